@@ -7,6 +7,7 @@ catalog: The catalog of nodes: as data for a page and other tools, and as text f
 comfy_editor: ComfyUI's file for its own editor (litegraph), written from ours: `example_workflows/`, which it offers
     as templates.
 doors: Nodes from outside: what packages and the owner's folder bring is added to the registry when the process starts.
+python_script: A workflow as a script in Python: each node is a call of its function in `latentloom.nodes`.
 registry: Every node there is. To add a node, add a line; an id is a promise to saved workflows and is never renamed.
 execution/: A run: what is due, in which order, what it made, what is kept of it and how it failed.
 files/: Files that nodes read and write, inside the folders that they may use.

@@ -101,7 +101,12 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
     words = gr.I18n(**{language: _texts(language) for language in LANGUAGES})
     page = build_page(server, bundle=bundle, words=words)
     door = Door(host=settings.host, public_netloc=settings.public_netloc)
-    mark_scripts(templates.env, script=bundle.address("loom.js"), styles=bundle.address("loom.css"))
+    mark_scripts(
+        templates.env,
+        script=bundle.address("loom.js"),
+        styles=bundle.address("loom.css"),
+        parts=[f"loom/static/{name}" for name in bundle.parts],
+    )
     try:
         page.launch(
             server_name=f"[{settings.host}]" if ":" in settings.host else settings.host,

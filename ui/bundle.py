@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 STATIC = Path(__file__).parent / "static"
 MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".txt": "text/plain", ".json": "application/json"}
 NEEDED = ("loom.js", "loom.css")
+IMPORTED = re.compile(r'(?:from|import)"\./([\w.]+)"')
+"""What a script needs before it begins, as esbuild writes it; what it may want later it asks `import()` for."""
 
 
 @dataclass(frozen=True)
@@ -17,6 +21,8 @@ class Bundle:
 
     files: dict[str, Path]
     version: str
+    parts: tuple[str, ...] = ()
+    """The scripts that `loom.js` needs before it begins."""
 
     def address(self, name: str) -> str:
         """Beside the page."""
@@ -34,4 +40,12 @@ def read_bundle(folder: Path = STATIC) -> Bundle:
     digest = hashlib.sha256()
     for name, path in files.items():
         digest.update(name.encode() + path.read_bytes())
-    return Bundle(files=files, version=digest.hexdigest()[:12])
+    return Bundle(files=files, version=digest.hexdigest()[:12], parts=_parts(files))
+
+
+def _parts(files: Mapping[str, Path]) -> tuple[str, ...]:
+    found = ["loom.js"]
+    for name in found:
+        told = IMPORTED.findall(files[name].read_text(encoding="utf-8")) if name in files else []
+        found += [part for part in dict.fromkeys(told) if part not in found]
+    return tuple(found[1:])

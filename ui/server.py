@@ -10,6 +10,7 @@ from ..nodes.headless.claim import InUse, claim
 from .access.intake import Intake
 from .library.library import Library
 from .live.live import Live
+from .runs.hashes import Hashes
 from .runs.results import Results
 from .runs.runs import Runs
 from .settings import SCRATCH, Settings
@@ -38,11 +39,13 @@ class Server:
         self.uploads = Uploads(settings.data_dir, max_pixels=settings.max_pixels, quota=quota)
         self.runs = Runs(settings, self.live, quota=quota)
         self.results = Results(settings, self.runs)
+        self.hashes = Hashes(settings, self.runs)
         self.newest = Newest()
 
     def close(self) -> None:
         """Runs under way stop at their next step, and go first when the server starts again."""
         self.newest.close()
+        self.hashes.close()
         self.runs.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
         self._claim.close()

@@ -7,9 +7,11 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from ...pipelines.models.regular_file import sha256_of
 from ...pipelines.spreading.measured import title_of
@@ -18,6 +20,7 @@ from ..graph.graph import Graph, graph_text
 from ..graph.requires import installed_version
 from ..graph.spec import Saved
 from ..preview.foretelling import without_plans
+from ..preview.models_used import ModelFacts
 from .records import NodeRecord, RunResult
 
 FORMAT = 1
@@ -102,25 +105,40 @@ def has_failed(folder: Path, graph: Graph) -> bool:
         return False
 
 
-def versions_of(folder: Path) -> dict[str, str | None]:
-    """What the run in this folder was made with; nothing where its manifest is gone or damaged."""
-    try:
-        found = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))["versions"]
-        return {str(name): version if version is None else str(version) for name, version in found.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What a manifest says of how its results were made; all of it is empty where the manifest is gone or damaged."""
+
+    versions: dict[str, str | None] = field(default_factory=dict[str, str | None])
+    values: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    """Every plain input of each node, as it was in the run."""
+    meant: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    """Those of them that were written as 0, "" or "auto"."""
+    models: dict[str, ModelFacts] = field(default_factory=dict[str, ModelFacts])
+    """By the nodes that gave them."""
 
 
-def meant_of(folder: Path) -> dict[str, dict[str, Any]]:
-    """What 0, "" and "auto" were in the run of this folder, by node; nothing where its manifest is gone or damaged."""
+def told_by(folder: Path) -> Told:
+    """Of the run in this folder."""
     try:
-        nodes = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))["nodes"]
-        told = {name: (node["values"], node["stand_ins"]) for name, node in nodes.items() if node.get("stand_ins")}
-        return {
-            str(name): {str(each): values[each] for each in stand_ins} for name, (values, stand_ins) in told.items()
-        }
+        plain = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
+        return _TOLD.validate_python(
+            {
+                "versions": plain["versions"],
+                "values": {name: node["values"] for name, node in plain["nodes"].items() if "values" in node},
+                "meant": {
+                    name: {each: node["values"][each] for each in node["stand_ins"]}
+                    for name, node in plain["nodes"].items()
+                    if node.get("stand_ins")
+                },
+                "models": {name: node["model"] for name, node in plain["nodes"].items() if "model" in node},
+            }
+        )
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return {}
+        return Told()
+
+
+_TOLD = TypeAdapter(Told)
 
 
 @functools.cache
@@ -154,6 +172,8 @@ def _node(record: NodeRecord) -> dict[str, Any]:
     }
     if record.values:
         plain |= {"values": dict(record.values), "stand_ins": list(record.stand_ins)}
+    if record.model is not None:
+        plain["model"] = asdict(record.model)
     if record.plan:
         plain["plan"] = record.plan
     if record.ranks:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from ...parallel.progress import Foreseen, RankWork
 from ...pipelines.costs.outcome import Took, foreseen_to_plain, took_to_plain
+from ..preview.models_used import ModelFacts
 from .failure import NodeFailed
 
 State = Literal["ok", "failed", "cancelled", "skipped"]
@@ -35,6 +36,8 @@ class NodeRecord:
     """Its plain inputs as they were in the run; at the socket of a wire that is left open, what then holds."""
     stand_ins: tuple[str, ...] = ()
     """Those of them that were written as 0, "" or "auto", or that the run's own devices came before."""
+    model: ModelFacts | None = None
+    """The model that it gave."""
     foreseen: Foreseen | None = None
     """What a denoise was predicted to take; None where nothing was. The next is what it took, where it ended well."""
     took: Took | None = None

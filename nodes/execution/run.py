@@ -266,9 +266,13 @@ class _Session:
         return {**{name: str(each.choice.plan) for name, each in settled if each.choice}, **ran}
 
     def _values(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """A record's values and which of them stand for what was written."""
+        """A record's values, which of them stand for what was written, and its model."""
         meant = self.schedule.values.get(name, {})
-        return {"values": {**given, **meant}, "stand_ins": tuple(meant)}
+        return {
+            "values": {**given, **meant},
+            "stand_ins": tuple(meant),
+            "model": self.schedule.models.get(name),
+        }
 
     def _inputs(self, name: str) -> dict[str, Any]:
         node = self.schedule.nodes[name]

@@ -28,6 +28,7 @@ from ..graph.unfolding.unfold import unfold
 from ..graph.unfolding.unfolded import made_in
 from ..preview.foretelling import decoders_of, leeways
 from ..preview.meant import Meant, meant
+from ..preview.models_used import ModelFacts, models_of
 from ..preview.walk import Walk, refused
 from .failure import NodeFailed
 
@@ -91,6 +92,8 @@ class Schedule(Needs):
     """Nodes whose fingerprint depends on a value that is not known yet, and what they feed: always run."""
     values: Meant
     """What 0, "" and "auto" mean in this run, by node and socket, as far as it is known."""
+    models: Mapping[str, ModelFacts]
+    """The model that a node gives, where it gives one that is known."""
 
 
 def schedule(
@@ -129,6 +132,7 @@ def schedule(
         decoders=decoders,
         uncached=uncached,
         values=meant(walk, frozenset(needs.order)),
+        models=models_of(walk, needs.order),
     )
 
 

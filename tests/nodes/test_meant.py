@@ -13,7 +13,7 @@ from diffusers.hooks.mag_cache import MagCacheConfig
 from diffusers.hooks.sea_cache import SeaCacheConfig
 
 from latentloom.__main__ import main
-from latentloom.nodes.execution.manifest import manifest, meant_of
+from latentloom.nodes.execution.manifest import Told, manifest, told_by
 from latentloom.nodes.execution.preflight import foretell
 from latentloom.nodes.execution.run import run
 from latentloom.nodes.files.picture_files import VALUES_KEY, read_metadata
@@ -199,9 +199,13 @@ def test_a_result_carries_it_and_so_does_the_manifest(tmp_path: Path) -> None:
     node = manifest(tmp_path, graph, result)["nodes"]["empty_latents"]
     assert node["values"] == {"width": 96, "height": 96, "frames": 1, "fps": 0.0, "batch": 1}
     assert node["stand_ins"] == ["frames"]
+    model = manifest(tmp_path, graph, result)["nodes"]["load_model"]["model"]
+    assert (model["source"], model["family"], model["dtype"]) == ("builtin:bobbin", "flux", "fp32")
+    assert {file["name"].partition("/")[0] for file in model["files"]} >= {"transformer", "vae"}
+    assert all(len(file["header_sha256"]) == 64 and file["num_bytes"] > 0 for file in model["files"])
 
 
 @pytest.mark.parametrize("node", [[], 3, {"values": [], "stand_ins": [7]}, {"values": {}, "stand_ins": ["a"]}])
 def test_of_a_damaged_manifest_nothing_is_told(tmp_path: Path, node: object) -> None:
-    (tmp_path / "manifest.json").write_text(json.dumps({"nodes": {"n": node}}))
-    assert meant_of(tmp_path) == {}
+    (tmp_path / "manifest.json").write_text(json.dumps({"versions": {}, "nodes": {"n": node}}))
+    assert told_by(tmp_path) == Told()

@@ -91,7 +91,7 @@
     const hidden = [];
     const scale = zoom();
     for (const element of all(".react-flow__node *")) {
-      const isField = /^(INPUT|TEXTAREA|SELECT)$/.test(element.tagName) && !/^(range|file)$/.test(element.type);
+      const isField = /^(INPUT|TEXTAREA|SELECT)$/.test(element.tagName) && !/^(range|file|checkbox)$/.test(element.type);
       const own = [...element.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE);
       const text = own.map((node) => node.textContent.trim()).join("");
       if (!(isField || text) || element.closest(".ll-hidden, [role=alert], option, select > *, .ll-field-compact > :is(.ll-field-problem, .ll-field-meant)"))

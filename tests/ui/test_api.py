@@ -251,11 +251,14 @@ def test_a_check_sees_the_uploads_of_the_user_who_asks(log_in: Callable[[str], A
     assert [[each["code"] for each in problems] for problems in told] == [[], ["no_file"]]
 
 
-def test_a_workflow_is_exported_to_comfyui_and_opened_from_there(client: Any, first: dict[str, Any]) -> None:
+def test_a_workflow_is_exported_to_comfyui_and_python_and_opened_from_there(client: Any, first: dict[str, Any]) -> None:
     prompt = client.post("/loom/export/comfyui", json={"graph": first}).json()
     assert prompt["denoise"]["class_type"] == "LoomDenoise"
     answer = client.post("/loom/open", content=json.dumps(prompt).encode(), headers={"X-Name": "prompt.json"})
     assert set(answer.json()["graph"]["nodes"]) == set(first["nodes"])
+    script = client.post("/loom/export/python", json={"graph": first, "targets": ["encode_text"]}).json()["text"]
+    assert "nodes.encode_text(model=load_model, prompt=prompt" in script
+    assert "nodes.denoise" not in script
     editor = client.post("/loom/open", content=b'{"nodes": [], "links": []}', headers={"X-Name": "w.json"})
     assert "Export (API)" in editor.json()["error"]
 

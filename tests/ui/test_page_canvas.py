@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
-from support.browser import MODEL_MS, card, enter, file_graph, middle, on_canvas, socket
+from support.browser import MODEL_MS, card, drag, enter, file_graph, middle, on_canvas, socket
 from support.checkout import ROOT
 
 if TYPE_CHECKING:
@@ -52,6 +52,100 @@ def test_a_wire_is_taken_off_and_put_elsewhere_by_its_end(page_server: Any, open
     assert "image" not in file_graph(page)["nodes"]["save"].get("inputs", {})
 
 
+def test_a_linked_input_gives_its_wire_and_escape_puts_it_back(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(page_server.url, graph=FIRST)
+    end = socket(page, "denoise", "Input", "conditioning")
+    x, y = middle(end)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x - 40, y + 90, steps=4)
+    page.keyboard.press("Escape")
+    page.mouse.up()
+    assert file_graph(page)["nodes"] == FIRST["nodes"]
+    expect(page.get_by_role("dialog", name="Add node")).to_have_count(0)
+    nowhere = page.locator(".react-flow__pane").evaluate(
+        """(pane) => { const { left, top, width, height } = pane.getBoundingClientRect(), root = pane.getRootNode();
+          for (let y = top + height - 20; y > top; y -= 20)
+            for (let x = left + width - 20; x > left; x -= 20) if (root.elementFromPoint(x, y) === pane) return [x, y];
+        }"""
+    )
+    drag(page, end, tuple(nowhere))
+    expect(page.get_by_role("dialog", name="Add node")).to_have_count(0)  # it does not ask for another node
+    assert "conditioning" not in file_graph(page)["nodes"]["denoise"]["inputs"]
+
+
+def test_copies_go_to_the_pointer_and_cover_nothing(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url, graph=FIRST)
+    on_canvas(page, "encode_text").focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("Control+c")
+    page.mouse.move(*middle(card(page, "denoise")))
+    page.keyboard.press("Control+v")
+    copy = card(page, "encode_text_2")
+    expect(copy).to_be_visible()
+    box, other = copy.bounding_box(), card(page, "denoise").bounding_box()
+    assert box is not None
+    assert other is not None
+    cards = page.locator(".react-flow__node-card").evaluate_all(
+        """(all) => { const boxes = all.map((each) => each.getBoundingClientRect());
+          return boxes.filter((a, i) => boxes.some((b, j) => i < j &&
+            a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)).length; }"""
+    )
+    assert cards == 0
+    assert abs(box["x"] - other["x"]) < 500
+    assert abs(box["y"] - other["y"]) < 500
+
+
+def test_what_is_chosen_is_lined_up_and_copied_as_text(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url, graph=FIRST)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    for node in ("decode", "save", "empty_latents"):
+        on_canvas(page, node).focus()
+        page.keyboard.press("Shift+Space")
+    page.keyboard.press("Control+Shift+ArrowUp")
+    page.keyboard.press("Shift+H")
+    layout = file_graph(page)["layout"]
+    assert len({layout[node][1] for node in ("decode", "save", "empty_latents")}) == 1
+    copied: dict[str, str] = {}
+    for form in ("Python script", "Command", "JSON"):
+        on_canvas(page, "decode").focus()
+        page.keyboard.press("Shift+F10")
+        page.get_by_role("menuitem", name="Copy as…").click()
+        page.get_by_role("menuitem", name=form).click()
+        expect(page.get_by_text(f"Copied as {'' if form == 'JSON' else 'a '}{form}.")).to_be_visible()
+        copied[form] = page.evaluate("navigator.clipboard.readText()")
+    assert "save = nodes.save_image(image=decode)" in copied["Python script"]
+    assert copied["Command"] == "latentloom run first_picture.json --set save.name=picture"
+    assert set(json.loads(copied["JSON"])["nodes"]) == {"decode", "save", "empty_latents"}
+    page.keyboard.press("Control+v")
+    expect(card(page, "decode_2")).to_be_visible()
+    assert file_graph(page)["nodes"]["decode_2"]["inputs"]["latents"] == {"from": "denoise.latents"}
+
+
+def test_a_group_holds_what_is_dragged_in(page_server: Any, open_page: Callable[..., Page]) -> None:
+    graph = json.loads(json.dumps(FIRST))
+    group = {"id": "g", "title": "Last", "color": "", "rect": [1400, 300, 700, 700], "members": ["n:save"]}
+    graph["layout"] |= {"save": [1700, 400], "decode": [1000, 400], "$groups": [group]}
+    page = open_page(page_server.url, graph=graph)
+    box = page.locator('[data-id="g:g"]')
+    to = middle(box)
+    page.mouse.move(*middle(card(page, "decode").get_by_text("Decode").first))
+    page.mouse.down()
+    page.mouse.move(to[0] - 60, to[1] + 20, steps=5)
+    expect(box.locator(".ll-group-joined")).to_have_count(1)
+    page.mouse.up()
+    expect(box.locator(".ll-group-joined")).to_have_count(0)
+    assert file_graph(page)["layout"]["$groups"][0]["members"] == ["n:save", "n:decode"]
+    page.get_by_role("toolbar", name="Canvas tools").get_by_role("button", name="Arrange").click()
+    layout = file_graph(page)["layout"]
+    left, top, width, height = layout["$groups"][0]["rect"]
+    places = {name: layout[name] if isinstance(layout[name], list) else layout[name]["at"] for name in FIRST["nodes"]}
+    inside = {name for name, (x, y) in places.items() if left <= x <= left + width and top <= y <= top + height}
+    assert inside == {"save", "decode"}
+
+
 def test_a_reroute_changes_where_a_wire_goes_and_not_what_it_does(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
@@ -91,6 +185,43 @@ def test_the_outline_edits_the_same_graph(page_server: Any, open_page: Callable[
     enter(page, "")
     expect(line).to_contain_text("Encode Text")
     assert file_graph(page)["nodes"]["denoise"]["inputs"]["conditioning"] == {"from": "encode_text.conditioning"}
+
+
+def test_words_are_found_in_nodes_values_and_the_outline(page_server: Any, open_page: Callable[..., Page]) -> None:
+    graph = json.loads(json.dumps(FIRST))
+    graph["layout"]["$notes"] = [{"id": "n", "text": "red is best", "color": "", "rect": [0, 900, 200, 100]}]
+    page = open_page(page_server.url, graph=graph)
+    page.keyboard.press("Control+f")
+    search = page.get_by_role("search", name="Find")
+    page.keyboard.type("red")
+    expect(search.get_by_role("status")).to_have_text("0 / 2")
+    page.keyboard.press("Enter")
+    expect(search.get_by_role("status")).to_have_text("1 / 2")
+    expect(search.get_by_role("button", name="Encode Text")).to_have_attribute("aria-current", "true")
+    expect(on_canvas(page, "encode_text")).to_have_class(re.compile("selected"))
+    page.keyboard.press("Shift+Enter")  # around the end
+    expect(search.get_by_role("status")).to_have_text("2 / 2")
+    page.keyboard.press("Escape")
+    expect(page.locator('[data-id="c:n"]')).to_be_focused()
+    page.get_by_role("button", name="Outline").click()
+    page.get_by_role("searchbox", name="Filter the outline").fill("denoise")
+    expect(page.get_by_role("tree", name="Outline").get_by_role("treeitem")).to_have_count(1)
+
+
+def test_the_palette_knows_the_words_of_other_tools(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url)
+    palette = page.get_by_role("dialog", name="Add node")
+    page.keyboard.press("/")
+    page.keyboard.type("controlnet")
+    expect(palette).to_contain_text("ControlNet is not here yet. Nearest to it: Reference Pictures, Encode Image.")
+    expect(palette.get_by_role("option")).to_have_text(["Reference Pictures", "Encode Image"])
+    page.get_by_role("combobox", name="Add node").fill("ksampler")
+    expect(palette.get_by_role("option").first).to_have_text("Denoise")
+    page.keyboard.press("Enter")
+    expect(card(page, "denoise")).to_be_visible()
+    page.keyboard.press("/")
+    expect(palette.get_by_role("group").first).to_have_attribute("aria-label", "Used last")
+    expect(palette.get_by_role("option").first).to_have_text("Denoise")
 
 
 def test_several_nodes_are_edited_at_once(page_server: Any, open_page: Callable[..., Page]) -> None:

@@ -15,7 +15,20 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from latentloom.nodes.files.audio_files import write_audio
-from support.browser import MODEL_MS, call, card, choose, drop_file, file_graph, file_text, say, tab, toolbar
+from support.browser import (
+    MODEL_MS,
+    STILL,
+    call,
+    card,
+    choose,
+    drag,
+    drop_file,
+    file_graph,
+    file_text,
+    say,
+    tab,
+    toolbar,
+)
 from support.checkout import ROOT
 
 if TYPE_CHECKING:
@@ -82,36 +95,77 @@ def test_a_picture_that_is_dropped_opens_the_workflow_that_made_it(
     expect(prompt).to_have_value("a blue ring")
 
 
-def test_saving_first_goes_on_to_the_template_that_was_asked_for(
+def test_closing_unsaved_work_asks_and_saving_it_first_closes_it(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
     page = open_page(page_server.url, graph=small(name="never named"))
-    choose(page, "File", "Templates")
-    page.get_by_role("button", name="Compare guidance").click()
+    choose(page, "File", "Close")
     question = page.get_by_role("alertdialog", name="Save your changes?")
     expect(question).to_contain_text("it stays a draft, which Open… lists")
     question.get_by_role("button", name="Save", exact=True).click()
     dialog = page.get_by_role("dialog", name="Save as a new workflow")
     dialog.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_role("dialog", name="Templates")).to_be_visible()  # nothing is forgotten
-    page.get_by_role("button", name="Compare guidance").click()
+    expect(card(page, "denoise")).to_be_visible()  # it was not saved, so it is not closed
+    page.keyboard.press("Alt+w")
     question.get_by_role("button", name="Save", exact=True).click()
     dialog.get_by_label("Name").fill("Named at last")
     dialog.get_by_label("Name").press("Enter")
-    expect(toolbar(page).get_by_role("textbox", name="Name")).to_have_value("compare_guidance")
+    expect(page.locator(".react-flow__node-card")).to_have_count(0)
     expect(page.get_by_role("dialog")).to_have_count(0)
     assert "Named at last" in [each["name"] for each in call(page_server.url, "workflows")]
+    assert [each["key"] for each in call(page_server.url, "drafts")] == ["start"]  # of the browser before
 
 
 def test_what_is_not_saved_is_among_the_drafts(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url, graph=small(name="left behind"))
-    choose(page, "File", "New")
-    page.get_by_role("alertdialog").get_by_role("button", name="Go on without saving").click()
+    choose(page, "File", "Close")
+    page.get_by_role("alertdialog").get_by_role("button", name="Close without saving").click()
     expect(page.locator(".react-flow__node-card")).to_have_count(0)
     choose(page, "File", "Open…")
     page.get_by_role("tab", name="Drafts").or_(page.get_by_text("Drafts (")).first.click()
     page.get_by_role("button", name="left behind", exact=True).click()
     expect(page.locator(".react-flow__node-card")).to_have_count(len(FIRST["nodes"]))
+
+
+def test_several_workflows_are_open_each_with_its_own_edits_view_and_draft(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(page_server.url, graph=small(name="one"))
+    prompt = card(page, "encode_text").get_by_role("textbox", name="prompt", exact=True)
+    tabs = page.get_by_role("tablist", name="Open workflows").get_by_role("tab")
+    expect(tabs).to_have_count(0)  # of one there is no bar
+    page.get_by_test_id("canvas").focus()
+    page.keyboard.press("Alt+n")
+    expect(tabs).to_have_text(["one", "untitled"])
+    choose(page, "File", "Templates")
+    page.get_by_role("button", name="Compare guidance").click()
+    expect(tabs).to_have_text(["one", "compare_guidance"])
+    page.locator(".react-flow__viewport").evaluate(STILL)
+    page.get_by_role("button", name="Zoom out").click()
+    page.locator(".react-flow__viewport").evaluate(STILL)
+    seen = page.locator(".react-flow__viewport").get_attribute("style")
+    page.keyboard.press("Alt+PageUp")
+    prompt.fill("a blue ring")
+    page.keyboard.press("Alt+PageDown")  # what is typed belongs to where it was typed
+    expect(card(page, "denoise")).to_have_count(0)
+    expect(prompt).not_to_have_value("a blue ring")
+    page.keyboard.press("Alt+PageUp")
+    expect(prompt).to_have_value("a blue ring")
+    page.get_by_role("button", name="Undo").click()
+    expect(prompt).to_have_value("a red star")
+    page.keyboard.press("Alt+PageDown")
+    expect(card(page, "denoise")).to_have_count(0)
+    expect(page.locator(".react-flow__viewport")).to_have_attribute("style", seen or "")
+    drag(page, tabs.last, tabs.first)
+    expect(tabs).to_have_text(["compare_guidance", "one"])
+    page.reload()
+    expect(tabs).to_have_text(["compare_guidance", "one"])
+    expect(tabs.first).to_have_attribute("aria-selected", "true")
+    tabs.last.click()
+    expect(prompt).to_have_value("a red star")
+    tabs.first.click(button="middle")
+    expect(tabs).to_have_count(0)
+    expect(prompt).to_have_value("a red star")
 
 
 def test_a_plain_picture_or_sound_may_become_a_node(
@@ -202,7 +256,6 @@ def test_the_export_for_comfyui_opens_again(page_server: Any, open_page: Callabl
     prompt = Path(download.value.path()).read_bytes()
     assert {node["class_type"] for node in json.loads(prompt).values()} >= {"LoomDenoise", "LoomDecode"}
     choose(page, "File", "New")
-    page.get_by_role("alertdialog").get_by_role("button", name="Go on without saving").click()
     drop(page, prompt)
     expect(page.locator(".react-flow__node-card")).to_have_count(len(FIRST["nodes"]))
 
@@ -236,7 +289,7 @@ def test_hostile_files_are_refused_in_a_sentence_each_and_the_work_stays(
 
 
 def test_a_picture_that_is_cut_off_is_refused(page_server: Any, open_page: Callable[..., Page], watch: Watch) -> None:
-    watch.foresee("400 .*loom/(open|uploads)")
+    watch.foresee("400 .*loom/(open|foreign|uploads)")
     page = open_page(page_server.url, graph=FIRST)
     drop(page, b"\x89PNG\r\n\x1a\n" + b"\0" * 40, "star.png", "image/png")
     page.get_by_role("dialog", name="Use this picture?").get_by_role("button", name="Add a Load Image node").click()
@@ -287,6 +340,6 @@ def test_script_in_a_file_is_text(page_server: Any, open_page: Callable[..., Pag
     expect(say(page, "is done")).to_be_visible()
     for view in ("Gallery", "Simple", "Models", "Build"):
         tab(page, view).click()
-    page.get_by_role("button", name="Open the result of").click()
+    page.get_by_role("button", name="Open the result of Save Image").click()
     expect(page.get_by_role("dialog").get_by_text(SCRIPT).first).to_be_visible()
     assert page.evaluate("window.wasRun") is None

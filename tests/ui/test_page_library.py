@@ -76,7 +76,13 @@ def test_an_older_version_is_looked_at_and_made_the_newest(page_server: Any, ope
     page.keyboard.press("Control+s")
     expect(say(page, "Versions is saved.")).to_be_visible()
     choose(page, "File", "Versions")
-    page.get_by_role("dialog", name="Versions of Versions").get_by_role("button", name="Restore version 1").click()
+    dialog = page.get_by_role("dialog", name="Versions of Versions")
+    dialog.get_by_role("button", name="Changes of 2").click()
+    expect(dialog.get_by_role("row").filter(has_text="prompt")).to_have_text(
+        "encode_text.prompta red stara second star"
+    )
+    expect(dialog.get_by_text("Version 2 and Canvas do not differ")).to_be_visible()
+    dialog.get_by_role("button", name="Restore version 1").click()
     expect(say(page, "Version 1 is the newest again, as version 3.")).to_be_visible()
     expect(prompt).to_have_value("a red star")
 
@@ -116,11 +122,3 @@ def test_what_another_tab_saved_is_not_overwritten_without_a_question(
     kept = {each["name"]: each["version"] for each in call(page_server.url, "workflows")}
     assert kept["Conflict"] == 2
     assert kept["Conflict (copy)"] == 1
-
-
-def test_unsaved_work_is_not_left_without_a_question(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
-    choose(page, "File", "New")
-    question = page.get_by_role("alertdialog", name="Save your changes?")
-    question.get_by_role("button", name="Cancel").click()
-    expect(card(page, "denoise")).to_be_visible()

@@ -171,6 +171,14 @@ def test_a_video_is_stepped_marked_and_taken_as_material_and_keeps_its_poster(
     expect(card(page, "load_image")).to_be_visible()
     newest = call(url, "uploads?kind=image&limit=1")[0]["path"]
     assert abs(picture_at(f"{url}loom/uploads/{newest}").convert("L").getpixel((48, 32)) - 140) <= 4
+    tab(page, "Gallery").click()
+    page.get_by_test_id(f"result-{result}").click()
+    player.get_by_role("button", name="One frame on (.)").click()
+    page.keyboard.press("i")
+    player.get_by_role("button", name="Use the marked part").click()
+    expect(card(page, "load_video")).to_be_visible()
+    part = file_graph(page)["nodes"]["load_video"]["inputs"]
+    assert (part["path"].endswith("-video.mp4"), part["start"], part["frames"]) == (True, 1, 5)
 
 
 def test_a_sound_is_seen_wound_and_marked_and_its_part_is_an_input(

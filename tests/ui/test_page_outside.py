@@ -66,6 +66,9 @@ def test_the_canvas_draws_them_and_takes_their_wires_and_no_others(
 ) -> None:
     plain = graph()
     del plain["nodes"]["tint"]["inputs"]["palette"]
+    others = [name for name in plain["nodes"] if name not in ("palette", "tint")]
+    plain["layout"] = {name: [40 + 320 * at, 800] for at, name in enumerate(others)}
+    plain["layout"] |= {"palette": [40, 40], "tint": [400, 40]}  # both in view
     page = open_page(outside_server.url, graph=plain, has_touch=True)
     expect(card(page, "palette").get_by_text("Palette").first).to_be_visible()
     expect(socket(page, "palette", "Output", "swatch")).to_be_visible()

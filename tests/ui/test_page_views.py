@@ -100,7 +100,7 @@ def test_a_result_tells_how_it_was_made_and_is_made_again_with_a_change(
 ) -> None:
     page = open_page(page_server.url)
     tab(page, "Gallery").click()
-    page.get_by_test_id(f"result-{two_results[0]}").get_by_role("button").click()
+    page.get_by_test_id(f"result-{two_results[0]}").get_by_role("button", name="Picture: ").click()
     dialog = page.get_by_role("dialog", name="to_compare")
     for fact in ("a red star", "31", "to_compare"):
         expect(dialog.get_by_text(fact, exact=True).first).to_be_visible()
@@ -119,7 +119,7 @@ def test_a_result_is_found_and_deleted(page_server: Any, open_page: Callable[...
     tab(page, "Gallery").click()
     page.get_by_role("searchbox", name="Search results").fill("purple cone")
     expect(page.get_by_role("button", name="Picture: ")).to_have_count(1)
-    page.get_by_test_id(f"result-{result}").get_by_role("button").click()
+    page.get_by_test_id(f"result-{result}").get_by_role("button", name="Picture: ").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     page.get_by_role("alertdialog").get_by_role("button", name="Yes").click()
     expect(say(page, "The result is deleted.")).to_be_visible()
@@ -210,9 +210,9 @@ def test_a_result_built_by_hand_tells_its_prompt_its_seed_and_what_was_set(
     assert (told["prompt"], told["seed"], told["params"]) == ("a red star", 0, {})
     page = open_page(page_server.url)
     tab(page, "Gallery").click()
-    page.get_by_test_id(f"result-{result}").get_by_role("button").click()
+    page.get_by_test_id(f"result-{result}").get_by_role("button", name="Picture: ").click()
     facts = page.get_by_role("dialog", name="no params").locator(".ll-fact")
-    expect(facts.filter(has_text="Seed")).to_contain_text("0")
+    expect(facts.filter(has_text="Seed").first).to_contain_text("0")
     expect(facts.filter(has_text="denoise.steps")).to_have_text("denoise.steps2")
     expect(facts.filter(has_text="load_model.source")).to_contain_text("builtin:bobbin")
 
@@ -234,6 +234,27 @@ def test_the_simple_view_is_filled_and_run(page_server: Any, open_page: Callable
     view.get_by_role("button", name="Open in Build").click()
     expect(card(page, "encode_text").get_by_role("textbox", name="prompt", exact=True)).to_have_value("a yellow sphere")
     expect(card(page, "denoise").get_by_role("spinbutton", name="seed")).to_have_value("12")
+
+
+def test_the_simple_view_follows_the_canvas_and_offers_its_prompt(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    graph = json.loads(json.dumps(FIRST)) | {"name": "built by hand", "params": {}}
+    graph["nodes"]["encode_text"]["inputs"] |= {"prompt": "a red star", "negative_prompt": ""}
+    graph["nodes"]["denoise"]["inputs"]["seed"] = 7
+    page = open_page(page_server.url, graph=graph)
+    tab(page, "Simple").click()
+    view = page.get_by_role("region", name="Simple view")
+    expect(view.get_by_role("combobox", name="Workflow")).to_have_value("Built by hand")
+    view.get_by_role("group", name="Add to this form").get_by_role("button", name="Encode Text: prompt").click()
+    prompt = view.get_by_role("form", name="Settings").get_by_role("textbox", name="prompt", exact=True)
+    expect(prompt).to_have_value("a red star")
+    tab(page, "Build").click()
+    field = card(page, "encode_text").get_by_role("textbox", name="prompt", exact=True)
+    field.fill("a blue ring")
+    field.blur()
+    tab(page, "Simple").click()
+    expect(prompt).to_have_value("a blue ring")
 
 
 def test_the_models_view_lists_what_is_here_and_how_to_get_more(

@@ -57,9 +57,14 @@ THEIRS = (
 
 
 def bracketed(route: Route) -> None:
+    """German with brackets round each paragraph."""
     tables = json.loads((ROOT / "ui/static/loom.de.json").read_text(encoding="utf-8"))
-    pseudo = {kind: {key: f"{OPEN}{text}{CLOSE}" for key, text in table.items()} for kind, table in tables.items()}
+    pseudo = {kind: {key: _in_brackets(text) for key, text in table.items()} for kind, table in tables.items()}
     route.fulfill(json=pseudo)
+
+
+def _in_brackets(text: str) -> str:
+    return "\n\n".join(f"{OPEN}{part}{CLOSE}" for part in text.split("\n\n"))
 
 
 def unbracketed(page: Page) -> list[str]:
@@ -69,9 +74,9 @@ def unbracketed(page: Page) -> list[str]:
         rest = text
         while (less := OURS.sub(" ", rest)) != rest:
             rest = less
-        rest = NAMED.sub("", MACHINE.sub("", rest))
         for theirs in sorted(THEIRS, key=len, reverse=True):
-            rest = rest.replace(theirs, " ")
+            rest = re.sub(rf"(?<!\w){re.escape(theirs)}(?!\w)", " ", rest)
+        rest = NAMED.sub("", MACHINE.sub("", rest))
         if NO_WORDS.sub("", rest):
             left.append(text)
     return sorted(set(left))
@@ -92,7 +97,7 @@ def test_no_text_escapes_the_language(page_server: Any, open_page: Callable[...,
             if panel == "plan":
                 expect(page.locator(".ll-plan-chosen").first).to_be_visible()
             yield panel
-        page.locator(".react-flow__pane").first.dblclick(position={"x": 200, "y": 30})
+        page.get_by_role("button", name=f"{OPEN}Knoten hinzufügen{CLOSE}").first.click()
         expect(page.get_by_role("dialog").get_by_role("listbox")).to_contain_text(OPEN)
         yield "palette"
         page.keyboard.press("Escape")

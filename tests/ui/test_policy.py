@@ -27,7 +27,9 @@ def ask_one(app: Any) -> Answer:
 
 
 def rendered(source: str, **data: Any) -> str:
-    loader = MarkedTemplates(DictLoader({"page": source}), script="loom.js?v=1", styles="loom.css?v=1")
+    loader = MarkedTemplates(
+        DictLoader({"page": source}), script="loom.js?v=1", styles="loom.css?v=1", parts=["part.js"]
+    )
     request = SimpleNamespace(scope={NONCE: "N"})
     return Environment(loader=loader).get_template("page").render(request=request, **data)
 
@@ -41,5 +43,9 @@ def test_a_script_in_data_bears_no_nonce() -> None:
 
 def test_our_own_files_are_named_in_the_head_and_not_on_the_login_page() -> None:
     page = rendered("<head></head>", config={})
-    assert 'href="loom.css?v=1"' in page and 'type="module" src="loom.js?v=1"></script>' in page
+    assert (
+        'href="loom.css?v=1"' in page
+        and '<link rel="modulepreload" href="part.js">' in page
+        and 'type="module" src="loom.js?v=1"></script>' in page
+    )
     assert "loom" not in rendered("<head></head>", config={"auth_required": True})

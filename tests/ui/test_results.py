@@ -125,22 +125,25 @@ def test_only_sound_files_of_the_run_become_results(tmp_path: Path) -> None:
 def test_prompt_and_seed_are_those_behind_the_node() -> None:
     from latentloom.nodes.graph.graph import read_graph
     from latentloom.nodes.registry import SPECS as REAL
-    from latentloom.ui.runs.made import behind
+    from latentloom.ui.runs.made import behind, told_of
 
     root = Path(__file__).parent.parent.parent
     workflow = read_graph(root / "workflows" / "bobbin" / "first_picture.json")
-    assert behind(workflow, "save", REAL) == ("a red star", 7)
-    assert behind(workflow, "load_model", REAL) == ("", None)
+    told = told_of(behind(workflow, "save", REAL))
+    assert (told["prompt"], told["seed"], told["models"]) == ("a red star", 7, ("builtin:bobbin",))
+    assert told_of(behind(workflow, "load_model", REAL))["seed"] is None
 
 
 def test_a_seed_that_was_left_as_it_is_is_told() -> None:
     from latentloom.nodes.registry import SPECS as REAL
-    from latentloom.ui.runs.made import behind
+    from latentloom.ui.runs.made import behind, told_of
 
     denoise = {"conditioning": {"from": "encode_text.conditioning"}}
     nodes = {"encode_text": ("LoomEncodeText", {"prompt": "a blue cube"}), "denoise": ("LoomDenoise", denoise)}
     workflow = graph(nodes | {"decode": ("LoomDecode", {"latents": {"from": "denoise.latents"}})})
-    assert behind(workflow, "decode", REAL) == ("a blue cube", 0)
+    told = told_of(behind(workflow, "decode", REAL, {"denoise": {"steps": 16}}))
+    assert (told["prompt"], told["seed"]) == ("a blue cube", 0)
+    assert "denoise.steps=16" in told["words"].split("\n")
 
 
 def test_values_of_nodes_that_no_node_saved_become_files(tmp_path: Path) -> None:

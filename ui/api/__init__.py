@@ -2,7 +2,7 @@
 
 described: How OpenAPI describes what FastAPI cannot read from a handler: errors, bodies that are files, and the
     WebSocket's.
-files: The API's routes about files: results, their thumbnails, and the pictures that users bring.
+files: The API's routes about files: results' bytes, their thumbnails, and the pictures that users bring.
 gradio_client: The endpoints for `gradio_client`: list, run, look and fetch, over the same runs as the page.
 graphs: The API's routes that look at a workflow without keeping it: open, text, export, check, sockets,
     plan.
@@ -12,6 +12,7 @@ live_socket: The WebSocket on which a page watches its user's runs: what changed
 page: The API's routes about the page itself: its files, the catalog of nodes, who is logged in, templates, the
     machine.
 requests: How our routes read requests and answer: strict JSON in, nothing misspelt, who is there before anything else.
+results: The API's routes about results: found, marked, put on boards, used as inputs, their models hashed.
 router: The HTTP and WebSocket API under /loom: every route of the page, and their description as OpenAPI.
 runs: The API's routes about runs: start, list, cancel, order, previews.
 """

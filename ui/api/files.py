@@ -1,4 +1,4 @@
-"""The API's routes about files: results, their thumbnails, and the pictures and sounds that users bring."""
+"""The API's routes about files: results' bytes, their thumbnails, and the pictures and sounds that users bring."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from ..access.answers import nothing
-from ..contract.bodies import PosterBody
 from ..contract.kept import Upload, UploadKind, UploadRow
-from ..contract.run import Result
 from ..server import Server
 from ..store.files import KEEP, picture, send
 from ..store.paging import FIRST_ROWS, Before, Limit
@@ -23,23 +21,6 @@ UploadPath = Annotated[str, Path(max_length=200, description="What `POST /upload
 def add_routes(router: APIRouter, server: Server) -> None:
     results, uploads, intake = server.results, server.uploads, server.intake
 
-    @router.get("/results")
-    def list_results(
-        user: User,
-        search: Annotated[str, Query(max_length=200)] = "",
-        batch: Annotated[str, Query(max_length=64)] = "",
-        limit: Limit = FIRST_ROWS,
-        before: Before = "",
-    ) -> list[Result]:
-        """Pictures, videos and sounds, newest first, with the beginning of what long texts they were made from."""
-        return results.list(user, search=search, batch=batch, limit=limit, before=before)
-
-    @router.delete("/results/{id}", status_code=204)
-    def delete_result(id: Id, user: User) -> Response:
-        """Delete a picture, video or sound, its file too."""
-        results.delete(user, id)
-        return nothing()
-
     @router.get("/files/{id}", responses=sends("image/png", "video/mp4", "audio/flac"))
     def read_file(id: Id, user: User, download: Annotated[bool, Query()] = False) -> Response:
         """A result's bytes; ranges of them for players."""
@@ -52,11 +33,6 @@ def add_routes(router: APIRouter, server: Server) -> None:
     ) -> Response:
         """A small WebP; of a sound, its outline, of a video, the frame that was chosen for it."""
         return picture(await intake.look(results.thumbnail, user, id), "image/webp", keep=KEEP)
-
-    @router.put("/files/{id}/poster")
-    async def set_poster(id: Id, body: PosterBody, user: User) -> Result:
-        """Choose the frame that stands for a video."""
-        return await intake.look(results.set_poster, user, id, body.frame)
 
     @router.post("/uploads", status_code=201, openapi_extra=takes("image/*", "audio/*"))
     async def upload(request: Request, user: User, x_name: FileName = "") -> Upload:

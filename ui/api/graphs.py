@@ -15,13 +15,15 @@ from ...nodes.graph.choosing import chosen
 from ...nodes.graph.graph import graph_from_plain, graph_text, graph_to_plain
 from ...nodes.graph.requires import with_requires
 from ...nodes.hosts.comfy_file import to_comfy
+from ...nodes.hosts.foreign import read_foreign
+from ...nodes.python_script import to_python
 from ...nodes.registry import SPECS
 from ...parallel.machine.folders import user_cache
 from ...pipelines.costs.ran import kept
 from ...pipelines.planning.history import history_table
 from ..access.answers import MAX_PROBLEMS
-from ..contract.bodies import CheckBody, Empty, GraphBody, PlanBody, SocketsBody
-from ..contract.kept import FileText, NamedGraph
+from ..contract.bodies import CheckBody, Empty, GraphBody, PlanBody, ScriptBody, SocketsBody
+from ..contract.kept import FileText, ForeignFacts, NamedGraph
 from ..contract.shown import CatalogNode, History, PlanMachine, PlanView, Problems
 from ..library.opening import open_file
 from ..server import Server
@@ -42,6 +44,13 @@ def add_routes(router: APIRouter, server: Server) -> None:
             graph = await server.intake.look(open_file, path, name=file_name(x_name))
         return NamedGraph(name=graph.name, graph=graph_to_plain(graph))
 
+    @router.post("/foreign", openapi_extra=takes("image/*"))
+    async def foreign(request: Request) -> ForeignFacts | None:
+        """What a picture of another program (the body) says of how it was made; null where it says nothing."""
+        async with server.intake.body(request) as path:
+            found = await server.intake.look(read_foreign, path)
+        return None if found is None else ForeignFacts.model_validate(found)
+
     @router.post("/text")
     def text(body: GraphBody) -> FileText:
         """The file's text, as the command line writes it."""
@@ -54,6 +63,11 @@ def add_routes(router: APIRouter, server: Server) -> None:
         workspace = server.settings.reading()
         ensure(graph, SPECS, workspace=workspace)
         return to_comfy(graph, SPECS, workspace=workspace)
+
+    @router.post("/export/python")
+    def export_python(body: ScriptBody) -> FileText:
+        """A script that makes the same by calls of `latentloom.nodes`."""
+        return FileText(text=to_python(graph_from_plain(body.graph), SPECS, targets=body.targets))
 
     @router.post("/check", responses=CONFLICT)
     async def check_workflow(body: CheckBody, user: User) -> Problems:

@@ -99,4 +99,5 @@ User = Annotated[str, Depends(_user)]
 """Who asks."""
 Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 """The id of a workflow, run, batch, result or draft, in a path."""
-NodeName = Annotated[str, Path(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+NodeName = Annotated[str, Path(pattern=r"^[a-z][a-z0-9_]{0,63}(:[a-z0-9_]{1,64}){0,40}$")]
+"""Of a node that was unfolded with `:` for each `/`."""

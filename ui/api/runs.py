@@ -74,7 +74,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
     @router.get("/runs/{id}/previews/{node}", responses=sends("image/webp"))
     def preview(id: Id, node: NodeName, user: User, s: Annotated[str, Query(max_length=20)] = "") -> Response:
         """The node's newest preview; `s` is its number, for the browser's sake only."""
-        if (data := runs.preview(user, id, node)) is None:
+        if (data := runs.preview(user, id, node.replace(":", "/"))) is None:
             raise NotHere(f"node {node} of this run has no preview yet; wait for its first step")
         return picture(data, "image/webp")
 

@@ -35,6 +35,11 @@ class CheckBody(GraphBody):
     """Which page asks: a newer question of the same one ends the older. Without it every question is answered."""
 
 
+class ScriptBody(GraphBody):
+    targets: Annotated[list[Text], Field(max_length=10_000)] | None = None
+    """Nodes or outputs that it makes; all where none is named."""
+
+
 class SocketsBody(Body):
     """A node whose sockets depend on what is given at some of them, and what is given there."""
 
@@ -92,3 +97,31 @@ class RenameBody(Body):
 class DraftBody(GraphBody):
     workflow_id: Text | None = None
     base_version: StrictInt | None = None
+
+
+ResultId = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+Tag = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=60)]
+
+
+class MarkBody(Body):
+    """What changes of some results at once."""
+
+    ids: Annotated[list[ResultId], Field(min_length=1, max_length=1000)]
+    star: StrictBool | None = None
+    """Null leaves each as it is."""
+    add_tags: Annotated[list[Tag], Field(max_length=32)] = []
+    remove_tags: Annotated[list[Tag], Field(max_length=32)] = []
+    add_boards: Annotated[list[ResultId], Field(max_length=32)] = []
+    """Ids of boards."""
+    remove_boards: Annotated[list[ResultId], Field(max_length=32)] = []
+
+
+class BoardBody(Body):
+    name: Name
+
+
+class HashBody(Body):
+    """A model of a run: the node that gave it."""
+
+    run: ResultId
+    node: Name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .answer import FROM_DISK, Answer, WorkflowFile
+from .answer import FROM_DISK, Answer, Exact, WorkflowFile
 
 
 class NamedGraph(Answer):
@@ -75,12 +75,13 @@ class DraftWithGraph(Draft):
     """What was on the canvas; it need not be a sound workflow."""
 
 
-UploadKind = Literal["image", "audio"]
+UploadKind = Literal["image", "audio", "video"]
+"""A video comes from a result only."""
 
 
 class UploadRow(Answer):
     path: str
-    """What Load Image or Load Audio takes."""
+    """What Load Image, Load Audio or Load Video takes."""
     kind: UploadKind
     bytes: int
     time: float
@@ -89,10 +90,31 @@ class UploadRow(Answer):
 
 class Upload(Answer):
     path: str
-    """What Load Image or Load Audio takes."""
+    """What Load Image, Load Audio or Load Video takes."""
     name: str
     kind: UploadKind
     width: int
     height: int
     length_s: float
     """Of a sound, in seconds; a sound has no sides."""
+
+
+class ForeignFacts(Answer):
+    """What a picture of another program says of how it was made: read, never run. What it does not say is empty."""
+
+    tool: str
+    """The program's name."""
+    prompt: str
+    negative_prompt: str
+    seed: Exact | None
+    steps: int | None
+    guidance: float | None
+    sampler: str
+    scheduler: str
+    model: str
+    loras: tuple[str, ...]
+    strength: float | None
+    width: int | None
+    height: int | None
+    more: dict[str, str]
+    """What else it says, by the program's own words."""

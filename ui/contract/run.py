@@ -8,10 +8,11 @@ from pydantic import ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from ...nodes.graph.problems import Problem
+from ...nodes.preview.models_used import ModelFacts
 from ...parallel.machine.now import DeviceNow
 from ...parallel.progress import Foreseen, RankWork
 from ...pipelines.costs.outcome import Took
-from .answer import Answer, Exact, WorkflowFile
+from .answer import FROM_DISK, Answer, Exact, WorkflowFile
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 Kind = Literal["image", "video", "audio"]
@@ -111,6 +112,10 @@ class RunWithGraph(LiveRun):
     """The versions of the packages that made it; empty where its manifest is gone, and so are the next."""
     values: dict[str, dict[str, Any]]
     """What 0, "" and "auto" were in the run, by node and socket."""
+    inputs: dict[str, dict[str, Any]]
+    """Every plain input as it was in the run, by node and socket, with the beginnings of long texts."""
+    models: dict[str, ModelFacts]
+    """The models that nodes gave."""
 
 
 class LeftOut(Answer):
@@ -155,6 +160,12 @@ class MadeFacts(Answer):
     """Seconds since the epoch."""
     prompt: str = ""
     seed: Exact | None = None
+    models: tuple[str, ...] = ()
+    """The sources of the models behind it."""
+    is_starred: bool = False
+    tags: tuple[str, ...] = ()
+    boards: tuple[str, ...] = ()
+    """The ids of the boards that it is on."""
 
 
 class Result(MadeFacts):
@@ -205,3 +216,50 @@ class LiveMessage(Answer):
         """As it is sent."""
         stayed = {name for name in ("queue", "devices") if getattr(self, name) is None}
         return self.model_dump(exclude=stayed)
+
+
+class Board(Answer):
+    """A named set of results; one result may be on several."""
+
+    model_config = FROM_DISK
+
+    id: str
+    name: str
+    created: float
+    """Seconds since the epoch."""
+
+
+class BoardRow(Board):
+    """A board in a list."""
+
+    count: int
+    cover: str | None
+    """The id of its newest result."""
+
+
+class TagRow(Answer):
+    """A tag, and how many results have it."""
+
+    tag: str
+    count: int
+
+
+class FileHash(Answer):
+    """One file of weights, once it was read whole."""
+
+    name: str
+    num_bytes: int
+    sha256: str
+
+
+class Hashing(Answer):
+    """The files of a model being hashed in the background."""
+
+    id: str
+    source: str
+    state: Literal["waiting", "running", "done", "failed", "cancelled"]
+    done_bytes: int
+    total_bytes: int
+    files: tuple[FileHash, ...]
+    error: str
+    """Why it failed, in a sentence."""

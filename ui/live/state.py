@@ -71,6 +71,8 @@ class Made(MadeFacts):
     """One picture, video or sound that a run made, and where its file is below the output folder."""
 
     path: str
+    words: str = ""
+    """What values it was made with, a line of "node.socket=value" each, for who searches."""
 
 
 class Run(RunParts, RunFacts):
@@ -188,6 +190,17 @@ def with_made(run: Run, made: Made) -> Run:
     results = (*run.made, made)
     node = run.nodes[made.node].model_copy(update=_files(each for each in results if each.node == made.node))
     return run.model_copy(update={"made": results, "nodes": {**run.nodes, made.node: node}})
+
+
+def with_marks(outcome: Outcome, known: Iterable[Made]) -> Outcome:
+    """What the user said of results while their run was under way holds."""
+    marks = {
+        made.id: {"is_starred": made.is_starred, "tags": made.tags, "boards": made.boards, "poster": made.poster}
+        for made in known
+        if made.is_starred or made.tags or made.boards or made.poster
+    }
+    made = tuple(each.model_copy(update=marks.get(each.id, {})) for each in outcome.made)
+    return dataclasses.replace(outcome, made=made)
 
 
 def ended(run: Run, outcome: Outcome, *, now: float) -> Run:

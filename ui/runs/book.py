@@ -8,13 +8,25 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ...nodes.execution.events import Event
 from ...nodes.graph.graph import Graph
 from ..errors import Conflict
 from ..live.live import Live, QueueEntry
-from ..live.state import Made, Outcome, Run, after, ended, order_of, recovered, set_back, with_made
+from ..live.state import (
+    Made,
+    Outcome,
+    Run,
+    after,
+    ended,
+    order_of,
+    recovered,
+    set_back,
+    with_made,
+    with_marks,
+)
 from ..store.user_files import nothing
 from .records import RunRecords
 
@@ -170,7 +182,7 @@ class RunBook:
     def end(self, id: str, outcome: Outcome) -> None:
         """A run is over."""
         with self._lock:
-            run = ended(self._runs[id], outcome, now=self._clock())
+            run = ended(self._runs[id], with_marks(outcome, self._runs[id].made), now=self._clock())
             self._cancels.pop(id, None)
             self._put(run)
             self._show_queue()
@@ -222,15 +234,6 @@ class RunBook:
         with self._lock:
             return self._runs[id].is_ending
 
-    def set_poster(self, user: str, made_id: str, frame: int) -> None:
-        """Which frame stands for a video. Raises `NotHere`."""
-        with self._lock:
-            run = self.with_nodes(self.maker(user, made_id))
-            shown = {made_id: {"poster": frame}}
-            made = tuple(each.model_copy(update=shown.get(each.id, {})) for each in run.made)
-            self._put(run.model_copy(update={"made": made}))
-        self._live.count(user, "results")
-
     def forget_made(self, user: str, id: str, made_id: str) -> None:
         """One result of a run is gone."""
         with self._lock:
@@ -247,6 +250,20 @@ class RunBook:
             }
             self._makers.pop(made_id, None)
             self._put(run.model_copy(update={"made": made, "nodes": nodes}))
+        self._live.count(user, "results")
+
+    def mark(self, user: str, changes: Mapping[str, Mapping[str, Any]]) -> None:
+        """Change what a user says of his results, by their ids. Raises `NotHere` before anything is changed, or
+        `ValueError` where the disk does not take it.
+        """
+        with self._lock:
+            runs = {run.id: run for run in (self.maker(user, id) for id in changes)}
+            for run in runs.values():
+                made = tuple(each.model_copy(update=changes.get(each.id, {})) for each in run.made)
+                marked = self.with_nodes(run).model_copy(update={"made": made})
+                if marked.is_over:
+                    self.records.write(marked)
+                self._runs[run.id] = marked.model_copy(update={"nodes": run.nodes})
         self._live.count(user, "results")
 
     def stop_all(self) -> None:

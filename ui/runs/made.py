@@ -6,7 +6,8 @@ A result is one file; its id, not its path, is what pages and programs see.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from ..store.user_files import fresh_id, user_folder
 
 Specs = Mapping[str, NodeSpec]
 MAX_PROMPT = 2000
+MAX_WORD = 120
+"""Characters of one value among the words; prompts are searched whole."""
+MAX_WORDS = 4000
 FACTS = {"image": picture_facts, "video": video_facts, "audio": sound_facts}
 
 
@@ -31,16 +35,19 @@ def made_by(
     """The files below the run's folder, in the order in which the nodes ran; what is a link or gone is left out. The
     graph is unfolded.
 
-    What is `known` already, since the run told of it, stays as it is, also of a node that failed afterwards.
+    What is `known` already, since the run told of it, stays, also of a node that failed afterwards; what it was made
+    with is told anew, since the run knows by now what 0, "" and "auto" were.
     """
     made: list[Made] = []
+    meant = {name: record.values for name, record in result.nodes.items()}
     for node, record in result.nodes.items():
         own = {each.name: each for each in known if each.node == node}
         for file in map(Path, record.files):
             found = own.pop(file.name, None) or made_of(file, node, graph, specs, folder=folder, output_dir=output_dir)
             made += [found] if found is not None else []
         made += own.values()
-    return tuple(made)
+    told = {node: told_of(behind(graph, node, specs, meant)) for node in {each.node for each in made}}
+    return tuple(each.model_copy(update=told[each.node]) for each in made)
 
 
 def made_of(file: Path, node: str, graph: Graph, specs: Specs, *, folder: Path, output_dir: Path) -> Made | None:
@@ -69,7 +76,6 @@ def _made(file: Path, node: str, graph: Graph, specs: Specs, output_dir: Path) -
         num_bytes = file.stat().st_size
     except (ValueError, OSError):
         return None
-    prompt, seed = behind(graph, node, specs)
     return Made(
         id=fresh_id(),
         node=node,
@@ -85,38 +91,65 @@ def _made(file: Path, node: str, graph: Graph, specs: Specs, output_dir: Path) -
         length_s=round(facts.length_s, 3),
         bytes=num_bytes,
         time=time.time(),
-        prompt=prompt,
-        seed=seed,
+        **told_of(behind(graph, node, specs)),
     )
 
 
-def behind(graph: Graph, node: str, specs: Specs) -> tuple[str, int | None]:
-    """The prompt and the seed that a node's value came from: the nearest text called prompt, else any long text."""
-    values = list(_values(graph, node, specs))
-    texts = [(socket, str(value)) for socket, widget, value in values if widget == "multiline" and value]
-    prompts = [text for socket, text in texts if socket == "prompt"]
-    others = [text for socket, text in texts if "negative" not in socket]
-    seeds = [value for _, widget, value in values if widget == "seed" and isinstance(value, int)]
-    return next(iter(prompts or others), "")[:MAX_PROMPT], next(iter(seeds), None)
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """A plain value that a node was given."""
+
+    node: str
+    socket: str
+    widget: str
+    value: Any
 
 
-def _values(graph: Graph, node: str, specs: Specs) -> Iterator[tuple[str, str, Any]]:
-    """(socket, widget, value) of all values behind a node, the nearest first; what is not set has its default."""
+def behind(graph: Graph, node: str, specs: Specs, meant: Mapping[str, Mapping[str, Any]] | None = None) -> list[Given]:
+    """All values behind a node, the nearest first; what is not set has its default, or what was `meant` by it."""
     params = param_values(graph, {})
     by_node = specs_of(graph, specs, {}, with_overrides(graph, {}))
+    found: list[Given] = []
     seen = {node}
     waiting = [node]
     while waiting:
         name = waiting.pop(0)
-        spec = by_node.get(name)
+        spec, own = by_node.get(name), (meant or {}).get(name, {})
         inputs = graph.nodes[name].inputs
         for socket, entry in inputs.items():
+            known = spec.input(socket) if spec else None
+            widget = known.widget if known else ""
             if not isinstance(entry, Link):
-                known = spec.input(socket) if spec else None
-                yield socket, known.widget if known else "", plain_value(entry, params)
-            elif entry.node not in seen and entry.node in graph.nodes:
+                value = own.get(socket, plain_value(entry, params))
+                found.append(Given(node=name, socket=socket, widget=widget, value=value))
+                continue
+            if isinstance(own.get(socket), int | float | str):  # a text or number that another node made
+                found.append(Given(node=name, socket=socket, widget=widget, value=own[socket]))
+            if entry.node not in seen and entry.node in graph.nodes:
                 seen.add(entry.node)
                 waiting.append(entry.node)
         for unset in spec.inputs if spec else ():
             if unset.name not in inputs:
-                yield unset.name, unset.widget, unset.default
+                value = own.get(unset.name, unset.default)
+                found.append(Given(node=name, socket=unset.name, widget=unset.widget, value=value))
+    return found
+
+
+def told_of(values: Sequence[Given]) -> dict[str, Any]:
+    """What is kept of these beside a result: the nearest text called prompt, else any long text; the nearest seed; the
+    models; and all of them in words.
+    """
+    texts = [(each.socket, str(each.value)) for each in values if each.widget == "multiline" and each.value]
+    prompts = [text for socket, text in texts if socket == "prompt"]
+    others = [text for socket, text in texts if "negative" not in socket]
+    seeds = [each.value for each in values if each.widget == "seed" and isinstance(each.value, int)]
+    models = dict.fromkeys(str(each.value)[:MAX_WORD] for each in values if each.widget == "model" and each.value)
+    lines = (
+        f"{each.node}.{each.socket}={str(each.value)[:MAX_WORD]}" for each in values if each.value not in ("", None)
+    )
+    return {
+        "prompt": next(iter(prompts or others), "")[:MAX_PROMPT],
+        "seed": next(iter(seeds), None),
+        "models": tuple(models),
+        "words": "\n".join(line.replace("\n", " ") for line in lines)[:MAX_WORDS].casefold(),
+    }

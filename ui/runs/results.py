@@ -2,44 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ...nodes.files.atomic import write_atomic
 from ...nodes.files.thumbnails import picture_thumbnail, sound_thumbnail, video_thumbnail
-from ..contract.run import Result
+from ..contract.run import Board, BoardRow, Kind, Result, TagRow
 from ..errors import NotHere
 from ..live.state import Made, Run
 from ..settings import Settings
 from ..store.paging import FIRST_ROWS, page_of, short_values
+from ..store.user_files import checked_name
+from .boards import Boards
 from .made import MAX_PROMPT, is_own_file, thumbnail_path
 from .runs import Runs
+from .search import terms_of
 
 THUMB_SIDE = 384
+MOST_TAGS = 32
+"""Of one result; so many boards, too, may have it."""
+MOST_BOARDS = 32
+MOST_TAGS_TOLD = 1000
 THUMBNAILS = {"image": picture_thumbnail, "video": video_thumbnail, "audio": sound_thumbnail}
 
 Found = tuple[Run, Made]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marks:
+    """What changes of what a user says of results."""
+
+    star: bool | None = None
+    add_tags: tuple[str, ...] = ()
+    remove_tags: tuple[str, ...] = ()
+    add_boards: tuple[str, ...] = ()
+    remove_boards: tuple[str, ...] = ()
 
 
 class Results:
     """Reads the book of runs; a result is there as soon as its file is whole."""
 
     def __init__(self, settings: Settings, runs: Runs) -> None:
+        self.boards = Boards(settings.data_dir, quota=runs.book.records.quota)
         self._output_dir = settings.output_dir
         self._data_dir = settings.data_dir
         self._book = runs.book
 
     def list(
-        self, user: str, *, search: str = "", batch: str = "", limit: int = FIRST_ROWS, before: str = ""
+        self,
+        user: str,
+        *,
+        search: str = "",
+        batch: str = "",
+        kind: Kind | None = None,
+        board: str = "",
+        starred: bool = False,
+        limit: int = FIRST_ROWS,
+        before: str = "",
     ) -> list[Result]:
         """Newest first, at most `limit`, behind the one whose id is `before`. Raises `NotHere`."""
-        words = search.casefold().split()
-        found = [
-            (run, made)
-            for run, made in self._all(user)
-            if (not batch or run.batch == batch) and all(word in _text(run, made) for word in words)
+        boards = self.boards.of(user)
+        terms = terms_of(search, boards={id: each.name for id, each in boards.items()})
+
+        def is_asked(run: Run, made: Made) -> bool:
+            return (
+                (not batch or run.batch == batch)
+                and (kind is None or made.kind == kind)
+                and (not board or board in made.boards)
+                and (not starred or made.is_starred)
+                and all(term(run, made) for term in terms)
+            )
+
+        # the last row that was seen is a place in the list, whatever its marks are by now
+        found = [(run, made) for run, made in self._all(user) if made.id == before or is_asked(run, made)]
+        rows = page_of(found, lambda each: each[1].id, limit=limit, before=before)
+        return [_result(*each, boards) for each in rows]
+
+    def get(self, user: str, id: str) -> Result:
+        """Raises `NotHere`."""
+        return _result(*self._find(user, id), self.boards.of(user))
+
+    def mark(self, user: str, ids: Sequence[str], change: Marks) -> list[Result]:
+        """Change stars, tags and boards of some results, all of them or none. Raises `NotHere`, and `ValueError` where
+        they would be too many.
+        """
+        boards = self.boards.of(user)
+        for id in change.add_boards:
+            self.boards.get(user, id)
+        change = replace(change, add_tags=tuple(map(_tag, change.add_tags)))
+        self._book.mark(user, {id: _marked(self._find(user, id)[1], change, boards) for id in dict.fromkeys(ids)})
+        return [self.get(user, id) for id in dict.fromkeys(ids)]
+
+    def board_rows(self, user: str) -> list[BoardRow]:
+        """The user's boards by name, with how many results each has."""
+        on: defaultdict[str, list[str]] = defaultdict(list)
+        for _, made in self._all(user):
+            for board in made.boards:
+                on[board].append(made.id)
+        return [
+            BoardRow(**dict(board), count=len(on[id]), cover=next(iter(on[id]), None))
+            for id, board in self.boards.of(user).items()
         ]
-        return [_result(*each) for each in page_of(found, lambda each: each[1].id, limit=limit, before=before)]
+
+    def tags(self, user: str) -> list[TagRow]:
+        """All that the user gave, those of most results first; at most `MOST_TAGS_TOLD`."""
+        counts = Counter(tag for _, made in self._all(user) for tag in made.tags)
+        rows = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+        return [TagRow(tag=tag, count=count) for tag, count in rows[:MOST_TAGS_TOLD]]
 
     def path(self, user: str, id: str) -> Path:
         """The picture, video or sound itself. Raises `NotHere`, also when the file is gone or became a link."""
@@ -70,8 +142,8 @@ class Results:
         if made.kind != "video":
             raise ValueError(f"{made.name} is no video, so no frame of it can stand for it; choose a video")
         write_atomic(thumbnail_path(self._data_dir, user, id), video_thumbnail(file, side=THUMB_SIDE, frame=frame))
-        self._book.set_poster(user, id, frame)
-        return _result(*self._find(user, id))
+        self._book.mark(user, {id: {"poster": frame}})
+        return self.get(user, id)
 
     def delete(self, user: str, id: str) -> None:
         """The file too. Raises `NotHere`."""
@@ -92,9 +164,10 @@ class Results:
                 yield run, made
 
 
-def _result(run: Run, made: Made) -> Result:
+def _result(run: Run, made: Made, boards: Mapping[str, Board]) -> Result:
+    known = made.model_copy(update={"boards": tuple(id for id in made.boards if id in boards)})
     return Result(
-        **made.model_dump(exclude={"path"}),
+        **known.model_dump(exclude={"path", "words"}),
         run=run.id,
         batch=run.batch,
         workflow_name=run.name,
@@ -106,6 +179,25 @@ def _result(run: Run, made: Made) -> Result:
     )
 
 
-def _text(run: Run, made: Made) -> str:
-    values = (str(value) for value in (*run.params.values(), *run.overrides.values()))
-    return "\n".join((made.name, made.prompt, str(made.seed), run.name, *values)).casefold()
+def _marked(made: Made, change: Marks, boards: Mapping[str, Board]) -> dict[str, Any]:
+    """The new marks of one result; boards that were deleted are left out. Raises `ValueError`."""
+    tags = _changed(made.tags, change.add_tags, change.remove_tags)
+    on = _changed((id for id in made.boards if id in boards), change.add_boards, change.remove_boards)
+    if len(tags) > MOST_TAGS:
+        raise ValueError(f"{made.name} would have {len(tags)} tags, and {MOST_TAGS} are kept; take some away first")
+    if len(on) > MOST_BOARDS:
+        raise ValueError(
+            f"{made.name} would be on {len(on)} boards, and {MOST_BOARDS} are kept; take it off some first"
+        )
+    is_starred = made.is_starred if change.star is None else change.star
+    return {"is_starred": is_starred, "tags": tags, "boards": on}
+
+
+def _changed(known: Iterable[str], added: Iterable[str], removed: Iterable[str]) -> tuple[str, ...]:
+    gone = set(removed)
+    return tuple(each for each in dict.fromkeys((*known, *added)) if each not in gone)
+
+
+def _tag(tag: str) -> str:
+    """As it is kept. Raises `ValueError`."""
+    return " ".join(checked_name(tag).split())

@@ -15,7 +15,7 @@ from typing import Any
 from ...nodes.execution.attempt import attempt, baked, open_caches, workspace_of
 from ...nodes.execution.events import Event
 from ...nodes.execution.failure import NodeFailed
-from ...nodes.execution.manifest import MANIFEST_FILE, meant_of, versions_of
+from ...nodes.execution.manifest import MANIFEST_FILE, told_by
 from ...nodes.execution.overlap import BESIDE, next_on, width_of
 from ...nodes.execution.preflight import blocking
 from ...nodes.execution.schedule import needs_of
@@ -36,12 +36,12 @@ from ..errors import NoRoom, NotHere
 from ..live.live import Live
 from ..live.state import Outcome, Run
 from ..settings import Settings
-from ..store.paging import FIRST_ROWS, page_of
+from ..store.paging import FIRST_ROWS, page_of, short_values
 from ..store.quota import Quota
 from ..store.uploads import inputs_folder
 from ..store.user_files import fresh_id, graph_bytes
 from .book import RunBook
-from .made import is_own_file, made_by, made_of, thumbnail_path
+from .made import MAX_PROMPT, is_own_file, made_by, made_of, thumbnail_path
 from .previews import Previews
 from .records import RunRecords
 from .workers import RunWorkers
@@ -185,11 +185,14 @@ class Runs:
         """With its nodes, its workflow as it was run, and the versions that made it. Raises `NotHere`."""
         run = self.book.with_nodes(self.book.get(user, id))
         graph = self.book.records.read_graph(user, run.batch)
+        told = told_by(self._settings.output_dir / run.folder)
         return RunWithGraph(
             **dict(run.told(run.nodes)),
             graph=graph and graph_to_plain(baked(graph, run.overrides)),
-            versions=versions_of(self._settings.output_dir / run.folder),
-            values=meant_of(self._settings.output_dir / run.folder),
+            versions=told.versions,
+            values=told.meant,
+            inputs={node: short_values(values, MAX_PROMPT) for node, values in told.values.items()},
+            models=told.models,
         )
 
     def cancel(self, user: str, id: str) -> None:

@@ -15,7 +15,7 @@ from ..errors import NoRoom
 from .user_files import DAMAGED, user_folder
 
 MIB = 1 << 20
-Kind = Literal["workflows", "drafts", "uploads", "runs", "results"]
+Kind = Literal["workflows", "drafts", "uploads", "runs", "results", "boards"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,7 @@ KEPT: dict[Kind, Most] = {
     "uploads": Most(words="uploaded pictures and sounds", count=20_000, num_bytes=8192 * MIB),
     "runs": Most(words="runs", count=50_000, num_bytes=4096 * MIB),
     "results": Most(words="pictures, videos and sounds", count=200_000, num_bytes=1 << 60),
+    "boards": Most(words="boards", count=500, num_bytes=MIB),
 }
 ALL_TIMES = 20
 """All users together keep so many times as many things as one may."""
@@ -46,6 +47,7 @@ FOLDERS: dict[Kind, tuple[str, ...]] = {
     "drafts": ("drafts",),
     "uploads": ("inputs",),
     "runs": ("runs", "batches"),
+    "boards": ("boards",),
 }
 """Below the user's folder, the first with an entry for each thing. Results are elsewhere, and known by their runs."""
 

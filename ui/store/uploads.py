@@ -10,7 +10,15 @@ from pathlib import Path
 
 from ...nodes.files.atomic import replacing
 from ...nodes.files.picture_files import MAX_PIXELS
-from ...nodes.files.thumbnails import checked_picture, checked_sound, picture_thumbnail, sound_thumbnail
+from ...nodes.files.thumbnails import (
+    Facts,
+    checked_picture,
+    checked_sound,
+    picture_thumbnail,
+    sound_thumbnail,
+    video_facts,
+    video_thumbnail,
+)
 from ...pipelines.models.regular_file import sha256_of
 from ..contract.kept import Upload, UploadKind, UploadRow
 from ..errors import NotHere
@@ -41,15 +49,26 @@ class Uploads:
         """
         shown = "".join(c for c in name if c.isprintable())[-100:].strip() or "the picture"
         kind, ending = _kind(Path(shown)), Path(shown).suffix.lower()
-        folder = inputs_folder(self._data_dir, user)
-        num_bytes = file.stat().st_size
-        self._quota.check(user, "uploads", num_bytes=num_bytes, count=1)  # before the work of decoding
+        self._quota.check(user, "uploads", num_bytes=file.stat().st_size, count=1)  # before the work of decoding
         if kind == "audio":
             facts = checked_sound(file, name=shown)
         else:
             facts, format = checked_picture(file, name=shown, max_pixels=self._max_pixels)
             ending = ENDINGS[format]
-        path = f"{sha256_of(file)[:16]}-{_safe(shown)}{ending}"
+        return self._keep(user, file, name=shown, kind="image" if kind == "video" else kind, ending=ending, facts=facts)
+
+    def copy(self, user: str, file: Path) -> Upload:
+        """Keep a result as an input, without a way over the user's machine. Raises `ValueError`."""
+        kind, name = _kind(file), file.name
+        self._quota.check(user, "uploads", num_bytes=file.stat().st_size, count=1)
+        if kind == "image":
+            return self.add(user, name, file)
+        facts = video_facts(file) if kind == "video" else checked_sound(file, name=name)
+        return self._keep(user, file, name=name, kind=kind, ending=file.suffix.lower(), facts=facts)
+
+    def _keep(self, user: str, file: Path, *, name: str, kind: UploadKind, ending: str, facts: Facts) -> Upload:
+        folder, num_bytes = inputs_folder(self._data_dir, user), file.stat().st_size
+        path = f"{sha256_of(file)[:16]}-{_safe(name)}{ending}"
         with self._lock:
             self._quota.check(user, "uploads", num_bytes=num_bytes, count=1)
             count = 0 if (folder / path).exists() else 1
@@ -57,7 +76,7 @@ class Uploads:
                 shutil.copyfile(file, new)
         return Upload(
             path=path,
-            name=shown,
+            name=name,
             kind=kind,
             width=facts.width,
             height=facts.height,
@@ -76,6 +95,8 @@ class Uploads:
         file = self.path(user, path)
         if _kind(file) == "audio":
             return sound_thumbnail(file, side=THUMB_SIDE, name=path)
+        if _kind(file) == "video":
+            return video_thumbnail(file, side=THUMB_SIDE)
         return picture_thumbnail(file, side=THUMB_SIDE, name=path)
 
     def list(
@@ -102,7 +123,7 @@ class Uploads:
 
 def _kind(file: Path) -> UploadKind:
     """By its name; what is neither is refused as a picture."""
-    return "audio" if KINDS.get(file.suffix.lower()) == "audio" else "image"
+    return KINDS.get(file.suffix.lower(), "image")
 
 
 def _safe(name: str) -> str:

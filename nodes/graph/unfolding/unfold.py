@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
+from ....parallel.errors import BadInput
 from ...files.workspace import Workspace
 from ..graph import MAX_NODES, SUB, Graph, Link, Node, ParamRef, Sub, Wrapped
 from ..problems import Names, Problem, short
@@ -40,12 +41,14 @@ def unfold(graph: Graph, specs: Specs, overrides: Overrides, workspace: Workspac
     return _Unfolding(graph, specs, overrides, workspace).done()
 
 
-class _Fault(ValueError):
-    """What keeps a node of the file from being unfolded."""
+class Folded(BadInput):
+    """What keeps a node of the file from being unfolded; a `Problem` in the end."""
 
-    def __init__(self, code: str, message: str, socket: str = "") -> None:
+    code = "folded"
+
+    def __init__(self, problem: str, message: str, socket: str = "") -> None:
         super().__init__(message)
-        self.code, self.socket = code, socket
+        self.problem, self.socket = problem, socket
 
 
 @dataclass(frozen=True)
@@ -118,10 +121,10 @@ class _Unfolding:
             try:
                 found = list(islice(self._copies(self.top, name), num_left + 1))
                 if len(found) > num_left:
-                    raise _Fault("too_long", f"the workflow would have more than {MAX_NODES:,} nodes; shorten its list")
+                    raise Folded("too_long", f"the workflow would have more than {MAX_NODES:,} nodes; shorten its list")
                 copies[name] = [each for each in found if each is not None]
                 num_left -= len(found)
-            except _Fault as error:
+            except Folded as error:
                 self._bad(name, error)
         nodes: dict[str, Node] = {}
         for name in self.top.nodes:
@@ -132,7 +135,7 @@ class _Unfolding:
                 nodes |= {
                     each.id: self._built(each) for each in copies.get(name) or self._copies(self.top, name) if each
                 }
-            except _Fault as error:
+            except Folded as error:
                 self._bad(name, error)
                 nodes[name] = UNKNOWN
         outputs = self._outputs()
@@ -140,9 +143,9 @@ class _Unfolding:
         graph = self.graph.model_copy(update={"nodes": whole, "outputs": outputs, "subs": {}, "layout": {}})
         return Unfolded(graph=graph, overrides=self.left, problems=tuple(self.problems), places=self.places)
 
-    def _bad(self, name: str, error: _Fault) -> None:
+    def _bad(self, name: str, error: Folded) -> None:
         self.bad.add(name)
-        problem = Problem(name, error.socket, error.code, str(error))
+        problem = Problem(name, error.socket, error.problem, str(error))
         if problem not in self.problems:
             self.problems.append(problem)
 
@@ -232,9 +235,9 @@ class _Unfolding:
             if known and not isinstance(entry, Link | ParamRef) and (found := fault(known, plain)):
                 raise self._fault(scope, *found, name, socket)
 
-    def _fault(self, scope: _Scope, code: str, message: str, name: str, socket: str = "") -> _Fault:
+    def _fault(self, scope: _Scope, code: str, message: str, name: str, socket: str = "") -> Folded:
         """Inside a sub-workflow the message says where."""
-        return _Fault(code, f"{scope.words} / {name}: {message}" if scope.words else message, socket * (not scope.path))
+        return Folded(code, f"{scope.words} / {name}: {message}" if scope.words else message, socket * (not scope.path))
 
     # ---- what stands at their inputs
 
@@ -251,7 +254,7 @@ class _Unfolding:
         if (param := scope.sub.params.get(entry.param)) is None:
             hint = self.names.offer(entry.param, scope.sub.params)
             message = f"{scope.words}: it has no param {entry.param}; {hint}"
-            raise _Fault("unknown_param", message)
+            raise Folded("unknown_param", message)
         given = scope.outer.nodes[scope.user].inputs
         place = f"{scope.user}.{entry.param}" if scope.outer.outer is None else ""
         if entry.param in given:
@@ -288,7 +291,7 @@ class _Unfolding:
             if sub is not None and out is None:
                 hint = self.names.offer(link.socket, sub.outputs)
                 message = f"{scope.words or 'a link'} comes from {link.source}, which has no such output; {hint}"
-                raise _Fault("unknown_output", message)
+                raise Folded("unknown_output", message)
             insides = self._inside(scope, link.node)
             assert out is not None, "a node without its sub-workflow has no inside"
             sources = [self._source(inner, out) for inner in insides]
@@ -317,7 +320,7 @@ class _Unfolding:
             return sources[0]
         if type not in JOINERS:
             known = ", ".join(JOINERS)
-            raise _Fault(
+            raise Folded(
                 "not_gathered",
                 f"{link.source} of for_each {link.node!r} is {len(sources)} values of the type {type or '?'}, and only "
                 f"those of {known} are gathered; use them inside the for-each",
@@ -358,8 +361,8 @@ class _Unfolding:
                 continue
             try:
                 found |= self._output(name, link, node)
-            except _Fault as error:
-                self.problems.append(Problem("", name, error.code, str(error)))
+            except Folded as error:
+                self.problems.append(Problem("", name, error.problem, str(error)))
         return found
 
     def _output(self, name: str, link: Link, node: Node) -> dict[str, Link]:
@@ -370,7 +373,7 @@ class _Unfolding:
         else:
             out = self.graph.subs[node.type.removeprefix(SUB)].outputs.get(link.socket)
             if out is None:
-                raise _Fault("unknown_output", f"output {name} is {link.source}, which is not there")
+                raise Folded("unknown_output", f"output {name} is {link.source}, which is not there")
             each = [self._source(inner, out)[0] for inner in self._inside(self.top, link.node)]
         return {f"{name}/{number}": source for number, source in enumerate(each, 1)}
 

@@ -4,13 +4,18 @@ import { limitedNode, withLimits } from "./exact";
 import type { Translation } from "./i18n";
 import { address, ApiError, asset, path, request, send } from "./http";
 import type {
+  Board,
+  BoardRow,
   Catalog,
   Checked,
   Draft,
   DraftEntry,
+  ForeignFacts,
   GraphFile,
+  Hashing,
   History,
   Json,
+  MarkBody,
   Me,
   ModelsView,
   NamedGraph,
@@ -23,6 +28,7 @@ import type {
   RunRequest,
   RunWithGraph,
   Submitted,
+  TagRow,
   Template,
   TemplateNeeds,
   Upload,
@@ -102,7 +108,11 @@ export const host = {
   deleteDraft: (key: string) => drop(path`/drafts/${key}`),
 
   open: (file: Blob, name: string) => request<NamedGraph>("POST", "/open", { raw: file, name }),
+  /** What a picture of another program says; null where it says nothing. */
+  foreign: (file: Blob) => request<ForeignFacts | null>("POST", "/foreign", { raw: file }),
   text: (graph: GraphFile) => post<{ text: string }>("/text", { graph }),
+  exportPython: (graph: GraphFile, targets: readonly string[] | null) =>
+    post<{ text: string }>("/export/python", { graph, targets }),
   exportComfy: (graph: GraphFile) => post<Record<string, Json>>("/export/comfyui", { graph }),
   /** A newer question of the same asker ends the older. */
   check: (graph: GraphFile, signal?: AbortSignal, asker = "") =>
@@ -122,8 +132,22 @@ export const host = {
   moveRun: (id: string, before: string | null) => post<void>(path`/runs/${id}/move`, { before }),
 
   results: (asked: ResultQuery = {}) => get<Result[]>("/results" + query({ ...asked })),
-  setPoster: (id: string, frame: number) => put<Result>(path`/files/${id}/poster`, { frame }),
+  setPoster: (id: string, frame: number) => put<Result>(path`/results/${id}/poster`, { frame }),
+  result: (id: string) => get<Result>(path`/results/${id}`),
   deleteResult: (id: string) => drop(path`/results/${id}`),
+  /** All of them change, or none. */
+  mark: (change: MarkBody) => post<Result[]>("/results/marks", change),
+  /** A copy among the user's inputs, made by the server. */
+  useResult: (id: string) => post<Upload>(path`/results/${id}/input`, {}),
+  tags: () => get<TagRow[]>("/tags"),
+  boards: () => get<BoardRow[]>("/boards"),
+  createBoard: (name: string) => post<Board>("/boards", { name }),
+  renameBoard: (id: string, name: string) => request<Board>("PATCH", path`/boards/${id}`, { json: { name } }),
+  deleteBoard: (id: string) => drop(path`/boards/${id}`),
+  /** Begins to read a run's model for its sha256; ask `hashing` how far it is. */
+  hash: (run: string, node: string) => post<Hashing>("/hashes", { run, node }),
+  hashing: (id: string) => get<Hashing>(path`/hashes/${id}`),
+  cancelHash: (id: string) => drop(path`/hashes/${id}`),
 
   upload: (file: Blob, name: string, onProgress: (part: number) => void = () => undefined) =>
     send<Upload>("/uploads", file, name, onProgress),
@@ -142,7 +166,7 @@ export const urls = {
   workflowThumb: (id: string, version: number) => address(path`/workflows/${id}/thumb` + query({ v: version })),
   workflowFile: (id: string) => address(path`/workflows/${id}/file`),
   preview: (run: string, node: string, number: number) =>
-    address(path`/runs/${run}/previews/${node}` + query({ s: number })),
+    address(path`/runs/${run}/previews/${node.replaceAll("/", ":")}` + query({ s: number })),
   file: (result: string) => address(path`/files/${result}`),
   download: (result: string) => address(path`/files/${result}` + query({ download: 1 })),
   /** `poster` is the result's own, so that no older picture is shown. */

@@ -3,14 +3,16 @@
 import type { ComponentType } from "react";
 import { createRoot } from "react-dom/client";
 import { Frame } from "./frame/Frame";
+import { lazily } from "./frame/lazily";
 import { t } from "./i18n";
 import { pageStore, setTheme, type View } from "./store/page";
 import { startOnce } from "./store/start";
 import { Build } from "./views/Build";
-import { Gallery } from "./views/Gallery";
-import { Models } from "./views/Models";
-import { Simple } from "./views/Simple";
 
+/** What is behind the other tabs is read after the canvas. */
+const Gallery = lazily(async () => (await import("./views/Gallery")).Gallery);
+const Simple = lazily(async () => (await import("./views/Simple")).Simple);
+const Models = lazily(async () => (await import("./views/Models")).Models);
 const VIEWS: Record<View, ComponentType> = { build: Build, simple: Simple, gallery: Gallery, models: Models };
 const API_PATH = "loom";
 
@@ -109,18 +111,16 @@ function followTheme(): void {
 
 let isNaming = false;
 
-/** The tabs in the page's language: Gradio knows the browser's only. */
+/** The tabs in the page's language: Gradio knows the browser's only. From then on they follow it. */
 function nameTabs(): void {
+  for (const tab of document.querySelectorAll<HTMLElement>("[data-tab-id]")) {
+    const words = [...tab.childNodes].find((node) => node instanceof Text);
+    const view = tab.dataset["tabId"] ?? "";
+    if (words && Object.hasOwn(VIEWS, view)) words.data = t(`core.view_${view as View}`);
+  }
   if (isNaming) return;
   isNaming = true;
-  const name = (): void => {
-    for (const tab of document.querySelectorAll<HTMLElement>("[data-tab-id]")) {
-      const words = [...tab.childNodes].find((node) => node instanceof Text);
-      const view = tab.dataset["tabId"] ?? "";
-      if (words && Object.hasOwn(VIEWS, view)) words.data = t(`core.view_${view as View}`);
-    }
-  };
   pageStore.subscribe((state, before) => {
-    if (state.language !== before.language || state.startup !== before.startup) name();
+    if (state.language !== before.language) nameTabs();
   });
 }

@@ -14,14 +14,21 @@ import type {
 import type { Json } from "./types/values";
 
 export type {
+  Board,
+  BoardRow,
   CatalogInput as InputSpec,
   CatalogNode as NodeSpec,
   Choice as PlanChoice,
   DeviceNow as Device,
   Draft as DraftEntry,
   DraftBody as Draft,
+  ForeignFacts,
+  Hashing,
   History,
   HistoryRow,
+  MarkBody,
+  ModelFacts,
+  TagRow,
   LiveMessage,
   LiveRun as Run,
   LoadedPart,
@@ -58,7 +65,8 @@ export type {
 export type Catalog = Told & { chosen?: Readonly<Record<string, CatalogNode>> };
 export type Meant = Checked["values"];
 export type ProblemKind = Problem["kind"];
-export type UploadKind = UploadRow["kind"];
+/** What users send; a video comes from a result only. */
+export type UploadKind = Exclude<UploadRow["kind"], "video">;
 export type RunState = LiveRun["state"];
 export type NodeRunState = NodeState["state"];
 

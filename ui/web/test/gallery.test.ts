@@ -96,8 +96,8 @@ test("only what differs is told, and a declared param is not told again as a fac
   assert.deepEqual(
     differing(a, b, (key) => key),
     [
-      { name: "seed", a: "1", b: "2" },
-      { name: "gallery.plan", a: "", b: "ulysses=2" },
+      { kind: "value", name: "seed", a: "1", b: "2" },
+      { kind: "value", name: "gallery.plan", a: "", b: "ulysses=2" },
     ],
   );
 });
@@ -107,7 +107,7 @@ const CATALOG = {
 } as unknown as Catalog;
 
 function maker(nodes: GraphFile["nodes"], node = "save") {
-  return { graph: fromFile({ format: 1, name: "toy", nodes } as GraphFile), node };
+  return { graph: fromFile({ format: 1, name: "toy", nodes } as GraphFile), node, end: node };
 }
 
 function madeBy(inputs: Record<string, unknown>, name = "denoise", save = "save"): GraphFile["nodes"] {
@@ -124,8 +124,8 @@ test("the nodes' inputs that differ are told too, and what is not set is what it
   };
   const rows = differing(a, b, (key) => key, makers);
   assert.deepEqual(rows, [
-    { name: "gallery.seed", a: "7", b: "9" },
-    { name: "denoise.steps", a: "5", b: "0" },
+    { kind: "value", name: "gallery.seed", a: "7", b: "9" },
+    { kind: "value", name: "denoise.steps", a: "5", b: "0" },
   ]);
   assert.deepEqual(
     differing(a, b, (key) => key).map((row) => row.name),
@@ -137,7 +137,7 @@ test("two results of one run differ in the nodes that made them", () => {
   const nodes = { ...madeBy({ guidance: 1 }, "weak", "one"), ...madeBy({ guidance: 7 }, "strong", "two") };
   const makers = { a: maker(nodes, "one"), b: maker(nodes, "two"), catalog: CATALOG };
   const rows = differing(result("a"), result("b"), (key) => key, makers);
-  assert.deepEqual(rows, [{ name: "weak.guidance / strong.guidance", a: "1", b: "7" }]);
+  assert.deepEqual(rows, [{ kind: "value", name: "weak.guidance / strong.guidance", a: "1", b: "7" }]);
 });
 
 test("what is set on the nodes behind a result is told, params and other branches are not", () => {

@@ -6,7 +6,7 @@ import { maskOf } from "../src/material/mask/channel";
 import { emptyMask, feather, fillOutline, flood, partPainted, type Mask } from "../src/material/mask/coverage";
 import { fromRuns, toRuns } from "../src/material/mask/kept";
 import { Painter } from "../src/material/mask/painter";
-import { frameAt, marked, NO_MARKS, timeOf, turnedBack } from "../src/material/player/marks";
+import { frameAt, framesOf, marked, NO_MARKS, timeOf, turnedBack } from "../src/material/player/marks";
 import { peaksOf } from "../src/material/sound/peaks";
 import { pngOf } from "../src/material/mask/png";
 
@@ -190,6 +190,13 @@ test("a node that takes a frame is known by its sockets", () => {
 test("marks keep their order, and playing goes back from the last to the first", () => {
   const part = marked(marked(NO_MARKS, "start", 2), "end", 5);
   assert.deepEqual(part, { start: 2, end: 5 });
+  assert.deepEqual(
+    [framesOf(part, 2, 99), framesOf(NO_MARKS, 2, 99)],
+    [
+      { start: 4, frames: 7 },
+      { start: 0, frames: 99 },
+    ],
+  );
   assert.deepEqual(marked(part, "start", 6), { start: 6, end: null });
   assert.deepEqual(marked(part, "end", 1), { start: null, end: 1 });
   assert.deepEqual([turnedBack(part, 4.9, 9), turnedBack(part, 5, 9), turnedBack(NO_MARKS, 9, 9)], [null, 2, null]);

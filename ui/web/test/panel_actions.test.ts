@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { beforeEach, mock, test } from "node:test";
 import { describe } from "../src/graph/edits";
 import { saveAs, overwrite, save, type SaveAsked } from "../src/panels/files/fileActions";
-import { mayLeave } from "../src/panels/files/mayLeave";
 import { openFile, type PlainFile } from "../src/panels/files/openFile";
+import { close } from "../src/panels/files/tabActions";
 import { deleteLater, undoDelete } from "../src/panels/library/lateDeletes";
 import { panelStore, setNextPlan } from "../src/panels/panelState";
 import { applyMend, mendsFor, mendText } from "../src/panels/problems/mends";
@@ -11,6 +11,7 @@ import { run } from "../src/panels/runs/runActions";
 import { edit, editorStore, load, setProblems, undo } from "../src/store/editor";
 import { liveStore } from "../src/store/live";
 import { pageStore } from "../src/store/page";
+import { openTab, setTabs, tabOf } from "../src/store/tabs";
 import { newBrowser, type Browser } from "./browser";
 import { toyGraph } from "./graphs";
 
@@ -30,6 +31,7 @@ let browser: Browser;
 beforeEach(() => {
   mock.timers.reset();
   mock.timers.enable({ apis: ["setTimeout"] });
+  setTabs([], "");
   browser = newBrowser();
   pageStore.setState({ dialog: null, toasts: [], question: null });
   panelStore.setState({ nextPlan: null, tab: "queue" });
@@ -40,6 +42,12 @@ beforeEach(() => {
 async function asked(dialog: string): Promise<SaveAsked> {
   while (pageStore.getState().dialog?.name !== dialog) await Promise.resolve();
   return pageStore.getState().dialog!.payload as SaveAsked;
+}
+
+/** Its key. */
+function openOne(): string {
+  openTab(toyGraph(), { id: "w1", version: 3, name: "toy" });
+  return editorStore.getState().draftKey;
 }
 
 function change(): void {
@@ -148,19 +156,25 @@ test("a workflow that another tab saved is not overwritten without a question", 
   assert.equal((await browser.requests.at(-1)!.json()).base_version, 9);
 });
 
-test("work without a name is asked for one before another workflow takes its place, and then it does", async () => {
-  load(toyGraph(), null);
-  const before = { name: "templates" };
+test("closing unsaved work asks, saves if asked to, and what is not saved is not closed", async () => {
+  browser.answer(() => new Response(null, { status: 204 }));
+  const saved = openOne();
+  await close();
+  assert.deepEqual([tabOf(saved), pageStore.getState().dialog], [undefined, null]);
   for (const isSaved of [false, true]) {
-    pageStore.setState({ dialog: before });
-    const isFree = mayLeave();
+    const key = openOne();
+    change();
+    editorStore.setState({ workflow: null });
+    const closed = close();
+    await Promise.resolve();
     const leave = pageStore.getState().dialog!.payload as (isFree: boolean) => void;
     void save().then(leave);
     const { answer } = await asked("saveAs");
     pageStore.setState({ dialog: null });
     answer(isSaved);
-    assert.equal(await isFree, isSaved);
-    assert.deepEqual(pageStore.getState().dialog, before);
+    await closed;
+    assert.equal(tabOf(key) === undefined, isSaved);
+    assert.equal(pageStore.getState().dialog, null);
   }
 });
 
@@ -171,17 +185,6 @@ test("save as gives the workflow its new name", async () => {
   assert.deepEqual([asked.name, asked.folder, asked.graph.name], ["mine", "cats", "mine"]);
   const { workflow, isDirty, graph } = editorStore.getState();
   assert.deepEqual([workflow?.id, isDirty, graph.name], ["w2", false, "mine"]);
-});
-
-test("unsaved work asks before another workflow takes its place", async () => {
-  assert.equal(await mayLeave(), true);
-  change();
-  const asked = mayLeave();
-  const { dialog } = pageStore.getState();
-  assert.equal(dialog?.name, "unsaved");
-  (dialog?.payload as (isFree: boolean) => void)(false);
-  assert.equal(await asked, false);
-  assert.equal(pageStore.getState().dialog, null);
 });
 
 test("a run takes the plan for the next run, once, and is shown on the canvas", async () => {

@@ -6,7 +6,7 @@ import { rootOf } from "../src/graph/edits/reroutes";
 import { copy } from "../src/graph/file/clip";
 import { fromFile, toFile } from "../src/graph/file/workflowFile";
 import { newHistory, record, redo, undo } from "../src/graph/history";
-import { itemKey } from "../src/graph/items";
+import { hasItem, itemKey } from "../src/graph/items";
 import { freshName } from "../src/graph/names";
 import { isLink, isParamRef, sourceOf } from "../src/graph/values";
 import { canConnect } from "../src/graph/wireTypes";
@@ -68,6 +68,11 @@ const parts = (target = ""): [string, string] => target.split(".") as [string, s
 const fresh = (graph: EditorGraph, stem: string): string =>
   freshName(stem, (name) => name in graph.nodes || name in graph.params || name in graph.reroutes);
 
+const sizeOf = (): Point => [270, 120];
+const groups = (graph: EditorGraph): string[] => graph.groups.map(({ id }) => itemKey("group", id));
+/** What a group can hold. */
+const members = (graph: EditorGraph): string[] => keys(graph).filter((key) => /^[ncr]:/.test(key));
+
 type RandomEdit = (graph: EditorGraph, hand: Hand) => EditorGraph;
 
 /** One of each kind; a test below asks that none is missing. */
@@ -125,6 +130,19 @@ const RANDOM: Record<keyof typeof edits, RandomEdit> = {
     return clip ? edits.paste(graph, clip, hand.point()).graph : graph;
   },
   arrange: (graph) => edits.arrange(graph),
+  align: (graph, hand) => {
+    const how = hand.pick(["left", "right", "top", "bottom", "column", "row"] as const)!;
+    return edits.align(graph, [...groups(graph), ...members(graph)].slice(0, hand.below(5)), how, sizeOf);
+  },
+  distribute: (graph, hand) => edits.distribute(graph, members(graph), hand.pick(["across", "down"] as const)!, sizeOf),
+  arrangeGrouped: (graph) => edits.arrangeGrouped(graph, sizeOf),
+  withMembers: (graph) => edits.withMembers(graph, sizeOf),
+  setMembers: (graph, hand) =>
+    edits.setMembers(graph, members(graph).slice(0, hand.below(3)), hand.pick(graph.groups)?.id ?? null),
+  moveGrouped: (graph, hand) =>
+    edits.moveGrouped(graph, { [hand.pick([...keys(graph), ...members(graph)]) ?? ""]: hand.point() }, sizeOf),
+  fitGroups: (graph) => edits.fitGroups(graph, sizeOf),
+  growGroups: (graph) => edits.growGroups(graph, sizeOf),
   fold: (graph, hand) => {
     const names = Object.keys(graph.nodes);
     return edits.fold(graph, TOYS, [hand.pick(names) ?? "", hand.pick(names) ?? ""])?.graph ?? graph;
@@ -145,6 +163,9 @@ function isSound(graph: EditorGraph): void {
   }
   for (const { from } of Object.values(graph.outputs)) assert.ok(from.split(".")[0]! in graph.nodes);
   for (const [input, id] of Object.entries(graph.via)) assert.equal(rootOf(graph, `$${id}`), sourceOf(graph, input));
+  const held = graph.groups.flatMap((group) => group.members ?? []);
+  assert.equal(new Set(held).size, held.length, "nothing is in two groups");
+  for (const key of held) assert.ok(hasItem(graph, key), `${key} is held and not there`);
   assert.deepEqual(fromFile(toFile(graph)), graph, "the file tells all of it");
 }
 

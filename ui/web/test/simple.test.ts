@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { fromFile, toFile } from "../src/graph/file/workflowFile";
+import { choiceOf, offersOf } from "../src/simple/canvasChoice";
 import { fieldsOf, missing, seedsOf, startValues, withDefaults } from "../src/simple/formFields";
 import { failureOf, previewOf, progressOf, runningNode } from "../src/simple/runProgress";
 import type { Catalog, GraphFile, NodeState, Run } from "../src/types";
-import { input, spec } from "./graphs";
+import { input, spec, toyGraph } from "./graphs";
 
 const CATALOG: Catalog = {
   version: "1",
@@ -147,4 +149,31 @@ test("the running node with steps is shown, and its preview", () => {
 test("a failure is told by the node that failed", () => {
   assert.equal(failureOf(running({ one: { state: "failed", message: "no room" } })), "no room");
   assert.equal(failureOf(running({ one: {} })), "");
+});
+
+test("the canvas offers its prompts first, then its seeds, but nothing that is linked, a param or advanced", () => {
+  const text = input("prompt", "string", { widget: "multiline" });
+  const seed = input("seed", "int", { widget: "seed" });
+  const rare = input("rare", "string", { widget: "multiline", advanced: true });
+  const catalog: Catalog = { version: "", types: [], nodes: [spec("Paint", [seed, rare, text], { text: "string" })] };
+  const graph = fromFile({
+    format: 1,
+    name: "hand-built",
+    params: { words: { type: "string", default: "x" } },
+    nodes: {
+      one: { type: "Paint" },
+      two: { type: "Paint", inputs: { prompt: { param: "words" }, seed: 4 } },
+      three: { type: "Paint", inputs: { prompt: { from: "one.text" }, seed: { from: "one.text" } } },
+      gone: { type: "NotInstalled" },
+    },
+  });
+  assert.deepEqual(
+    offersOf(graph, catalog).map(({ node, spec: { name } }) => `${node}.${name}`),
+    ["one.prompt", "one.seed", "two.seed"],
+  );
+});
+
+test("what is on the canvas is a choice of its own, with the canvas's file", () => {
+  const choice = choiceOf(toyGraph(), "d1");
+  assert.deepEqual([choice.key, choice.name, choice.canvas], ["canvas:d1", "toy", toFile(toyGraph())]);
 });

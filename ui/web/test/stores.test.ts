@@ -4,9 +4,22 @@ import { setTitle } from "../src/graph/edits";
 import { emptyGraph, toFile } from "../src/graph/file/workflowFile";
 import { setHost } from "../src/http";
 import { t } from "../src/i18n";
-import { keep, keepDrafts, openDraft } from "../src/store/drafts";
+import { closeTab, goToTab, keep, keepDrafts, openDrafts } from "../src/store/drafts";
 import { edit, editorStore, load, markSaved, redo, select, undo, undoLabel } from "../src/store/editor";
 import { liveStore, receive } from "../src/store/live";
+import {
+  enterTab,
+  moveTab,
+  openTab,
+  resumeTab,
+  tabOf,
+  tabStore,
+  keepView,
+  viewOf,
+  watchRunIn,
+  markSavedIn,
+  setTabs,
+} from "../src/store/tabs";
 import { confirm, openGraph, pageStore, setLanguage, setMe, toast } from "../src/store/page";
 import type { Draft, Me } from "../src/types";
 import { newBrowser, type Browser } from "./browser";
@@ -29,13 +42,20 @@ let closePage = (): void => undefined;
 /** What `start` does for drafts; a page that was open before is closed. */
 async function openPage(user: string): Promise<void> {
   closePage();
+  const remembered = sessionStorage.getItem("loom.tabs");
+  setTabs([], "");
   load(emptyGraph("untitled"), null);
-  await openDraft(user);
+  if (remembered)
+    sessionStorage.setItem("loom.tabs", remembered); // as closing a page leaves it
+  else sessionStorage.removeItem("loom.tabs");
+  setMe({ ...ME, user });
+  await openDrafts(user);
   closePage = keepDrafts();
 }
 
 beforeEach(() => {
   closePage();
+  setTabs([], "");
   browser = newBrowser();
   setHost("loom", "v1", () => undefined);
   setMe(ME);
@@ -50,6 +70,11 @@ async function serve(request: Request): Promise<Response> {
     atServer[key] = (await request.json()) as Draft;
     return new Response(null, { status: 204 });
   }
+  if (request.method === "DELETE" && key) {
+    delete atServer[key];
+    return new Response(null, { status: 204 });
+  }
+  if (key && !atServer[key]) return Response.json({ error: "there is no such draft" }, { status: 404 });
   if (key) return Response.json(atServer[key]);
   const entries = Object.entries(atServer).map(([name, { graph, workflow_id }], updated) => {
     return { key: name, name: graph.name, workflow_id, updated };
@@ -97,14 +122,40 @@ test("a draft goes to the server and comes back in a new page", async () => {
   assert.deepEqual([editorStore.getState().draftKey, editorStore.getState().isDirty], [draftKey, true]);
 });
 
-test("unsaved work that another workflow takes the place of stays a draft of its own", async () => {
+test("another workflow opens in a tab of its own, with its own undo, selection, view and run", async () => {
   await openPage("ann");
-  edit("open", () => toyGraph());
-  const { draftKey } = editorStore.getState();
-  openGraph(emptyGraph("other"), "other", null);
-  await new Promise((resolve) => setTimeout(resolve, 5));
-  assert.deepEqual(atServer[draftKey]?.graph, toFile(toyGraph()));
-  assert.notEqual(editorStore.getState().draftKey, draftKey);
+  openGraph(toyGraph(), "toy", null);
+  const names = () => tabStore.getState().tabs.map(({ name }) => name);
+  assert.deepEqual(names(), ["toy"]); // the blank one gave its place
+  edit("title", (graph) => setTitle(graph, "load", "A"));
+  select(["n:load"]);
+  keepView({ x: 1, y: 2, zoom: 0.5 });
+  liveStore.setState({ watched: "run of toy" });
+  const { draftKey: toy, graph: edited } = editorStore.getState();
+  openGraph({ ...toyGraph(), name: "other" }, "other", { id: "w", version: 1, name: "other" });
+  const other = editorStore.getState().draftKey;
+  assert.deepEqual(names(), ["toy", "other"]);
+  assert.deepEqual(
+    [editorStore.getState().canUndo, liveStore.getState().watched, viewOf(other)],
+    [false, null, undefined],
+  );
+  watchRunIn(toy, "newer run of toy");
+  moveTab(other, 0);
+  assert.deepEqual(names(), ["other", "toy"]);
+  await goToTab(toy);
+  const state = editorStore.getState();
+  assert.equal(state.graph, edited);
+  assert.deepEqual([[...state.selection], state.isDirty, undoLabel()], [["n:load"], true, "title"]);
+  assert.deepEqual([viewOf(toy), liveStore.getState().watched], [{ x: 1, y: 2, zoom: 0.5 }, "newer run of toy"]);
+  undo();
+  assert.equal(editorStore.getState().graph.nodes.load!.title, "");
+});
+
+test("each tab has a draft; all come back in a new page, those out of sight when they are asked for", async () => {
+  await openPage("ann");
+  openGraph(toyGraph(), "toy", null);
+  const toy = editorStore.getState().draftKey;
+  openGraph({ ...toyGraph(), name: "other" }, "other", null);
   await keep();
   assert.deepEqual(
     Object.values(atServer).map(({ graph }) => graph.name),
@@ -114,6 +165,54 @@ test("unsaved work that another workflow takes the place of stays a draft of its
     Object.keys(localStorage).filter((key) => key.startsWith("loom.draft.")),
     [],
   );
+  const numRequests = browser.requests.length;
+  await openPage("ann");
+  assert.deepEqual([editorStore.getState().graph.name, tabOf(toy)?.name], ["other", "toy"]);
+  assert.ok(!browser.requests.slice(numRequests).some(({ url }) => url.endsWith(toy)));
+  await goToTab(toy);
+  assert.deepEqual(editorStore.getState().graph, toyGraph());
+});
+
+test("a closed tab leaves a draft only of what is not saved; the last one gives way to a blank one", async () => {
+  await openPage("ann");
+  openGraph(toyGraph(), "clean", { id: "w", version: 1, name: "clean" });
+  const clean = editorStore.getState().draftKey;
+  await keep();
+  openTab({ ...toyGraph(), name: "dirty" }, null);
+  const dirty = editorStore.getState().draftKey;
+  await closeTab(clean);
+  assert.equal(editorStore.getState().draftKey, dirty);
+  await closeTab(dirty);
+  assert.deepEqual(Object.keys(atServer), [dirty]);
+  assert.deepEqual(editorStore.getState().graph.nodes, {});
+  assert.equal(tabStore.getState().tabs.length, 1);
+});
+
+test("a workflow that was saved while another tab is shown is clean when it is shown again", async () => {
+  await openPage("ann");
+  openTab(toyGraph(), null);
+  const { draftKey: key, graph: sent } = editorStore.getState();
+  openTab({ ...toyGraph(), name: "other" }, null);
+  markSavedIn(key, { id: "w", version: 3, name: "toy" }, sent);
+  assert.deepEqual([tabOf(key)?.isDirty, editorStore.getState().workflow], [false, null]);
+  resumeTab(key);
+  assert.deepEqual([editorStore.getState().isDirty, editorStore.getState().workflow?.version], [false, 3]);
+});
+
+test("a tab whose draft cannot be read is told and taken away, but kept while the server does not answer", async () => {
+  await openPage("ann");
+  setTabs(
+    [...tabStore.getState().tabs, { key: "gone", name: "gone", isDirty: true, workflow: null, watched: null }],
+    "x",
+  );
+  enterTab("x", toyGraph(), null);
+  browser.answer(() => Promise.reject(new TypeError("offline")));
+  await goToTab("gone");
+  assert.ok(tabOf("gone"));
+  browser.answer(serve);
+  await goToTab("gone");
+  assert.equal(tabOf("gone"), undefined);
+  assert.equal(editorStore.getState().draftKey, "x");
 });
 
 test("while the server is away the draft is kept in the browser, for its user alone", async () => {

@@ -85,6 +85,7 @@ test("a slider reaches a few times as far as the model's own number, and as far 
   assert.deepEqual(sliderOf(STEPS, 16, 200), { min: 0, max: 200, step: 1 });
   assert.deepEqual(sliderOf({ type: "int", min: 0, max: 16384, step: null }, 128), { min: 0, max: 384, step: 1 });
   assert.equal(sliderOf({ type: "int", min: 0, max: 16384, step: null }), null);
+  assert.equal(sliderOf({ type: "int", min: 0, max: 4096, step: null }, 1), null);
   assert.equal(sliderOf(STRENGTH, 1)?.max, 1);
 });
 

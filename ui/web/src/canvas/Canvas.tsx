@@ -13,6 +13,7 @@ import { t } from "../i18n";
 import { usePage } from "../store/page";
 import { canvasUi, useCanvasUi } from "./canvasUi";
 import { EmptyCanvas } from "./EmptyCanvas";
+import { FindBar } from "./find/FindBar";
 import type { WireEdge } from "./flow/flowEdges";
 import { MANY, type CanvasNode } from "./flow/flowNodes";
 import { HUGE } from "./flow/showAll";
@@ -61,6 +62,7 @@ function Surface() {
   const tool = useCanvasUi((ui) => ui.tool);
   const isOutlineOpen = useCanvasUi((ui) => ui.isOutlineOpen);
   const isMapOpen = useCanvasUi((ui) => ui.isMapOpen);
+  const isFindOpen = useCanvasUi((ui) => ui.find !== null);
   const isNear = useCanvasUi((ui) => ui.isNear);
   const isTiny = useCanvasUi((ui) => ui.isTiny);
   const titleZoom = useCanvasUi((ui) => ui.titleZoom);
@@ -152,6 +154,7 @@ function Surface() {
       </ReactFlow>
       {nodes.length === 0 && <EmptyCanvas />}
       {isOutlineOpen && <Outline />}
+      {isFindOpen && <FindBar />}
       <FitTones />
       <LitWires />
       <RefusalNote />

@@ -1,8 +1,9 @@
 import { useReactFlow } from "@xyflow/react";
 import { t } from "../i18n";
+import { hintOf } from "../panels/pageShortcuts";
 import { IconButton } from "../parts/IconButton";
 import { MenuButton } from "../parts/overlays/Menu";
-import { canvasUi, useCanvasUi } from "./canvasUi";
+import { canvasUi, openFind, useCanvasUi } from "./canvasUi";
 import { openPalette } from "./commands/freePlace";
 import { addComment, arrange, groupSelected } from "./commands/itemCommands";
 import { showAll } from "./flow/showAll";
@@ -34,6 +35,7 @@ export function Tools() {
         isPressed={isOutlineOpen}
         onClick={() => canvasUi.setState({ isOutlineOpen: !isOutlineOpen })}
       />
+      <IconButton icon="search" label={`${t("canvas.find")} (${hintOf("find")})`} onClick={openFind} />
       <span className="ll-tools-gap" />
       <IconButton icon="zoom-in" label={t("canvas.zoom_in")} onClick={() => void flow.zoomIn({ duration: 120 })} />
       <IconButton icon="zoom-out" label={t("canvas.zoom_out")} onClick={() => void flow.zoomOut({ duration: 120 })} />

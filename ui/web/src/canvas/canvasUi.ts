@@ -33,6 +33,8 @@ export type Popup =
   | ({ kind: "palette"; flow: Point; wire: WireEnd | null } & Place)
   | ({ kind: "sockets"; node: string } & Place)
   | ({ kind: "colors"; keys: string[] } & Place)
+  | ({ kind: "align" } & Place)
+  | ({ kind: "copy_as"; names: string[] } & Place)
   | ({ kind: "menu"; flow: Point; target: Target } & Place);
 
 export type Tool = "pan" | "select";
@@ -42,6 +44,8 @@ interface CanvasUi {
   tool: Tool;
   isOutlineOpen: boolean;
   isMapOpen: boolean;
+  /** What is looked for on the canvas; null while that is closed. `at` is the hit that was gone to last, -1 for none. */
+  find: { query: string; at: number; numOpened: number } | null;
   /** Said by screen readers when it changes. */
   said: string;
   /** The wire in hand: dragged, or started by a tap. */
@@ -50,6 +54,8 @@ interface CanvasUi {
   renaming: string;
   /** A node that was just made: letters are meant for its text, for as long as this selection lasts. */
   fresh: { node: string; selection: ReadonlySet<string> } | null;
+  /** The groups that what is dragged would join and leave where it is. */
+  joining: { joins: string | null; leaves: string | null };
   /** Why the last wire was refused, where it was dropped. */
   refusal: ({ text: string } & Place) | null;
   /** Wide enough that nodes draw their fields. */
@@ -73,10 +79,12 @@ export const canvasUi = createStore<CanvasUi>(() => ({
   tool: "pan",
   isOutlineOpen: false,
   isMapOpen: (globalThis.innerHeight ?? MAP_HEIGHT) >= MAP_HEIGHT,
+  find: null,
   said: "",
   wire: null,
   renaming: "",
   fresh: null,
+  joining: { joins: null, leaves: null },
   refusal: null,
   isNear: true,
   isTiny: false,
@@ -99,8 +107,27 @@ export function closePopup(): void {
   canvasUi.setState({ popup: null });
 }
 
+/** Open the search over the canvas, or go back to its field. */
+export function openFind(): void {
+  canvasUi.setState(({ find }) => ({
+    find: { query: find?.query ?? "", at: find?.at ?? -1, numOpened: (find?.numOpened ?? 0) + 1 },
+  }));
+}
+
 export function say(text: string): void {
   canvasUi.setState({ said: text });
+}
+
+let pointer: Place | null = null;
+
+/** Where the mouse is over the canvas; null where it is elsewhere. */
+export function notePointer(place: Place | null): void {
+  pointer = place;
+}
+
+/** Where the mouse is, on the canvas; else the middle of what is seen. */
+export function underPointer(): Point {
+  return onCanvas(pointer ?? middle());
 }
 
 /** The middle of what is seen, as a place in the window. */

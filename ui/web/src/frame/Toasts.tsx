@@ -5,6 +5,7 @@ import { t } from "../i18n";
 import { Button } from "../parts/Button";
 import { IconButton } from "../parts/IconButton";
 import { Icon, type IconName } from "../parts/icons";
+import { goToTabOf } from "../store/drafts";
 import { liveStore, watchRun } from "../store/live";
 import { dismissToast, go, usePage, type Toast } from "../store/page";
 
@@ -35,7 +36,7 @@ function OneToast({ shown: { id, kind, text, run, action } }: { shown: Toast }) 
       <Icon name={ICONS[kind]} size={18} />
       <span className="ll-toast-text">{text}</span>
       {run && (
-        <Button kind="ghost" onClick={() => showRun(run, id)}>
+        <Button kind="ghost" onClick={() => void showRun(run, id)}>
           {t("frame.show")}
         </Button>
       )}
@@ -46,8 +47,8 @@ function OneToast({ shown: { id, kind, text, run, action } }: { shown: Toast }) 
 }
 
 /** A picture is shown in the gallery, anything else on the canvas. */
-function showRun(run: string, toast: number): void {
+async function showRun(run: string, toast: number): Promise<void> {
   dismissToast(toast);
-  watchRun(run);
+  if (!(await goToTabOf(run))) watchRun(run);
   go(liveStore.getState().runs[run]?.state === "done" ? "gallery" : "build", { run });
 }

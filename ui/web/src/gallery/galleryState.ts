@@ -2,9 +2,8 @@
 import { useStore } from "zustand";
 import { createStore } from "zustand/vanilla";
 import { host, sentence } from "../host";
-import { go, type View } from "../store/page";
 import type { Result } from "../types";
-import { withNewest, withOlder, type Filter } from "./resultPages";
+import { EVERYTHING, withNewest, withOlder, type Filter } from "./resultPages";
 
 export type Open =
   /** `among`: where previous and next come from; null is the list of the gallery. */
@@ -12,9 +11,9 @@ export type Open =
       view: "detail";
       result: Result;
       among: readonly Result[] | null;
-      /** The view to go to again once it is closed. */
-      back?: View | undefined;
     }
+  /** What differs between a result and the workflow on the canvas. */
+  | { view: "canvas"; result: Result }
   | { view: "compare"; a: Result; b: Result }
   | { view: "sweep"; batch: string };
 
@@ -38,6 +37,8 @@ export interface GalleryState {
   more: () => Promise<void>;
   /** What is new, and what is gone. */
   refresh: () => Promise<void>;
+  /** Results as they are now, wherever they are shown. */
+  renew: (results: readonly Result[]) => void;
   /** Take results out of the list that are deleted. */
   drop: (ids: readonly string[]) => void;
   choose: (id: string, isChosen: boolean) => void;
@@ -58,7 +59,13 @@ export const gallery = createStore<GalleryState>()((set, get) => {
     const mine = ++turn;
     set({ isLoading: true, problem: "" });
     try {
-      const page = await host.results({ search: get().search, limit: PAGE, before });
+      const { search, filter } = get();
+      const { kind, board, isStarred } = filter;
+      const page = await host.results({
+        ...{ search, limit: PAGE, before, board },
+        kind: kind === "all" ? undefined : kind,
+        starred: isStarred ? "true" : undefined,
+      });
       if (mine !== turn) return;
       const isAll = page.length < PAGE;
       set((state) => ({
@@ -77,7 +84,7 @@ export const gallery = createStore<GalleryState>()((set, get) => {
     isLoading: false,
     problem: "",
     search: "",
-    filter: { kind: "all", workflow: "" },
+    filter: EVERYTHING,
     isChoosing: false,
     chosen: new Set(),
     opened: [],
@@ -87,12 +94,32 @@ export const gallery = createStore<GalleryState>()((set, get) => {
       set({ search, items: [], isEnd: false });
       void get().refresh();
     },
-    setFilter: (filter) => set((state) => ({ filter: { ...state.filter, ...filter } })),
+    setFilter: (change) => {
+      const old = get().filter;
+      const filter = { ...old, ...change };
+      const isOfPage = filter.kind === old.kind && filter.board === old.board && filter.isStarred === old.isStarred;
+      if (isOfPage) return set({ filter });
+      set({ filter, items: [], isEnd: false });
+      void get().refresh();
+    },
     more: async () => {
       const { isLoading, isEnd, items } = get();
       if (!isLoading && !isEnd) await load(items.at(-1)?.id, withOlder);
     },
     refresh: () => load(undefined, (items, page) => withNewest(items, page, page.length < PAGE)),
+    renew: (results) =>
+      set((state) => {
+        const fresh = new Map(results.map((result) => [result.id, result]));
+        const renewed = <T extends Result>(old: T) => (fresh.get(old.id) as T | undefined) ?? old;
+        return {
+          items: state.items.map(renewed),
+          opened: state.opened.map((open): Open => {
+            if (open.view === "detail")
+              return { ...open, result: renewed(open.result), among: open.among && open.among.map(renewed) };
+            return open.view === "canvas" ? { ...open, result: renewed(open.result) } : open;
+          }),
+        };
+      }),
     drop: (ids) =>
       set((state) => {
         const gone = new Set(ids);
@@ -112,9 +139,7 @@ export const gallery = createStore<GalleryState>()((set, get) => {
     show: (open) =>
       set(({ opened }) => ({ opened: [...opened.slice(0, opened.at(-1)?.view === open.view ? -1 : undefined), open] })),
     close: (isAll = false) => {
-      const front = get().opened.at(-1);
       set(({ opened }) => ({ opened: isAll ? [] : opened.slice(0, -1) }));
-      if (!isAll && front?.view === "detail" && front.back) go(front.back);
     },
   };
 });

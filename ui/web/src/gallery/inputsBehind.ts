@@ -1,11 +1,11 @@
 /** What the nodes behind a result were given, from the workflow as its run had it. */
 
-import { specFor } from "../graph/catalog";
-import { needsOf } from "../graph/order";
+import { titleOf } from "../graph/catalog";
+import { flat } from "../graph/difference";
+import { inOrder, needsOf } from "../graph/order";
 import { own } from "../graph/record";
-import { isLink, isParamRef, plainValue, splitTarget } from "../graph/values";
-import type { Catalog, EditorGraph, EditorNode, InputValue, Json, Meant } from "../types";
-import type { Difference } from "./compare/differing";
+import { isLink, isParamRef, plainValue } from "../graph/values";
+import type { Catalog, EditorGraph, Meant } from "../types";
 import { shown } from "./sweeps/sweepTable";
 
 /** A node, and the workflow in which it made a result. */
@@ -31,54 +31,27 @@ export function inputsBehind({ graph, node }: Maker, meant: Meant = {}): { name:
   });
 }
 
-/** What holds at an open wire counts as the node's own. */
-function flat(values: Readonly<Record<string, unknown>>): Record<string, Json> {
-  const each = Object.entries(values).map(([name, value]) =>
-    typeof value === "object" && value !== null && !Array.isArray(value) ? value : { [name]: value },
-  );
-  return Object.assign({}, ...each) as Record<string, Json>;
+/** All values of one node in a run. */
+export interface NodeValues {
+  node: string;
+  title: string;
+  /** `isMeant`: the run chose it, where 0, "" or "auto" was written. */
+  values: { socket: string; value: string; isMeant: boolean }[];
 }
 
-/**
- * What differs between the nodes that made two results, and further back along the same sockets: so the nodes may have
- * other names, and branches that have no part in the results are left out.
- */
-export function inputsApart(a: Maker, b: Maker, catalog: Catalog): Difference[] {
-  const rows: Difference[] = [];
-  const seen = new Set<string>();
-  const waiting: [string, string][] = [[a.node, b.node]];
-  for (const [nameA, nameB] of waiting) {
-    const [nodeA, nodeB] = [own(a.graph.nodes, nameA), own(b.graph.nodes, nameB)];
-    if (!nodeA || !nodeB || seen.has(`${nameA} ${nameB}`)) continue;
-    seen.add(`${nameA} ${nameB}`);
-    const tell = (what: string, ofA: string, ofB: string) => {
-      const name = nameA === nameB ? nameA + what : `${nameA}${what} / ${nameB}${what}`;
-      if (ofA !== ofB) rows.push({ name, a: ofA, b: ofB });
-    };
-    tell("", nodeA.type, nodeB.type);
-    tell(" (mode)", nodeA.mode, nodeB.mode);
-    for (const socket of new Set([...Object.keys(nodeA.inputs), ...Object.keys(nodeB.inputs)])) {
-      const [valueA, valueB] = [own(nodeA.inputs, socket), own(nodeB.inputs, socket)];
-      if (isSameParam(valueA, valueB)) continue;
-      if (isLink(valueA) && isLink(valueB)) {
-        const [sourceA, outA] = splitTarget(valueA.from);
-        const [sourceB, outB] = splitTarget(valueB.from);
-        tell(`.${socket}`, outA, outB);
-        waiting.push([sourceA, sourceB]);
-      } else tell(`.${socket}`, given(a.graph, nodeA, socket, catalog), given(b.graph, nodeB, socket, catalog));
-    }
-  }
-  return rows;
-}
-
-function isSameParam(a: InputValue | undefined, b: InputValue | undefined): boolean {
-  return isParamRef(a) && isParamRef(b) && a.param === b.param;
-}
-
-/** What an input holds; where it holds nothing, what its node takes then. */
-function given(graph: EditorGraph, node: EditorNode, socket: string, catalog: Catalog): string {
-  const value = own(node.inputs, socket);
-  if (isLink(value)) return value.from;
-  const usual = specFor(graph, catalog, node)?.inputs.find((input) => input.name === socket)?.default;
-  return shown((value === undefined ? usual : plainValue(graph, value)) ?? "");
+/** Every plain value of the maker and of what feeds it, as the run had it, in the order in which they ran. */
+export function valuesBehind({ graph, node }: Maker, catalog: Catalog, inputs: Meant, meant: Meant): NodeValues[] {
+  const needed = needsOf(graph, node);
+  return inOrder(graph)
+    .filter((name) => needed.has(name))
+    .map((name) => ({
+      node: name,
+      title: titleOf(graph, catalog, name),
+      values: Object.entries(flat(own(inputs, name) ?? {})).map(([socket, value]) => ({
+        socket,
+        value: shown(value),
+        isMeant: Object.hasOwn(flat(own(meant, name) ?? {}), socket),
+      })),
+    }))
+    .filter(({ values }) => values.length > 0);
 }

@@ -4,10 +4,16 @@ import type { Result, Run } from "../types";
 export type KindFilter = "all" | Result["kind"];
 
 export interface Filter {
+  /** The server looks for this, for the board and for stars; the page among what is loaded for the workflow. */
   kind: KindFilter;
+  /** The id of a board; empty for all results. */
+  board: string;
+  isStarred: boolean;
   /** Name of the workflow; empty for all. */
   workflow: string;
 }
+
+export const EVERYTHING: Filter = { kind: "all", board: "", isStarred: false, workflow: "" };
 
 /** `items` with the next, older page behind. */
 export function withOlder(items: readonly Result[], page: readonly Result[]): Result[] {
@@ -24,7 +30,7 @@ export function withNewest(items: readonly Result[], page: readonly Result[], is
   return cut < 0 ? [...page] : [...page, ...items.slice(cut + 1)];
 }
 
-export function matching(items: readonly Result[], { kind, workflow }: Filter): Result[] {
+export function matching(items: readonly Result[], { kind, workflow }: Pick<Filter, "kind" | "workflow">): Result[] {
   return items.filter(
     (item) => (kind === "all" || item.kind === kind) && (workflow === "" || item.workflow_name === workflow),
   );

@@ -7,6 +7,9 @@ import type { GraphFile } from "../types/workflow";
  * What server and page say to each other, by its name.
  */
 export interface Contract {
+  Board: Board;
+  BoardBody: BoardBody;
+  BoardRow: BoardRow;
   Catalog: Catalog;
   CatalogInput: CatalogInput;
   CatalogNode: CatalogNode;
@@ -19,17 +22,24 @@ export interface Contract {
   Empty: Empty;
   ErrorAnswer: ErrorAnswer;
   Factors: Factors;
+  FileHash: FileHash;
   FileText: FileText;
+  ForeignFacts: ForeignFacts;
   Foreseen: Foreseen;
   GraphBody: GraphBody;
+  HashBody: HashBody;
+  Hashing: Hashing;
   History: History;
   HistoryRow: HistoryRow;
   LeftOut: LeftOut;
   LiveMessage: LiveMessage;
   LiveRun: LiveRun;
   LoadedPart: LoadedPart;
+  LoraFacts: LoraFacts;
   MadeFacts: MadeFacts;
+  MarkBody: MarkBody;
   Me: Me;
+  ModelFacts: ModelFacts;
   ModelRow: ModelRow;
   ModelsView: ModelsView;
   MoveBody: MoveBody;
@@ -61,19 +71,52 @@ export interface Contract {
   RunRow: RunRow;
   RunWithGraph: RunWithGraph;
   SaveBody: SaveBody;
+  ScriptBody: ScriptBody;
   Setting: Setting;
   Sizes: Sizes;
   SocketsBody: SocketsBody;
   Submitted: Submitted;
+  TagRow: TagRow;
   Template: Template;
   TemplateNeeds: TemplateNeeds;
   Token: Token;
   Took: Took;
   Upload: Upload;
   UploadRow: UploadRow;
+  WeightsFile: WeightsFile;
   Workflow: Workflow;
   WorkflowVersion: WorkflowVersion;
   WorkflowWithGraph: WorkflowWithGraph;
+}
+/**
+ * A named set of results; one result may be on several.
+ */
+export interface Board {
+  id: string;
+  name: string;
+  /**
+   * Seconds since the epoch.
+   */
+  created: number;
+}
+export interface BoardBody {
+  name: string;
+}
+/**
+ * A board in a list.
+ */
+export interface BoardRow {
+  id: string;
+  name: string;
+  /**
+   * Seconds since the epoch.
+   */
+  created: number;
+  count: number;
+  /**
+   * The id of its newest result.
+   */
+  cover: string | null;
 }
 export interface Catalog {
   /**
@@ -256,8 +299,43 @@ export interface Factors {
    */
   basis: "" | "model" | "machine";
 }
+/**
+ * One file of weights, once it was read whole.
+ */
+export interface FileHash {
+  name: string;
+  num_bytes: number;
+  sha256: string;
+}
 export interface FileText {
   text: string;
+}
+/**
+ * What a picture of another program says of how it was made: read, never run. What it does not say is empty.
+ */
+export interface ForeignFacts {
+  /**
+   * The program's name.
+   */
+  tool: string;
+  prompt: string;
+  negative_prompt: string;
+  seed: number | string | null;
+  steps: number | null;
+  guidance: number | null;
+  sampler: string;
+  scheduler: string;
+  model: string;
+  loras: string[];
+  strength: number | null;
+  width: number | null;
+  height: number | null;
+  /**
+   * What else it says, by the program's own words.
+   */
+  more: {
+    [k: string]: string;
+  };
 }
 /**
  * What a run is predicted to take by a plan, in seconds with warm ranks, before it begins.
@@ -342,6 +420,28 @@ export interface GraphBody {
    * A workflow file.
    */
   graph: GraphFile;
+}
+/**
+ * A model of a run: the node that gave it.
+ */
+export interface HashBody {
+  run: string;
+  node: string;
+}
+/**
+ * The files of a model being hashed in the background.
+ */
+export interface Hashing {
+  id: string;
+  source: string;
+  state: "waiting" | "running" | "done" | "failed" | "cancelled";
+  done_bytes: number;
+  total_bytes: number;
+  files: FileHash[];
+  /**
+   * Why it failed, in a sentence.
+   */
+  error: string;
 }
 export interface History {
   rows: HistoryRow[];
@@ -598,6 +698,17 @@ export interface LoadedPart {
   bytes: number;
 }
 /**
+ * One LoRA on a model.
+ */
+export interface LoraFacts {
+  name: string;
+  scale: number;
+  /**
+   * Of the whole file; empty where it could not be read.
+   */
+  sha256: string;
+}
+/**
  * What is kept of a picture, video or sound that a run made, and told of it. A sound has no sides.
  */
 export interface MadeFacts {
@@ -629,6 +740,43 @@ export interface MadeFacts {
   time: number;
   prompt: string;
   seed: number | string | null;
+  /**
+   * The sources of the models behind it.
+   */
+  models: string[];
+  is_starred: boolean;
+  tags: string[];
+  /**
+   * The ids of the boards that it is on.
+   */
+  boards: string[];
+}
+/**
+ * What changes of some results at once.
+ */
+export interface MarkBody {
+  /**
+   * @minItems 1
+   * @maxItems 1000
+   */
+  ids: [string, ...string[]];
+  star?: boolean | null;
+  /**
+   * @maxItems 32
+   */
+  add_tags?: string[];
+  /**
+   * @maxItems 32
+   */
+  remove_tags?: string[];
+  /**
+   * @maxItems 32
+   */
+  add_boards?: string[];
+  /**
+   * @maxItems 32
+   */
+  remove_boards?: string[];
 }
 /**
  * Who asks, and what this server allows.
@@ -643,6 +791,39 @@ export interface Me {
    * Pictures that templates come with, by the names by which workflows load them.
    */
   template_pictures: string[];
+}
+/**
+ * A model as a run had it.
+ */
+export interface ModelFacts {
+  source: string;
+  family: string;
+  /**
+   * The commit of a hub model; empty for any other.
+   */
+  revision: string;
+  fingerprint: string;
+  dtype: string;
+  quantization: string;
+  loras: LoraFacts[];
+  /**
+   * Of a model without LoRAs: those of one with them are told where it was loaded.
+   */
+  files: WeightsFile[];
+}
+/**
+ * One file of weights.
+ */
+export interface WeightsFile {
+  /**
+   * Below the model's folder; of a single file its own name.
+   */
+  name: string;
+  num_bytes: number;
+  /**
+   * Of the header alone, which names each tensor, its type and its shape.
+   */
+  header_sha256: string;
 }
 /**
  * One model; `plans` are those for the first device, two, four and so on, up to all.
@@ -931,6 +1112,16 @@ export interface Result {
   time: number;
   prompt: string;
   seed: number | string | null;
+  /**
+   * The sources of the models behind it.
+   */
+  models: string[];
+  is_starred: boolean;
+  tags: string[];
+  /**
+   * The ids of the boards that it is on.
+   */
+  boards: string[];
   run: string;
   batch: string;
   workflow_name: string;
@@ -1116,6 +1307,20 @@ export interface RunWithGraph {
       [k: string]: Json;
     };
   };
+  /**
+   * Every plain input as it was in the run, by node and socket, with the beginnings of long texts.
+   */
+  inputs: {
+    [k: string]: {
+      [k: string]: Json;
+    };
+  };
+  /**
+   * The models that nodes gave.
+   */
+  models: {
+    [k: string]: ModelFacts;
+  };
 }
 export interface SaveBody {
   /**
@@ -1123,6 +1328,13 @@ export interface SaveBody {
    */
   graph: GraphFile;
   base_version: number;
+}
+export interface ScriptBody {
+  /**
+   * A workflow file.
+   */
+  graph: GraphFile;
+  targets?: string[] | null;
 }
 /**
  * A node whose sockets depend on what is given at some of them, and what is given there.
@@ -1148,6 +1360,13 @@ export interface Submitted {
    * Into how many groups the sweep puts the devices, and why; empty where that is not chosen.
    */
   shared_out: string;
+}
+/**
+ * A tag, and how many results have it.
+ */
+export interface TagRow {
+  tag: string;
+  count: number;
 }
 /**
  * A ready workflow to start from.
@@ -1181,11 +1400,11 @@ export interface Token {
 }
 export interface Upload {
   /**
-   * What Load Image or Load Audio takes.
+   * What Load Image, Load Audio or Load Video takes.
    */
   path: string;
   name: string;
-  kind: "image" | "audio";
+  kind: "image" | "audio" | "video";
   width: number;
   height: number;
   /**
@@ -1195,10 +1414,10 @@ export interface Upload {
 }
 export interface UploadRow {
   /**
-   * What Load Image or Load Audio takes.
+   * What Load Image, Load Audio or Load Video takes.
    */
   path: string;
-  kind: "image" | "audio";
+  kind: "image" | "audio" | "video";
   bytes: number;
   /**
    * Seconds since the epoch.

@@ -1,21 +1,26 @@
 import type { ReactNode } from "react";
+import type { ToCopy } from "../canvas/commands/copyAs";
 import { lazily } from "../frame/lazily";
+import type { PlacesAsked } from "../gallery/recall/recallActions";
 import { usePage } from "../store/page";
 import { ConflictDialog } from "./files/ConflictDialog";
 import type { SaveAsked } from "./files/fileActions";
 import type { PlainFile } from "./files/openFile";
-import { PlainFileDialog } from "./files/PlainFileDialog";
 import { SaveAsDialog } from "./files/SaveAsDialog";
-import { ShareDialog } from "./files/ShareDialog";
 import { useSharedLink } from "./files/sharedLink";
 import { UnsavedDialog } from "./files/UnsavedDialog";
-import { LibraryDialog } from "./library/LibraryDialog";
 import { TemplatesDialog } from "./library/TemplatesDialog";
-import { VersionsDialog, type Named } from "./library/VersionsDialog";
+import type { Named } from "./library/VersionsDialog";
 import { usePageShortcuts } from "./pageShortcuts";
 import { useCheck } from "./problems/useCheck";
-import { SweepDialog } from "./runs/SweepDialog";
 
+const SweepDialog = lazily(async () => (await import("./runs/SweepDialog")).SweepDialog);
+const LibraryDialog = lazily(async () => (await import("./library/LibraryDialog")).LibraryDialog);
+const TextDialog = lazily(async () => (await import("./files/TextDialog")).TextDialog);
+const PlainFileDialog = lazily(async () => (await import("./files/PlainFileDialog")).PlainFileDialog);
+const ShareDialog = lazily(async () => (await import("./files/ShareDialog")).ShareDialog);
+const VersionsDialog = lazily(async () => (await import("./library/VersionsDialog")).VersionsDialog);
+const PlacesDialog = lazily(async () => (await import("../gallery/recall/PlacesDialog")).PlacesDialog);
 const ShortcutsDialog = lazily(async () => (await import("./ShortcutsDialog")).ShortcutsDialog);
 
 /** The dialog that `openDialog` was asked for; also what the page does unseen: checks, shortcuts, shared links. */
@@ -47,8 +52,12 @@ function contentOf(name: string, payload: unknown): ReactNode {
       return <ConflictDialog {...(payload as SaveAsked)} />;
     case "unsaved":
       return <UnsavedDialog answer={payload as (mayLeave: boolean) => void} />;
+    case "places":
+      return <PlacesDialog {...(payload as PlacesAsked)} />;
     case "plain_file":
       return <PlainFileDialog plain={payload as PlainFile} />;
+    case "text":
+      return <TextDialog {...(payload as ToCopy)} />;
     default:
       return null;
   }

@@ -14,6 +14,10 @@ const RUNS: readonly Line[] = [
   [hintOf("save"), "panels.save"],
   [hintOf("saveAs"), "panels.save_as"],
   [hintOf("open"), "panels.open"],
+  [hintOf("new"), "panels.new"],
+  [hintOf("close"), "panels.close"],
+  [`${hintOf("lastTab")}, ${hintOf("nextTab")}`, "panels.key_tabs"],
+  [`${hintOf("moveBack")}, ${hintOf("moveOn")}`, "panels.key_move_tab"],
   [hintOf("shortcuts"), "panels.shortcuts"],
 ];
 
@@ -35,12 +39,15 @@ const EDITS: readonly Line[] = [
 ];
 
 const MOVES: readonly Line[] = [
+  [hintOf("find"), "canvas.find"],
   ["Enter", "panels.key_wire"],
   ["←↑→↓", "panels.key_move"],
   ["Alt+←→", "panels.key_along"],
   ["Shift+F10", "panels.key_menu"],
   ["F", "panels.key_fit"],
   ["L", "panels.arrange"],
+  ["Ctrl+Shift+←→↑↓, Shift+C, Shift+R", "panels.key_align"],
+  ["Shift+H, Shift+V", "panels.key_gaps"],
   ["O", "panels.key_outline"],
   ["Esc", "panels.key_escape"],
 ];

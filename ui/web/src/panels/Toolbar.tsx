@@ -4,6 +4,7 @@ import { MenuButton } from "../parts/overlays/Menu";
 import { redo, undo, undoLabel, useEditor } from "../store/editor";
 import { openDialog, setLanguage, usePage } from "../store/page";
 import { FileMenu } from "./files/FileMenu";
+import { TabMenu } from "./files/TabBar";
 import { WorkflowName } from "./files/WorkflowName";
 import { hintOf } from "./pageShortcuts";
 import { setSideOpen, usePanels } from "./panelState";
@@ -18,6 +19,7 @@ export function Toolbar() {
     <div className="ll-toolbar" role="group" aria-label={t("panels.toolbar")}>
       <FileMenu />
       <WorkflowName />
+      <TabMenu />
       <div className="ll-toolbar-group">
         <IconButton icon="undo" label={undoText(canUndo)} disabled={!canUndo} onClick={undo} />
         <IconButton icon="redo" label={t("panels.redo")} disabled={!canRedo} onClick={redo} />

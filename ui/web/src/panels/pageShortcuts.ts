@@ -1,17 +1,22 @@
 /** The page's keyboard shortcuts: what each does, and how its keys are called. */
 
 import { useEffect } from "react";
+import { openFind } from "../canvas/canvasUi";
 import { currentNode } from "../canvas/commands/focusItem";
 import { idsOf } from "../graph/items";
 import { t } from "../i18n";
 import { editorStore } from "../store/editor";
 import { openDialog, pageStore } from "../store/page";
-import { save } from "./files/fileActions";
+import { newWorkflow, save } from "./files/fileActions";
+import { close, shift, step } from "./files/tabActions";
 import { run, runTo } from "./runs/runActions";
 
 interface Shortcut {
+  /** With Alt the physical key: what it writes then depends on the keyboard. */
   key: string;
   isShifted?: boolean;
+  /** With Alt in place of Ctrl: for what browsers keep to themselves with Ctrl. */
+  isAlt?: boolean;
   /** Without Ctrl; only where nothing is being typed. */
   isBare?: boolean;
   act: () => void;
@@ -23,6 +28,13 @@ const SHORTCUTS = {
   save: { key: "s", act: () => void save() },
   saveAs: { key: "s", isShifted: true, act: () => openDialog("saveAs") },
   open: { key: "o", act: () => openDialog("library") },
+  find: { key: "f", act: openFind },
+  new: { key: "KeyN", isAlt: true, act: () => void newWorkflow() },
+  close: { key: "KeyW", isAlt: true, act: () => void close() },
+  nextTab: { key: "PageDown", isAlt: true, act: () => step(1) },
+  lastTab: { key: "PageUp", isAlt: true, act: () => step(-1) },
+  moveOn: { key: "PageDown", isAlt: true, isShifted: true, act: () => shift(1) },
+  moveBack: { key: "PageUp", isAlt: true, isShifted: true, act: () => shift(-1) },
   shortcuts: { key: "?", isBare: true, act: () => openDialog("shortcuts") },
 } satisfies Record<string, Shortcut>;
 
@@ -36,9 +48,9 @@ export function keysText(keys: string): string {
 }
 
 export function hintOf(name: ShortcutName): string {
-  const { key, isShifted, isBare }: Shortcut = SHORTCUTS[name];
-  const shown = key === "Enter" ? t("panels.key_enter") : key.toUpperCase();
-  return keysText(`${isBare ? "" : "Ctrl+"}${isShifted ? "Shift+" : ""}${shown}`);
+  const { key, isShifted, isBare, isAlt }: Shortcut = SHORTCUTS[name];
+  const shown = key === "Enter" ? t("panels.key_enter") : isAlt ? key.replace("Key", "") : key.toUpperCase();
+  return keysText(`${isBare ? "" : isAlt ? "Alt+" : "Ctrl+"}${isShifted ? "Shift+" : ""}${shown}`);
 }
 
 /** Listens while the build view is shown and no dialog is open. */
@@ -46,7 +58,7 @@ export function usePageShortcuts(): void {
   useEffect(() => {
     const onKeyDown = (event: KeyboardEvent) => {
       const { view, dialog, question } = pageStore.getState();
-      if (view !== "build" || dialog || question || event.defaultPrevented || event.altKey) return;
+      if (view !== "build" || dialog || question || event.defaultPrevented) return;
       const found = Object.values<Shortcut>(SHORTCUTS).find((shortcut) => matches(shortcut, event));
       if (!found) return;
       event.preventDefault();
@@ -57,8 +69,12 @@ export function usePageShortcuts(): void {
   }, []);
 }
 
-function matches({ key, isShifted = false, isBare = false }: Shortcut, event: KeyboardEvent): boolean {
+function matches(shortcut: Shortcut, event: KeyboardEvent): boolean {
+  const { key, isShifted = false, isBare = false, isAlt = false } = shortcut;
   const hasCtrl = event.ctrlKey || event.metaKey;
+  if (event.altKey !== isAlt) return false;
+  if (isAlt && key.startsWith("Key") && isTyping(event)) return false; // on a Mac it writes a letter
+  if (isAlt) return event.code === key && !hasCtrl && event.shiftKey === isShifted;
   if (isBare) return event.key === key && !hasCtrl && !isTyping(event);
   return event.key.toLowerCase() === key.toLowerCase() && hasCtrl && event.shiftKey === isShifted;
 }

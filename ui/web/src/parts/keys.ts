@@ -4,8 +4,9 @@ import type { KeyboardEvent } from "react";
 
 const EDITING = new Set(["a", "c", "v", "x", "y", "z"]);
 
-/** Call on keydown in a text field: shortcuts of the page (Ctrl+Enter, Ctrl+S) go on, all else stays in the field. */
+/** Call on keydown in a text field: shortcuts of the page (Ctrl+Enter, Ctrl+S, Alt+PageDown) go on, all else stays in the field. */
 export function keepTyping(event: KeyboardEvent): void {
   const isShortcut = (event.ctrlKey || event.metaKey) && !EDITING.has(event.key.toLowerCase());
-  if (!isShortcut) event.stopPropagation();
+  const isOfTabs = event.altKey && event.key.startsWith("Page");
+  if (!isShortcut && !isOfTabs) event.stopPropagation();
 }

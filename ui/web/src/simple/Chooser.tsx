@@ -38,8 +38,8 @@ export function Chooser({ choices, chosen, about, onChoose }: ChooserProps) {
   );
 }
 
-function optionOf({ key, name, description, folder, template, workflow }: Choice): Option {
-  const place = template ? t("simple.template") : folder || t("simple.own");
+function optionOf({ key, name, description, folder, template, workflow, canvas }: Choice): Option {
+  const place = canvas ? t("simple.on_canvas") : template ? t("simple.template") : folder || t("simple.own");
   return {
     value: key,
     label: titleOf(name),

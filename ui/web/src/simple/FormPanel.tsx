@@ -1,4 +1,4 @@
-import type { KeyboardEvent } from "react";
+import type { KeyboardEvent, ReactNode } from "react";
 import { t } from "../i18n";
 import { Button } from "../parts/Button";
 import { Notice } from "../parts/Notice";
@@ -16,11 +16,23 @@ interface FormPanelProps {
   meant: Readonly<Record<string, Json>>;
   isSending: boolean;
   seedKey: (name: string) => string;
+  /** What the form could have besides. */
+  offers: ReactNode;
   onRun: () => void;
 }
 
 /** The fields, what is wrong with them, and Run. */
-export function FormPanel({ idPrefix, fields, form, problems, meant, isSending, seedKey, onRun }: FormPanelProps) {
+export function FormPanel({
+  idPrefix,
+  fields,
+  form,
+  problems,
+  meant,
+  isSending,
+  seedKey,
+  offers,
+  onRun,
+}: FormPanelProps) {
   const names = new Set(fields.map(({ name }) => name));
   const isOfField = ({ node, socket }: Problem) => node === "" && names.has(socket);
   const others = problems.filter((problem) => !isOfField(problem));
@@ -47,6 +59,7 @@ export function FormPanel({ idPrefix, fields, form, problems, meant, isSending, 
           onChange={(value, { commit }) => form.set(spec.name, value, commit)}
         />
       ))}
+      {offers}
       {others.length > 0 && (
         <Notice kind="error">
           {others.map(({ node, message }, index) => (

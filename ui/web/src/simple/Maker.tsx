@@ -11,6 +11,7 @@ import { isKept, newSeed } from "../widgets/numbers/seeds";
 import { fieldsOf, missing, seedsOf, withDefaults, type FormValues } from "./formFields";
 import { keep, keptOf } from "./formMemory";
 import { FormPanel } from "./FormPanel";
+import { Offers } from "./Offers";
 import { Outcome } from "./Outcome";
 import type { Choice } from "./useChoices";
 import { useForm } from "./useForm";
@@ -25,7 +26,7 @@ interface MakerProps {
 /** The form of one workflow and what came of it. */
 export function Maker({ choice, graph, catalog }: MakerProps) {
   const fields = useMemo(() => fieldsOf(graph, catalog), [graph, catalog]);
-  const form = useForm(choice.key, fields);
+  const form = useForm(choice.canvas ? "" : choice.key, fields);
   const [run, setRun] = useState(() => keptOf(choice.key).run);
   const [problems, setProblems] = useState<readonly Problem[]>([]);
   const meant = useMeant(graph, form.values);
@@ -75,6 +76,7 @@ export function Maker({ choice, graph, catalog }: MakerProps) {
           meant={meant}
           isSending={isSending}
           seedKey={seedKey}
+          offers={choice.canvas ? <Offers /> : null}
           onRun={() => runWithNew(seeds.filter(({ name }) => !isKept(seedKey(name))))}
         />
       </GraphOfFields.Provider>

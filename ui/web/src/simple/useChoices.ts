@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useState } from "react";
 import { host, sentence } from "../host";
 import { useLive } from "../store/live";
-import type { Template, Workflow } from "../types";
+import type { GraphFile, Template, Workflow } from "../types";
 import { worded } from "../worded";
 
 /** A workflow that the form can be made from. */
@@ -16,6 +16,8 @@ export interface Choice {
   workflow: Workflow | null;
   /** null for a workflow of the library. */
   template: Template | null;
+  /** What is on the canvas, where it is that. */
+  canvas?: GraphFile;
 }
 
 interface Choices {

@@ -13,14 +13,14 @@ export interface Form {
   reset: () => void;
 }
 
-/** The values of a form, remembered for its workflow in this browser. */
+/** The values of a form, remembered for its workflow in this browser; "" remembers nothing. */
 export function useForm(workflow: string, fields: readonly InputSpec[]): Form {
-  const [values, setValues] = useState(() => startValues(fields, keptOf(workflow).values));
+  const [values, setValues] = useState(() => startValues(fields, workflow ? keptOf(workflow).values : {}));
   const latest = useRef(values);
   const show = (next: FormValues, isSettled: boolean) => {
     latest.current = next;
     setValues(next);
-    if (isSettled) keep(workflow, { values: next });
+    if (isSettled && workflow) keep(workflow, { values: next });
   };
   return {
     values,

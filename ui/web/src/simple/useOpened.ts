@@ -26,6 +26,10 @@ export function useOpened(choice: Choice | null): Opened {
       isWanted = false;
     };
   }, [key, workflow]);
+  if (choice?.canvas) {
+    const { canvas } = choice;
+    return { key: `${choice.key} ${JSON.stringify(canvas.params ?? {})}`, graph: canvas, error: "" };
+  }
   if (choice?.template) return { key, graph: choice.template.graph, error: "" };
   return fetched.key === key ? fetched : { key, graph: null, error: "" };
 }

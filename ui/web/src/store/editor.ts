@@ -28,6 +28,13 @@ export interface EditorState {
   opened: number;
 }
 
+/** All that belongs to one workflow in the editor, as it is put aside while another one is edited. */
+export interface Parked extends Pick<EditorState, "selection" | "workflow" | "problems" | "meant" | "draftKey"> {
+  history: History<EditorGraph>;
+  /** The graph as it was saved last; null for none. */
+  saved: EditorGraph | null;
+}
+
 const NOTHING: ReadonlySet<string> = new Set();
 
 let history: History<EditorGraph> = newHistory(emptyGraph("untitled"));
@@ -90,6 +97,17 @@ export function load(
   show(history);
 }
 
+export function park(): Parked {
+  const { selection, workflow, problems, meant, draftKey } = editorStore.getState();
+  return { history, saved, selection, workflow, problems, meant, draftKey };
+}
+
+/** Go on with what was put aside, undo included. */
+export function resume({ history: next, saved: kept, ...rest }: Parked): void {
+  [history, saved] = [next, kept];
+  editorStore.setState({ ...rest, ...asShown(next) });
+}
+
 /** The graph as it was opened, laid out anew: nothing that anybody did, hence nothing to undo or to save. */
 export function settle(graph: EditorGraph): void {
   if (saved === history.present) saved = graph;
@@ -139,13 +157,11 @@ export function setDraftKey(draftKey: string): void {
 
 function show(next: History<EditorGraph>): void {
   history = next;
-  editorStore.setState({
-    graph: next.present,
-    selection: stillThere(next.present),
-    isDirty: next.present !== saved,
-    canUndo: next.past.length > 0,
-    canRedo: next.future.length > 0,
-  });
+  editorStore.setState({ ...asShown(next), selection: stillThere(next.present) });
+}
+
+function asShown({ present, past, future }: History<EditorGraph>) {
+  return { graph: present, isDirty: present !== saved, canUndo: past.length > 0, canRedo: future.length > 0 };
 }
 
 function stillThere(graph: EditorGraph): ReadonlySet<string> {

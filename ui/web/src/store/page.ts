@@ -6,8 +6,8 @@ import { fromFile } from "../graph/file/workflowFile";
 import { host, sentence } from "../host";
 import { bestLanguage, LANGUAGES, setTexts, type Language } from "../i18n";
 import type { EditorGraph, GraphFile, Me, WorkflowRef } from "../types";
-import { load, sayCatalog } from "./editor";
-import { watchRun } from "./live";
+import { sayCatalog } from "./editor";
+import { openTab } from "./tabs";
 
 export type View = "build" | "simple" | "gallery" | "models";
 export type Theme = "light" | "dark";
@@ -169,7 +169,6 @@ async function showLanguage(language: Language): Promise<boolean> {
 /** Open a workflow in the editor and show it. Throws where the graph is no workflow. */
 export function openGraph(graph: GraphFile | EditorGraph, name: string, workflow: WorkflowRef | null): void {
   const opened = "via" in graph ? graph : fromFile(graph);
-  load(name && name !== opened.name ? { ...opened, name } : opened, workflow);
-  watchRun(null);
+  openTab(name && name !== opened.name ? { ...opened, name } : opened, workflow);
   go("build");
 }

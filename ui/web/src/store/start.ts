@@ -5,7 +5,7 @@ import { setHost, type Trouble } from "../http";
 import { t } from "../i18n";
 import type { LiveMessage } from "../types";
 import { announce, announceNew } from "./announce";
-import { keep, keepDrafts, openDraft } from "./drafts";
+import { keep, keepDrafts, openDrafts } from "./drafts";
 import { keepChosen } from "./chosen";
 import { setCatalog } from "./editor";
 import { liveStore, receive, setConnection } from "./live";
@@ -36,7 +36,7 @@ export async function start(): Promise<void> {
     const [catalog, me] = await Promise.all([host.catalog(), host.me()]);
     setCatalog(catalog);
     setMe(me);
-    await openDraft(me.user);
+    await openDrafts(me.user);
   } catch (error) {
     pageStore.setState({ startup: { state: "failed", message: sentence(error) } });
     return;

@@ -23,6 +23,8 @@ export interface Group {
   title: string;
   color: string;
   rect: [number, number, number, number];
+  /** Keys of the items that it holds; without it, all that lies in it. */
+  members?: string[];
 }
 
 export interface Note {

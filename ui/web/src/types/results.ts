@@ -3,6 +3,10 @@
 export interface ResultQuery {
   search?: string;
   batch?: string;
+  kind?: "image" | "video" | "audio" | undefined;
+  board?: string;
+  /** Only those with a star. */
+  starred?: "true" | undefined;
   limit?: number;
-  before?: string;
+  before?: string | undefined;
 }

@@ -1,5 +1,7 @@
 import { Canvas } from "../canvas/Canvas";
+import { OpenedResults } from "../gallery/OpenedResults";
 import { Dialogs } from "../panels/Dialogs";
+import { TabBar } from "../panels/files/TabBar";
 import { Lanes } from "../panels/lanes/Lanes";
 import { SidePanel } from "../panels/SidePanel";
 import { Toolbar } from "../panels/Toolbar";
@@ -8,6 +10,7 @@ import { Toolbar } from "../panels/Toolbar";
 export function Build() {
   return (
     <div className="ll-build">
+      <TabBar />
       <Toolbar />
       <div className="ll-build-middle">
         <div className="ll-build-canvas">
@@ -17,6 +20,7 @@ export function Build() {
       </div>
       <Lanes />
       <Dialogs />
+      <OpenedResults view="build" items={[]} />
     </div>
   );
 }

@@ -1,26 +1,22 @@
 import { useEffect, useMemo, useRef } from "react";
-import { Compare } from "../gallery/compare/Compare";
-import { Detail } from "../gallery/detail/Detail";
-import { gallery, useGallery, type Open } from "../gallery/galleryState";
+import { gallery, useGallery } from "../gallery/galleryState";
 import { ChoiceBar } from "../gallery/list/ChoiceBar";
 import { GalleryBar } from "../gallery/list/GalleryBar";
 import { ResultList } from "../gallery/list/ResultList";
-import { matching } from "../gallery/resultPages";
-import { SweepGrid } from "../gallery/sweeps/SweepGrid";
+import { OpenedResults } from "../gallery/OpenedResults";
+import { EVERYTHING, matching } from "../gallery/resultPages";
 import { SweepStrip } from "../gallery/sweeps/SweepStrip";
 import { useResultsRevision } from "../gallery/useResultsRevision";
 import { t } from "../i18n";
 import { Button } from "../parts/Button";
 import { Empty } from "../parts/Empty";
-import { go, usePage, type View } from "../store/page";
+import { go, usePage } from "../store/page";
 import type { Result } from "../types";
 
 interface Asked {
   result?: string;
   run?: string;
   batch?: string;
-  /** The view to go to again once what is asked for is closed. */
-  back?: View;
 }
 
 /** All that this user's runs have made: found, looked at, compared, run again. */
@@ -28,7 +24,6 @@ export function Gallery() {
   const all = useGallery((state) => state.items);
   const filter = useGallery((state) => state.filter);
   const isChoosing = useGallery((state) => state.isChoosing);
-  const opened = useGallery((state) => state.opened);
   const items = useMemo(() => matching(all, filter), [all, filter]);
   const revision = useResultsRevision();
   useEffect(() => {
@@ -44,9 +39,7 @@ export function Gallery() {
       <SweepStrip />
       <ResultList items={items} />
       {items.length === 0 && <Nothing />}
-      {opened.map((open, index) => (
-        <Opened key={`${index} ${open.view}`} open={open} items={items} />
-      ))}
+      <OpenedResults view="gallery" items={items} />
     </div>
   );
 }
@@ -59,30 +52,23 @@ function useAsked(all: readonly Result[]): void {
     if (!asked || done.current === asked) return;
     const result = all.find((each) => each.id === asked.result || each.run === asked.run);
     if (asked.batch) gallery.getState().show({ view: "sweep", batch: asked.batch });
-    else if (result) gallery.getState().show({ view: "detail", result, among: null, back: asked.back });
+    else if (result) gallery.getState().show({ view: "detail", result, among: null });
     else return;
     done.current = asked;
   }, [asked, all]);
-}
-
-function Opened({ open, items }: { open: Open; items: readonly Result[] }) {
-  if (open.view === "detail") return <Detail result={open.result} among={open.among ?? items} />;
-  if (open.view === "compare") return <Compare key={open.a.id} a={open.a} b={open.b} />;
-  return <SweepGrid batch={open.batch} />;
 }
 
 /** Why the list is empty, and what to do about it. */
 function Nothing() {
   const isBusy = useGallery((state) => state.isLoading || !state.isEnd || state.problem !== "");
   const isFiltered = useGallery(
-    ({ search, filter }) => search !== "" || filter.kind !== "all" || filter.workflow !== "",
+    ({ search, filter: { kind, workflow, board, isStarred } }) =>
+      search !== "" || kind !== "all" || workflow !== "" || board !== "" || isStarred,
   );
   if (isBusy) return null;
   return isFiltered ? (
     <Empty icon="search" title={t("gallery.nothing_found")} text={t("gallery.nothing_found_hint")}>
-      <Button onClick={() => gallery.getState().setFilter({ kind: "all", workflow: "" })}>
-        {t("gallery.clear_filters")}
-      </Button>
+      <Button onClick={() => gallery.getState().setFilter(EVERYTHING)}>{t("gallery.clear_filters")}</Button>
     </Empty>
   ) : (
     <Empty icon="image" title={t("gallery.empty")} text={t("gallery.empty_hint")}>

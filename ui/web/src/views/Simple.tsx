@@ -3,6 +3,7 @@ import { t } from "../i18n";
 import { Empty } from "../parts/Empty";
 import { Notice } from "../parts/Notice";
 import { Spinner } from "../parts/Spinner";
+import { useCanvasChoice } from "../simple/canvasChoice";
 import { Chooser } from "../simple/Chooser";
 import { chosenBefore, rememberChosen } from "../simple/formMemory";
 import { Maker } from "../simple/Maker";
@@ -22,13 +23,18 @@ export function Simple() {
 
 function Content() {
   const { choices, error } = useChoices();
-  const [wanted, setWanted] = useState(chosenBefore);
-  const chosen = choices?.find(({ key }) => key === wanted) ?? choices?.[0] ?? null;
+  const canvas = useCanvasChoice();
+  const onCanvas = useEditor(({ draftKey, opened }) => `${draftKey} ${opened}`);
+  const [wanted, setWanted] = useState(() => ({ key: chosenBefore(), onCanvas: "" }));
+  const all = canvas ? [canvas, ...(choices ?? [])] : (choices ?? []);
+  // What is on the canvas comes first, until something else is chosen while it is there.
+  const isMeant = !canvas || wanted.onCanvas === onCanvas;
+  const chosen = (isMeant && all.find(({ key }) => key === wanted.key)) || (all[0] ?? null);
   const opened = useOpened(chosen);
   const catalog = useEditor((state) => state.catalog);
 
   const choose = (key: string) => {
-    setWanted(key);
+    setWanted({ key, onCanvas });
     rememberChosen(key);
   };
   if (error) return <Notice kind="error">{error}</Notice>;
@@ -37,7 +43,7 @@ function Content() {
   return (
     <>
       <Chooser
-        choices={choices}
+        choices={all}
         chosen={chosen}
         about={worded(opened.graph?.description ?? chosen.description)}
         onChoose={choose}

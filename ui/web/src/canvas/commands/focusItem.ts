@@ -9,6 +9,7 @@ import { canvasUi } from "../canvasUi";
 
 const TRIES = 30;
 const READABLE_ZOOM = 0.45;
+const CLOSE_ZOOM = 0.8;
 
 /** Put the focus on an item as soon as it is drawn (until then it is hidden), unless a popup has opened meanwhile. */
 export function focusItem(key: string, tries = TRIES): void {
@@ -47,6 +48,16 @@ export function reveal(key: string, zoom = 0): void {
   const isSeen = start.x >= seen.left && start.y >= seen.top && end.x <= seen.right && end.y <= seen.bottom;
   if (!isSeen || flow.getZoom() < zoom)
     void flow.setCenter(x + width / 2, y + height / 2, { zoom: Math.max(flow.getZoom(), 0.6), duration: 150 });
+}
+
+/** Move the view so that the item is in its middle, large enough to be read. */
+export function centre(key: string): void {
+  const { flow } = canvasUi.getState();
+  const node = flow?.getInternalNode(key);
+  if (!flow || !node) return;
+  const { x, y } = node.internals.positionAbsolute;
+  const { width = 0, height = 0 } = node.measured;
+  void flow.setCenter(x + width / 2, y + height / 2, { zoom: Math.max(flow.getZoom(), CLOSE_ZOOM), duration: 150 });
 }
 
 export type Direction = "ArrowLeft" | "ArrowRight" | "ArrowUp" | "ArrowDown";

@@ -1,26 +1,34 @@
 /** Commands on what is selected: remove, copy, paste, mode, fold, colour, group, arrange. */
 
+import { specFor } from "../../graph/catalog";
 import {
   addGroup,
   addNote,
   arrange as arranged,
+  arrangeGrouped,
+  growGroups,
   paste as pasted,
   removeItems,
   setCollapsed,
   setColor,
+  setMembers,
   setMode,
   setTitle,
+  withMembers,
 } from "../../graph/edits";
 import { NODE_WIDTH } from "../../graph/edits/arrange";
+import { membersOf } from "../../graph/edits/members";
 import { copy as copied, type Clip } from "../../graph/file/clip";
 import { putClip, takeClip } from "../../graph/file/clipboard";
+import { freeSpot, type Box } from "../../graph/freeSpot";
 import { idsOf, itemKey } from "../../graph/items";
 import { freshName } from "../../graph/names";
 import { t } from "../../i18n";
 import { edit, editorStore, select } from "../../store/editor";
 import { toast } from "../../store/page";
 import type { EditorGraph, Mode, Point } from "../../types";
-import { canvasUi, middle, onCanvas, openPopup, say, type Target } from "../canvasUi";
+import { canvasUi, middle, onCanvas, openPopup, say, underPointer, type Target } from "../canvasUi";
+import { estimate } from "../flow/handleEstimate";
 import { readableRoom, showStart } from "../flow/showAll";
 import { focusItem } from "./focusItem";
 
@@ -33,6 +41,13 @@ function chosen(): string[] {
   return [...editorStore.getState().selection];
 }
 
+/** The selection, and what the groups in it hold. */
+function withHeld(): string[] {
+  const { graph } = editorStore.getState();
+  const groups = graph.groups.filter(({ id }) => chosen().includes(itemKey("group", id)));
+  return [...new Set([...chosen(), ...groups.flatMap((group) => membersOf(graph, group, sizeOf))])];
+}
+
 export function remove(keys: readonly string[] = chosen()): void {
   if (keys.length === 0) return;
   edit(t("canvas.remove"), (graph) => removeItems(graph, keys));
@@ -43,7 +58,7 @@ export function remove(keys: readonly string[] = chosen()): void {
 
 /** Copy what is selected to the system's clipboard; false where there is nothing. */
 export function copy(): boolean {
-  const clip = copied(editorStore.getState().graph, chosen());
+  const clip = copied(editorStore.getState().graph, withHeld());
   if (!clip) return false;
   void putClip(clip);
   say(t("canvas.copied", { n: chosen().length }));
@@ -51,22 +66,46 @@ export function copy(): boolean {
 }
 
 export function cut(): void {
-  if (copy()) remove();
+  const keys = withHeld();
+  if (copy()) remove(keys);
 }
 
-/** Paste at a place on the canvas, the middle of the view where none is given; `text` is what a paste event brought. */
+/** Paste at a place on the canvas, else where the mouse is, and over nothing; `text` is what a paste event brought. */
 export async function paste({ at, text }: { at?: Point; text?: string } = {}): Promise<void> {
   const clip = await takeClip(text);
-  if (clip) put(t("canvas.paste"), (graph) => pasted(graph, clip, at ?? onCanvas(middle())));
+  if (clip) put(t("canvas.paste"), (graph) => pasted(graph, clip, roomFor(graph, clip, at ?? underPointer())));
   else toast({ kind: "info", text: t("canvas.nothing_to_paste") });
 }
 
 export function duplicate(): void {
   const { graph } = editorStore.getState();
-  const clip = copied(graph, chosen());
+  const clip = copied(graph, withHeld());
   if (!clip) return;
   const [left, top] = cornerOf(clip);
-  put(t("canvas.duplicate"), (last) => pasted(last, clip, [left + PASTE_OFFSET, top + PASTE_OFFSET]));
+  put(t("canvas.duplicate"), (last) =>
+    pasted(last, clip, roomFor(last, clip, [left + PASTE_OFFSET, top + PASTE_OFFSET])),
+  );
+}
+
+/** The nearest place where a clip covers neither nodes nor comments. */
+function roomFor(graph: EditorGraph, clip: Clip, at: Point): Point {
+  const [left, top] = cornerOf(clip);
+  const boxes = boxesOf(clip.graph, estimated).map(([x, y, ...size]): Box => [x - left, y - top, ...size]);
+  return freeSpot(at, boxes, boxesOf(graph, sizeOf));
+}
+
+function boxesOf(graph: EditorGraph, size: (name: string, graph: EditorGraph) => Point): Box[] {
+  const nodes = Object.entries(graph.nodes).map(([name, node]): Box => [...node.at, ...size(name, graph)]);
+  return [...nodes, ...graph.notes.map((note) => note.rect)];
+}
+
+/** Of a node that is not drawn. */
+function estimated(name: string, graph: EditorGraph): Point {
+  const node = graph.nodes[name];
+  const width = node?.size?.[0] ?? NODE_WIDTH;
+  if (!node) return [width, 0];
+  const { catalog } = editorStore.getState();
+  return [width, node.size?.[1] ?? estimate(node, specFor(graph, catalog, node), width, "").initialHeight];
 }
 
 function cornerOf({ graph }: Clip): Point {
@@ -132,11 +171,15 @@ export function sizeOf(name: string): Point {
 export function arrange(): void {
   const names = idsOf(chosen(), "node");
   const only = names.length > 1 ? names : undefined;
-  edit(t("canvas.arrange"), (graph) => arranged(graph, { only, sizeOf, room: readableRoom() }));
+  edit(t("canvas.arrange"), (graph) =>
+    only
+      ? growGroups(arranged(withMembers(graph, sizeOf), { only, sizeOf, room: readableRoom() }), sizeOf)
+      : arrangeGrouped(graph, sizeOf, readableRoom()),
+  );
   if (!only) requestAnimationFrame(() => showStart(200));
 }
 
-/** Draw a group around the selected nodes, or an empty one. */
+/** Draw a group around the selected nodes, which it holds from then on with comments and reroutes, or an empty one. */
 export function groupSelected(at: Point = onCanvas(middle())): void {
   const { graph } = editorStore.getState();
   const names = idsOf(chosen(), "node");
@@ -149,7 +192,10 @@ export function groupSelected(at: Point = onCanvas(middle())): void {
   const rect: [number, number, number, number] = names.length
     ? [left, top, right - left, bottom - top]
     : [...at, 360, 240];
-  edit(t("canvas.group"), (last) => addGroup(last, { id, title: t("canvas.group"), color: "", rect }));
+  edit(t("canvas.group"), (last) => {
+    const added = addGroup(withMembers(last, sizeOf), { id, title: t("canvas.group"), color: "", rect, members: [] });
+    return growGroups(setMembers(added, names.length ? chosen() : [], id), sizeOf);
+  });
   select([itemKey("group", id)]);
   canvasUi.setState({ renaming: itemKey("group", id) });
 }

@@ -2,12 +2,13 @@
 
 import type { EdgeChange, NodeChange, OnNodeDrag } from "@xyflow/react";
 import { useCallback, useMemo, useRef, useState } from "react";
-import { move, resize } from "../../graph/edits";
-import { inGroup } from "../../graph/edits/frames";
+import { moveGrouped, resize } from "../../graph/edits";
+import { groupAround, groupOf, together } from "../../graph/edits/members";
 import { parseItem } from "../../graph/items";
 import { t } from "../../i18n";
 import { edit, editorStore, select, useEditor } from "../../store/editor";
 import type { Point } from "../../types";
+import { canvasUi, say } from "../canvasUi";
 import { sizeOf } from "../commands/itemCommands";
 import { flowEdges, type WireEdge } from "./flowEdges";
 import { flowNodes, type CanvasNode, type Overlay, type Size } from "./flowNodes";
@@ -40,7 +41,8 @@ export function useFlow() {
     const moved = placesOf(changes, passengers.current);
     const sizes = sizesOf(changes);
     const isOver = changes.some((change) => change.type === "position" && !change.dragging);
-    if (isOver) edit(t("canvas.move"), (last) => move(last, Object.fromEntries(moved)));
+    if (isOver) drop(moved);
+    else if (moved.size) showJoining(moved);
     for (const [key, size] of sizes.settled) {
       edit(t("canvas.resize"), (last) => resize(last, key, [Math.round(size.width), Math.round(size.height)]));
     }
@@ -72,9 +74,35 @@ export function useFlow() {
 }
 
 function load(group: CanvasNode, dragged: ReadonlySet<string>): { start: Point; items: Record<string, Point> } {
-  const all = inGroup(editorStore.getState().graph, parseItem(group.id)?.id ?? "", sizeOf);
+  const start: Point = [group.position.x, group.position.y];
+  const all = together(editorStore.getState().graph, { [group.id]: start }, sizeOf);
   const items = Object.fromEntries(Object.entries(all).filter(([key]) => !dragged.has(key)));
-  return { start: [group.position.x, group.position.y], items };
+  return { start, items };
+}
+
+/** What was dragged into a group belongs to it from then on; what was dragged out does not. */
+function drop(places: ReadonlyMap<string, Point>): void {
+  const { joins, leaves } = canvasUi.getState().joining;
+  const { groups } = editorStore.getState().graph;
+  const titleOf = (id: string | null): string => groups.find((group) => group.id === id)?.title || t("canvas.group");
+  edit(t("canvas.move"), (last) => moveGrouped(last, Object.fromEntries(places), sizeOf));
+  if (joins !== null) say(t("canvas.joined", { group: titleOf(joins) }));
+  else if (leaves !== null) say(t("canvas.left", { group: titleOf(leaves) }));
+  setJoining(null, null);
+}
+
+/** While something is dragged alone, its group and the one that it lies over say what letting go would do. */
+function showJoining(places: ReadonlyMap<string, Point>): void {
+  const { graph } = editorStore.getState();
+  const [key, at] = [...places][0] ?? [];
+  if (graph.groups.length === 0 || places.size !== 1 || !key || !at || parseItem(key)?.kind === "group") return;
+  const [to, from] = [groupAround(graph, key, at, sizeOf), groupOf(graph, key, sizeOf)];
+  setJoining(to === from ? null : to, to === from ? null : from);
+}
+
+function setJoining(joins: string | null, leaves: string | null): void {
+  const old = canvasUi.getState().joining;
+  if (old.joins !== joins || old.leaves !== leaves) canvasUi.setState({ joining: { joins, leaves } });
 }
 
 function merged<T>(old: ReadonlyMap<string, T>, added: ReadonlyMap<string, T>): ReadonlyMap<string, T> {

@@ -1,7 +1,8 @@
 /** The canvas by keyboard: one table of keys, and what each does. */
 
 import { useEffect, type ClipboardEvent, type KeyboardEvent } from "react";
-import { move } from "../../graph/edits";
+import { moveGrouped } from "../../graph/edits";
+import type { Alignment } from "../../graph/edits/align";
 import { itemKey, parseItem } from "../../graph/items";
 import { own } from "../../graph/record";
 import { t } from "../../i18n";
@@ -9,6 +10,7 @@ import { edit, editorStore, redo, select, undo } from "../../store/editor";
 import { pageStore } from "../../store/page";
 import type { Point } from "../../types";
 import { canvasUi, onCanvas, openPopup } from "../canvasUi";
+import { alignSelected, distributeSelected } from "../commands/alignCommands";
 import { alongWire, focusNode, textField, type Direction } from "../commands/focusItem";
 import { openPalette } from "../commands/freePlace";
 import {
@@ -21,6 +23,7 @@ import {
   paste,
   remove,
   selectAll,
+  sizeOf,
   toggleMode,
 } from "../commands/itemCommands";
 import { foldSelected } from "../commands/subCommands";
@@ -45,6 +48,22 @@ const COMMANDS: Record<string, () => void> = {
   b: () => toggleMode("bypass"),
   g: () => groupSelected(),
   G: () => foldSelected(),
+};
+
+/** With Ctrl or Cmd and Shift. */
+const SIDES: Record<string, Alignment> = {
+  ArrowLeft: "left",
+  ArrowRight: "right",
+  ArrowUp: "top",
+  ArrowDown: "bottom",
+};
+
+/** With Shift: a letter as it is then. */
+const LINES: Record<string, () => boolean> = {
+  C: () => alignSelected("column"),
+  R: () => alignSelected("row"),
+  H: () => distributeSelected("across"),
+  V: () => distributeSelected("down"),
 };
 
 /** Without Ctrl. */
@@ -109,8 +128,10 @@ function startTyping(focused: string): boolean {
 
 function command(event: Press): boolean {
   if (event.altKey) return false;
-  const key = event.shiftKey && event.key.toLowerCase() === "z" ? "Z" : event.key.toLowerCase();
-  const run = own(COMMANDS, key);
+  const side = event.shiftKey ? own(SIDES, event.key) : undefined;
+  if (side) return alignSelected(side);
+  const shifted = event.shiftKey ? own(COMMANDS, event.key.toUpperCase()) : undefined;
+  const run = shifted ?? own(COMMANDS, event.key.toLowerCase());
   run?.();
   return run !== undefined;
 }
@@ -127,6 +148,8 @@ function plainKey(event: Press, key: string): boolean {
   if (item?.kind === "node" && event.key === "Enter") return openSockets(event.target, key, item.id);
   if (item?.kind === "node" && event.key === ".") return fold(item.id);
   if (event.key === "F2" && (item?.kind === "node" || item?.kind === "group")) return rename(key);
+  const line = event.shiftKey && !event.altKey ? own(LINES, event.key) : undefined;
+  if (line) return line();
   const run = event.altKey ? undefined : own(KEYS, event.key);
   run?.();
   return run !== undefined;
@@ -170,7 +193,7 @@ function arrow(event: Press, node: string, key: string): boolean {
     return at ? [[moved, [at.x + x * step, at.y + y * step] as Point] as const] : [];
   });
   if (places.length === 0) return false;
-  edit(t("canvas.move"), (last) => move(last, Object.fromEntries(places)), `arrows:${keys.join()}`);
+  edit(t("canvas.move"), (last) => moveGrouped(last, Object.fromEntries(places), sizeOf), `arrows:${keys.join()}`);
   return true;
 }
 

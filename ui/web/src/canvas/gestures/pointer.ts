@@ -1,12 +1,14 @@
 /** What the pointer does on the canvas, as commands: wires, menus, the palette. */
 
 import type { Connection, FinalConnectionState, HandleType, Node, OnConnectStartParams } from "@xyflow/react";
-import { useMemo, type MouseEvent as ReactMouseEvent } from "react";
-import { parseItem } from "../../graph/items";
+import { useMemo, type MouseEvent as ReactMouseEvent, type PointerEvent as ReactPointerEvent } from "react";
+import { itemKey, parseItem } from "../../graph/items";
+import { splitTarget } from "../../graph/values";
 import { canConnect } from "../../graph/wireTypes";
 import { t } from "../../i18n";
 import { editorStore, select } from "../../store/editor";
-import { canvasUi, onCanvas, openPopup, type Target } from "../canvasUi";
+import { keepView, type View } from "../../store/tabs";
+import { canvasUi, notePointer, onCanvas, openPopup, type Target } from "../canvasUi";
 import { bestEnd, link, putReroute, refuse, relink, unlink } from "../commands/wireCommands";
 import { endName, type WireEdge } from "../flow/flowEdges";
 import { wireEndOf } from "../wires/wireEnd";
@@ -31,7 +33,20 @@ function makeEvents() {
   /** The wire being moved by its end, until it is dropped. */
   let moved: WireEdge | null = null;
   let isDone = false;
+  let isCancelled = false;
   let place: Place = { x: 0, y: 0 };
+
+  /** Escape lets go of the wire in hand, and leaves everything as it was. */
+  const onEscape = (event: KeyboardEvent): void => {
+    if (event.key !== "Escape") return;
+    event.preventDefault();
+    event.stopPropagation();
+    isCancelled = true;
+    canvasUi
+      .getState()
+      .box?.getRootNode()
+      .dispatchEvent(new MouseEvent("mouseup", { bubbles: true }));
+  };
 
   const isValidConnection = (wire: Connection | WireEdge): boolean => {
     const { graph, catalog } = editorStore.getState();
@@ -42,16 +57,19 @@ function makeEvents() {
   return {
     isValidConnection,
     onConnectStart: (_event: MouseEvent | TouchEvent, { nodeId, handleId, handleType }: OnConnectStartParams) => {
+      isCancelled = false;
+      window.addEventListener("keydown", onEscape, true);
       startWire(nodeId, handleId, handleType);
     },
     onConnect: (wire: Connection) => {
-      if (moved) return;
+      if (moved || isCancelled) return;
       link(endName(wire.source, wire.sourceHandle ?? ""), endName(wire.target, wire.targetHandle ?? ""), place);
     },
     onConnectEnd: (event: MouseEvent | TouchEvent, state: FinalConnectionState) => {
       place = placeOf(event);
+      window.removeEventListener("keydown", onEscape, true);
       canvasUi.setState({ wire: null });
-      if (!moved) dropWire(state, place);
+      if (!moved && !isCancelled) dropWire(state, place);
     },
     onClickConnectStart: (_event: unknown, { nodeId, handleId, handleType }: OnConnectStartParams) => {
       startWire(nodeId, handleId, handleType);
@@ -65,6 +83,7 @@ function makeEvents() {
       isDone = false;
     },
     onReconnect: (edge: WireEdge, wire: Connection) => {
+      if (isCancelled) return;
       isDone = true;
       const from = endName(wire.source, wire.sourceHandle ?? "");
       relink(edge.id.slice(2), from, endName(wire.target, wire.targetHandle ?? ""));
@@ -75,8 +94,7 @@ function makeEvents() {
       _type: HandleType,
       state: FinalConnectionState,
     ) => {
-      if (!isDone && !state.toHandle) unlink(edge.id.slice(2));
-      else if (!isDone) explain(state, placeOf(event));
+      if (!isDone && !isCancelled) dropTaken(edge.id.slice(2), state, placeOf(event));
       moved = null;
       canvasUi.setState({ wire: null });
     },
@@ -96,10 +114,17 @@ function makeEvents() {
       const at = placeOf(event);
       openPopup({ kind: "palette", ...at, flow: onCanvas(at), wire: null });
     },
+    onMouseDownCapture: takeOff,
+    onPointerMoveCapture: (event: ReactPointerEvent) =>
+      notePointer(event.pointerType === "mouse" ? placeOf(event) : null),
+    onPointerLeave: () => notePointer(null),
     onNodeMouseEnter: (_event: unknown, node: Node) => hover(node.id),
     onNodeMouseLeave: () => hover(""),
     onMoveStart: () => setMoving(true),
-    onMoveEnd: () => setMoving(false),
+    onMoveEnd: (_event: unknown, view: View) => {
+      setMoving(false);
+      keepView(view);
+    },
   };
 }
 
@@ -131,11 +156,47 @@ function dropWire(state: FinalConnectionState, place: Place): void {
     explain(state, place);
     return;
   }
+  const node = nodeUnder(place);
+  if (node) dropOn(node, wire, place);
+  else openPopup({ kind: "palette", ...place, flow: onCanvas(place), wire });
+}
+
+/** A linked input does not begin a wire: it gives the one that it has. */
+function takeOff(event: ReactMouseEvent): void {
+  const handle =
+    event.target instanceof Element ? event.target.closest<HTMLElement>(".react-flow__handle.target") : null;
+  const { nodeid: node, handleid: socket } = handle?.dataset ?? {};
+  if (!node || event.button !== 0) return;
+  const key = itemKey("wire", endName(node, socket ?? ""));
+  const end = canvasUi
+    .getState()
+    .box?.querySelector(`.react-flow__edge[data-id="${CSS.escape(key)}"] .react-flow__edgeupdater-target`);
+  if (!end) return;
+  event.stopPropagation();
+  const { clientX, clientY } = event;
+  end.dispatchEvent(new MouseEvent("mousedown", { bubbles: true, button: 0, clientX, clientY }));
+}
+
+/** A wire that was taken off an input: on nothing it is unplugged, on a node it goes to a socket that fits. */
+function dropTaken(input: string, state: FinalConnectionState, place: Place): void {
+  if (state.toHandle) return explain(state, place);
+  const node = nodeUnder(place);
+  const { fromNode, fromHandle } = state;
+  const wire = fromNode && fromHandle ? wireEndOf(fromNode.id, fromHandle.id ?? "", fromHandle.type) : null;
+  if (!node || !wire) unlink(input);
+  else if (node !== splitTarget(input)[0]) {
+    const end = bestEnd(wire, node);
+    if (end) relink(input, wire.name, `${node}.${end.socket.name}`, place);
+    else refuse(t("canvas.nothing_fits", { type: wire.type }), place);
+  }
+}
+
+/** The name of the node at a place in the window. */
+function nodeUnder(place: Place): string | undefined {
   const below = canvasUi.getState().box?.getRootNode() as Document | ShadowRoot | undefined;
   const node = below?.elementFromPoint(place.x, place.y)?.closest<HTMLElement>(".react-flow__node");
   const item = node?.dataset.id ? parseItem(node.dataset.id) : null;
-  if (item?.kind === "node") dropOn(item.id, wire, place);
-  else openPopup({ kind: "palette", ...place, flow: onCanvas(place), wire });
+  return item?.kind === "node" ? item.id : undefined;
 }
 
 function dropOn(node: string, wire: NonNullable<ReturnType<typeof wireEndOf>>, place: Place): void {

@@ -4,6 +4,7 @@ import { setGroup } from "../../graph/edits";
 import { t } from "../../i18n";
 import { IconButton } from "../../parts/IconButton";
 import { edit } from "../../store/editor";
+import { useCanvasUi } from "../canvasUi";
 import { openMenuBeside } from "../commands/itemCommands";
 import type { GroupNode } from "../flow/flowNodes";
 import { colorClass } from "../look";
@@ -14,8 +15,17 @@ export const GroupBox = memo(Box, (a, b) => a.data === b.data && a.selected === 
 
 function Box({ id, data: { group }, selected }: NodeProps<GroupNode>) {
   const retitle = (title: string) => edit(t("canvas.rename"), (graph) => setGroup(graph, group.id, { title }));
+  const isJoined = useCanvasUi(({ joining }) => joining.joins === group.id);
+  const isLeft = useCanvasUi(({ joining }) => joining.leaves === group.id);
+  const classes = [
+    "ll-group",
+    selected ? "ll-group-selected" : "",
+    isJoined ? "ll-group-joined" : "",
+    isLeft ? "ll-group-left" : "",
+    colorClass(group.color || "grey"),
+  ];
   return (
-    <div className={`ll-group ${selected ? "ll-group-selected" : ""} ${colorClass(group.color || "grey")}`}>
+    <div className={classes.filter(Boolean).join(" ")}>
       <div className="ll-group-head">
         <TitleLine of={id} label={t("canvas.group_title")} value={group.title} onSettle={retitle} />
         <IconButton

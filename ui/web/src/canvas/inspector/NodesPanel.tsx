@@ -1,3 +1,4 @@
+import { Fragment } from "react";
 import { specFor, titleOf } from "../../graph/catalog";
 import { giveValue, rename } from "../../graph/edits";
 import { idsOf, itemKey } from "../../graph/items";
@@ -86,11 +87,13 @@ export function NodesPanel({ names }: { names: readonly string[] }) {
         <h3 className="ll-inspector-title">{t(name ? "canvas.inputs" : "canvas.common_inputs")}</h3>
       )}
       {inputs.map((input) => (
-        <InputEditor key={input.spec.name} names={names} input={input} />
+        <Fragment key={input.spec.name}>
+          <InputEditor names={names} input={input} />
+          {name && input.spec.name === "height" && <Shape name={name} inputs={inputs} />}
+        </Fragment>
       ))}
       {name && <FrameButton key={name} node={name} />}
       {name && <EachEditor key={name} name={name} />}
-      {name && <Shape name={name} inputs={inputs} />}
       {names.length > 1 && inputs.length === 0 && <p className="ll-inspector-help">{t("canvas.nothing_common")}</p>}
     </>
   );

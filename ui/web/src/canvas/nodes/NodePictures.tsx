@@ -1,3 +1,4 @@
+import { openResult } from "../../gallery/resultActions";
 import { shownIn } from "../../graph/subs";
 import { urls } from "../../host";
 import { t } from "../../i18n";
@@ -5,7 +6,6 @@ import { Icon } from "../../parts/icons";
 import { Sound } from "../../parts/Sound";
 import { useEditor } from "../../store/editor";
 import { useLive } from "../../store/live";
-import { go } from "../../store/page";
 import type { NodeState } from "../../types";
 import { shownAfter } from "./shownAfter";
 
@@ -84,7 +84,7 @@ function Made({ id, title, className }: { id: string; title: string; className: 
       type="button"
       className={`${className} nodrag`}
       aria-label={t("canvas.open_result", { node: title })}
-      onClick={() => go("gallery", { result: id, back: "build" })}
+      onClick={() => void openResult(id)}
     >
       <img src={urls.thumb(id)} alt="" draggable={false} />
     </button>

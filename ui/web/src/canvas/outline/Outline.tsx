@@ -1,5 +1,6 @@
 import { useRef, useState, type KeyboardEvent } from "react";
 import { titleOf } from "../../graph/catalog";
+import { find } from "../../graph/find";
 import { itemKey } from "../../graph/items";
 import { inOrder } from "../../graph/order";
 import { specIn } from "../../graph/subs";
@@ -15,7 +16,13 @@ import { OutlineInputs } from "./OutlineInputs";
 /** The graph as a list in the order of its work, for screen readers and small screens: it edits the same graph. */
 export function Outline() {
   const graph = useEditor((state) => state.graph);
-  const names = inOrder(graph);
+  const catalog = useEditor((state) => state.catalog);
+  const problems = useEditor((state) => state.problems);
+  const [filter, setFilter] = useState("");
+  const all = inOrder(graph);
+  const numbers = new Map(all.map((name, index) => [name, index + 1]));
+  const found = new Set(find(graph, catalog, problems, filter).map(({ key }) => key));
+  const names = filter.trim() ? all.filter((name) => found.has(itemKey("node", name))) : all;
   const [at, setAt] = useState("");
   const tree = useRef<HTMLUListElement>(null);
   const active = names.includes(at) ? at : (names[0] ?? "");
@@ -40,10 +47,28 @@ export function Outline() {
           onClick={() => canvasUi.setState({ isOutlineOpen: false })}
         />
       </header>
-      <p className="ll-outline-help">{names.length ? t("canvas.outline_help") : t("canvas.empty_title")}</p>
+      <input
+        type="search"
+        className="ll-input ll-outline-filter"
+        aria-label={t("canvas.outline_filter")}
+        placeholder={t("canvas.outline_filter")}
+        value={filter}
+        onChange={(event) => setFilter(event.target.value)}
+        onKeyDown={(event) => event.stopPropagation()}
+      />
+      <p className="ll-hidden" role="status">
+        {filter.trim() && t("canvas.num_found", { n: names.length })}
+      </p>
+      <p className="ll-outline-help">{all.length ? t("canvas.outline_help") : t("canvas.empty_title")}</p>
       <ul role="tree" aria-label={t("canvas.outline")} aria-multiselectable="true" ref={tree} onKeyDown={onKeyDown}>
-        {names.map((name, index) => (
-          <Line key={name} name={name} number={index + 1} isActive={name === active} onFocus={() => setAt(name)} />
+        {names.map((name) => (
+          <Line
+            key={name}
+            name={name}
+            number={numbers.get(name) ?? 0}
+            isActive={name === active}
+            onFocus={() => setAt(name)}
+          />
         ))}
       </ul>
     </section>

@@ -1,7 +1,7 @@
 import { useEffect, useState } from "react";
 import { specOf } from "../../graph/catalog";
 import { SUB, specIn } from "../../graph/subs";
-import { fitting } from "../../graph/wireTypes";
+import { fitting, type Fit } from "../../graph/wireTypes";
 import { host } from "../../host";
 import { t, word } from "../../i18n";
 import { Popover } from "../../parts/overlays/Popover";
@@ -11,10 +11,14 @@ import { closePopup, type Popup, type WireEnd } from "../canvasUi";
 import { addComment, groupSelected } from "../commands/itemCommands";
 import { PARTS, putPart } from "../commands/subCommands";
 import { putNode } from "../commands/wireCommands";
+import { noteUse, usedNodes } from "./nodeUse";
+import { inUse, missingOf, otherWords } from "./nodeWords";
 import { SearchList, type SearchItem } from "./SearchList";
 import { spokenType } from "../../parts/format";
 
 type PalettePopup = Extract<Popup, { kind: "palette" }>;
+
+const LAST_USED = 4;
 
 interface PaletteItem extends SearchItem {
   spec: NodeSpec | null;
@@ -26,17 +30,20 @@ interface PaletteItem extends SearchItem {
 export function Palette({ popup }: { popup: PalettePopup }) {
   const catalog = useEditor((state) => state.catalog);
   const { wire, flow } = popup;
+  const [used] = useState(usedNodes);
   const subs = useEditor((state) => state.graph.subs);
   const parts = useParts();
   const own = Object.keys(subs).flatMap((name) => specIn(subs, catalog, SUB + name) ?? []);
   const items = wire
-    ? fittingItems(catalog, wire)
-    : [...own.map(nodeItem), ...parts.map(partItem), ...catalog.nodes.map(nodeItem), ...frameItems()];
+    ? fittingItems(catalog, wire, used)
+    : [...own.map(nodeItem), ...parts.map(partItem), ...allItems(catalog, used)];
   const pick = (item: PaletteItem) => {
     closePopup();
     if (item.part) void putPart(item.part, flow);
-    else if (item.spec) putNode(item.spec.id, flow, wire);
-    else if (item.id === "$comment") addComment(flow);
+    else if (item.spec) {
+      noteUse(item.spec.id);
+      putNode(item.spec.id, flow, wire);
+    } else if (item.id === "$comment") addComment(flow);
     else groupSelected(flow);
   };
   return (
@@ -54,6 +61,7 @@ export function Palette({ popup }: { popup: PalettePopup }) {
         onPick={pick}
         onClose={closePopup}
         about={(item) => <About item={item} />}
+        note={(query) => notHere(catalog, query)}
       />
     </Popover>
   );
@@ -100,17 +108,49 @@ function nodeItem(spec: NodeSpec): PaletteItem {
     id: spec.id,
     label: spec.title,
     more: `${spec.id} ${toldTitle(spec.id)} ${spec.category} ${spec.help}`,
+    also: otherWords(spec.id),
     group: spec.category === "subs" ? t("canvas.subs") : (word("category", spec.category) ?? spec.category),
     type: output?.type ?? "",
     spec,
   };
 }
 
-function fittingItems(catalog: Catalog, wire: WireEnd): PaletteItem[] {
-  return fitting(catalog, wire).flatMap(({ spec: { id }, socket }) => {
-    const spec = specOf(catalog, id);
-    return spec ? [{ ...nodeItem(spec), hint: socket }] : [];
-  });
+/** What was used last, then all of them by category. */
+function allItems(catalog: Catalog, used: readonly string[]): PaletteItem[] {
+  const last = used.slice(0, LAST_USED).flatMap((type) => specOf(catalog, type) ?? []);
+  const others = inUse(
+    catalog.nodes.filter((spec) => !last.includes(spec)).map((spec) => ({ spec })),
+    used,
+  );
+  const group = t("canvas.used_last");
+  return [
+    ...last.map((spec) => ({ ...nodeItem(spec), group })),
+    ...others.map(({ spec }) => nodeItem(spec)),
+    ...frameItems(),
+  ];
+}
+
+/** In one list, the best first: one that needs such a wire before one that takes it. */
+function fittingItems(catalog: Catalog, wire: WireEnd, used: readonly string[]): PaletteItem[] {
+  const fits = fitting(catalog, wire).map((found) => ({ ...found, fit: fitOf(found, wire) }));
+  const group = t("canvas.fits", { type: wire.type });
+  return inUse(fits, used).map(({ spec, socket }) => ({ ...nodeItem(spec), group, hint: socket }));
+}
+
+function fitOf({ spec, socket }: Fit, { type, side }: WireEnd): number {
+  const input = spec.inputs.find(({ name }) => name === socket);
+  const given = side === "output" ? input?.type : spec.outputs.find(({ name }) => name === socket)?.type;
+  const isNeeded = side === "input" || (input?.required ?? false);
+  const isAddOn = side === "output" && spec.outputs.some((output) => output.type === type);
+  return (given === type ? 4 : 0) + (isNeeded ? 2 : 0) + (isAddOn ? 0 : 1);
+}
+
+/** Honest about what other tools have and this one has not. */
+function notHere(catalog: Catalog, query: string): string {
+  const missing = missingOf(query);
+  if (!missing) return "";
+  const nodes = missing.nearest.flatMap((type) => specOf(catalog, type)?.title ?? []).join(", ");
+  return t("canvas.not_here", { what: missing.what, nodes });
 }
 
 /** What is no node but lies on the canvas too. */

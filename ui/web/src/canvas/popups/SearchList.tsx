@@ -23,15 +23,18 @@ interface SearchListProps<T extends SearchItem> {
   onBack?: () => void;
   /** About the item that Enter takes. */
   about?: (item: T) => ReactNode;
+  /** What there is to say of what was typed. */
+  note?: (query: string) => string;
 }
 
 /** A search field over a list in groups: arrows choose, Enter takes, Escape leaves. */
 export function SearchList<T extends SearchItem>(props: SearchListProps<T>) {
-  const { label, placeholder, items, onPick, onClose, onBack, about } = props;
+  const { label, placeholder, items, onPick, onClose, onBack, about, note } = props;
   const [query, setQuery] = useState("");
   const [at, setAt] = useState(0);
   const id = useId();
   const list = useRef<HTMLDivElement>(null);
+  const said = note?.(query) ?? "";
   const groups = grouped(found(items, query));
   const hits = groups.flatMap((group) => group.items);
   const active = hits[Math.min(at, hits.length - 1)];
@@ -98,10 +101,11 @@ export function SearchList<T extends SearchItem>(props: SearchListProps<T>) {
           </div>
         ))}
       </div>
+      {said && <p className="ll-search-note">{said}</p>}
       {hits.length === 0 && <p className="ll-search-none">{t("canvas.nothing_found", { query })}</p>}
       {active && about && <div className="ll-search-about">{about(active)}</div>}
       <div className="ll-hidden" role="status">
-        {query ? t("canvas.num_found", { n: hits.length }) : ""}
+        {query ? `${t("canvas.num_found", { n: hits.length })} ${said}` : ""}
       </div>
     </div>
   );

@@ -1,7 +1,9 @@
 /** The entries of the canvas's menus, by what was clicked. */
 
 import { nodeSpec } from "../../graph/catalog";
+import type { Alignment } from "../../graph/edits/align";
 import { canExpose } from "../../graph/edits/params";
+import { isEmpty } from "../../graph/file/workflowFile";
 import { idsOf, itemKey } from "../../graph/items";
 import { own } from "../../graph/record";
 import { subOf } from "../../graph/subs";
@@ -13,6 +15,8 @@ import type { MenuAction, MenuItem } from "../../parts/overlays/Menu";
 import { editorStore, redo, select, undo } from "../../store/editor";
 import type { Point } from "../../types";
 import { canvasUi, middle, openPopup, type Target } from "../canvasUi";
+import { alignable, ALIGN_KEYS, alignSelected, distributeSelected, GAP_KEYS } from "../commands/alignCommands";
+import { copyAs, type Form } from "../commands/copyAs";
 import { focusItem, focusNode } from "../commands/focusItem";
 import {
   addComment,
@@ -69,9 +73,11 @@ function nodeItems(name: string, socket: string | undefined): MenuItem[] {
       onSelect: () => collapse(names, !isFolded),
     },
     colorItem(keys),
+    ...alignItem(),
     { label: t("canvas.group_selected"), icon: "group", hint: "Ctrl+G", onSelect: () => groupSelected() },
     ...subItems(names),
     "-",
+    copyAsItem(names),
     ...editItems(),
   ];
 }
@@ -164,6 +170,43 @@ export function colorItems(keys: readonly string[]): MenuItem[] {
   return COLORS.map((color) => ({ label: t(`canvas.color_${color || "none"}`), onSelect: () => paint(keys, color) }));
 }
 
+/** Where there are things to line up. */
+function alignItem(): MenuItem[] {
+  if (alignable().length < 2) return [];
+  const { x, y } = canvasUi.getState().popup ?? middle();
+  return [{ label: t("canvas.align"), icon: "arrange", onSelect: () => openPopup({ kind: "align", x, y }) }];
+}
+
+export function alignItems(): MenuItem[] {
+  const line = (how: Alignment): MenuAction => ({
+    label: t(`canvas.align_${how}`),
+    hint: ALIGN_KEYS[how],
+    onSelect: () => alignSelected(how),
+  });
+  const gaps = (how: "across" | "down"): MenuAction => ({
+    label: t(`canvas.gaps_${how}`),
+    hint: GAP_KEYS[how],
+    isDisabled: alignable().length < 3,
+    onSelect: () => distributeSelected(how),
+  });
+  const [sides, middles] = [["left", "right", "top", "bottom"] as const, ["column", "row"] as const];
+  return [...sides.map(line), "-", ...middles.map(line), "-", gaps("across"), gaps("down")];
+}
+
+function copyAsItem(names: readonly string[]): MenuItem {
+  const { x, y } = canvasUi.getState().popup ?? middle();
+  return {
+    label: t("canvas.copy_as"),
+    icon: "copy",
+    onSelect: () => openPopup({ kind: "copy_as", x, y, names: [...names] }),
+  };
+}
+
+export function copyAsItems(names: readonly string[]): MenuItem[] {
+  const forms: Form[] = ["python", "command", "json"];
+  return forms.map((form) => ({ label: t(`canvas.copy_as_${form}`), onSelect: () => void copyAs(form, names) }));
+}
+
 function editItems(): MenuItem[] {
   return [
     { label: t("canvas.copy"), icon: "copy", hint: "Ctrl+C", onSelect: () => void copy() },
@@ -218,6 +261,7 @@ function canvasItems(at: Point): MenuItem[] {
     { label: t("canvas.paste"), icon: "paste", hint: "Ctrl+V", onSelect: () => void paste({ at }) },
     { label: t("canvas.select_all"), icon: "grid", hint: "Ctrl+A", onSelect: selectAll },
     { label: t("canvas.arrange"), icon: "arrange", hint: "L", onSelect: arrange },
+    ...(isEmpty(editorStore.getState().graph) ? [] : [copyAsItem(Object.keys(editorStore.getState().graph.nodes))]),
     "-",
     { label: t("canvas.undo"), icon: "undo", hint: "Ctrl+Z", isDisabled: !canUndo, onSelect: undo },
     { label: t("canvas.redo"), icon: "redo", hint: "Ctrl+Y", isDisabled: !canRedo, onSelect: redo },

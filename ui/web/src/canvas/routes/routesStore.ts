@@ -27,12 +27,23 @@ export function useIsTold(): boolean {
 
 let worker: Worker | null = null;
 let revision = 0;
+let isBusy = false;
+/** What was asked last while the router was at work. */
+let next: Asked | null = null;
 
-/** Ask for the ways; what was asked before is then out of date. */
+/** Ask for the ways; what was asked before is then out of date, and left out where the router has not begun it. */
 export function askRoutes(question: Omit<Asked, "revision">): void {
-  worker ??= startWorker();
   mark(true);
-  worker.postMessage({ ...question, revision: ++revision } satisfies Asked);
+  next = { ...question, revision: ++revision };
+  if (!isBusy) sendNext();
+}
+
+function sendNext(): void {
+  isBusy = next !== null;
+  if (!next) return;
+  worker ??= startWorker();
+  worker.postMessage(next);
+  next = null;
 }
 
 /** Another workflow is shown, whose wires wait until they are routed. */
@@ -54,6 +65,7 @@ function mark(isRouting: boolean): void {
 function startWorker(): Worker {
   const made = new Worker(address(asset("loom.router.js")), { type: "module", name: "router" });
   made.onmessage = ({ data }: MessageEvent<Answered>) => {
+    sendNext();
     if (data.revision !== revision) return;
     mark(false);
     const { paths } = routesStore.getState();

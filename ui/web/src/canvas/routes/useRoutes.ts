@@ -10,6 +10,8 @@ import type { Box, WireEnds } from "./geometry";
 import { askRoutes, forgetRoutes, stopWaiting } from "./routesStore";
 
 const SETTLED_MS = 40;
+/** Of so many wires the ways take long enough that what is drawn first comes first. */
+const [MANY_WIRES, SETTLED_MANY_MS] = [300, 700];
 /** Wires are shown as they are where the router takes longer than a blink. */
 const PATIENCE_MS = 600;
 
@@ -26,10 +28,13 @@ export function useRoutes(nodes: readonly CanvasNode[], edges: readonly WireEdge
   }, [opened]);
   useEffect(() => {
     if (isHeld || !flow || edges.length === 0) return;
-    const timer = setTimeout(() => {
-      const wires = edges.flatMap((edge) => wireEnds(flow, edge) ?? []);
-      if (wires.length) askRoutes({ boxes: nodes.flatMap((node) => boxOf(flow, node) ?? []), wires });
-    }, SETTLED_MS);
+    const timer = setTimeout(
+      () => {
+        const wires = edges.flatMap((edge) => wireEnds(flow, edge) ?? []);
+        if (wires.length) askRoutes({ boxes: nodes.flatMap((node) => boxOf(flow, node) ?? []), wires });
+      },
+      edges.length > MANY_WIRES ? SETTLED_MANY_MS : SETTLED_MS,
+    );
     return () => clearTimeout(timer);
   }, [nodes, edges, isHeld, flow]);
 }

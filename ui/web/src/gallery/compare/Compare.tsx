@@ -15,6 +15,7 @@ import { ByDifference } from "./ByDifference";
 import { BySide } from "./BySide";
 import { BySlider } from "./BySlider";
 import { BySound } from "./BySound";
+import { DifferenceTable } from "./DifferenceTable";
 import { differing, type Makers } from "./differing";
 import { PlaybackBar } from "./PlaybackBar";
 import { usePlayback } from "./usePlayback";
@@ -69,12 +70,17 @@ function useMakers(a: Result, b: Result): { makers: Makers | undefined; problem:
   const [ofA, ofB] = [useRunRecord(a.run), useRunRecord(b.run)];
   const catalog = useEditor((state) => state.catalog);
   const [fileA, fileB] = [ofA.run?.graph, ofB.run?.graph];
+  const [meantA, meantB] = [ofA.run?.values, ofB.run?.values];
   const makers = useMemo(
     () =>
       fileA && fileB
-        ? { a: { graph: fromFile(fileA), node: a.node }, b: { graph: fromFile(fileB), node: b.node }, catalog }
+        ? {
+            a: { graph: fromFile(fileA), end: a.node, meant: meantA ?? {} },
+            b: { graph: fromFile(fileB), end: b.node, meant: meantB ?? {} },
+            catalog,
+          }
         : undefined,
-    [fileA, fileB, a.node, b.node, catalog],
+    [fileA, fileB, meantA, meantB, a.node, b.node, catalog],
   );
   const isLost = fileA === null || fileB === null;
   return { makers, problem: ofA.problem || ofB.problem || (isLost ? t("gallery.no_graph") : "") };
@@ -87,31 +93,20 @@ function Differing({ a, b }: { a: Result; b: Result }) {
   const swap = () => gallery.getState().show({ view: "compare", a: b, b: a });
   return (
     <div className="ll-differing" role="region" aria-label={t("gallery.differing")} tabIndex={0}>
-      <table>
-        <caption className="ll-hidden">{t("gallery.differing")}</caption>
-        <thead>
-          <tr>
-            <th scope="col">
-              <IconButton icon="refresh" label={t("gallery.swap")} onClick={swap} />
-            </th>
-            <th scope="col">
-              <b className="ll-side-a">A</b> {a.name}, {moment(a.time)}
-            </th>
-            <th scope="col">
-              <b className="ll-side-b">B</b> {b.name}, {moment(b.time)}
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row) => (
-            <tr key={row.name}>
-              <th scope="row">{row.name}</th>
-              <td>{row.a || "–"}</td>
-              <td>{row.b || "–"}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <DifferenceTable
+        rows={rows}
+        corner={<IconButton icon="refresh" label={t("gallery.swap")} onClick={swap} />}
+        a={
+          <>
+            <b className="ll-side-a">A</b> {a.name}, {moment(a.time)}
+          </>
+        }
+        b={
+          <>
+            <b className="ll-side-b">B</b> {b.name}, {moment(b.time)}
+          </>
+        }
+      />
       {problem && <p className="ll-facts-problem">{problem}</p>}
       {rows.length === 0 && makers && <p>{t("gallery.no_difference")}</p>}
     </div>

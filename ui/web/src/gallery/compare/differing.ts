@@ -2,14 +2,8 @@
 import { asRead } from "../../exact";
 import type { TextKey } from "../../i18n";
 import type { Catalog, Result } from "../../types";
-import { inputsApart, type Maker } from "../inputsBehind";
+import { differences, type Difference, type Side } from "../../graph/difference";
 import { shown } from "../sweeps/sweepTable";
-
-export interface Difference {
-  name: string;
-  a: string;
-  b: string;
-}
 
 /** Facts that are no declared params; their names are keys of texts. */
 const FACTS: readonly { key: TextKey; of: (result: Result) => string }[] = [
@@ -25,8 +19,8 @@ const FACTS: readonly { key: TextKey; of: (result: Result) => string }[] = [
 
 /** Both results' makers, where their workflows are known. */
 export interface Makers {
-  a: Maker;
-  b: Maker;
+  a: Side;
+  b: Side;
   catalog: Catalog;
 }
 
@@ -36,11 +30,16 @@ export interface Makers {
  */
 export function differing(a: Result, b: Result, label: (key: TextKey) => string, makers?: Makers): Difference[] {
   const names = [...new Set([...Object.keys(a.params), ...Object.keys(b.params)])];
-  const params = names.map((name) => ({ name, a: valueOf(a, name), b: valueOf(b, name) }));
-  const facts = FACTS.map(({ key, of }) => ({ key: key.replace("gallery.", ""), name: label(key), a: of(a), b: of(b) }))
+  const params = names.map((name): Difference => ({ kind: "value", name, a: valueOf(a, name), b: valueOf(b, name) }));
+  const facts = FACTS.map(({ key, of }) => ({
+    ...{ key: key.replace("gallery.", ""), kind: "value" as const },
+    ...{ name: label(key), a: of(a), b: of(b) },
+  }))
     .filter(({ key }) => !names.includes(key))
     .filter((fact) => fact.a !== fact.b);
-  const inputs = makers ? inputsApart(makers.a, makers.b, makers.catalog) : variedApart(a, b);
+  const inputs = makers
+    ? differences(makers.a, makers.b, makers.catalog).filter((row) => row.param === undefined)
+    : variedApart(a, b);
   const isTold = (row: Difference) =>
     facts.some((fact) => row.name.endsWith(`.${fact.key}`) && row.a === fact.a && row.b === fact.b);
   return [
@@ -53,7 +52,9 @@ export function differing(a: Result, b: Result, label: (key: TextKey) => string,
 function variedApart(a: Result, b: Result): Difference[] {
   const all = [...new Set([...Object.keys(a.varied), ...Object.keys(b.varied)])];
   const names = all.filter((name) => !(name in a.params || name in b.params));
-  const rows = names.map((name) => ({ name, a: shown(a.varied[name] ?? ""), b: shown(b.varied[name] ?? "") }));
+  const rows = names.map(
+    (name): Difference => ({ kind: "value", name, a: shown(a.varied[name] ?? ""), b: shown(b.varied[name] ?? "") }),
+  );
   return rows.filter((row) => row.a !== row.b);
 }
 

@@ -5,6 +5,7 @@ import { IconButton } from "../../parts/IconButton";
 import { Dialog } from "../../parts/overlays/Dialog";
 import type { Result } from "../../types";
 import { gallery, replaceResult } from "../galleryState";
+import { Marks, Star } from "../marks/Marks";
 import { neighbour } from "../resultPages";
 import { describe } from "../resultWords";
 import { Shown } from "../stage/Shown";
@@ -47,6 +48,7 @@ export function Detail({ result, among }: { result: Result; among: readonly Resu
               {(placement) => <Shown key={result.id} result={result} placement={placement} />}
             </Stage>
           )}
+          <Star results={[result]} className="ll-detail-star" />
           <IconButton
             icon="chevron-left"
             size={24}
@@ -66,6 +68,7 @@ export function Detail({ result, among }: { result: Result; among: readonly Resu
         </div>
         <div className="ll-detail-side">
           <ResultButtons key={result.id} result={result} after={older ?? newer} />
+          <Marks key={`marks ${result.id}`} results={[result]} />
           <Facts result={result} />
         </div>
       </div>

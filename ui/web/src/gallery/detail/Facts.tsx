@@ -4,11 +4,13 @@ import { fromFile } from "../../graph/file/workflowFile";
 import { t } from "../../i18n";
 import { CopyButton } from "../../parts/CopyButton";
 import { formatBytes, formatSeconds, moment } from "../../parts/format";
+import { useEditor } from "../../store/editor";
 import type { Result, RunWithGraph } from "../../types";
-import { inputsBehind } from "../inputsBehind";
+import { inputsBehind, valuesBehind } from "../inputsBehind";
 import { number } from "../resultWords";
 import { shown } from "../sweeps/sweepTable";
 import { useRunRecord } from "../useRunRecord";
+import { ModelsBehind } from "./ModelsBehind";
 import { RankWork } from "./RankWork";
 
 /** What a result shows and how it was made: prompt, seed, params, size, time, plan, the ranks' work, versions. */
@@ -69,9 +71,12 @@ export function Facts({ result }: { result: Result }) {
           <Fact name={t("gallery.seconds")}>{formatSeconds(result.seconds)}</Fact>
           <Fact name={t("gallery.plan")}>{result.plan || t("gallery.no_plan")}</Fact>
         </dl>
+        {run && <Times nodes={run.nodes} />}
         {run && <RankWork nodes={run.nodes} />}
         {problem && <p className="ll-facts-problem">{problem}</p>}
       </section>
+      {run && <ModelsBehind result={result} run={run} />}
+      {run && <AllValues result={result} run={run} />}
       {run && <Versions versions={run.versions} />}
     </>
   );
@@ -91,6 +96,51 @@ function useValues(result: Result, run: RunWithGraph | null): { name: string; va
   }, [result, run]);
 }
 
+/** Every value of every node behind the result, as the run had it. */
+function AllValues({ result, run }: { result: Result; run: RunWithGraph }) {
+  const catalog = useEditor((state) => state.catalog);
+  const nodes = useMemo(
+    () =>
+      run.graph ? valuesBehind({ graph: fromFile(run.graph), node: result.node }, catalog, run.inputs, run.values) : [],
+    [result.node, run, catalog],
+  );
+  if (nodes.length === 0) return null;
+  return (
+    <details className="ll-facts ll-facts-all">
+      <summary>{t("gallery.all_values")}</summary>
+      {nodes.map(({ node, title, values }) => (
+        <section key={node}>
+          <h4>
+            {title} <code>{node}</code>
+          </h4>
+          <dl>
+            {values.map(({ socket, value, isMeant }) => (
+              <Fact key={socket} name={socket}>
+                {value || "–"} {isMeant && <span className="ll-facts-meant">{t("gallery.chosen_by_run")}</span>}
+              </Fact>
+            ))}
+          </dl>
+        </section>
+      ))}
+    </details>
+  );
+}
+
+/** What each denoise was predicted to take for a step, and what it took. */
+function Times({ nodes }: { nodes: RunWithGraph["nodes"] }) {
+  const told = Object.entries(nodes).filter(([, node]) => node.foreseen);
+  return (
+    <dl>
+      {told.map(([name, { foreseen, took }]) => (
+        <Fact key={name} name={t("gallery.step_of", { node: name })}>
+          {foreseen && t("gallery.predicted_s", { seconds: formatSeconds(foreseen.step_s) })}
+          {took?.step_s != null && `, ${t("gallery.took_s", { seconds: formatSeconds(took.step_s) })}`}
+        </Fact>
+      ))}
+    </dl>
+  );
+}
+
 function Versions({ versions }: { versions: Record<string, string | null> }) {
   const known = Object.entries(versions).filter(([, version]) => version);
   if (known.length === 0) return null;
@@ -108,7 +158,7 @@ function Versions({ versions }: { versions: Record<string, string | null> }) {
   );
 }
 
-function Fact({ name, children }: { name: string; children: ReactNode }) {
+export function Fact({ name, children }: { name: string; children: ReactNode }) {
   return (
     <div className="ll-fact">
       <dt>{name}</dt>

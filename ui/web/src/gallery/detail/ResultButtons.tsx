@@ -4,9 +4,10 @@ import { t } from "../../i18n";
 import { MaskOnResult } from "../../material/mask/MaskOnResult";
 import { Button } from "../../parts/Button";
 import { download } from "../../parts/download";
-import { toast } from "../../store/page";
+import { go, toast } from "../../store/page";
 import type { Result } from "../../types";
 import { gallery, replaceResult } from "../galleryState";
+import { RecallMenu } from "../recall/RecallMenu";
 import { deleteResults, openMaker } from "../resultActions";
 import { Rerun } from "./Rerun";
 
@@ -23,6 +24,7 @@ export function ResultButtons({ result, after }: { result: Result; after: Result
   };
   const compare = () => {
     close(true);
+    go("gallery");
     setChoosing(true, [result.id]);
     toast({ kind: "info", text: t("gallery.choose_second") });
   };
@@ -33,6 +35,7 @@ export function ResultButtons({ result, after }: { result: Result; after: Result
         <Button kind="primary" icon="build" onClick={() => void openMaker(result)}>
           {t("gallery.open_maker")}
         </Button>
+        <RecallMenu result={result} />
         <Button icon="refresh" aria-expanded={isChanging} onClick={() => setChanging(!isChanging)}>
           {t("gallery.rerun")}
         </Button>
@@ -51,6 +54,9 @@ export function ResultButtons({ result, after }: { result: Result; after: Result
         )}
         <Button icon="download" onClick={() => download(urls.download(result.id), result.name)}>
           {t("gallery.download")}
+        </Button>
+        <Button icon="compare" onClick={() => show({ view: "canvas", result })}>
+          {t("gallery.compare_canvas")}
         </Button>
         <Button kind="danger" icon="trash" onClick={() => void remove()}>
           {t("gallery.delete")}

@@ -1,12 +1,15 @@
+import { useState } from "react";
 import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
 import type { Result } from "../../types";
 import { gallery, useGallery } from "../galleryState";
+import { Marks, Star } from "../marks/Marks";
 import { deleteResults, downloadAll } from "../resultActions";
 
 /** What can be done with the results that are chosen. */
 export function ChoiceBar({ items }: { items: readonly Result[] }) {
   const chosen = useGallery((state) => state.chosen);
+  const [isMarking, setMarking] = useState(false);
   const { setChoosing, show } = gallery.getState();
   const results = items.filter((item) => chosen.has(item.id));
   // The older one is A: what came later is compared with what was before.
@@ -22,6 +25,15 @@ export function ChoiceBar({ items }: { items: readonly Result[] }) {
         onClick={() => a && b && show({ view: "compare", a, b })}
       >
         {t("gallery.compare")}
+      </Button>
+      <Star results={results} />
+      <Button
+        icon="tag"
+        aria-expanded={isMarking}
+        disabled={results.length === 0}
+        onClick={() => setMarking(!isMarking)}
+      >
+        {t("gallery.mark")}
       </Button>
       <Button icon="download" disabled={results.length === 0} onClick={() => void downloadAll(results)}>
         {t("gallery.download")}
@@ -48,6 +60,7 @@ export function ChoiceBar({ items }: { items: readonly Result[] }) {
       <Button kind="ghost" icon="close" onClick={() => setChoosing(false)}>
         {t("gallery.choose_none")}
       </Button>
+      {isMarking && results.length > 0 && <Marks results={results} />}
     </div>
   );
 }

@@ -1,9 +1,11 @@
 import { useEffect, useState } from "react";
 import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
+import { IconButton } from "../../parts/IconButton";
 import { Icon } from "../../parts/icons";
 import { gallery, useGallery } from "../galleryState";
 import { workflowNames, type KindFilter } from "../resultPages";
+import { BoardSelect } from "./BoardSelect";
 
 const KINDS: readonly KindFilter[] = ["all", "image", "video", "audio"];
 const TYPING_MS = 250;
@@ -11,7 +13,7 @@ const TYPING_MS = 250;
 /** Search, filters, and the switch to choose several results. */
 export function GalleryBar() {
   const items = useGallery((state) => state.items);
-  const { kind, workflow } = useGallery((state) => state.filter);
+  const { kind, workflow, isStarred } = useGallery((state) => state.filter);
   const isChoosing = useGallery((state) => state.isChoosing);
   const { setFilter, setChoosing } = gallery.getState();
   const names = workflowNames(items);
@@ -26,6 +28,14 @@ export function GalleryBar() {
           </button>
         ))}
       </div>
+      <IconButton
+        icon="star"
+        className="ll-star"
+        label={t("gallery.only_starred")}
+        isPressed={isStarred}
+        onClick={() => setFilter({ isStarred: !isStarred })}
+      />
+      <BoardSelect />
       <select
         className="ll-input ll-gallery-workflow"
         aria-label={t("gallery.workflow")}
@@ -58,6 +68,7 @@ function Search() {
         type="search"
         value={text}
         placeholder={t("gallery.search_hint")}
+        title={t("gallery.search_help")}
         aria-label={t("gallery.search")}
         onChange={(event) => setText(event.target.value)}
       />

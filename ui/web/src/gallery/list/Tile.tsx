@@ -4,6 +4,7 @@ import { t } from "../../i18n";
 import { formatSeconds } from "../../parts/format";
 import { Icon } from "../../parts/icons";
 import type { Result } from "../../types";
+import { Star } from "../marks/Marks";
 import { describe, lengthOf } from "../resultWords";
 import { heading } from "../sweeps/sweepTable";
 
@@ -55,6 +56,9 @@ export const Tile = memo(function Tile({ result, isChosen, isChoosing, onOpen, o
           {lengthOf(result) > 0 && formatSeconds(lengthOf(result))}
         </span>
       )}
+      <span className="ll-tile-star" data-shown={result.is_starred || undefined}>
+        <Star results={[result]} />
+      </span>
       <label className="ll-tile-check" data-shown={isChoosing || undefined}>
         <input
           type="checkbox"

@@ -13,10 +13,12 @@ import type {
 } from "../../types";
 import { nodeSpec, outputSpec } from "../catalog";
 import { readNode, writeNode } from "../file/nodeFile";
+import { itemKey } from "../items";
 import { freshName } from "../names";
 import { filterRecord, has, mapRecord, own, withEntry, without } from "../record";
 import { SUB, subOf } from "../subs";
 import { isLink, isParamRef, joinTarget, splitTarget } from "../values";
+import { replaceMembers } from "./frames";
 import { tidyReroutes } from "./reroutes";
 
 /** What stands in the form of a folded node by itself: what is changed from run to run. */
@@ -78,7 +80,7 @@ export function fold(
     return joinTarget(user, output);
   };
   const rest = rewired({ ...graph, nodes: filterRecord(graph.nodes, (_, name) => !inside.has(name)) }, moved);
-  const at = cornerOf([...inside].map((name) => (graph.nodes[name] as EditorNode).at));
+  const at = firstOf([...inside].map((name) => (graph.nodes[name] as EditorNode).at));
   const key = freshName("part", (taken) => has(graph.subs, taken));
   const layout = Object.fromEntries([...inside].map((name) => [name, (graph.nodes[name] as EditorNode).at]));
   const sub: SubFile = { ...(title && { title }), params, nodes, outputs, layout };
@@ -87,6 +89,11 @@ export function fold(
     graph: tidyReroutes({
       ...rest,
       nodes: withEntry(rest.nodes, user, node),
+      groups: replaceMembers(
+        graph.groups,
+        [...inside].map((each) => itemKey("node", each)),
+        [itemKey("node", user)],
+      ),
       subs: withEntry(graph.subs, key, sub),
       rest: filterRecord(rest.rest, (_, entry) => !inside.has(entry)),
     }),
@@ -112,10 +119,10 @@ export function unfold(graph: EditorGraph, name: string): { graph: EditorGraph; 
     return joinTarget(fresh.get(node) ?? node, socket);
   };
   const places = mapRecord(sub.nodes, (_, each) => placeOf(sub.layout?.[each]));
-  const corner = cornerOf(Object.values(places));
+  const first = firstOf(Object.values(places));
   const nodes = Object.entries(sub.nodes).map(([each, file]): [string, EditorNode] => {
-    const [x, y] = places[each] ?? corner;
-    const at: Point = [user.at[0] + x - corner[0], user.at[1] + y - corner[1]];
+    const [x, y] = places[each] ?? first;
+    const at: Point = [user.at[0] + x - first[0], user.at[1] + y - first[1]];
     const node = readNode(file, { at });
     const entries = Object.entries(node.inputs).flatMap(([socket, value]): [string, InputValue][] => {
       if (isLink(value)) return [[socket, { from: target(value.from) }]];
@@ -131,7 +138,9 @@ export function unfold(graph: EditorGraph, name: string): { graph: EditorGraph; 
     const output = node === name ? own(sub.outputs ?? {}, socket) : undefined;
     return output ? target(output.from) : from;
   };
-  const whole = rewired({ ...graph, nodes: { ...rest, ...Object.fromEntries(nodes) } }, moved);
+  const keys = [...fresh.values()].map((each) => itemKey("node", each));
+  const groups = replaceMembers(graph.groups, [itemKey("node", name)], keys);
+  const whole = rewired({ ...graph, groups, nodes: { ...rest, ...Object.fromEntries(nodes) } }, moved);
   return { graph: tidyReroutes(withUsedSubs(whole)), names: [...fresh.values()] };
 }
 
@@ -180,8 +189,9 @@ export function withSubs(
   return { graph: { ...graph, subs: { ...graph.subs, ...Object.fromEntries(added) } }, typeOf };
 }
 
-function cornerOf(places: readonly Point[]): Point {
-  return [Math.min(...places.map((at) => at[0])), Math.min(...places.map((at) => at[1]))];
+/** Of the node that is nearest to the upper left: there lies what takes their place, and covers no other. */
+function firstOf(places: readonly Point[]): Point {
+  return places.reduce((first, at) => (at[0] + at[1] < first[0] + first[1] ? at : first));
 }
 
 function placeOf(value: unknown): Point {

@@ -1,7 +1,6 @@
 /** Edits of groups and notes. */
 
-import type { EditorGraph, Group, Note, Point } from "../../types";
-import { itemKey } from "../items";
+import type { EditorGraph, Group, Note } from "../../types";
 import { changeList, withFields } from "../record";
 
 export function addGroup(graph: EditorGraph, group: Group): EditorGraph {
@@ -24,19 +23,23 @@ export function setNote(graph: EditorGraph, id: string, change: Partial<Omit<Not
   });
 }
 
-/** The keys and places of what lies in a group: it moves with it. `sizeOf` tells a node's size on the screen. */
-export function inGroup(graph: EditorGraph, id: string, sizeOf: (node: string) => Point): Record<string, Point> {
-  const rect = graph.groups.find((group) => group.id === id)?.rect;
-  if (!rect) return {};
-  const [x, y, width, height] = rect;
-  const holds = ([px, py]: Point, [w, h]: Point = [0, 0]): boolean =>
-    px >= x && py >= y && px + w <= x + width && py + h <= y + height;
-  const nodes = Object.entries(graph.nodes).filter(([name, node]) => holds(node.at, sizeOf(name)));
-  const reroutes = Object.entries(graph.reroutes).filter(([, reroute]) => holds(reroute.at));
-  const notes = graph.notes.filter(({ rect: [nx, ny, w, h] }) => holds([nx, ny], [w, h]));
-  return Object.fromEntries([
-    ...nodes.map(([name, node]) => [itemKey("node", name), node.at] as const),
-    ...reroutes.map(([name, reroute]) => [itemKey("reroute", name), reroute.at] as const),
-    ...notes.map((note) => [itemKey("note", note.id), [note.rect[0], note.rect[1]] as Point] as const),
-  ]);
+/** Call members otherwise; "" takes one out. */
+export function renameMembers(groups: Group[], name: (key: string) => string): Group[] {
+  return changeList(groups, (group) => {
+    const members = group.members?.map(name).filter(Boolean);
+    const isSame = members?.every((key, index) => key === group.members?.[index]) ?? true;
+    return isSame && members?.length === group.members?.length ? group : { ...group, members: members ?? [] };
+  });
+}
+
+/** Put some members in the place of others: into the first group that holds one of those. */
+export function replaceMembers(groups: Group[], gone: readonly string[], by: readonly string[]): Group[] {
+  let isPut = false;
+  return changeList(groups, (group) => {
+    if (!group.members?.some((key) => gone.includes(key))) return group;
+    const members = group.members.filter((key) => !gone.includes(key));
+    const added = isPut ? [] : by;
+    isPut = true;
+    return { ...group, members: [...members, ...added] };
+  });
 }

@@ -1,10 +1,13 @@
 /** Every edit of a graph: pure functions that give the graph back itself where nothing changes. */
 
+export { align, distribute } from "./align";
 export { arrange } from "./arrange";
+export { arrangeGrouped } from "./arrangeGroups";
 export { paste } from "../file/clip";
 export { setEach } from "./each";
 export { fold, unfold } from "./fold";
 export { addGroup, addNote, setGroup, setNote } from "./frames";
+export { fitGroups, growGroups, moveGrouped, setMembers, withMembers } from "./members";
 export { addNode, rename, setCollapsed, setMode, setOutput, setTitle } from "./nodes";
 export { exposeParam, giveValue, hideParam, renameParam, setParam } from "./params";
 export { move, removeItems, resize, setColor } from "./places";

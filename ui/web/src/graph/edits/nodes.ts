@@ -2,7 +2,9 @@
 
 import { renameSeeds } from "./seeds";
 import type { EditorGraph, EditorNode, InputValue, Mode, NodeSpec, Point } from "../../types";
+import { itemKey } from "../items";
 import { isName } from "../names";
+import { renameMembers } from "./frames";
 import { changeRecord, has, mapRecord, own, renameKey, withEntry, without, withFields } from "../record";
 import { isLink, joinTarget, splitTarget } from "../values";
 
@@ -69,6 +71,7 @@ export function rename(graph: EditorGraph, from: string, to: string): EditorGrap
     outputs: mapRecord(graph.outputs, follow),
     reroutes: mapRecord(graph.reroutes, (reroute) => ({ ...reroute, from: moved(reroute.from) })),
     via: Object.fromEntries(Object.entries(graph.via).map(([input, id]) => [moved(input), id])),
+    groups: renameMembers(graph.groups, (key) => (key === itemKey("node", from) ? itemKey("node", to) : key)),
     rest: has(seeded.rest, to) ? seeded.rest : renameKey(seeded.rest, from, to),
   };
 }

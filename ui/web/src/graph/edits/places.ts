@@ -4,6 +4,7 @@ import type { EditorGraph, Point } from "../../types";
 import { idsOf, itemKey } from "../items";
 import { changeList, changeRecord, filterList, filterRecord, has, own, withFields } from "../record";
 import { isLink, splitTarget } from "../values";
+import { renameMembers } from "./frames";
 import { changeNodes } from "./nodes";
 import { removeReroute, tidyReroutes } from "./reroutes";
 import { disconnect } from "./wires";
@@ -52,7 +53,10 @@ export function removeItems(graph: EditorGraph, keys: Iterable<string>): EditorG
   const direct = idsOf(all, "reroute").reduce(removeReroute, unwired);
   const left = withoutNodes(direct, new Set(idsOf(all, "node")));
   return withFields(left, {
-    groups: filterList(left.groups, (group) => !all.has(itemKey("group", group.id))),
+    groups: renameMembers(
+      filterList(left.groups, (group) => !all.has(itemKey("group", group.id))),
+      (key) => (all.has(key) ? "" : key),
+    ),
     notes: filterList(left.notes, (note) => !all.has(itemKey("note", note.id))),
   });
 }

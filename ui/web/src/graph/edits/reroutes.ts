@@ -1,6 +1,7 @@
 /** Reroutes: points that wires are drawn through. The links stay in the nodes' inputs. */
 
 import type { EditorGraph, Point, Reroute } from "../../types";
+import { renameMembers } from "./frames";
 import { filterRecord, has, mapRecord, own, withEntry, without } from "../record";
 import { sourceOf } from "../values";
 
@@ -45,7 +46,7 @@ export function removeReroute(graph: EditorGraph, id: string): EditorGraph {
   const via = Object.entries(graph.via)
     .filter(([, through]) => through !== id || before !== null)
     .map(([input, through]) => [input, through === id ? before : through]);
-  return { ...graph, reroutes, via: Object.fromEntries(via) };
+  return { ...graph, reroutes, via: Object.fromEntries(via), groups: withoutGone(graph, reroutes) };
 }
 
 /** Without the ways that no longer lead from an input's own source, and without reroutes that nothing runs through. */
@@ -65,5 +66,10 @@ export function tidyReroutes(graph: EditorGraph): EditorGraph {
   const isTidy =
     Object.keys(via).length === Object.keys(graph.via).length &&
     Object.keys(reroutes).length === Object.keys(graph.reroutes).length;
-  return isTidy ? graph : { ...graph, via, reroutes };
+  return isTidy ? graph : { ...graph, via, reroutes, groups: withoutGone(graph, reroutes) };
+}
+
+function withoutGone(graph: EditorGraph, reroutes: EditorGraph["reroutes"]): EditorGraph["groups"] {
+  const isGone = (key: string): boolean => key.startsWith("r:") && !has(reroutes, key.slice(2));
+  return renameMembers(graph.groups, (key) => (isGone(key) ? "" : key));
 }

@@ -3,14 +3,17 @@
 import { parseExact, textExact } from "../../exact";
 import type { EditorGraph, GraphFile, Point } from "../../types";
 import { usedSubs, withSubs } from "../edits/fold";
+import { renameMembers } from "../edits/frames";
 import { tidyReroutes } from "../edits/reroutes";
-import { idsOf, itemKey } from "../items";
+import { idsOf, itemKey, parseItem } from "../items";
 import { freshName } from "../names";
 import { filterRecord, has, mapRecord, own } from "../record";
 import { isLink, isParamRef, splitTarget } from "../values";
-import { fromFile, toFile } from "./workflowFile";
+import { fromFile, isEmpty, toFile } from "./workflowFile";
 
 const MARK = "latentloom_clip";
+/** In the file of a part: the types of the nodes outside that feed it. */
+const OUTSIDE = "latentloom_outside";
 const MAX_TEXT = 4_000_000;
 
 /** What was copied. */
@@ -36,7 +39,10 @@ export function copy(graph: EditorGraph, keys: Iterable<string>): Clip | null {
     ...graph,
     nodes,
     params: filterRecord(graph.params, (_, name) => params.has(name)),
-    groups: graph.groups.filter((group) => groups.has(group.id)),
+    groups: renameMembers(
+      graph.groups.filter((group) => groups.has(group.id)),
+      (key) => (all.includes(key) || key.startsWith("r:") ? key : ""),
+    ),
     notes: graph.notes.filter((note) => notes.has(note.id)),
     via: filterRecord(graph.via, (_, input) => names.has(splitTarget(input)[0])),
     subs: usedSubs(graph, Object.values(nodes)),
@@ -54,15 +60,30 @@ export function clipText(clip: Clip): string {
   return textExact({ [MARK]: toFile(clip.graph), sources: clip.sources });
 }
 
-/** null for text that is no copy of ours. */
+/** A clip as the file of a workflow, which pastes back with its wires. */
+export function clipFile({ graph, sources }: Clip): string {
+  const meta: EditorGraph["meta"] = Object.keys(sources).length ? { [OUTSIDE]: sources } : {};
+  return `${textExact(toFile({ ...graph, meta }), 2)}\n`;
+}
+
+/** A copy of ours, or the file of a workflow; null for any other text. */
 export function readClip(text: string): Clip | null {
-  if (text.length > MAX_TEXT || !text.includes(MARK)) return null;
+  if (text.length > MAX_TEXT || !(text.includes(MARK) || text.includes('"format"'))) return null;
   try {
+    if (!text.includes(MARK)) return clipOfFile(parseExact(text) as GraphFile);
     const { [MARK]: file, sources } = parseExact(text) as { [MARK]: GraphFile; sources: Record<string, string> };
     return { graph: fromFile(file), sources: sources ?? {} };
   } catch {
     return null;
   }
+}
+
+function clipOfFile(file: GraphFile): Clip | null {
+  const outside = file.meta?.[OUTSIDE];
+  const isRecord = typeof outside === "object" && outside !== null && !Array.isArray(outside);
+  const sources = isRecord ? filterRecord(outside, (type) => typeof type === "string") : {};
+  const graph = { ...fromFile(file), outputs: {}, rest: {}, schema: "", meta: {} };
+  return isEmpty(graph) ? null : { graph, sources: sources as Record<string, string> };
 }
 
 /** Put a clip into a graph, its upper left corner at a place, under fresh names. `keys` are the new items. */
@@ -113,6 +134,12 @@ function named({ graph: part, sources }: Clip, graph: EditorGraph): EditorGraph 
     return `${nodes(node)}.${socket}`;
   };
   const source = (old: string): string => (old.startsWith("$") ? `$${reroutes(old.slice(1))}` : target(old));
+  const member = (key: string): string => {
+    const { kind, id } = parseItem(key) ?? { kind: "wire", id: "" };
+    if (kind === "node") return itemKey(kind, nodes(id));
+    if (kind === "note") return itemKey(kind, notes(id));
+    return kind === "reroute" ? itemKey(kind, reroutes(id)) : "";
+  };
   const renamed = Object.entries(part.nodes).map(([name, node]) => {
     const inputs = mapRecord(node.inputs, (value) => (isLink(value) ? { from: target(value.from) } : value));
     return [nodes(name), { ...node, inputs }];
@@ -120,7 +147,7 @@ function named({ graph: part, sources }: Clip, graph: EditorGraph): EditorGraph 
   return {
     ...part,
     nodes: Object.fromEntries(renamed),
-    groups: part.groups.map((group) => ({ ...group, id: groups(group.id) })),
+    groups: renameMembers(part.groups, member).map((group) => ({ ...group, id: groups(group.id) })),
     notes: part.notes.map((note) => ({ ...note, id: notes(note.id) })),
     reroutes: Object.fromEntries(
       Object.entries(part.reroutes).map(([id, { at, from }]) => [reroutes(id), { at, from: source(from) }]),

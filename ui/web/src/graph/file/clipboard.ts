@@ -13,6 +13,16 @@ export async function putClip(clip: Clip): Promise<void> {
   }
 }
 
+/** False where the browser refuses it. */
+export async function putText(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** What was copied last; null where that is nothing of ours. `text` is what a paste event brought. */
 export async function takeClip(text?: string): Promise<Clip | null> {
   if (text) return readClip(text) ?? null;

@@ -1,6 +1,7 @@
 /** The editor's own part of the file: where things lie. It means nothing to a run; what is malformed is left out. */
 
 import type { EditorGraph, EditorNode, Group, Json, Note, Point, Reroute } from "../../types";
+import { parseItem } from "../items";
 import { freshName } from "../names";
 import { filterRecord, has, mapRecord, own } from "../record";
 
@@ -35,7 +36,10 @@ export function readFrames(
   isNode: (name: string) => boolean,
 ): Pick<EditorGraph, "groups" | "notes" | "reroutes" | "via" | "rest"> {
   return {
-    groups: framesOf(own(layout, "$groups"), (entry): Group => ({ ...frameOf(entry), title: textOf(entry.title) })),
+    groups: framesOf(
+      own(layout, "$groups"),
+      (entry): Group => ({ ...frameOf(entry), title: textOf(entry.title), ...membersOf(entry) }),
+    ),
     notes: framesOf(own(layout, "$notes"), (entry): Note => ({ ...frameOf(entry), text: textOf(entry.text) })),
     reroutes: reroutesOf(own(layout, "$reroutes")),
     via: filterRecord(fieldsOf(own(layout, "$via")), (id) => typeof id === "string") as Record<string, string>,
@@ -87,6 +91,13 @@ function framesOf<F extends Group | Note>(value: Json | undefined, read: (entry:
 
 function frameOf(entry: Fields): { id: string; color: string; rect: Rect } {
   return { id: textOf(entry.id) || "frame", color: colorOf(entry.color), rect: rectOf(entry.rect) ?? [0, 0, 1, 1] };
+}
+
+/** What a group says that it holds; nothing where it does not say. */
+function membersOf({ members }: Fields): { members?: string[] } {
+  if (members === undefined) return {};
+  const keys = Array.isArray(members) ? members : [];
+  return { members: keys.filter((key): key is string => typeof key === "string" && parseItem(key) !== null) };
 }
 
 function reroutesOf(value: Json | undefined): Record<string, Reroute> {

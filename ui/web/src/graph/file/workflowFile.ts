@@ -72,3 +72,8 @@ function formatOf(graph: EditorGraph): number {
 export function emptyGraph(name: string): EditorGraph {
   return fromFile({ format: FORMAT, name, nodes: {} });
 }
+
+/** Whether nothing lies on the canvas. */
+export function isEmpty({ nodes, groups, notes }: EditorGraph): boolean {
+  return !Object.keys(nodes).length && !groups.length && !notes.length;
+}

@@ -12,8 +12,7 @@ import { withMaskedPicture } from "./addMask";
 export function MaskOnResult({ result, onClose }: { result: Result; onClose: () => void }) {
   const address = urls.file(result.id);
   const save = async (file: Blob) => {
-    const picture = await (await fetch(address, { credentials: "same-origin" })).blob();
-    const { path } = await host.upload(picture, result.name);
+    const { path } = await host.useResult(result.id);
     const mask = await host.upload(file, "mask.png");
     const { catalog, graph } = editorStore.getState();
     const made = withMaskedPicture(graph, catalog, { picture: path, mask: mask.path });

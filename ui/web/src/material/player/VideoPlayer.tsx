@@ -5,10 +5,10 @@ import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
 import { IconButton } from "../../parts/IconButton";
 import type { Result } from "../../types";
-import { frameAt, partOf, timeOf } from "./marks";
+import { frameAt, framesOf, partOf, timeOf } from "./marks";
 import { setPoster } from "./poster";
 import { PlayerBar, playerKey, timesOf } from "./PlayerBar";
-import { frameAsInput } from "./toInputs";
+import { frameAsInput, partAsInput } from "./toInputs";
 import { usePlayer } from "./usePlayer";
 
 /** A video: played, stepped frame by frame, marked, and its frames or its marked part taken as inputs. */
@@ -75,6 +75,13 @@ export function VideoPlayer({ result }: { result: Result }) {
       <div className="ll-player-bar" role="group" aria-label={t("material.use")}>
         <Button icon="image" isBusy={isBusy} onClick={() => void busy(frameAsInput(result, player.element()))}>
           {t("material.use_image_frame")}
+        </Button>
+        <Button
+          icon="video"
+          isBusy={isBusy}
+          onClick={() => void busy(partAsInput(result, framesOf(player.marks, fps, frames)))}
+        >
+          {t(isMarked ? "material.use_part" : "material.use_whole")}
         </Button>
         <Button
           icon="grid"

@@ -37,3 +37,10 @@ export function frameAt(time: number, fps: number, frames: number): number {
 export function timeOf(frame: number, fps: number): number {
   return (frame + 0.5) / fps;
 }
+
+/** The marked frames, both ends counted, as Load Video takes them. */
+export function framesOf(marks: Marks, fps: number, frames: number): { start: number; frames: number } {
+  const first = marks.start === null ? 0 : frameAt(marks.start, fps, frames);
+  const last = marks.end === null ? frames - 1 : frameAt(marks.end, fps, frames);
+  return { start: first, frames: Math.max(last - first + 1, 1) };
+}

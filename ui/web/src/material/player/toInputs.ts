@@ -6,7 +6,7 @@ import { itemKey } from "../../graph/items";
 import { freshName } from "../../graph/names";
 import { has } from "../../graph/record";
 import { gallery } from "../../gallery/galleryState";
-import { host, sentence, urls } from "../../host";
+import { host, sentence } from "../../host";
 import { t } from "../../i18n";
 import { edit, editorStore, select } from "../../store/editor";
 import { go, toast } from "../../store/page";
@@ -24,11 +24,18 @@ export function frameAsInput(result: Result, video: HTMLMediaElement | null): Pr
   });
 }
 
+/** The marked frames of a video, as Load Video takes them. */
+export function partAsInput(result: Result, part: { start: number; frames: number }): Promise<void> {
+  return said(async () => {
+    const { path } = await host.useResult(result.id);
+    load("LoomLoadVideo", "load_video", { path, ...part });
+  });
+}
+
 /** The marked seconds of a sound, as Load Audio takes them. */
 export function soundAsInput(result: Result, { start, end }: { start: number; end: number }): Promise<void> {
   return said(async () => {
-    const sound = await (await fetch(urls.file(result.id), { credentials: "same-origin" })).blob();
-    const { path } = await host.upload(sound, result.name);
+    const { path } = await host.useResult(result.id);
     const [from, length] = [Number(start.toFixed(3)), Number((end - start).toFixed(3))];
     load("LoomLoadAudio", "load_audio", { path, start: from, duration: length });
   });

@@ -7,6 +7,7 @@ import { hintOf } from "../pageShortcuts";
 import { useIsNarrow } from "../useIsNarrow";
 import { duplicate, exportComfy, newWorkflow, save, saveToDisk } from "./fileActions";
 import { pickFile } from "./openFile";
+import { close } from "./tabActions";
 
 /** Everything about the workflow as a file, and logging out. On a narrow page also what the toolbar has no room for. */
 export function FileMenu() {
@@ -16,10 +17,11 @@ export function FileMenu() {
   const me = usePage((state) => state.me);
   const isNarrow = useIsNarrow();
   const items: MenuItem[] = [
-    { label: t("panels.new"), icon: "file", onSelect: () => void newWorkflow() },
+    { label: t("panels.new"), icon: "file", hint: hintOf("new"), onSelect: () => void newWorkflow() },
     { label: t("panels.templates"), icon: "grid", onSelect: () => openDialog("templates") },
     { label: t("panels.open"), icon: "folder", hint: hintOf("open"), onSelect: () => openDialog("library") },
     { label: t("panels.open_file"), icon: "upload", onSelect: pickFile },
+    { label: t("panels.close"), icon: "close", hint: hintOf("close"), onSelect: () => void close() },
     "-",
     { label: t("panels.save"), icon: "save", hint: hintOf("save"), onSelect: () => void save() },
     { label: t("panels.save_as"), hint: hintOf("saveAs"), onSelect: () => openDialog("saveAs") },

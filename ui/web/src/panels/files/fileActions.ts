@@ -6,12 +6,13 @@ import { emptyGraph, fromFile, toFile } from "../../graph/file/workflowFile";
 import { ApiError, host, sentence } from "../../host";
 import { t } from "../../i18n";
 import { downloadText } from "../../parts/download";
-import { edit, editorStore, load, markSaved } from "../../store/editor";
-import { watchRun } from "../../store/live";
+import { lock } from "../../store/draftClaim";
+import { goToTab, keepSoon } from "../../store/drafts";
+import { edit, editorStore } from "../../store/editor";
 import { closeDialog, go, openDialog, toast } from "../../store/page";
+import { enterTab, markSavedIn, openTab, tabOf, tabStore } from "../../store/tabs";
 import type { DraftEntry, EditorGraph, GraphFile, Workflow, WorkflowRef } from "../../types";
 import { keepThumb } from "../library/workflowThumb";
-import { mayLeave } from "./mayLeave";
 
 /** What a dialog about saving is opened with: why, and who waits to hear whether it was saved. */
 export interface SaveAsked {
@@ -21,10 +22,10 @@ export interface SaveAsked {
 
 /** Save in the library under its name, or ask for one. Resolves to whether it was saved, once that is decided. */
 export async function save(): Promise<boolean> {
-  const { graph, workflow } = editorStore.getState();
+  const { graph, workflow, draftKey } = editorStore.getState();
   if (!workflow) return ask("saveAs");
   try {
-    return keepSaved(await host.saveWorkflow(workflow.id, toFile(graph), workflow.version), graph);
+    return keepSaved(await host.saveWorkflow(workflow.id, toFile(graph), workflow.version), graph, draftKey);
   } catch (error) {
     if (error instanceof ApiError && error.status === 409) return ask("conflict", sentence(error));
     if (error instanceof ApiError && error.status === 404) return ask("saveAs", sentence(error));
@@ -39,11 +40,11 @@ function ask(dialog: "saveAs" | "conflict", reason = ""): Promise<boolean> {
 
 /** Save over what another tab saved: the other's work stays as the version before. False where that failed. */
 export async function overwrite(): Promise<boolean> {
-  const { graph, workflow } = editorStore.getState();
+  const { graph, workflow, draftKey } = editorStore.getState();
   if (!workflow) return false;
   try {
     const newest = await host.workflow(workflow.id);
-    return keepSaved(await host.saveWorkflow(workflow.id, toFile(graph), newest.version), graph);
+    return keepSaved(await host.saveWorkflow(workflow.id, toFile(graph), newest.version), graph, draftKey);
   } catch (error) {
     fail(error);
     return false;
@@ -52,49 +53,59 @@ export async function overwrite(): Promise<boolean> {
 
 /** Save as a new workflow. Throws with a sentence, which the dialog shows. */
 export async function saveAs(name: string, folder: string): Promise<void> {
-  const { graph } = editorStore.getState();
+  const { graph, draftKey } = editorStore.getState();
   const sent = graph.name === name ? graph : describe(graph, { name });
   edit(t("panels.edit_name"), () => sent, "save as");
-  keepSaved(await host.createWorkflow(toFile(sent), { name, folder }), sent);
+  keepSaved(await host.createWorkflow(toFile(sent), { name, folder }), sent, draftKey);
 }
 
-/** Open a workflow of the library, or an older version of it as unsaved work. */
+/** Open a workflow of the library, or an older version of it as unsaved work. One that is open already is shown. */
 export async function openWorkflow(id: string, version?: number): Promise<void> {
-  if (!(await mayLeave())) return;
   await said(async () => {
+    const isOpen = version === undefined && (await showOpen(id));
+    if (isOpen && editorStore.getState().isDirty) return shown();
     const opened = await host.workflow(id, version);
     const current = version === undefined ? opened : await host.workflow(id);
     const ref: WorkflowRef = { id, version: current.version, name: current.name };
     const isNewest = version === undefined || version === current.version;
-    show(named(opened.graph, opened.name), ref, isNewest);
+    const graph = named(opened.graph, opened.name);
+    if (!isOpen) show(graph, ref, isNewest);
+    else if (editorStore.getState().workflow?.version !== ref.version) replace(graph, ref);
+    else shown();
     if (!isNewest) toast({ kind: "info", text: t("panels.old_version", { version }) });
   });
 }
 
 /** Make an older version the newest again; those in between stay. */
 export async function restoreVersion(id: string, version: number): Promise<void> {
-  if (!(await mayLeave())) return;
   await said(async () => {
     const [old, current] = await Promise.all([host.workflow(id, version), host.workflow(id)]);
     const saved = await host.saveWorkflow(id, old.graph, current.version);
-    show(named(old.graph, saved.name), { id, version: saved.version, name: saved.name });
+    const graph = named(old.graph, saved.name);
+    const ref = { id, version: saved.version, name: saved.name };
+    if ((await showOpen(id)) && !editorStore.getState().isDirty) replace(graph, ref);
+    else show(graph, ref);
     toast({ kind: "success", text: t("panels.restored", { version, now: saved.version }) });
   });
 }
 
-/** Open a draft of another tab or day: unsaved work on top of the workflow it came from. */
+/** Open a draft of another day: unsaved work on top of the workflow it came from. Of one that another tab of a browser
+has open, this is a copy. */
 export async function openDraft({ key, name }: DraftEntry): Promise<void> {
-  if (!(await mayLeave())) return;
   await said(async () => {
+    if (tabOf(key)) {
+      await goToTab(key);
+      return shown();
+    }
     const { graph, workflow_id: id, base_version: version } = await host.draft(key);
     const workflow = id && version ? { id, version, name } : null;
-    show(fromFile(graph), workflow, false);
+    const read = fromFile(graph);
+    show(read, workflow, false, (await lock(key, false)) ? key : undefined);
   });
 }
 
 /** Open a graph that no workflow of the library holds. */
 export async function openUnsaved(graph: GraphFile, name: string): Promise<void> {
-  if (!(await mayLeave())) return;
   await said(async () => show(named(graph, name), null));
 }
 
@@ -106,7 +117,6 @@ export async function openShared(token: string): Promise<void> {
 }
 
 export async function newWorkflow(): Promise<void> {
-  if (!(await mayLeave())) return;
   show(emptyGraph(t("panels.untitled")), null);
 }
 
@@ -128,7 +138,6 @@ export async function exportComfy(): Promise<void> {
 export async function duplicate(): Promise<void> {
   const { workflow } = editorStore.getState();
   if (!workflow) return openDialog("saveAs");
-  if (!(await mayLeave())) return;
   await said(async () => {
     const copy = await host.duplicateWorkflow(workflow.id);
     const { graph, version, name } = await host.workflow(copy.id);
@@ -147,11 +156,27 @@ export async function said(work: () => Promise<void>): Promise<void> {
 }
 
 /** What is shown is as it is in the library, on the disk or among the templates, unless `isSaved` is false. */
-function show(graph: EditorGraph, workflow: WorkflowRef | null, isSaved = true): void {
-  load(graph, workflow, { isSaved });
-  watchRun(null);
+function show(graph: EditorGraph, workflow: WorkflowRef | null, isSaved = true, key?: string): void {
+  openTab(graph, workflow, { isSaved, key });
+  shown();
+}
+
+/** Put a newer version into the tab that is shown. */
+function replace(graph: EditorGraph, workflow: WorkflowRef): void {
+  enterTab(editorStore.getState().draftKey, graph, workflow, true);
+  shown();
+}
+
+function shown(): void {
   closeDialog();
   go("build");
+}
+
+/** Show the tab that has a workflow of the library; false where none has. */
+async function showOpen(id: string): Promise<boolean> {
+  const tab = tabStore.getState().tabs.find(({ workflow }) => workflow === id);
+  if (tab) await goToTab(tab.key);
+  return editorStore.getState().workflow?.id === id;
 }
 
 function named(graph: GraphFile, name: string): EditorGraph {
@@ -159,12 +184,11 @@ function named(graph: GraphFile, name: string): EditorGraph {
 }
 
 /** What was edited while the graph travelled is not saved yet. */
-function keepSaved(saved: Workflow, sent: EditorGraph): true {
-  const workflow = { id: saved.id, version: saved.version, name: saved.name };
-  if (editorStore.getState().graph === sent) markSaved(workflow);
-  else editorStore.setState({ workflow });
+function keepSaved(saved: Workflow, sent: EditorGraph, key: string): true {
+  markSavedIn(key, { id: saved.id, version: saved.version, name: saved.name }, sent);
+  keepSoon(key);
   toast({ kind: "success", text: t("panels.saved", { name: saved.name }) });
-  void keepThumb(saved.id);
+  if (key === editorStore.getState().draftKey) void keepThumb(saved.id);
   return true;
 }
 

@@ -1,4 +1,7 @@
 import { useEffect, useState } from "react";
+import { DifferenceTable } from "../../gallery/compare/DifferenceTable";
+import { differences, type Difference } from "../../graph/difference";
+import { fromFile } from "../../graph/file/workflowFile";
 import { host, sentence } from "../../host";
 import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
@@ -8,7 +11,7 @@ import { Dialog } from "../../parts/overlays/Dialog";
 import { Spinner } from "../../parts/Spinner";
 import { useEditor } from "../../store/editor";
 import { closeDialog } from "../../store/page";
-import type { WorkflowVersion } from "../../types";
+import type { EditorGraph, WorkflowVersion } from "../../types";
 import { openWorkflow, restoreVersion } from "../files/fileActions";
 
 /** A workflow of the library. */
@@ -23,6 +26,7 @@ export function VersionsDialog({ of }: { of: Named | null }) {
   const { id, name } = of ?? open ?? { id: "", name: "" };
   const [versions, setVersions] = useState<WorkflowVersion[] | null>(null);
   const [error, setError] = useState("");
+  const [looked, setLooked] = useState(0);
   useEffect(() => {
     if (!id) return closeDialog();
     host.versions(id).then(
@@ -32,7 +36,7 @@ export function VersionsDialog({ of }: { of: Named | null }) {
   }, [id]);
   const newest = versions?.[0]?.version;
   return (
-    <Dialog title={t("panels.versions_title", { name })} onClose={closeDialog}>
+    <Dialog title={t("panels.versions_title", { name })} size="large" onClose={closeDialog}>
       {error && <Notice kind="error">{error}</Notice>}
       {!versions && !error && <Spinner label={t("panels.reading")} isVisible />}
       <ol className="ll-versions">
@@ -43,6 +47,13 @@ export function VersionsDialog({ of }: { of: Named | null }) {
               {moment(time)}, {t(count === 1 ? "panels.nodes_one" : "panels.nodes_other", { count })}
               {id === open?.id && version === open.version && `, ${t("panels.version_open")}`}
             </span>
+            <Button
+              kind="ghost"
+              aria-expanded={looked === version}
+              onClick={() => setLooked(looked === version ? 0 : version)}
+            >
+              {t("panels.version_differs", { version })}
+            </Button>
             <Button kind="ghost" onClick={() => void openWorkflow(id, version)}>
               {t("panels.version_show", { version })}
             </Button>
@@ -51,9 +62,51 @@ export function VersionsDialog({ of }: { of: Named | null }) {
                 {t("panels.version_restore", { version })}
               </Button>
             )}
+            {looked === version && <VersionDifference id={id} version={version} isOpen={id === open?.id} />}
           </li>
         ))}
       </ol>
     </Dialog>
   );
+}
+
+/** What a version changed of the one before it, and how the canvas differs from it where this workflow is open. */
+function VersionDifference({ id, version, isOpen }: { id: string; version: number; isOpen: boolean }) {
+  const canvas = useEditor((state) => state.graph);
+  const catalog = useEditor((state) => state.catalog);
+  const [graphs, setGraphs] = useState<{ own: EditorGraph; before: EditorGraph | null }>();
+  const [error, setError] = useState("");
+  useEffect(() => {
+    const read = async () => {
+      const [own, before] = await Promise.all([
+        host.workflow(id, version),
+        version > 1 ? host.workflow(id, version - 1).catch(() => null) : null,
+      ]);
+      setGraphs({ own: fromFile(own.graph), before: before && fromFile(before.graph) });
+    };
+    read().catch((cause: unknown) => setError(sentence(cause)));
+  }, [id, version]);
+  if (error) return <Notice kind="error">{error}</Notice>;
+  if (!graphs) return <Spinner label={t("panels.reading")} isVisible />;
+  const { own, before } = graphs;
+  const name = t("panels.version", { version });
+  return (
+    <div className="ll-version-difference">
+      {before && (
+        <Rows
+          rows={differences({ graph: before }, { graph: own }, catalog)}
+          a={t("panels.version", { version: version - 1 })}
+          b={name}
+        />
+      )}
+      {isOpen && (
+        <Rows rows={differences({ graph: own }, { graph: canvas }, catalog)} a={name} b={t("gallery.canvas")} />
+      )}
+    </div>
+  );
+}
+
+function Rows({ rows, a, b }: { rows: readonly Difference[]; a: string; b: string }) {
+  if (rows.length === 0) return <p className="ll-quiet">{t("panels.versions_alike", { a, b })}</p>;
+  return <DifferenceTable rows={rows} a={a} b={b} />;
 }

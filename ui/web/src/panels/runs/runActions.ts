@@ -6,8 +6,9 @@ import { plural, t } from "../../i18n";
 import { aboutRuns } from "../../store/announce";
 import { rememberRan } from "../../store/changedSinceRun";
 import { edit, editorStore, setProblems } from "../../store/editor";
-import { isOver, liveStore, watchRun } from "../../store/live";
+import { isOver, liveStore } from "../../store/live";
 import { confirm, dismissAbout, toast } from "../../store/page";
+import { watchRunIn } from "../../store/tabs";
 import type { Run, RunRequest } from "../../types";
 import { withNewSeeds } from "../../widgets/numbers/seeds";
 import { panelStore, setNextPlan, showTab } from "../panelState";
@@ -23,7 +24,7 @@ interface Asked extends Pick<RunRequest, "targets" | "sweep" | "force"> {
 export async function run({ targets, sweep, force, count = 1 }: Asked = {}): Promise<boolean> {
   if (Object.keys(editorStore.getState().graph.nodes).length === 0) return refuse(t("panels.nothing_to_run"));
   edit(t("panels.edit_seeds"), withNewSeeds);
-  const { graph, catalog, workflow } = editorStore.getState();
+  const { graph, catalog, workflow, draftKey } = editorStore.getState();
   const seed = count > 1 ? seedOf(graph, catalog) : null;
   if (count > 1 && !seed) return refuse(t("panels.no_seed"));
   try {
@@ -39,7 +40,7 @@ export async function run({ targets, sweep, force, count = 1 }: Asked = {}): Pro
     if (!targets) setProblems(editorStore.getState().problems.filter(({ kind }) => kind !== "error"));
     dismissAbout(aboutRuns({ workflow_id: workflow?.id ?? null, name: graph.name }));
     if (runs[0]) rememberRan(runs[0], graph);
-    watchRun(runs[0] ?? null);
+    watchRunIn(draftKey, runs[0] ?? null);
     if (runs.length > 1) toast({ kind: "info", text: t("panels.queued", { count: runs.length }) });
     return true;
   } catch (error) {

@@ -21,6 +21,8 @@ export interface Slider {
 const MAX_POSITIONS = 1000;
 /** A slider reaches so many times as far as the model's own number. */
 const SPAN = 3;
+/** Of a smaller one nobody can tell how far is far. */
+const FEWEST_STEPS = 5;
 const FLOAT_STEP = 0.01;
 const DIGITS = 10;
 
@@ -49,7 +51,8 @@ export function sliderOf(range: Range, own: number | null = null, value = 0): Sl
   const { min, max } = range;
   if (min === null || max === null || max <= min) return null;
   const step = stepOf(range);
-  const near = own === null || own <= min ? max : Math.min(max, Math.max(min + Math.ceil(SPAN * (own - min)), value));
+  const isNear = own !== null && own - min >= FEWEST_STEPS * step;
+  const near = !isNear ? max : Math.min(max, Math.max(min + Math.ceil(SPAN * (own - min)), value));
   return (near - min) / step <= MAX_POSITIONS ? { min, max: near, step } : null;
 }
 

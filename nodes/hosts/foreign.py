@@ -1,0 +1,366 @@
+"""What pictures of other programs say of how they were made: ComfyUI, A1111 and its kin, InvokeAI, SwarmUI.
+
+It is read and shown, and nothing of it is ever run. Whatever such a text says is bounded, and what is not understood is
+left out.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...pipelines.models.json_file import JsonFault, parse_strict
+from ..files.picture_files import opened, read_metadata
+from ..graph.problems import GraphError
+from .comfy_file import read_chunk
+
+MAX_CHARACTERS = 20_000
+"""Of a prompt; of anything else `MAX_WORD`."""
+MAX_WORD = 300
+MAX_MORE = 40
+MAX_NODES = 2000
+MAX_CHUNK = 1 << 20
+"""Characters of a text that is looked at."""
+MAX_SEED = 2**64 - 1
+USER_COMMENT, EXIF_IFD, MAKE, MODEL = 0x9286, 0x8769, 0x010F, 0x0110
+
+Texts = Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Foreign:
+    """What a foreign picture says; what it does not is empty."""
+
+    tool: str
+    prompt: str = ""
+    negative_prompt: str = ""
+    seed: int | None = None
+    steps: int | None = None
+    guidance: float | None = None
+    sampler: str = ""
+    scheduler: str = ""
+    model: str = ""
+    loras: tuple[str, ...] = ()
+    strength: float | None = None
+    width: int | None = None
+    height: int | None = None
+    more: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def read_foreign(path: Path) -> Foreign | None:
+    """What a PNG, JPEG or WebP of another program says; None where it says nothing. Raises `ValueError` for what is no
+    picture.
+    """
+    texts = {key: text for key, text in _texts(path).items() if len(text) <= MAX_CHUNK}
+    for read in READERS:
+        try:
+            if found := read(texts):
+                return found
+        except (GraphError, JsonFault, ValueError, RecursionError):  # no text of this program after all, or damaged
+            continue
+    return None
+
+
+def _texts(path: Path) -> dict[str, str]:
+    """The chunks of a PNG, else what programs hide in a camera's fields."""
+    if texts := read_metadata(path):
+        return texts
+    with opened(path, max_pixels=None) as picture:
+        try:
+            exif = picture.getexif()
+            fields = {**exif, **exif.get_ifd(EXIF_IFD)}
+        except (OSError, SyntaxError, ValueError, KeyError, TypeError, EOFError):
+            return {}
+    texts = {"parameters": _comment(fields.get(USER_COMMENT))}
+    for tag in (MAKE, MODEL):
+        key, colon, text = str(fields.get(tag, "")).partition(":")
+        if colon and key in ("prompt", "workflow"):
+            texts[key] = text
+    return {key: text for key, text in texts.items() if text}
+
+
+def _comment(value: object) -> str:
+    if not isinstance(value, bytes):
+        return value if isinstance(value, str) else ""
+    code, text = value[:8], value[8:]
+    if code.startswith(b"UNICODE"):
+        return text.decode("utf-16-le" if text[1:2] == b"\0" else "utf-16-be", errors="replace").strip("\0")
+    return (text if code.startswith((b"ASCII", b"\0")) else value).decode("utf-8", errors="replace").strip("\0")
+
+
+# A1111, Forge, SD.Next: a text of lines, the last of them "Steps: 20, Sampler: Euler, ..."
+
+SETTING = re.compile(r'\s*([A-Za-z][\w /-]{0,60}):\s*("(?:\\.|[^"\\])*"|[^,]*)(?:,|$)')
+NEGATIVE = "Negative prompt:"
+
+
+def _a1111(texts: Texts) -> Foreign | None:
+    text = texts.get("parameters", "").strip()
+    lines = text.split("\n")
+    start = next((at for at in range(len(lines) - 1, -1, -1) if lines[at].startswith("Steps: ")), None)
+    if start is None:
+        return None
+    prompt, _, negative = "\n".join(lines[:start]).partition(NEGATIVE)
+    told = {
+        key.strip(): value.strip().strip('"')
+        for key, value in SETTING.findall("\n".join(lines[start:])[:MAX_CHARACTERS])
+    }
+    width, _, height = told.pop("Size", "").partition("x")
+    names = (
+        "Steps",
+        "Sampler",
+        "Schedule type",
+        "CFG scale",
+        "Distilled CFG Scale",
+        "Seed",
+        "Model",
+        "Denoising strength",
+    )
+    own = {name: told.pop(name, "") for name in names}
+    return Foreign(
+        tool="A1111",
+        prompt=_text(prompt.strip()),
+        negative_prompt=_text(negative.strip()),
+        seed=_whole(own["Seed"]),
+        steps=_whole(own["Steps"]),
+        guidance=_number(own["Distilled CFG Scale"] or own["CFG scale"]),
+        sampler=_word(own["Sampler"]),
+        scheduler=_word(own["Schedule type"]),
+        model=_word(own["Model"]),
+        loras=tuple(dict.fromkeys(re.findall(r"<lora:([^:>]{1,200})", prompt)))[:MAX_MORE],
+        strength=_number(own["Denoising strength"]),
+        width=_whole(width),
+        height=_whole(height),
+        more=_more(told),
+    )
+
+
+# InvokeAI and SwarmUI: an object of their own
+
+
+def _invoke(texts: Texts) -> Foreign | None:
+    told = _object(texts.get("invokeai_metadata", ""))
+    if not told and "sd-metadata" in texts:
+        outer = _object(texts["sd-metadata"])
+        told = {**_inner(outer, "image"), "model": outer.get("model_weights", "")}
+    if not told:
+        return None
+    prompt = told.get("positive_prompt", told.get("prompt", ""))
+    if isinstance(prompt, list):
+        prompt = ", ".join(str(part.get("prompt", "")) for part in prompt if isinstance(part, dict))
+    loras = told.get("loras")
+    return Foreign(
+        tool="InvokeAI",
+        prompt=_text(prompt),
+        negative_prompt=_text(told.get("negative_prompt", "")),
+        seed=_whole(told.get("seed")),
+        steps=_whole(told.get("steps")),
+        guidance=_number(told.get("cfg_scale", told.get("guidance"))),
+        scheduler=_word(told.get("scheduler", told.get("sampler", ""))),
+        model=_named(told.get("model")),
+        loras=tuple(map(_named, loras[:MAX_MORE])) if isinstance(loras, list) else (),
+        strength=_number(told.get("strength")),
+        width=_whole(told.get("width")),
+        height=_whole(told.get("height")),
+        more=_more({key: told[key] for key in ("app_version", "generation_mode", "vae", "clip_skip") if key in told}),
+    )
+
+
+def _swarm(texts: Texts) -> Foreign | None:
+    told = _inner(_object(texts.get("parameters", "")), "sui_image_params")
+    if not told:
+        return None
+    loras = told.get("loras")
+    return Foreign(
+        tool="SwarmUI",
+        prompt=_text(told.get("prompt", "")),
+        negative_prompt=_text(told.get("negativeprompt", "")),
+        seed=_whole(told.get("seed")),
+        steps=_whole(told.get("steps")),
+        guidance=_number(told.get("cfgscale")),
+        sampler=_word(told.get("sampler", "")),
+        scheduler=_word(told.get("scheduler", "")),
+        model=_word(told.get("model", "")),
+        loras=tuple(map(_word, loras[:MAX_MORE])) if isinstance(loras, list) else (),
+        width=_whole(told.get("width")),
+        height=_whole(told.get("height")),
+    )
+
+
+def _named(value: object) -> str:
+    """A model or LoRA, which newer versions nest."""
+    if isinstance(value, dict):
+        inner = next((value[key] for key in ("model", "lora") if isinstance(value.get(key), dict)), value)
+        return _word(inner.get("name", inner.get("model_name", "")))
+    return _word(value)
+
+
+# ComfyUI: the graph that was run, from which the values nearest to the picture are taken
+
+SEEDS = ("seed", "noise_seed")
+GUIDES = ("guidance", "cfg", "cfg_scale")
+MODELS = ("ckpt_name", "unet_name", "model_name", "gguf_name")
+TEXTS = ("text", "text_g", "t5xxl", "clip_l", "prompt", "string", "value")
+WIDGETS = {
+    "KSampler": ("seed", "", "steps", "cfg", "sampler_name", "scheduler", "denoise"),
+    "KSamplerAdvanced": ("", "noise_seed", "", "steps", "cfg", "sampler_name", "scheduler"),
+    "RandomNoise": ("noise_seed",),
+    "BasicScheduler": ("scheduler", "steps", "denoise"),
+    "KSamplerSelect": ("sampler_name",),
+    "FluxGuidance": ("guidance",),
+    "CLIPTextEncode": ("text",),
+    "EmptyLatentImage": ("width", "height"),
+    "EmptySD3LatentImage": ("width", "height"),
+    "CheckpointLoaderSimple": ("ckpt_name",),
+    "UNETLoader": ("unet_name",),
+    "LoraLoader": ("lora_name",),
+    "LoraLoaderModelOnly": ("lora_name",),
+}
+"""What the values of ComfyUI's own nodes are called, which its editor's file tells by their order only."""
+
+Nodes = Mapping[str, Mapping[str, Any]]
+"""Inputs by node; a wire is [node, output]."""
+
+
+def _comfy(texts: Texts) -> Foreign | None:
+    nodes, kinds = _prompt_of(texts)
+    if not nodes:
+        return None
+    ends = [name for name, kind in kinds.items() if "save" in kind.lower() or "preview" in kind.lower()]
+    near = list(_back(nodes, ends or list(nodes)[-1:], lambda name: True))
+
+    def first(*keys: str) -> Any:
+        found = (nodes[name][key] for name in near for key in keys if key in nodes[name])
+        return next((value for value in found if not isinstance(value, list | dict)), None)
+
+    return Foreign(
+        tool="ComfyUI",
+        prompt=_text(_said(nodes, near, "positive", "conditioning", "guider")),
+        negative_prompt=_text(_said(nodes, near, "negative")),
+        seed=_whole(first(*SEEDS)),
+        steps=_whole(first("steps")),
+        guidance=_number(first(*GUIDES)),
+        sampler=_word(first("sampler_name") or ""),
+        scheduler=_word(first("scheduler") or ""),
+        model=_word(first(*MODELS) or ""),
+        loras=tuple(
+            dict.fromkeys(_word(nodes[n]["lora_name"]) for n in near if isinstance(nodes[n].get("lora_name"), str))
+        )[:MAX_MORE],
+        strength=_number(first("denoise")),
+        width=_whole(first("width")),
+        height=_whole(first("height")),
+    )
+
+
+def _prompt_of(texts: Texts) -> tuple[Nodes, dict[str, str]]:
+    """The nodes' inputs, and their classes."""
+    if "prompt" in texts and isinstance(prompt := read_chunk(texts["prompt"]), dict):
+        entries = {str(key): entry for key, entry in list(prompt.items())[:MAX_NODES] if isinstance(entry, dict)}
+        inputs = {key: entry["inputs"] for key, entry in entries.items() if isinstance(entry.get("inputs"), dict)}
+        if inputs:
+            return inputs, {key: str(entries[key].get("class_type", "")) for key in inputs}
+    plain = _object(texts.get("workflow", ""))
+    nodes, links = plain.get("nodes"), plain.get("links")
+    if not isinstance(nodes, list):
+        return {}, {}
+    ends = {link[0]: [str(link[1]), link[2]] for link in links or () if isinstance(link, list) and len(link) > 4}
+    entries = {str(node["id"]): node for node in nodes[:MAX_NODES] if isinstance(node, dict) and "id" in node}
+    return {key: _inputs_of(node, ends) for key, node in entries.items()}, {
+        key: str(node.get("type", "")) for key, node in entries.items()
+    }
+
+
+def _inputs_of(node: Mapping[str, Any], ends: Mapping[Any, list[Any]]) -> dict[str, Any]:
+    values, sockets = node.get("widgets_values"), node.get("inputs")
+    names = WIDGETS.get(str(node.get("type")), ())
+    told = dict(zip(names, values, strict=False)) if isinstance(values, list) else {}
+    wires = [each for each in sockets if isinstance(each, dict)] if isinstance(sockets, list) else []
+    linked = {str(each.get("name")): each["link"] for each in wires if isinstance(each.get("link"), int)}
+    return {**told, **{name: ends[link] for name, link in linked.items() if link in ends}}
+
+
+def _back(nodes: Nodes, starts: list[str], goes: Callable[[str], bool]) -> Iterator[str]:
+    """Nodes from these back along wires, the nearest first, by inputs that one `goes`."""
+    seen, waiting = set(starts), list(starts)
+    for name in waiting:
+        yield name
+        for key, value in nodes[name].items():
+            source = _source(value)
+            if source in nodes and source not in seen and goes(key):
+                seen.add(source)
+                waiting.append(source)
+
+
+def _source(value: object) -> str:
+    """The node that a wire comes from; "" for a plain value."""
+    return value[0] if isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) else ""
+
+
+def _said(nodes: Nodes, near: list[str], *sockets: str) -> str:
+    """The text that reaches the first of these sockets."""
+    for name in near:
+        for socket in sockets:
+            start = _source(nodes[name].get(socket))
+            if start not in nodes:
+                continue
+            for each in _back(nodes, [start], lambda key: key != "negative" or "negative" in sockets):
+                texts = [nodes[each].get(key) for key in TEXTS]
+                if found := next((text for text in texts if isinstance(text, str) and text.strip()), ""):
+                    return found
+    return ""
+
+
+READERS: tuple[Callable[[Texts], Foreign | None], ...] = (_invoke, _swarm, _a1111, _comfy)
+
+
+def _object(text: str) -> dict[str, Any]:
+    found = parse_strict(text.encode()) if text.lstrip().startswith("{") else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _inner(plain: Mapping[str, Any], key: str) -> dict[str, Any]:
+    found = plain.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _more(told: Mapping[str, Any]) -> dict[str, str]:
+    plain = {key: value if isinstance(value, str) else json.dumps(value) for key, value in told.items()}
+    return {_word(key): _word(value) for key, value in list(plain.items())[:MAX_MORE] if value}
+
+
+def _text(value: object) -> str:
+    return _shown(value)[:MAX_CHARACTERS]
+
+
+def _word(value: object) -> str:
+    return _shown(value)[:MAX_WORD]
+
+
+def _shown(value: object) -> str:
+    """Without what steers a terminal or a page."""
+    text = value if isinstance(value, str) else ""
+    return "".join(c for c in text if c.isprintable() or c in "\n\t")
+
+
+def _whole(value: object) -> int | None:
+    number = _number(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if 0 <= value <= MAX_SEED else None
+    if isinstance(value, str) and re.fullmatch(r"\d{1,20}", value.strip()):
+        return whole if (whole := int(value)) <= MAX_SEED else None
+    return int(number) if number is not None and number >= 0 and number == int(number) else None
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) and abs(number) <= MAX_SEED else None

@@ -1,0 +1,107 @@
+"""A workflow as a script in Python: each node is a call of its function in `latentloom.nodes`.
+
+Params are variables at the top; a value is written only where it is not the function's own. What is muted or bypassed
+is left out, as in a run. Texts go into it as Python's literals, so that none of them can be code.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from .execution.schedule import Needs, needs_of
+from .graph.graph import Graph, ParamRef
+from .graph.problems import refuse
+from .graph.resolve import Resolved, param_values
+from .graph.scalars import as_type
+from .graph.spec import NodeSpec
+
+WIDTH = 100
+"""Columns; a call that is longer has a line for each argument."""
+MODULE = "nodes"
+
+
+def to_python(graph: Graph, specs: Mapping[str, NodeSpec], *, targets: Collection[str] | None = None) -> str:
+    """The script that makes what a run of the workflow makes, or these nodes and outputs of it. Raises `GraphError` for
+    a workflow that cannot run, and for nodes that are not ours.
+    """
+    needs = needs_of(graph, specs, overrides={}, targets=targets)
+    for name in needs.order:
+        if origin := needs.nodes[name].spec.origin:
+            message = f"it comes from {origin}, and a script has ours only; leave it out, or run the file instead"
+            raise refuse("not_ours", message, node=name)
+    names = _Names()
+    values = param_values(graph, {})
+    used = [name for name in graph.params if any(name in _params(node) for node in needs.nodes.values())]
+    params = {name: names.fresh(name) for name in used}
+    outputs = {
+        (name, output.name): names.fresh(name if len(spec.outputs) == 1 else f"{name}_{output.name}")
+        for name in needs.order
+        for spec in [specs[needs.nodes[name].node.type]]  # a function gives all that it ever gives
+        for output in spec.outputs
+    }
+    lines = [f'"""{_title(graph.name)}: written by latentloom."""', "", f"from latentloom import {MODULE}", ""]
+    if params:
+        lines += [*(f"{variable} = {values[name]!r}" for name, variable in params.items()), ""]
+    for name in needs.order:
+        node = needs.nodes[name]
+        given = [variable for (source, _), variable in outputs.items() if source == name]
+        call = f"{MODULE}.{specs[node.node.type].call.__name__}("
+        lines += _call(node, ", ".join(given) + " = " + call if given else call, _arguments(node, outputs, params))
+    printed = list(_printed(needs, outputs))
+    return "\n".join([*lines, *(["", *printed] if printed else [])]) + "\n"
+
+
+class _Names:
+    """Variables: words of Python and names that are taken get an underscore."""
+
+    def __init__(self) -> None:
+        self._taken = {MODULE, "print"}
+
+    def fresh(self, name: str) -> str:
+        word = re.sub(r"\W", "_", name)
+        while word in self._taken or keyword.iskeyword(word):
+            word += "_"
+        self._taken.add(word)
+        return word
+
+
+def _title(name: str) -> str:
+    """A workflow's name inside of a docstring."""
+    return "".join(c if c.isprintable() and c not in '"\\' else " " for c in name)
+
+
+def _params(node: Resolved) -> set[str]:
+    return {entry.param for entry in node.node.inputs.values() if isinstance(entry, ParamRef)}
+
+
+def _call(node: Resolved, start: str, arguments: Iterable[str]) -> Iterator[str]:
+    """The lines of one node."""
+    given = list(arguments)
+    if node.node.title:
+        yield f"# {_title(node.node.title)}"
+    if len(line := start + ", ".join(given) + ")") <= WIDTH:
+        yield line
+    else:
+        yield from (start, *(f"    {argument}," for argument in given), ")")
+
+
+def _arguments(node: Resolved, outputs: Mapping[tuple[str, str], str], params: Mapping[str, str]) -> Iterator[str]:
+    """Such as `seed=7`."""
+    for socket in node.spec.inputs:
+        entry = node.node.inputs.get(socket.name)
+        if link := node.links.get(socket.name):
+            yield f"{socket.name}={outputs[link.node, link.socket]}"
+        elif isinstance(entry, ParamRef) and entry.param in params:
+            yield f"{socket.name}={params[entry.param]}"
+        elif (value := node.values[socket.name]) != as_type(socket.type, socket.default):
+            yield f"{socket.name}={value!r}"
+
+
+def _printed(needs: Needs, outputs: Mapping[tuple[str, str], str]) -> Iterator[str]:
+    """What was written, where something was."""
+    for name in needs.order:
+        for output in needs.nodes[name].spec.outputs:
+            if output.type == "Saved":
+                yield f"print({outputs[name, output.name]}.files)"

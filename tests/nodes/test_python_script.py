@@ -1,0 +1,81 @@
+"""A workflow as a script: it compiles, calls what there is, runs, and holds no code of a text."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from latentloom import nodes
+from latentloom.nodes.graph.graph import Graph, graph_from_plain, read_graph
+from latentloom.nodes.graph.problems import GraphError
+from latentloom.nodes.headless.workflow_files import shipped_files
+from latentloom.nodes.python_script import to_python
+from latentloom.nodes.registry import SPECS
+
+HOSTILE = '"""\n\'); import os; os.abort() #\\\x00{}\u2028'
+
+
+def graph_of(steps: dict[str, Any], **more: Any) -> Graph:
+    return graph_from_plain({"format": 1, "name": HOSTILE[:20], "nodes": steps, **more})
+
+
+@pytest.mark.parametrize("path", shipped_files(), ids=lambda path: path.stem)
+def test_scripts_of_shipped_workflows_call_what_there_is_with_what_it_takes(path: Path) -> None:
+    graph = read_graph(path)
+    tree = ast.parse(to_python(graph, SPECS))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+    assert calls
+    for call in calls:
+        assert isinstance(call.func, ast.Attribute)
+        signature = inspect.signature(getattr(nodes, call.func.attr))
+        takes_more = any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values())
+        assert takes_more or {each.arg for each in call.keywords} <= set(signature.parameters)
+    named = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    assert set(graph.params) <= named
+
+
+def test_a_script_gives_what_the_nodes_give_and_texts_stay_texts(tmp_path: Path) -> None:
+    graph = graph_of(
+        {
+            "class": {"type": "LoomSeed", "inputs": {"value": 2}},  # a word of Python
+            "nodes": {  # the module's name
+                "type": "LoomChooseText",
+                "title": HOSTILE,
+                "inputs": {"lines": f"a\nb\n{HOSTILE.splitlines()[0]}", "index": {"from": "class.seed"}},
+            },
+            "join": {
+                "type": "LoomJoinText",
+                "inputs": {"first": {"from": "nodes.text"}, "second": {"param": "print"}, "separator": "+"},
+            },
+            "gone": {"type": "LoomJoinText", "mode": "mute", "inputs": {"first": "x"}},
+        },
+        params={"print": {"type": "string", "default": HOSTILE}},
+        outputs={"result": {"from": "join.text"}},
+    )
+    script = tmp_path / "script.py"
+    script.write_text(to_python(graph, SPECS), encoding="utf-8")
+    made = runpy.run_path(str(script))
+    assert made["join"] == nodes.join_text(made["nodes_"], HOSTILE, separator="+")
+    assert made["print_"] == HOSTILE
+    assert "gone" not in made
+
+
+def test_a_script_makes_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    graph = read_graph(next(path for path in shipped_files() if path.stem == "first_picture"))
+    graph.nodes["denoise"].inputs["steps"] = 1
+    (tmp_path / "script.py").write_text(to_python(graph, SPECS), encoding="utf-8")
+    made = runpy.run_path("script.py")
+    assert [Path(each).is_file() for each in made["save"].files] == [True]
+
+
+def test_a_part_needs_only_what_feeds_it_and_what_is_wrong_is_refused() -> None:
+    graph = read_graph(next(path for path in shipped_files() if path.stem == "first_picture"))
+    assert "denoise" not in to_python(graph, SPECS, targets=["empty_latents"])
+    with pytest.raises(GraphError, match="latents"):
+        to_python(graph_of({"d": {"type": "LoomDenoise", "inputs": {}}}), SPECS, targets=["d"])

@@ -1,0 +1,140 @@
+"""Stars, tags, boards and the words that find results: each user's own, bounded, there after a restart."""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from latentloom.nodes.graph.graph import read_graph
+from latentloom.nodes.registry import SPECS as REAL
+from latentloom.ui.errors import NoRoom, NotHere
+from latentloom.ui.live.state import Made, Run
+from latentloom.ui.runs.made import behind, told_of
+from latentloom.ui.runs.results import MOST_TAGS, Marks, Results
+from latentloom.ui.runs.runs import Runs
+from latentloom.ui.runs.search import terms_of
+from latentloom.ui.store.uploads import Uploads
+from support.toy_server import finished, pictured, reset, runs_in, settings_in
+
+WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[Runs]:
+    reset()
+    with runs_in(tmp_path) as runs:
+        yield runs
+
+
+@pytest.fixture
+def results(runs: Runs, tmp_path: Path) -> Results:
+    for id in runs.submit("ada", pictured(), sweep=["value=1..3"]).runs:
+        finished(runs, "ada", id)
+    return Results(settings_in(tmp_path), runs)
+
+
+def ids(found: list[Any]) -> list[str]:
+    return [each.id for each in found]
+
+
+def test_marks_are_kept_found_and_there_after_a_restart(runs: Runs, results: Results, tmp_path: Path) -> None:
+    newest, middle, oldest = ids(results.list("ada"))
+    board = results.boards.add("ada", "Stars")
+    change = Marks(star=True, add_tags=(" night  sky ", "best"), add_boards=(board.id,))
+    [one, two] = results.mark("ada", [newest, oldest], change)
+    assert (one.is_starred, one.tags, one.boards) == (True, ("night sky", "best"), (board.id,))
+    assert ids([one, two]) == [newest, oldest]
+    results.mark("ada", [oldest], Marks(star=False, remove_tags=("best",)))
+    assert ids(results.list("ada", starred=True)) == [newest]
+    assert ids(results.list("ada", board=board.id)) == [newest, oldest]
+    found = {search: ids(results.list("ada", search=search)) for search in ("tag:best", "-is:starred", "board:star")}
+    assert found == {"tag:best": [newest], "-is:starred": [middle, oldest], "board:star": [newest, oldest]}
+    [row] = results.board_rows("ada")
+    assert (row.count, row.cover) == (2, newest)
+    assert [(each.tag, each.count) for each in results.tags("ada")] == [("night sky", 2), ("best", 1)]
+    runs.close()
+    with runs_in(tmp_path) as again:
+        later = Results(settings_in(tmp_path), again)
+        assert later.get("ada", newest) == one
+        assert again.get("ada", one.run).nodes["save"].files == (newest,)
+        later.boards.delete("ada", board.id)
+        assert later.get("ada", newest).boards == () and later.get("ada", newest).is_starred
+
+
+def test_marks_are_the_users_own_and_bounded(results: Results) -> None:
+    [id, *_] = ids(results.list("ada"))
+    board = results.boards.add("bob", "bobs")
+    for mark in (Marks(star=True), Marks(add_tags=("x",))):
+        with pytest.raises(NotHere):
+            results.mark("bob", [id], mark)
+    with pytest.raises(NotHere, match="no board"):
+        results.mark("ada", [id], Marks(add_boards=(board.id,)))
+    with pytest.raises(ValueError, match=f"{MOST_TAGS} are kept"):
+        results.mark("ada", [id], Marks(add_tags=tuple(map(str, range(MOST_TAGS + 1)))))
+    with pytest.raises(ValueError, match="give 1 to"):
+        results.mark("ada", [id], Marks(add_tags=("two\nlines",)))
+    with pytest.raises(NotHere):
+        results.mark("ada", [id, "0" * 16], Marks(star=True))
+    assert not results.get("ada", id).is_starred and results.tags("ada") == []
+    with pytest.raises(ValueError, match="already"):
+        results.boards.rename("bob", results.boards.add("bob", "other").id, "BOBS")
+
+
+def test_boards_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from latentloom.ui.runs.boards import Boards
+    from latentloom.ui.store import quota
+
+    monkeypatch.setitem(quota.KEPT, "boards", quota.Most(words="boards", count=1, num_bytes=1 << 20))
+    boards = Boards(tmp_path, quota=quota.Quota(tmp_path))
+    first = boards.add("ada", "one")
+    with pytest.raises(NoRoom, match="you have 1 boards"):
+        boards.add("ada", "two")
+    boards.delete("ada", first.id)
+    assert boards.add("ada", "two").name == "two"
+
+
+@pytest.mark.parametrize(
+    ("search", "is_found"),
+    [
+        ("steps:16", True),
+        ("STEPS:16.0 red", True),
+        ("denoise.steps:16", True),
+        ("steps:1", False),
+        ("steps:>10 steps:<17", True),
+        ("steps:4..8", False),
+        ("dtype:aut", True),
+        ("model:bobbin", True),
+        ("model:flux", False),
+        ('"red star"', True),
+        ('-"red star"', False),
+        ("kind:pictures seed:7", True),
+        ("after:2026-11-22 before:2026-11-24 on:2026-11-23", True),
+        ("after:2026-11-24", False),
+        ("after:yesterday", False),
+        ("http://x", False),
+        (":: - \" 'x", False),
+    ],
+)
+def test_values_and_dates_find_results(search: str, is_found: bool) -> None:
+    workflow = read_graph(WORKFLOWS / "bobbin" / "first_picture.json")
+    told = told_of(behind(workflow, "save", REAL, {"denoise": {"steps": 16}}))
+    facts: dict[str, Any] = {"id": "a", "node": "save", "kind": "image", "name": "p.png", "width": 1, "height": 1}
+    made = Made(**facts, **told, bytes=1, time=1795435200.0, path="p.png")  # noon of 2026-11-23 in UTC
+    run = Run(id="r", batch="b", name="first_picture", created=0.0, user="ada", folder="f")
+    assert all(term(run, made) for term in terms_of(search, boards={})) == is_found
+
+
+def test_a_result_becomes_an_input_without_a_way_over_the_page(results: Results, tmp_path: Path) -> None:
+    [id, *_] = ids(results.list("ada"))
+    uploads = Uploads(tmp_path / "data")
+    kept = uploads.copy("ada", results.path("ada", id))
+    assert (kept.kind, kept.width, kept.height) == ("image", 8, 8)
+    assert uploads.path("ada", kept.path).read_bytes() == results.path("ada", id).read_bytes()
+    assert [row.path for row in uploads.list("ada", kind="image")] == [kept.path]
+    results.delete("ada", id)
+    with pytest.raises(NotHere, match="no result"):
+        results.path("ada", id)
+    assert Image.open(io.BytesIO(uploads.thumbnail("ada", kept.path))).format == "WEBP"

@@ -1,0 +1,211 @@
+"""The full sha256 of the weights behind a result: asked for, read in the background, one model at a time.
+
+What was read is kept by path, size and times of change, so that the same files are read once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...nodes.files.atomic import write_atomic
+from ...nodes.graph.json_text import parse_json
+from ...nodes.preview.models_used import ModelFacts, name_of, weights_of
+from ...parallel.errors import Cancelled
+from ...pipelines.models.regular_file import check_regular, open_regular
+from ...pipelines.models.source import resolve_source
+from ...pipelines.models.tensor_file import TensorFile
+from ...pipelines.values import Model
+from ..contract.run import FileHash, Hashing
+from ..errors import NotHere
+from ..settings import Settings
+from ..store.uploads import inputs_folder
+from ..store.user_files import fresh_id
+from .runs import Runs
+
+logger = logging.getLogger("latentloom")
+
+CHUNK_BYTES = 8 << 20
+MOST_UNDER_WAY = 4
+"""Of one user: each may read hundreds of GiB."""
+MOST_JOBS = 256
+MOST_KEPT = 4096
+"""Files whose hashes are remembered."""
+
+
+@dataclass(kw_only=True)
+class _Job:
+    id: str
+    user: str
+    source: str
+    files: Sequence[TensorFile]
+    names: Mapping[Path, str]
+    cancel: threading.Event = field(default_factory=threading.Event)
+    state: str = "waiting"
+    done_bytes: int = 0
+    hashes: dict[str, str] = field(default_factory=dict[str, str])
+    """By path."""
+    error: str = ""
+
+
+class Hashes:
+    """Threads share it. `close` it."""
+
+    def __init__(self, settings: Settings, runs: Runs) -> None:
+        self._settings = settings
+        self._runs = runs
+        self._lock = threading.Lock()
+        self._thread = ThreadPoolExecutor(1, "hashes")
+        self._jobs: dict[str, _Job] = {}
+        self._kept_path = settings.data_dir / "hashes.json"
+        self._kept = _read_kept(self._kept_path)
+
+    def ask(self, user: str, run: str, node: str) -> Hashing:
+        """Begin to read the files of the model that a node of a run gave. Raises `NotHere`, and `ValueError` where the
+        model may not be read, or is another by now.
+        """
+        facts = self._runs.get(user, run).models.get(node)
+        if facts is None:
+            raise NotHere(f"nothing is kept of a model of {node[:64]} in this run; choose one that loads a model")
+        names = self._files(user, facts)
+        files = [file for file, _ in names]
+        with self._lock:
+            own = [job for job in self._jobs.values() if job.user == user]
+            under_way = [job for job in own if job.state in ("waiting", "running")]
+            if same := next((job for job in under_way if _paths(job.files) == _paths(files)), None):
+                return _told(same)
+            if len(under_way) >= MOST_UNDER_WAY:
+                raise ValueError(f"{len(under_way)} models are being hashed for you; wait for one, or cancel it")
+            paths = {file.path: name for file, name in names}
+            job = _Job(id=fresh_id(), user=user, source=facts.source, files=files, names=paths)
+            while len(self._jobs) >= MOST_JOBS:
+                oldest = next((id for id, each in self._jobs.items() if each.state not in ("waiting", "running")), "")
+                if not oldest:
+                    raise ValueError("too many models are being hashed on this server; try again later")
+                del self._jobs[oldest]
+            self._jobs[job.id] = job
+        self._thread.submit(self._work, job)
+        return _told(job)
+
+    def get(self, user: str, id: str) -> Hashing:
+        """How far it is. Raises `NotHere`."""
+        return _told(self._find(user, id))
+
+    def cancel(self, user: str, id: str) -> None:
+        """What is over stays as it is. Raises `NotHere`."""
+        job = self._find(user, id)
+        job.cancel.set()
+        with self._lock:
+            if job.state == "waiting":
+                job.state = "cancelled"
+
+    def close(self) -> None:
+        with self._lock:
+            for job in self._jobs.values():
+                job.cancel.set()
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _find(self, user: str, id: str) -> _Job:
+        with self._lock:
+            job = self._jobs.get(id)
+        if job is None or job.user != user:
+            raise NotHere("this hash is not under way any more; ask for it again")
+        return job
+
+    def _files(self, user: str, facts: ModelFacts) -> list[tuple[TensorFile, str]]:
+        """Each with its name, which tells no path of the server. Raises `ValueError`."""
+        roots = self._settings.reading(inputs=inputs_folder(self._settings.data_dir, user)).roots
+        found = resolve_source(facts.source, revision=facts.revision, roots=roots)
+        model = Model(source=found.id, folder=str(found.folder), family=facts.family)
+        files = weights_of(model, roots=roots if found.is_local else None)
+        headers = {hashlib.sha256(file.header).hexdigest() for file in files}
+        if not files or any(file.header_sha256 not in headers for file in facts.files):
+            raise ValueError(
+                f"the files of {facts.source} are not those of this run any more; put them back to hash them"
+            )
+        return [(file, name_of(file, found.folder)) for file in files]
+
+    def _work(self, job: _Job) -> None:
+        with self._lock:
+            if job.state != "waiting":
+                return
+            job.state = "running"
+        try:
+            for file in job.files:
+                job.hashes[str(file.path)] = self._hash(job, file.path)
+            state, error = "done", ""
+        except Cancelled:
+            state, error = "cancelled", ""
+        except OSError as failure:
+            state, error = "failed", f"a file could not be read ({failure.strerror or failure}); try again"
+        with self._lock:
+            job.state, job.error = state, error
+
+    def _hash(self, job: _Job, path: Path) -> str:
+        """Raises `Cancelled`, and `OSError`."""
+        mark = _mark(path)
+        if (known := self._kept.get(mark)) is not None:
+            job.done_bytes += path.stat().st_size
+            return known
+        digest = hashlib.sha256()
+        with open_regular(path) as file:
+            while chunk := file.read(CHUNK_BYTES):
+                if job.cancel.is_set():
+                    raise Cancelled
+                digest.update(chunk)
+                job.done_bytes += len(chunk)
+        if _mark(path) == mark:
+            self._keep(mark, digest.hexdigest())
+        return digest.hexdigest()
+
+    def _keep(self, mark: str, sha256: str) -> None:
+        """In the one thread that hashes."""
+        self._kept[mark] = sha256
+        while len(self._kept) > MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+        try:
+            write_atomic(self._kept_path, json.dumps(self._kept, indent=0).encode())
+        except ValueError as error:  # they are read again after a restart
+            logger.warning("the hashes of models were not kept: %s", error)
+
+
+def _mark(path: Path) -> str:
+    """Another one once the file has changed."""
+    found = check_regular(path)
+    return f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino} {path}"
+
+
+def _read_kept(path: Path) -> dict[str, str]:
+    try:
+        found = parse_json(path.read_bytes())
+        return {str(mark): str(sha256) for mark, sha256 in found.items()}
+    except (OSError, ValueError, AttributeError):
+        return {}
+
+
+def _paths(files: Sequence[TensorFile]) -> list[Path]:
+    return [file.path for file in files]
+
+
+def _told(job: _Job) -> Hashing:
+    return Hashing.model_validate(
+        {
+            "id": job.id,
+            "source": job.source,
+            "state": job.state,
+            "done_bytes": job.done_bytes,
+            "total_bytes": sum(file.size_bytes for file in job.files),
+            "files": [
+                FileHash(name=job.names[file.path], num_bytes=file.size_bytes, sha256=job.hashes[str(file.path)])
+                for file in job.files
+                if str(file.path) in job.hashes
+            ],
+            "error": job.error,
+        }
+    )
