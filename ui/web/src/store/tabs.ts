@@ -173,9 +173,9 @@ function change(key: string, fields: Partial<Tab>): void {
 
 /** A blank one is nothing to come back to. */
 function remember(): void {
-  const tabs = tabStore.getState().tabs.filter(({ key }) => {
+  const tabs = tabStore.getState().tabs.filter(({ key, isDirty }) => {
     const edited = editedIn(key);
-    return !edited || !isEmpty(edited.graph) || edited.workflow !== null;
+    return isDirty || !edited || !isEmpty(edited.graph) || edited.workflow !== null;
   });
   rememberTabs(tabs, editorStore.getState().draftKey);
 }
