@@ -72,12 +72,12 @@ def unbracketed(page: Page, others: Sequence[str]) -> list[str]:
     """Every text on the page now that the pseudo-language has not, and that is nobody else's."""
     left = []
     for text in page.evaluate(SHOWN):
-        rest = text
+        rest = KEYS.sub("", text)
         while (less := OURS.sub(" ", rest)) != rest:
             rest = less
         for theirs in sorted({*THEIRS, *others}, key=len, reverse=True):
             rest = re.sub(rf"(?<!\w){re.escape(theirs)}(?!\w)", " ", rest)
-        rest = NAMED.sub("", MACHINE.sub("", KEYS.sub("", rest)))
+        rest = NAMED.sub("", MACHINE.sub("", rest))
         if NO_WORDS.sub("", rest):
             left.append(text)
     return sorted(set(left))
