@@ -20,6 +20,7 @@ const LibraryDialog = lazily(async () => (await import("./library/LibraryDialog"
 const TextDialog = lazily(async () => (await import("./files/TextDialog")).TextDialog);
 const PlainFileDialog = lazily(async () => (await import("./files/PlainFileDialog")).PlainFileDialog);
 const ShareDialog = lazily(async () => (await import("./files/ShareDialog")).ShareDialog);
+const SettingsDialog = lazily(async () => (await import("./settings/SettingsDialog")).SettingsDialog);
 const ShortcutsDialog = lazily(async () => (await import("./ShortcutsDialog")).ShortcutsDialog);
 
 /** The dialog that `openDialog` was asked for; also what the page does unseen: checks, shortcuts, shared links. */
@@ -43,6 +44,8 @@ function contentOf(name: string, payload: unknown): ReactNode {
       return <VersionsDialog of={(payload as Named | undefined) ?? null} />;
     case "share":
       return <ShareDialog />;
+    case "settings":
+      return <SettingsDialog />;
     case "shortcuts":
       return <ShortcutsDialog />;
     case "sweep":
