@@ -13,7 +13,6 @@ import { lazily } from "../frame/lazily";
 import { t } from "../i18n";
 import { usePage } from "../store/page";
 import { canvasUi, useCanvasUi } from "./canvasUi";
-import { EmptyCanvas } from "./EmptyCanvas";
 import type { WireEdge } from "./flow/flowEdges";
 import { MANY, type CanvasNode } from "./flow/flowNodes";
 import { HUGE } from "./flow/showAll";
@@ -41,6 +40,7 @@ import { RerouteDot } from "./wires/RerouteDot";
 import { Wire } from "./wires/Wire";
 import { WireInHand } from "./wires/WireInHand";
 
+const EmptyCanvas = lazily(async () => (await import("./EmptyCanvas")).EmptyCanvas);
 const FindBar = lazily(async () => (await import("./find/FindBar")).FindBar);
 const NODE_TYPES = { card: NodeCard, box: GroupBox, note: NoteBox, reroute: RerouteDot };
 const EDGE_TYPES = { wire: Wire };

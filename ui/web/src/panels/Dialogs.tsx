@@ -10,7 +10,6 @@ import type { PlainFile } from "./files/openFile";
 import { SaveAsDialog } from "./files/SaveAsDialog";
 import { useSharedLink } from "./files/sharedLink";
 import { UnsavedDialog } from "./files/UnsavedDialog";
-import { TemplatesDialog } from "./library/TemplatesDialog";
 import { VersionsDialog, type Named } from "./library/VersionsDialog";
 import { usePageShortcuts } from "./pageShortcuts";
 import { useCheck } from "./problems/useCheck";
@@ -20,6 +19,7 @@ const LibraryDialog = lazily(async () => (await import("./library/LibraryDialog"
 const TextDialog = lazily(async () => (await import("./files/TextDialog")).TextDialog);
 const PlainFileDialog = lazily(async () => (await import("./files/PlainFileDialog")).PlainFileDialog);
 const ShareDialog = lazily(async () => (await import("./files/ShareDialog")).ShareDialog);
+const TemplatesDialog = lazily(async () => (await import("./library/TemplatesDialog")).TemplatesDialog);
 const SettingsDialog = lazily(async () => (await import("./settings/SettingsDialog")).SettingsDialog);
 const ShortcutsDialog = lazily(async () => (await import("./ShortcutsDialog")).ShortcutsDialog);
 
