@@ -88,7 +88,7 @@ def test_the_page_is_told_who_asks_and_what_is_allowed(client: Any) -> None:
         "version": me["version"],
         "output_dir_name": "output",
         "max_upload_bytes": 64 * 2**20,
-        "template_pictures": ["middle.png", "picture.png"],
+        "template_pictures": ["image_to_image.png", "inpaint.png", "middle.png", "picture.png"],
     }
 
 

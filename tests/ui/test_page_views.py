@@ -324,6 +324,17 @@ def test_the_page_works_on_a_phone(page_server: Any, open_page: Callable[..., Pa
     expect(toolbar(page)).to_be_in_viewport()
 
 
+def test_an_empty_canvas_has_three_pictures_to_start_from(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url)
+    starts = page.locator(".ll-starts").get_by_role("listitem")
+    expect(starts).to_have_count(3)
+    page.set_viewport_size(PHONE["viewport"])
+    starts.last.get_by_role("button", name="Inpaint").click()  # it can be scrolled to
+    page.set_viewport_size({"width": 1440, "height": 900})
+    expect(card(page, "denoise")).to_be_visible()
+    expect(starts).to_have_count(0)
+
+
 def test_templates_are_where_people_start(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url)
     page.get_by_role("button", name="Open a template").click()

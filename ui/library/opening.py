@@ -25,7 +25,7 @@ def templates() -> list[Template]:
 
 @cache
 def shipped_pictures() -> dict[str, Path]:
-    """By name those that templates load."""
+    """By name those that templates load, or that show what one of them makes."""
     return {path.name: path for path in sorted(EXAMPLES.glob("*.png"))}
 
 

@@ -6,12 +6,23 @@ import gallery from "./texts/en/gallery.json";
 import material from "./texts/en/material.json";
 import models from "./texts/en/models.json";
 import panels from "./texts/en/panels.json";
+import settings from "./texts/en/settings.json";
 import simple from "./texts/en/simple.json";
 import widgets from "./texts/en/widgets.json";
 import { setSentences } from "./worded";
 import ownSentences from "./texts/sentences/en.json";
 
-const english = { ...core, ...canvas, ...widgets, ...panels, ...simple, ...gallery, ...material, ...models };
+const english = {
+  ...core,
+  ...canvas,
+  ...widgets,
+  ...panels,
+  ...simple,
+  ...settings,
+  ...gallery,
+  ...material,
+  ...models,
+};
 
 export type TextKey = keyof typeof english;
 export type Texts = Readonly<Record<string, string>>;

@@ -6,6 +6,7 @@ import { Frame } from "./frame/Frame";
 import { lazily } from "./frame/lazily";
 import { t } from "./i18n";
 import { pageStore, setTheme, type View } from "./store/page";
+import { settingsStore } from "./store/settings";
 import { startOnce } from "./store/start";
 import { Build } from "./views/Build";
 
@@ -100,12 +101,22 @@ function fillWindow(element: HTMLElement): Dispose {
 
 let isFollowing = false;
 
-/** Light or dark as Gradio has it: the class `dark` on the body. */
+/** Light or dark as was chosen, else as Gradio has it: the class `dark` on the body. */
 function followTheme(): void {
   if (isFollowing) return;
   isFollowing = true;
-  const read = (): void => setTheme(document.body.classList.contains("dark") ? "dark" : "light");
+  const { classList } = document.body;
+  const read = (): void => {
+    const { theme } = settingsStore.getState();
+    if (theme !== "system" && classList.contains("dark") !== (theme === "dark")) classList.toggle("dark");
+    setTheme(classList.contains("dark") ? "dark" : "light");
+  };
   read();
+  settingsStore.subscribe(({ theme }, before) => {
+    if (theme === before.theme) return;
+    if (theme === "system") classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
+    read();
+  });
   new MutationObserver(read).observe(document.body, { attributes: true, attributeFilter: ["class"] });
 }
 

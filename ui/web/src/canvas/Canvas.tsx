@@ -12,7 +12,6 @@ import { useEffect, useRef, type CSSProperties } from "react";
 import { t } from "../i18n";
 import { usePage } from "../store/page";
 import { canvasUi, useCanvasUi } from "./canvasUi";
-import { EmptyCanvas } from "./EmptyCanvas";
 import { FindBar } from "./find/FindBar";
 import type { WireEdge } from "./flow/flowEdges";
 import { MANY, type CanvasNode } from "./flow/flowNodes";
@@ -41,6 +40,7 @@ import { RerouteDot } from "./wires/RerouteDot";
 import { Wire } from "./wires/Wire";
 import { WireInHand } from "./wires/WireInHand";
 
+const EmptyCanvas = lazily(async () => (await import("./EmptyCanvas")).EmptyCanvas);
 const NODE_TYPES = { card: NodeCard, box: GroupBox, note: NoteBox, reroute: RerouteDot };
 const EDGE_TYPES = { wire: Wire };
 const MULTI_SELECT = ["Control", "Meta", "Shift"];

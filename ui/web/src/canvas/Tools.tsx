@@ -1,6 +1,6 @@
 import { useReactFlow } from "@xyflow/react";
 import { t } from "../i18n";
-import { hintOf } from "../panels/pageShortcuts";
+import { hintOf, keysText } from "../panels/pageShortcuts";
 import { IconButton } from "../parts/IconButton";
 import { MenuButton } from "../parts/overlays/Menu";
 import { canvasUi, openFind, useCanvasUi } from "./canvasUi";
@@ -44,7 +44,7 @@ export function Tools() {
         label={t("canvas.more_tools")}
         items={[
           { label: t("canvas.add_comment"), icon: "note", onSelect: () => addComment() },
-          { label: t("canvas.add_group"), icon: "group", hint: "Ctrl+G", onSelect: () => groupSelected() },
+          { label: t("canvas.add_group"), icon: "group", hint: keysText("Ctrl+G"), onSelect: () => groupSelected() },
           {
             label: t(isMapOpen ? "canvas.hide_map" : "canvas.show_map"),
             icon: "map",

@@ -9,7 +9,6 @@ import type { PlainFile } from "./files/openFile";
 import { SaveAsDialog } from "./files/SaveAsDialog";
 import { useSharedLink } from "./files/sharedLink";
 import { UnsavedDialog } from "./files/UnsavedDialog";
-import { TemplatesDialog } from "./library/TemplatesDialog";
 import type { Named } from "./library/VersionsDialog";
 import { usePageShortcuts } from "./pageShortcuts";
 import { useCheck } from "./problems/useCheck";
@@ -21,6 +20,8 @@ const PlainFileDialog = lazily(async () => (await import("./files/PlainFileDialo
 const ShareDialog = lazily(async () => (await import("./files/ShareDialog")).ShareDialog);
 const VersionsDialog = lazily(async () => (await import("./library/VersionsDialog")).VersionsDialog);
 const PlacesDialog = lazily(async () => (await import("../gallery/recall/PlacesDialog")).PlacesDialog);
+const TemplatesDialog = lazily(async () => (await import("./library/TemplatesDialog")).TemplatesDialog);
+const SettingsDialog = lazily(async () => (await import("./settings/SettingsDialog")).SettingsDialog);
 const ShortcutsDialog = lazily(async () => (await import("./ShortcutsDialog")).ShortcutsDialog);
 
 /** The dialog that `openDialog` was asked for; also what the page does unseen: checks, shortcuts, shared links. */
@@ -44,6 +45,8 @@ function contentOf(name: string, payload: unknown): ReactNode {
       return <VersionsDialog of={(payload as Named | undefined) ?? null} />;
     case "share":
       return <ShareDialog />;
+    case "settings":
+      return <SettingsDialog />;
     case "shortcuts":
       return <ShortcutsDialog />;
     case "sweep":

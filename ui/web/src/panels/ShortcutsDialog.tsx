@@ -1,24 +1,25 @@
 import { t, type TextKey } from "../i18n";
+import { Button } from "../parts/Button";
 import { Dialog } from "../parts/overlays/Dialog";
-import { closeDialog } from "../store/page";
+import { closeDialog, openDialog } from "../store/page";
 import { lookOf } from "../canvas/look";
 import { TypeDot } from "../canvas/nodes/TypeDot";
 import { useEditor } from "../store/editor";
-import { hintOf, keysText } from "./pageShortcuts";
+import { keysText } from "./pageShortcuts";
 
 type Line = readonly [keys: string, what: TextKey];
 
 const RUNS: readonly Line[] = [
-  [hintOf("run"), "panels.run"],
-  [hintOf("runSelected"), "panels.run_selected"],
-  [hintOf("save"), "panels.save"],
-  [hintOf("saveAs"), "panels.save_as"],
-  [hintOf("open"), "panels.open"],
-  [hintOf("new"), "panels.new"],
-  [hintOf("close"), "panels.close"],
-  [`${hintOf("lastTab")}, ${hintOf("nextTab")}`, "panels.key_tabs"],
-  [`${hintOf("moveBack")}, ${hintOf("moveOn")}`, "panels.key_move_tab"],
-  [hintOf("shortcuts"), "panels.shortcuts"],
+  ["Ctrl+Enter", "panels.run"],
+  ["Ctrl+Shift+Enter", "panels.run_selected"],
+  ["Ctrl+S", "panels.save"],
+  ["Ctrl+Shift+S", "panels.save_as"],
+  ["Ctrl+O", "panels.open"],
+  ["Alt+N", "panels.new"],
+  ["Alt+W", "panels.close"],
+  ["Alt+PageUp, Alt+PageDown", "panels.key_tabs"],
+  ["Alt+Shift+PageUp, Alt+Shift+PageDown", "panels.key_move_tab"],
+  ["?", "panels.shortcuts"],
 ];
 
 /** What is done in `canvas/gestures/`. */
@@ -39,7 +40,7 @@ const EDITS: readonly Line[] = [
 ];
 
 const MOVES: readonly Line[] = [
-  [hintOf("find"), "canvas.find"],
+  ["Ctrl+F", "canvas.find"],
   ["Enter", "panels.key_wire"],
   ["←↑→↓", "panels.key_move"],
   ["Alt+←→", "panels.key_along"],
@@ -55,7 +56,7 @@ const MOVES: readonly Line[] = [
 /** All keyboard shortcuts of the build view. */
 export function ShortcutsDialog() {
   return (
-    <Dialog title={t("panels.shortcuts")} size="large" onClose={closeDialog}>
+    <Dialog title={t("panels.shortcuts")} size="large" onClose={closeDialog} footer={<ChangeKeys />}>
       {/* On a phone the list scrolls; nothing else in it takes the focus. */}
       <div className="ll-shortcuts" role="region" aria-label={t("panels.shortcuts")} tabIndex={0}>
         <Section title={t("panels.keys_runs")} lines={RUNS} />
@@ -64,6 +65,14 @@ export function ShortcutsDialog() {
         <Types />
       </div>
     </Dialog>
+  );
+}
+
+function ChangeKeys() {
+  return (
+    <Button icon="settings" onClick={() => openDialog("settings")}>
+      {t("settings.change_keys")}
+    </Button>
   );
 }
 

@@ -3,6 +3,7 @@ import { IconButton } from "../parts/IconButton";
 import { MenuButton } from "../parts/overlays/Menu";
 import { redo, undo, undoLabel, useEditor } from "../store/editor";
 import { openDialog, setLanguage, usePage } from "../store/page";
+import { useSettings } from "../store/settings";
 import { FileMenu } from "./files/FileMenu";
 import { TabMenu } from "./files/TabBar";
 import { WorkflowName } from "./files/WorkflowName";
@@ -15,6 +16,7 @@ export function Toolbar() {
   const canUndo = useEditor((state) => state.canUndo);
   const canRedo = useEditor((state) => state.canRedo);
   const isSideOpen = usePanels((state) => state.isSideOpen);
+  useSettings((state) => state.keys); // which the hints show
   return (
     <div className="ll-toolbar" role="group" aria-label={t("panels.toolbar")}>
       <FileMenu />
@@ -28,6 +30,12 @@ export function Toolbar() {
       <RunControls />
       <div className="ll-toolbar-group">
         <LanguageMenu />
+        <IconButton
+          icon="settings"
+          label={t("settings.title")}
+          className="ll-wide-only"
+          onClick={() => openDialog("settings")}
+        />
         <IconButton
           icon="keyboard"
           label={`${t("panels.shortcuts")} (${hintOf("shortcuts")})`}

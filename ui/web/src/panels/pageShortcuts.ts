@@ -6,6 +6,7 @@ import { currentNode } from "../canvas/commands/focusItem";
 import { idsOf } from "../graph/items";
 import { t } from "../i18n";
 import { editorStore } from "../store/editor";
+import { chosenFor, meantBy } from "../store/keyBindings";
 import { openDialog, pageStore } from "../store/page";
 import { newWorkflow, save } from "./files/fileActions";
 import { close, shift, step } from "./files/tabActions";
@@ -42,14 +43,20 @@ export type ShortcutName = keyof typeof SHORTCUTS;
 
 const IS_MAC = /mac|iphone|ipad/i.test(navigator.platform);
 
-/** "Ctrl+S", or as a Mac writes it. */
-export function keysText(keys: string): string {
-  return IS_MAC ? keys.replace("Ctrl+", "⌘").replace("Shift+", "⇧").replace("Alt+", "⌥") : keys;
+/** What is shown for keys that usually are these: "Ctrl+S", or as a Mac writes it. */
+export function keysText(usual: string): string {
+  return keysShown(chosenFor(usual));
+}
+
+/** Keys in words. */
+export function keysShown(keys: string): string {
+  const named = keys.replace(/Enter$/, t("panels.key_enter"));
+  return IS_MAC ? named.replace("Ctrl+", "⌘").replace("Shift+", "⇧").replace("Alt+", "⌥") : named;
 }
 
 export function hintOf(name: ShortcutName): string {
   const { key, isShifted, isBare, isAlt }: Shortcut = SHORTCUTS[name];
-  const shown = key === "Enter" ? t("panels.key_enter") : isAlt ? key.replace("Key", "") : key.toUpperCase();
+  const shown = key.length === 1 ? key.toUpperCase() : key.replace("Key", "");
   return keysText(`${isBare ? "" : isAlt ? "Alt+" : "Ctrl+"}${isShifted ? "Shift+" : ""}${shown}`);
 }
 
@@ -59,7 +66,10 @@ export function usePageShortcuts(): void {
     const onKeyDown = (event: KeyboardEvent) => {
       const { view, dialog, question } = pageStore.getState();
       if (view !== "build" || dialog || question || event.defaultPrevented) return;
-      const found = Object.values<Shortcut>(SHORTCUTS).find((shortcut) => matches(shortcut, event));
+      const meant = meantBy(event);
+      const isWritten = !event.ctrlKey && !event.metaKey && event.key.length === 1; // on a Mac also with Alt
+      if (!meant || (isWritten && isTyping(event))) return;
+      const found = Object.values<Shortcut>(SHORTCUTS).find((shortcut) => matches(shortcut, meant));
       if (!found) return;
       event.preventDefault();
       found.act();
@@ -69,14 +79,14 @@ export function usePageShortcuts(): void {
   }, []);
 }
 
-function matches(shortcut: Shortcut, event: KeyboardEvent): boolean {
-  const { key, isShifted = false, isBare = false, isAlt = false } = shortcut;
-  const hasCtrl = event.ctrlKey || event.metaKey;
-  if (event.altKey !== isAlt) return false;
-  if (isAlt && key.startsWith("Key") && isTyping(event)) return false; // on a Mac it writes a letter
-  if (isAlt) return event.code === key && !hasCtrl && event.shiftKey === isShifted;
-  if (isBare) return event.key === key && !hasCtrl && !isTyping(event);
-  return event.key.toLowerCase() === key.toLowerCase() && hasCtrl && event.shiftKey === isShifted;
+type Meant = NonNullable<ReturnType<typeof meantBy>>;
+
+function matches(shortcut: Shortcut, { key, code, ctrlKey, altKey, shiftKey }: Meant): boolean {
+  const { isShifted = false, isBare = false, isAlt = false } = shortcut;
+  if (altKey !== isAlt) return false;
+  if (isAlt) return code === shortcut.key && !ctrlKey && shiftKey === isShifted;
+  if (isBare) return key === shortcut.key && !ctrlKey;
+  return key.toLowerCase() === shortcut.key.toLowerCase() && ctrlKey && shiftKey === isShifted;
 }
 
 /** The first of the path, because outside of the shadow root the target is its host. */

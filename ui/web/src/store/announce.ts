@@ -3,7 +3,8 @@
 import { t } from "../i18n";
 import type { Run } from "../types";
 import { isOver } from "./liveState";
-import { dismissAbout, toast } from "./page";
+import { notify } from "./notify";
+import { dismissAbout, toast, type Toast } from "./page";
 import { worded } from "../worded";
 
 /** What toasts about the runs of a workflow are about. */
@@ -21,14 +22,20 @@ export function announce(run: Run, runs: Readonly<Record<string, Run>>): void {
   const { id, name, error } = run;
   const about = aboutRuns(run);
   const failure = { kind: "error", run: id, about, isLasting: true } as const;
-  if (run.state === "failed") toast({ ...failure, text: t("frame.run_failed", { name, error: worded(error) }) });
+  if (run.state === "failed") tell({ ...failure, text: t("frame.run_failed", { name, error: worded(error) }) });
   if (run.state === "cancelled") toast({ kind: "info", text: t("frame.run_cancelled", { name }) });
   const batch = Object.values(runs).filter((other) => other.batch === run.batch);
   const done = batch.filter((other) => other.state === "done");
   const failed = batch.filter((other) => other.state === "failed");
   if (done.length === 0 || !batch.every((other) => isOver(other.state))) return;
-  if (failed.length > 0) toast({ ...failure, text: mixed(name, done, failed), run: failed[0]?.id ?? id });
-  else if (run.state === "done") toast({ kind: "success", text: made(name, done.length), run: id, about });
+  if (failed.length > 0) tell({ ...failure, text: mixed(name, done, failed), run: failed[0]?.id ?? id });
+  else if (run.state === "done") tell({ kind: "success", text: made(name, done.length), run: id, about });
+}
+
+/** In the page, and by the browser where nobody sees the page. */
+function tell(shown: Omit<Toast, "id">): void {
+  toast(shown);
+  notify(shown.text, shown.about ?? "");
 }
 
 function made(name: string, count: number): string {

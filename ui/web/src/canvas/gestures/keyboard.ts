@@ -7,6 +7,7 @@ import { itemKey, parseItem } from "../../graph/items";
 import { own } from "../../graph/record";
 import { t } from "../../i18n";
 import { edit, editorStore, redo, select, undo } from "../../store/editor";
+import { meantBy } from "../../store/keyBindings";
 import { pageStore } from "../../store/page";
 import type { Point } from "../../types";
 import { canvasUi, onCanvas, openPopup } from "../canvasUi";
@@ -79,8 +80,18 @@ const KEYS: Record<string, () => void> = {
 /** Of React's events and the window's alike. */
 type Press = { target: EventTarget | null } & Pick<
   KeyboardEvent,
-  "key" | "ctrlKey" | "metaKey" | "altKey" | "shiftKey" | "defaultPrevented" | "preventDefault" | "stopPropagation"
+  | "key"
+  | "code"
+  | "ctrlKey"
+  | "metaKey"
+  | "altKey"
+  | "shiftKey"
+  | "defaultPrevented"
+  | "preventDefault"
+  | "stopPropagation"
 >;
+/** A press with its keys as they usually are. */
+type Meant = Pick<Press, "target" | "key" | "ctrlKey" | "altKey" | "shiftKey">;
 
 /** The canvas's handlers. Keys count also while the focus is nowhere: what had it may have been removed. */
 export function useCanvasKeys() {
@@ -102,7 +113,10 @@ function onKeyDown(event: Press): void {
   if (event.defaultPrevented || isTyping(event.target) || isOutside(event)) return;
   const item = itemAt(event.target);
   if (isLetter(event) && startTyping(item)) return;
-  const isDone = event.ctrlKey || event.metaKey ? command(event) : plainKey(event, item);
+  const keys = meantBy(event);
+  if (!keys) return;
+  const meant: Meant = { ...keys, target: event.target };
+  const isDone = meant.ctrlKey ? command(meant) : plainKey(meant, item);
   if (!isDone) return;
   event.preventDefault();
   event.stopPropagation();
@@ -126,7 +140,7 @@ function startTyping(focused: string): boolean {
   return field !== null;
 }
 
-function command(event: Press): boolean {
+function command(event: Meant): boolean {
   if (event.altKey) return false;
   const side = event.shiftKey ? own(SIDES, event.key) : undefined;
   if (side) return alignSelected(side);
@@ -136,7 +150,7 @@ function command(event: Press): boolean {
   return run !== undefined;
 }
 
-function plainKey(event: Press, key: string): boolean {
+function plainKey(event: Meant, key: string): boolean {
   const item = parseItem(key);
   const isOnButton = event.target instanceof HTMLElement && event.target.closest("button, a") !== null;
   if (event.key === "ContextMenu" || (event.key === "F10" && event.shiftKey)) return openMenuAt(event.target, key);
@@ -156,7 +170,7 @@ function plainKey(event: Press, key: string): boolean {
 }
 
 /** Tab on the empty canvas opens the palette; on a node it goes on to the next one, as everywhere. */
-function tab(event: Press, key: string): boolean {
+function tab(event: Meant, key: string): boolean {
   const isOnCanvas =
     event.target === canvasUi.getState().box || (event.target as HTMLElement).classList.contains("react-flow");
   if (key || event.shiftKey || !isOnCanvas) return false;
@@ -178,7 +192,7 @@ function choose(key: string, isMore: boolean): boolean {
   return true;
 }
 
-function arrow(event: Press, node: string, key: string): boolean {
+function arrow(event: Meant, node: string, key: string): boolean {
   const { graph, selection } = editorStore.getState();
   if (event.altKey) {
     const next = node ? alongWire(graph, node, event.key as Direction) : undefined;

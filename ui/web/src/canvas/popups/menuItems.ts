@@ -212,7 +212,7 @@ function editItems(): MenuItem[] {
     { label: t("canvas.copy"), icon: "copy", hint: "Ctrl+C", onSelect: () => void copy() },
     { label: t("canvas.cut"), icon: "edit", hint: "Ctrl+X", onSelect: cut },
     { label: t("canvas.duplicate"), icon: "duplicate", hint: "Ctrl+D", onSelect: duplicate },
-    { label: t("canvas.remove"), icon: "trash", hint: "Del", isDanger: true, onSelect: () => remove() },
+    { label: t("canvas.remove"), icon: "trash", hint: "Delete", isDanger: true, onSelect: () => remove() },
   ];
 }
 

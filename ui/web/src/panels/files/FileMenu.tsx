@@ -34,6 +34,7 @@ export function FileMenu() {
   ];
   if (isNarrow) {
     items.push("-", { label: t("panels.shortcuts"), icon: "keyboard", onSelect: () => openDialog("shortcuts") });
+    items.push({ label: t("settings.title"), icon: "settings", onSelect: () => openDialog("settings") });
     for (const [code, name] of Object.entries(LANGUAGES)) {
       if (code !== language)
         items.push({ label: name, icon: "language", onSelect: () => setLanguage(code as Language) });

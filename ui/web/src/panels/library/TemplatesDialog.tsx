@@ -1,5 +1,3 @@
-import { useEffect, useState } from "react";
-import { host, sentence } from "../../host";
 import { t } from "../../i18n";
 import { Empty } from "../../parts/Empty";
 import { Icon } from "../../parts/icons";
@@ -8,20 +6,15 @@ import { Dialog } from "../../parts/overlays/Dialog";
 import { Spinner } from "../../parts/Spinner";
 import { Words } from "../../parts/Words";
 import { closeDialog } from "../../store/page";
-import type { Template, TemplateNeeds } from "../../types";
+import type { TemplateNeeds } from "../../types";
 import { openUnsaved } from "../files/fileActions";
 import { GraphSketch } from "./GraphSketch";
+import { titled, useTemplates } from "./useTemplates";
 import { worded } from "../../worded";
 
 /** Workflows to begin with. */
 export function TemplatesDialog() {
-  const [templates, setTemplates] = useState<Template[] | null>(null);
-  const [needs, setNeeds] = useState<readonly TemplateNeeds[]>([]);
-  const [error, setError] = useState("");
-  useEffect(() => {
-    host.templates().then(setTemplates, (cause: unknown) => setError(sentence(cause)));
-    host.templatesNeeds().then(setNeeds, () => undefined); // the list is of use without
-  }, []);
+  const { templates, needs, error } = useTemplates();
   return (
     <Dialog
       title={t("panels.templates_title")}
@@ -68,10 +61,4 @@ function Needed({ needs }: { needs: TemplateNeeds | undefined }) {
       {runs ? t("panels.runs_here") : model ? t("panels.needs_model", { model }) : worded(why)}
     </p>
   );
-}
-
-/** "first_picture" as people write it. */
-function titled(name: string): string {
-  const words = name.replaceAll("_", " ");
-  return words.charAt(0).toUpperCase() + words.slice(1);
 }
