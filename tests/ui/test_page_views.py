@@ -141,7 +141,7 @@ def test_a_sweep_fills_a_grid_that_is_downloaded_as_one_picture(
     dialog.get_by_role("button", name="Run", exact=True).click()
     expect(say(page, "2 runs are in the queue.")).to_be_visible()
     tab(page, "Gallery").click()
-    page.get_by_role("navigation", name="Grids of sweeps").get_by_role("button", name="swept").click()
+    page.get_by_role("navigation", name="Grids of sweeps").get_by_role("button", name=re.compile("^swept")).click()
     grid = page.get_by_role("dialog", name="Grid: swept")
     expect(grid.get_by_text("2 of 2 runs are over")).to_be_visible(timeout=MODEL_MS)
     expect(grid.get_by_role("button", name="Open the result of")).to_have_count(2)

@@ -85,7 +85,7 @@ def unbracketed(page: Page, others: Sequence[str]) -> list[str]:
 
 def test_no_text_escapes_the_language(page_server: Any, open_page: Callable[..., Page]) -> None:
     runs = call(page_server.url, "runs")  # of other tests
-    others = [text for run in runs for text in (run["name"], run["folder"], *map(str, run["varied"].values())) if text]
+    others = [text for run in runs for text in (run["name"], *map(str, run["varied"].values())) if text]
     result = made(page_server.url, FIRST, prompt="a red star", seed=5)
     page = open_page(page_server.url, graph=FIRST, locale="de-DE")
     page.route("**/loom.de.json*", bracketed)
