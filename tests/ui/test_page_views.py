@@ -221,7 +221,7 @@ def test_a_result_built_by_hand_tells_its_prompt_its_seed_and_what_was_set(
 
 
 def test_the_simple_view_is_filled_and_run(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url)
+    page = open_page(page_server.url, graph=FIRST)
     tab(page, "Simple").click()
     view = page.get_by_role("region", name="Simple view")
     form = view.get_by_role("form", name="Settings")
