@@ -52,8 +52,8 @@ def test_a_video(shown: Callable[..., Locator]) -> None:
 
 def test_a_video_with_sound(shown: Callable[..., Locator]) -> None:
     video = shown("minimax_h3/minimax_h3", "minimax_h3", "video", steps=2, frames=124)
-    assert video.evaluate("(video) => video.duration") == pytest.approx(124 / 24, abs=0.1)
     assert video.evaluate(PLAYED) == {"ended": True, "sound": True}
+    assert video.evaluate("(video) => video.duration") == pytest.approx(124 / 24, abs=0.1)
 
 
 PLAYED = """async (video) => {
