@@ -1,4 +1,4 @@
-"""What the elements of a for-each give, gathered into one value; what they save, named apart; and whose each part is."""
+"""What a for-each gives, gathered into one value; what it saves, named apart; and whose each part is."""
 
 from __future__ import annotations
 

@@ -46,9 +46,9 @@ class Folded(BadInput):
 
     code = "folded"
 
-    def __init__(self, problem: str, message: str, socket: str = "") -> None:
+    def __init__(self, problem: str, message: str, socket: str = "", inside: str = "") -> None:
         super().__init__(message)
-        self.problem, self.socket = problem, socket
+        self.problem, self.socket, self.inside = problem, socket, inside
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class _Unfolding:
 
     def _bad(self, name: str, error: Folded) -> None:
         self.bad.add(name)
-        problem = Problem(name, error.socket, error.problem, str(error))
+        problem = Problem(name, error.socket, error.problem, str(error), inside=error.inside)
         if problem not in self.problems:
             self.problems.append(problem)
 
@@ -237,7 +237,10 @@ class _Unfolding:
 
     def _fault(self, scope: _Scope, code: str, message: str, name: str, socket: str = "") -> Folded:
         """Inside a sub-workflow the message says where."""
-        return Folded(code, f"{scope.words} / {name}: {message}" if scope.words else message, socket * (not scope.path))
+        if not scope.path:
+            return Folded(code, message, socket)
+        place = ".".join(part for part in (scope.path + name, socket) if part)
+        return Folded(code, f"{scope.words} / {name}: {message}", inside=place)
 
     # ---- what stands at their inputs
 

@@ -282,6 +282,10 @@ export interface Problem {
   mends: {
     [k: string]: Json;
   }[];
+  /**
+   * Where it lies inside of a sub-workflow or a for-each, of which `node` is the file's: paint/3/denoise.steps.
+   */
+  inside: string;
 }
 /**
  * By what the seconds of a prediction were multiplied, as earlier runs taught.

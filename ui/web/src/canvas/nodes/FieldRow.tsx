@@ -6,6 +6,7 @@ import { isLink, isParamRef, isWrapped } from "../../graph/values";
 import { t } from "../../i18n";
 import { spoken } from "../../parts/format";
 import { useEditor } from "../../store/editor";
+import { useTold } from "../../store/told";
 import type { EachList, InputSpec, InputValue, Json } from "../../types";
 import { Field, hasWidget } from "../../widgets/Field";
 import { useCanvasUi } from "../canvasUi";
@@ -26,7 +27,7 @@ function isSameInput(a: InputView, b: InputView): boolean {
 
 function Row({ node, input }: { node: string; input: InputView }) {
   const { spec, value, isLinked, isKnown, each } = input;
-  const problem = useEditor((state) => problemsOf(state.problems, node, spec.name));
+  const problem = useTold((told) => problemsOf(told.problems, node, spec.name));
   const isNear = useCanvasUi((state) => state.isNear);
   const isMissing = spec.required && !isLinked && !each && isEmpty(value) && isEmpty(spec.default);
   const isDrawn = !isLinked && !each && isKnown && hasWidget(spec);
@@ -91,7 +92,7 @@ interface ValueProps {
 }
 
 function Value({ node, spec, value, problem, isNear }: ValueProps) {
-  const meant = useEditor((state) => own(own(state.meant, node) ?? {}, spec.name));
+  const meant = useTold((told) => own(own(told.meant, node) ?? {}, spec.name));
   const param = useEditor((state) => (isParamRef(value) ? own(state.graph.params, value.param) : undefined));
   const plain = isParamRef(value) ? param?.default : isWrapped(value) ? value.value : (value as Json | undefined);
   if (!isNear) return <Far spec={spec} value={plain ?? spec.default} />;
