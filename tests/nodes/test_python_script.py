@@ -101,7 +101,10 @@ def test_a_for_each_over_prompts_makes_by_a_script_what_a_run_makes_and_says_who
     ]
     plain = unfold(graph, SPECS, {}, None).graph
     made = made_by(ran.result, plain, SPECS, folder=tmp_path / "ran", output_dir=tmp_path / "ran")
-    assert [each.prompt for each in made] == ["a red star", "a blue ring"]
+    assert [(each.prompt, each.part) for each in made] == [
+        ("a red star", "paint/1/decode"),
+        ("a blue ring", "paint/2/decode"),
+    ]
     assert "blue ring" not in made[0].words and "red star" in made[0].words and made[1].seed == 9
 
 

@@ -58,7 +58,8 @@ def made_by(
         beside = {*result.parts[node]} - {part} if part else ()
         return told_of(behind(graph, node, specs, meant, beside=beside))
 
-    return tuple(each.model_copy(update=told(each.node, parts.get((each.node, each.name), ""))) for each in made)
+    found = ((each, parts.get((each.node, each.name), "")) for each in made)
+    return tuple(each.model_copy(update={**told(each.node, part), "part": part}) for each, part in found)
 
 
 def made_of(file: Path, node: str, graph: Graph, specs: Specs, *, folder: Path, output_dir: Path) -> Made | None:

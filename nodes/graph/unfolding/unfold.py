@@ -109,6 +109,7 @@ class _Unfolding:
         self.names = Names()
         self.scopes: dict[str, list[_Scope]] = {}
         self.lists: dict[str, list[Mapping[str, Any]]] = {}
+        self.sources: dict[tuple[str, str], tuple[Link, str]] = {}
         self.joined: dict[str, Node] = {}
         self.places: dict[str, str] = {}
         self.problems: list[Problem] = []
@@ -279,7 +280,14 @@ class _Unfolding:
         return entry.value if isinstance(entry, Wrapped) else entry
 
     def _source(self, scope: _Scope, link: Link) -> tuple[Link, str]:
-        """Where a link of a scope really comes from, and its type ("" where that is not known)."""
+        """Where a link of a scope really comes from, and its type ("" where that is not known). Found once: what a
+        for-each gives may have as many users as elements."""
+        place = (scope.path, link.source)
+        if place not in self.sources:
+            self.sources[place] = self._found_source(scope, link)
+        return self.sources[place]
+
+    def _found_source(self, scope: _Scope, link: Link) -> tuple[Link, str]:
         node = scope.nodes.get(link.node)
         if node is None:
             return link_to(scope.path + link.node, link.socket), ""

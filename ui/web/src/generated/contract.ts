@@ -718,6 +718,10 @@ export interface LoraFacts {
 export interface MadeFacts {
   id: string;
   node: string;
+  /**
+   * The node whose picture it is, where `node` saved a batch of several nodes' pictures.
+   */
+  part: string;
   kind: "image" | "video" | "audio";
   name: string;
   width: number;
@@ -1090,6 +1094,10 @@ export interface RenameBody {
 export interface Result {
   id: string;
   node: string;
+  /**
+   * The node whose picture it is, where `node` saved a batch of several nodes' pictures.
+   */
+  part: string;
   kind: "image" | "video" | "audio";
   name: string;
   width: number;

@@ -33,7 +33,7 @@ export function ParamEditor({ name, isFirst, isLast }: ParamEditorProps) {
       {!hasWidget(specFor(name, param, widget)) && (
         <p className="ll-panel-input ll-panel-free">
           <span>{spoken(name)}</span>
-          <span>{t("canvas.takes_wire", { type: spokenType(param.type) })}</span>
+          <span>{t("canvas.sub_wire", { type: spokenType(param.type) })}</span>
         </p>
       )}
       {hasWidget(specFor(name, param, widget)) && (

@@ -29,10 +29,13 @@ function Row({ node, input }: { node: string; input: InputView }) {
   const { spec, value, isLinked, isKnown, each } = input;
   const problem = useTold((told) => problemsOf(told.problems, node, spec.name));
   const isNear = useCanvasUi((state) => state.isNear);
+  const isInside = useEditor((state) => state.inside.length > 0);
   const isMissing = spec.required && !isLinked && !each && isEmpty(value) && isEmpty(spec.default);
   const isDrawn = !isLinked && !each && isKnown && hasWidget(spec);
   const isShort = isDrawn && !isTall(spec);
-  const paramHelp = isParamRef(value) ? t("canvas.param_help", { name: value.param }) : undefined;
+  const paramHelp = isParamRef(value)
+    ? t(isInside ? "canvas.sub_input_help" : "canvas.param_help", { name: value.param })
+    : undefined;
   const classes = [
     "ll-row",
     isShort && paramHelp ? "ll-row-param" : "",
@@ -55,7 +58,7 @@ function Row({ node, input }: { node: string; input: InputView }) {
       )}
       {isParamRef(value) && !isShort && (
         <span className="ll-param" title={paramHelp}>
-          {value.param === spec.name ? t("canvas.param_badge") : t("canvas.param", { name: value.param })}
+          {badge(value.param, spec.name, isInside)}
         </span>
       )}
       {isDrawn ? (
@@ -70,6 +73,12 @@ function Row({ node, input }: { node: string; input: InputView }) {
       )}
     </div>
   );
+}
+
+/** Where the value comes from; under the same name that need not be said again. */
+function badge(param: string, socket: string, isInside: boolean): string {
+  if (isInside) return param === socket ? t("canvas.sub_outside") : t("canvas.sub_input", { name: spoken(param) });
+  return param === socket ? t("canvas.param_badge") : t("canvas.param", { name: param });
 }
 
 /** The first words of a list. */
