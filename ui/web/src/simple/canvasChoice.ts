@@ -41,6 +41,7 @@ export function offersOf(graph: EditorGraph, catalog: Catalog): Offer[] {
     (specFor(graph, catalog, node)?.inputs ?? [])
       .filter(({ name: socket, widget, advanced }) => {
         const held = own(node.inputs, socket);
+        if (own(node.each ?? {}, socket) !== undefined) return false;
         return OFFERED.includes(widget) && !advanced && !isLink(held) && !isParamRef(held);
       })
       .map((spec) => ({ node: name, spec })),
