@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +19,7 @@ from .graph.order import in_order
 from .graph.resolve import param_values, plain_value
 from .graph.scalars import SCALAR_TYPES
 from .graph.spec import InputSpec, NodeSpec
+from .graph.unfolding.unfold import unfold
 from .headless.workflow_files import SHIPPED, shipped_files
 from .hosts.comfyui import comfy_type
 from .registry import SPECS
@@ -34,12 +35,14 @@ TITLE, ROW, TALL = 30, 26, 110
 
 
 def editor_file(graph: Graph) -> dict[str, Any]:
-    """A checked workflow as ComfyUI's editor saves it. Params become their values."""
+    """A checked workflow as ComfyUI's editor saves it. Params become their values; sub-workflows and for-each, which
+    that editor has otherwise or not at all, the nodes that they stand for."""
+    graph = unfold(graph, SPECS, {}, None).graph
     numbers = {name: number for number, name in enumerate(graph.nodes, 1)}
     links = _links(graph, numbers)
     sources = {name: {link.node for link in _wires(graph, name).values()} for name in graph.nodes}
     turns = {name: turn for turn, name in enumerate(in_order(sources))}
-    places = _places(graph)
+    places = _places(graph, _columns(graph, sources))
     nodes = [
         {
             "id": numbers[name],
@@ -160,12 +163,21 @@ def _height(spec: NodeSpec) -> int:
     return TITLE + ROW * rows + TALL * sum(socket.widget == "multiline" for socket in widgets)
 
 
-def _places(graph: Graph) -> dict[str, list[int]]:
-    """The columns of our layout, as wide and as tall as nodes are there."""
-    ours = {name: cast("list[int]", graph.layout[name]) for name in graph.nodes}
+def _columns(graph: Graph, sources: Mapping[str, Collection[str]]) -> dict[str, tuple[int, int]]:
+    """(column, row) of each node by our layout; of a workflow without one, a column behind the last that feeds it."""
+    if graph.nodes.keys() <= graph.layout.keys():
+        return {name: cast("tuple[int, int]", tuple(cast("list[int]", graph.layout[name]))) for name in graph.nodes}
+    found: dict[str, tuple[int, int]] = {}
+    for row, name in enumerate(in_order(sources)):
+        found[name] = (1 + max((found[each][0] for each in sources[name]), default=0), row)
+    return found
+
+
+def _places(graph: Graph, columns: Mapping[str, tuple[int, int]]) -> dict[str, list[int]]:
+    """The columns, as wide and as tall as nodes are there."""
     places: dict[str, list[int]] = {}
-    ranked = sorted(ours, key=lambda name: ours[name])
-    for column, (_, names) in enumerate(itertools.groupby(ranked, key=lambda name: ours[name][0])):
+    ranked = sorted(columns, key=lambda name: columns[name])
+    for column, (_, names) in enumerate(itertools.groupby(ranked, key=lambda name: columns[name][0])):
         top = 0
         for name in names:
             places[name] = [column * (WIDTH + GAP), top]

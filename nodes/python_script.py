@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from .execution.schedule import Needs, needs_of
+from .files.workspace import Workspace
 from .graph.graph import Graph, ParamRef
 from .graph.problems import refuse
 from .graph.resolve import Resolved, param_values
@@ -22,11 +23,18 @@ WIDTH = 100
 MODULE = "nodes"
 
 
-def to_python(graph: Graph, specs: Mapping[str, NodeSpec], *, targets: Collection[str] | None = None) -> str:
-    """The script that makes what a run of the workflow makes, or these nodes and outputs of it. Raises `GraphError` for
-    a workflow that cannot run, and for nodes that are not ours.
+def to_python(
+    graph: Graph,
+    specs: Mapping[str, NodeSpec],
+    *,
+    workspace: Workspace | None = None,
+    targets: Collection[str] | None = None,
+) -> str:
+    """The script that makes what a run of the workflow makes, or these nodes and outputs of it; a for-each is written
+    out, and one over a folder takes a workspace. Raises `GraphError` for a workflow that cannot run, and for nodes that
+    are not ours.
     """
-    needs = needs_of(graph, specs, overrides={}, targets=targets)
+    needs = needs_of(graph, specs, overrides={}, workspace=workspace, targets=targets)
     for name in needs.order:
         if origin := needs.nodes[name].spec.origin:
             message = f"it comes from {origin}, and a script has ours only; leave it out, or run the file instead"

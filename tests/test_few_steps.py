@@ -32,6 +32,7 @@ from latentloom.ui.runs.results import Results
 from latentloom.ui.runs.runs import Runs
 from latentloom.ui.settings import Settings
 from latentloom.ui.store.uploads import inputs_folder
+from support.folded import PROMPTS, paintings
 from support.toy_server import DEADLINE_S, finished, graph, until
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -158,6 +159,25 @@ def test_nobody_finds_what_others_have_encoded(folder: Path, toys: Toys) -> None
         cache = Share(MemoryCache(1 << 20), owner)  # a new one, which has nothing yet
         assert run(graph(TWO), SPECS, workspace=Workspace(output_dir=folder), memory_cache=cache).state == "ok"
     assert toys.asked["encode_text"] == 2
+
+
+def test_eight_prompts_are_eight_pictures_of_one_run_and_another_one_is_painted_alone(folder: Path, toys: Toys) -> None:
+    cache, workspace = MemoryCache(1 << 24), Workspace(output_dir=folder)
+
+    def ran(changed: Graph) -> tuple[dict[str, int], list[str]]:
+        toys.asked.clear()
+        result = run(changed, SPECS, workspace=workspace, memory_cache=cache)
+        assert result.state == "ok" and len(result.nodes["save"].files) == 8
+        return dict(toys.asked), [name for name, each in result.nodes.items() if each.cached == "no"]
+
+    first, _ = ran(paintings())
+    assert first == {"encode_text": 8, "denoise": 8, "decode": 8}
+    assert ran(paintings())[0] == {}
+    again, anew = ran(paintings([*PROMPTS[:4], "a new one", *PROMPTS[5:]]))
+    assert again == {"encode_text": 1, "denoise": 1, "decode": 1}
+    assert {name for name in anew if "/" in name} == {
+        f"paint/{n}" for n in ("5/text", "5/denoise", "5/decode", "image")
+    }
 
 
 def seen_in_time(event: threading.Event) -> None:

@@ -186,11 +186,12 @@ def _files(folder: Path, result: RunResult) -> list[dict[str, Any]]:
     """One entry for each file; it may have vanished since, and then its hash is null."""
     entries = []
     for name, record in result.nodes.items():
-        for file in map(Path, record.files):
+        for index, file in enumerate(map(Path, record.files)):
             inside = file.is_relative_to(folder.resolve())
             path = file.relative_to(folder.resolve()).as_posix() if inside else str(file)
             sha256 = sha256_of(file) if file.is_file() else None
-            title = {"title": result.titles[name]} if name in result.titles else {}
+            maker = result.part_of(name, index) or name
+            title = {"title": result.titles[maker]} if maker in result.titles else {}
             entries.append({"node": name, **title, "type": Saved.__name__, "path": path, "sha256": sha256})
     return entries
 

@@ -73,3 +73,10 @@ class RunResult:
     """Those that were chosen for denoises, by node; what the results carry."""
     titles: Mapping[str, str] = field(default_factory=dict[str, str])
     """Of nodes that were unfolded: the element and the path, in words."""
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Of nodes whose pictures are a batch of several nodes' pictures: those nodes, in order."""
+
+    def part_of(self, node: str, index: int) -> str:
+        """The node that gave the picture of a node's file of this index; "" where that is not known."""
+        parts = self.parts.get(node, ())
+        return parts[index] if len(parts) == len(self.nodes[node].files) else ""

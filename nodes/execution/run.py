@@ -24,6 +24,7 @@ from ..graph.graph import Graph, Link
 from ..graph.resolve import Overrides
 from ..graph.scalars import PLAIN_TYPES, as_type, fault
 from ..graph.spec import NodeSpec, Saved, files_of
+from ..graph.unfolding.gathering import parts_of
 from ..preview.foretelling import with_plans
 from ..preview.meant import tagged
 from .cache import Cache, Share
@@ -429,6 +430,7 @@ class _Session:
             replicas=self.workspace.place.replicas,
             plans=self._plans(),
             titles={name: nodes[name].node.title for name in self.schedule.order if "/" in name},
+            parts={name: parts for name in self.schedule.order if (parts := parts_of(name, nodes))},
         )
 
 

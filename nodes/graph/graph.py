@@ -195,7 +195,7 @@ class Sub(_Part):
     title: Annotated[str, Field(max_length=200)] = ""
     help: str = ""
     params: dict[Name, SubParam] = {}
-    nodes: Annotated[dict[Name, Node], Field(min_length=1, max_length=MAX_NODES)]
+    nodes: Annotated[dict[Name, Node], Field(max_length=MAX_NODES)]
     outputs: dict[Name, Link] = {}
     layout: dict[str, JsonValue] = {}
 

@@ -39,6 +39,8 @@ class Problem:
     kind: Kind = "error"
     mends: tuple[Mapping[str, Any], ...] = ()
     """Values that mend it, each a set of them by node.socket, the nearest first."""
+    inside: str = ""
+    """Where it lies inside of a sub-workflow or a for-each, of which `node` is the file's: paint/3/denoise.steps."""
 
     def __str__(self) -> str:
         where = ".".join(part for part in (self.node, self.socket) if part)

@@ -37,7 +37,21 @@ TENSORS: Mapping[str, type[Image | Mask]] = {"Image": Image, "Mask": Mask}
 """What ComfyUI has on its own wires as a bare tensor."""
 
 CORE_TITLES = frozenset(
-    {"Load Audio", "Load Image", "Load LoRA", "Load Video", "Note", "Save Image", "Save Video", "Seed"}
+    {
+        "Boolean",
+        "Crop Image",
+        "Float",
+        "Format Text",
+        "Load Audio",
+        "Load Image",
+        "Load LoRA",
+        "Load Video",
+        "Note",
+        "Replace Text",
+        "Save Image",
+        "Save Video",
+        "Seed",
+    }
 )
 """What ComfyUI calls nodes of its own; ours of the same title say there whose they are."""
 

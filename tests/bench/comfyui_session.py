@@ -16,6 +16,7 @@ import copy
 import io
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -97,8 +98,12 @@ class Entry:
         return self.plain["outputs"][node]
 
     def file(self, kind: str = "LoomSaveImage") -> bytes:
-        [image] = self.shown(kind)["images"]
-        return self.host.ask("/view?filename={filename}&subfolder={subfolder}&type={type}".format(**image))
+        [file] = self.files(kind)
+        return file
+
+    def files(self, kind: str = "LoomSaveImage") -> list[bytes]:
+        ask = "/view?filename={filename}&subfolder={subfolder}&type={type}"
+        return [self.host.ask(ask.format(**image)) for image in self.shown(kind)["images"]]
 
 
 @contextlib.contextmanager
@@ -107,6 +112,7 @@ def comfyui(checkout: Path, python: str, *more: str) -> Iterator[Host]:
     with tempfile.TemporaryDirectory(prefix="comfyui-session-") as folder:
         base = Path(folder)
         (base / "custom_nodes").mkdir()
+        shutil.copytree(checkout / "input", base / "input")  # with the picture that templates load
         (base / "custom_nodes" / "latentloom").symlink_to(ROOT, target_is_directory=True)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -309,6 +315,39 @@ def titles_are_our_own(host: Host, folder: Path) -> str:
     return f"{len(ours)} of ours beside {len(others)} others, none of the same title"
 
 
+def sub_workflow_and_for_each_run_unfolded(host: Host, folder: Path) -> str:
+    """A sub-workflow that goes through a list of prompts, by the API's file and by the editor's."""
+    sys.path.append(str(ROOT / "tests"))
+    from latentloom.nodes.comfy_editor import editor_file
+    from latentloom.nodes.graph.graph import write_graph
+    from support.folded import paintings
+
+    graph, file = paintings(steps=2), folder / "paintings.json"
+    write_graph(graph, file)
+    prompt = exported(str(file))
+    count = sum(each["class_type"] == "LoomEncodeText" for each in prompt.values())
+    latentloom("run", str(file), "--out", str(folder / "paintings"), "--no-cache")
+    ours = [pixels(path.read_bytes()) for path in sorted((folder / "paintings").glob("paintings*.png"))]
+    entry = host.run(prompt)
+    assert [pixels(each) for each in entry.files()] == ours and len(set(ours)) == count == 8
+    drawn = host.run(prompt_of(editor_file(graph), host.ask("/object_info")))
+    assert [pixels(each) for each in drawn.files()] == ours
+    changed = copy.deepcopy(prompt)
+    changed["paint:5:text"]["inputs"]["prompt"] = "a purple star"
+    told = [data["nodes"] for kind, data in host.run(changed).plain["status"]["messages"] if kind == "execution_cached"]
+    anew = prompt.keys() - {name for names in told for name in names}
+    assert {name for name in anew if name.endswith(("text", "denoise"))} == {"paint:5:text", "paint:5:denoise"}, anew
+    picture = folder / "unfolded.png"
+    picture.write_bytes(entry.files()[3])
+    latentloom("run", str(picture), "--out", str(folder / "unfolded"), "--no-cache")
+    again = [pixels(path.read_bytes()) for path in sorted((folder / "unfolded").glob("paintings*.png"))]
+    assert again == ours
+    return (
+        f"{len(prompt)} nodes such as paint:5:text, by the API and by the editor, and a picture of it opened here: "
+        f"{count} pictures, every pixel that of the command line; one prompt changed: {', '.join(sorted(anew))}"
+    )
+
+
 def seeds_of_64_bits(host: Host, folder: Path) -> str:
     entry = host.run(with_seed(exported(FIRST), HUGE))
     latentloom("run", FIRST, "--set", f"seed={HUGE}", "--out", str(folder / "huge"), "--no-cache")
@@ -338,7 +377,7 @@ def advice_is_for_comfyui(host: Host, folder: Path) -> str:
     prompt = exported("workflows/bobbin/image_to_image.json", f"load_image.path={json.dumps(str(ROOT / 'README.md'))}")
     try:
         host.run(prompt)
-    except AssertionError as failed:
+    except (AssertionError, Refused) as failed:
         told = str(failed)
         assert "lies outside the allowed folders" in told and "--" not in told.partition("outside")[2][:300], told
         return "a picture outside its folders is refused, without a word about the command line"
@@ -354,6 +393,7 @@ REMEMBERS: tuple[Step, ...] = (
     api_file_opens_here,
     templates_are_comfyuis,
     titles_are_our_own,
+    sub_workflow_and_for_each_run_unfolded,
     seeds_of_64_bits,
     video_has_its_player,
     advice_is_for_comfyui,

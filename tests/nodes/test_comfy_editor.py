@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from latentloom.nodes.comfy_editor import EXAMPLES, example_text
+from latentloom.nodes.comfy_editor import EXAMPLES, editor_file, example_text
 from latentloom.nodes.graph.graph import read_graph
 from latentloom.nodes.headless.workflow_files import shipped_files
 from latentloom.nodes.hosts.comfy_file import to_comfy
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
+from support.folded import paintings
 
 FILES = shipped_files()
 CATALOG = {
@@ -56,15 +57,28 @@ def test_comfyui_s_page_makes_the_prompt_of_an_example_that_we_export(path: Path
     assert {name: node["inputs"] for name, node in made.items()} == wanted
 
 
+def test_a_for_each_is_drawn_unfolded_and_its_boxes_do_not_overlap(session: Any) -> None:
+    drawn = editor_file(paintings())
+    made, ours = session.prompt_of(drawn, CATALOG), to_comfy(paintings(), SPECS)
+    assert sorted(node["class_type"] for node in made.values()) == sorted(node["class_type"] for node in ours.values())
+    assert not overlapping(drawn["nodes"])
+    assert "for_each 'paint', element 2 ('a blue ring') / text" in [node.get("title") for node in drawn["nodes"]]
+
+
 def is_widget(socket: Any) -> bool:
     return socket.type in ("int", "float", "bool", "string", "choice") and socket.default is not None
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_boxes_of_an_example_do_not_overlap(path: Path) -> None:
-    nodes = json.loads((EXAMPLES / path.name).read_text(encoding="utf-8"))["nodes"]
-    boxes = [(*node["pos"], *node["size"]) for node in nodes]
-    for index, (x, y, wide, tall) in enumerate(boxes):
-        for left, top, other_wide, other_tall in boxes[index + 1 :]:
-            apart = x + wide <= left or left + other_wide <= x
-            assert apart or y + tall + 30 <= top or top + other_tall + 30 <= y
+    assert not overlapping(json.loads((EXAMPLES / path.name).read_text(encoding="utf-8"))["nodes"])
+
+
+def overlapping(nodes: list[Any]) -> list[tuple[int, int]]:
+    boxes = [(each["id"], *each["pos"], *each["size"]) for each in nodes]
+    return [
+        (one, other)
+        for index, (one, x, y, wide, tall) in enumerate(boxes)
+        for other, left, top, other_wide, other_tall in boxes[index + 1 :]
+        if not (x + wide <= left or left + other_wide <= x or y + tall + 30 <= top or top + other_tall + 30 <= y)
+    ]

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import runpy
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
 from latentloom import nodes
+from latentloom.nodes.execution.attempt import attempt, open_caches
+from latentloom.nodes.files.picture_files import read_picture
+from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, graph_from_plain, read_graph
 from latentloom.nodes.graph.problems import GraphError
+from latentloom.nodes.graph.unfolding.unfold import unfold
 from latentloom.nodes.headless.workflow_files import shipped_files
 from latentloom.nodes.python_script import to_python
 from latentloom.nodes.registry import SPECS
+from latentloom.ui.runs.made import made_by
+from support.folded import paintings
 
 HOSTILE = '"""\n\'); import os; os.abort() #\\\x00{}\u2028'
 
 
 def graph_of(steps: dict[str, Any], **more: Any) -> Graph:
-    return graph_from_plain({"format": 1, "name": HOSTILE[:20], "nodes": steps, **more})
+    return graph_from_plain({"format": 1, "name": HOSTILE[:20], "nodes": steps} | more)
 
 
 @pytest.mark.parametrize("path", shipped_files(), ids=lambda path: path.stem)
@@ -72,6 +80,42 @@ def test_a_script_makes_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "script.py").write_text(to_python(graph, SPECS), encoding="utf-8")
     made = runpy.run_path("script.py")
     assert [Path(each).is_file() for each in made["save"].files] == [True]
+
+
+def test_a_for_each_over_prompts_makes_by_a_script_what_a_run_makes_and_says_whose_each_picture_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = paintings(("a red star", "a blue ring"))
+    workspace, quietly = Workspace(output_dir=tmp_path / "ran"), {"sink": lambda event: None, "cancel": Event()}
+    ran = attempt(graph, SPECS, workspace=workspace, caches=open_caches(None), **quietly)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "script.py").write_text(to_python(graph, SPECS), encoding="utf-8")
+    script = runpy.run_path("script.py")["save"].files
+    files = ran.result.nodes["save"].files
+    pictures = [read_picture(Path(each)).numpy().tobytes() for each in (*files, *script)]
+    assert pictures[:2] == pictures[2:] and pictures[0] != pictures[1]
+    told = [each for each in json.loads((tmp_path / "ran" / "manifest.json").read_text())["outputs"] if "path" in each]
+    assert [each["title"] for each in told] == [
+        f"for_each 'paint', element {number} ({prompt!r}) / decode"
+        for number, prompt in enumerate(("a red star", "a blue ring"), 1)
+    ]
+    plain = unfold(graph, SPECS, {}, None).graph
+    made = made_by(ran.result, plain, SPECS, folder=tmp_path / "ran", output_dir=tmp_path / "ran")
+    assert [(each.prompt, each.part) for each in made] == [
+        ("a red star", "paint/1/decode"),
+        ("a blue ring", "paint/2/decode"),
+    ]
+    assert "blue ring" not in made[0].words and "red star" in made[0].words and made[1].seed == 9
+
+
+def test_a_for_each_over_a_folder_is_written_out_where_it_may_be_looked_into(tmp_path: Path) -> None:
+    (tmp_path / "a.png").touch()
+    (tmp_path / "b.png").touch()
+    each = {"path": {"folder": str(tmp_path), "match": "*.png"}}
+    graph = graph_of({"load": {"type": "LoomLoadImage", "each": each}}, format=2, outputs={"x": {"from": "load.image"}})
+    assert "b.png" in to_python(graph, SPECS, workspace=Workspace(roots=(tmp_path,)))
+    with pytest.raises(GraphError, match="cannot be looked into"):
+        to_python(graph, SPECS)
 
 
 def test_a_part_needs_only_what_feeds_it_and_what_is_wrong_is_refused() -> None:

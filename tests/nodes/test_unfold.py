@@ -1,6 +1,7 @@
 """Sub-workflows and for-each: what they become, what is refused, and where a fault is told."""
 
 import json
+import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -70,6 +71,8 @@ def test_each_element_is_kept_by_itself_and_each_output_has_its_number(specs: An
     changed = run(speaking({"param": "words"}), specs, memory_cache=cache, overrides={"words": ["a", "new", "c"]})
     assert changed.outputs["said/2"] == "NEW" and toys.CALLS == ["echo", "echo"]
     assert [*run(speaking(["x"]), specs, targets=["speak"]).outputs] == ["speak/1/again"]
+    inner = run(speaking(["x", "y"]), specs, targets=["speak/say"])
+    assert inner.outputs == {"speak/1/say": "X", "speak/2/say": "Y"}
 
 
 @pytest.mark.parametrize(
@@ -112,6 +115,8 @@ REFUSED: list[tuple[Any, str]] = [
     ([], "no elements"),
     ({"range": [1, 9, -1]}, "has no end"),
     ({"range": [1, 20_000]}, "at most 10,000"),
+    ({"range": [1, 1e9, 1e-9]}, "at most 10,000"),
+    ({"range": [-1e308, 1e308, 1]}, "at most 10,000"),
     ({"param": "word"}, "did you mean 'words'"),
     ({"lines": {"param": "words"}}, "takes a text"),
 ]
@@ -153,6 +158,24 @@ def test_levels_and_nodes_are_counted_before_they_are_made(specs: Any) -> None:
     assert [each[0] for each in big] == ["top"] and "more than 10,000 nodes" in big[0][2]
 
 
+def test_hostile_files_are_answered_in_time(specs: Any) -> None:
+    """Each of these took from 29 to 287 seconds where every use of a list was followed anew."""
+    begun = time.process_time()
+    users = {f"u{n}": {"type": "Echo", "inputs": {"text": {"from": "many.string"}}} for n in range(4_900)}
+    many = {"type": "Echo", "each": {"text": ["w"] * 4_900}}
+    assert len(unfold(graph({"many": many, **users}), specs, {}, None).graph.nodes) > 9_800
+    circle = {f"s{n}": {"nodes": {"x": {"type": f"sub:s{(n + 1) % 3_000}"}}} for n in range(3_000)}
+    refused = unfold(graph({f"n{n}": {"type": f"sub:s{n}"} for n in range(3_000)}, subs=circle), specs, {}, None)
+    assert len(refused.problems) == 3_000 and "s7 contains itself (s7 in s6 in s5" in refused.problems[7].message
+    twice = {"nodes": {"a": {"type": "Number"}}}
+    subs = {f"s{n}": {"nodes": {part: {"type": f"sub:s{n - 1}"} for part in "ab"}} if n else twice for n in range(16)}
+    [long] = unfold(graph({"top": {"type": "sub:s15"}}, subs=subs), specs, {}, None).problems
+    assert "more than 10,000 nodes" in long.message
+    assert time.process_time() - begun < 10
+    with pytest.raises(GraphError):
+        read_graph('{"format": 2, "name": "deep", "nodes": {"a": {"type": "Echo", "each": ' + "[" * 100_000)
+
+
 def test_a_fault_inside_names_the_element_and_the_path_once(specs: Any) -> None:
     wrong = {
         **SPEAK,
@@ -164,6 +187,10 @@ def test_a_fault_inside_names_the_element_and_the_path_once(specs: Any) -> None:
         graph({"speak": {"type": "sub:speak", "each": {"text": ["a", "a red star"]}}}, subs={"speak": wrong}), specs
     )
     assert len(found) == 1 and found[0][0] == "speak"
+    [problem] = check(
+        graph({"speak": {"type": "sub:speak", "each": {"text": ["a", "a red star"]}}}, subs={"speak": wrong}), specs
+    )
+    assert problem.inside == "speak/1/n.value"
     assert found[0][2].startswith("for_each 'speak', element 1 ('a') / n: value is 500")
     assert found[0][2].endswith("(and in 1 more of its elements)")
     failing = {

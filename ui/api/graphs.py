@@ -67,7 +67,8 @@ def add_routes(router: APIRouter, server: Server) -> None:
     @router.post("/export/python")
     def export_python(body: ScriptBody) -> FileText:
         """A script that makes the same by calls of `latentloom.nodes`."""
-        return FileText(text=to_python(graph_from_plain(body.graph), SPECS, targets=body.targets))
+        graph = graph_from_plain(body.graph)
+        return FileText(text=to_python(graph, SPECS, workspace=server.settings.reading(), targets=body.targets))
 
     @router.post("/check", responses=CONFLICT)
     async def check_workflow(body: CheckBody, user: User) -> Problems:

@@ -142,6 +142,8 @@ class MadeFacts(Answer):
 
     id: str
     node: str
+    part: str = ""
+    """The node whose picture it is, where `node` saved a batch of several nodes' pictures."""
     kind: Kind
     name: str
     width: int

@@ -5,8 +5,9 @@ A result is one file; its id, not its path, is what pages and programs see.
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,8 +47,19 @@ def made_by(
             found = own.pop(file.name, None) or made_of(file, node, graph, specs, folder=folder, output_dir=output_dir)
             made += [found] if found is not None else []
         made += own.values()
-    told = {node: told_of(behind(graph, node, specs, meant)) for node in {each.node for each in made}}
-    return tuple(each.model_copy(update=told[each.node]) for each in made)
+    parts = {
+        (node, Path(file).name): result.part_of(node, index)
+        for node in result.parts
+        for index, file in enumerate(result.nodes[node].files)
+    }
+
+    @functools.cache
+    def told(node: str, part: str) -> dict[str, Any]:
+        beside = {*result.parts[node]} - {part} if part else ()
+        return told_of(behind(graph, node, specs, meant, beside=beside))
+
+    found = ((each, parts.get((each.node, each.name), "")) for each in made)
+    return tuple(each.model_copy(update={**told(each.node, part), "part": part}) for each, part in found)
 
 
 def made_of(file: Path, node: str, graph: Graph, specs: Specs, *, folder: Path, output_dir: Path) -> Made | None:
@@ -105,12 +117,20 @@ class Given:
     value: Any
 
 
-def behind(graph: Graph, node: str, specs: Specs, meant: Mapping[str, Mapping[str, Any]] | None = None) -> list[Given]:
-    """All values behind a node, the nearest first; what is not set has its default, or what was `meant` by it."""
+def behind(
+    graph: Graph,
+    node: str,
+    specs: Specs,
+    meant: Mapping[str, Mapping[str, Any]] | None = None,
+    *,
+    beside: Collection[str] = (),
+) -> list[Given]:
+    """All values behind a node, the nearest first; what is not set has its default, or what was `meant` by it. Of the
+    nodes `beside` its own nothing is told: other parts of the batch that it is of."""
     params = param_values(graph, {})
     by_node = specs_of(graph, specs, {}, with_overrides(graph, {}))
     found: list[Given] = []
-    seen = {node}
+    seen = {node, *beside}
     waiting = [node]
     while waiting:
         name = waiting.pop(0)

@@ -1,6 +1,6 @@
 """Sub-workflows and for-each: a workflow with them as one of ordinary nodes, with ordinary keys.
 
-gathering: What the elements of a for-each give, gathered into one value; and what they save, named apart.
+gathering: What a for-each gives, gathered into one value; what it saves, named apart; and whose each part is.
 lists: The elements of a for-each's list, and why they cannot be had.
 subs: Sub-workflows seen from outside: the spec of a node that uses one, and those that cannot be unfolded.
 unfold: From a workflow with sub-workflows and for-each to one without.

@@ -1,4 +1,4 @@
-"""What the elements of a for-each give, gathered into one value; and what they save, named apart."""
+"""What a for-each gives, gathered into one value; what it saves, named apart; and whose each part is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..graph import Link, Node
+from ..graph import MAX_NODES, Link, Node
+from ..resolve import Resolved
 from ..spec import NodeSpec
 from .unfolded import NUMBER
 
@@ -45,6 +46,31 @@ def gathered(
             nodes[name] = Node(type=joiner.type, version=version).model_copy(update={"title": title, "inputs": inputs})
             left.append(link_to(name, joiner.output))
     return nodes, left[0]
+
+
+def parts_of(name: str, nodes: Mapping[str, Resolved]) -> tuple[str, ...]:
+    """The nodes whose pictures a node makes or is given as one batch, in order; empty where they are not of several
+    nodes, or of more than a workflow may have."""
+    joiner = JOINERS["Image"]
+    batches = [each for each in (name, *_sources(nodes[name])) if nodes[each].spec.id == joiner.type]
+    if not batches or (len(batches) > 1 and batches[0] != name):
+        return ()
+    parts: list[str] = []
+    left = batches[:1]
+    while left:
+        each = left.pop()
+        if nodes[each].spec.id == joiner.type:
+            links = nodes[each].links
+            left += [links[socket].node for socket in reversed(joiner.sockets) if socket in links]
+        else:
+            parts.append(each)
+        if len(parts) + len(left) > MAX_NODES:
+            return ()
+    return tuple(parts)
+
+
+def _sources(node: Resolved) -> list[str]:
+    return [*dict.fromkeys(link.node for link in node.links.values())]
 
 
 def link_to(node: str, socket: str) -> Link:

@@ -32,8 +32,7 @@ def unusable(graph: Graph) -> dict[str, str]:
     levels = dict.fromkeys(_innermost_first(graph), 0)
     for name in levels:
         levels[name] = 1 + max((levels[each] for each in _used(graph, name)), default=0)
-    found = {name: _circle(graph, name) for name in graph.subs if name not in levels}
-    return found | {
+    return _circles(graph, levels) | {
         name: f"{level} sub-workflows lie inside each other in {name}; at most {MAX_LEVELS} may; fold fewer"
         for name, level in levels.items()
         if level > MAX_LEVELS
@@ -52,16 +51,25 @@ def _innermost_first(graph: Graph) -> list[str]:
     return in_order({name: {*_used(graph, name)} for name in graph.subs})
 
 
-def _circle(graph: Graph, name: str) -> str:
-    way, seen = [name], {name}
-    good = {*_innermost_first(graph)}
-    while True:
-        way.append(next(each for each in _used(graph, way[-1]) if each not in good))
-        if way[-1] in seen:
-            break
-        seen.add(way[-1])
-    shown = " in ".join(reversed(way[-6:]))
-    return f"the sub-workflow {way[-1]} contains itself ({shown}); take it out of itself"
+def _circles(graph: Graph, good: Mapping[str, int]) -> dict[str, str]:
+    """By each that contains itself, or contains such a one, the circle in words. Each is gone through once."""
+    found: dict[str, str] = {}
+    for name in graph.subs:
+        way: list[str] = []
+        places: dict[str, int] = {}
+        while name not in good and name not in found and name not in places:
+            places[name] = len(way)
+            way.append(name)
+            name = next(each for each in _used(graph, name) if each not in good)
+        if name in places:
+            circle = way[places[name] :]
+            for index, each in enumerate(circle):
+                back = (circle[(index - step) % len(circle)] for step in range(min(6, len(circle) + 1)))
+                shown = " in ".join(back)
+                found[each] = f"the sub-workflow {each} contains itself ({shown}); take it out of itself"
+        if name in found:
+            found |= {each: found[name] for each in way if each not in found}
+    return found
 
 
 def _spec(name: str, sub: Sub, specs: Specs) -> NodeSpec:

@@ -46,9 +46,9 @@ class Folded(BadInput):
 
     code = "folded"
 
-    def __init__(self, problem: str, message: str, socket: str = "") -> None:
+    def __init__(self, problem: str, message: str, socket: str = "", inside: str = "") -> None:
         super().__init__(message)
-        self.problem, self.socket = problem, socket
+        self.problem, self.socket, self.inside = problem, socket, inside
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,7 @@ class _Unfolding:
         self.names = Names()
         self.scopes: dict[str, list[_Scope]] = {}
         self.lists: dict[str, list[Mapping[str, Any]]] = {}
+        self.sources: dict[tuple[str, str], tuple[Link, str]] = {}
         self.joined: dict[str, Node] = {}
         self.places: dict[str, str] = {}
         self.problems: list[Problem] = []
@@ -145,7 +146,7 @@ class _Unfolding:
 
     def _bad(self, name: str, error: Folded) -> None:
         self.bad.add(name)
-        problem = Problem(name, error.socket, error.problem, str(error))
+        problem = Problem(name, error.socket, error.problem, str(error), inside=error.inside)
         if problem not in self.problems:
             self.problems.append(problem)
 
@@ -237,7 +238,10 @@ class _Unfolding:
 
     def _fault(self, scope: _Scope, code: str, message: str, name: str, socket: str = "") -> Folded:
         """Inside a sub-workflow the message says where."""
-        return Folded(code, f"{scope.words} / {name}: {message}" if scope.words else message, socket * (not scope.path))
+        if not scope.path:
+            return Folded(code, message, socket)
+        place = ".".join(part for part in (scope.path + name, socket) if part)
+        return Folded(code, f"{scope.words} / {name}: {message}", inside=place)
 
     # ---- what stands at their inputs
 
@@ -276,7 +280,14 @@ class _Unfolding:
         return entry.value if isinstance(entry, Wrapped) else entry
 
     def _source(self, scope: _Scope, link: Link) -> tuple[Link, str]:
-        """Where a link of a scope really comes from, and its type ("" where that is not known)."""
+        """Where a link of a scope really comes from, and its type ("" where that is not known). Found once: what a
+        for-each gives may have as many users as elements."""
+        place = (scope.path, link.source)
+        if place not in self.sources:
+            self.sources[place] = self._found_source(scope, link)
+        return self.sources[place]
+
+    def _found_source(self, scope: _Scope, link: Link) -> tuple[Link, str]:
         node = scope.nodes.get(link.node)
         if node is None:
             return link_to(scope.path + link.node, link.socket), ""

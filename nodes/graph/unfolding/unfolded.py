@@ -52,14 +52,16 @@ class Unfolded:
             socket=place.partition(".")[2],
             message=f"{self.graph.nodes[problem.node].title}: {problem.message}{also}",
             mends=tuple(mends),
+            inside=".".join(part for part in (problem.node, problem.socket) if part),
         )
 
 
 def made_in(target: str, graph: Graph) -> dict[str, tuple[str, str]]:
     """What an unfolded graph has of a node, or of an output, of the file, by name: (node, output), where "" is all that
-    the node gives."""
+    the node gives. A node inside of a sub-workflow is such as paint/denoise, of all elements."""
     found = {name: (link.node, link.socket) for name, link in graph.outputs.items() if top_of(name) == target}
-    inside = [name for name in graph.nodes if top_of(name) == target]
+    plain = {name: NUMBER.sub("", name) for name in graph.nodes if top_of(name) == top_of(target)}
+    inside = [name for name, each in plain.items() if f"{each}/".startswith(f"{target}/")]
     used = {entry.node for name in inside for entry in graph.nodes[name].inputs.values() if isinstance(entry, Link)}
     return found or {name: (name, "") for name in inside if name not in used}
 

@@ -186,7 +186,7 @@ test("types that are not known have a look of their own, always the same", () =>
 });
 
 test("problems are found by node and by socket", () => {
-  const told = { node: "a", code: "c", mends: [] };
+  const told = { node: "a", code: "c", mends: [], inside: "" };
   const problems: Problem[] = [
     { ...told, socket: "x", message: "one", kind: "estimate" },
     { ...told, socket: "", message: "two", kind: "error" },

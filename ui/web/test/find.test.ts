@@ -30,6 +30,7 @@ const PROBLEM: Problem = {
   message: "model is missing",
   kind: "error",
   mends: [],
+  inside: "",
 };
 const hits = (query: string): string[] =>
   find(GRAPH, TOYS, [PROBLEM], query).map(({ key, where, socket }) => [key, where, socket].filter(Boolean).join(" "));

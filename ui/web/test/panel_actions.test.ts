@@ -80,6 +80,7 @@ const TIGHT = {
   message: "it lacks 3 GiB",
   kind: "estimate" as const,
   mends: [],
+  inside: "",
 };
 const STARTED = { batch: "b", runs: ["r1"], left_out: [], num_left_out: 0, shared_out: "" };
 

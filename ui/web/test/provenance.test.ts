@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { valuesBehind } from "../src/gallery/inputsBehind";
+import { inputsBehind, valuesBehind } from "../src/gallery/inputsBehind";
 import { placesFor, recall, recallAll, recalledOf } from "../src/gallery/recall/places";
+import { behind } from "../src/graph/behind";
 import { differences } from "../src/graph/difference";
 import { fromFile } from "../src/graph/file/workflowFile";
 import type { Catalog, EditorGraph, GraphFile } from "../src/types";
+import { TOYS } from "./graphs";
 
 const input = (name: string, facts: object = {}) => ({
   name,
@@ -136,4 +138,51 @@ test("all values behind a result are told in the order of the work, with what th
       ],
     },
   ]);
+});
+
+test("behind a picture of a for-each are its element's nodes, and of a batch those of its part", () => {
+  const model = { model: { param: "model" } };
+  const graph = fromFile({
+    format: 2,
+    name: "many",
+    nodes: {
+      load: { type: "Load", inputs: { source: "toy" } },
+      paint: {
+        type: "sub:paint",
+        inputs: { model: { from: "load.model" } },
+        each: { name: ["a star", "a ring"] },
+      },
+      last: { type: "Work", inputs: { latents: { from: "paint.latents" }, steps: 3 } },
+    },
+    subs: {
+      paint: {
+        params: { model: { type: "Model" }, name: { type: "string" } },
+        nodes: {
+          first: { type: "Work", inputs: { ...model, name: { param: "name" } } },
+          second: { type: "Work", inputs: { ...model, latents: { from: "first.latents" } } },
+          beside: { type: "Work", inputs: model },
+        },
+        outputs: { latents: { from: "second.latents" } },
+      },
+    },
+  });
+  const inputs: Record<string, Record<string, string>> = { load: { source: "toy" }, "paint/latents": {} };
+  for (const [index, name] of ["a star", "a ring"].entries()) {
+    for (const node of ["first", "second", "beside"]) inputs[`paint/${index + 1}/${node}`] = { name };
+  }
+  const ran = Object.keys(inputs);
+  assert.deepEqual([...behind(graph, ran, "paint/2/second")].sort(), ["load", "paint/2/first", "paint/2/second"]);
+  assert.equal(behind(graph, ran, "last").size, 6);
+  const one = { graph, node: "last", part: "paint/2/second" };
+  assert.deepEqual(inputsBehind(one, {}, inputs), [
+    { name: "load.source", value: "toy" },
+    { name: "last.steps", value: "3" },
+    { name: "paint/2/first.name", value: "a ring" },
+    { name: "paint/2/second.name", value: "a ring" },
+  ]);
+  const told = valuesBehind(one, TOYS, inputs, {});
+  assert.deepEqual(
+    told.map(({ node }) => node),
+    ["load", "paint/2/first", "paint/2/second"],
+  );
 });

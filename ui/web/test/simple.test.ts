@@ -4,6 +4,7 @@ import { fromFile, toFile } from "../src/graph/file/workflowFile";
 import { choiceOf, offersOf } from "../src/simple/canvasChoice";
 import { fieldsOf, missing, seedsOf, startValues, withDefaults } from "../src/simple/formFields";
 import { failureOf, previewOf, progressOf, runningNode } from "../src/simple/runProgress";
+import { linesOf } from "../src/widgets/ListField";
 import type { Catalog, GraphFile, NodeState, Run } from "../src/types";
 import { input, spec, toyGraph } from "./graphs";
 
@@ -67,6 +68,34 @@ test("fields are drawn like the sockets that their params feed", () => {
     seedsOf(fields).map(({ name }) => name),
     ["seed"],
   );
+});
+
+test("a list has a line for each element, is remembered, and a prompt of a sub-workflow is drawn like one", () => {
+  const graph: GraphFile = {
+    format: 2,
+    name: "many",
+    params: { words: { type: "list[string]", default: ["a"] }, text: { type: "string", default: "b" } },
+    nodes: { one: { type: "sub:part", inputs: { said: { param: "text" } }, each: { seed: { param: "words" } } } },
+    subs: {
+      part: {
+        params: { said: { type: "string" } },
+        nodes: { d: { type: "Denoise", inputs: { prompt: { param: "said" } } } },
+      },
+    },
+  };
+  const fields = fieldsOf(graph, CATALOG);
+  assert.deepEqual(
+    fields.map(({ type, widget }) => [type, widget]),
+    [
+      ["list[string]", ""],
+      ["string", "multiline"],
+    ],
+  );
+  assert.deepEqual(startValues(fields, { words: ["x", "y"] }), { words: ["x", "y"], text: "b" });
+  assert.deepEqual(startValues(fields, { words: "x" }), { words: ["a"], text: "b" });
+  assert.deepEqual(withDefaults(graph, { words: ["x"] }).params!.words!.default, ["x"]);
+  assert.deepEqual(linesOf("1\n\n2.5\nx", { type: "list[float]" }), [1, 2.5, "x"]);
+  assert.deepEqual(linesOf("a\n\nb", { type: "list[string]" }), ["a", "b"]);
 });
 
 test("a form starts with what is remembered, unless the param would not take it", () => {

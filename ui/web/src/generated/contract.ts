@@ -282,6 +282,10 @@ export interface Problem {
   mends: {
     [k: string]: Json;
   }[];
+  /**
+   * Where it lies inside of a sub-workflow or a for-each, of which `node` is the file's: paint/3/denoise.steps.
+   */
+  inside: string;
 }
 /**
  * By what the seconds of a prediction were multiplied, as earlier runs taught.
@@ -714,6 +718,10 @@ export interface LoraFacts {
 export interface MadeFacts {
   id: string;
   node: string;
+  /**
+   * The node whose picture it is, where `node` saved a batch of several nodes' pictures.
+   */
+  part: string;
   kind: "image" | "video" | "audio";
   name: string;
   width: number;
@@ -1086,6 +1094,10 @@ export interface RenameBody {
 export interface Result {
   id: string;
   node: string;
+  /**
+   * The node whose picture it is, where `node` saved a batch of several nodes' pictures.
+   */
+  part: string;
   kind: "image" | "video" | "audio";
   name: string;
   width: number;

@@ -5,6 +5,7 @@ import type { Catalog, EditorGraph, EditorNode, Json, Meant } from "../types";
 import { specFor, titleOf } from "./catalog";
 import { needsOf } from "./order";
 import { own } from "./record";
+import { topOf } from "./subs";
 import { isLink, isParamRef, plainValue, splitTarget } from "./values";
 
 /** A workflow, and what is known of it. */
@@ -63,7 +64,7 @@ export function pairsOf(a: Side, b: Side): Pair[] {
       waiting.push(...along(nodeA, nodeB));
     }
   };
-  if (a.end && b.end) pair(a.end, b.end);
+  if (a.end && b.end) pair(topOf(a.end), topOf(b.end));
   for (const name of namesA) if (left.b.has(name)) pair(name, name);
   for (const name of namesA) {
     if (!left.a.has(name)) continue;
@@ -77,7 +78,7 @@ export function pairsOf(a: Side, b: Side): Pair[] {
 }
 
 function namesOf({ graph, end }: Side): string[] {
-  const needed = end === undefined ? null : needsOf(graph, end);
+  const needed = end === undefined ? null : needsOf(graph, topOf(end));
   return Object.keys(graph.nodes).filter((name) => needed === null || needed.has(name));
 }
 

@@ -7,6 +7,8 @@ interface Step<G> {
   /** The graph before the edit. */
   before: G;
   mergeKey: string;
+  /** Where the edit was made, by nodes that one goes into. */
+  place: readonly string[];
 }
 
 /** A graph with the edits that led to it and those that were undone. */
@@ -21,11 +23,17 @@ export function newHistory<G>(present: G): History<G> {
 }
 
 /** Record an edit. One with the same merge key as the edit just before it becomes part of that one. */
-export function record<G>(history: History<G>, next: G, label: string, mergeKey = ""): History<G> {
+export function record<G>(
+  history: History<G>,
+  next: G,
+  label: string,
+  mergeKey = "",
+  place: readonly string[] = [],
+): History<G> {
   if (next === history.present) return history;
   const last = history.past.at(-1);
   if (mergeKey && last?.mergeKey === mergeKey && !history.future.length) return { ...history, present: next };
-  const past = [...history.past.slice(1 - LIMIT), { label, before: history.present, mergeKey }];
+  const past = [...history.past.slice(1 - LIMIT), { label, before: history.present, mergeKey, place }];
   return { present: next, past, future: [] };
 }
 

@@ -98,31 +98,57 @@ export function typeIn(
 const STRONGEST = ["failed", "running", "cancelled", "waiting", "skipped", "done", "cached"] as const;
 const together = new WeakMap<object, Map<string, NodeState | null>>();
 
+/** The node of a run without the numbers of elements: "paint/denoise" of "paint/3/denoise". */
+export function plainName(node: string): string {
+  return node.replace(/\/\d+(?=\/|$)/g, "");
+}
+
+type States = Readonly<Record<string, NodeState>>;
+const grouped = new WeakMap<States, Map<string, [string, NodeState][]>>();
+
+/** The nodes of a run that one of the file, or inside of a sub-workflow ("paint/denoise"), was unfolded to. */
+function unfoldedTo(nodes: States, name: string): [string, NodeState][] {
+  let groups = grouped.get(nodes);
+  if (!groups) {
+    grouped.set(nodes, (groups = new Map<string, [string, NodeState][]>()));
+    for (const entry of Object.entries(nodes)) {
+      const parts = entry[0].includes("/") ? plainName(entry[0]).split("/") : [];
+      parts.forEach((_, index) => {
+        const at = parts.slice(0, index + 1).join("/");
+        const group = groups!.get(at);
+        if (group) group.push(entry);
+        else groups!.set(at, [entry]);
+      });
+    }
+  }
+  return groups.get(name) ?? [];
+}
+
 /** The state of a node of the file in a run: its own, or that of all the nodes that it was unfolded to. */
-export function stateIn(nodes: Readonly<Record<string, NodeState>>, name: string): NodeState | null {
+export function stateIn(nodes: States, name: string): NodeState | null {
   const single = own(nodes, name);
   if (single) return single;
   let kept = together.get(nodes);
   if (!kept) together.set(nodes, (kept = new Map()));
-  if (!kept.has(name)) kept.set(name, summed(Object.entries(nodes).filter(([each]) => each.startsWith(`${name}/`))));
+  if (!kept.has(name)) kept.set(name, summed(name, unfoldedTo(nodes, name)));
   return kept.get(name) ?? null;
 }
 
-function summed(inside: [string, NodeState][]): NodeState | null {
+function summed(name: string, inside: [string, NodeState][]): NodeState | null {
   const [first] = inside;
   if (!first) return null;
   const states = inside.map(([, node]) => node);
   const state = STRONGEST.find((each) => states.some((node) => node.state === each)) ?? "waiting";
+  const isOne = states.length === 1;
   const isBegun = states.some((node) => node.state === "done");
   const shown = inside.find(([, node]) => node.state === state) ?? first;
   const over = states.filter((node) => ["done", "cached", "skipped"].includes(node.state)).length;
   return {
     ...shown[1],
     state: state === "waiting" && isBegun ? "running" : state,
-    done: over,
-    total: states.length,
+    ...(isOne ? {} : { done: over, total: states.length }),
     seconds: states.reduce((sum, node) => sum + node.seconds, 0),
-    message: state === "failed" ? `${shown[0]}: ${shown[1].message}` : shown[1].message,
+    message: state === "failed" && plainName(shown[0]) !== name ? `${shown[0]}: ${shown[1].message}` : shown[1].message,
     files: states.flatMap((node) => node.files),
     sounds: states.flatMap((node) => node.sounds),
     preview: Math.max(...states.map((node) => node.preview)),
@@ -132,6 +158,6 @@ function summed(inside: [string, NodeState][]): NodeState | null {
 /** The node of a run that a picture of a node of the file comes from: of an unfolded one, the one that shows last. */
 export function shownIn(nodes: Readonly<Record<string, NodeState>>, name: string): string {
   if (own(nodes, name)) return name;
-  const inside = Object.entries(nodes).filter(([each, node]) => each.startsWith(`${name}/`) && node.preview > 0);
+  const inside = unfoldedTo(nodes, name).filter(([, node]) => node.preview > 0);
   return (inside.find(([, node]) => node.state === "running") ?? inside.at(-1))?.[0] ?? name;
 }

@@ -32,6 +32,7 @@ const EDITS: readonly Line[] = [
   ["Ctrl+A", "panels.key_all"],
   ["Ctrl+G", "panels.key_group"],
   ["Ctrl+Shift+G", "panels.key_sub_fold"],
+  ["Shift+Enter", "panels.key_sub_open"],
   ["Ctrl+M", "panels.key_mute"],
   ["Ctrl+B", "panels.key_bypass"],
   ["Delete", "panels.key_delete"],

@@ -15,7 +15,7 @@ interface Answer<T> {
 /** The server's answer about the workflow, asked anew shortly after a change; moving nodes is none. The newest question
  * wins: the one before is ended, and what it may still be answered is not heard. */
 export function useAnswer<T>(ask: (graph: GraphFile, signal: AbortSignal) => Promise<T>, about = ""): Answer<T> {
-  const graph = useEditor((state) => state.graph);
+  const graph = useEditor((state) => state.whole);
   const [answer, setAnswer] = useState<Answer<T>>({ value: null, error: "", isLoading: true });
   const asked = useRef("");
   const newest = useRef(new Newest<T>()).current;

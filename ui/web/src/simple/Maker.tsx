@@ -99,5 +99,5 @@ function showOutcome(element: HTMLElement | null): void {
 }
 
 function problemOf(socket: string, message: string): Problem {
-  return { node: "", socket, code: "", message, kind: "error", mends: [] };
+  return { node: "", socket, code: "", message, kind: "error", mends: [], inside: "" };
 }

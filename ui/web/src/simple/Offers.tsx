@@ -8,7 +8,7 @@ import { offersOf } from "./canvasChoice";
 
 /** Prompts and seeds of the canvas that are not in the form: a button each makes them a param, and so a field. */
 export function Offers() {
-  const graph = useEditor((state) => state.graph);
+  const graph = useEditor((state) => state.whole);
   const catalog = useEditor((state) => state.catalog);
   const offers = offersOf(graph, catalog);
   if (offers.length === 0) return null;

@@ -17,7 +17,7 @@ const MOST = 6;
 /** null where nothing is on the canvas. While the form is out of sight it is left as it was. */
 export function useCanvasChoice(): Choice | null {
   const isShown = usePage(({ view }) => view === "simple");
-  const graph = useEditor((state) => (isShown ? state.graph : null));
+  const graph = useEditor((state) => (isShown ? state.whole : null));
   const draft = useEditor(({ draftKey }) => draftKey);
   const last = useRef<{ graph: EditorGraph; choice: Choice } | null>(null);
   if (graph && graph !== last.current?.graph) last.current = { graph, choice: choiceOf(graph, draft) };
@@ -41,6 +41,7 @@ export function offersOf(graph: EditorGraph, catalog: Catalog): Offer[] {
     (specFor(graph, catalog, node)?.inputs ?? [])
       .filter(({ name: socket, widget, advanced }) => {
         const held = own(node.inputs, socket);
+        if (own(node.each ?? {}, socket) !== undefined) return false;
         return OFFERED.includes(widget) && !advanced && !isLink(held) && !isParamRef(held);
       })
       .map((spec) => ({ node: name, spec })),

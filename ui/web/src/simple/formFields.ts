@@ -1,7 +1,8 @@
 /** The form of a workflow: one field for each param it declares, drawn like the sockets that the param feeds. */
 
 import { isDigits, limitOf } from "../exact";
-import type { Catalog, GraphFile, InputSpec, Json, Param } from "../types";
+import type { Catalog, GraphFile, InputSpec, Json, Param, Scalar } from "../types";
+import { specIn } from "../graph/subs";
 import { worded } from "../worded";
 
 export type FormValues = Record<string, Json>;
@@ -38,8 +39,8 @@ export function withDefaults(graph: GraphFile, values: FormValues): GraphFile {
   const params: Record<string, Param> = {};
   for (const [name, param] of Object.entries(graph.params ?? {})) {
     const value = values[name];
-    const isScalar = typeof value === "string" || typeof value === "number" || typeof value === "boolean";
-    params[name] = isScalar ? { ...param, default: value } : param;
+    const isValue = ["string", "number", "boolean"].includes(typeof value) || Array.isArray(value);
+    params[name] = isValue ? { ...param, default: value as Scalar | Scalar[] } : param;
   }
   return { ...graph, params };
 }
@@ -63,9 +64,9 @@ function fieldOf(name: string, param: Param, socket: InputSpec | undefined): Inp
 }
 
 function fedSockets(graph: GraphFile, catalog: Catalog): Map<string, InputSpec> {
-  const specs = new Map(catalog.nodes.map((spec) => [spec.id, spec]));
+  const subs = graph.subs ?? {};
   const known = (node: string, socket: string) =>
-    specs.get(graph.nodes[node]?.type ?? "")?.inputs.find(({ name }) => name === socket);
+    specIn(subs, catalog, graph.nodes[node]?.type ?? "")?.inputs.find(({ name }) => name === socket);
   const found = new Map<string, InputSpec>();
   for (const [param, { node, socket }] of fedBy(graph, (...place) => known(...place) !== undefined)) {
     const input = known(node, socket);
@@ -98,5 +99,6 @@ function takes(field: InputSpec, value: Json): boolean {
   if (field.type === "choice") return field.choices.includes(String(value));
   if (field.type === "bool") return typeof value === "boolean";
   if (field.type === "int" || field.type === "float") return typeof value === "number" || isDigits(value);
+  if (field.type.startsWith("list[")) return Array.isArray(value) && value.length > 0;
   return typeof value === "string";
 }

@@ -1,5 +1,7 @@
 /** Which nodes were changed since the run that the canvas shows: what it says of them is no longer true of them. */
 
+import { usedSubs } from "../graph/edits/fold";
+import { insideOf } from "../graph/inside";
 import { inOrder, sourcesOf } from "../graph/order";
 import { own } from "../graph/record";
 import { isParamRef } from "../graph/values";
@@ -20,7 +22,11 @@ export function rememberRan(run: string, graph: EditorGraph): void {
 /** Whether the node, or what feeds it, is no longer as the watched run had it; false where that is not known. */
 export function useIsChanged(node: string): boolean {
   const before = useLive(({ watched }) => (watched ? ran.get(watched) : undefined));
-  return useEditor(({ graph }) => before !== undefined && changed(before, graph).has(node));
+  return useEditor(({ graph, inside }) => {
+    if (before === undefined) return false;
+    const then = insideOf(before, inside);
+    return !then || changed(then, graph).has(node);
+  });
 }
 
 let last: { before: EditorGraph; now: EditorGraph; names: ReadonlySet<string> } | undefined;
@@ -45,7 +51,8 @@ export function changedNodes(before: EditorGraph, now: EditorGraph): ReadonlySet
 function recipe(graph: EditorGraph, name: string): string {
   const node = own(graph.nodes, name);
   if (!node) return "";
-  const params = Object.values(node.inputs).filter(isParamRef);
+  const params = Object.values({ ...node.inputs, ...node.each }).filter(isParamRef);
+  const subs = Object.entries(usedSubs(graph, [node])).map(([key, { layout: _, ...sub }]) => [key, sub]);
   const values = params.map(({ param }) => own(graph.params, param)?.default ?? null);
-  return JSON.stringify([node.type, node.mode, Object.entries(node.inputs).sort(), values]);
+  return JSON.stringify([node.type, node.mode, Object.entries(node.inputs).sort(), node.each, values, subs]);
 }

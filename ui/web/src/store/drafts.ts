@@ -111,8 +111,8 @@ function keepLater(ms: number): void {
 /** Whether the same tab has another graph now, and not a blank one. */
 function isEdited(state: EditorState, before: EditorState): boolean {
   if (state.draftKey !== before.draftKey || state.opened !== before.opened) return false;
-  if (state.graph === before.graph && state.workflow === before.workflow) return false;
-  return state.isDirty || state.workflow !== null || !isEmpty(state.graph);
+  if (state.whole === before.whole && state.workflow === before.workflow) return false;
+  return state.isDirty || state.workflow !== null || !isEmpty(state.whole);
 }
 
 /** Where the server does not have it afterwards, this browser has. */

@@ -5,11 +5,17 @@ import { createStore } from "zustand/vanilla";
 import { EMPTY_CATALOG, inWords, specOf } from "../graph/catalog";
 import { emptyGraph } from "../graph/file/workflowFile";
 import { newHistory, record, redo as redone, undo as undone, type History } from "../graph/history";
+import { insideOf, pathIn, withInside, withoutLost, type Path } from "../graph/inside";
 import { hasItem } from "../graph/items";
 import type { Catalog, Checked, EditorGraph, Meant, Problem, WorkflowRef } from "../types";
 
 export interface EditorState {
+  /** What is on the canvas: the workflow, or the inside of one of its sub-workflows. */
   graph: EditorGraph;
+  /** The workflow. */
+  whole: EditorGraph;
+  /** The nodes that one has gone into; none in the workflow itself. */
+  inside: Path;
   catalog: Catalog;
   /** Item keys: "n:name", "g:id", "c:id", "r:id", "e:node.socket". */
   selection: ReadonlySet<string>;
@@ -18,6 +24,7 @@ export interface EditorState {
   isDirty: boolean;
   canUndo: boolean;
   canRedo: boolean;
+  /** Of the workflow. */
   problems: Problem[];
   /** What 0, "" and "auto" will be in a run, by node and socket, as the checker last told. */
   meant: Meant;
@@ -29,7 +36,8 @@ export interface EditorState {
 }
 
 /** All that belongs to one workflow in the editor, as it is put aside while another one is edited. */
-export interface Parked extends Pick<EditorState, "selection" | "workflow" | "problems" | "meant" | "draftKey"> {
+export interface Parked
+  extends Pick<EditorState, "selection" | "workflow" | "problems" | "meant" | "draftKey" | "inside"> {
   history: History<EditorGraph>;
   /** The graph as it was saved last; null for none. */
   saved: EditorGraph | null;
@@ -42,6 +50,8 @@ let saved: EditorGraph | null = history.present;
 
 export const editorStore = createStore<EditorState>(() => ({
   graph: history.present,
+  whole: history.present,
+  inside: [],
   catalog: EMPTY_CATALOG,
   selection: NOTHING,
   workflow: null,
@@ -59,17 +69,46 @@ export function useEditor<T>(selector: (state: EditorState) => T): T {
   return useStore(editorStore, selector);
 }
 
-/** Change the graph. `label` names the edit for people; edits in a row with one merge key are undone at once. */
-export function edit(label: string, change: (graph: EditorGraph) => EditorGraph, mergeKey?: string): void {
-  show(record(history, change(history.present), label, mergeKey));
+/** What a run calls a node that is on the canvas: "paint/denoise" inside of `paint`. */
+export function useRunName(name: string): string {
+  return useEditor(({ inside }) => (inside.length ? [...inside, name].join("/") : name));
 }
 
+/** Change the graph. `label` names the edit for people; edits in a row with one merge key are undone at once. */
+export function edit(label: string, change: (graph: EditorGraph) => EditorGraph, mergeKey = ""): void {
+  const { inside, graph } = editorStore.getState();
+  const make = (whole: EditorGraph) => withInside(whole, inside, change(insideOf(whole, inside) ?? graph));
+  put(label, make, mergeKey && [...inside, mergeKey].join("/"), inside);
+}
+
+/** Change the workflow itself, wherever one is in it. */
+export function editWhole(label: string, change: (whole: EditorGraph) => EditorGraph, mergeKey?: string): void {
+  put(label, change, mergeKey, []);
+}
+
+function put(label: string, change: (whole: EditorGraph) => EditorGraph, mergeKey?: string, place?: Path): void {
+  const { present } = history;
+  show(record(history, withoutLost(present, change(present)), label, mergeKey, place));
+}
+
+/** Where the edit was made that is taken back, it is seen too. */
 export function undo(): void {
-  show(undone(history));
+  show(undone(history), history.past.at(-1)?.place);
 }
 
 export function redo(): void {
-  show(redone(history));
+  show(redone(history), history.future.at(-1)?.place);
+}
+
+/** Go into a node that uses a sub-workflow. */
+export function enter(name: string): void {
+  const { inside, whole } = editorStore.getState();
+  if (insideOf(whole, [...inside, name])) goInside([...inside, name]);
+}
+
+/** Show the inside that a path leads to; without names the workflow. */
+export function goInside(path: Path): void {
+  show(history, path);
 }
 
 /** What `undo` would take back, in words; "" for nothing. */
@@ -93,19 +132,35 @@ export function load(
   history = newHistory(graph);
   saved = isSaved ? graph : null;
   const { opened } = editorStore.getState();
-  editorStore.setState({ selection: NOTHING, workflow, problems: [], meant: {}, sizes: {}, opened: opened + 1 });
-  show(history);
+  editorStore.setState({
+    selection: NOTHING,
+    workflow,
+    problems: [],
+    meant: {},
+    sizes: {},
+    opened: opened + 1,
+  });
+  show(history, []);
 }
 
 export function park(): Parked {
-  const { selection, workflow, problems, meant, draftKey } = editorStore.getState();
-  return { history, saved, selection, workflow, problems, meant, draftKey };
+  const { selection, workflow, problems, meant, draftKey, inside } = editorStore.getState();
+  return {
+    history,
+    saved,
+    selection,
+    workflow,
+    problems,
+    meant,
+    draftKey,
+    inside,
+  };
 }
 
 /** Go on with what was put aside, undo included. */
 export function resume({ history: next, saved: kept, ...rest }: Parked): void {
   [history, saved] = [next, kept];
-  editorStore.setState({ ...rest, ...asShown(next) });
+  editorStore.setState({ ...rest, ...asShown(next, rest.inside) });
 }
 
 /** The graph as it was opened, laid out anew: nothing that anybody did, hence nothing to undo or to save. */
@@ -155,17 +210,31 @@ export function setDraftKey(draftKey: string): void {
   editorStore.setState({ draftKey });
 }
 
-function show(next: History<EditorGraph>): void {
+function show(next: History<EditorGraph>, place?: Path): void {
   history = next;
-  editorStore.setState({ ...asShown(next), selection: stillThere(next.present) });
+  const { inside, selection } = editorStore.getState();
+  const shown = asShown(next, place ?? inside);
+  const isHere = shown.inside === inside;
+  editorStore.setState({
+    ...shown,
+    selection: isHere ? stillThere(selection, shown.graph) : NOTHING,
+  });
 }
 
-function asShown({ present, past, future }: History<EditorGraph>) {
-  return { graph: present, isDirty: present !== saved, canUndo: past.length > 0, canRedo: future.length > 0 };
+function asShown({ present, past, future }: History<EditorGraph>, place: Path) {
+  const { inside } = editorStore.getState();
+  const found = pathIn(present, place);
+  return {
+    graph: insideOf(present, found) ?? present,
+    whole: present,
+    inside: found.join() === inside.join() ? inside : found,
+    isDirty: present !== saved,
+    canUndo: past.length > 0,
+    canRedo: future.length > 0,
+  };
 }
 
-function stillThere(graph: EditorGraph): ReadonlySet<string> {
-  const { selection } = editorStore.getState();
+function stillThere(selection: ReadonlySet<string>, graph: EditorGraph): ReadonlySet<string> {
   const kept = [...selection].filter((key) => hasItem(graph, key));
   return kept.length === selection.size ? selection : new Set(kept);
 }

@@ -6,7 +6,7 @@ import { fromFile } from "../graph/file/workflowFile";
 import { host, sentence } from "../host";
 import { bestLanguage, LANGUAGES, setTexts, type Language } from "../i18n";
 import type { EditorGraph, GraphFile, Me, WorkflowRef } from "../types";
-import { sayCatalog } from "./editor";
+import { goInside, sayCatalog } from "./editor";
 import { openTab } from "./tabs";
 
 export type View = "build" | "simple" | "gallery" | "models";
@@ -172,3 +172,7 @@ export function openGraph(graph: GraphFile | EditorGraph, name: string, workflow
   openTab(name && name !== opened.name ? { ...opened, name } : opened, workflow);
   go("build");
 }
+
+pageStore.subscribe(({ view }, before) => {
+  if (view !== before.view && view === "simple") goInside([]); // its form is the workflow's
+});

@@ -11,7 +11,7 @@ const PAGE = "latentloom";
 export function keepTitle(): void {
   const write = (): void => {
     const { runs } = liveStore.getState();
-    const title = titleOf(editorStore.getState().graph.name, runs[newestActive(runs) ?? ""] ?? null);
+    const title = titleOf(editorStore.getState().whole.name, runs[newestActive(runs) ?? ""] ?? null);
     if (document.title !== title) document.title = title;
   };
   write();

@@ -77,7 +77,7 @@ export function enterTab(key: string, graph: EditorGraph, workflow: WorkflowRef 
   if (editorStore.getState().draftKey !== key) leave();
   const watched = tabOf(key)?.watched ?? null;
   aside.delete(key);
-  views.delete(key);
+  forgetViews(key);
   setDraftKey(key);
   load(graph, workflow, isSaved === undefined ? {} : { isSaved });
   watchRun(watched);
@@ -108,7 +108,7 @@ export function tabBeside(step: number): Tab | undefined {
 
 /** A tab's graph and where it was saved; null where it was not read yet. */
 export function editedIn(key: string): { graph: EditorGraph; workflow: WorkflowRef | null } | null {
-  const { draftKey, graph, workflow } = editorStore.getState();
+  const { draftKey, whole: graph, workflow } = editorStore.getState();
   if (key === draftKey) return { graph, workflow };
   const parked = aside.get(key);
   return parked ? { graph: parked.history.present, workflow: parked.workflow } : null;
@@ -119,7 +119,7 @@ export function markSavedIn(key: string, workflow: WorkflowRef, sent: EditorGrap
   const state = editorStore.getState();
   const parked = aside.get(key);
   if (key === state.draftKey) {
-    if (state.graph === sent) markSaved(workflow);
+    if (state.whole === sent) markSaved(workflow);
     else editorStore.setState({ workflow });
   } else if (parked) {
     const isAll = parked.history.present === sent;
@@ -136,12 +136,21 @@ export function watchRunIn(key: string, run: string | null): void {
 
 /** The canvas showed this of the active tab last. */
 export function keepView(view: View): void {
-  views.set(editorStore.getState().draftKey, view);
+  const { draftKey, inside } = editorStore.getState();
+  views.set(viewKey(draftKey, inside), view);
 }
 
-/** What the canvas showed of a tab; undefined where it should show all. */
-export function viewOf(key: string): View | undefined {
-  return views.get(key);
+/** What the canvas showed of a tab, or inside of one of its nodes; undefined where it should show all. */
+export function viewOf(key: string, inside: readonly string[] = []): View | undefined {
+  return views.get(viewKey(key, inside));
+}
+
+function viewKey(key: string, inside: readonly string[]): string {
+  return [key, ...inside].join("/");
+}
+
+function forgetViews(key: string): void {
+  for (const each of views.keys()) if (each === key || each.startsWith(`${key}/`)) views.delete(each);
 }
 
 /** Put the active tab aside; returns its key. What is being typed in a field belongs to it. */
@@ -154,13 +163,13 @@ function leave(): void {
 }
 
 function isBlankNow(): boolean {
-  const { graph, workflow, isDirty, canUndo, canRedo } = editorStore.getState();
+  const { whole: graph, workflow, isDirty, canUndo, canRedo } = editorStore.getState();
   return isEmpty(graph) && !workflow && !isDirty && !canUndo && !canRedo;
 }
 
 function forget(key: string): void {
   aside.delete(key);
-  views.delete(key);
+  forgetViews(key);
 }
 
 function change(key: string, fields: Partial<Tab>): void {
@@ -182,12 +191,12 @@ function remember(): void {
 
 /** What the list says of the active tab. */
 function note(): void {
-  const { draftKey, graph, isDirty, workflow } = editorStore.getState();
+  const { draftKey, whole: graph, isDirty, workflow } = editorStore.getState();
   change(draftKey, { name: graph.name, isDirty, workflow: workflow?.id ?? null });
 }
 
 editorStore.subscribe((state, before) => {
-  if (state.draftKey === before.draftKey || state.graph !== before.graph) note(); // else the graph follows
+  if (state.draftKey === before.draftKey || state.whole !== before.whole) note(); // else the graph follows
 });
 liveStore.subscribe(({ watched }, before) => {
   if (watched !== before.watched) change(editorStore.getState().draftKey, { watched });

@@ -1,4 +1,5 @@
 import { Canvas } from "../canvas/Canvas";
+import { Inside } from "../canvas/Inside";
 import { OpenedResults } from "../gallery/OpenedResults";
 import { Dialogs } from "../panels/Dialogs";
 import { TabBar } from "../panels/files/TabBar";
@@ -14,6 +15,7 @@ export function Build() {
       <Toolbar />
       <div className="ll-build-middle">
         <div className="ll-build-canvas">
+          <Inside />
           <Canvas />
         </div>
         <SidePanel />

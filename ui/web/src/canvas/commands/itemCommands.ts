@@ -23,6 +23,8 @@ import { putClip, takeClip } from "../../graph/file/clipboard";
 import { freeSpot, type Box } from "../../graph/freeSpot";
 import { idsOf, itemKey } from "../../graph/items";
 import { freshName } from "../../graph/names";
+import { has } from "../../graph/record";
+import { specIn, SUB } from "../../graph/subs";
 import { t } from "../../i18n";
 import { edit, editorStore, select } from "../../store/editor";
 import { toast } from "../../store/page";
@@ -50,7 +52,12 @@ function withHeld(): string[] {
 
 export function remove(keys: readonly string[] = chosen()): void {
   if (keys.length === 0) return;
+  const { whole, catalog } = editorStore.getState();
   edit(t("canvas.remove"), (graph) => removeItems(graph, keys));
+  const { subs } = editorStore.getState().whole;
+  const lost = Object.keys(whole.subs).filter((key) => !has(subs, key));
+  const titles = lost.map((key) => specIn(whole.subs, catalog, SUB + key)?.title ?? key).join(", ");
+  if (titles) toast({ kind: "info", text: t("canvas.sub_lost", { name: titles }) });
   select([]);
   say(t("canvas.removed", { n: keys.length }));
   canvasUi.getState().box?.focus({ preventScroll: true });

@@ -10,10 +10,10 @@ import { has } from "../../graph/record";
 import { isSub } from "../../graph/subs";
 import { host, sentence } from "../../host";
 import { t } from "../../i18n";
-import { edit, editorStore, select } from "../../store/editor";
+import { edit, editorStore, enter, goInside, select } from "../../store/editor";
 import { toast } from "../../store/page";
 import type { EachList, Point } from "../../types";
-import { say } from "../canvasUi";
+import { canvasUi, say } from "../canvasUi";
 import { focusItem } from "./focusItem";
 
 /** The folder of the user's library whose workflows are parts: each is one node with its sub-workflow. */
@@ -45,6 +45,27 @@ export function unfoldNode(name: string): void {
   select(keys);
   if (keys[0]) focusItem(keys[0]);
   say(t("canvas.sub_unfolded", { n: names.length }));
+}
+
+/** Show the inside of a node that uses a sub-workflow. Resolves to whether it does. */
+export function goIn(name: string): boolean {
+  const { graph, catalog } = editorStore.getState();
+  if (!isSub(graph.nodes[name]?.type ?? "")) return false;
+  const title = titleOf(graph, catalog, name);
+  enter(name);
+  canvasUi.getState().box?.focus({ preventScroll: true });
+  say(t("canvas.sub_entered", { name: title }));
+  return true;
+}
+
+/** From the inside of a node back to it. */
+export function goOut(): void {
+  const { inside } = editorStore.getState();
+  const name = inside.at(-1);
+  if (name === undefined) return;
+  goInside(inside.slice(0, -1));
+  select([itemKey("node", name)]);
+  focusItem(itemKey("node", name));
 }
 
 export function changeEach(name: string, socket: string, list: EachList | null): void {

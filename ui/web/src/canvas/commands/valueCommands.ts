@@ -6,7 +6,7 @@ import { freshName } from "../../graph/names";
 import { has } from "../../graph/record";
 import { asInput } from "../../graph/values";
 import { t } from "../../i18n";
-import { edit, toldCatalog } from "../../store/editor";
+import { edit, editorStore, toldCatalog } from "../../store/editor";
 import type { EditorGraph, InputSpec, Json, Param, Scalar } from "../../types";
 
 let gesture = 0;
@@ -43,7 +43,12 @@ export function changeParam(name: string, fields: Partial<Param>, commit = true)
 export function expose(node: string, spec: InputSpec): void {
   edit(t("canvas.expose", { name: spec.name }), (graph) => {
     const name = freshName(spec.name, (taken) => has(graph.params, taken));
-    return exposeParam(graph, node, { spec: inputSpec(graph, toldCatalog(), `${node}.${spec.name}`) ?? spec, name });
+    const told = inputSpec(graph, toldCatalog(), `${node}.${spec.name}`) ?? spec;
+    return exposeParam(graph, node, {
+      spec: told,
+      name,
+      isInside: editorStore.getState().inside.length > 0,
+    });
   });
 }
 

@@ -5,6 +5,7 @@ import { spoken } from "../../parts/format";
 import { IconButton } from "../../parts/IconButton";
 import { Icon } from "../../parts/icons";
 import { editorStore, select, useEditor } from "../../store/editor";
+import { useTold } from "../../store/told";
 import { canvasUi, useCanvasUi } from "../canvasUi";
 import { centre, focusItem } from "../commands/focusItem";
 
@@ -16,7 +17,7 @@ const MARKED = 400;
 export function FindBar() {
   const graph = useEditor((state) => state.graph);
   const catalog = useEditor((state) => state.catalog);
-  const problems = useEditor((state) => state.problems);
+  const problems = useTold((told) => told.problems);
   const { query, at, numOpened } = useCanvasUi((ui) => ui.find) ?? { query: "", at: -1, numOpened: 0 };
   const field = useRef<HTMLInputElement>(null);
   const list = useRef<HTMLUListElement>(null);

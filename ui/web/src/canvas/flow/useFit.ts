@@ -15,6 +15,7 @@ canvas is out of sight then, as soon as it is seen. */
 export function useFit(box: RefObject<HTMLElement | null>): void {
   const opened = useEditor((state) => state.opened);
   const tab = useEditor((state) => state.draftKey);
+  const inside = useEditor((state) => state.inside);
   const flow = useCanvasUi((ui) => ui.flow);
   useEffect(() => {
     const element = box.current;
@@ -24,7 +25,7 @@ export function useFit(box: RefObject<HTMLElement | null>): void {
     const watcher = new ResizeObserver(() => {
       if (element.clientWidth === 0) return;
       watcher.disconnect();
-      const view = viewOf(tab);
+      const view = viewOf(tab, inside);
       if (view) void flow.setViewport(view);
       else timer = setTimeout(() => begin(), UNTIL_MEASURED_MS);
     });
@@ -33,18 +34,18 @@ export function useFit(box: RefObject<HTMLElement | null>): void {
       watcher.disconnect();
       clearTimeout(timer);
     };
-  }, [box, opened, tab, flow]);
+  }, [box, opened, tab, inside, flow]);
 }
 
 /** A workflow without places is arranged by the sizes that its nodes turned out to have. */
 function begin(tries = TRIES): void {
-  const { graph } = editorStore.getState();
+  const { graph, inside } = editorStore.getState();
   const nodes = canvasUi.getState().flow?.getNodes() ?? [];
   const isKnown = nodes.every((node) => node.measured?.height !== undefined || node.initialHeight !== undefined);
   if (!isKnown && tries > 0) {
     requestAnimationFrame(() => begin(tries - 1));
     return;
   }
-  if (isUnplaced(graph)) settle(arrangeGrouped(graph, sizeOf, readableRoom()));
+  if (isUnplaced(graph) && inside.length === 0) settle(arrangeGrouped(graph, sizeOf, readableRoom()));
   requestAnimationFrame(() => showStart());
 }

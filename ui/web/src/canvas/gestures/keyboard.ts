@@ -27,7 +27,7 @@ import {
   sizeOf,
   toggleMode,
 } from "../commands/itemCommands";
-import { foldSelected } from "../commands/subCommands";
+import { foldSelected, goIn, goOut } from "../commands/subCommands";
 import { showAll } from "../flow/showAll";
 import { targetOf } from "./pointer";
 
@@ -159,6 +159,7 @@ function plainKey(event: Meant, key: string): boolean {
   if (event.key === "Tab") return tab(event, key);
   if (isOnButton) return false;
   if (item && event.key === " ") return choose(key, event.shiftKey);
+  if (item?.kind === "node" && event.key === "Enter" && event.shiftKey) return goIn(item.id);
   if (item?.kind === "node" && event.key === "Enter") return openSockets(event.target, key, item.id);
   if (item?.kind === "node" && event.key === ".") return fold(item.id);
   if (event.key === "F2" && (item?.kind === "node" || item?.kind === "group")) return rename(key);
@@ -178,7 +179,14 @@ function tab(event: Meant, key: string): boolean {
   return true;
 }
 
+/** Lets go of what is chosen or open; then goes out of the node that one is inside of. */
 function escape(): boolean {
+  const { popup, refusal } = canvasUi.getState();
+  const isFree = editorStore.getState().selection.size === 0 && !popup && !refusal;
+  if (isFree && editorStore.getState().inside.length > 0) {
+    goOut();
+    return true;
+  }
   canvasUi.setState({ popup: null, refusal: null });
   select([]);
   canvasUi.getState().box?.focus({ preventScroll: true });

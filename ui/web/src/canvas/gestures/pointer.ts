@@ -9,6 +9,7 @@ import { t } from "../../i18n";
 import { editorStore, select } from "../../store/editor";
 import { keepView, type View } from "../../store/tabs";
 import { canvasUi, notePointer, onCanvas, openPopup, type Target } from "../canvasUi";
+import { goIn } from "../commands/subCommands";
 import { bestEnd, link, putReroute, refuse, relink, unlink } from "../commands/wireCommands";
 import { endName, type WireEdge } from "../flow/flowEdges";
 import { wireEndOf } from "../wires/wireEnd";
@@ -97,6 +98,11 @@ function makeEvents() {
       if (!isDone && !isCancelled) dropTaken(edge.id.slice(2), state, placeOf(event));
       moved = null;
       canvasUi.setState({ wire: null });
+    },
+    onNodeDoubleClick: (event: ReactMouseEvent, node: Node) => {
+      const item = parseItem(node.id);
+      const isOnControl = event.target instanceof Element && event.target.closest("button, input, textarea, select, a");
+      if (item?.kind === "node" && !isOnControl) goIn(item.id);
     },
     onNodeContextMenu: (event: ReactMouseEvent, node: Node) => openMenu(event, targetOf(node.id, event), node.id),
     onSelectionContextMenu: (event: ReactMouseEvent, nodes: Node[]) => {

@@ -6,6 +6,7 @@ import { t } from "../../i18n";
 import { spoken, spokenType } from "../../parts/format";
 import { IconButton } from "../../parts/IconButton";
 import { useEditor } from "../../store/editor";
+import { useTold } from "../../store/told";
 import { Field, hasWidget } from "../../widgets/Field";
 import { focusNode } from "../commands/focusItem";
 import { expose, setParamValue, setValue, unexpose } from "../commands/valueCommands";
@@ -17,15 +18,28 @@ import type { CommonInput } from "./commonInputs";
 export function InputEditor({ names, input }: { names: readonly string[]; input: CommonInput }) {
   const { spec, from, param, isMixed, value } = input;
   const [name = ""] = names;
-  const meant = useEditor((state) => own(own(state.meant, name) ?? {}, spec.name));
+  const meant = useTold((told) => own(own(told.meant, name) ?? {}, spec.name));
   const isOne = names.length === 1;
-  const problem = useEditor((state) => problemsOf(state.problems, name, spec.name));
+  const isInside = useEditor((state) => state.inside.length > 0);
+  const problem = useTold((told) => problemsOf(told.problems, name, spec.name));
   if (from) return <Linked names={names} input={input} />;
   if (!hasWidget(spec)) {
     return (
       <div className="ll-panel-input ll-panel-free">
         <span>{spoken(spec.name)}</span>
-        <span>{t("canvas.takes_wire", { type: spokenType(spec.type) })}</span>
+        <span>
+          {param
+            ? t("canvas.sub_input", { name: spoken(param) })
+            : t("canvas.takes_wire", { type: spokenType(spec.type) })}
+        </span>
+        {isOne && isInside && (
+          <IconButton
+            icon={param ? "unlock" : "settings"}
+            label={param ? t("canvas.unexpose", { name: param }) : t("canvas.expose", { name: spoken(spec.name) })}
+            isPressed={param !== ""}
+            onClick={() => (param ? unexpose(param) : expose(name, spec))}
+          />
+        )}
       </div>
     );
   }

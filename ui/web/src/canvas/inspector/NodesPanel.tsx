@@ -9,6 +9,7 @@ import { runTo } from "../../panels/runs/runActions";
 import { IconButton } from "../../parts/IconButton";
 import { FrameButton } from "../../material/frame/FrameButton";
 import { edit, editorStore, select, useEditor } from "../../store/editor";
+import { useTold } from "../../store/told";
 import { toast } from "../../store/page";
 import type { Mode } from "../../types";
 import { applyMode, collapse, duplicate, paint, remove, retitle } from "../commands/itemCommands";
@@ -101,7 +102,7 @@ export function NodesPanel({ names }: { names: readonly string[] }) {
 
 /** The shape of what a node paints, where both of its sides are written there. */
 function Shape({ name, inputs }: { name: string; inputs: readonly CommonInput[] }) {
-  const sizes = useEditor((state) => own(state.sizes, name));
+  const sizes = useTold((told) => own(told.sizes, name));
   const [width, height] = ["width", "height"].map((side) => inputs.find(({ spec }) => spec.name === side));
   if (!sizes || !width || !height || width.from || height.from) return null;
   const put = (size: Size) =>

@@ -5,13 +5,13 @@ import { usersOf } from "../../graph/edits/params";
 import { isName } from "../../graph/names";
 import { has } from "../../graph/record";
 import { t } from "../../i18n";
-import { spoken } from "../../parts/format";
+import { spoken, spokenType } from "../../parts/format";
 import { IconButton } from "../../parts/IconButton";
 import { Icon } from "../../parts/icons";
 import { edit, editorStore, useEditor } from "../../store/editor";
 import { toast } from "../../store/page";
 import type { EditorGraph, InputSpec, Param } from "../../types";
-import { Field } from "../../widgets/Field";
+import { Field, hasWidget } from "../../widgets/Field";
 import { changeParam, setParamValue, unexpose } from "../commands/valueCommands";
 import { NumberBox } from "./NumberBox";
 import { TextBox } from "./TextBox";
@@ -30,13 +30,21 @@ export function ParamEditor({ name, isFirst, isLast }: ParamEditorProps) {
   if (!param) return null;
   return (
     <section className="ll-param-editor" aria-label={t("canvas.param", { name })}>
-      <Field
-        spec={specFor(name, param, widget)}
-        id={`ll-param-${name}`}
-        value={param.default ?? null}
-        seedKey={`$${name}`}
-        onChange={(value, { commit }) => setParamValue(name, value, commit)}
-      />
+      {!hasWidget(specFor(name, param, widget)) && (
+        <p className="ll-panel-input ll-panel-free">
+          <span>{spoken(name)}</span>
+          <span>{t("canvas.sub_wire", { type: spokenType(param.type) })}</span>
+        </p>
+      )}
+      {hasWidget(specFor(name, param, widget)) && (
+        <Field
+          spec={specFor(name, param, widget)}
+          id={`ll-param-${name}`}
+          value={param.default ?? null}
+          seedKey={`$${name}`}
+          onChange={(value, { commit }) => setParamValue(name, value, commit)}
+        />
+      )}
       <div className="ll-param-tools">
         <button type="button" className="ll-param-more" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           <Icon name={isOpen ? "chevron-down" : "chevron-right"} size={13} />

@@ -15,14 +15,15 @@ export function WorkflowPanel() {
   const description = useEditor((state) => state.graph.description);
   const params = useEditor((state) => state.graph.params);
   const names = Object.keys(params);
+  const isInside = useEditor((state) => state.inside.length > 0);
   return (
     <>
       <header className="ll-inspector-head">
-        <h2>{t("canvas.workflow")}</h2>
+        <h2>{t(isInside ? "canvas.sub_workflow" : "canvas.workflow")}</h2>
       </header>
       <TextBox
         id="ll-wf-name"
-        label={t("canvas.workflow_name")}
+        label={t(isInside ? "canvas.title" : "canvas.workflow_name")}
         value={name}
         onSettle={(text) => text && edit(t("canvas.rename"), (graph) => describe(graph, { name: text }))}
       />
@@ -33,8 +34,10 @@ export function WorkflowPanel() {
         isLong
         onSettle={(text) => edit(t("canvas.describe"), (graph) => describe(graph, { description: text }))}
       />
-      <h3 className="ll-inspector-title">{t("canvas.params")}</h3>
-      <p className="ll-inspector-help">{t(names.length ? "canvas.params_help" : "canvas.no_params")}</p>
+      <h3 className="ll-inspector-title">{t(isInside ? "canvas.sub_inputs" : "canvas.params")}</h3>
+      <p className="ll-inspector-help">
+        {t(isInside ? "canvas.sub_inputs_help" : names.length ? "canvas.params_help" : "canvas.no_params")}
+      </p>
       {names.map((param, index) => (
         <ParamEditor key={param} name={param} isFirst={index === 0} isLast={index === names.length - 1} />
       ))}
@@ -46,10 +49,13 @@ export function WorkflowPanel() {
 function Outputs() {
   const outputs = useEditor((state) => state.graph.outputs);
   const entries = Object.entries(outputs);
+  const isInside = useEditor((state) => state.inside.length > 0);
   return (
     <>
       <h3 className="ll-inspector-title">{t("canvas.declared_outputs")}</h3>
-      <p className="ll-inspector-help">{t(entries.length ? "canvas.outputs_help" : "canvas.no_outputs")}</p>
+      <p className="ll-inspector-help">
+        {t(isInside ? "canvas.sub_outputs_help" : entries.length ? "canvas.outputs_help" : "canvas.no_outputs")}
+      </p>
       {entries.map(([name, { from }]) => (
         <div key={name} className="ll-output-line">
           <TextBox

@@ -6,6 +6,7 @@ import { isLink, isParamRef, isWrapped } from "../../graph/values";
 import { t } from "../../i18n";
 import { spoken } from "../../parts/format";
 import { useEditor } from "../../store/editor";
+import { useTold } from "../../store/told";
 import type { EachList, InputSpec, InputValue, Json } from "../../types";
 import { Field, hasWidget } from "../../widgets/Field";
 import { useCanvasUi } from "../canvasUi";
@@ -26,12 +27,15 @@ function isSameInput(a: InputView, b: InputView): boolean {
 
 function Row({ node, input }: { node: string; input: InputView }) {
   const { spec, value, isLinked, isKnown, each } = input;
-  const problem = useEditor((state) => problemsOf(state.problems, node, spec.name));
+  const problem = useTold((told) => problemsOf(told.problems, node, spec.name));
   const isNear = useCanvasUi((state) => state.isNear);
+  const isInside = useEditor((state) => state.inside.length > 0);
   const isMissing = spec.required && !isLinked && !each && isEmpty(value) && isEmpty(spec.default);
   const isDrawn = !isLinked && !each && isKnown && hasWidget(spec);
   const isShort = isDrawn && !isTall(spec);
-  const paramHelp = isParamRef(value) ? t("canvas.param_help", { name: value.param }) : undefined;
+  const paramHelp = isParamRef(value)
+    ? t(isInside ? "canvas.sub_input_help" : "canvas.param_help", { name: value.param })
+    : undefined;
   const classes = [
     "ll-row",
     isShort && paramHelp ? "ll-row-param" : "",
@@ -54,7 +58,7 @@ function Row({ node, input }: { node: string; input: InputView }) {
       )}
       {isParamRef(value) && !isShort && (
         <span className="ll-param" title={paramHelp}>
-          {value.param === spec.name ? t("canvas.param_badge") : t("canvas.param", { name: value.param })}
+          {badge(value.param, spec.name, isInside)}
         </span>
       )}
       {isDrawn ? (
@@ -69,6 +73,12 @@ function Row({ node, input }: { node: string; input: InputView }) {
       )}
     </div>
   );
+}
+
+/** Where the value comes from; under the same name that need not be said again. */
+function badge(param: string, socket: string, isInside: boolean): string {
+  if (isInside) return param === socket ? t("canvas.sub_outside") : t("canvas.sub_input", { name: spoken(param) });
+  return param === socket ? t("canvas.param_badge") : t("canvas.param", { name: param });
 }
 
 /** The first words of a list. */
@@ -91,7 +101,7 @@ interface ValueProps {
 }
 
 function Value({ node, spec, value, problem, isNear }: ValueProps) {
-  const meant = useEditor((state) => own(own(state.meant, node) ?? {}, spec.name));
+  const meant = useTold((told) => own(own(told.meant, node) ?? {}, spec.name));
   const param = useEditor((state) => (isParamRef(value) ? own(state.graph.params, value.param) : undefined));
   const plain = isParamRef(value) ? param?.default : isWrapped(value) ? value.value : (value as Json | undefined);
   if (!isNear) return <Far spec={spec} value={plain ?? spec.default} />;

@@ -1,3 +1,4 @@
+import { isParamRef } from "../../graph/values";
 import { t } from "../../i18n";
 import { spoken } from "../../parts/format";
 import { Icon } from "../../parts/icons";
@@ -58,8 +59,9 @@ export function NodeBody({ name, node, spec, view }: NodeBodyProps) {
   );
 }
 
-function Socket({ input: { spec, isLinked } }: { input: InputView }) {
-  const isMissing = spec.required && !isLinked;
+function Socket({ input: { spec, value, isLinked } }: { input: InputView }) {
+  const param = isParamRef(value) ? value.param : "";
+  const isMissing = spec.required && !isLinked && !param;
   return (
     <li className={`ll-socket ${isMissing ? "ll-socket-missing" : ""}`} title={spec.help || undefined}>
       <SocketHandle
@@ -71,7 +73,12 @@ function Socket({ input: { spec, isLinked } }: { input: InputView }) {
         isLinked={isLinked}
       />
       <span>{spoken(spec.name)}</span>
-      {spec.required && <Required />}
+      {spec.required && !param && <Required />}
+      {param && (
+        <em className="ll-socket-param" title={t("canvas.sub_input_help", { name: param })}>
+          {param === spec.name ? t("canvas.sub_outside") : t("canvas.sub_input", { name: spoken(param) })}
+        </em>
+      )}
     </li>
   );
 }

@@ -1,6 +1,7 @@
 import { memo, type ReactNode } from "react";
 import { t } from "../../i18n";
 import { useIsChanged } from "../../store/changedSinceRun";
+import { useRunName } from "../../store/editor";
 import { useNodeState } from "../../store/live";
 import { NodePictures, NodeThumb } from "./NodePictures";
 import { NodeStatus } from "./NodeStatus";
@@ -23,7 +24,8 @@ interface NodeFrameProps {
 Whatever a run tells has its place from the start: a node never grows by it. */
 export const NodeFrame = memo(function NodeFrame(props: NodeFrameProps) {
   const { name, title, about, className, head, body, isCollapsed, hasPicture } = props;
-  const state = useNodeState(name);
+  const ran = useRunName(name);
+  const state = useNodeState(ran);
   const status = state?.state ?? "idle";
   const isStale = useIsChanged(name) && (status === "done" || status === "cached");
   const isShown = hasPicture && !isCollapsed;
@@ -36,8 +38,8 @@ export const NodeFrame = memo(function NodeFrame(props: NodeFrameProps) {
       {head}
       <NodeStatus title={title} about={about} state={state} isStale={isStale} />
       {body}
-      {isShown && <NodePictures name={name} title={title} state={state} />}
-      {!isShown && state && <NodeThumb name={name} title={title} state={state} />}
+      {isShown && <NodePictures name={name} ran={ran} title={title} state={state} />}
+      {!isShown && state && <NodeThumb ran={ran} title={title} state={state} />}
       <p className="ll-far-title" aria-hidden="true" data-title={title} />
       {status === "failed" && (
         <p className="ll-node-failure" role="alert">

@@ -1,10 +1,12 @@
 import { itemKey } from "../../graph/items";
+import { isSub } from "../../graph/subs";
 import { t } from "../../i18n";
 import { IconButton } from "../../parts/IconButton";
 import { Icon } from "../../parts/icons";
-import { useEditor } from "../../store/editor";
+import { useTold } from "../../store/told";
 import type { EditorNode, NodeSpec } from "../../types";
 import { collapse, openMenuBeside, retitle } from "../commands/itemCommands";
+import { goIn } from "../commands/subCommands";
 import { TitleLine } from "../groups/TitleLine";
 import { kindOf } from "../look";
 import type { NodeView } from "./nodeView";
@@ -21,8 +23,8 @@ interface NodeHeadProps {
 
 /** A node's title bar: its kind, title (double click edits it), mode, problems, fold, menu. */
 export function NodeHead({ name, node, title, spec, view }: NodeHeadProps) {
-  const problem = useEditor((state) => problemsOf(state.problems, name, null));
-  const kind = useEditor((state) => worstOf(state.problems, name));
+  const problem = useTold((told) => problemsOf(told.problems, name, null));
+  const kind = useTold((told) => worstOf(told.problems, name));
   const isFolded = node.collapsed ?? false;
   const { icon } = kindOf(spec);
   return (
@@ -49,6 +51,16 @@ export function NodeHead({ name, node, title, spec, view }: NodeHeadProps) {
         <span className={`ll-node-problem ll-problem-${kind}`} role="img" aria-label={problem} title={problem}>
           <Icon name={PROBLEM_ICONS[kind]} size={15} />
         </span>
+      )}
+      {isSub(node.type) && (
+        <IconButton
+          className="nodrag"
+          icon="edit"
+          size={13}
+          label={t("canvas.sub_open_of", { node: title })}
+          tabIndex={-1}
+          onClick={() => goIn(name)}
+        />
       )}
       <IconButton
         className="nodrag"

@@ -1,5 +1,5 @@
 import { openResult } from "../../gallery/resultActions";
-import { shownIn } from "../../graph/subs";
+import { shownIn, stateIn } from "../../graph/subs";
 import { urls } from "../../host";
 import { t } from "../../i18n";
 import { Icon } from "../../parts/icons";
@@ -13,14 +13,16 @@ const SHOWN = 4;
 
 interface PicturesProps {
   name: string;
+  /** What the run calls it. */
+  ran: string;
   title: string;
   state: NodeState;
 }
 
 /** What a node has made: its results; before there are any the latest preview, then the picture that came of it. */
-export function NodePictures({ name, title, state }: Omit<PicturesProps, "state"> & { state: NodeState | null }) {
+export function NodePictures({ name, ran, title, state }: Omit<PicturesProps, "state"> & { state: NodeState | null }) {
   if (state && state.files.length > 0) return <Results state={state} title={title} />;
-  if (state && state.preview > 0) return <Preview name={name} title={title} state={state} />;
+  if (state && state.preview > 0) return <Preview name={name} ran={ran} title={title} state={state} />;
   return (
     <div className="ll-made ll-made-none">
       <Icon name="image" size={28} />
@@ -28,15 +30,16 @@ export function NodePictures({ name, title, state }: Omit<PicturesProps, "state"
   );
 }
 
-function Preview({ name, title, state }: PicturesProps) {
+function Preview({ name, ran, title, state }: PicturesProps) {
   const run = useLive((live) => live.watched);
-  const shown = useLive((live) => shownIn((run && live.runs[run]?.nodes) || {}, name));
+  const shown = useLive((live) => shownIn((run && live.runs[run]?.nodes) || {}, ran));
   const graph = useEditor((editor) => editor.graph);
   const catalog = useEditor((editor) => editor.catalog);
+  const before = ran.slice(0, ran.length - name.length);
   const isOver = state.state === "done" || state.state === "cached";
   const sharp = useLive((live) => {
     const nodes = isOver && run ? live.runs[run]?.nodes : undefined;
-    return nodes ? shownAfter(graph, catalog, name, (after) => nodes[after]?.files[0]) : undefined;
+    return nodes ? shownAfter(graph, catalog, name, (after) => stateIn(nodes, before + after)?.files[0]) : undefined;
   });
   if (sharp) return <Made id={sharp} title={title} className="ll-made" />;
   return (
@@ -67,13 +70,14 @@ function Results({ state: { files, sounds }, title }: { state: NodeState; title:
 }
 
 /** Of a node that has no room for a picture: a small one in the place of its icon. */
-export function NodeThumb({ name, title, state: { files, preview } }: PicturesProps) {
+export function NodeThumb({ ran, title, state: { files, preview } }: Omit<PicturesProps, "name">) {
   const run = useLive((live) => live.watched);
+  const shown = useLive((live) => shownIn((run && live.runs[run]?.nodes) || {}, ran));
   if (files[0]) return <Made id={files[0]} title={title} className="ll-node-thumb" />;
   if (preview === 0 || run === null) return null;
   return (
     <span className="ll-node-thumb">
-      <img src={urls.preview(run, name, preview)} alt={t("canvas.preview_of", { node: title })} draggable={false} />
+      <img src={urls.preview(run, shown, preview)} alt={t("canvas.preview_of", { node: title })} draggable={false} />
     </span>
   );
 }

@@ -54,7 +54,9 @@ export function nodeView(node: EditorNode, spec: NodeSpec | undefined, { used, i
     outputs,
     shape: [
       node.collapsed ? "-" : "+",
-      ...[...plain, ...shown].map((input) => input.spec.name + (input.isLinked ? "!" : "")),
+      ...[...plain, ...shown].map(
+        (input) => input.spec.name + (input.isLinked ? "!" : "") + (isParamRef(input.value) ? "$" : ""),
+      ),
       ...outputs.map((output) => `>${output.spec.name}`),
     ].join(" "),
   };

@@ -8,6 +8,7 @@ import { t } from "../../i18n";
 import { runTo } from "../../panels/runs/runActions";
 import { IconButton } from "../../parts/IconButton";
 import { select, useEditor } from "../../store/editor";
+import { useTold } from "../../store/told";
 import { canvasUi, openPopup } from "../canvasUi";
 import { focusNode } from "../commands/focusItem";
 import { remove } from "../commands/itemCommands";
@@ -17,7 +18,7 @@ import { OutlineInputs } from "./OutlineInputs";
 export function Outline() {
   const graph = useEditor((state) => state.graph);
   const catalog = useEditor((state) => state.catalog);
-  const problems = useEditor((state) => state.problems);
+  const problems = useTold((told) => told.problems);
   const [filter, setFilter] = useState("");
   const all = inOrder(graph);
   const numbers = new Map(all.map((name, index) => [name, index + 1]));

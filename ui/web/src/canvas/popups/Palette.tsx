@@ -1,5 +1,6 @@
 import { useEffect, useState } from "react";
 import { specOf } from "../../graph/catalog";
+import { contains, keyAt } from "../../graph/inside";
 import { SUB, specIn } from "../../graph/subs";
 import { fitting, type Fit } from "../../graph/wireTypes";
 import { host } from "../../host";
@@ -33,7 +34,9 @@ export function Palette({ popup }: { popup: PalettePopup }) {
   const [used] = useState(usedNodes);
   const subs = useEditor((state) => state.graph.subs);
   const parts = useParts();
-  const own = Object.keys(subs).flatMap((name) => specIn(subs, catalog, SUB + name) ?? []);
+  const here = useEditor((state) => keyAt(state.whole, state.inside));
+  const usable = Object.keys(subs).filter((name) => !here || !contains(subs, name, here));
+  const own = usable.flatMap((name) => specIn(subs, catalog, SUB + name) ?? []);
   const items = wire
     ? fittingItems(catalog, wire, used)
     : [...own.map(nodeItem), ...parts.map(partItem), ...allItems(catalog, used)];

@@ -32,7 +32,7 @@ import {
   selectAll,
   toggleMode,
 } from "../commands/itemCommands";
-import { foldSelected, publish, unfoldNode } from "../commands/subCommands";
+import { foldSelected, goIn, publish, unfoldNode } from "../commands/subCommands";
 import { expose, resetValue, unexpose } from "../commands/valueCommands";
 import { putReroute, unlink } from "../commands/wireCommands";
 import { COLORS } from "../look";
@@ -93,6 +93,7 @@ function subItems(names: readonly string[]): MenuItem[] {
   if (!sub) return items;
   const isEach = Object.keys(graph.nodes[name]?.each ?? {}).length > 0;
   return [
+    { label: t("canvas.sub_open"), icon: "edit", hint: "Shift+Enter", onSelect: () => void goIn(name) },
     ...items,
     { label: t("canvas.sub_unfold"), icon: "grid", isDisabled: isEach, onSelect: () => unfoldNode(name) },
     { label: t("canvas.sub_publish"), icon: "plus", onSelect: () => void publish(name) },
@@ -137,7 +138,7 @@ function socketItems(name: string, socket: string): MenuItem[] {
       icon: "unlock",
       onSelect: () => unexpose(value.param),
     });
-  else if (spec && canExpose(spec))
+  else if (spec && (canExpose(spec) || editorStore.getState().inside.length > 0))
     items.push({ label: t("canvas.expose", words), icon: "settings", onSelect: () => expose(name, spec) });
   if (value !== undefined && !isLink(value)) {
     items.push({
@@ -203,8 +204,12 @@ function copyAsItem(names: readonly string[]): MenuItem {
 }
 
 export function copyAsItems(names: readonly string[]): MenuItem[] {
-  const forms: Form[] = ["python", "command", "json"];
-  return forms.map((form) => ({ label: t(`canvas.copy_as_${form}`), onSelect: () => void copyAs(form, names) }));
+  const isInside = editorStore.getState().inside.length > 0; // neither script nor command begins there
+  const forms: Form[] = isInside ? ["json"] : ["python", "command", "json"];
+  return forms.map((form) => ({
+    label: t(`canvas.copy_as_${form}`),
+    onSelect: () => void copyAs(form, names),
+  }));
 }
 
 function editItems(): MenuItem[] {

@@ -16,7 +16,7 @@ import { DifferenceTable } from "./DifferenceTable";
 /** What differs between the workflow that made a result and the one on the canvas, node by node. */
 export function CanvasDifference({ result }: { result: Result }) {
   const { run, problem } = useRunRecord(result.run);
-  const graph = useEditor((state) => state.graph);
+  const graph = useEditor((state) => state.whole);
   const meant = useEditor((state) => state.meant);
   const catalog = useEditor((state) => state.catalog);
   const rows = useMemo(

@@ -85,7 +85,9 @@ export function Facts({ result }: { result: Result }) {
 /** Params, what a sweep varied, and all that is set on the nodes; the prompt and the seed have places of their own. */
 function useValues(result: Result, run: RunWithGraph | null): { name: string; value: string }[] {
   return useMemo(() => {
-    const inputs = run?.graph ? inputsBehind({ graph: fromFile(run.graph), node: result.node }, run.values) : [];
+    const inputs = run?.graph
+      ? inputsBehind({ graph: fromFile(run.graph), ...madeBy(result) }, run.values, run.inputs)
+      : [];
     const named = Object.entries({ ...result.params, ...result.varied });
     const told = [...named.map(([name, value]) => ({ name, value: shown(value) })), ...inputs];
     const places: Record<string, string> = { prompt: result.prompt, seed: asRead(result.seed) };
@@ -96,13 +98,17 @@ function useValues(result: Result, run: RunWithGraph | null): { name: string; va
   }, [result, run]);
 }
 
+function madeBy({ node, part }: Result): { node: string; part: string } {
+  return { node, part };
+}
+
 /** Every value of every node behind the result, as the run had it. */
 function AllValues({ result, run }: { result: Result; run: RunWithGraph }) {
   const catalog = useEditor((state) => state.catalog);
   const nodes = useMemo(
     () =>
-      run.graph ? valuesBehind({ graph: fromFile(run.graph), node: result.node }, catalog, run.inputs, run.values) : [],
-    [result.node, run, catalog],
+      run.graph ? valuesBehind({ graph: fromFile(run.graph), ...madeBy(result) }, catalog, run.inputs, run.values) : [],
+    [result, run, catalog],
   );
   if (nodes.length === 0) return null;
   return (

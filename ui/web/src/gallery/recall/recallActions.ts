@@ -9,7 +9,7 @@ import { has, own } from "../../graph/record";
 import { isLink } from "../../graph/values";
 import { host, sentence } from "../../host";
 import { t, type TextKey } from "../../i18n";
-import { edit, editorStore, select } from "../../store/editor";
+import { edit, editWhole, editorStore, select } from "../../store/editor";
 import { go, openDialog, toast } from "../../store/page";
 import type { EditorGraph, Point, Result, Upload } from "../../types";
 import { gallery } from "../galleryState";
@@ -27,7 +27,7 @@ const LOADERS = { image: "LoomLoadImage", audio: "LoomLoadAudio", video: "LoomLo
 
 /** Write one kind of value where the workflow takes it; people choose where several nodes do. */
 export function recallOne(kind: RecallKind, value: Recalled): void {
-  const { graph, catalog } = editorStore.getState();
+  const { whole: graph, catalog } = editorStore.getState();
   const places = placesFor(graph, catalog, kind);
   if (places.length === 0) return void toast({ kind: "error", text: t(`gallery.no_place_${kind}`) });
   toCanvas();
@@ -38,7 +38,7 @@ export function recallOne(kind: RecallKind, value: Recalled): void {
 /** Write it at these places. */
 export function write({ kind, value, places }: PlacesAsked): void {
   const label = t(`gallery.recall_${kind}`);
-  edit(label, (graph) => recall(graph, kind, value, places));
+  editWhole(label, (graph) => recall(graph, kind, value, places));
   select(places.map(({ node }) => itemKey("node", node)));
   done(`gallery.recalled_${kind}`);
 }
@@ -49,11 +49,11 @@ export async function recallValues(result: Result): Promise<void> {
     const run = await runRecord(result.run);
     if (!run.graph) throw new Error(t("gallery.no_graph"));
     const from = fromFile(run.graph);
-    const { graph } = editorStore.getState();
+    const { whole: graph } = editorStore.getState();
     const changed = recallAll(graph, from);
     toCanvas();
     if (changed === graph) return void toast({ kind: "info", text: t("gallery.nothing_recalled") });
-    edit(t("gallery.recall_all"), () => changed);
+    editWhole(t("gallery.recall_all"), () => changed);
     done("gallery.recalled_all");
   } catch (error) {
     toast({ kind: "error", text: sentence(error) });

@@ -145,7 +145,7 @@ export function unfold(graph: EditorGraph, name: string): { graph: EditorGraph; 
 }
 
 /** Every link followed to its new place. */
-function rewired(graph: EditorGraph, moved: (from: string) => string): EditorGraph {
+export function rewired(graph: EditorGraph, moved: (from: string) => string): EditorGraph {
   const follow = <T>(value: T): T => (isLink(value) ? { ...value, from: moved(value.from) } : value);
   return {
     ...graph,
@@ -161,7 +161,7 @@ function withUsedSubs(graph: EditorGraph): EditorGraph {
 }
 
 /** The sub-workflows that nodes use, with those inside them. */
-export function usedSubs(graph: EditorGraph, nodes: readonly { type: string }[]): EditorGraph["subs"] {
+export function usedSubs(graph: Pick<EditorGraph, "subs">, nodes: readonly { type: string }[]): EditorGraph["subs"] {
   const used = new Set(nodes.map((node) => node.type));
   for (const type of used) for (const each of Object.values(subOf(graph.subs, type)?.nodes ?? {})) used.add(each.type);
   return filterRecord(graph.subs, (_, key) => used.has(SUB + key));

@@ -28,13 +28,14 @@ export function paramFor(graph: EditorGraph, node: string, spec: InputSpec): Par
   };
 }
 
-/** Let an input be set by a param; a new param takes the input's value, one that is there keeps its own. */
+/** Let an input be set by a param; a new param takes the input's value, one that is there keeps its own. Inside of a
+sub-workflow a wire, too, may come from outside. */
 export function exposeParam(
   graph: EditorGraph,
   node: string,
-  { spec, name }: { spec: InputSpec; name: string },
+  { spec, name, isInside = false }: { spec: InputSpec; name: string; isInside?: boolean },
 ): EditorGraph {
-  if (!isName(name) || !has(graph.nodes, node) || !canExpose(spec)) return graph;
+  if (!isName(name) || !has(graph.nodes, node) || !(isInside || canExpose(spec))) return graph;
   const params = has(graph.params, name) ? graph.params : withEntry(graph.params, name, paramFor(graph, node, spec));
   return setInput({ ...graph, params }, node, spec.name, { param: name });
 }

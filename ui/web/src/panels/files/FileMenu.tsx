@@ -12,7 +12,7 @@ import { close } from "./tabActions";
 /** Everything about the workflow as a file, and logging out. On a narrow page also what the toolbar has no room for. */
 export function FileMenu() {
   const isSaved = useEditor((state) => state.workflow !== null);
-  const isEmpty = useEditor((state) => Object.keys(state.graph.nodes).length === 0);
+  const isEmpty = useEditor((state) => Object.keys(state.whole.nodes).length === 0);
   const language = usePage((state) => state.language);
   const me = usePage((state) => state.me);
   const isNarrow = useIsNarrow();

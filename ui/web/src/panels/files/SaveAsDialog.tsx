@@ -14,7 +14,7 @@ import { saveAs, type SaveAsked } from "./fileActions";
 export function SaveAsDialog({ reason = "", answer }: Partial<SaveAsked>) {
   const id = useId();
   const isCopy = useEditor((state) => state.workflow !== null);
-  const [name, setName] = useState(() => nameOfCopy(editorStore.getState().graph.name, isCopy));
+  const [name, setName] = useState(() => nameOfCopy(editorStore.getState().whole.name, isCopy));
   const [folder, setFolder] = useState("");
   const [folders, setFolders] = useState<string[]>([]);
   const [error, setError] = useState(reason);

@@ -7,7 +7,7 @@ import { save } from "./fileActions";
 
 /** Asked before another workflow takes the place of one with changes. */
 export function UnsavedDialog({ answer }: { answer: (mayLeave: boolean) => void }) {
-  const name = useEditor((state) => state.graph.name);
+  const name = useEditor((state) => state.whole.name);
   const [isBusy, setBusy] = useState(false);
   const saveFirst = () => {
     setBusy(true);

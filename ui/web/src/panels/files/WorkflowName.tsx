@@ -2,20 +2,20 @@ import { useState, type KeyboardEvent } from "react";
 import { describe } from "../../graph/edits";
 import { t } from "../../i18n";
 import { keepTyping } from "../../parts/keys";
-import { edit, useEditor } from "../../store/editor";
+import { editWhole, useEditor } from "../../store/editor";
 
 const MAX_LENGTH = 100;
 
 /** The workflow's name, to be changed in place, with a dot while it has changes that are not saved. */
 export function WorkflowName() {
-  const name = useEditor((state) => state.graph.name);
+  const name = useEditor((state) => state.whole.name);
   const isDirty = useEditor((state) => state.isDirty);
   const [typed, setTyped] = useState<string | null>(null);
 
   const settle = () => {
     const next = typed?.trim();
     setTyped(null);
-    if (next && next !== name) edit(t("panels.edit_name"), (graph) => describe(graph, { name: next }));
+    if (next && next !== name) editWhole(t("panels.edit_name"), (graph) => describe(graph, { name: next }));
   };
   const onKeyDown = (event: KeyboardEvent<HTMLInputElement>) => {
     keepTyping(event);

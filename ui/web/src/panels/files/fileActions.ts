@@ -8,7 +8,7 @@ import { t } from "../../i18n";
 import { downloadText } from "../../parts/download";
 import { lock } from "../../store/draftClaim";
 import { goToTab, keepSoon } from "../../store/drafts";
-import { edit, editorStore } from "../../store/editor";
+import { editorStore, editWhole } from "../../store/editor";
 import { closeDialog, go, openDialog, toast } from "../../store/page";
 import { enterTab, markSavedIn, openTab, tabOf, tabStore } from "../../store/tabs";
 import type { DraftEntry, EditorGraph, GraphFile, Workflow, WorkflowRef } from "../../types";
@@ -22,7 +22,7 @@ export interface SaveAsked {
 
 /** Save in the library under its name, or ask for one. Resolves to whether it was saved, once that is decided. */
 export async function save(): Promise<boolean> {
-  const { graph, workflow, draftKey } = editorStore.getState();
+  const { whole: graph, workflow, draftKey } = editorStore.getState();
   if (!workflow) return ask("saveAs");
   try {
     return keepSaved(await host.saveWorkflow(workflow.id, toFile(graph), workflow.version), graph, draftKey);
@@ -40,7 +40,7 @@ function ask(dialog: "saveAs" | "conflict", reason = ""): Promise<boolean> {
 
 /** Save over what another tab saved: the other's work stays as the version before. False where that failed. */
 export async function overwrite(): Promise<boolean> {
-  const { graph, workflow, draftKey } = editorStore.getState();
+  const { whole: graph, workflow, draftKey } = editorStore.getState();
   if (!workflow) return false;
   try {
     const newest = await host.workflow(workflow.id);
@@ -53,9 +53,9 @@ export async function overwrite(): Promise<boolean> {
 
 /** Save as a new workflow. Throws with a sentence, which the dialog shows. */
 export async function saveAs(name: string, folder: string): Promise<void> {
-  const { graph, draftKey } = editorStore.getState();
+  const { whole: graph, draftKey } = editorStore.getState();
   const sent = graph.name === name ? graph : describe(graph, { name });
-  edit(t("panels.edit_name"), () => sent, "save as");
+  editWhole(t("panels.edit_name"), () => sent, "save as");
   keepSaved(await host.createWorkflow(toFile(sent), { name, folder }), sent, draftKey);
 }
 
@@ -122,12 +122,12 @@ export async function newWorkflow(): Promise<void> {
 
 /** Write the file to the disk, byte for byte as the command line does. */
 export async function saveToDisk(): Promise<void> {
-  const { graph } = editorStore.getState();
+  const { whole: graph } = editorStore.getState();
   await said(async () => downloadText((await host.text(toFile(graph))).text, `${graph.name || "workflow"}.json`));
 }
 
 export async function exportComfy(): Promise<void> {
-  const { graph } = editorStore.getState();
+  const { whole: graph } = editorStore.getState();
   await said(async () => {
     const prompt = await host.exportComfy(toFile(graph));
     downloadText(`${textExact(prompt, 2)}\n`, `${graph.name || "workflow"}.comfyui.json`);

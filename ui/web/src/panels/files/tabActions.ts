@@ -10,7 +10,7 @@ import { moveTab, tabBeside, tabOf, tabStore } from "../../store/tabs";
 export async function close(key = editorStore.getState().draftKey): Promise<void> {
   if (tabOf(key)?.isDirty) {
     await goToTab(key);
-    if (!isEmpty(editorStore.getState().graph) && !(await mayClose())) return;
+    if (!isEmpty(editorStore.getState().whole) && !(await mayClose())) return;
   }
   await closeTab(key);
 }

@@ -23,7 +23,7 @@ export function Lanes() {
 function LanesOf({ run }: { run: Run }) {
   const isOpen = usePanels((state) => state.areLanesOpen);
   const devices = useDevices();
-  const graph = useEditor((state) => state.graph);
+  const graph = useEditor((state) => state.whole);
   const catalog = useEditor((state) => state.catalog);
   const now = useNow(!isOver(run.state));
   const end = run.ended ?? now;

@@ -72,7 +72,7 @@ export function VersionsDialog({ of }: { of: Named | null }) {
 
 /** What a version changed of the one before it, and how the canvas differs from it where this workflow is open. */
 function VersionDifference({ id, version, isOpen }: { id: string; version: number; isOpen: boolean }) {
-  const canvas = useEditor((state) => state.graph);
+  const canvas = useEditor((state) => state.whole);
   const catalog = useEditor((state) => state.catalog);
   const [graphs, setGraphs] = useState<{ own: EditorGraph; before: EditorGraph | null }>();
   const [error, setError] = useState("");

@@ -20,7 +20,7 @@ interface PlanOfNodeProps {
 /** How one node would run: its plan, why, what each rank needs of its device, and how long it would take. */
 export function PlanOfNode({ node, devices }: PlanOfNodeProps) {
   const id = useId();
-  const title = useEditor((state) => titleOf(state.graph, state.catalog, node.node));
+  const title = useEditor((state) => titleOf(state.whole, state.catalog, node.node));
   return (
     <section aria-labelledby={id}>
       <h3 id={id}>

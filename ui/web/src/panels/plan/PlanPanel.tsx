@@ -5,7 +5,7 @@ import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
 import { Notice } from "../../parts/Notice";
 import { Spinner } from "../../parts/Spinner";
-import { edit, editorStore } from "../../store/editor";
+import { editWhole, editorStore } from "../../store/editor";
 import { toast } from "../../store/page";
 import type { PlanView } from "../../types";
 import { setNextPlan, tryPlan, usePanels, type NextPlan } from "../panelState";
@@ -111,11 +111,11 @@ function keepForNext(chosen: NextPlan): void {
 }
 
 function putIntoWorkflow(view: PlanView, chosen: NextPlan): void {
-  const { catalog, graph } = editorStore.getState();
-  edit(t("panels.edit_plan"), (last) =>
+  const { catalog, whole: graph } = editorStore.getState();
+  editWhole(t("panels.edit_plan"), (last) =>
     view.nodes.reduce((changed, { node }) => withPlan(changed, catalog, { node, ...chosen }, sizeOf), last),
   );
-  const isPlaced = editorStore.getState().graph !== graph;
+  const isPlaced = editorStore.getState().whole !== graph;
   if (isPlaced) tryPlan(null);
   toast({ kind: isPlaced ? "success" : "info", text: t(isPlaced ? "panels.plan_placed" : "panels.plan_same") });
 }

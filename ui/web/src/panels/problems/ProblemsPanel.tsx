@@ -3,11 +3,13 @@ import { KINDS, PROBLEM_ICONS } from "../../canvas/nodes/problemsOf";
 import { titleOf } from "../../graph/catalog";
 import { itemKey } from "../../graph/items";
 import { has } from "../../graph/record";
+import { plainName } from "../../graph/subs";
+import { splitTarget } from "../../graph/values";
 import { plural, t } from "../../i18n";
 import { Button } from "../../parts/Button";
 import { Empty } from "../../parts/Empty";
 import { Icon } from "../../parts/icons";
-import { useEditor } from "../../store/editor";
+import { editorStore, goInside, useEditor } from "../../store/editor";
 import type { Problem } from "../../types";
 import { run } from "../runs/runActions";
 import { areReckoned } from "../runs/submit";
@@ -42,8 +44,8 @@ export function ProblemsPanel() {
 }
 
 function OneProblem({ problem }: { problem: Problem }) {
-  const isHere = useEditor((state) => has(state.graph.nodes, problem.node));
-  const title = useEditor((state) => titleOf(state.graph, state.catalog, problem.node));
+  const isHere = useEditor((state) => has(state.whole.nodes, problem.node));
+  const title = useEditor((state) => titleOf(state.whole, state.catalog, problem.node));
   const { kind } = problem;
   const place = problem.socket ? `${title}: ${spoken(problem.socket)}` : title;
   const content = (
@@ -72,7 +74,7 @@ function OneProblem({ problem }: { problem: Problem }) {
 
 /** A button for each set of values that mends it. */
 function Mends({ problem }: { problem: Problem }) {
-  const graph = useEditor((state) => state.graph);
+  const graph = useEditor((state) => state.whole);
   const catalog = useEditor((state) => state.catalog);
   const mends = mendsFor(graph, problem.mends);
   if (mends.length === 0) return null;
@@ -95,8 +97,15 @@ function sumOf(problems: readonly Problem[]): string {
     .join("; ");
 }
 
-/** To the node, and on to the field of its socket where that is drawn. */
-function goTo({ node, socket }: Problem): void {
+/** To the node, inside of a sub-workflow too, and on to the field of its socket where that is drawn. */
+function goTo(problem: Problem): void {
+  const [place, deep] = splitTarget(problem.inside);
+  const way = place && !problem.socket ? plainName(place).split("/") : [problem.node];
+  goInside(way.slice(0, -1));
+  const { inside } = editorStore.getState();
+  const isThere = inside.length === way.length - 1;
+  const node = way[inside.length] ?? problem.node;
+  const socket = isThere ? (place && !problem.socket ? deep : problem.socket) : "";
   showItem(itemKey("node", node));
   if (socket) focusField(node, socket);
 }

@@ -7,7 +7,7 @@ import { has, own } from "../../graph/record";
 import { isLink, splitTarget } from "../../graph/values";
 import { t } from "../../i18n";
 import { spoken } from "../../parts/format";
-import { edit, editorStore } from "../../store/editor";
+import { editWhole, editorStore } from "../../store/editor";
 import type { Catalog, EditorGraph, Json } from "../../types";
 
 /** Values by "node.socket". */
@@ -37,9 +37,9 @@ export function mendText(graph: EditorGraph, catalog: Catalog, mend: Mend, of: s
 
 /** One step that undo takes back; the workflow is checked again by itself. */
 export function applyMend(mend: Mend): void {
-  const { graph, catalog } = editorStore.getState();
+  const { whole: graph, catalog } = editorStore.getState();
   const label = mendText(graph, catalog, mend, "");
-  edit(label, (last) =>
+  editWhole(label, (last) =>
     Object.entries(mend).reduce((changed, [target, value]) => giveValue(changed, ...splitTarget(target), value), last),
   );
 }

@@ -18,7 +18,7 @@ export function RunControls() {
   const [isOpen, setOpen] = useState(false);
   const [isBusy, setBusy] = useState(false);
   const split = useRef<HTMLDivElement>(null);
-  const isEmpty = useEditor((state) => Object.keys(state.graph.nodes).length === 0);
+  const isEmpty = useEditor((state) => Object.keys(state.whole.nodes).length === 0);
   const selection = useEditor((state) => state.selection);
   const hasPlan = usePanels((state) => state.nextPlan !== null);
   const numActive = useLive((state) => Object.values(state.runs).filter((other) => !isOver(other.state)).length);

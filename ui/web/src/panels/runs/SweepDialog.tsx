@@ -26,7 +26,7 @@ interface Row {
 /** A run for every combination of some values. */
 export function SweepDialog() {
   const id = useId();
-  const graph = useEditor((state) => state.graph);
+  const graph = useEditor((state) => state.whole);
   const catalog = useEditor((state) => state.catalog);
   const choices = sweepables(graph, catalog);
   const [rows, setRows] = useState<Row[]>(() => [firstRow(choices)]);

@@ -1,6 +1,7 @@
 /** A run of the list, to be looked at. */
 
 import { has } from "../../graph/record";
+import { topOf } from "../../graph/subs";
 import { host } from "../../host";
 import { t } from "../../i18n";
 import { rememberRan } from "../../store/changedSinceRun";
@@ -17,7 +18,7 @@ export async function openRun(run: Run): Promise<void> {
     const { graph } = await host.run(run.id);
     if (!graph) throw new Error(t("gallery.no_graph"));
     openGraph(graph, run.name, null);
-    rememberRan(run.id, editorStore.getState().graph);
+    rememberRan(run.id, editorStore.getState().whole);
     watchRun(run.id);
   });
 }
@@ -25,9 +26,9 @@ export async function openRun(run: Run): Promise<void> {
 /** Show what a run does on the canvas; that of another workflow is opened first. */
 export async function watch(run: Run): Promise<void> {
   if (await goToTabOf(run.id)) return;
-  const { graph } = editorStore.getState();
+  const { whole: graph } = editorStore.getState();
   const names = Object.keys(run.nodes);
-  const isOfThis = names.every((name) => has(graph.nodes, name)) && (names.length > 0 || !isOver(run.state));
+  const isOfThis = names.every((name) => has(graph.nodes, topOf(name))) && (names.length > 0 || !isOver(run.state));
   if (isOfThis) watchRun(run.id);
   else await openRun(run);
 }

@@ -1,11 +1,12 @@
 /** Starting, cancelling and ordering runs; what went wrong is said in the page. */
 
+import { withInsides } from "../../graph/inside";
 import { toFile } from "../../graph/file/workflowFile";
 import { ApiError, host, sentence } from "../../host";
 import { plural, t } from "../../i18n";
 import { aboutRuns } from "../../store/announce";
 import { rememberRan } from "../../store/changedSinceRun";
-import { edit, editorStore, setProblems } from "../../store/editor";
+import { editWhole, editorStore, setProblems } from "../../store/editor";
 import { isOver, liveStore } from "../../store/live";
 import { confirm, dismissAbout, toast } from "../../store/page";
 import { watchRunIn } from "../../store/tabs";
@@ -22,9 +23,9 @@ interface Asked extends Pick<RunRequest, "targets" | "sweep" | "force"> {
 
 /** Run the whole workflow, or a part of it, or many of it. Resolves to whether it was queued. */
 export async function run({ targets, sweep, force, count = 1 }: Asked = {}): Promise<boolean> {
-  if (Object.keys(editorStore.getState().graph.nodes).length === 0) return refuse(t("panels.nothing_to_run"));
-  edit(t("panels.edit_seeds"), withNewSeeds);
-  const { graph, catalog, workflow, draftKey } = editorStore.getState();
+  if (Object.keys(editorStore.getState().whole.nodes).length === 0) return refuse(t("panels.nothing_to_run"));
+  editWhole(t("panels.edit_seeds"), (whole) => withInsides(withNewSeeds(whole), withNewSeeds));
+  const { whole: graph, catalog, workflow, draftKey } = editorStore.getState();
   const seed = count > 1 ? seedOf(graph, catalog) : null;
   if (count > 1 && !seed) return refuse(t("panels.no_seed"));
   try {
@@ -48,9 +49,10 @@ export async function run({ targets, sweep, force, count = 1 }: Asked = {}): Pro
   }
 }
 
-/** Run what these nodes need, and no more. */
+/** Run what these nodes of the canvas need, and no more. */
 export function runTo(...nodes: string[]): Promise<boolean> {
-  return run({ targets: nodes });
+  const { inside } = editorStore.getState();
+  return run({ targets: nodes.map((node) => [...inside, node].join("/")) });
 }
 
 /** Each such as "seed=1..4". */
@@ -104,7 +106,7 @@ async function quietly(request: Promise<unknown>): Promise<void> {
 }
 
 function refuse(text: string, error?: unknown): false {
-  const { graph, workflow } = editorStore.getState();
+  const { whole: graph, workflow } = editorStore.getState();
   const about = aboutRuns({ workflow_id: workflow?.id ?? null, name: graph.name });
   if (error instanceof ApiError && error.problems.length > 0) {
     setProblems(error.problems);
