@@ -52,6 +52,7 @@ def test_a_video(shown: Callable[..., Locator]) -> None:
 
 def test_a_video_with_sound(shown: Callable[..., Locator]) -> None:
     video = shown("minimax_h3/minimax_h3", "minimax_h3", "video", steps=2, frames=124)
+    expect(video).to_have_js_property("videoWidth", 64)  # before it has read its head, its duration is NaN
     assert video.evaluate("(video) => video.duration") == pytest.approx(124 / 24, abs=0.1)
     assert video.evaluate(PLAYED) == {"ended": True, "sound": True}
 
