@@ -46,13 +46,13 @@ WAIT_MS = 20_000
 MODEL_MS = 60_000
 """The same for what loads the model first."""
 STILL = """async (viewport) => {
-  const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
-  for (let last = "", same = 0; same < 15; same = viewport.style.transform === last ? same + 1 : 0) {
+  const pause = () => new Promise((resolve) => setTimeout(resolve, 25));
+  for (let last = "", same = 0; same < 9; same = viewport.style.transform === last ? same + 1 : 0) {
     last = viewport.style.transform;
-    await frame();
+    await pause();
   }
 }"""
-"""Ends when the canvas has not moved for some frames."""
+"""Ends when the canvas has not moved for a while; no frame is drawn for it."""
 STORED = "cookies,file_systems,indexeddb,local_storage,service_workers,cache_storage"
 LOOPBACK = ("127.0.0.1", "localhost", "")
 
@@ -116,22 +116,44 @@ def profile_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("chromium")
 
 
-@pytest.fixture(scope="module")
-def kept_profile(profile_folder: Path) -> Iterator[BrowserContext]:
-    """One browser for the tests of a module, with its own profile: of a test that is over, its cache alone is left."""
-    from playwright.sync_api import sync_playwright
+class KeptBrowser:
+    """One browser with its own profile, for all tests of the page in a row: to begin takes seconds of a processor."""
 
+    def __init__(self, folder: Path) -> None:
+        from playwright.sync_api import sync_playwright
+
+        with ExitStack() as stack:
+            playwright = stack.enter_context(sync_playwright())
+            self.profile = playwright.chromium.launch_persistent_context(
+                folder, executable_path=str(CHROMIUM), args=list(FLAGS), timeout=MODEL_MS, **USUAL
+            )
+            stack.callback(self.profile.close)
+            self.profile.new_page()
+            self.close = stack.pop_all().close
+
+
+KEPT = pytest.StashKey[KeptBrowser]()
+
+
+def close_unless_next_is_a_page(session: pytest.Session, nextitem: pytest.Item | None) -> None:
+    """Playwright keeps the event loop of its thread, which other tests want."""
+    is_page = nextitem is not None and nextitem.path.name.startswith("test_page_")
+    if KEPT in session.stash and not is_page:
+        session.stash[KEPT].close()
+        del session.stash[KEPT]
+
+
+@pytest.fixture
+def kept_profile(request: pytest.FixtureRequest, profile_folder: Path) -> BrowserContext:
+    """The one browser's own profile: of a test that is over, its cache alone is left."""
     need(CHROMIUM.exists(), f"needs Chromium: there is none at {CHROMIUM}; install it, or set CHROMIUM=/path/to/it")
-    with sync_playwright() as playwright:
-        kept = playwright.chromium.launch_persistent_context(
-            profile_folder, executable_path=str(CHROMIUM), args=list(FLAGS), timeout=MODEL_MS, **USUAL
-        )
-        kept.new_page()
-        yield kept
-        kept.close()
+    stash = request.session.stash
+    if KEPT not in stash:
+        stash[KEPT] = KeptBrowser(profile_folder)
+    return stash[KEPT].profile
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def chromium(kept_profile: BrowserContext) -> Browser:
     assert kept_profile.browser is not None
     return kept_profile.browser
@@ -187,6 +209,9 @@ def _forgotten(context: BrowserContext) -> Iterator[None]:
         if work.is_closed():
             context.new_page()
         else:
+            work.unroute_all()
+            if work.viewport_size != DESKTOP["viewport"]:
+                work.set_viewport_size(DESKTOP["viewport"])
             if work.url.startswith("http"):
                 work.evaluate("sessionStorage.clear()")
             work.mouse.move(0, 0)
@@ -195,6 +220,7 @@ def _forgotten(context: BrowserContext) -> Iterator[None]:
         for origin in origins:
             devtools.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": STORED})
         devtools.detach()
+        context.unroute_all()
         context.clear_cookies()
         context.clear_permissions()
         context.set_offline(False)

@@ -31,10 +31,10 @@ PRELOADED = (
 )
 """What a page and a run of the built-in model import."""
 POLL_S = 0.02
-LONG_STEPS = 200
-PAUSE_S = 0.3
-"""Between the steps of a run of so many, which goes on for longer than a test: without it, it would take the processor
-from the page that the test is about."""
+SOME_STEPS, LONG_STEPS = 11, 200
+PAUSES_S = {SOME_STEPS: 0.2, LONG_STEPS: 0.3}
+"""Between the steps of a run of so many, which is seen at work, or goes on for longer than a test: without it, it would
+take the processor from the page that the test is about."""
 
 
 class Nursery:
@@ -138,8 +138,7 @@ def _slow_down() -> None:
     step = NodeProgress.step
 
     def slow(self: NodeProgress, done: int, total: int, preview: Any = None) -> None:
-        if total == LONG_STEPS:
-            time.sleep(PAUSE_S)
+        time.sleep(PAUSES_S.get(total, 0))
         step(self, done, total, preview)
 
     NodeProgress.step = slow

@@ -19,6 +19,7 @@ import pytest
 
 from support.browser import (  # noqa: F401  (fixtures of the tests in a browser)
     chromium,
+    close_unless_next_is_a_page,
     kept_profile,
     need,
     new_profile,
@@ -33,6 +34,11 @@ ROOT = Path(__file__).resolve().parents[2]
 if importlib.util.find_spec("playwright") is None and os.environ.get("CI") != "true":
     collect_ignore_glob = ["test_page_*.py"]
 FIRST = json.loads((ROOT / "workflows" / "bobbin" / "first_picture.json").read_text())
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    close_unless_next_is_a_page(item.session, nextitem)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from playwright.sync_api import expect
 
 from support.browser import MODEL_MS, card, drag, enter, file_graph, middle, on_canvas, socket
@@ -306,19 +305,18 @@ def add_comment_by_palette(page: Page) -> None:
     enter(page, "comment")
 
 
-@pytest.mark.parametrize("add_comment", [add_comment_by_mouse, add_comment_by_tools, add_comment_by_palette])
-def test_what_is_typed_after_a_comment_was_added_stands_in_it(
-    page_server: Any, open_page: Callable[..., Page], add_comment: Callable[[Page], None]
-) -> None:
+def test_what_is_typed_after_a_comment_was_added_stands_in_it(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url, graph=FIRST)
-    before = file_graph(page)["layout"]
-    add_comment(page)
-    page.keyboard.type("hello for lots of folk.")
-    expect(page.get_by_role("textbox", name="Comment")).to_have_value("hello for lots of folk.")
-    layout = file_graph(page)["layout"]
-    assert [note["text"] for note in layout.pop("$notes")] == ["hello for lots of folk."]
-    assert layout == before  # nothing was arranged, and the outline is not open
-    expect(page.get_by_role("tree", name="Outline")).to_have_count(0)
+    before, told = file_graph(page)["layout"], []
+    for add_comment in (add_comment_by_mouse, add_comment_by_tools, add_comment_by_palette):
+        add_comment(page)
+        told.append(f"hello for lots of folk. {add_comment.__name__}")
+        page.keyboard.type(told[-1])
+        expect(page.get_by_role("textbox", name="Comment").and_(page.locator(":focus"))).to_have_value(told[-1])
+        layout = file_graph(page)["layout"]
+        assert [note["text"] for note in layout.pop("$notes")] == told
+        assert layout == before  # nothing was arranged, and the outline is not open
+        expect(page.get_by_role("tree", name="Outline")).to_have_count(0)
 
 
 def test_letters_go_into_the_comment_that_is_chosen(page_server: Any, open_page: Callable[..., Page]) -> None:
