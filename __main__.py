@@ -102,7 +102,10 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--no-cache", action="store_true", help="make everything anew and keep nothing")
     run.add_argument("--devices", default="", metavar="LIST", help="all, cpu*4, cuda:0,cuda:1: one rank on each")
     run.add_argument(
-        "--plan", default="", help="how a denoise uses them: cfg=2,ulysses=2 or auto (default: the workflow's, or auto)"
+        "--plan",
+        default="",
+        help="how a denoise uses them: cfg=2,ulysses=2, auto, or auto,compiled, which may compile where that pays "
+        "(default: the workflow's, or auto)",
     )
     run.add_argument(
         "--replicas",

@@ -91,6 +91,11 @@ class ParallelPlan:
                     f"plan {text!r}: auto is a word of --plan and of the node Parallel Plan, which choose for a model "
                     "and its devices; name the axes here, like cfg=2,ulysses=2"
                 )
+            if part == "compiled":
+                raise ValueError(
+                    f"plan {text!r}: compiled goes with auto alone, as auto,compiled, which may choose it; beside axes "
+                    "turn compiled of Load Model on"
+                )
             if not equals or name not in names:
                 near = difflib.get_close_matches(name, names, n=1)
                 hint = f"did you mean {near[0]}? " if near and near[0] != name else ""

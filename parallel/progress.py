@@ -92,6 +92,8 @@ class Foreseen:
     """Before the first, to read the weights."""
     num_bytes: int
     """On the device that holds most."""
+    context_bytes: int = 0
+    """Of them, what an accelerator's context and libraries take, which no run's measurement counts."""
     rejected: Sequence[tuple[str, float, str]] = ()
     """Other plans, the seconds of one of their steps, and why not."""
     factors: Factors = Factors()

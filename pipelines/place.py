@@ -14,9 +14,10 @@ from ..parallel.machine.container import num_cores
 from ..parallel.machine.machine import parse_devices
 from ..parallel.plan import ParallelPlan
 from .planning.plans import check_plan
-from .values import Model, Place
+from .values import COMPILING, Model, Place
 
 AUTO = "auto"
+LEFT_OPEN = ("", AUTO, COMPILING)
 
 
 def read_place(
@@ -40,13 +41,14 @@ def read_place(
 
 
 def read_plan(text: str) -> str:
-    """A plan as it is always written, `auto`, or nothing."""
-    return text.strip() if text.strip() in ("", AUTO) else str(ParallelPlan.parse(text))
+    """A plan as it is always written, `auto`, `auto,compiled`, or nothing. Raises `ValueError`."""
+    found = ",".join(part.strip() for part in text.strip().split(","))
+    return found if found in LEFT_OPEN else str(ParallelPlan.parse(text))
 
 
 def names_plan(place: Place) -> bool:
     """Whether its plan is one, and need not be chosen."""
-    return place.plan not in ("", AUTO)
+    return place.plan not in LEFT_OPEN
 
 
 def named_plan(place: Place) -> ParallelPlan | None:

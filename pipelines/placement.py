@@ -27,6 +27,7 @@ from .models.folder import components_of, read_config, read_index
 from .models.source import resolve_source, split_source
 from .place import named_plan
 from .planning.auto import EXACT, FREE, Chosen, Leeway, choose
+from .planning.compiling import Way
 from .planning.duel import winner
 from .planning.foreseen import ALONE, BY_HAND, decoders_for, foreseen_for
 from .planning.here import measure_first
@@ -88,9 +89,10 @@ def denoise(request: Denoise, progress: Progress = SILENT, *, leeway: Leeway = F
     check_mask(model, request.latents, request.mask)
     foretold = choice_for(model, wanted_by(request, is_guided=guided), leeway, measures=progress)
     choice = told(winner(foretold, request, _denoise, progress), model)
-    progress.spread(str(choice.plan), ())
+    progress.spread(str(choice.way), ())
+    request = request.resolved(plan=choice.plan, model=choice.of(model))
     _foresee(request, choice, progress, is_guided=guided)
-    return _denoise(request.resolved(plan=choice.plan), progress)
+    return _denoise(request, progress)
 
 
 def _denoise(request: Denoise, progress: Progress) -> Latents:
@@ -103,7 +105,7 @@ def _foresee(request: Denoise, choice: Chosen, progress: Progress, *, is_guided:
         return
     found = foreseen_for(request, choice.plan, is_guided=is_guided, why=choice.why, rejected=choice.rejected)
     if found is not None:
-        progress.foresee(found)
+        progress.foresee(dataclasses.replace(found, plan=str(choice.way)))
 
 
 def decode(request: Decode, progress: Progress = SILENT, *, decoders: int | None = None) -> Image | Video:
@@ -161,21 +163,24 @@ def choice_for(
     leeway: Leeway = FREE,
     *,
     measures: Progress | None = None,
-    wish: ParallelPlan | None = None,
+    wish: Way | None = None,
+    num_runs: int = 1,
 ) -> Chosen:
     """The plan that the place names; else what `leeway` has settled; else the best for its devices, or `wish`, kept for
-    later. GPUs that nobody measured are measured first where `measures` can be told. Raises `ValueError`.
+    later; for so many runs, where it may compile. GPUs that nobody measured are measured first where `measures` can be
+    told. Raises `ValueError`.
     """
     place = model.place
     if (named := named_plan(place)) is not None:
         return Chosen(plan=named, why=BY_HAND)
     if leeway.choice is not None:
-        if leeway.is_guided == wanted.is_guided and leeway.choice.plan.num_ranks <= place.group_size:
+        is_taken = leeway.is_guided == wanted.is_guided and leeway.choice.plan.num_ranks <= place.group_size
+        if is_taken and not (leeway.choice.is_compiled and wanted.has_step_cache):
             return leeway.choice
         leeway = EXACT
     if measures is not None and not place.cluster:
         measure_first(place.devices, measures, is_free=lambda: not POOLS.has_work())
-    return choose(model, wanted, may_round=leeway.may_round, keeps=True, wish=wish)
+    return choose(model, wanted, may_round=leeway.may_round, keeps=True, wish=wish, num_runs=num_runs)
 
 
 def told(choice: Chosen, model: Model) -> Chosen:
@@ -283,7 +288,7 @@ def _ranks_to_decode(request: Decode, decoders: int | None) -> int:
 def _decoders(model: Model, latents: Latents, *, may_round: bool) -> int:
     """As after a denoise of the model's own steps and guidance."""
     size = {"width": latents.width, "height": latents.height, "frames": latents.frames, "batch": latents.batch}
-    wanted = Wanted(**size, is_guided=is_guided(model))
+    wanted = Wanted(**size, is_guided=is_guided(model), has_step_cache=False)
     plan = named_plan(model.place) or choose(model, wanted).plan
     return decoders_for(model, wanted, plan, may_round=may_round)
 

@@ -41,14 +41,18 @@ class Lora:
     scale: float = 1.0
 
 
+COMPILING = "auto,compiled"
+"""The plan `auto`, which may also choose to compile the transformer."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """Where a model runs. Without devices it runs in the process that asks; with them, in one rank on each."""
 
     devices: tuple[str, ...] = ()
     plan: str = ""
-    """How one denoise uses them, such as `cfg=2,ulysses=2` (see `parallel.plan`), or `auto`. Empty is what the workflow
-    says, and `auto` where it says nothing."""
+    """How one denoise uses them, such as `cfg=2,ulysses=2` (see `parallel.plan`), `auto`, or `auto,compiled`. Empty is
+    what the workflow says, and `auto` where it says nothing."""
     replicas: int = 1
     """Groups of equal size that work on different jobs."""
     cluster: str = ""
@@ -58,6 +62,11 @@ class Place:
     def group_size(self) -> int:
         """How many devices work on one job together, on one machine."""
         return len(self.devices) // self.replicas
+
+    @property
+    def may_compile(self) -> bool:
+        """Whether the plan that is chosen may compile the transformer."""
+        return self.plan == COMPILING
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -92,6 +92,8 @@ GET /files/{id}
 GET /files/{id}/thumb
 WEBSOCKET /live
 POST /logout
+GET /kept
+GET /makers
 GET /me
 GET /models
 POST /open
@@ -118,10 +120,13 @@ GET /runs
 POST /runs
 DELETE /runs/{id}
 GET /runs/{id}
+POST /runs/cancel
+POST /runs/priority
 POST /runs/{id}/cancel
 POST /runs/{id}/move
 GET /runs/{id}/previews/{node}
 GET /shared/{token}
+GET /start
 GET /static/{name}
 GET /templates
 GET /templates/needs

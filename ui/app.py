@@ -41,6 +41,8 @@ logger = logging.getLogger("latentloom")
 VIEWS = ("build", "simple", "gallery", "models")
 LANGUAGES = ("en", "de")
 TEXTS = Path(__file__).parent / "texts"
+ASKED = ("loom/start", "loom/catalog")
+"""What the page asks before it draws anything, see `web/src/store/start.ts`."""
 MAX_CALLS = 1000
 """How many calls of `gradio_client` may wait; one more is refused."""
 IDLE_S = 0.05
@@ -106,6 +108,7 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
         script=bundle.address("loom.js"),
         styles=bundle.address("loom.css"),
         parts=[f"loom/static/{name}" for name in bundle.parts],
+        asked=ASKED,
     )
     try:
         page.launch(

@@ -17,10 +17,9 @@ STYLE = "& .loom-host { height: calc(100dvh - 40px); min-height: 420px; }"
 
 # The quoted 'go' declares the event: the view asks for another tab.
 ON_LOAD = """
-const url = (name) => new URL(`loom/static/${name}?v=${props.version}`, document.baseURI).href;
 const host = element.querySelector(".loom-host") || element;
-import(url("loom.js"))
-  .then((loom) => loom.mount({ element: host, props, trigger, watch, styles: url("loom.css") }))
+import(new URL(`loom/static/loom.js?v=${props.version}`, document.baseURI).href)
+  .then((loom) => loom.mount({ element: host, props, trigger }))
   .catch((error) => {
     host.setAttribute("role", "alert");
     host.textContent = `The page could not be loaded (${error.message}). Reload it, or look at the server's log.`;

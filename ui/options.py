@@ -29,7 +29,11 @@ def add_options(command: argparse.ArgumentParser) -> None:
         "commands with this --cache take them from there, too",
     )
     add("--devices", default="", metavar="LIST", help="all, cpu*4, cuda:0,cuda:1: one rank on each")
-    add("--plan", default="", help="how a denoise uses them: cfg=2,ulysses=2 or auto")
+    add(
+        "--plan",
+        default="",
+        help="how a denoise uses them: cfg=2,ulysses=2, auto, or auto,compiled, which may compile too",
+    )
     add(
         "--replicas",
         type=int,

@@ -34,7 +34,7 @@ class Server:
         remove_leftovers(settings.data_dir)
         self.intake = Intake(self.scratch)
         self.live = Live()
-        quota = Quota(settings.data_dir, user_bytes=settings.user_bytes, counts_results=settings.has_auth)
+        self.quota = quota = Quota(settings.data_dir, user_bytes=settings.user_bytes, counts_results=settings.has_auth)
         self.library = Library(settings, self.live, quota=quota)
         self.uploads = Uploads(settings.data_dir, max_pixels=settings.max_pixels, quota=quota)
         self.runs = Runs(settings, self.live, quota=quota)

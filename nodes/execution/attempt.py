@@ -133,9 +133,10 @@ def workspace_of(
     place: Place,
     host: Host,
     max_pixels: int = MAX_PIXELS,
+    num_runs: int = 1,
 ) -> Workspace:
-    """The workspace of a run that writes into `folder`, reads below `roots`, and leaves the workflow in what it
-    writes.
+    """The workspace of a run, one of so many, that writes into `folder`, reads below `roots`, and leaves the workflow
+    in what it writes.
     """
     return Workspace(
         output_dir=folder.resolve(),
@@ -145,6 +146,7 @@ def workspace_of(
         place=place,
         host=host,
         max_pixels=max_pixels,
+        num_runs=num_runs,
     )
 
 

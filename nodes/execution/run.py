@@ -264,7 +264,7 @@ class _Session:
         records = {name: self.records.get(name) for name in self.schedule.plans}
         ran = {name: record.plan for name, record in records.items() if record is not None and record.plan}
         settled = self.schedule.plans.items()
-        return {**{name: str(each.choice.plan) for name, each in settled if each.choice}, **ran}
+        return {**{name: str(each.choice.way) for name, each in settled if each.choice}, **ran}
 
     def _values(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """A record's values, which of them stand for what was written, and its model."""

@@ -56,7 +56,7 @@ def recipe_keys(
         if name in depths:
             recipe = (*recipe, depths[name])
         if name in plans and (choice := plans[name].choice) and choice.rounds_differently:
-            recipe = (*recipe, str(choice.plan))
+            recipe = (*recipe, str(choice.way))
         if decoders.get(name, 1) > 1:
             recipe = (*recipe, f"rows={decoders[name]}")
         keys[name] = hashlib.sha256(repr(recipe).encode(errors="backslashreplace")).hexdigest()

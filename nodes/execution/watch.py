@@ -114,5 +114,5 @@ class NodeProgress(Progress):
         self._watch.tell("foreseen", self._node, message=words, foreseen=foreseen)
 
     def spread(self, plan: str, ranks: Sequence[RankWork]) -> None:
-        self.plan, self.ranks = plan or self.plan, tuple(ranks)
+        self.plan, self.ranks = self.plan or plan, tuple(ranks)  # who chose it has told all of it
         self._watch.tell("spread", self._node, message=self.plan, ranks=self.ranks)

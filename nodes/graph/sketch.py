@@ -115,6 +115,8 @@ class Denoising:
     """0 is the model's own number."""
     guidance: float = 0.0
     guidance_2: float = 0.0
+    has_step_cache: bool = False
+    """Whether one may be in use."""
     doubt: str = ""
     """Why the latents are not known; their size is then taken to be the model's own."""
     pipeline: str = ""

@@ -148,7 +148,12 @@ def foretold_of(job: Headless) -> list[Foretold]:
 
 def _told(job: Headless, points: Sequence[_Point]) -> list[Foretold]:
     workspace = Workspace(
-        output_dir=job.out, roots=job.roots, place=job.place, host="command line", max_pixels=job.max_pixels
+        output_dir=job.out,
+        roots=job.roots,
+        place=job.place,
+        num_runs=len(job.sweep),
+        max_pixels=job.max_pixels,
+        host="command line",
     )
     graphs, folders = [point.graph for point in points], [point.folder for point in points]
 
@@ -209,7 +214,14 @@ def _attempt(job: Headless, point: _Point, caches: Caches, sink: Sink, cancel: T
 
 def _workspace(job: Headless, graph: Graph, folder: Path) -> Workspace:
     return workspace_of(
-        graph, SPECS, folder, roots=job.roots, place=job.place, host="command line", max_pixels=job.max_pixels
+        graph,
+        SPECS,
+        folder,
+        roots=job.roots,
+        place=job.place,
+        host="command line",
+        max_pixels=job.max_pixels,
+        num_runs=len(job.sweep),
     )
 
 

@@ -11,13 +11,14 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ...parallel.machine.now import DeviceNow
-from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress
 from ...pipelines.place import AUTO, named_plan, names_plan
 from ...pipelines.placement import choice_for, is_guided
 from ...pipelines.planning.auto import EXACT, FREE, Chosen, Leeway, choose
+from ...pipelines.planning.compiling import Way
 from ...pipelines.planning.foreseen import decoders_for
 from ...pipelines.planning.wanted import Wanted
+from ...pipelines.values import COMPILING
 from ..files.picture_files import WORKFLOW_KEY
 from ..graph.graph import MAX_META_BYTES, Graph, graph_text, read_graph
 from ..graph.sketch import Denoising
@@ -34,7 +35,12 @@ def choice_of(walk: Walk, name: str, asked: Denoising, *, now: Sequence[DeviceNo
     """
     is_known = asked.latents is not None
     return choose(
-        asked.model, wanted_of(asked), now=now, may_round=is_known, wish=_wish(walk, name) if is_known else None
+        asked.model,
+        wanted_of(asked),
+        now=now,
+        may_round=is_known,
+        wish=_wish(walk, name) if is_known else None,
+        num_runs=walk.workspace.num_runs,
     )
 
 
@@ -56,7 +62,8 @@ def _leeway(walk: Walk, name: str, progress: Progress) -> Leeway:
             return FREE
         if asked.latents is None:
             return EXACT
-        choice = choice_for(asked.model, wanted, measures=progress, wish=_wish(walk, name))
+        wish, num_runs = _wish(walk, name), walk.workspace.num_runs
+        choice = choice_for(asked.model, wanted, measures=progress, wish=wish, num_runs=num_runs)
         return Leeway(choice=choice, is_guided=wanted.is_guided)
     except ValueError:
         return EXACT
@@ -74,8 +81,9 @@ def decoders_of(walk: Walk, name: str, plans: Mapping[str, Leeway]) -> int:
         place, choice = asked.model.place, plans.get(link.node, FREE).choice
         if not place.devices or asked.latents is None:
             return 0
-        plan = named_plan(place) or (choice and choice.plan)
-        return decoders_for(asked.model, wanted_of(asked), plan) if plan else 0
+        if (named := named_plan(place)) is not None:
+            return decoders_for(asked.model, wanted_of(asked), named)
+        return decoders_for(choice.of(asked.model), wanted_of(asked), choice.plan) if choice else 0
     except ValueError:
         return 0
 
@@ -93,6 +101,7 @@ def wanted_of(asked: Denoising) -> Wanted:
         text_length=asked.num_tokens,
         num_references=asked.num_references,
         is_guided=guided,
+        has_step_cache=asked.has_step_cache,
     )
 
 
@@ -103,22 +112,23 @@ def _is_guided(asked: Denoising) -> bool:
 # ---- carried by results
 
 
-def _wish(walk: Walk, name: str) -> ParallelPlan | None:
-    """The plan that the workflow's result was made by, unless the user asks for a choice. It may be a stranger's."""
+def _wish(walk: Walk, name: str) -> Way | None:
+    """How the workflow's result was made, unless the user asks for a choice. It may be a stranger's."""
     plans = walk.meta.get(PLANS_KEY)
     text = plans.get(name) if isinstance(plans, dict) else None
-    if not isinstance(text, str) or walk.workspace.place.plan == AUTO:
+    if not isinstance(text, str) or walk.workspace.place.plan in (AUTO, COMPILING):
         return None
     try:
-        return ParallelPlan.parse(text)
+        return Way.parse(text)
     except ValueError:
         logger.warning("the workflow carries %.50r as the plan of %s, which is none; another is chosen", text, name)
         return None
 
 
 def with_plans(metadata: Mapping[str, str], plans: Mapping[str, str]) -> Mapping[str, str]:
-    """What a result carries, with the plans of several ranks that were chosen for it."""
-    told = {name: plan for name, plan in plans.items() if ParallelPlan.parse(plan).num_ranks > 1}
+    """What a result carries, with the plans that were chosen for it: those of several ranks, or compiled."""
+    ways = {name: Way.parse(plan) for name, plan in plans.items()}
+    told = {name: str(way) for name, way in ways.items() if way.plan.num_ranks > 1 or way.is_compiled}
     if not told or WORKFLOW_KEY not in metadata:
         return metadata
     graph = read_graph(metadata[WORKFLOW_KEY])

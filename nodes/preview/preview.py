@@ -16,6 +16,7 @@ from ...pipelines.needs.memory import Need, fits, whole_bytes, whole_needs, work
 from ...pipelines.place import named_plan, names_plan
 from ...pipelines.placement import is_guided
 from ...pipelines.planning.auto import Chosen
+from ...pipelines.planning.compiling import Way
 from ...pipelines.planning.foreseen import ALONE, BY_HAND
 from ...pipelines.planning.plans import why_not
 from ...pipelines.shape import empty_canvas
@@ -112,7 +113,7 @@ def _node(
     if doubt:
         why = f"{why}; memory is that of the model's own {own.width} x {own.height}, because {doubt}"
     listed = choices(denoise, machine)
-    found = _node_plan(name, denoise, plan, why, problem, machine=machine)
+    found = _node_plan(name, denoise, choice.way, why, problem, machine=machine)
     if not found.problem and (short := lack_of(walk, name, denoise, plan, machine=machine, listed=listed)):
         found = dataclasses.replace(found, problem=short.problem, problem_code="memory", mends=short.mends)
     return found, listed
@@ -180,13 +181,13 @@ def _canvas(latents: Latents, model: Model) -> Latents:
 def _node_plan(
     name: str,
     denoise: Denoise,
-    plan: ParallelPlan,
+    way: Way,
     why: str,
     problem: str,
     *,
     machine: Sequence[DeviceNow],
 ) -> NodePlan:
-    model, memories = denoise.model, memories_of(machine)
+    model, plan, memories = denoise.model, way.plan, memories_of(machine)
     devices, needs = devices_of(model, plan), denoise.needs(plan, machine)
     fit = denoise.fits(needs, devices, memories)
     problem, code = _first([problem], plan, model)
@@ -194,7 +195,7 @@ def _node_plan(
         node=name,
         model=model.source,
         family=model.family,
-        plan=str(plan),
+        plan=str(way),
         why=why,
         is_chosen_by_hand=names_plan(model.place),
         num_ranks=plan.num_ranks,

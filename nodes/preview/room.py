@@ -97,7 +97,9 @@ def _ways(
         chosen = plan
         if changed.place.devices and not names_plan(changed.place):
             shape = {"width": size.width, "height": size.height, "frames": size.frames, "batch": size.batch}
-            chosen = choose(changed, Wanted(**shape, **lengths, is_guided=denoise.is_guided), now=machine).plan
+            chosen = choose(
+                changed, Wanted(**shape, **lengths, is_guided=denoise.is_guided, has_step_cache=False), now=machine
+            ).plan
         if why_not(chosen, changed):
             return None
         other = dataclasses.replace(denoise, model=changed, work=work_of(changed, canvas=size, **lengths))

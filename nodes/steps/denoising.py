@@ -189,9 +189,17 @@ def denoises(given: Given) -> Denoising:
         steps=steps,
         guidance=given.number("guidance"),
         guidance_2=given.number("guidance_2"),
+        has_step_cache=_may_be_cached(given),
         doubt=doubt,
         refusals=refusals,
     )
+
+
+def _may_be_cached(given: Given) -> bool:
+    try:
+        return given.value("step_cache") != "none"
+    except ValueError:
+        return True
 
 
 def denoise_means(given: Given) -> dict[str, Any]:

@@ -21,8 +21,8 @@ def parallel_plan(
     plan: Annotated[
         str,
         Socket(
-            help="auto, or degrees such as cfg=2,ulysses=2,allgather=2,weights=8; their product, without weights, "
-            "is the number of devices"
+            help="auto, auto,compiled (which may compile where that pays), or degrees such as "
+            "cfg=2,ulysses=2,allgather=2,weights=8; their product, without weights, is the number of devices"
         ),
     ] = "auto",
     workspace: Workspace = HERE,
@@ -65,7 +65,9 @@ def plan_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
 
 def named_plan(workspace: Workspace) -> str:
     """A plan that the command line names; one that is chosen changes no result."""
-    return "" if workspace.place.plan == "auto" else workspace.place.plan
+    from ...pipelines.place import names_plan
+
+    return workspace.place.plan if names_plan(workspace.place) else ""
 
 
 def plan_sketch(given: Given) -> Model:

@@ -36,7 +36,7 @@ class Took:
     text_s: float | None = None
     decode_s: float | None = None
     num_bytes: int = 0
-    """On the device that held most, as it was predicted: on a CPU beyond what an idle rank has; 0 where it was not
+    """On the device that held most, its context left out: on a CPU beyond what an idle rank has; 0 where it was not
     measured."""
 
 
@@ -119,9 +119,9 @@ def foreseen_to_plain(foreseen: Foreseen) -> dict[str, Any]:
 
 
 def took_to_plain(foreseen: Foreseen, took: Took) -> dict[str, Any]:
-    """With the seconds that were compared, and their ratio."""
+    """With the seconds that were compared, their ratio, and the bytes that were predicted of those that it names."""
     found = totals(foreseen, took)
-    plain: dict[str, Any] = asdict(took)
+    plain: dict[str, Any] = {**asdict(took), "predicted_bytes": foreseen.num_bytes - foreseen.context_bytes}
     if found is not None:
         plain |= {"predicted_s": found[0], "seconds": found[1], "ratio": found[1] / found[0]}
     return _rounded(plain)
@@ -144,7 +144,7 @@ def ran_of(foreseen: Foreseen, took: Took, *, torch: str) -> Ran | None:
         step_s=foreseen.step_s,
         text_s=foreseen.text_s,
         decode_s=foreseen.decode_s,
-        num_bytes=foreseen.num_bytes,
+        num_bytes=foreseen.num_bytes - foreseen.context_bytes,
         took_step_s=took.step_s,
         took_text_s=took.text_s,
         took_decode_s=took.decode_s,

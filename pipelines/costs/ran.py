@@ -53,7 +53,7 @@ class Ran:
     took_text_s: float | None = None
     took_decode_s: float | None = None
     took_bytes: int = 0
-    """On the device that held most; 0 where it was not measured."""
+    """On the device that held most; 0 where it was not measured. Both without an accelerator's context."""
     step_factor: float = 1.0
     """By which the prediction was corrected; so are the next two."""
     text_factor: float = 1.0

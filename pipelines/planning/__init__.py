@@ -4,6 +4,7 @@ asked: What a run asks of devices, from a model's configs and the headers of its
 auto: The plan `auto` of a denoise: the planner's for its devices, and kept; the rule's where no time can be
     predicted.
 choice: The fastest plan among those that fit: every plan that the model and the machine allow, by its predicted time.
+compiling: Whether a compiled transformer pays: what it saves of all runs that are made, compiling counted, and why not.
 duel: Of two plans that are predicted to be about as fast the one that is: both are tried for a few steps, once.
 explained: A plan in words: one screen for people, and the same as plain data.
 foreseen: What a denoise is predicted to take by its plan, told before it begins.

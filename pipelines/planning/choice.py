@@ -28,6 +28,8 @@ IDLE_GAIN = 0.05
 """Which part of the time more devices must save, or they stay idle."""
 AS_FAST = 0.01
 """Of plans that differ by less, the plainest is taken."""
+DOUBT = 0.25
+"""Which part of the time another plan than the rule's must save by rates that are assumed."""
 WITHIN = 0.1
 """Which part of the time a plan may take more than the best, by prediction, and yet be tried against it."""
 
@@ -62,6 +64,20 @@ class Candidate:
 
 
 C = TypeVar("C")
+
+
+def spelt(candidate: Candidate) -> str:
+    plan = "one device" if candidate.plan.num_ranks == 1 else str(candidate.plan)
+    return f"{candidate.replicas} replicas of {plan}" if candidate.replicas > 1 else plan
+
+
+def all_s(candidate: Candidate, num_runs: int) -> float:
+    """Seconds until its replicas have done so many runs."""
+    return seconds_of(candidate.run, num_runs=num_runs, replicas=candidate.replicas)
+
+
+def seconds_of(run: Run, *, num_runs: int, replicas: int) -> float:
+    return run.seconds + (-(-num_runs // replicas) - 1) * run.next_s
 
 
 def candidates(
@@ -116,6 +132,20 @@ def best(found: Sequence[Candidate]) -> Candidate | None:
         rounds_differently=lambda each: each.rounds_differently,
         tie=lambda each: (*plainness(each.plan), each.num_bytes),
     )
+
+
+def pick(found: Sequence[Candidate], rule: ParallelPlan, machine: Machine, *, may_round: bool) -> Candidate | None:
+    """The one to take of those that fit; None where none does."""
+    fitting = [each for each in found if not each.lacking_bytes]
+    if not machine.is_measured:
+        fitting = [each for each in fitting if each.num_devices == machine.num_devices] or fitting
+    if machine.is_assumed or not may_round:
+        fitting = [each for each in fitting if not each.rounds_differently]
+    fastest = best(fitting)
+    if fastest is None or not machine.is_assumed:
+        return fastest
+    plain = next((each for each in fitting if each.plan == rule), None)
+    return fastest if plain is None or fastest.seconds <= (1 - DOUBT) * plain.seconds else plain
 
 
 def rival_of(chosen: Candidate, found: Sequence[Candidate]) -> Candidate | None:
@@ -232,7 +262,7 @@ def _with_decoders(
         replicas=replicas,
         decoders=decoders,
         run=run,
-        seconds=run.seconds + (-(-num_runs // replicas) - 1) * run.next_s,
+        seconds=seconds_of(run, num_runs=num_runs, replicas=replicas),
         num_bytes=max(need.num_bytes for need in needs),
         lacking_bytes=lacking(needs * replicas, machine),
         turns_s=0.0 if has_room else turns_s(job, plan, machine, encoder_bytes=work.encoder_bytes),

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from typing import Any
 
 from ..costs.units import duration, volume
-from .choice import Candidate
+from .choice import Candidate, spelt
 from .history import in_words
-from .planned import GIB, Planned, of_each_kind, spelt
+from .planned import GIB, Planned, of_each_kind
 
 BAR, WIDTH = 24, 112
 

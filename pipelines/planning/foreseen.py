@@ -10,6 +10,7 @@ from ...parallel.machine.folders import user_cache
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Foreseen
+from ..components.memory import CONTEXT_BYTES
 from ..costs.ran import kept
 from ..models.describe import card_of
 from ..needs.memory import work_of
@@ -59,6 +60,7 @@ def foreseen_for(
         decode_s=run.decode_s,
         load_s=run.load_s,
         num_bytes=found.num_bytes,
+        context_bytes=0 if machine.kind == "cpu" else CONTEXT_BYTES,
         rejected=rejected,
     )
     tokens = wanted.text_length or card_of(model).text_length

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,17 +10,17 @@ from pathlib import Path
 from ...parallel.plan import ParallelPlan
 from ..costs.machine import Machine
 from ..costs.run import Job
-from ..costs.software import COMPILE_S, Software, software_of
+from ..costs.software import Software, software_of
 from ..costs.step import Step
 from ..costs.units import duration, volume
-from ..models.checks import check_compiler
 from ..models.describe import card_of
 from ..needs.memory import Work, whole_bytes, work_of
 from ..needs.remedies import Fit, Remedy, remedies
 from ..shape import check_frames, check_size
 from ..values import Latents, Model, Quantization
 from .asked import job_of
-from .choice import IDLE_GAIN, ROUNDING_GAIN, Candidate, best, candidates, plainness
+from .choice import IDLE_GAIN, ROUNDING_GAIN, Candidate, best, candidates, plainness, spelt
+from .compiling import MOST_RUNS, hint, why_not_compiled
 from .plans import auto_plan, why_whole
 from .wanted import Wanted
 
@@ -121,41 +120,14 @@ def planned(
         return answer
     if chosen is None:
         return dataclasses.replace(answer, remedies=_remedies(model, wanted, machine))
-    hint = ""
-    if not model.compiled and can_compile(machine):
-        swift = software_of(is_compiled=True)
-        other = best(candidates(model, work, job, machine, swift, is_guided=is_guided, num_runs=num_runs))
-        hint = if_compiled(chosen, other, num_runs) if other is not None else ""
-    return dataclasses.replace(answer, why=reasons(answer, chosen), rejected=rejected(answer, chosen), hint=hint)
-
-
-def can_compile(machine: Machine) -> bool:
-    """Whether it is worth a word: on GPUs, unless this machine's packages cannot."""
-    if machine.kind != "cuda":
-        return False
-    try:
-        check_compiler(machine.kind if machine.name == "here" else "")
-    except ValueError:
-        return False
-    return True
-
-
-def if_compiled(eager: Candidate, compiled: Candidate, num_runs: int) -> str:
-    """What a compiled transformer would save, and from how many runs on that makes up for compiling; "" where it saves
-    less than a tenth, since it rounds differently.
-    """
-    saved_s = (eager.seconds - compiled.seconds) / num_runs
-    if saved_s <= 0 or compiled.seconds > (1 - ROUNDING_GAIN) * eager.seconds:
-        return ""
-    told = (
-        f"compiled: {spelt(compiled)} then takes {duration(compiled.run.step.seconds)} a step, and rounds differently"
-    )
-    least = math.ceil(COMPILE_S / saved_s)
-    made_up = f"{least} runs make" if least > 1 else "one run makes"
-    told += f"; compiling takes about {duration(COMPILE_S)} the first time, which {made_up} up for"
-    if num_runs < max(2, least):
-        return told
-    return f"{told}: these {num_runs} then take {duration(compiled.seconds + COMPILE_S)} with it"
+    faster = ""
+    if not model.compiled and not why_not_compiled(model, wanted, machine):
+        plain, swift = (
+            candidates(model, work, job, machine, each, is_guided=is_guided, num_runs=max(MOST_RUNS, num_runs))
+            for each in (software, software_of(is_compiled=True))
+        )
+        faster = hint(plain, swift, num_runs)
+    return dataclasses.replace(answer, why=reasons(answer, chosen), rejected=rejected(answer, chosen), hint=faster)
 
 
 def _remedies(model: Model, wanted: Wanted, machine: Machine) -> list[Remedy]:
@@ -169,11 +141,6 @@ def _remedies(model: Model, wanted: Wanted, machine: Machine) -> list[Remedy]:
         return Fit(num_bytes=chosen.num_bytes, plan=spelt(chosen)) if chosen else None
 
     return remedies(model, wanted.canvas(model), ask, quantizations=QUANTIZATIONS[: 2 if machine.kind == "cuda" else 1])
-
-
-def spelt(candidate: Candidate) -> str:
-    plan = "one device" if candidate.plan.num_ranks == 1 else str(candidate.plan)
-    return f"{candidate.replicas} replicas of {plan}" if candidate.replicas > 1 else plan
 
 
 def reasons(answer: Planned, chosen: Candidate) -> str:

@@ -24,6 +24,7 @@ class Wanted:
     """Tokens of the prompt, padded."""
     num_references: int = 0
     is_guided: bool = False
+    has_step_cache: bool = False
 
     def canvas(self, model: Model) -> Latents:
         """Raises `ValueError` for a size that the model cannot paint."""
@@ -41,6 +42,7 @@ def wanted_by(request: Denoise, *, is_guided: bool) -> Wanted:
         text_length=text_length_of(conditioning),
         num_references=len(conditioning.references),
         is_guided=is_guided,
+        has_step_cache=request.step_cache != "none",
     )
 
 

@@ -1,10 +1,16 @@
 """Print how fast the page is: 300 nodes, panning and zooming, from an event to the screen, eight tabs on one run.
 
     python tests/bench/page.py [--nodes 300] [--seconds 15] [--tabs 8]
+    python tests/bench/page.py --against FOLDER [--rounds 5]
+
+`--against` opens pages of two commits in turn, and compares their medians: FOLDER holds the other one's package, as
+`git worktree add FOLDER/latentloom COMMIT` makes it.
 
 Needs playwright and Chromium (CHROMIUM=/path/to/it). The server is the real one with one more node, which tells of 13
 steps a second, each with a preview (`page_host.py`). Chromium draws in software. What is measured where:
 
+- readable: from the start of the navigation until a node of first_picture is in view with a title of 11 pixels: in a
+  browser without a past, after a reload, by a shared link;
 - interactive: from the start of the navigation until all nodes are there and frames come in time again;
 - a frame: the time between two animation frames while the wheel zooms and a drag pans;
 - event to pixel: from the moment of the event in the server (`t` of the message that tells of it) until the frame that
@@ -15,21 +21,27 @@ steps a second, each with a preview (`page_host.py`). Chromium draws in software
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from page_browser import answer, chromium, forget_drafts, machine, served, share
+from page_browser import answer, chromium, forget_drafts, machine, put_draft, served, share
 from playwright.sync_api import Browser, Page
 
 PROBE = (Path(__file__).parent / "page_probe.js").read_text()
-HOST = str(Path(__file__).parent / "page_host.py")
+ROOT = Path(__file__).parents[2]
+HOST = "tests/bench/page_host.py"
 EVENTS_PER_S = 13
 SETTLE_S = 2.0
+MOST_MS = {"interactive": 1300.0, "frame": 20.0, "latency": 100.0}
+MOST_SHARE = {"interactive": 1.1, "readable": 0.8}
+"""Of what the other commit takes."""
 WAIT_MS = 60_000
 VIEWPORT: Any = {"width": 1440, "height": 900}
 
@@ -57,11 +69,15 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=300)
     parser.add_argument("--seconds", type=float, default=15.0, help="how long a run is watched")
     parser.add_argument("--tabs", type=int, default=8)
+    parser.add_argument("--against", type=Path, metavar="FOLDER")
+    parser.add_argument("--rounds", type=int, default=5, help="how often both are opened, with --against")
     args = parser.parse_args()
+    if args.against:
+        return _compare(args)
     lines: list[Line] = []
     with (
         tempfile.TemporaryDirectory() as folder,
-        served(Path(folder), (HOST,)) as url,
+        served(Path(folder), (str(ROOT / HOST),)) as url,
         chromium() as browser,
     ):
         print(f"{machine(browser)}\n\n| | measured | at most | kept | |\n| --- | --- | --- | --- | --- |", flush=True)
@@ -72,13 +88,74 @@ def main() -> int:
     return 0 if all(line.is_kept for line in lines) else 1
 
 
+def _compare(args: argparse.Namespace) -> int:
+    """Both servers run all the time; each round opens the same of one and then of the other."""
+    taken: dict[str, list[tuple[float, float]]] = {}
+    roots = ROOT, args.against / "latentloom"
+    with ExitStack() as stack:
+        urls = []
+        for package, root in zip((None, args.against), roots, strict=True):
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            urls.append(stack.enter_context(served(folder, (str(root / HOST),), package=package)))
+        browser = stack.enter_context(chromium())
+        first = [json.loads(next(root.glob("workflows/**/first_picture.json")).read_text()) for root in roots]
+        large = large_graph(args.nodes, seconds=args.seconds)
+        for _ in range(args.rounds):
+            ours, theirs = (_times(browser, url, graph, large) for url, graph in zip(urls, first, strict=True))
+            for name, value in ours.items():
+                taken.setdefault(name, []).append((value, theirs[name]))
+        print(f"{machine(browser)}; medians of {args.rounds} rounds, in turn")
+    print("\n| | this, ms | the other, ms | share | at most | kept |\n| --- | --- | --- | --- | --- | --- |")
+    is_kept = True
+    for name, pairs in taken.items():
+        here, there = (statistics.median(side) for side in zip(*pairs, strict=True))
+        limit = MOST_SHARE[name.split(",")[0]]
+        is_kept &= here <= limit * there
+        kept = "yes" if here <= limit * there else "NO"
+        print(f"| {name} | {here:.0f} | {there:.0f} | {here / there:.2f} | {limit} | {kept} |")
+    return 0 if is_kept else 1
+
+
+def _times(browser: Browser, url: str, first: dict[str, Any], large: dict[str, Any]) -> dict[str, float]:
+    """Milliseconds until first_picture can be read, three ways, and until the large workflow answers."""
+    times: dict[str, float] = {}
+
+    def readable(how: str, page: Page) -> None:
+        page.wait_for_function("probe.readable !== null", timeout=WAIT_MS)
+        times[f"readable, {how}"] = page.evaluate("probe.readable")
+        page.wait_for_timeout(1000 * SETTLE_S)  # until all else is drawn, too
+
+    for is_shared in (False, True):
+        context = browser.new_context(viewport=VIEWPORT)
+        if is_shared:
+            forget_drafts(context.request, url)  # older pages ask what becomes of one
+        else:
+            put_draft(context.request, url, first)
+        link = share(context.request, url, first) if is_shared else url
+        page = context.new_page()
+        page.add_init_script(f"{PROBE}\nrequestAnimationFrame(probe.waitForText)")
+        page.goto(link)
+        readable("by a shared link" if is_shared else "cold", page)
+        if not is_shared:
+            page.reload()
+            readable("reloaded", page)
+        context.close()
+    context = browser.new_context(viewport=VIEWPORT)
+    forget_drafts(context.request, url)
+    page = _open(context, share(context.request, url, large), nodes=len(large["nodes"]))
+    times[f"interactive, {len(large['nodes'])} nodes"] = page.evaluate("probe.interactive")
+    page.wait_for_timeout(1000 * SETTLE_S)
+    context.close()
+    return times
+
+
 def _large_workflow(browser: Browser, url: str, args: argparse.Namespace) -> list[Line]:
     context = browser.new_context(viewport=VIEWPORT)
     link = share(context.request, url, large_graph(args.nodes, seconds=args.seconds))
     page = _open(context, link, nodes=args.nodes)
     opened = page.evaluate("probe.interactive")
     page.wait_for_timeout(1000 * SETTLE_S)
-    lines = [Line(name=f"{args.nodes} nodes interactive, ms", value=opened, limit=3000)]
+    lines = [Line(name=f"{args.nodes} nodes interactive, ms", value=opened, limit=MOST_MS["interactive"])]
     lines += _frames(page, "nothing runs")
     page.get_by_role("button", name="Show all", exact=True).click()  # a node out of sight is not drawn
     page.get_by_role("button", name="Run", exact=True).click()
@@ -117,7 +194,12 @@ def _frames(page: Page, when: str) -> list[Line]:
 
 def _frame_line(name: str, frames: list[float]) -> Line:
     worst = sorted(frames)[int(0.95 * len(frames))]
-    return Line(name=name, value=statistics.median(frames), limit=25, note=f"p95 {worst:.0f} ms, {len(frames)} frames")
+    return Line(
+        name=name,
+        value=statistics.median(frames),
+        limit=MOST_MS["frame"],
+        note=f"p95 {worst:.0f} ms, {len(frames)} frames",
+    )
 
 
 def _latency(latencies: list[float], messages: list[float]) -> list[Line]:
@@ -127,7 +209,9 @@ def _latency(latencies: list[float], messages: list[float]) -> list[Line]:
     span_s = (messages[-1] - messages[0]) / 1000
     rate = (len(messages) - 1) / span_s
     return [
-        Line(name="event to pixel: median, ms", value=statistics.median(latencies), limit=150, note=note),
+        Line(
+            name="event to pixel: median, ms", value=statistics.median(latencies), limit=MOST_MS["latency"], note=note
+        ),
         Line(
             name="socket messages a second", value=rate, limit=12.5, note=f"of {EVENTS_PER_S} steps and previews each"
         ),

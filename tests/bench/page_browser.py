@@ -20,10 +20,16 @@ STOP_S = 30
 
 
 @contextmanager
-def served(folder: Path, command: Sequence[str] = ("-m", "latentloom", "ui")) -> Iterator[str]:
-    """The page's address; results and data are kept in `folder`. `command` is what this Python runs."""
+def served(
+    folder: Path, command: Sequence[str] = ("-m", "latentloom", "ui"), *, package: Path | None = None
+) -> Iterator[str]:
+    """The page's address; results and data are kept in `folder`. `command` is what this Python runs; `package` is a
+    folder with another latentloom in it, which is run instead of the installed one.
+    """
     options = ["--port", str(_free_port()), "--output-dir", str(folder / "output"), "--data-dir", str(folder / "data")]
     env = os.environ | {"XDG_CACHE_HOME": str(folder / "cache"), "HF_HUB_OFFLINE": "1"}
+    if package is not None:
+        env["PYTHONPATH"] = str(package)
     with (folder / "log.txt").open("w") as log:
         process = subprocess.Popen(
             [sys.executable, *command, *options], env=env, stdout=subprocess.PIPE, stderr=log, text=True
@@ -72,6 +78,12 @@ def share(api: Any, url: str, graph: dict[str, Any]) -> str:
     kept = answer(api.post(f"{url}loom/workflows", data={"graph": graph}))
     token = answer(api.post(f"{url}loom/workflows/{kept['id']}/share", data={}))["token"]
     return f"{url}?shared={token}"
+
+
+def put_draft(api: Any, url: str, graph: dict[str, Any]) -> None:
+    """What a browser without a past opens; no other draft is left."""
+    forget_drafts(api, url)
+    answer(api.put(f"{url}loom/drafts/start", data={"graph": graph}))
 
 
 def forget_drafts(api: Any, url: str) -> None:

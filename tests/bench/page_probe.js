@@ -3,6 +3,7 @@
   const LATE_MS = 50;
   const probe = {
     interactive: null,
+    readable: null,
     frames: [],
     latencies: [],
     messages: [],
@@ -41,6 +42,20 @@
       else requestAnimationFrame(look);
     };
     requestAnimationFrame(look);
+  };
+
+  /** Readable is when the title of a node in the window has 11 pixels or more on the screen. */
+  probe.waitForText = () => {
+    const isRead = (title) => {
+      const node = title.closest('[data-testid^="node-"]');
+      const [box, whole] = [title.getBoundingClientRect(), node.getBoundingClientRect()];
+      const scale = whole.width / node.offsetWidth;
+      const isIn = box.width > 0 && box.top >= 0 && box.left >= 0 && box.bottom <= innerHeight && box.right <= innerWidth;
+      const isShown = title.checkVisibility({ visibilityProperty: true, opacityProperty: true });
+      return isIn && isShown && scale * parseFloat(getComputedStyle(title).fontSize) >= 11;
+    };
+    if (all('[data-testid^="node-"] .ll-node-title').some(isRead)) probe.readable = performance.now();
+    else requestAnimationFrame(probe.waitForText);
   };
 
   /** Nodes far outside the window need not be in the document: those of the minimap count too. */

@@ -16,6 +16,7 @@ from latentloom.nodes.execution.events import Event
 from latentloom.nodes.execution.manifest import workflow_sha256
 from latentloom.nodes.execution.run import run
 from latentloom.nodes.execution.schedule import Schedule, schedule
+from latentloom.nodes.execution.watch import NodeProgress, Watch
 from latentloom.nodes.files.picture_files import WORKFLOW_KEY
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, read_graph
@@ -28,12 +29,14 @@ from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.pool.trial import Deadline
-from latentloom.parallel.progress import SILENT, Progress
+from latentloom.parallel.progress import SILENT, Foreseen, Progress
 from latentloom.pipelines import placement
 from latentloom.pipelines.costs.machine import Machine
+from latentloom.pipelines.costs.step import Speeds
 from latentloom.pipelines.costs.wires import Group, Measured, Speed
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.planning import auto, choice, here
+from latentloom.pipelines.place import names_plan, read_plan
+from latentloom.pipelines.planning import auto, choice, compiling, here
 from latentloom.pipelines.planning.auto import (
     EXACT,
     Chosen,
@@ -47,7 +50,8 @@ from latentloom.pipelines.planning.auto import (
 from latentloom.pipelines.planning.choice import Candidate
 from latentloom.pipelines.planning.known import machine_at, seen, spot_of
 from latentloom.pipelines.planning.wanted import Wanted, by_bucket
-from latentloom.pipelines.values import Model, Place
+from latentloom.pipelines.requests import Denoise
+from latentloom.pipelines.values import COMPILING, Conditioning, Latents, Model, Place
 
 FIRST = Path(__file__).resolve().parents[2] / "workflows" / "bobbin" / "first_picture.json"
 BOBBIN = describe_model("builtin:bobbin", device="cpu")
@@ -84,13 +88,14 @@ def _rings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     auto._chosen.cache_clear()
 
 
-def scheduled(graph: Graph, num: int = 2, plan: str = "") -> Schedule:
+def scheduled(graph: Graph, num: int = 2, plan: str = "", num_runs: int = 1) -> Schedule:
     place = Place(devices=("cpu",) * num, plan=plan)
-    return schedule(graph, SPECS, overrides=ASKED, workspace=Workspace(roots=None, place=place))
+    workspace = Workspace(roots=None, place=place, num_runs=num_runs)
+    return schedule(graph, SPECS, overrides=ASKED, workspace=workspace)
 
 
-def previewed(graph: Graph, num: int = 2, plan: str = "") -> tuple[str, str]:
-    workspace = Workspace(roots=None, place=Place(devices=("cpu",) * num, plan=plan))
+def previewed(graph: Graph, num: int = 2, plan: str = "", num_runs: int = 1) -> tuple[str, str]:
+    workspace = Workspace(roots=None, place=Place(devices=("cpu",) * num, plan=plan), num_runs=num_runs)
     [node] = planned(Walk(graph, SPECS, ASKED, workspace=workspace, accelerators=()), seen())[0]
     return node.plan, node.why
 
@@ -283,6 +288,127 @@ def test_what_is_carried_is_the_plan_of_several_ranks() -> None:
     told = with_plans({WORKFLOW_KEY: text, "prompt": "p"}, {"denoise": "ring=2", "other": "ulysses=1"})
     assert read_graph(told[WORKFLOW_KEY]).meta[PLANS_KEY] == {"denoise": "ring=2"} and told["prompt"] == "p"
     assert with_plans({WORKFLOW_KEY: text}, {"denoise": "ulysses=1"}) == {WORKFLOW_KEY: text}
+
+
+# ---- compiled
+
+
+def busy_hosts(machine: Machine) -> Machine:
+    """Slow GPUs that were measured, whose host takes so long to launch that a few runs make up for compiling."""
+
+    def slow(speeds: Speeds) -> Speeds:
+        chip = dataclasses.replace(speeds.chip, single_flops=1e8)
+        return dataclasses.replace(speeds, chip=chip, launch_s=1e-3)
+
+    at = {count: slow(speeds) for count, speeds in machine.at.items()}
+    return dataclasses.replace(machine, at=at, kind="cuda", is_measured=True, is_assumed=False)
+
+
+@pytest.fixture
+def _compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(auto, "machine_at", lambda spot: busy_hosts(machine_at(spot)))
+    monkeypatch.setattr(compiling, "check_compiler", lambda device: None)
+    auto._chosen.cache_clear()
+    yield
+    auto._chosen.cache_clear()
+
+
+@pytest.mark.usefixtures("_compiles")
+def test_compiled_is_chosen_for_runs_that_make_up_for_it_and_is_part_of_the_key_and_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph = read_graph(FIRST)
+    single, sweep = scheduled(graph, plan=COMPILING), scheduled(graph, plan=COMPILING, num_runs=9)
+    one, many = chosen_for(single), chosen_for(sweep)
+    assert str(one.way) == "ulysses=2" and "not compiled, which would save nothing of one run, about 60 s" in one.why
+    assert one.rejected[0][0] == "ulysses=2,compiled" and "slower over one run" in one.rejected[0][2]
+    assert str(many.way) == "ulysses=2,compiled" and many.rejected[0][0] == "ulysses=2"
+    assert "of the time of 8 runs, about 60 s of compiling counted, and rounds differently" in many.why
+    assert (str(many.way), many.why) == previewed(graph, plan=COMPILING, num_runs=15)
+    assert chosen_for(scheduled(graph, plan="auto", num_runs=9)).way == one.way  # who did not ask for it
+    assert single.keys == scheduled(graph, plan="auto").keys
+    changed = {name for name, key in sweep.keys.items() if key != single.keys[name]}
+    assert changed == {"denoise", "decode", "save"}
+    with monkeypatch.context() as fast:  # what is predicted changes; a choice does not
+        fast.setattr(
+            auto, "machine_at", lambda spot: dataclasses.replace(machine_at(spot), kind="cuda", is_assumed=False)
+        )
+        auto._chosen.cache_clear()
+        again = scheduled(graph, plan=COMPILING, num_runs=9)
+        assert again.keys == sweep.keys and auto.KEPT in chosen_for(again).why
+        assert scheduled(graph, plan=COMPILING).keys == single.keys
+    monkeypatch.setattr(compiling, "check_compiler", missing)
+    lost = chosen_for(scheduled(graph, plan=COMPILING, num_runs=9))
+    assert not lost.is_compiled and lost.why.endswith("not compiled as before, because no Triton")
+
+
+def quick(machine: Machine) -> Machine:
+    at = {count: dataclasses.replace(speeds, launch_s=1e-6) for count, speeds in machine.at.items()}
+    return dataclasses.replace(machine, at=at)
+
+
+def missing(device: str) -> None:
+    raise ValueError("no Triton")
+
+
+@pytest.mark.usefixtures("_compiles")
+def test_a_result_that_was_compiled_is_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = scheduled(read_graph(FIRST), plan=COMPILING, num_runs=8)
+    carried = with_plans({WORKFLOW_KEY: FIRST.read_text()}, {"denoise": str(chosen_for(sweep).way)})
+    graph = read_graph(carried[WORKFLOW_KEY])
+    assert scheduled(graph).keys == sweep.keys and auto.MADE_BY in chosen_for(scheduled(graph)).why
+    assert not chosen_for(scheduled(graph, plan="auto")).is_compiled
+    alone = chosen_for(scheduled(carrying({"denoise": "ulysses=1,compiled"}), num=1))
+    assert str(alone.way) == "ulysses=1,compiled"
+    assert with_plans({WORKFLOW_KEY: FIRST.read_text()}, {"denoise": str(alone.way)})[WORKFLOW_KEY] != FIRST.read_text()
+    monkeypatch.setattr(compiling, "check_compiler", missing)
+    lost = chosen_for(scheduled(graph))
+    assert not lost.is_compiled and "was made by cannot be had here (no Triton), so another is chosen" in lost.why
+
+
+@pytest.mark.usefixtures("_compiles")
+def test_what_auto_compiles_is_compiled_on_ranks_and_told_by_that_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Heard(Progress):
+        def foresee(self, foreseen: Foreseen) -> None:
+            told.append(foreseen.plan)
+
+        def spread(self, plan: str, ranks: object) -> None:
+            told.append(plan)
+
+    told, asked = list[str](), list[Denoise]()
+    monkeypatch.setattr(placement, "_denoise", lambda request, progress: asked.append(request))
+    chosen = choose(at(2, COMPILING), Wanted(), num_runs=8)
+    nothing = Conditioning(family="flux", prompt="", negative_prompt="", positive={})
+    request = Denoise(
+        model=at(2, COMPILING),
+        conditioning=nothing,
+        latents=Latents(family="flux", width=128, height=128),
+        guidance=1.0,
+    )
+    placement.denoise(request, Heard(), leeway=Leeway(choice=chosen))
+    assert asked[0].model.compiled and asked[0].plan == chosen.plan and told == ["ulysses=2,compiled"] * 2
+    node = NodeProgress("denoise", Watch(lambda event: None, threading.Event(), previews=False))
+    for plan in (told[0], "ulysses=2"):  # as a rank calls it
+        node.spread(plan, [])
+    assert node.plan == told[0]
+    cached = request.resolved(step_cache="first_block")  # whose wire nobody had foreseen
+    placement.denoise(cached, Heard(), leeway=Leeway(choice=chosen))
+    assert not asked[1].model.compiled
+
+
+def test_why_nothing_is_compiled_is_told() -> None:
+    for model, wanted, why in (
+        (at(1, COMPILING), Wanted(), "nobody has measured what that saves on a CPU"),
+        (at(2, COMPILING), Wanted(has_step_cache=True), "a step cache runs blocks that a graph would hold"),
+        (dataclasses.replace(at(2, COMPILING), cuda_graph=True), Wanted(), "cuda_graph is on"),
+        (at(2, COMPILING, cluster="auto"), Wanted(), "how long it takes is not known"),
+    ):
+        choice = choose(model, wanted, num_runs=1000)
+        assert not choice.is_compiled and f"; not compiled, because {why}" in choice.why
+    assert read_plan(" auto, compiled") == COMPILING and not names_plan(Place(plan=COMPILING))
+    with pytest.raises(ValueError, match="compiled goes with auto alone"):
+        read_plan("ulysses=2,compiled")
 
 
 # ---- measured first

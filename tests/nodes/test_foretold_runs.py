@@ -175,6 +175,7 @@ def test_prediction_and_outcome_are_in_events_manifest_and_report(
     denoise = manifest(tmp_path, toys.graph(NODES), result)["nodes"]["first"]
     assert denoise["foreseen"]["seconds"] == 49.0 and denoise["foreseen"]["rejected"][0]["plan"] == "ring=2"
     took = {"steps": 4, "step_s": 3.0, "steps_s": 14.0, "text_s": 1.5, "decode_s": 55.0, "num_bytes": 9}
+    took |= {"predicted_bytes": 8 << 30}
     assert denoise["took"] == {**took, "predicted_s": 49.0, "seconds": 68.5, "ratio": round(68.5 / 49, 6)}
     (event,) = [event.to_plain() for event in told if event.kind == "took"]
     assert event["took"] == denoise["took"] and event["message"].startswith(

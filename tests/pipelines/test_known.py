@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from pipelines.test_costs import FOUND
 
 from latentloom.nodes.headless.plans import first_devices
 from latentloom.parallel.machine.machine import Link
@@ -20,6 +19,8 @@ from latentloom.pipelines.planning.foreseen import foreseen_for
 from latentloom.pipelines.planning.known import here_of, machine_at, machines_folder, spot_of
 from latentloom.pipelines.requests import Denoise
 from latentloom.pipelines.values import Conditioning, Latents, Place, Sampling
+
+from .test_costs import FOUND
 
 BOBBIN = describe_model("builtin:bobbin", device="cpu")
 GIB = 1 << 30

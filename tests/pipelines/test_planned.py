@@ -22,9 +22,10 @@ from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.costs.machine import Machine, named_machine
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.placement import is_guided
-from latentloom.pipelines.planning.choice import IDLE_GAIN, ROUNDING_GAIN, counts, settled
+from latentloom.pipelines.planning.choice import IDLE_GAIN, ROUNDING_GAIN, Candidate, counts, settled
+from latentloom.pipelines.planning.compiling import Compiling, counted, hint
 from latentloom.pipelines.planning.explained import as_text
-from latentloom.pipelines.planning.planned import Planned, if_compiled, planned
+from latentloom.pipelines.planning.planned import Planned, planned
 from latentloom.pipelines.planning.wanted import Wanted
 from support.hollow_models import write_hollow
 
@@ -137,6 +138,7 @@ def test_a_step_that_waits_for_the_host_is_told_to_be_compiled(hollow: Models) -
     assert eager.chosen is not None and eager.chosen.num_devices < 8
     assert eager.hint.startswith("compiled: ulysses=8 then takes 2")
     assert "compiling takes about 60 s the first time" in eager.hint and " runs make up for" in eager.hint
+    assert eager.hint.endswith("takes it for no sweep, whose groups gain less")
     many = planned(model, Wanted(), named_machine("8xH100-nvlink"), num_runs=1000)
     assert many.hint == ""  # on one device a run the host is ahead, and less than a tenth is saved
 
@@ -144,10 +146,31 @@ def test_a_step_that_waits_for_the_host_is_told_to_be_compiled(hollow: Models) -
 def test_compiling_counts_against_the_runs_that_it_makes_faster(hollow: Models) -> None:
     one = plan(hollow("flux"), "1xH100").chosen
     assert one is not None
-    slow, fast = dataclasses.replace(one, seconds=1000.0), dataclasses.replace(one, seconds=500.0)
-    assert if_compiled(slow, fast, 100).endswith("which 12 runs make up for: these 100 then take 9.33 min with it")
-    assert if_compiled(slow, fast, 1).endswith("which one run makes up for")
-    assert if_compiled(slow, dataclasses.replace(one, seconds=910.0), 100) == ""
+
+    def taking(seconds: float) -> Candidate:
+        run = dataclasses.replace(one.run, steps_s=seconds, text_s=0.0, decode_s=0.0, around_s=0.0)
+        return dataclasses.replace(one, run=run, seconds=seconds)
+
+    def both(num_runs: int) -> Compiling:
+        return Compiling(eager=taking(10.0), compiled=taking(5.0), num_runs=num_runs)
+
+    assert [both(count).gain for count in (1, 15, 60)] == [pytest.approx(gain) for gain in (-5.5, 0.1, 0.4)]
+    assert not both(8).pays and both(16).pays
+    assert [counted(count) for count in (1, 15, 16, 10_000)] == [1, 8, 16, 8192]
+    assert (
+        both(8).words().startswith("not compiled, which would save nothing of 8 runs, about 60 s of compiling counted")
+    )
+    assert both(16).words().startswith("compiled, which saves 12% of the time of 16 runs, about 60 s of compiling")
+    assert both(8).rejected() == (
+        "one device,compiled",
+        one.run.step.seconds,
+        "25% slower over 8 runs, compiling counted",
+    )
+    told = hint([taking(10.0)], [taking(5.0)], 100)
+    assert "which 12 runs make up for: these 100 then take 9.33 min with it" in told
+    assert told.endswith("; plan auto,compiled takes it for 16 or more runs of a sweep")
+    assert "which one run makes up for; plan" in hint([taking(1000.0)], [taking(500.0)], 1)
+    assert hint([taking(10.0)], [taking(9.1)], 100) == ""
     assert plan(hollow("flux"), "8xH100-nvlink").hint == ""
 
 

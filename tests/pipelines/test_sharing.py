@@ -14,7 +14,7 @@ from latentloom.pipelines.planning.known import Spot, with_devices
 from latentloom.pipelines.planning.planned import basis_of
 from latentloom.pipelines.planning.sharing import Sharing, shared_out
 from latentloom.pipelines.planning.wanted import Wanted
-from latentloom.pipelines.values import Place
+from latentloom.pipelines.values import COMPILING, Place
 
 BOBBIN = describe_model("builtin:bobbin", device="cpu")
 
@@ -50,6 +50,16 @@ def test_groups_that_would_load_the_model_anew_must_save_that_much() -> None:
     warm = of(2, is_warm=True)
     assert warm is not None and warm.replicas == 1
     assert (found := of(20000, is_warm=True)) is not None and found.replicas == 8
+
+
+@pytest.mark.usefixtures("_fast")
+@pytest.mark.parametrize(("num_runs", "is_compiled"), [(20, False), (20000, True)])
+def test_groups_that_may_compile_count_it_once(num_runs: int, is_compiled: bool) -> None:
+    place = Place(devices=("cpu",) * 8, plan=COMPILING)
+    found, eager = shared_out([(BOBBIN, Wanted())], place, num_runs), of(num_runs)
+    assert found is not None and eager is not None
+    assert (found.plan.endswith(",compiled"), "(compiled in each)" in found.why) == (is_compiled, is_compiled)
+    assert (found.seconds < 0.9 * eager.seconds) == is_compiled
 
 
 def test_what_has_nothing_to_choose_is_left_alone() -> None:

@@ -88,6 +88,7 @@ def test_the_page_is_told_who_asks_and_what_is_allowed(client: Any) -> None:
         "version": me["version"],
         "output_dir_name": "output",
         "max_upload_bytes": 64 * 2**20,
+        "most_waiting": 1000,
         "template_pictures": ["image_to_image.png", "inpaint.png", "middle.png", "picture.png"],
     }
 
@@ -174,8 +175,12 @@ def test_a_draft_is_kept_as_it_is(client: Any) -> None:
     assert client.put("/loom/drafts/new-1", json=draft).status_code == 200
     assert [each["key"] for each in client.get("/loom/drafts").json()] == ["new-1"]
     assert client.get("/loom/drafts/new-1").json()["graph"] == draft["graph"]
+    start = client.get("/loom/start").json()
+    assert (start["me"], start["drafts"]) == (client.get("/loom/me").json(), client.get("/loom/drafts").json())
+    assert start["newest"] == client.get("/loom/drafts/new-1").json()
     assert client.delete("/loom/drafts/new-1").status_code == 204
     assert client.get("/loom/drafts/new-1").status_code == 404
+    assert client.get("/loom/start").json()["newest"] is None
 
 
 def test_a_wrong_workflow_is_refused_with_all_its_problems(client: Any, first: dict[str, Any]) -> None:
@@ -428,7 +433,7 @@ def test_answers_have_the_described_shape(app: Any, client: Any, copied: dict[st
     client.put("/loom/drafts/mine", json={"graph": first})
     ids = {"/runs/{id}": copied["id"], "/workflows/{id}": workflow, "/workflows/{id}/versions": workflow}
     paths = {path: path.replace("{id}", id) for path, id in ids.items()} | {"/drafts/{key}": "/drafts/mine"}
-    for path in ("/me", "/catalog", "/templates", "/workflows", "/drafts", "/runs", "/results"):
+    for path in ("/me", "/start", "/catalog", "/templates", "/workflows", "/drafts", "/runs", "/results"):
         paths[path] = path
     for path, asked in paths.items():
         answer = client.get(f"/loom{asked}").json()

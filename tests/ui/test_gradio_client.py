@@ -53,6 +53,14 @@ def test_it_need_not_wait(caller: Any) -> None:
     assert caller.predict(run["id"], api_name="/get_run")["id"] == run["id"]
 
 
+def test_it_cancels_what_waits_and_runs(caller: Any) -> None:
+    ids = [caller.predict("first_picture", {"denoise.steps": 500}, 0, api_name="/run_workflow")["id"] for _ in range(2)]
+    assert caller.predict(ids[1:], api_name="/cancel_runs") == ids[1:]
+    assert ids[0] in caller.predict(api_name="/cancel_runs")
+    with pytest.raises(Exception, match="there is no run"):
+        caller.predict(["0123456789abcdef"], api_name="/cancel_runs")
+
+
 @pytest.mark.parametrize(
     ("endpoint", "values", "says"),
     [
@@ -70,7 +78,7 @@ def test_mistakes_are_told_in_a_sentence(caller: Any, endpoint: str, values: tup
 
 def test_what_the_page_uses_itself_is_no_endpoint(caller: Any) -> None:
     named = caller.view_api(return_format="dict", print_info=False)["named_endpoints"]
-    assert set(named) == {"/list_workflows", "/run_workflow", "/get_run", "/fetch_result"}
+    assert set(named) == {"/list_workflows", "/run_workflow", "/get_run", "/cancel_runs", "/fetch_result"}
 
 
 def test_a_login_is_asked_for_and_its_user_owns_the_runs(start_page: Any, tmp_path: Path) -> None:
@@ -101,6 +109,7 @@ WRONG: list[tuple[str, list[Any]]] = [
     *(("run_workflow", ["first_picture", {"prompt": value}, 0]) for value in (None, 1, [], NESTED, FILE)),
     *(("run_workflow", count) for count in ([], ["first_picture"], ["first_picture", {}], ["first_picture", {}, 0, 0])),
     *((name, count) for name in ("get_run", "fetch_result") for count in ([], ["x", "y"])),
+    *(("cancel_runs", [value]) for value in (1, True, "x", {}, [1], FILE, NESTED)),
     *(("list_workflows", values) for values in ([None], ["x", 1], [2.5, ""], [True, ""], [0, ""], [1001, ""], [5, 1])),
 ]
 

@@ -74,7 +74,8 @@ def test_only_what_changed_is_told_afterwards(client: Any, server: Any) -> None:
         second = socket.receive_json()
     assert second["full"] is False
     assert second["seq"] > first["seq"]
-    assert second["queue"] == [{"id": None, "is_mine": False, "state": "waiting", "name": ""}]
+    place = {"id": None, "is_mine": False, "state": "waiting", "name": "", "priority": "normal"}
+    assert second["queue"] == [{**place, "left_s": None, "left_at": 0.0}]
 
 
 def test_a_page_is_told_at_most_twelve_times_a_second(client: Any, server: Any) -> None:

@@ -138,3 +138,14 @@ def test_a_result_becomes_an_input_without_a_way_over_the_page(results: Results,
     with pytest.raises(NotHere, match="no result"):
         results.path("ada", id)
     assert Image.open(io.BytesIO(uploads.thumbnail("ada", kept.path))).format == "WEBP"
+
+
+def test_results_are_found_by_the_whole_name_of_their_workflow(runs: Runs, results: Results) -> None:
+    finished(runs, "ada", runs.submit("ada", pictured(name="stars")).runs[0])
+    finished(runs, "ada", runs.submit("ada", pictured(name="stars too")).runs[0])
+    assert [result.workflow_name for result in results.list("ada", workflow="stars")] == ["stars"]
+    own = results.list("ada", limit=1)[0].workflow_name
+    assert own == "stars too" and results.list("bob", workflow="stars") == []
+    rows = results.makers("ada")
+    assert [(row.name, row.count) for row in rows if row.name.startswith("stars")] == [("stars", 1), ("stars too", 1)]
+    assert sum(row.count for row in rows) == sum(bool(each.workflow_name) for each in results.list("ada"))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import Locator, expect
 
-from support.browser import MODEL_MS, PHONE, card, made, tab
+from support.browser import MODEL_MS, PHONE, card, made, tab, toolbar
 from support.checkout import ROOT
 
 if TYPE_CHECKING:
@@ -54,12 +54,18 @@ def test_axe_finds_nothing_serious_in_any_view(
     assert page.locator(".ll-dark").count() == (theme == "dark")
     page.evaluate(axe)
     page.keyboard.press("Alt+n")
+    expect(page.get_by_text("This workflow is empty")).to_be_visible()
+    found = {"first open": serious(page.locator(".ll-canvas-empty"))}
     page.keyboard.press("Alt+PageUp")
     page.keyboard.press("Control+f")
     page.keyboard.type("model")
     expect(page.get_by_role("search", name="Find").get_by_role("listitem")).not_to_have_count(0)
-    found = {"canvas, tabs and find": serious(page)}
+    found["canvas, tabs and find"] = serious(page)
     page.keyboard.press("Escape")
+    for name in ("Settings", "Keyboard shortcuts"):
+        toolbar(page).get_by_role("button", name=name).click()
+        found[name] = serious(page.get_by_role("dialog", name=name))
+        page.keyboard.press("Escape")
     for panel in ("Queue", "Plan", "Inspector", "Problems"):
         panels = page.get_by_role("complementary", name="Panels")
         panels.get_by_role("tab", name=panel).click()

@@ -28,7 +28,11 @@ def ask_one(app: Any) -> Answer:
 
 def rendered(source: str, **data: Any) -> str:
     loader = MarkedTemplates(
-        DictLoader({"page": source}), script="loom.js?v=1", styles="loom.css?v=1", parts=["part.js"]
+        DictLoader({"page": source}),
+        script="loom.js?v=1",
+        styles="loom.css?v=1",
+        parts=["part.js"],
+        asked=["loom/start"],
     )
     request = SimpleNamespace(scope={NONCE: "N"})
     return Environment(loader=loader).get_template("page").render(request=request, **data)
@@ -46,6 +50,7 @@ def test_our_own_files_are_named_in_the_head_and_not_on_the_login_page() -> None
     assert (
         'href="loom.css?v=1"' in page
         and '<link rel="modulepreload" href="part.js">' in page
-        and 'type="module" src="loom.js?v=1"></script>' in page
+        and 'type="module" async src="loom.js?v=1"></script>' in page
+        and '<link rel="preload" as="fetch" crossorigin href="loom/start">' in page
     )
     assert "loom" not in rendered("<head></head>", config={"auth_required": True})

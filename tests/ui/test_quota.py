@@ -176,3 +176,22 @@ def test_a_full_user_is_answered_507_with_what_to_delete_and_the_others_go_on(
         assert " GiB of " in refused.json()["error"] and "delete some" in refused.json()["error"]
         assert bob.request(method, path, **body).status_code in (200, 201)
     assert json.loads(ann.get("/loom/workflows").text) == []
+
+
+def test_each_user_is_shown_what_takes_how_much_of_his_quota(log_in: Any, server: Any, settings: Any) -> None:
+    server.quota._counts_results = True
+    ann, bob = log_in("ann"), log_in("bob")
+    assert ann.put("/loom/drafts/a", json={"graph": EMPTY}).status_code in (200, 201)
+    server.quota.add("ann", "results", num_bytes=5000, count=2)
+    kept, others = ann.get("/loom/kept").json(), bob.get("/loom/kept").json()
+    rows = {row["kind"]: row for row in kept["kinds"]}
+    assert rows["results"] == {
+        "kind": "results",
+        "num_bytes": 5000,
+        "count": 2,
+        "most_count": KEPT["results"].count,
+        "is_counted": True,
+    }
+    assert rows["drafts"]["count"] == 1
+    assert kept["num_bytes"] == sum(row["num_bytes"] for row in rows.values()) and kept["free_bytes"] > 0
+    assert (kept["most_bytes"], others["num_bytes"]) == (settings.user_bytes, 0)

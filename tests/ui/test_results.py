@@ -197,3 +197,12 @@ def test_a_video_is_told_by_its_header(tmp_path: Path) -> None:
     clip.write_bytes(b"no video")
     with pytest.raises(ValueError, match="not a video"):
         video_facts(clip)
+
+
+def test_a_file_that_is_deleted_while_it_is_asked_for_is_told_in_a_sentence(
+    client: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Results, "path", lambda self, user, id: tmp_path / "star.png")
+    monkeypatch.setattr(Path, "is_file", lambda path: True)
+    answer = client.get("/loom/files/0123456789abcdef")
+    assert answer.status_code == 404 and "run its workflow again" in answer.json()["error"]

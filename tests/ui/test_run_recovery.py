@@ -4,6 +4,8 @@ import json
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from latentloom.ui.live.live import Live, Seen
 from latentloom.ui.live.state import AGAIN, GIVEN_UP, MAX_RESTARTS, NodeState, Outcome, Run, order_of, recovered
 from latentloom.ui.runs import runs as runs_module
 from latentloom.ui.runs.book import RunBook
+from latentloom.ui.runs.queue import RunQueue, Waiting
 from latentloom.ui.runs.records import RunRecords
 from latentloom.ui.runs.results import Results
 from support.toy_server import DEADLINE_S, OPEN, ORDER, REACHED, finished, gated, pictured, reset, runs_in, settings_in
@@ -62,7 +65,7 @@ def test_a_killed_server_loses_nothing(tmp_path: Path) -> None:
             OPEN[name].set()
         for user, id in [("ada", held), ("ada", a), ("ada", b), ("bob", other)]:
             assert finished(runs, user, id).state == "done"
-    assert ORDER == ["held", "b", "a", "other"]
+    assert ORDER == ["held", "other", "b", "a"]
 
 
 def test_a_server_that_ends_in_order_leaves_its_run_to_the_next_one(tmp_path: Path) -> None:
@@ -218,3 +221,32 @@ def test_what_is_kept_names_no_default(tmp_path: Path) -> None:
 def test_a_run_that_was_being_cancelled_is_not_begun_again() -> None:
     run = recovered(make("a", "running", is_ending=True), now=9.0)
     assert (run.state, run.nodes["a"].state, run.row().note) == ("cancelled", "skipped", "")
+
+
+def test_users_take_turns_as_they_were_told_before_the_server_ended() -> None:
+    kept: list[Sequence[str]] = []
+    queue = RunQueue(kept.append)
+    queue.add(Waiting(id=f"a{n}", user="ada") for n in range(3))
+    queue.take()
+    queue.add([Waiting(id="idle", user="bob", priority="idle"), Waiting(id="b1", user="bob")])
+    queue.add([Waiting(id="c1", user="cyd"), Waiting(id="a3", user="ada", priority="next")])
+    assert queue.ids == ("b1", "c1", "a3", "a1", "a2", "idle") == tuple(kept[-1])
+    queue.take()
+    left = list(queue._waiting)
+    again = RunQueue(kept.append)
+    again.add(left)
+    assert again.ids == queue.ids == ("c1", "a3", "a1", "a2", "idle")
+    again = RunQueue(kept.append)
+    again.add([Waiting(id="b1", user="bob"), *left, *(Waiting(id=id, user="ada", is_back=True) for id in "xy")])
+    assert again.ids[:3] == ("x", "y", "b1"), "what was under way goes first"
+    again.take()
+    assert again.ids[:2] == ("y", "b1")
+
+
+def test_the_order_of_thousands_is_found_in_no_time() -> None:
+    queue = RunQueue(lambda ids: None)
+    queue.add(Waiting(id=f"{user} {n}", user=str(user)) for user in range(20) for n in range(1000))
+    assert [id.split()[0] for id in queue.ids[:21]] == [*map(str, range(20)), "0"]
+    start = time.process_time()
+    queue.set_priority({"7 999"}, "next")
+    assert queue.ids[7] == "7 999" and time.process_time() - start < 2.0

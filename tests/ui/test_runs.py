@@ -124,7 +124,7 @@ def test_a_sweep_makes_a_batch_whose_runs_say_what_varied(runs: Runs) -> None:
     assert [runs.book.get("ada", id).varied for id in batch.runs] == [{"value": 1}, {"value": 2}, {"value": 3}]
     made = [finished(runs, "ada", id) for id in batch.runs]
     assert [run.params for run in made] == [{"value": 1}, {"value": 2}, {"value": 3}]
-    assert {run.batch for run in made} == {batch.batch}
+    assert {(run.batch, run.num_runs) for run in made} == {(batch.batch, 3)}
     assert runs.get("ada", batch.runs[1]).graph["params"]["value"]["default"] == 2
     assert runs.get("ada", batch.runs[1]).versions["python"] == platform.python_version()
 
@@ -193,21 +193,69 @@ def test_a_waiting_run_is_cancelled_at_once_and_a_running_one_at_its_next_step(r
     assert runs.book.get("ada", first).state == "cancelled"
 
 
-def test_the_order_of_the_queue_can_be_changed_and_others_keep_their_places(runs: Runs) -> None:
+def test_users_take_turns_and_each_orders_his_own(runs: Runs) -> None:
     held = one(runs, gated("held"))
     assert REACHED["held"].wait(DEADLINE_S)
-    mine = [one(runs, gated(name)) for name in ("a", "b")]
-    other = one(runs, gated("other"), user="bob")
-    mine.append(one(runs, gated("c")))
+    mine = [one(runs, gated(name)) for name in ("a", "b", "c", "d")]
+    others = [one(runs, gated(name), user="bob") for name in ("x", "y")]
     runs.move("ada", mine[2], mine[0])
-    runs.move("ada", mine[0], None)
-    for name in ("held", "a", "b", "c", "other"):
+    runs.book.set_priority("ada", [mine[0]], "idle")
+    runs.book.set_priority("ada", [mine[3]], "next")
+    for ids, priority in ((mine[:1], "idle"), ([others[0]], "next")):
+        with pytest.raises(NotHere):
+            runs.book.set_priority("eve", ids, priority)
+    for name in ("held", *"abcdxy"):
         OPEN[name].set()
-    for user, id in [*(("ada", id) for id in (held, *mine)), ("bob", other)]:
+    for user, id in [*(("ada", id) for id in (held, *mine)), *(("bob", id) for id in others)]:
         finished(runs, user, id)
-    assert ORDER == ["held", "c", "b", "other", "a"]
+    assert ORDER == ["held", "x", "d", "y", "c", "b", "a"]
     with pytest.raises(Conflict, match="does not wait"):
         runs.move("ada", mine[0], None)
+    with pytest.raises(Conflict, match="does not wait"):
+        runs.book.set_priority("ada", mine, "next")
+
+
+def test_a_selection_or_all_is_cancelled_and_none_begins_in_between(runs: Runs) -> None:
+    held, other = one(runs, gated("held")), one(runs, gated("other"), user="bob")
+    assert REACHED["held"].wait(DEADLINE_S)
+    mine = [one(runs, gated(name)) for name in "abc"]
+    with pytest.raises(NotHere):
+        runs.book.cancel_all("ada", [mine[0], other])
+    assert runs.book.cancel_all("ada", [mine[1], mine[1]]) == [mine[1]]
+    assert [runs.book.get("ada", id).state for id in mine] == ["waiting", "cancelled", "waiting"]
+    assert set(runs.book.cancel_all("ada")) == {held, mine[0], mine[2]}
+    OPEN["other"].set()
+    assert finished(runs, "ada", held).state == "cancelled" and finished(runs, "bob", other).state == "done"
+    assert ORDER == ["held", "other"] and runs.book.cancel_all("ada") == []
+
+
+def test_who_waits_is_told_how_long_the_others_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reset()
+    live, seen = Live(), Seen()
+    asked: list[set[str]] = []
+    monkeypatch.setattr(
+        runs_module, "predicted_seconds", lambda graph, specs, needed, **_: asked.append(set(needed)) or 12.5
+    )
+    with runs_in(tmp_path, live) as runs:
+        batch = runs.submit("ada", gated("gate"), sweep=["gate.value=1..2"]).runs
+        assert REACHED["gate"].wait(DEADLINE_S) and asked == []  # it began at once
+        one(runs, gated("later"), user="bob")
+        assert asked == [{"gate"}]
+        queue = live.changes("ada", seen).queue  # type: ignore[union-attr]
+        assert queue is not None
+        assert [(each.is_mine, each.state, each.left_s) for each in queue] == [
+            (True, "running", None),
+            (False, "waiting", 12.5),
+            (True, "waiting", None),
+        ]
+        OPEN["gate"].set()
+        finished(runs, "ada", batch[0])
+        assert REACHED["later"].wait(DEADLINE_S)
+        queue = live.changes("ada", seen).queue  # type: ignore[union-attr]
+        assert queue is not None and [each.id for each in queue if each.state == "waiting"] == [batch[1]]
+        assert queue[-1].left_s is not None and queue[-1].left_s != 12.5, "what the one before it took"
+        runs.cancel("ada", batch[1])
+        OPEN["later"].set()
 
 
 def test_other_users_runs_are_not_there(runs: Runs) -> None:

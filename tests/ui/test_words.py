@@ -71,6 +71,7 @@ IN_GERMAN = (
     "pipelines/models/facts.py",
     "pipelines/models/source.py",
     "pipelines/planning/asked.py",
+    "pipelines/planning/compiling.py",
     "pipelines/planning/duel.py",
     "pipelines/planning/known.py",
     "pipelines/planning/planned.py",

@@ -42,11 +42,14 @@ SCRIPT = re.compile(r"<script(?=[\s>])")
 MARKED = f"<script nonce=\"{{{{ request.scope['{NONCE}'] }}}}\""
 BASE = re.compile(r"<base\s[^>]*>")
 """`./`, which is what it would be without, and which base-uri forbids."""
-FIRST = """{{% if not config.get('auth_required') %}}
-<link rel="preload" as="style" href="{styles}">{parts}<script type="module" src="{script}"></script>
-{{% endif %}}</head>"""
-"""Our own files are read beside Gradio's, not once Gradio is up and asks for them; none where a login comes first."""
+FIRST = """<head>{{% if not config.get('auth_required') %}}
+{parts}<script type="module" async src="{script}"></script><link rel="preload" as="style" href="{styles}">{asked}
+{{% endif %}}"""
+"""Our own files are read before Gradio's, and draw before Gradio is up; none where a login comes first."""
 PART = '<link rel="modulepreload" href="{}">'
+ASKED = '<link rel="preload" as="fetch" crossorigin href="{}">'
+"""What the script asks first, on the way before it is read. `crossorigin` as its `fetch` is, without which it is asked
+twice."""
 
 
 class Policy:
@@ -72,18 +75,27 @@ class Policy:
 class MarkedTemplates(BaseLoader):
     """Templates whose scripts bear the nonce of the answer, and that name our own files; `inner` finds them."""
 
-    def __init__(self, inner: BaseLoader, *, script: str, styles: str, parts: Sequence[str] = ()) -> None:
+    def __init__(
+        self, inner: BaseLoader, *, script: str, styles: str, parts: Sequence[str] = (), asked: Sequence[str] = ()
+    ) -> None:
         self.inner = inner
-        self.first = FIRST.format(script=script, styles=styles, parts="".join(PART.format(part) for part in parts))
+        self.first = FIRST.format(
+            script=script,
+            styles=styles,
+            parts="".join(PART.format(part) for part in parts),
+            asked="".join(ASKED.format(address) for address in asked),
+        )
 
     def get_source(self, environment: Environment, template: str) -> tuple[str, str | None, Callable[[], bool] | None]:
         source, name, is_fresh = self.inner.get_source(environment, template)
-        return BASE.sub("", SCRIPT.sub(MARKED, source.replace("</head>", self.first))), name, is_fresh
+        return BASE.sub("", SCRIPT.sub(MARKED, source.replace("<head>", self.first))), name, is_fresh
 
 
-def mark_scripts(environment: Environment, *, script: str, styles: str, parts: Sequence[str]) -> None:
+def mark_scripts(
+    environment: Environment, *, script: str, styles: str, parts: Sequence[str], asked: Sequence[str]
+) -> None:
     """For Gradio's templates, which all its apps of this process share; the last one's files are named."""
     loader = environment.loader
     inner = loader.inner if isinstance(loader, MarkedTemplates) else loader
     if inner is not None:
-        environment.loader = MarkedTemplates(inner, script=script, styles=styles, parts=parts)
+        environment.loader = MarkedTemplates(inner, script=script, styles=styles, parts=parts, asked=asked)

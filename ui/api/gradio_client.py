@@ -37,6 +37,7 @@ TAKES = {
     "list_workflows": "takes limit (how many at most) and before (text, an id or nothing), in this order",
     "run_workflow": "takes workflow (text), params (an object, or null) and wait (seconds), in this order",
     "get_run": "takes run (text)",
+    "cancel_runs": "takes runs (a list of ids, or null for all)",
     "fetch_result": "takes result (text)",
 }
 """The endpoints, each with what its callers have to give."""
@@ -53,7 +54,13 @@ AT_A_TIME = 64
 def add_endpoints(server: Server, *, copies: set[str]) -> None:
     """Inside `gr.Blocks`, whose set of files that it deletes when they are old is `copies`."""
     client = ClientApi(server, copies)
-    for endpoint in (client.list_workflows, client.run_workflow, client.get_run, client.fetch_result):
+    for endpoint in (
+        client.list_workflows,
+        client.run_workflow,
+        client.get_run,
+        client.cancel_runs,
+        client.fetch_result,
+    ):
         api(endpoint, api_name=endpoint.__name__, concurrency_limit=AT_A_TIME)
 
 
@@ -162,6 +169,18 @@ class ClientApi:
         with _told():
             return self._run(_user(request), _check_text("run", run))
 
+    def cancel_runs(self, request: gr.Request, runs: list[str] | None = None) -> list[str]:
+        """Take waiting runs out of the queue, and end running ones at their next step.
+
+        Args:
+            runs: Their ids; without it, all of yours.
+
+        Returns:
+            The ids of those that are cancelled now.
+        """
+        with _told():
+            return self._server.runs.book.cancel_all(_user(request), _check_ids(runs))
+
     def fetch_result(self, request: gr.Request, result: str) -> dict[str, Any]:
         """The file of a result; the client downloads it and gives its path.
 
@@ -213,6 +232,12 @@ def _check_text(name: str, value: Any) -> str:
     if isinstance(value, str):
         return value
     raise ValueError(f"{name} is {short(value)}; it takes text, such as an id that another call gave")
+
+
+def _check_ids(runs: Any) -> list[str] | None:
+    if runs is None or (isinstance(runs, list) and all(isinstance(id, str) for id in runs)):
+        return runs
+    raise ValueError(f"runs is {short(runs)}; it takes a list of ids, or nothing for all")
 
 
 def _check_params(params: Any) -> None:

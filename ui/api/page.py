@@ -17,11 +17,14 @@ from ..access.auth import COOKIES, token_of
 from ..access.gate import UPLOAD_BYTES
 from ..bundle import MEDIA_TYPES, Bundle
 from ..contract.bodies import Empty
-from ..contract.kept import Template
-from ..contract.shown import Catalog, Me, ModelsView, TemplateNeeds
+from ..contract.kept import Kept, Template
+from ..contract.shown import Catalog, Me, ModelsView, Start, TemplateNeeds
 from ..errors import NotHere
 from ..library.opening import shipped_pictures, templates
+from ..runs.runs import MAX_WAITING
 from ..server import Server
+from ..settings import Settings
+from ..store.paging import MAX_ROWS
 from ..views.models_view import models_view, templates_needs
 from .requests import User
 
@@ -52,18 +55,26 @@ def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
         answer.headers.update({"ETag": tag, "Cache-Control": "no-cache"})
         return answer
 
+    @router.get("/start")
+    def start(user: User) -> Start:
+        """What a page begins with: who is logged in, the drafts, and the newest of them whole."""
+        drafts = server.library.drafts
+        rows = drafts.list(user, limit=MAX_ROWS)
+        try:
+            newest = drafts.get(user, rows[0].key) if rows else None
+        except NotHere:  # deleted meanwhile
+            newest = None
+        return Start(me=_who(user, server.settings), drafts=rows, newest=newest)
+
     @router.get("/me")
     def me(user: User) -> Me:
         """Who is logged in, and what this server allows."""
-        settings = server.settings
-        return Me(
-            user=user,
-            has_auth=settings.has_auth,
-            version=__version__,
-            output_dir_name=settings.output_dir.name,
-            max_upload_bytes=UPLOAD_BYTES,
-            template_pictures=[*shipped_pictures()],
-        )
+        return _who(user, server.settings)
+
+    @router.get("/kept")
+    def kept(user: User) -> Kept:
+        """What the user keeps on the server's disk, kind by kind, and how much that may be."""
+        return server.quota.shown(user)
 
     @router.post("/logout", status_code=204)
     async def log_out(request: Request, body: Empty) -> Response:  # in the event loop, as logging in
@@ -95,6 +106,18 @@ def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
     def models(refresh: Annotated[bool, Query()] = False) -> ModelsView:
         """What is installed, what fits on these devices, and what is loaded; `refresh` looks for models again."""
         return models_view(server.settings, refresh=refresh)
+
+
+def _who(user: str, settings: Settings) -> Me:
+    return Me(
+        user=user,
+        has_auth=settings.has_auth,
+        version=__version__,
+        output_dir_name=settings.output_dir.name,
+        max_upload_bytes=UPLOAD_BYTES,
+        most_waiting=MAX_WAITING,
+        template_pictures=[*shipped_pictures()],
+    )
 
 
 def read_nodes() -> Catalog:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Response
 from ..access.answers import nothing
 from ..contract.bodies import BoardBody, Empty, HashBody, MarkBody, PosterBody
 from ..contract.kept import Upload
-from ..contract.run import Board, BoardRow, Hashing, Kind, Result, TagRow
+from ..contract.run import Board, BoardRow, Hashing, Kind, Maker, Result, TagRow
 from ..runs.results import Marks
 from ..server import Server
 from ..store.paging import FIRST_ROWS, Before, Limit
@@ -36,13 +36,22 @@ def _add_results(router: APIRouter, server: Server) -> None:
         batch: Annotated[str, Query(max_length=64)] = "",
         kind: Kind | None = None,
         board: Annotated[str, Query(max_length=64)] = "",
+        workflow: Annotated[str, Query(max_length=200, description="The whole name of the workflow.")] = "",
         starred: bool = False,
         limit: Limit = FIRST_ROWS,
         before: Before = "",
     ) -> list[Result]:
         """Pictures, videos and sounds, newest first, with the beginning of what long texts they were made from."""
         return results.list(
-            user, search=search, batch=batch, kind=kind, board=board, starred=starred, limit=limit, before=before
+            user,
+            search=search,
+            batch=batch,
+            kind=kind,
+            board=board,
+            workflow=workflow,
+            starred=starred,
+            limit=limit,
+            before=before,
         )
 
     @router.get("/results/{id}")
@@ -76,6 +85,11 @@ def _add_results(router: APIRouter, server: Server) -> None:
     async def set_poster(id: Id, body: PosterBody, user: User) -> Result:
         """Choose the frame that stands for a video."""
         return await intake.look(results.set_poster, user, id, body.frame)
+
+    @router.get("/makers")
+    def list_makers(user: User) -> list[Maker]:
+        """The names of the workflows that made the user's results."""
+        return results.makers(user)
 
     @router.get("/tags")
     def list_tags(user: User) -> list[TagRow]:

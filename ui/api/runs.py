@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query, Response
 from ...nodes.graph.graph import graph_from_plain
 from ...pipelines.values import Place
 from ..access.answers import nothing
-from ..contract.bodies import Empty, MoveBody, RunBody
-from ..contract.run import RunRow, RunWithGraph, State, Submitted
+from ..contract.bodies import CancelBody, Empty, MoveBody, PriorityBody, RunBody
+from ..contract.run import Cancelled, RunRow, RunWithGraph, State, Submitted
 from ..errors import NotHere
 from ..server import Server
 from ..store.files import picture
@@ -38,6 +38,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
             workflow_id=body.workflow_id,
             place=_place(body, server.settings.place),
             is_forced=body.force,
+            priority=body.priority,
         )
 
     @router.get("/runs")
@@ -57,6 +58,17 @@ def add_routes(router: APIRouter, server: Server) -> None:
     def delete_run(id: Id, user: User) -> Response:
         """Forget a run that does not run, and delete its files."""
         runs.delete(user, id)
+        return nothing()
+
+    @router.post("/runs/cancel")
+    def cancel_runs(user: User, body: CancelBody) -> Cancelled:
+        """Runs that wait are taken out, running ones stop at their next step: those that are named, or all."""
+        return Cancelled(runs=tuple(runs.book.cancel_all(user, body.runs)))
+
+    @router.post("/runs/priority", status_code=204, responses=CONFLICT)
+    def prioritize_runs(user: User, body: PriorityBody) -> Response:
+        """Let waiting runs go before or behind the user's others, or once the machine is idle."""
+        runs.book.set_priority(user, body.runs, body.priority)
         return nothing()
 
     @router.post("/runs/{id}/cancel", status_code=204)

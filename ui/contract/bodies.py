@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StringConstraints
 
 from .answer import WorkflowFile
+from .run import Priority
 
 Text = Annotated[str, StringConstraints(strict=True, max_length=200)]
 LongText = Annotated[str, StringConstraints(strict=True, max_length=1 << 20)]
@@ -66,6 +67,23 @@ class RunBody(PlacedBody):
     sweep: Annotated[list[LongText], Field(max_length=32)] = []
     targets: Annotated[list[Text], Field(max_length=10_000)] | None = None
     workflow_id: Text | None = None
+    priority: Priority = "normal"
+    """Among the user's own; "idle" gives way to everybody's."""
+
+
+RunId = Annotated[str, StringConstraints(strict=True, max_length=64)]
+Runs = Annotated[list[RunId], Field(min_length=1, max_length=1000)]
+
+
+class CancelBody(Body):
+    runs: Runs | None
+    """Null is all that wait or run."""
+
+
+class PriorityBody(Body):
+    runs: Runs
+    """They have to wait."""
+    priority: Priority
 
 
 class MoveBody(Body):

@@ -118,3 +118,28 @@ class ForeignFacts(Answer):
     height: int | None
     more: dict[str, str]
     """What else it says, by the program's own words."""
+
+
+KeptName = Literal["workflows", "drafts", "uploads", "runs", "results", "boards"]
+
+
+class KeptKind(Answer):
+    """All things of one kind that a user keeps."""
+
+    kind: KeptName
+    num_bytes: int
+    count: int
+    most_count: int
+    is_counted: bool
+    """Whether their bytes count: results do where there is a login."""
+
+
+class Kept(Answer):
+    """What a user keeps on the server's disk, and how much that may be."""
+
+    num_bytes: int
+    """Of what is counted."""
+    most_bytes: int
+    free_bytes: int
+    """How much the disk itself still takes, whoever asks."""
+    kinds: tuple[KeptKind, ...]

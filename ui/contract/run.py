@@ -16,6 +16,8 @@ from .answer import FROM_DISK, Answer, Exact, WorkflowFile
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 Kind = Literal["image", "video", "audio"]
+Priority = Literal["next", "normal", "idle"]
+"""Of a run among its user's own; "idle" gives way to everybody's."""
 NodeStage = Literal["waiting", "running", "done", "cached", "failed", "cancelled", "skipped"]
 
 
@@ -64,6 +66,7 @@ class RunFacts(Answer):
     name: str
     workflow_id: str | None = None
     state: State = "waiting"
+    priority: Priority = "normal"
     created: float
     started: float | None = None
     ended: float | None = None
@@ -97,6 +100,9 @@ class RunRow(RunFacts):
     """In seconds since the epoch on the server's clock."""
     is_left_least: bool
     """Whether something is yet to come of which nobody knows how long it takes."""
+    num_results: int
+    newest_result: str | None
+    """Its id."""
 
 
 class LiveRun(RunParts, RunRow):
@@ -116,6 +122,12 @@ class RunWithGraph(LiveRun):
     """Every plain input as it was in the run, by node and socket, with the beginnings of long texts."""
     models: dict[str, ModelFacts]
     """The models that nodes gave."""
+
+
+class Cancelled(Answer):
+    """What one request cancelled: runs that waited are over, those under way end at their next step."""
+
+    runs: tuple[str, ...]
 
 
 class LeftOut(Answer):
@@ -190,6 +202,11 @@ class QueuePlace(Answer):
     is_mine: bool
     state: State
     name: str
+    priority: Priority = "normal"
+    left_s: float | None = None
+    """Seconds that it takes yet, as they were at `left_at`; null where nobody knows."""
+    left_at: float = 0.0
+    """In seconds since the epoch on the server's clock; 0 of a run that waits, whose seconds do not pass yet."""
 
 
 class LiveMessage(Answer):
@@ -243,6 +260,13 @@ class TagRow(Answer):
     """A tag, and how many results have it."""
 
     tag: str
+    count: int
+
+
+class Maker(Answer):
+    """The name of workflows that made results, and how many."""
+
+    name: str
     count: int
 
 

@@ -14,6 +14,7 @@ from ...nodes.preview.table import ModelRow
 from ...parallel.machine.now import DeviceNow
 from ...pipelines.planning.history import HistoryRow
 from .answer import Answer
+from .kept import Draft, DraftWithGraph
 
 
 class ErrorAnswer(Answer):
@@ -43,8 +44,20 @@ class Me(Answer):
     version: str
     output_dir_name: str
     max_upload_bytes: int
+    most_waiting: int
+    """How many runs of one user may wait at a time."""
     template_pictures: list[str]
     """Pictures that templates come with, by the names by which workflows load them."""
+
+
+class Start(Answer):
+    """What a page begins with, in one answer."""
+
+    me: Me
+    drafts: list[Draft]
+    """The newest, at most as many as a list's page may have."""
+    newest: DraftWithGraph | None
+    """The first of them, whole; null where there is none."""
 
 
 class CatalogInput(Answer):

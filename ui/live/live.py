@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...parallel.machine.now import DeviceNow
-from ..contract.run import LiveMessage, LiveRun, NodeState, QueuePlace, State
+from ..contract.run import LiveMessage, LiveRun, NodeState, Priority, QueuePlace, State
 from .state import Run
 
 KEPT_RUNS = 200
@@ -42,6 +42,10 @@ class QueueEntry:
     user: str
     state: State
     name: str
+    priority: Priority = "normal"
+    left_s: float | None = None
+    """Seconds that it takes yet, as they were at `left_at`."""
+    left_at: float = 0.0
 
 
 @dataclass
@@ -222,6 +226,7 @@ def _delta(watched: _Watched, since: int) -> LiveRun:
 
 
 def _entry(entry: QueueEntry, user: str) -> QueuePlace:
+    left = {"left_s": entry.left_s, "left_at": entry.left_at}
     if entry.user != user:
-        return QueuePlace(id=None, is_mine=False, state=entry.state, name="")
-    return QueuePlace(id=entry.id, is_mine=True, state=entry.state, name=entry.name)
+        return QueuePlace(id=None, is_mine=False, state=entry.state, name="", **left)
+    return QueuePlace(id=entry.id, is_mine=True, state=entry.state, name=entry.name, priority=entry.priority, **left)

@@ -32,7 +32,8 @@ GIVEN_UP = (
 def set_back(run: Run) -> Run:
     """The run as one that waits again, to be made from its beginning."""
     nodes = dict.fromkeys(run.nodes, NodeState())
-    return run.model_copy(update={"state": "waiting", "started": None, "note": AGAIN, "nodes": nodes, "made": ()})
+    known = {"state": "waiting", "started": None, "note": AGAIN, "is_back": True}
+    return run.model_copy(update={**known, "nodes": nodes, "made": ()})
 
 
 def recovered(run: Run, *, now: float) -> Run:
@@ -82,12 +83,18 @@ class Run(RunParts, RunFacts):
     params: dict[str, Any] = Field(default_factory=dict)
     """All of the workflow's, with this run's values."""
     place: dict[str, Any] = Field(default_factory=dict)
+    num_runs: int = 1
+    """Of its batch, when that was submitted."""
     folder: str
     """Below the output folder."""
     restarts: int = 0
     """How often the server died while it ran."""
     is_ending: bool = False
     """Whether its user has cancelled the run, and it goes on to its next step."""
+    is_back: bool = False
+    """Whether it was under way when a server ended, and has not begun again: it goes before all others."""
+    predicted_s: float | None = None
+    """What it was predicted to take when it was put into the queue; None where nobody could tell."""
     made: tuple[Made, ...] = ()
 
     @property
@@ -96,13 +103,17 @@ class Run(RunParts, RunFacts):
 
     def row(self) -> RunRow:
         """The run in a list: of what was asked only what varies in its batch, and of long texts the beginning."""
-        return RunRow(**self._facts() | {"varied": short_values(self.varied)}, **progress(self.nodes.values()))
+        facts = self._facts() | self._pictured() | {"varied": short_values(self.varied)}
+        return RunRow(**facts, **progress(self.nodes.values()))
 
     def told(self, nodes: Mapping[str, NodeState], *, changed: Collection[str] | None = None) -> LiveRun:
         """The run as pages are told it: its state by all of its nodes, and of these only those that changed."""
         parts = {"overrides": self.overrides, "targets": self.targets}
         kept = nodes if changed is None else {name: nodes[name] for name in changed}
-        return LiveRun(**self._facts(), **parts, **progress(nodes.values()), nodes=dict(kept))
+        return LiveRun(**self._facts(), **self._pictured(), **parts, **progress(nodes.values()), nodes=dict(kept))
+
+    def _pictured(self) -> dict[str, Any]:
+        return {"num_results": len(self.made), "newest_result": self.made[-1].id if self.made else None}
 
     def _facts(self) -> dict[str, Any]:
         facts = {name: getattr(self, name) for name in RunFacts.model_fields}

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...nodes.execution.events import Event
 from ...nodes.graph.graph import Graph
+from ..contract.run import Priority
 from ..errors import Conflict
 from ..live.live import Live, QueueEntry
 from ..live.state import (
@@ -22,58 +23,15 @@ from ..live.state import (
     after,
     ended,
     order_of,
+    progress,
     recovered,
     set_back,
     with_made,
     with_marks,
 )
 from ..store.user_files import nothing
+from .queue import RunQueue, Waiting
 from .records import RunRecords
-
-
-class RunQueue:
-    """Every change is handed to `keep` before it holds; not for several threads at a time."""
-
-    def __init__(self, keep: Callable[[Sequence[str]], None]) -> None:
-        self._keep = keep
-        self._users: dict[str, str] = {}
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        return tuple(self._users)
-
-    @property
-    def first(self) -> str | None:
-        return next(iter(self._users), None)
-
-    def count(self, user: str) -> int:
-        return sum(owner == user for owner in self._users.values())
-
-    def add(self, entries: Sequence[tuple[str, str]]) -> None:
-        """(id, user) at the end."""
-        self._change({**self._users, **dict(entries)})
-
-    def take(self) -> None:
-        """The first waits no more; nothing is kept, since its own record says that it began."""
-        del self._users[next(iter(self._users))]
-
-    def remove(self, id: str) -> None:
-        if id in self._users:
-            self._change({each: user for each, user in self._users.items() if each != id})
-
-    def move(self, id: str, before: str | None, user: str) -> None:
-        """Among the user's own places: everybody else's run stays where it is."""
-        mine = [each for each, owner in self._users.items() if owner == user and each != id]
-        mine.insert(mine.index(before) if before in mine else len(mine), id)
-        order = iter(mine)
-        self._change(
-            dict((next(order), user) if owner == user else (each, owner) for each, owner in self._users.items())
-        )
-
-    def _change(self, users: dict[str, str]) -> None:
-        self._keep(tuple(users))
-        self._users = users
-
 
 logger = logging.getLogger("latentloom")
 
@@ -90,6 +48,8 @@ class RunBook:
         self._queue = RunQueue(records.write_order)
         self._makers: dict[str, str] = {}
         """The run of each result."""
+        self._took: dict[str, float] = {}
+        """Seconds of the newest run of each batch that was made."""
         self._cancels: dict[str, threading.Event] = {}
         """The cancel tokens of the runs under way, in the order in which they began."""
         self._recover()
@@ -121,6 +81,12 @@ class RunBook:
             raise nothing(made_id, "result")
         return run
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether a new run would begin at once."""
+        with self._lock:
+            return not self._cancels and self._queue.first is None
+
     def num_waiting(self, user: str) -> int:
         with self._lock:
             return self._queue.count(user)
@@ -133,7 +99,7 @@ class RunBook:
             for run in runs:
                 self.records.write(run)
             with self._lock:
-                self._queue.add([(run.id, user) for run in runs])
+                self._queue.add(map(_waiting, runs))
                 for run in runs:
                     self._hold(run)
                 self._show_queue()
@@ -149,7 +115,7 @@ class RunBook:
             if (id := self._queue.first) is None or not fits(self._runs[id]):
                 return None
             self._queue.take()
-            run = self._runs[id].model_copy(update={"state": "running", "started": self._clock()})
+            run = self._runs[id].model_copy(update={"state": "running", "started": self._clock(), "is_back": False})
             self._cancels[id] = threading.Event()
             self._put(run)
             self._show_queue()
@@ -164,6 +130,8 @@ class RunBook:
             node = after(run.nodes[event.node], event, now=self._clock())
             self._runs[id] = run.model_copy(update={"nodes": {**run.nodes, event.node: node}})
             self._live.put_node(id, event.node, node)
+            if event.kind == "foreseen":
+                self._show_queue()
 
     def add_made(self, id: str, made: Made) -> None:
         """A run under way has made a file; its record says so when the run is over."""
@@ -184,6 +152,8 @@ class RunBook:
         with self._lock:
             run = ended(self._runs[id], with_marks(outcome, self._runs[id].made), now=self._clock())
             self._cancels.pop(id, None)
+            if run.state == "done":
+                self._took[run.batch] = run.seconds
             self._put(run)
             self._show_queue()
         if run.made:
@@ -191,23 +161,50 @@ class RunBook:
 
     def cancel(self, user: str, id: str) -> None:
         """A waiting run is over; a running one ends at its next step."""
+        self.cancel_all(user, [id])
+
+    def cancel_all(self, user: str, ids: Sequence[str] | None = None) -> list[str]:
+        """These runs of the user's, or all of his; those that are cancelled now. None of them begins in between. Raises
+        `NotHere` before any is.
+        """
         with self._lock:
-            run = self.get(user, id)
-            if run.state == "waiting":
-                self._queue.remove(id)
-                self.end(id, Outcome(state="cancelled"))
-            elif run.state == "running":
-                self._put(run.model_copy(update={"is_ending": True}))
-                self._cancels[id].set()
+            asked = self.of(user) if ids is None else [self.get(user, id) for id in dict.fromkeys(ids)]
+            runs = [run for run in asked if not run.is_over]
+            waiting = [run for run in runs if run.state == "waiting"]
+            self._queue.remove({run.id for run in waiting})
+            for run in waiting:
+                self._put(ended(run, Outcome(state="cancelled"), now=self._clock()))
+            for run in runs:
+                if run.state == "running":
+                    self._put(run.model_copy(update={"is_ending": True}))
+                    self._cancels[run.id].set()
+            if waiting:
+                self._show_queue()
+            return [run.id for run in runs]
 
     def move(self, user: str, id: str, before: str | None) -> None:
-        """Put a waiting run before another of the same user, or behind all of them; others' runs keep their places."""
+        """Put a waiting run before another of the same user, or behind all of them, with the priority of that one."""
         with self._lock:
-            for each in (id, *filter(None, [before])):
-                if self.get(user, each).state != "waiting":
-                    raise Conflict("one of the two runs does not wait any more; look at the queue again")
+            self._check_waiting(user, [id, *filter(None, [before])])
             self._queue.move(id, before, user)
-            self._show_queue()
+            self._keep_priorities()
+
+    def set_priority(self, user: str, ids: Sequence[str], priority: Priority) -> None:
+        """Of runs that wait: all of them or none. Raises `NotHere` and `Conflict`."""
+        with self._lock:
+            self._check_waiting(user, ids)
+            self._queue.set_priority(set(ids), priority)
+            self._keep_priorities()
+
+    def _check_waiting(self, user: str, ids: Sequence[str]) -> None:
+        if any(self.get(user, id).state != "waiting" for id in ids):
+            raise Conflict("one of these runs does not wait any more; look at the queue again")
+
+    def _keep_priorities(self) -> None:
+        for id, priority in self._queue.priorities().items():
+            if (run := self._runs[id]).priority != priority:
+                self._put(run.model_copy(update={"priority": priority}))
+        self._show_queue()
 
     def remove(self, user: str, id: str) -> Run:
         """Forget a run that does not run; its record, with its nodes' states. Its files are the caller's matter."""
@@ -215,7 +212,7 @@ class RunBook:
             run = self.get(user, id)
             if run.state == "running":
                 raise Conflict("the run is running; cancel it first, then delete it")
-            self._queue.remove(id)
+            self._queue.remove({id})
             self.records.remove(user, id)
             del self._runs[id]
             for made in run.made:
@@ -223,6 +220,7 @@ class RunBook:
             self._count_made(run, run.model_copy(update={"made": ()}))
             if not any(each.batch == run.batch for each in self._runs.values()):
                 self.records.remove_graph(user, run.batch)
+                self._took.pop(run.batch, None)
             self._live.remove_run(user, id)
             self._show_queue()
         if run.made:
@@ -310,7 +308,16 @@ class RunBook:
     def _show_queue(self) -> None:
         entries = [*self._cancels, *self._queue.ids]
         runs = [self._runs[id] for id in entries]
-        self._live.put_queue([QueueEntry(run.id, run.user, run.state, run.name) for run in runs])
+        self._live.put_queue([self._entry(run) for run in runs])
+
+    def _entry(self, run: Run) -> QueueEntry:
+        """Of a run that waits its seconds are those that the others of its batch took, else as predicted."""
+        left_s, left_at = self._took.get(run.batch, run.predicted_s), 0.0
+        if run.state == "running":
+            known = progress(run.nodes.values())
+            began = run.started or self._clock()
+            left_s, left_at = (known["left_s"], known["left_at"]) if known["left_s"] is not None else (left_s, began)
+        return QueueEntry(run.id, run.user, run.state, run.name, run.priority, left_s, left_at)
 
     def _recover(self) -> None:
         found = sorted(self.records.all(), key=lambda run: run.created)
@@ -321,5 +328,9 @@ class RunBook:
                 self._hold(run)
         order = order_of(found, self.records.read_order())
         if waiting := [self._runs[id] for id in order if self._runs[id].state == "waiting"]:
-            self._queue.add([(run.id, run.user) for run in waiting])
+            self._queue.add(map(_waiting, waiting))
         self._show_queue()
+
+
+def _waiting(run: Run) -> Waiting:
+    return Waiting(id=run.id, user=run.user, priority=run.priority, is_back=run.is_back)

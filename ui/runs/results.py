@@ -10,7 +10,7 @@ from typing import Any
 
 from ...nodes.files.atomic import write_atomic
 from ...nodes.files.thumbnails import picture_thumbnail, sound_thumbnail, video_thumbnail
-from ..contract.run import Board, BoardRow, Kind, Result, TagRow
+from ..contract.run import Board, BoardRow, Kind, Maker, Result, TagRow
 from ..errors import NotHere
 from ..live.state import Made, Run
 from ..settings import Settings
@@ -26,6 +26,7 @@ MOST_TAGS = 32
 """Of one result; so many boards, too, may have it."""
 MOST_BOARDS = 32
 MOST_TAGS_TOLD = 1000
+MOST_MAKERS_TOLD = 1000
 THUMBNAILS = {"image": picture_thumbnail, "video": video_thumbnail, "audio": sound_thumbnail}
 
 Found = tuple[Run, Made]
@@ -59,11 +60,14 @@ class Results:
         batch: str = "",
         kind: Kind | None = None,
         board: str = "",
+        workflow: str = "",
         starred: bool = False,
         limit: int = FIRST_ROWS,
         before: str = "",
     ) -> list[Result]:
-        """Newest first, at most `limit`, behind the one whose id is `before`. Raises `NotHere`."""
+        """Newest first, at most `limit`, behind the one whose id is `before`; `workflow` is a whole name. Raises
+        `NotHere`.
+        """
         boards = self.boards.of(user)
         terms = terms_of(search, boards={id: each.name for id, each in boards.items()})
 
@@ -72,6 +76,7 @@ class Results:
                 (not batch or run.batch == batch)
                 and (kind is None or made.kind == kind)
                 and (not board or board in made.boards)
+                and (not workflow or run.name == workflow)
                 and (not starred or made.is_starred)
                 and all(term(run, made) for term in terms)
             )
@@ -106,6 +111,12 @@ class Results:
             BoardRow(**dict(board), count=len(on[id]), cover=next(iter(on[id]), None))
             for id, board in self.boards.of(user).items()
         ]
+
+    def makers(self, user: str) -> list[Maker]:
+        """The names of the workflows that made the user's results, in order; at most `MOST_MAKERS_TOLD`."""
+        counts = Counter(run.name for run, _ in self._all(user) if run.name)
+        rows = sorted(counts.items(), key=lambda each: each[0].casefold())
+        return [Maker(name=name, count=count) for name, count in rows[:MOST_MAKERS_TOLD]]
 
     def tags(self, user: str) -> list[TagRow]:
         """All that the user gave, those of most results first; at most `MOST_TAGS_TOLD`."""

@@ -31,7 +31,7 @@ from ...nodes.headless.sweep import parse_sweep
 from ...nodes.preview.sharing import sharing_of
 from ...nodes.registry import SPECS
 from ...pipelines.values import Place, from_plain, to_plain
-from ..contract.run import LeftOut, NodeState, RunWithGraph, State, Submitted
+from ..contract.run import LeftOut, NodeState, Priority, RunWithGraph, State, Submitted
 from ..errors import NoRoom, NotHere
 from ..live.live import Live
 from ..live.state import Outcome, Run
@@ -40,6 +40,7 @@ from ..store.paging import FIRST_ROWS, page_of, short_values
 from ..store.quota import Quota
 from ..store.uploads import inputs_folder
 from ..store.user_files import fresh_id, graph_bytes
+from ..views.plan_view import predicted_seconds
 from .book import RunBook
 from .made import MAX_PROMPT, is_own_file, made_by, made_of, thumbnail_path
 from .previews import Previews
@@ -85,6 +86,7 @@ class Runs:
         workflow_id: str | None = None,
         place: Place | None = None,
         is_forced: bool = False,
+        priority: Priority = "normal",
     ) -> Submitted:
         """Put a run, or one for each point of a sweep that can be made, into the queue. What is only reckoned keeps
         none from it that `is_forced`. Raises `GraphError` where nothing can be made, or `ValueError`.
@@ -103,6 +105,7 @@ class Runs:
                 user=user,
                 name=graph.name,
                 workflow_id=workflow_id,
+                priority=priority,
                 created=now + number * 1e-6,  # a batch keeps its order
                 overrides={**overrides, **varied},
                 varied=varied,
@@ -117,7 +120,10 @@ class Runs:
         ]
         self._check_waiting(user, len(runs))  # before each is looked at, which takes its time
         runs, left_out = self._sound(runs, graph, place, targets, is_forced=is_forced)
+        runs = [run.model_copy(update={"num_runs": len(runs)}) for run in runs]
         runs, shared = self._shared_out(runs, graph, place)
+        if not self.book.is_idle:  # a run that begins at once tells it by itself
+            runs = self._predicted(runs, graph, place)
         num_bytes = len(graph_bytes(graph)) + len(runs) * len(runs[0].model_dump_json())
         with self._submitting[user]:  # or two at once would both find room for one
             self._check_waiting(user, len(runs))
@@ -151,6 +157,14 @@ class Runs:
         pairs = list(zip(runs, told, strict=True))
         left_out = tuple(LeftOut(varied=run.varied, problems=problems) for run, problems in pairs if problems)
         return [run for run, problems in pairs if not problems], left_out
+
+    def _predicted(self, runs: Sequence[Run], graph: Graph, place: Place | None) -> Sequence[Run]:
+        """With the seconds that the first one is predicted to take: they tell how long others wait."""
+        settings, first = self._settings, runs[0]
+        inputs = inputs_folder(settings.data_dir, first.user)
+        workspace = settings.reading(place or settings.place, inputs=inputs)
+        seconds = predicted_seconds(baked(graph, first.overrides), self._specs, first.nodes, workspace=workspace)
+        return [run.model_copy(update={"predicted_s": seconds}) for run in runs]
 
     def _shared_out(self, runs: Sequence[Run], graph: Graph, place: Place | None) -> tuple[Sequence[Run], str]:
         """The runs of a sweep in as many groups of devices as let it end soonest, and why."""
@@ -250,7 +264,14 @@ class Runs:
         place = from_plain(Place, run.place) if run.place else self._settings.place
         where = {"folder": folder, "output_dir": self._settings.output_dir}
         workspace = workspace_of(
-            graph, self._specs, folder, roots=roots, place=place, host="page", max_pixels=self._settings.max_pixels
+            graph,
+            self._specs,
+            folder,
+            roots=roots,
+            place=place,
+            host="page",
+            max_pixels=self._settings.max_pixels,
+            num_runs=run.num_runs,
         )
         plain = unfold(graph, self._specs, {}, workspace).graph
 

@@ -9,11 +9,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 from fastapi import Response
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, JSONResponse
+from starlette.types import Receive, Scope
+from starlette.types import Send as Sends
 
 from ...nodes.headless.workflow_files import PICTURES, SOUNDS, VIDEOS
 from ..contract.run import Kind
-from ..errors import NotHere
+from ..errors import NotHere, error_body
 
 KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(PICTURES, "image"),
@@ -43,15 +45,31 @@ KEEP = "private, max-age=86400, immutable"
 def send(path: Path, *, name: str, is_download: bool = False) -> Response:
     """A file whose content never changes. Raises `NotHere` when it is gone."""
     if not path.is_file():
-        raise NotHere(f"the file {name[:100]!r} is not on the server's disk any more; run its workflow again")
+        raise NotHere(_gone(name))
     kind = MEDIA_TYPES.get(path.suffix.lower())
-    return FileResponse(
+    return _KeptFile(
         path,
         media_type=kind or "application/octet-stream",
         filename=name,
         content_disposition_type="attachment" if is_download or kind is None else "inline",
         headers=HEADERS | {"Cache-Control": KEEP},
     )
+
+
+class _KeptFile(FileResponse):
+    """One that may be deleted after it was looked for and before it is sent."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Sends) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        except RuntimeError:
+            if Path(self.path).exists():
+                raise
+            await JSONResponse(error_body(_gone(self.filename or ""), 404), 404)(scope, receive, send)
+
+
+def _gone(name: str) -> str:
+    return f"the file {name[:100]!r} is not on the server's disk any more; run its workflow again"
 
 
 def picture(data: bytes, media_type: str, *, keep: str = "no-store") -> Response:

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
+from ..contract.kept import Kept, KeptKind, KeptName
 from ..errors import NoRoom
 from .user_files import DAMAGED, user_folder
 
 MIB = 1 << 20
-Kind = Literal["workflows", "drafts", "uploads", "runs", "results", "boards"]
+Kind = KeptName
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +104,28 @@ class Quota:
             done = count
         finally:
             self.add(user, kind, num_bytes=sum(map(size_of, paths)) - before, count=done)
+
+    def shown(self, user: str) -> Kept:
+        """What the user keeps, and how much that may be."""
+        with self._lock:
+            sums = self._kept[self._name(user)]
+            rows = tuple(
+                KeptKind(
+                    kind=kind,
+                    num_bytes=sums[kind].num_bytes,
+                    count=sums[kind].count,
+                    most_count=most.count,
+                    is_counted=kind in self._kinds(),
+                )
+                for kind, most in KEPT.items()
+            )
+        free = shutil.disk_usage(self._data_dir).free if self._data_dir.is_dir() else 0
+        return Kept(
+            num_bytes=sum(row.num_bytes for row in rows if row.is_counted),
+            most_bytes=self._user_bytes,
+            free_bytes=max(0, free - self._free_bytes),
+            kinds=rows,
+        )
 
     def used(self, user: str) -> dict[str, int]:
         """Bytes by kind."""

@@ -5,10 +5,12 @@ It reads config files and headers of weights; nothing is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from ...nodes.files.workspace import Workspace
 from ...nodes.graph.graph import Graph
+from ...nodes.graph.spec import NodeSpec
 from ...nodes.headless.plans import Asked, plan_denoise
 from ...nodes.preview.preview import planned
 from ...nodes.preview.walk import Walk
@@ -18,10 +20,11 @@ from ...parallel.plan import DEGREES, ParallelPlan
 from ...parallel.progress import SILENT
 from ...pipelines.costs.machine import EXAMPLES, Machine, named_machine
 from ...pipelines.place import AUTO
-from ...pipelines.planning.choice import Candidate
+from ...pipelines.planning.choice import Candidate, spelt
+from ...pipelines.planning.compiling import Way
 from ...pipelines.planning.here import is_busy, machine_here
 from ...pipelines.planning.known import here_of, machine_at, machines_folder, spot_of, with_devices
-from ...pipelines.planning.planned import Planned, of_each_kind, spelt
+from ...pipelines.planning.planned import Planned, of_each_kind
 from ...pipelines.values import Place
 from ..contract.shown import (
     PlanMachine,
@@ -41,6 +44,8 @@ NOT_KEPT = (
     "what was measured is not kept, because something else began to work meanwhile or its folder cannot be written; "
     "try again later, or look into the log"
 )
+MOST_PREDICTED = 4
+"""Denoises of a run that waits: each costs some 20 ms."""
 MACHINES = [str(name) for name in EXAMPLES.split(", ")]
 NOTHING = "this workflow denoises nothing, so no plan is needed; add a Denoise node or Run Pipeline"
 
@@ -86,20 +91,50 @@ def plan_view(
     )
 
 
+def predicted_seconds(
+    graph: Graph, specs: Mapping[str, NodeSpec], needed: Collection[str], *, workspace: Workspace
+) -> float | None:
+    """What the needed denoises of a workflow with its values in it, and what is around them, are predicted to take
+    together on the workspace's devices; None where one of them is not known, or they are many.
+    """
+    now = devices_now()
+    try:
+        walk = Walk(graph, specs, {}, workspace=workspace, accelerators=accelerators(now))
+        names = [name for name in walk.denoising() if name in needed]
+        if not 0 < len(names) <= MOST_PREDICTED:
+            return None
+        found = [_answer(walk, name, Asked(), now) for name in names]
+    except ValueError:  # which the run tells
+        return None
+    chosen = [answer.chosen for answer in found if answer is not None and answer.chosen is not None]
+    return sum(each.seconds for each in chosen) if len(chosen) == len(names) else None
+
+
+def _answer(
+    walk: Walk, name: str, asked: Asked, now: Sequence[DeviceNow], there: Machine | None = None
+) -> Planned | None:
+    """None where machines of a cluster would do it. Raises `ValueError`."""
+    model = walk.denoise(name)[0].model
+    if model.place.cluster:
+        return None
+    devices = model.place.devices[: model.place.group_size] or (model.device,)
+    return plan_denoise(walk, name, there or machine_at(spot_of(devices, now)), asked)
+
+
 def _foretold(node: PlanNode, walk: Walk, now: Sequence[DeviceNow], there: Machine | None) -> PlanNode:
     """The node with what its plan is predicted to take here; or as it would be run `there`."""
     if not node.plan:
         return node
     try:
-        model = walk.denoise(node.node)[0].model
-        if model.place.cluster:
-            return node
-        devices = model.place.devices[: model.place.group_size] or (model.device,)
-        answer = plan_denoise(walk, node.node, there or machine_at(spot_of(devices, now)), Asked())
+        way = Way.parse(node.plan)
+        asked = Asked(is_compiled=there is None and way.is_compiled)
+        answer = _answer(walk, node.node, asked, now, there)
     except ValueError:  # which the node's own problem tells, or nobody can tell
         return node
+    if answer is None:
+        return node
     if there is None or node.is_chosen_by_hand:
-        return node.model_copy(update={"prediction": _prediction(answer, node.plan)})
+        return node.model_copy(update={"prediction": _prediction(answer, str(way.plan))})
     chosen = _chosen((answer.chosen or answer.closest).plan, answer.why)
     return node.model_copy(update={"prediction": _prediction(answer, ""), "ranks": [], "problem": "", **chosen})
 

@@ -2,7 +2,7 @@
 languages, and the licences of all that. */
 
 import { readFile, readdir, rm, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
@@ -32,16 +32,17 @@ const common = {
 const PART = /^loom\.\w+\.[0-9A-Z]{8}\.js$/;
 for (const old of (await readdir(target).catch(() => [])).filter((name) => PART.test(name)))
   await rm(join(target, old));
+const page = {
+  ...common,
+  entryPoints: [
+    { in: "src/loom.ts", out: "loom" },
+    { in: "src/styles.css", out: "loom" },
+  ],
+  splitting: true,
+  chunkNames: "loom.[name].[hash]",
+};
 const made = await Promise.all([
-  build({
-    ...common,
-    entryPoints: [
-      { in: "src/mount.tsx", out: "loom" },
-      { in: "src/styles.css", out: "loom" },
-    ],
-    splitting: true,
-    chunkNames: "loom.[name].[hash]",
-  }),
+  build({ ...page, plugins: [intoOne("./src/mount.tsx", await loadedLater(page))] }),
   build({ ...common, entryPoints: [{ in: "src/canvas/routes/worker.ts", out: "loom.router" }] }),
 ]);
 
@@ -56,6 +57,29 @@ for (const language of ["de"]) {
 await writeFile(join(target, "THIRD_PARTY_LICENSES.txt"), await licences([...packages].sort()));
 for (const [file, { bytes }] of made.flatMap(({ metafile }) => Object.entries(metafile.outputs)))
   console.log(`${file}  ${bytes.toLocaleString("en")} bytes`);
+
+/** The modules that the page reads later, by `import()`: absolute paths. */
+async function loadedLater(options) {
+  const { metafile } = await build({ ...options, write: false });
+  const entries = Object.values(metafile.outputs).flatMap(({ entryPoint }) => entryPoint ?? []);
+  const first = options.entryPoints.map((entry) => entry.in);
+  return new Set(entries.filter((entry) => !first.includes(entry)).map((entry) => join(here, entry)));
+}
+
+/** esbuild makes a chunk of what the same entries need. Where all that is read later needs `core`, too, which is there
+by then, all of the core is one chunk: else it is dozens, each a request before anything is drawn. */
+function intoOne(core, later) {
+  return {
+    name: "into one",
+    setup({ onLoad }) {
+      onLoad({ filter: /\/src\/.*\.tsx?$/ }, async ({ path }) => {
+        if (!later.has(path)) return undefined;
+        const name = relative(dirname(path), join(here, core)).replaceAll("\\", "/");
+        return { contents: `${await readFile(path, "utf8")}\nimport "${name}";`, loader: "tsx" };
+      });
+    },
+  };
+}
 
 /** All that a language has. English is in the bundle; the others are read when they are chosen. */
 async function translation(language) {

@@ -59,14 +59,14 @@ def run_pipeline(
     With several devices, each is a rank; `latentloom run --devices` and `--plan` take precedence. From Python, what the
     class takes is given by name, and what it does not give is None.
     """
-    from ....pipelines.place import read_plan
+    from ....pipelines.place import LEFT_OPEN, read_plan
 
     found = find({"source": source, "revision": revision, "pipeline": pipeline}, workspace)
     signature = signature_of(str(found.get("pipeline", pipeline)))
     arguments = arguments_of(signature, inputs)
     if loras and not signature.takes_loras:
         raise ValueError(f"{signature.name} takes no LoRAs; leave loras out")
-    if not (devices or workspace.place.devices) and (named := read_plan(plan)) not in ("", "auto"):
+    if not (devices or workspace.place.devices) and (named := read_plan(plan)) not in LEFT_OPEN:
         raise ValueError(f"plan is {named}, but devices is empty; name devices for it, such as cpu*2, or take auto")
     model = whole_model(source, revision, dtype, device, workspace)
     model = adapted(model, loras, lora_scales, workspace)

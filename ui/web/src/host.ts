@@ -15,6 +15,8 @@ import type {
   Hashing,
   History,
   Json,
+  Kept,
+  Maker,
   MarkBody,
   Me,
   ModelsView,
@@ -23,10 +25,13 @@ import type {
   PlanMachine,
   PlanRequest,
   PlanView,
+  Priority,
   Result,
   ResultQuery,
   RunRequest,
+  RunRow,
   RunWithGraph,
+  Start,
   Submitted,
   TagRow,
   Template,
@@ -80,7 +85,10 @@ const drop = (apiPath: string): Promise<void> => request("DELETE", apiPath);
 
 export const host = {
   catalog: () => get<Catalog>("/catalog").then(withLimits),
+  start: () => get<Start>("/start"),
   me: () => get<Me>("/me"),
+  /** What the user keeps, and how much that may be. */
+  kept: () => get<Kept>("/kept"),
   logOut: () => post<void>("/logout", {}),
   texts: (language: string) => get<Translation>(asset(`loom.${language}.json`)),
   templates: () => get<Template[]>("/templates"),
@@ -128,6 +136,12 @@ export const host = {
   submit: (asked: RunRequest) => post<Submitted>("/runs", asked),
   run: (id: string) => get<RunWithGraph>(path`/runs/${id}`),
   deleteRun: (id: string) => drop(path`/runs/${id}`),
+  /** Runs that are over, newest first, behind one. */
+  runsOver: (limit: number, before?: string) =>
+    get<RunRow[]>(`/runs${query({ limit, before })}&state=done&state=failed&state=cancelled`),
+  /** null is all that wait or run. */
+  cancelRuns: (runs: readonly string[] | null) => post<unknown>("/runs/cancel", { runs }),
+  prioritize: (runs: readonly string[], priority: Priority) => post<void>("/runs/priority", { runs, priority }),
   cancelRun: (id: string) => post<void>(path`/runs/${id}/cancel`, {}),
   moveRun: (id: string, before: string | null) => post<void>(path`/runs/${id}/move`, { before }),
 
@@ -140,6 +154,8 @@ export const host = {
   /** A copy among the user's inputs, made by the server. */
   useResult: (id: string) => post<Upload>(path`/results/${id}/input`, {}),
   tags: () => get<TagRow[]>("/tags"),
+  /** The names of the workflows that made results. */
+  makers: () => get<Maker[]>("/makers"),
   boards: () => get<BoardRow[]>("/boards"),
   createBoard: (name: string) => post<Board>("/boards", { name }),
   renameBoard: (id: string, name: string) => request<Board>("PATCH", path`/boards/${id}`, { json: { name } }),

@@ -1,9 +1,10 @@
-/** The one file that knows Gradio: draws a view into the element that a `LoomView` component gives. */
+/** The one file that knows Gradio: draws the views, and puts each into the element that a `LoomView` component gives. */
 
 import type { ComponentType } from "react";
 import { createRoot } from "react-dom/client";
 import { Frame } from "./frame/Frame";
 import { lazily } from "./frame/lazily";
+import { address, asset } from "./http";
 import { t } from "./i18n";
 import { pageStore, setTheme, type View } from "./store/page";
 import { settingsStore } from "./store/settings";
@@ -17,61 +18,103 @@ const Models = lazily(async () => (await import("./views/Models")).Models);
 const VIEWS: Record<View, ComponentType> = { build: Build, simple: Simple, gallery: Gallery, models: Models };
 const API_PATH = "loom";
 
+/** Where the page begins: it is drawn before Gradio is up. */
+const FIRST: View = "build";
+/** The row of Gradio's tabs, as `ui/app.py` makes it. */
+const TABS_PX = 40;
+
 interface MountOptions {
   element: HTMLElement;
   props: { view: View };
   /** Sends an event to Gradio: "go" selects a tab. */
   trigger: (event: string, data?: unknown) => void;
-  /** Address of the style sheet, with the version of the bundle. */
-  styles: string;
 }
 
 type Dispose = () => void;
 
+/** Each view's element, drawn once: Gradio's tab is only where it stands. */
+const drawn = new Map<View, HTMLElement>();
 const mounted = new Map<View, Dispose>();
 
-// The page's head names this file, so that all this is asked for while Gradio still starts.
-startOnce(API_PATH, new URL(import.meta.url).searchParams.get("v") ?? "");
+/** Ask for what every view needs, and draw the first one where its tab will be. */
+export function begin(version: string): void {
+  startOnce(API_PATH, version);
+  if (document.body) drawFirst();
+  else document.addEventListener("DOMContentLoaded", drawFirst, { once: true });
+}
 
-/** Draw a view; where Gradio gives it a new element, the old one is left. */
-export async function mount({ element, props, trigger, styles }: MountOptions): Promise<void> {
-  const { view } = props;
-  const Shown = VIEWS[view];
+function drawFirst(): void {
+  followTheme();
+  if (drawn.has(FIRST)) return;
+  const host = hostOf(FIRST);
+  Object.assign(host.style, { position: "fixed", inset: `${TABS_PX}px 0 0`, height: "auto" });
+  document.body.append(host);
+}
+
+/** Put a view into the element that Gradio gives; again where it gives a new one. */
+export function mount({ element, props: { view }, trigger }: MountOptions): void {
   followTheme();
   nameTabs();
   mounted.get(view)?.();
-  const shadow = element.shadowRoot ?? element.attachShadow({ mode: "open" });
+  const host = hostOf(view);
+  move(host, element);
+  Object.assign(host.style, { position: "", inset: "", height: "100%" });
+  const ends = [followTabs(view, element, trigger), fillWindow(element)];
+  mounted.set(view, () => ends.forEach((end) => end()));
+}
+
+/** With its focus and all that is under way in it, where the browser knows how. */
+function move(host: HTMLElement, element: HTMLElement): void {
+  if (host.isConnected && element.isConnected && "moveBefore" in element) element.moveBefore(host, null);
+  else element.append(host);
+}
+
+function hostOf(view: View): HTMLElement {
+  const known = drawn.get(view);
+  if (known) return known;
+  const host = document.createElement("div");
+  host.className = "loom-host";
+  host.style.minHeight = "inherit";
+  drawn.set(view, host);
+  const shadow = host.attachShadow({ mode: "open" });
   const box = document.createElement("div");
   box.className = "ll-box";
-  shadow.replaceChildren(box);
-  const root = createRoot(box);
-  const ends = [() => root.unmount(), followTabs(view, element, trigger), fillWindow(element)];
-  mounted.set(view, () => ends.forEach((end) => end()));
-  await loadStyles(shadow, styles);
-  root.render(
+  shadow.append(box);
+  void draw(view, shadow, box);
+  return host;
+}
+
+/** Drawn once its styles are there, or could not be had. */
+async function draw(view: View, shadow: ShadowRoot, box: HTMLElement): Promise<void> {
+  const Shown = VIEWS[view];
+  await new Promise<unknown>((resolve) => {
+    const link = document.createElement("link");
+    link.rel = "stylesheet";
+    link.onload = link.onerror = resolve;
+    link.href = address(asset("loom.css"));
+    shadow.prepend(link);
+  });
+  createRoot(box).render(
     <Frame>
       <Shown />
     </Frame>,
   );
 }
 
-/** The view is drawn once its styles are there, or could not be had. */
-function loadStyles(shadow: ShadowRoot, href: string): Promise<void> {
-  return new Promise((resolve) => {
-    const link = document.createElement("link");
-    link.rel = "stylesheet";
-    link.onload = link.onerror = () => resolve();
-    link.href = href;
-    shadow.prepend(link);
-  });
-}
-
 /** A tab that people select shows its view; a view that the page goes to selects its tab. */
 function followTabs(view: View, element: HTMLElement, trigger: MountOptions["trigger"]): Dispose {
   let isShown = false;
+  let isFirst = view === FIRST;
   const watcher = new IntersectionObserver(([entry]) => {
     isShown = entry?.isIntersecting ?? false;
-    if (isShown && pageStore.getState().view !== view) pageStore.setState({ view, payload: undefined });
+    if (!isShown) return;
+    const { view: asked } = pageStore.getState();
+    const isEarly = isFirst;
+    isFirst = false;
+    if (asked === view) return;
+    if (isEarly)
+      trigger("go", { view: asked }); // the page went on before Gradio was up
+    else pageStore.setState({ view, payload: undefined });
   });
   watcher.observe(element);
   const unsubscribe = pageStore.subscribe((state, before) => {
@@ -106,6 +149,9 @@ function followTheme(): void {
   if (isFollowing) return;
   isFollowing = true;
   const { classList } = document.body;
+  const isSystemDark = (): boolean => matchMedia("(prefers-color-scheme: dark)").matches;
+  const asked = new URL(location.href).searchParams.get("__theme"); // as Gradio reads it
+  classList.toggle("dark", asked ? asked === "dark" : isSystemDark());
   const read = (): void => {
     const { theme } = settingsStore.getState();
     if (theme !== "system" && classList.contains("dark") !== (theme === "dark")) classList.toggle("dark");
@@ -114,7 +160,7 @@ function followTheme(): void {
   read();
   settingsStore.subscribe(({ theme }, before) => {
     if (theme === before.theme) return;
-    if (theme === "system") classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
+    if (theme === "system") classList.toggle("dark", isSystemDark());
     read();
   });
   new MutationObserver(read).observe(document.body, { attributes: true, attributeFilter: ["class"] });

@@ -26,6 +26,9 @@ export type {
   Hashing,
   History,
   HistoryRow,
+  Kept,
+  KeptKind,
+  Maker,
   MarkBody,
   ModelFacts,
   TagRow,
@@ -51,7 +54,9 @@ export type {
   RankWork,
   Result,
   Sizes,
+  RunRow,
   RunWithGraph,
+  Start,
   Submitted,
   Template,
   TemplateNeeds,
@@ -67,6 +72,7 @@ export type Meant = Checked["values"];
 export type ProblemKind = Problem["kind"];
 /** What users send; a video comes from a result only. */
 export type UploadKind = Exclude<UploadRow["kind"], "video">;
+export type Priority = LiveRun["priority"];
 export type RunState = LiveRun["state"];
 export type NodeRunState = NodeState["state"];
 

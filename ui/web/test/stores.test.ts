@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { beforeEach, mock, test } from "node:test";
 import { setTitle } from "../src/graph/edits";
 import { emptyGraph, toFile } from "../src/graph/file/workflowFile";
+import { host } from "../src/host";
 import { setHost } from "../src/http";
 import { t } from "../src/i18n";
 import { closeTab, goToTab, keep, keepDrafts, openDrafts } from "../src/store/drafts";
@@ -32,6 +33,7 @@ const ME: Me = {
   version: "1",
   output_dir_name: "output",
   max_upload_bytes: 1,
+  most_waiting: 1000,
   template_pictures: [],
 };
 let browser: Browser;
@@ -48,8 +50,9 @@ async function openPage(user: string): Promise<void> {
   if (remembered)
     sessionStorage.setItem("loom.tabs", remembered); // as closing a page leaves it
   else sessionStorage.removeItem("loom.tabs");
-  setMe({ ...ME, user });
-  await openDrafts(user);
+  const me = { ...ME, user };
+  setMe(me);
+  await openDrafts({ me, drafts: await host.drafts(), newest: null });
   closePage = keepDrafts();
 }
 
@@ -79,7 +82,7 @@ async function serve(request: Request): Promise<Response> {
   const entries = Object.entries(atServer).map(([name, { graph, workflow_id }], updated) => {
     return { key: name, name: graph.name, workflow_id, updated };
   });
-  return Response.json(entries);
+  return Response.json(entries.reverse()); // newest first
 }
 
 test("edits, undo and redo go through the store; saving makes it clean, also after undo and redo", () => {

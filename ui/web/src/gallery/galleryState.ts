@@ -49,7 +49,9 @@ export interface GalleryState {
   close: (isAll?: boolean) => void;
 }
 
+/** Rows that are asked for at first, so that they come at once, and behind them. */
 const PAGE = 60;
+const OLDER_PAGE = 200;
 
 export const gallery = createStore<GalleryState>()((set, get) => {
   /** Counts the loads; the answer to one that is not the last is thrown away. */
@@ -60,14 +62,15 @@ export const gallery = createStore<GalleryState>()((set, get) => {
     set({ isLoading: true, problem: "" });
     try {
       const { search, filter } = get();
-      const { kind, board, isStarred } = filter;
+      const { kind, board, workflow, isStarred } = filter;
+      const limit = before === undefined ? PAGE : OLDER_PAGE;
       const page = await host.results({
-        ...{ search, limit: PAGE, before, board },
+        ...{ search, limit, before, board, workflow },
         kind: kind === "all" ? undefined : kind,
         starred: isStarred ? "true" : undefined,
       });
       if (mine !== turn) return;
-      const isAll = page.length < PAGE;
+      const isAll = page.length < limit;
       set((state) => ({
         items: join(state.items, page),
         isEnd: isAll || (before === undefined && state.isEnd && overlaps(state.items, page)),
@@ -95,11 +98,7 @@ export const gallery = createStore<GalleryState>()((set, get) => {
       void get().refresh();
     },
     setFilter: (change) => {
-      const old = get().filter;
-      const filter = { ...old, ...change };
-      const isOfPage = filter.kind === old.kind && filter.board === old.board && filter.isStarred === old.isStarred;
-      if (isOfPage) return set({ filter });
-      set({ filter, items: [], isEnd: false });
+      set({ filter: { ...get().filter, ...change }, items: [], isEnd: false });
       void get().refresh();
     },
     more: async () => {

@@ -1,10 +1,9 @@
-/** The endless list of results: pages joined, filtered and kept in order. */
+/** The endless list of results: pages joined and kept in order. */
 import type { Result, Run } from "../types";
 
 export type KindFilter = "all" | Result["kind"];
 
 export interface Filter {
-  /** The server looks for this, for the board and for stars; the page among what is loaded for the workflow. */
   kind: KindFilter;
   /** The id of a board; empty for all results. */
   board: string;
@@ -28,16 +27,6 @@ export function withNewest(items: readonly Result[], page: readonly Result[], is
   const cut = last ? items.findIndex((item) => item.id === last.id) : -1;
   // Without an overlap there may be a gap between the page and what is known: start anew from the page.
   return cut < 0 ? [...page] : [...page, ...items.slice(cut + 1)];
-}
-
-export function matching(items: readonly Result[], { kind, workflow }: Pick<Filter, "kind" | "workflow">): Result[] {
-  return items.filter(
-    (item) => (kind === "all" || item.kind === kind) && (workflow === "" || item.workflow_name === workflow),
-  );
-}
-
-export function workflowNames(items: readonly Result[]): string[] {
-  return [...new Set(items.map((item) => item.workflow_name).filter(Boolean))].sort((a, b) => a.localeCompare(b));
 }
 
 export interface Sweep {

@@ -10,6 +10,8 @@ export interface Contract {
   Board: Board;
   BoardBody: BoardBody;
   BoardRow: BoardRow;
+  CancelBody: CancelBody;
+  Cancelled: Cancelled;
   Catalog: Catalog;
   CatalogInput: CatalogInput;
   CatalogNode: CatalogNode;
@@ -31,12 +33,15 @@ export interface Contract {
   Hashing: Hashing;
   History: History;
   HistoryRow: HistoryRow;
+  Kept: Kept;
+  KeptKind: KeptKind;
   LeftOut: LeftOut;
   LiveMessage: LiveMessage;
   LiveRun: LiveRun;
   LoadedPart: LoadedPart;
   LoraFacts: LoraFacts;
   MadeFacts: MadeFacts;
+  Maker: Maker;
   MarkBody: MarkBody;
   Me: Me;
   ModelFacts: ModelFacts;
@@ -58,6 +63,7 @@ export interface Contract {
   PosterBody: PosterBody;
   PredictedPlan: PredictedPlan;
   Prediction: Prediction;
+  PriorityBody: PriorityBody;
   Problem: Problem;
   Problems: Problems;
   QueuePlace: QueuePlace;
@@ -75,6 +81,7 @@ export interface Contract {
   Setting: Setting;
   Sizes: Sizes;
   SocketsBody: SocketsBody;
+  Start: Start;
   Submitted: Submitted;
   TagRow: TagRow;
   Template: Template;
@@ -117,6 +124,15 @@ export interface BoardRow {
    * The id of its newest result.
    */
   cover: string | null;
+}
+export interface CancelBody {
+  runs: [string, ...string[]] | null;
+}
+/**
+ * What one request cancelled: runs that waited are over, those under way end at their next step.
+ */
+export interface Cancelled {
+  runs: string[];
 }
 export interface Catalog {
   /**
@@ -368,6 +384,10 @@ export interface Foreseen {
    */
   num_bytes: number;
   /**
+   * Of them, what an accelerator's context and libraries take, which no run's measurement counts.
+   */
+  context_bytes: number;
+  /**
    * Other plans, the seconds of one of their steps, and why not.
    */
   rejected: [unknown, unknown, unknown][];
@@ -473,6 +493,34 @@ export interface HistoryRow {
   last_took_s: number;
 }
 /**
+ * What a user keeps on the server's disk, and how much that may be.
+ */
+export interface Kept {
+  /**
+   * Of what is counted.
+   */
+  num_bytes: number;
+  most_bytes: number;
+  /**
+   * How much the disk itself still takes, whoever asks.
+   */
+  free_bytes: number;
+  kinds: KeptKind[];
+}
+/**
+ * All things of one kind that a user keeps.
+ */
+export interface KeptKind {
+  kind: "workflows" | "drafts" | "uploads" | "runs" | "results" | "boards";
+  num_bytes: number;
+  count: number;
+  most_count: number;
+  /**
+   * Whether their bytes count: results do where there is a login.
+   */
+  is_counted: boolean;
+}
+/**
  * A point of a sweep that is not begun, and why.
  */
 export interface LeftOut {
@@ -525,6 +573,7 @@ export interface LiveRun {
   name: string;
   workflow_id: string | null;
   state: "waiting" | "running" | "done" | "failed" | "cancelled";
+  priority: "next" | "normal" | "idle";
   created: number;
   started: number | null;
   ended: number | null;
@@ -556,6 +605,11 @@ export interface LiveRun {
    * Whether something is yet to come of which nobody knows how long it takes.
    */
   is_left_least: boolean;
+  num_results: number;
+  /**
+   * Its id.
+   */
+  newest_result: string | null;
   overrides: {
     [k: string]: Json;
   };
@@ -678,7 +732,7 @@ export interface Took {
   text_s: number | null;
   decode_s: number | null;
   /**
-   * On the device that held most, as it was predicted: on a CPU beyond what an idle rank has; 0 where it was not
+   * On the device that held most, its context left out: on a CPU beyond what an idle rank has; 0 where it was not
    * measured.
    */
   num_bytes: number;
@@ -691,6 +745,15 @@ export interface QueuePlace {
   is_mine: boolean;
   state: "waiting" | "running" | "done" | "failed" | "cancelled";
   name: string;
+  priority: "next" | "normal" | "idle";
+  /**
+   * Seconds that it takes yet, as they were at `left_at`; null where nobody knows.
+   */
+  left_s: number | null;
+  /**
+   * In seconds since the epoch on the server's clock; 0 of a run that waits, whose seconds do not pass yet.
+   */
+  left_at: number;
 }
 /**
  * One part of a model that is in memory.
@@ -760,6 +823,13 @@ export interface MadeFacts {
   boards: string[];
 }
 /**
+ * The name of workflows that made results, and how many.
+ */
+export interface Maker {
+  name: string;
+  count: number;
+}
+/**
  * What changes of some results at once.
  */
 export interface MarkBody {
@@ -795,6 +865,10 @@ export interface Me {
   version: string;
   output_dir_name: string;
   max_upload_bytes: number;
+  /**
+   * How many runs of one user may wait at a time.
+   */
+  most_waiting: number;
   /**
    * Pictures that templates come with, by the names by which workflows load them.
    */
@@ -1059,6 +1133,14 @@ export interface PlanView {
 export interface PosterBody {
   frame: number;
 }
+export interface PriorityBody {
+  /**
+   * @minItems 1
+   * @maxItems 1000
+   */
+  runs: [string, ...string[]];
+  priority: "next" | "normal" | "idle";
+}
 export interface Problems {
   problems: Problem[];
   /**
@@ -1167,6 +1249,7 @@ export interface RunBody {
   sweep?: string[];
   targets?: string[] | null;
   workflow_id?: string | null;
+  priority?: "next" | "normal" | "idle";
 }
 /**
  * What is kept of a run and told of it everywhere. Times are seconds since the epoch.
@@ -1177,6 +1260,7 @@ export interface RunFacts {
   name: string;
   workflow_id: string | null;
   state: "waiting" | "running" | "done" | "failed" | "cancelled";
+  priority: "next" | "normal" | "idle";
   created: number;
   started: number | null;
   ended: number | null;
@@ -1219,6 +1303,7 @@ export interface RunRow {
   name: string;
   workflow_id: string | null;
   state: "waiting" | "running" | "done" | "failed" | "cancelled";
+  priority: "next" | "normal" | "idle";
   created: number;
   started: number | null;
   ended: number | null;
@@ -1250,6 +1335,11 @@ export interface RunRow {
    * Whether something is yet to come of which nobody knows how long it takes.
    */
   is_left_least: boolean;
+  num_results: number;
+  /**
+   * Its id.
+   */
+  newest_result: string | null;
 }
 /**
  * One run with all of its nodes.
@@ -1260,6 +1350,7 @@ export interface RunWithGraph {
   name: string;
   workflow_id: string | null;
   state: "waiting" | "running" | "done" | "failed" | "cancelled";
+  priority: "next" | "normal" | "idle";
   created: number;
   started: number | null;
   ended: number | null;
@@ -1291,6 +1382,11 @@ export interface RunWithGraph {
    * Whether something is yet to come of which nobody knows how long it takes.
    */
   is_left_least: boolean;
+  num_results: number;
+  /**
+   * Its id.
+   */
+  newest_result: string | null;
   overrides: {
     [k: string]: Json;
   };
@@ -1356,6 +1452,20 @@ export interface SocketsBody {
   values: {
     [k: string]: string;
   };
+}
+/**
+ * What a page begins with, in one answer.
+ */
+export interface Start {
+  me: Me;
+  /**
+   * The newest, at most as many as a list's page may have.
+   */
+  drafts: Draft[];
+  /**
+   * The first of them, whole; null where there is none.
+   */
+  newest: DraftWithGraph | null;
 }
 /**
  * What one request started, and the points of its sweep that cannot be made.

@@ -7,7 +7,6 @@ import { ConflictDialog } from "./files/ConflictDialog";
 import type { SaveAsked } from "./files/fileActions";
 import type { PlainFile } from "./files/openFile";
 import { SaveAsDialog } from "./files/SaveAsDialog";
-import { useSharedLink } from "./files/sharedLink";
 import { UnsavedDialog } from "./files/UnsavedDialog";
 import type { Named } from "./library/VersionsDialog";
 import { usePageShortcuts } from "./pageShortcuts";
@@ -22,14 +21,14 @@ const VersionsDialog = lazily(async () => (await import("./library/VersionsDialo
 const PlacesDialog = lazily(async () => (await import("../gallery/recall/PlacesDialog")).PlacesDialog);
 const TemplatesDialog = lazily(async () => (await import("./library/TemplatesDialog")).TemplatesDialog);
 const SettingsDialog = lazily(async () => (await import("./settings/SettingsDialog")).SettingsDialog);
+const KeptDialog = lazily(async () => (await import("./kept/KeptDialog")).KeptDialog);
 const ShortcutsDialog = lazily(async () => (await import("./ShortcutsDialog")).ShortcutsDialog);
 
-/** The dialog that `openDialog` was asked for; also what the page does unseen: checks, shortcuts, shared links. */
+/** The dialog that `openDialog` was asked for; also what the page does unseen: checks and shortcuts. */
 export function Dialogs() {
   const dialog = usePage((state) => state.dialog);
   usePageShortcuts();
   useCheck();
-  useSharedLink();
   return dialog && contentOf(dialog.name, dialog.payload);
 }
 
@@ -49,6 +48,8 @@ function contentOf(name: string, payload: unknown): ReactNode {
       return <SettingsDialog />;
     case "shortcuts":
       return <ShortcutsDialog />;
+    case "kept":
+      return <KeptDialog />;
     case "sweep":
       return <SweepDialog />;
     case "conflict":

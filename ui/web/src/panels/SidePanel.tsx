@@ -8,7 +8,7 @@ import { useQueue } from "../store/live";
 import { setSideOpen, setSideWidth, showTab, SIDE_WIDTH, usePanels, type SideTab } from "./panelState";
 import { PlanPanel } from "./plan/PlanPanel";
 import { ProblemsPanel } from "./problems/ProblemsPanel";
-import { QueuePanel } from "./runs/QueuePanel";
+import { QueuePanel } from "./queue/QueuePanel";
 import { useIsNarrow } from "./useIsNarrow";
 
 const STEP = 2;

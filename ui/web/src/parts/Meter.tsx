@@ -3,8 +3,9 @@ interface MeterProps {
   label: string;
   value: number;
   max: number;
-  /** "progress" of something under way, or a "level" such as memory in use: that one warns when it is nearly full. */
-  kind?: "progress" | "level";
+  /** "progress" of something under way, a "level" such as memory in use, which warns when it is nearly full, or
+   * one "part" beside others. */
+  kind?: "progress" | "level" | "part";
   /** What is read aloud instead of the percentage. */
   text?: string;
 }

@@ -3,7 +3,7 @@
 import { emptyGraph, fromFile, isEmpty, toFile } from "../graph/file/workflowFile";
 import { ApiError, host, sentence } from "../host";
 import { t } from "../i18n";
-import type { EditorGraph, GraphFile, WorkflowRef } from "../types";
+import type { Draft, EditorGraph, GraphFile, Start, WorkflowRef } from "../types";
 import { claimDrafts, newDraft, unlock } from "./draftClaim";
 import { dropCopy, readCopies, writeCopy, type DraftCopy } from "./draftCopies";
 import { editorStore, type EditorState } from "./editor";
@@ -19,18 +19,16 @@ let timer: ReturnType<typeof setTimeout> | undefined;
 const unkept = new Set<string>();
 
 /** Open what was being edited: in this tab of the browser, else in this browser, else by this user anywhere. */
-export async function openDrafts(user: string): Promise<void> {
-  const copies = readCopies(user);
-  const drafts = await host.drafts();
-  const newest = [...drafts].sort((a, b) => b.updated - a.updated).map((draft) => draft.key);
-  const left = copies.map((copy) => copy.key);
-  const { tabs, active, source } = await claimDrafts(user, left, newest);
+export async function openDrafts({ me: { user }, drafts, newest }: Start): Promise<void> {
+  const left = readCopies(user).map((copy) => copy.key);
+  const known = drafts.map((draft) => draft.key);
+  const { tabs, active, source } = await claimDrafts(user, left, known);
   setTabs(tabs, active);
   unkept.clear();
   for (const { key } of tabs) if (left.includes(key)) unkept.add(key);
   if (source === null) return;
   try {
-    await read(source, active);
+    await read(source, active, source === newest?.key ? newest : undefined);
   } catch (error) {
     tellUnreadable(error);
     openTab(emptyGraph(t("panels.untitled")), null, { isSaved: true, key: newDraft() });
@@ -167,14 +165,14 @@ function userNow(): string {
 }
 
 /** Put a draft into the editor as the tab with a key. */
-async function read(source: string, key = source): Promise<void> {
+async function read(source: string, key = source, told?: Draft): Promise<void> {
   const copy = copyOf(source);
   if (copy) {
     enterTab(key, fromFile(copy.graph), copy.workflow, false);
     unkept.add(key);
     return;
   }
-  const draft = await host.draft(source);
+  const draft = told ?? (await host.draft(source));
   const graph = fromFile(draft.graph);
   const { workflow_id: id, base_version: version } = draft;
   const workflow: WorkflowRef | null = id && version ? { id, version, name: graph.name } : null;

@@ -18,12 +18,16 @@ export function leftAt({ left_s, left_at }: Told, now: number): number | null {
 }
 
 export function useLeft(told: Told): number | null {
+  return leftAt(told, useServerNow(told.left_s !== null));
+}
+
+/** Epoch seconds on the server's clock; it goes on while it is ticking. */
+export function useServerNow(isTicking: boolean): number {
   const [now, setNow] = useState(serverNow);
-  const isTicking = told.left_s !== null;
   useEffect(() => {
     if (!isTicking) return;
     const timer = setInterval(() => setNow(serverNow()), TICK_MS);
     return () => clearInterval(timer);
   }, [isTicking]);
-  return leftAt(told, now);
+  return now;
 }

@@ -4,6 +4,8 @@ import type { Device, LiveMessage, QueueEntry, Run, RunState } from "../types";
 
 export interface LiveState {
   runs: Readonly<Record<string, Run>>;
+  /** The ids of runs that the newest message took away; null where it told everything anew. */
+  removed: readonly string[] | null;
   queue: readonly QueueEntry[];
   devices: readonly Device[];
   /** Revision counters: a view reads its list anew when its counter changes. */
@@ -19,6 +21,7 @@ export interface LiveState {
 
 export const EMPTY_LIVE: LiveState = {
   runs: {},
+  removed: [],
   queue: [],
   devices: [],
   library: 0,
@@ -49,6 +52,7 @@ export function applyMessage(state: LiveState, message: LiveMessage, now = Date.
   return {
     ...state,
     runs: isChanged ? Object.fromEntries(kept) : state.runs,
+    removed: message.full ? null : message.removed,
     queue: message.queue ?? state.queue,
     devices: message.devices ?? state.devices,
     library: message.library,

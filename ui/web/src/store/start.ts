@@ -8,9 +8,11 @@ import { announce, announceNew } from "./announce";
 import { keep, keepDrafts, openDrafts } from "./drafts";
 import { keepChosen } from "./chosen";
 import { setCatalog } from "./editor";
+import { followKept } from "./kept";
 import { liveStore, receive, setConnection } from "./live";
 import { endedRuns, newRuns } from "./liveState";
 import { dismissToast, pageStore, setMe, startLanguage, toast } from "./page";
+import { askShared, openShared } from "./sharedLink";
 import { keepTitle } from "./tabTitle";
 
 /** After so many tries the live connection is said not to get through. */
@@ -28,15 +30,16 @@ export function startOnce(apiPath: string, version: string): void {
   void start();
 }
 
-/** Load what every view needs; again after a failure. */
+/** Load what every view needs, all at once; again after a failure. */
 export async function start(): Promise<void> {
   pageStore.setState({ startup: { state: "loading" } });
   try {
-    await startLanguage();
-    const [catalog, me] = await Promise.all([host.catalog(), host.me()]);
+    const shared = askShared();
+    const [catalog, begun] = await Promise.all([host.catalog(), host.start(), startLanguage()]);
     setCatalog(catalog);
-    setMe(me);
-    await openDrafts(me.user);
+    setMe(begun.me);
+    await openDrafts(begun);
+    if (shared) await openShared(shared);
   } catch (error) {
     pageStore.setState({ startup: { state: "failed", message: sentence(error) } });
     return;
@@ -44,6 +47,7 @@ export async function start(): Promise<void> {
   keepDrafts();
   keepChosen();
   keepTitle();
+  followKept();
   new LiveSocket({ onMessage, onConnection });
   pageStore.setState({ startup: { state: "ready" } });
 }

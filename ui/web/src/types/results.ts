@@ -5,6 +5,8 @@ export interface ResultQuery {
   batch?: string;
   kind?: "image" | "video" | "audio" | undefined;
   board?: string;
+  /** The whole name. */
+  workflow?: string;
   /** Only those with a star. */
   starred?: "true" | undefined;
   limit?: number;

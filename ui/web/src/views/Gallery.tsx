@@ -1,13 +1,14 @@
-import { useEffect, useMemo, useRef } from "react";
+import { useEffect, useRef } from "react";
 import { gallery, useGallery } from "../gallery/galleryState";
 import { ChoiceBar } from "../gallery/list/ChoiceBar";
 import { GalleryBar } from "../gallery/list/GalleryBar";
 import { ResultList } from "../gallery/list/ResultList";
 import { OpenedResults } from "../gallery/OpenedResults";
-import { EVERYTHING, matching } from "../gallery/resultPages";
+import { EVERYTHING } from "../gallery/resultPages";
 import { SweepStrip } from "../gallery/sweeps/SweepStrip";
 import { useResultsRevision } from "../gallery/useResultsRevision";
 import { t } from "../i18n";
+import { KeptNotice } from "../panels/kept/KeptNotice";
 import { Button } from "../parts/Button";
 import { Empty } from "../parts/Empty";
 import { go, usePage } from "../store/page";
@@ -21,21 +22,20 @@ interface Asked {
 
 /** All that this user's runs have made: found, looked at, compared, run again. */
 export function Gallery() {
-  const all = useGallery((state) => state.items);
-  const filter = useGallery((state) => state.filter);
+  const items = useGallery((state) => state.items);
   const isChoosing = useGallery((state) => state.isChoosing);
-  const items = useMemo(() => matching(all, filter), [all, filter]);
   const revision = useResultsRevision();
   useEffect(() => {
     void gallery.getState().refresh();
   }, [revision]);
-  useAsked(all);
+  useAsked(items);
 
   return (
     <div className="ll-gallery">
       <h2 className="ll-hidden">{t("gallery.title")}</h2>
       <GalleryBar />
       {isChoosing && <ChoiceBar items={items} />}
+      <KeptNotice />
       <SweepStrip />
       <ResultList items={items} />
       {items.length === 0 && <Nothing />}

@@ -1,14 +1,16 @@
 import { useEffect, type RefObject } from "react";
 import { arrangeGrouped } from "../../graph/edits";
 import { isUnplaced } from "../../graph/file/workflowFile";
+import { itemKey } from "../../graph/items";
 import { editorStore, settle, useEditor } from "../../store/editor";
 import { viewOf } from "../../store/tabs";
 import { canvasUi, useCanvasUi } from "../canvasUi";
 import { sizeOf } from "../commands/itemCommands";
 import { readableRoom, showStart } from "./showAll";
 
-const UNTIL_MEASURED_MS = 60;
 const TRIES = 60;
+/** Nodes of the workflow before may have had the same names: their sizes hold until those of the new ones are known. */
+const UNTIL_MEASURED_MS = 60;
 
 /** Shows a workflow from its beginning when it is opened, and what was seen of it when its tab is shown again; where the
 canvas is out of sight then, as soon as it is seen. */
@@ -21,31 +23,38 @@ export function useFit(box: RefObject<HTMLElement | null>): void {
     const element = box.current;
     canvasUi.setState({ popup: null, refusal: null, wire: null, renaming: "", fresh: null });
     if (!element || !flow) return;
+    let frame = 0;
     let timer: ReturnType<typeof setTimeout> | undefined;
+    const start = (): void => begin((next) => (frame = next));
+    const isFirst = !flow.getNodes().some((node) => node.measured?.height);
     const watcher = new ResizeObserver(() => {
       if (element.clientWidth === 0) return;
       watcher.disconnect();
       const view = viewOf(tab, inside);
       if (view) void flow.setViewport(view);
-      else timer = setTimeout(() => begin(), UNTIL_MEASURED_MS);
+      else if (isFirst) frame = requestAnimationFrame(start);
+      else timer = setTimeout(start, UNTIL_MEASURED_MS);
     });
     watcher.observe(element);
     return () => {
       watcher.disconnect();
+      cancelAnimationFrame(frame);
       clearTimeout(timer);
     };
   }, [box, opened, tab, inside, flow]);
 }
 
-/** A workflow without places is arranged by the sizes that its nodes turned out to have. */
-function begin(tries = TRIES): void {
-  const { graph, inside } = editorStore.getState();
+/** Once all is measured; a workflow without places is then arranged by the sizes that its nodes turned out to have.
+`note` hears of each frame that is waited for. */
+function begin(note: (frame: number) => void, tries = TRIES): void {
+  const { graph } = editorStore.getState();
   const nodes = canvasUi.getState().flow?.getNodes() ?? [];
-  const isKnown = nodes.every((node) => node.measured?.height !== undefined || node.initialHeight !== undefined);
+  const sizes = new Map(nodes.map((node) => [node.id, node.measured?.height ?? node.initialHeight]));
+  const isKnown = Object.keys(graph.nodes).every((name) => sizes.get(itemKey("node", name)) !== undefined);
   if (!isKnown && tries > 0) {
-    requestAnimationFrame(() => begin(tries - 1));
+    note(requestAnimationFrame(() => begin(note, tries - 1)));
     return;
   }
-  if (isUnplaced(graph) && inside.length === 0) settle(arrangeGrouped(graph, sizeOf, readableRoom()));
-  requestAnimationFrame(() => showStart());
+  if (isUnplaced(graph)) settle(arrangeGrouped(graph, sizeOf, readableRoom()));
+  note(requestAnimationFrame(() => showStart()));
 }

@@ -1,7 +1,8 @@
-import { useState, type KeyboardEvent } from "react";
+import { useRef, useState, type KeyboardEvent } from "react";
 import { t } from "../../i18n";
 import { SoundPlayer, VideoPlayer } from "../../material/lazy";
 import { IconButton } from "../../parts/IconButton";
+import { Notice } from "../../parts/Notice";
 import { Dialog } from "../../parts/overlays/Dialog";
 import type { Result } from "../../types";
 import { gallery, replaceResult } from "../galleryState";
@@ -13,12 +14,16 @@ import { Stage } from "../stage/Stage";
 import { WHOLE, type View } from "../stage/zoom";
 import { Facts } from "./Facts";
 import { ResultButtons } from "./ResultButtons";
+import { useIsGone } from "./useIsGone";
 
 /** One result, large, with all that is known about it; arrow keys go to the previous and the next. */
 export function Detail({ result, among }: { result: Result; among: readonly Result[] }) {
   const [look, setLook] = useState<{ id: string; view: View }>({ id: result.id, view: WHOLE });
-  const newer = neighbour(among, result.id, -1);
-  const older = neighbour(among, result.id, 1);
+  const isGone = useIsGone(result.id);
+  const beside = useRef<{ newer?: Result | undefined; older?: Result | undefined }>({});
+  if (among.some(({ id }) => id === result.id))
+    beside.current = { newer: neighbour(among, result.id, -1), older: neighbour(among, result.id, 1) };
+  const { newer, older } = beside.current; // of one that is gone, those that it lay between
   const goTo = (to: Result | undefined) => to && replaceResult(to);
 
   const onKeyDown = (event: KeyboardEvent) => {
@@ -67,6 +72,7 @@ export function Detail({ result, among }: { result: Result; among: readonly Resu
           />
         </div>
         <div className="ll-detail-side">
+          {isGone && <Notice kind="error">{t("gallery.gone")}</Notice>}
           <ResultButtons key={result.id} result={result} after={older ?? newer} />
           <Marks key={`marks ${result.id}`} results={[result]} />
           <Facts result={result} />

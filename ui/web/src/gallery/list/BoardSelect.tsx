@@ -1,8 +1,9 @@
 import { useId, useRef, useState, type FormEvent } from "react";
-import { host } from "../../host";
+import { host, urls } from "../../host";
 import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
 import { IconButton } from "../../parts/IconButton";
+import { Icon } from "../../parts/icons";
 import { Popover } from "../../parts/overlays/Popover";
 import { confirm } from "../../store/page";
 import { gallery, useGallery } from "../galleryState";
@@ -66,6 +67,13 @@ function BoardList({ board }: { board: string }) {
       <ul className="ll-board-list">
         {boards.map((each) => (
           <li key={`${each.id} ${each.name}`}>
+            {each.cover ? (
+              <img className="ll-board-cover" src={urls.thumb(each.cover)} alt="" loading="lazy" />
+            ) : (
+              <span className="ll-board-cover">
+                <Icon name="board" size={16} />
+              </span>
+            )}
             <input
               className="ll-input"
               aria-label={t("gallery.board_name", { name: each.name })}

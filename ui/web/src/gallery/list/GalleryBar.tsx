@@ -4,7 +4,8 @@ import { Button } from "../../parts/Button";
 import { IconButton } from "../../parts/IconButton";
 import { Icon } from "../../parts/icons";
 import { gallery, useGallery } from "../galleryState";
-import { workflowNames, type KindFilter } from "../resultPages";
+import { useMarks } from "../marks/useBoards";
+import type { KindFilter } from "../resultPages";
 import { BoardSelect } from "./BoardSelect";
 
 const KINDS: readonly KindFilter[] = ["all", "image", "video", "audio"];
@@ -12,11 +13,11 @@ const TYPING_MS = 250;
 
 /** Search, filters, and the switch to choose several results. */
 export function GalleryBar() {
-  const items = useGallery((state) => state.items);
+  const { makers } = useMarks();
   const { kind, workflow, isStarred } = useGallery((state) => state.filter);
   const isChoosing = useGallery((state) => state.isChoosing);
   const { setFilter, setChoosing } = gallery.getState();
-  const names = workflowNames(items);
+  const names = makers.map(({ name }) => name);
   if (workflow && !names.includes(workflow)) names.unshift(workflow);
   return (
     <div className="ll-gallery-bar" role="search">

@@ -10,6 +10,13 @@ import { heading } from "../sweeps/sweepTable";
 
 interface TileProps {
   result: Result;
+  /** In its day, px. */
+  top: number;
+  left: number;
+  side: number;
+  /** Its number among `count` of its day; -1 where more may come. */
+  place: number;
+  count: number;
   isChosen: boolean;
   isChoosing: boolean;
   onOpen: (result: Result) => void;
@@ -17,13 +24,17 @@ interface TileProps {
 }
 
 /** One result in the list: its thumb opens it, or chooses it while results are being chosen. */
-export const Tile = memo(function Tile({ result, isChosen, isChoosing, onOpen, onChoose }: TileProps) {
+export const Tile = memo(function Tile({ result, isChosen, isChoosing, onOpen, onChoose, ...at }: TileProps) {
   const name = describe(result);
   const varied = heading(result.varied);
   return (
     <li
       className={`ll-tile ${result.kind === "audio" ? "ll-tile-sound" : ""}`}
       data-testid={`result-${result.id}`}
+      data-key={result.id}
+      aria-posinset={at.place}
+      aria-setsize={at.count}
+      style={{ top: at.top, left: at.left, width: at.side, height: at.side }}
       data-chosen={isChosen || undefined}
     >
       <button
@@ -45,6 +56,8 @@ export const Tile = memo(function Tile({ result, isChosen, isChoosing, onOpen, o
           width={result.width}
           height={result.height}
           draggable={false}
+          onError={({ currentTarget }) => currentTarget.setAttribute("data-broken", "")}
+          onLoad={({ currentTarget }) => currentTarget.removeAttribute("data-broken")}
         />
         <span className="ll-tile-caption" aria-hidden="true">
           {varied || result.prompt || result.name}

@@ -1,26 +1,27 @@
-/** The user's boards and tags, read again whenever results change. */
+/** The user's boards and tags, and the names of the workflows that made results, read again whenever results change. */
 
 import { useEffect, useState } from "react";
 import { useStore } from "zustand";
 import { createStore } from "zustand/vanilla";
 import { host, sentence } from "../../host";
 import { toast } from "../../store/page";
-import type { BoardRow, TagRow } from "../../types";
+import type { BoardRow, Maker, TagRow } from "../../types";
 import { useResultsRevision } from "../useResultsRevision";
 
 interface Known {
   boards: readonly BoardRow[];
   tags: readonly TagRow[];
+  makers: readonly Maker[];
 }
 
-const store = createStore<Known>(() => ({ boards: [], tags: [] }));
+const store = createStore<Known>(() => ({ boards: [], tags: [], makers: [] }));
 let asked = "";
 
 /** Read them now. */
 export async function readMarks(): Promise<void> {
   try {
-    const [boards, tags] = await Promise.all([host.boards(), host.tags()]);
-    store.setState({ boards, tags });
+    const [boards, tags, makers] = await Promise.all([host.boards(), host.tags(), host.makers()]);
+    store.setState({ boards, tags, makers });
   } catch (error) {
     toast({ kind: "error", text: sentence(error), about: "marks" });
   }

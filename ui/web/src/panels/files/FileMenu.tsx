@@ -31,6 +31,8 @@ export function FileMenu() {
     "-",
     { label: t("panels.to_disk"), icon: "download", isDisabled: isEmpty, onSelect: () => void saveToDisk() },
     { label: t("panels.to_comfy"), isDisabled: isEmpty, onSelect: () => void exportComfy() },
+    "-",
+    { label: t("panels.kept_title"), icon: "save", onSelect: () => openDialog("kept") },
   ];
   if (isNarrow) {
     items.push("-", { label: t("panels.shortcuts"), icon: "keyboard", onSelect: () => openDialog("shortcuts") });

@@ -109,13 +109,6 @@ export async function openUnsaved(graph: GraphFile, name: string): Promise<void>
   await said(async () => show(named(graph, name), null));
 }
 
-export async function openShared(token: string): Promise<void> {
-  await said(async () => {
-    const { graph, name } = await host.shared(token);
-    await openUnsaved(graph, name);
-  });
-}
-
 export async function newWorkflow(): Promise<void> {
   show(emptyGraph(t("panels.untitled")), null);
 }

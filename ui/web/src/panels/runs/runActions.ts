@@ -10,7 +10,7 @@ import { editWhole, editorStore, setProblems } from "../../store/editor";
 import { isOver, liveStore } from "../../store/live";
 import { confirm, dismissAbout, toast } from "../../store/page";
 import { watchRunIn } from "../../store/tabs";
-import type { Run, RunRequest } from "../../types";
+import type { Priority, Run, RunRequest } from "../../types";
 import { withNewSeeds } from "../../widgets/numbers/seeds";
 import { panelStore, setNextPlan, showTab } from "../panelState";
 import { submit } from "./submit";
@@ -66,11 +66,17 @@ export async function cancel(id: string | null = currentRun()): Promise<void> {
 }
 
 export async function cancelAll(): Promise<void> {
-  const ids = Object.values(liveStore.getState().runs)
-    .filter((other) => !isOver(other.state))
-    .map((other) => other.id);
-  // The waiting ones first, so that none of them starts in between.
-  for (const id of ids.reverse()) await quietly(host.cancelRun(id));
+  await quietly(host.cancelRuns(null));
+}
+
+/** Those of them that are not over by then. */
+export async function cancelRuns(ids: readonly string[]): Promise<void> {
+  await quietly(host.cancelRuns(ids));
+}
+
+/** Let waiting runs go before or behind the others of ours, or once the machine is idle. */
+export async function prioritize(ids: readonly string[], priority: Priority): Promise<void> {
+  await quietly(host.prioritize(ids, priority));
 }
 
 /** Move a waiting run in front of another of ours; null is the end. */

@@ -1,1 +1,0 @@
-import{b as l,l as s}from"./loom.chunk.66WP5632.js";var n=l(s(),1);function i({label:a,isVisible:e=!1}){return(0,n.jsxs)("span",{className:"ll-spinner",role:"status",children:[(0,n.jsx)("span",{className:"ll-spinner-ring","aria-hidden":"true"}),(0,n.jsx)("span",{className:e?"ll-spinner-label":"ll-hidden",children:a})]})}export{i as a};

@@ -1,1 +1,0 @@
-import{b as r,l as i,m as n}from"./loom.chunk.66WP5632.js";var e=r(i(),1),t={info:"info",success:"check",warning:"warning",error:"error"};function d({kind:o="info",children:c}){return(0,e.jsxs)("div",{className:`ll-notice ll-notice-${o}`,role:o==="error"?"alert":"note",children:[(0,e.jsx)(n,{name:t[o],size:18}),(0,e.jsx)("div",{children:c})]})}export{d as a};

@@ -1,1 +1,0 @@
-import{a as e}from"./loom.chunk.7WSBJKXA.js";import{b as l,l as o}from"./loom.chunk.66WP5632.js";var i=l(o(),1);function r({type:n,isLinked:s=!1}){let{shape:t,isRing:p}=e(n);return(0,i.jsx)("i",{className:`ll-dot ll-shape-${t} ${p?"ll-ring":""} ${s?"ll-dot-linked":""}`})}export{r as a};

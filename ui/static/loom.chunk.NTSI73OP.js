@@ -1,1 +1,0 @@
-import{b as o,l}from"./loom.chunk.66WP5632.js";var a=o(l(),1);function d({src:n,outline:r,label:s}){return(0,a.jsxs)("div",{className:"ll-sound nodrag",children:[r&&(0,a.jsx)("img",{src:r,alt:"",draggable:!1}),(0,a.jsx)("audio",{src:n,"aria-label":s,controls:!0,preload:"metadata"})]})}export{d as a};

@@ -1,1 +1,0 @@
-import{b as n,l as o,m as r}from"./loom.chunk.66WP5632.js";var t=n(o(),1);function l({icon:i,label:e,isPressed:u,size:s=16,className:a="",...c}){return(0,t.jsx)("button",{type:"button",title:e,...c,className:`ll-icon-button ${a}`,"aria-label":e,"aria-pressed":u,children:(0,t.jsx)(r,{name:i,size:s})})}export{l as a};

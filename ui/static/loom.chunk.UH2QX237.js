@@ -1,1 +1,0 @@
-import{b as s,c as u}from"./loom.chunk.66WP5632.js";var t=s(u(),1);function h(i){let[c,o]=(0,t.useState)({width:0,height:0});return(0,t.useLayoutEffect)(()=>{let e=i.current;if(!e)return;let n=()=>o({width:e.clientWidth,height:e.clientHeight});n();let r=new ResizeObserver(n);return r.observe(e),()=>r.disconnect()},[i]),c}export{h as a};

@@ -1,0 +1,38 @@
+/** Links that share a workflow with others of this server: `?shared=TOKEN` behind the page's address. */
+
+import { fromFile } from "../graph/file/workflowFile";
+import { host, sentence } from "../host";
+import type { NamedGraph } from "../types";
+import { toast } from "./page";
+import { openTab } from "./tabs";
+
+const NAME = "shared";
+
+export function sharedLink(token: string): string {
+  const link = new URL(document.baseURI);
+  link.search = new URLSearchParams({ [NAME]: token }).toString();
+  link.hash = "";
+  return link.href;
+}
+
+/** Asks for what the link shares that the page was loaded by; null where it is another link. */
+export function askShared(): Promise<NamedGraph> | null {
+  const token = new URL(location.href).searchParams.get(NAME);
+  if (!token) return null;
+  const asked = host.shared(token);
+  asked.catch(() => undefined); // told where it is opened
+  return asked;
+}
+
+/** Opens it as a workflow that is in no library, once: a reload shows the tabs as they are then. */
+export async function openShared(asked: Promise<NamedGraph>): Promise<void> {
+  const here = new URL(location.href);
+  here.searchParams.delete(NAME);
+  history.replaceState(history.state, "", here);
+  try {
+    const { graph, name } = await asked;
+    openTab({ ...fromFile(graph), name }, null, { isSaved: true });
+  } catch (error) {
+    toast({ kind: "error", text: sentence(error) });
+  }
+}
