@@ -47,7 +47,7 @@ export function useFit(box: RefObject<HTMLElement | null>): void {
 /** Once all is measured; a workflow without places is then arranged by the sizes that its nodes turned out to have.
 `note` hears of each frame that is waited for. */
 function begin(note: (frame: number) => void, tries = TRIES): void {
-  const { graph } = editorStore.getState();
+  const { graph, inside } = editorStore.getState();
   const nodes = canvasUi.getState().flow?.getNodes() ?? [];
   const sizes = new Map(nodes.map((node) => [node.id, node.measured?.height ?? node.initialHeight]));
   const isKnown = Object.keys(graph.nodes).every((name) => sizes.get(itemKey("node", name)) !== undefined);
@@ -55,6 +55,6 @@ function begin(note: (frame: number) => void, tries = TRIES): void {
     note(requestAnimationFrame(() => begin(note, tries - 1)));
     return;
   }
-  if (isUnplaced(graph)) settle(arrangeGrouped(graph, sizeOf, readableRoom()));
+  if (isUnplaced(graph) && inside.length === 0) settle(arrangeGrouped(graph, sizeOf, readableRoom()));
   note(requestAnimationFrame(() => showStart()));
 }
