@@ -43,7 +43,7 @@ def build(tiny: Tiny) -> Any:
     fill(pipeline)
     for part in pipeline.components.values():
         if isinstance(part, torch.nn.Module):
-            part.eval()
+            part.eval().requires_grad_(False)  # as loaded: torch folds a product otherwise, which rounds differently
     without_bars(pipeline)
     return pipeline
 
