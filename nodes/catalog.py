@@ -24,6 +24,7 @@ HIDDEN = (
         "refuses",
         "means",
         "writes",
+        "reads",
         "chooser",
     ),
     "chosen",

@@ -45,6 +45,7 @@ from .steps.encoding import (
     reference_pictures,
     references_sketch,
     text_means,
+    text_reads,
     text_refusals,
     text_sketch,
 )
@@ -143,6 +144,7 @@ NODE_CLASS_MAPPINGS = {
             sketch=text_sketch,
             refuses=text_refusals,
             means=text_means,
+            reads=text_reads,
         )
     ),
     "LoomReferencePictures": node_class(

@@ -29,6 +29,7 @@ planning/: Which plans a model and a machine allow, how long each takes, and whi
 signatures/: What each pipeline class of diffusers takes and gives: a table, made of diffusers, read without it.
 split_plans/: How each transformer class of diffusers is split: literal data, a row for each class.
 spreading/: The adapters to `parallel`: transformers, guidance, VAEs and whole pipelines spread over a plan's ranks.
+tokens/: How many tokens of a prompt a model reads, and what is cut: told before it runs, by its own tokenizers.
 whole/: Whole pipelines of diffusers, of any class: put together from a folder, and run on ranks.
 """
 

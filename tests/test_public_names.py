@@ -82,6 +82,7 @@ PARAM_KEYS = {"type", "default", "choices", "min", "max", "help"}
 ROUTES = """
 GET /catalog
 POST /check
+POST /tokens
 GET /drafts
 DELETE /drafts/{key}
 GET /drafts/{key}

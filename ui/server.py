@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import IO
 
 from ..nodes.headless.claim import InUse, claim
+from ..pipelines.tokens.counter import Counter
 from .access.intake import Intake
 from .library.library import Library
 from .live.live import Live
@@ -41,10 +42,15 @@ class Server:
         self.results = Results(settings, self.runs)
         self.hashes = Hashes(settings, self.runs)
         self.newest = Newest()
+        self.counting = Newest()
+        """For what may take seconds, so that no check waits for it."""
+        self.counter = Counter()
 
     def close(self) -> None:
         """Runs under way stop at their next step, and go first when the server starts again."""
         self.newest.close()
+        self.counting.close()
+        self.counter.close()
         self.hashes.close()
         self.runs.close()
         shutil.rmtree(self.scratch, ignore_errors=True)

@@ -163,3 +163,18 @@ Writes = Callable[[Given], int]
 Refuses = Callable[[Given], Mapping[str, str | Refusal]]
 """What of a node's inputs cannot be, by socket: a sentence for what its model does not take, "" where it does. Raises
 `ValueError` where nobody knows. Torch-free."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """Texts that a node gives to a model's text encoders, by socket."""
+
+    model: Model
+    texts: Mapping[str, str]
+    text_length: int = 0
+    """Tokens that are read; 0 is the model's own number."""
+
+
+Reads = Callable[[Given], Reading]
+"""Of a node whose texts are read by a model's text encoders: which, so that their tokens can be counted. Raises
+`ValueError` where nobody knows. Torch-free."""

@@ -18,7 +18,7 @@ from ...pipelines.doors import FOLDER
 from ...pipelines.planning.auto import FREE, Leeway
 from ...pipelines.requests import NUM_SEEDS
 from ..files.workspace import Workspace, content_hash
-from .sketch import Denoises, Means, Refuses, Sketch, Writes
+from .sketch import Denoises, Means, Reads, Refuses, Sketch, Writes
 
 if TYPE_CHECKING:
     from .choosing import Chooser
@@ -165,6 +165,7 @@ class NodeSpec:
     refuses: Refuses | None = field(default=None, compare=False)
     means: Means | None = field(default=None, compare=False)
     writes: Writes | None = field(default=None, compare=False)
+    reads: Reads | None = field(default=None, compare=False)
     chooser: Chooser | None = field(default=None, compare=False)
     """Of a node whose sockets depend on what is given at some of them: how. Those here are the ones it always has."""
     chosen: str = ""
@@ -233,6 +234,7 @@ def read_spec(
     refuses: Refuses | None = None,
     means: Means | None = None,
     writes: Writes | None = None,
+    reads: Reads | None = None,
     chooser: Chooser | None = None,
     takes_more: bool = False,
     id: str = "",
@@ -282,6 +284,7 @@ def read_spec(
         refuses=refuses,
         means=means,
         writes=writes,
+        reads=reads,
         chooser=chooser,
     )
 

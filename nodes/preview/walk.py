@@ -21,7 +21,7 @@ from ..graph.modes import effective
 from ..graph.problems import Problem
 from ..graph.resolve import Overrides, param_values, plain_value, upgrade, with_overrides
 from ..graph.scalars import PLAIN_TYPES, as_type, fault
-from ..graph.sketch import Denoising, Given, Made, Refusal, Refused, Seen, Text, Unknown
+from ..graph.sketch import Denoising, Given, Made, Reading, Refusal, Refused, Seen, Text, Unknown
 from ..graph.spec import VALUE_TYPES, InputSpec, NodeSpec
 from ..graph.unfolding.unfold import unfold
 
@@ -113,6 +113,12 @@ class Walk:
         """What the node says that its inputs will be, by socket."""
         spec = self.specs[name]
         return self._answer(spec.means, _Given(self, name, spec), name) if spec.means else {}
+
+    def reads(self, name: str) -> Reading | None:
+        """The texts that a node gives to a model's text encoders; None of a node that gives none."""
+        spec = self.specs[name]
+        found = self._answer(spec.reads, _Given(self, name, spec), name) if spec.reads else None
+        return found if isinstance(found, Reading) else None
 
     def writes(self, name: str) -> int:
         """At most how many bytes of files a node that saves would write, 0 where nobody knows."""

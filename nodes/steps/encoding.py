@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from ...parallel.progress import SILENT, Progress
 from ...pipelines import requests
 from ...pipelines.values import Conditioning, Image, Latents, Model, References
 from ..files.workspace import HERE, SMALLER, Workspace
-from ..graph.sketch import Given, Refusal, Seen, Text
+from ..graph.sketch import Given, Reading, Refusal, Seen, Text
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
 from .canvas import canvas_means, canvas_refusals, canvas_sketch
@@ -146,6 +147,14 @@ def text_means(given: Given) -> dict[str, Any]:
 
     asked = {name: given.value(name) for name in ("negative_prompt", "text_length")}
     return vars(card_of(given.value("model")).for_text(**asked))
+
+
+def text_reads(given: Given) -> Reading:
+    texts: dict[str, str] = {}
+    for name in ("prompt", "negative_prompt"):
+        with contextlib.suppress(ValueError):  # not known before the run
+            texts[name] = given.value(name)
+    return Reading(model=given.value("model"), texts=texts, text_length=int(given.number("text_length")))
 
 
 def references_sketch(given: Given) -> Seen:

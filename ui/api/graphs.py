@@ -1,4 +1,4 @@
-"""The API's routes that look at a workflow without keeping it: open, text, export, check, sockets, plan."""
+"""The API's routes that look at a workflow without keeping it: open, text, export, check, tokens, sockets, plan."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ...nodes.graph.graph import graph_from_plain, graph_text, graph_to_plain
 from ...nodes.graph.requires import with_requires
 from ...nodes.hosts.comfy_file import to_comfy
 from ...nodes.hosts.foreign import read_foreign
+from ...nodes.preview.text_tokens import text_tokens
 from ...nodes.python_script import to_python
 from ...nodes.registry import SPECS
 from ...parallel.machine.folders import user_cache
@@ -24,7 +25,7 @@ from ...pipelines.planning.history import history_table
 from ..access.answers import MAX_PROBLEMS
 from ..contract.bodies import CheckBody, Empty, GraphBody, PlanBody, ScriptBody, SocketsBody
 from ..contract.kept import FileText, ForeignFacts, NamedGraph
-from ..contract.shown import CatalogNode, History, PlanMachine, PlanView, Problems
+from ..contract.shown import CatalogNode, History, PlanMachine, PlanView, Problems, Tokens
 from ..library.opening import open_file
 from ..server import Server
 from ..store.uploads import inputs_folder
@@ -89,6 +90,23 @@ def add_routes(router: APIRouter, server: Server) -> None:
             return Problems(problems=told.problems[:MAX_PROBLEMS], values=told.values, sizes=dict(told.sizes))
 
         return await server.newest.answer(ask, user=user, page=body.page, about="check")
+
+    @router.post("/tokens", responses=CONFLICT)
+    async def tokens(body: CheckBody, user: User) -> Tokens:
+        """How many tokens the models' text encoders read of the workflow's texts, and which words are cut. No model is
+        loaded. A newer question of the same `page` ends this one.
+        """
+        workspace = server.settings.reading(inputs=inputs_folder(server.settings.data_dir, user))
+
+        def ask(go_on: Callable[[], None]) -> Tokens:
+            graph = graph_from_plain(body.graph)
+            return Tokens(
+                tokens=text_tokens(
+                    graph, SPECS, body.overrides, workspace=workspace, counter=server.counter, go_on=go_on
+                )
+            )
+
+        return await server.counting.answer(ask, user=user, page=body.page, about="tokens")
 
     @router.post("/sockets")
     def sockets(body: SocketsBody) -> CatalogNode:

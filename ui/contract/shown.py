@@ -13,6 +13,7 @@ from ...nodes.preview.meant import Sizes
 from ...nodes.preview.table import ModelRow
 from ...parallel.machine.now import DeviceNow
 from ...pipelines.planning.history import HistoryRow
+from ...pipelines.tokens.counter import Count
 from .answer import Answer
 from .kept import Draft, DraftWithGraph
 
@@ -34,6 +35,12 @@ class Problems(Answer):
     """What 0, "" and "auto" will be, by node and socket, as far as it is known before the run."""
     sizes: dict[str, Sizes]
     """Which sizes the models of nodes with a canvas paint, by node."""
+
+
+class Tokens(Answer):
+    tokens: dict[str, dict[str, tuple[Count, ...]]]
+    """What the text encoders make of each text that one reads, by node and socket, the one with the least room first;
+    none where that is not known."""
 
 
 class Me(Answer):

@@ -1,0 +1,59 @@
+"""How many tokens of a workflow's texts its models read, before it runs, and which words are cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ...parallel.progress import SILENT
+from ...pipelines.tokens.counter import Count, Counter
+from ..files.workspace import Workspace
+from ..graph.graph import Graph
+from ..graph.problems import GraphError
+from ..graph.resolve import Overrides
+from ..graph.sketch import Reading
+from ..graph.spec import NodeSpec
+from .walk import Walk
+
+MOST_TEXTS = 64
+"""How many texts are counted; each may take a second of a process that all users share."""
+
+
+def text_tokens(
+    graph: Graph,
+    specs: Mapping[str, NodeSpec],
+    overrides: Overrides | None = None,
+    *,
+    workspace: Workspace,
+    counter: Counter,
+    go_on: Callable[[], None] = SILENT.check,
+) -> dict[str, dict[str, tuple[Count, ...]]]:
+    """Of each node that has a text read, by socket: what each text encoder makes of it, the one with the least room
+    first, none where that is not known. An empty text is left out. `go_on` raises `Cancelled` where nobody wants to
+    know any more.
+    """
+    try:
+        walk = Walk(graph, specs, overrides or {}, workspace=workspace, go_on=go_on)
+    except GraphError:
+        return {}
+    found: dict[str, dict[str, tuple[Count, ...]]] = {}
+    for name, reading in _readings(walk).items():
+        for socket, text in reading.texts.items():
+            if sum(map(len, found.values())) == MOST_TEXTS:
+                return found
+            if text:
+                counted = counter.counts(reading.model, text, text_length=reading.text_length, go_on=go_on)
+                found.setdefault(name, {})[socket] = counted
+    return found
+
+
+def _readings(walk: Walk) -> dict[str, Reading]:
+    """Of the nodes whose model is known."""
+    found: dict[str, Reading] = {}
+    for name, spec in walk.specs.items():
+        try:
+            reading = walk.reads(name) if spec.reads else None
+        except ValueError:
+            continue
+        if reading is not None:
+            found[name] = reading
+    return found

@@ -1,0 +1,226 @@
+"""The process that counts tokens, kept warm: asked with a deadline, started again where it was lost.
+
+What it told is kept by the tokenizer's files and the text. It never has torch, so that a page's server need not either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ...parallel.progress import SILENT
+from ..models.describe import card_of
+from ..models.folder import component_in, inspect_component, kind_of, read_index
+from ..values import Model
+from .readers import OTHERS, READERS, Reader
+
+FIRST_S = 60.0
+"""For the first answer, before which libraries are imported: seconds on a busy disk."""
+ANSWER_S = 15.0
+CHECK_S = 0.1
+"""Between questions whether anybody still wants to know."""
+MOST_BYTES = 128 << 20
+"""Of a tokenizer's files together; the largest that families have is 33 MB."""
+LONGEST_PROMPT = 100_000
+"""Characters; a longer text is not counted."""
+MOST_KEPT = 4096
+END_S = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count:
+    """What one text encoder makes of a prompt."""
+
+    tokenizer: str
+    """The component's name."""
+    num_tokens: int
+    """With special ones and the template, without padding."""
+    limit: int
+    """How many of them are read; 0 is all."""
+    num_own: int
+    """How many an empty prompt would be."""
+    cut: str
+    """The words that are not read, or not whole."""
+
+    @property
+    def room(self) -> float:
+        """How many more would fit."""
+        return self.limit - self.num_tokens if self.limit else float("inf")
+
+
+class Counter:
+    """Belongs to a server; asked from several threads, which wait for each other. `close` it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, Count | None] = OrderedDict()
+        self._process: _Process | None = None
+        self._is_closed = False
+
+    def counts(
+        self, model: Model, text: str, *, text_length: int = 0, go_on: Callable[[], None] = SILENT.check
+    ) -> tuple[Count, ...]:
+        """Of each encoder that reads the text, the one with the least room first; none where that is not known.
+
+        `go_on` raises `Cancelled` where nobody wants to know any more.
+        """
+        try:
+            orders = list(orders_of(model, text, text_length=text_length))
+        except (ValueError, OSError):
+            return ()
+        found = [self._count(order, go_on) for order in orders]
+        known = [count for count in found if count is not None]
+        return tuple(sorted(known, key=lambda count: count.room)) if len(known) == len(found) else ()
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            self._end()
+
+    def _count(self, order: dict[str, Any], go_on: Callable[[], None]) -> Count | None:
+        key = json.dumps(order, sort_keys=True)
+        with _held(self._lock, go_on):
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+            self._known[key] = found = None if self._is_closed else self._ask(order, go_on)
+            if len(self._known) > MOST_KEPT:
+                self._known.popitem(last=False)
+            return found
+
+    def _ask(self, order: dict[str, Any], go_on: Callable[[], None]) -> Count | None:
+        """A tokenizer that does not answer is known not to, and its process is gone."""
+        try:
+            if self._process is None or not self._process.is_alive():
+                self._end()
+                self._process = _Process()
+            answer = self._process.ask(order, go_on)
+        except OSError:  # it ended, or is late
+            self._end()
+            return None
+        if "fault" in answer:
+            return None
+        return Count(tokenizer=order["tokenizer"], **{name: answer[name] for name in NUMBERS})
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.end()
+        self._process = None
+
+
+NUMBERS = ("num_tokens", "limit", "num_own", "cut")
+
+
+class _Process:
+    """One that counts."""
+
+    def __init__(self) -> None:
+        worker = Path(__file__).with_name("worker.py")
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", str(worker)],  # no module is taken from the current folder
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,  # a Ctrl-C in the terminal reaches the host, which decides
+        )
+        self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._num_asked = 0
+        self._has_answered = False
+        threading.Thread(target=self._listen, name="latentloom tokens", daemon=True).start()
+
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, order: dict[str, Any], go_on: Callable[[], None]) -> dict[str, Any]:
+        """Raises OSError where it is late or gone. An answer that nobody waited for is passed over by the next."""
+        assert self._process.stdin is not None, "it was asked for"
+        self._num_asked += 1
+        self._process.stdin.write(json.dumps({"id": self._num_asked, **order}) + "\n")
+        self._process.stdin.flush()
+        end = time.monotonic() + (ANSWER_S if self._has_answered else FIRST_S)
+        while time.monotonic() < end:
+            go_on()
+            try:
+                line = self._answers.get(timeout=CHECK_S)
+            except queue.Empty:
+                continue
+            if not line:
+                raise ConnectionError("it ended")
+            self._has_answered = True
+            answer = json.loads(line)
+            if answer["id"] == self._num_asked:
+                return answer
+        raise TimeoutError("it is late")
+
+    def end(self) -> None:
+        """At once."""
+        self._process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(END_S)
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None, "it was asked for"
+        with contextlib.suppress(ValueError, OSError):  # closed meanwhile
+            for line in self._process.stdout:
+                self._answers.put(line)
+        self._answers.put("")
+
+
+def orders_of(model: Model, text: str, *, text_length: int = 0) -> Iterator[dict[str, Any]]:
+    """What the process is asked, for each encoder of the model. Raises `ValueError` where it cannot tell."""
+    index = read_index(Path(model.folder))
+    if model.family not in READERS or index["_class_name"] in OTHERS or len(text) > LONGEST_PROMPT:
+        raise ValueError(f"how {model.family or 'this model'} reads such a text is not known")
+    length = text_length or card_of(model).text_length
+    for reader in READERS[model.family]:
+        component = component_in(index, reader.tokenizer)
+        if component is not None:
+            yield _order(Path(model.folder), reader, component, text, length)
+
+
+def _order(folder: Path, reader: Reader, component: tuple[str, str], text: str, length: int) -> dict[str, Any]:
+    library, class_name = component
+    if library != "transformers" or kind_of(class_name) != "tokenizer":
+        raise ValueError(f"{class_name} of {library} is not asked")
+    files = inspect_component(folder, reader.tokenizer, library=library, class_name=class_name, roots=None)
+    return asdict(reader) | {
+        "folder": str(files.folder),
+        "class": class_name,
+        "mark": _mark(files.folder),
+        "text": text,
+        "length": length if reader.length == "text_length" else 0,
+    }
+
+
+def _mark(folder: Path) -> str:
+    """Another one once a file changes. Raises `ValueError` for more than a tokenizer has."""
+    found = sorted((path.name, path.stat()) for path in folder.iterdir() if path.is_file())
+    if sum(status.st_size for _, status in found) > MOST_BYTES:
+        raise ValueError(f"{folder} holds more than {MOST_BYTES} bytes; is it a tokenizer?")
+    return json.dumps([(name, status.st_size, status.st_mtime_ns, status.st_ino) for name, status in found])
+
+
+@contextlib.contextmanager
+def _held(lock: threading.Lock, go_on: Callable[[], None]) -> Iterator[None]:
+    while not lock.acquire(timeout=CHECK_S):
+        go_on()
+    try:
+        yield
+    finally:
+        lock.release()
