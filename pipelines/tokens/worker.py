@@ -15,6 +15,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import IO, Any
 
 MOST_MEMORY = 6 << 30
@@ -33,7 +34,7 @@ MOST_CUT = 4000
 def main() -> None:
     """Answers until its input ends."""
     orders, answers = sys.stdin, os.fdopen(os.dup(1), "w", encoding="utf-8")
-    with open(os.devnull, "w") as nothing:  # what libraries print is no answer
+    with Path(os.devnull).open("w") as nothing:  # what libraries print is no answer
         os.dup2(nothing.fileno(), 1)
     _limit_memory()
     os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", TRANSFORMERS_VERBOSITY="error")

@@ -36,6 +36,7 @@ import type {
   TagRow,
   Template,
   TemplateNeeds,
+  Tokens,
   Upload,
   UploadKind,
   UploadRow,
@@ -125,6 +126,9 @@ export const host = {
   /** A newer question of the same asker ends the older. */
   check: (graph: GraphFile, signal?: AbortSignal, asker = "") =>
     post<Checked>("/check", { graph, page: PAGE + asker }, signal),
+  /** What text encoders make of the workflow's texts. A newer question of the same asker ends the older. */
+  tokens: (graph: GraphFile, signal?: AbortSignal, asker = "") =>
+    post<Tokens>("/tokens", { graph, page: PAGE + asker }, signal),
   sockets: (type: string, values: Record<string, string>) =>
     post<NodeSpec>("/sockets", { type, values }).then(limitedNode),
   /** How well this machine's runs were predicted. */

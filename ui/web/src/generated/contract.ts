@@ -17,6 +17,7 @@ export interface Contract {
   CatalogNode: CatalogNode;
   CheckBody: CheckBody;
   Choice: Choice;
+  Count: Count;
   DeviceNow: DeviceNow;
   Draft: Draft;
   DraftBody: DraftBody;
@@ -87,6 +88,7 @@ export interface Contract {
   Template: Template;
   TemplateNeeds: TemplateNeeds;
   Token: Token;
+  Tokens: Tokens;
   Took: Took;
   Upload: Upload;
   UploadRow: UploadRow;
@@ -219,6 +221,31 @@ export interface Choice {
   fits: boolean | null;
   bytes_per_device: number;
   problem: string;
+}
+/**
+ * What one text encoder makes of a prompt.
+ */
+export interface Count {
+  /**
+   * The component's name.
+   */
+  tokenizer: string;
+  /**
+   * With special ones and the template, without padding.
+   */
+  num_tokens: number;
+  /**
+   * How many of them are read; 0 is all.
+   */
+  limit: number;
+  /**
+   * How many an empty prompt would be.
+   */
+  num_own: number;
+  /**
+   * The words that are not read, or not whole.
+   */
+  cut: string;
 }
 /**
  * One device; `load` goes from 0 to 1 and is None where nobody tells.
@@ -1519,6 +1546,17 @@ export interface TemplateNeeds {
 }
 export interface Token {
   token: string;
+}
+export interface Tokens {
+  /**
+   * What the text encoders make of each text that one reads, by node and socket, the one with the least room first;
+   * none where that is not known.
+   */
+  tokens: {
+    [k: string]: {
+      [k: string]: Count[];
+    };
+  };
 }
 export interface Upload {
   /**

@@ -2,7 +2,7 @@ import type { KeyboardEvent, ReactNode } from "react";
 import { t } from "../i18n";
 import { Button } from "../parts/Button";
 import { Notice } from "../parts/Notice";
-import type { InputSpec, Json, Problem } from "../types";
+import type { Count, InputSpec, Json, Problem } from "../types";
 import { Field } from "../widgets/Field";
 import type { Form } from "./useForm";
 import { worded } from "../worded";
@@ -14,6 +14,8 @@ interface FormPanelProps {
   problems: readonly Problem[];
   /** What values that stand for something else will be, by field. */
   meant: Readonly<Record<string, Json>>;
+  /** What text encoders make of texts, by field. */
+  tokens: Readonly<Record<string, readonly Count[]>>;
   isSending: boolean;
   seedKey: (name: string) => string;
   /** What the form could have besides. */
@@ -28,6 +30,7 @@ export function FormPanel({
   form,
   problems,
   meant,
+  tokens,
   isSending,
   seedKey,
   offers,
@@ -51,6 +54,7 @@ export function FormPanel({
           spec={spec}
           value={form.values[spec.name]}
           meant={meant[spec.name]}
+          tokens={tokens[spec.name]}
           problem={worded(
             problems.find((problem) => isOfField(problem) && problem.socket === spec.name)?.message ?? "",
           )}

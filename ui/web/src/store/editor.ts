@@ -7,7 +7,7 @@ import { emptyGraph } from "../graph/file/workflowFile";
 import { newHistory, record, redo as redone, undo as undone, type History } from "../graph/history";
 import { insideOf, pathIn, withInside, withoutLost, type Path } from "../graph/inside";
 import { hasItem } from "../graph/items";
-import type { Catalog, Checked, EditorGraph, Meant, Problem, WorkflowRef } from "../types";
+import type { Catalog, Checked, EditorGraph, Meant, Problem, Tokens, WorkflowRef } from "../types";
 
 export interface EditorState {
   /** What is on the canvas: the workflow, or the inside of one of its sub-workflows. */
@@ -30,6 +30,8 @@ export interface EditorState {
   meant: Meant;
   /** Which sizes the models of nodes with a canvas paint, as the checker last told. */
   sizes: Checked["sizes"];
+  /** What text encoders make of texts, by node and socket, as the server last told. */
+  tokens: Tokens["tokens"];
   draftKey: string;
   /** Grows when another workflow is opened: the canvas then shows all of it. */
   opened: number;
@@ -61,6 +63,7 @@ export const editorStore = createStore<EditorState>(() => ({
   problems: [],
   meant: {},
   sizes: {},
+  tokens: {},
   draftKey: "",
   opened: 0,
 }));
@@ -138,6 +141,7 @@ export function load(
     problems: [],
     meant: {},
     sizes: {},
+    tokens: {},
     opened: opened + 1,
   });
   show(history, []);
@@ -160,7 +164,7 @@ export function park(): Parked {
 /** Go on with what was put aside, undo included. */
 export function resume({ history: next, saved: kept, ...rest }: Parked): void {
   [history, saved] = [next, kept];
-  editorStore.setState({ ...rest, ...asShown(next, rest.inside) });
+  editorStore.setState({ ...rest, tokens: {}, ...asShown(next, rest.inside) });
 }
 
 /** The graph as it was opened, laid out anew: nothing that anybody did, hence nothing to undo or to save. */
@@ -182,6 +186,10 @@ export function setProblems(problems: Problem[]): void {
 
 export function setMeant(meant: Meant, sizes: Checked["sizes"] = {}): void {
   editorStore.setState({ meant, sizes });
+}
+
+export function setTokens(tokens: Tokens["tokens"]): void {
+  editorStore.setState({ tokens });
 }
 
 let told: Catalog = EMPTY_CATALOG;

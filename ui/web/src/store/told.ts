@@ -5,7 +5,7 @@ import { splitTarget } from "../graph/values";
 import type { Problem } from "../types";
 import { useEditor, type EditorState } from "./editor";
 
-type Told = Pick<EditorState, "problems" | "meant" | "sizes">;
+type Told = Pick<EditorState, "problems" | "meant" | "sizes" | "tokens">;
 type Asked = Told & Pick<EditorState, "inside">;
 
 let last: { asked: Asked; told: Told } | undefined;
@@ -17,13 +17,13 @@ export function useTold<T>(selector: (told: Told) => T): T {
 /** Answered once for each state: every node asks. */
 export function toldHere(asked: Asked): Told {
   if (asked.inside.length === 0) return asked;
-  const { problems, meant, sizes, inside } = last?.asked ?? {};
+  const { problems, meant, sizes, tokens, inside } = last?.asked ?? {};
   const isSame = problems === asked.problems && meant === asked.meant && sizes === asked.sizes;
-  if (!last || !isSame || inside !== asked.inside) last = { asked, told: find(asked) };
+  if (!last || !isSame || tokens !== asked.tokens || inside !== asked.inside) last = { asked, told: find(asked) };
   return last.told;
 }
 
-function find({ inside, problems, meant, sizes }: Asked): Told {
+function find({ inside, problems, meant, sizes, tokens }: Asked): Told {
   const before = `${inside.join("/")}/`;
   const below = (name: string): string => {
     const plain = plainName(name);
@@ -40,6 +40,7 @@ function find({ inside, problems, meant, sizes }: Asked): Told {
     problems: problems.flatMap((problem) => placed(problem, below)),
     meant: here(meant),
     sizes: here(sizes),
+    tokens: here(tokens),
   };
 }
 

@@ -1,7 +1,7 @@
 import type { ComponentType } from "react";
 import { spoken } from "../parts/format";
 import { Words } from "../parts/Words";
-import type { InputSpec, Json } from "../types";
+import type { Count, InputSpec, Json } from "../types";
 import { ChoiceField } from "./ChoiceField";
 import { ListField } from "./ListField";
 import { LoraField } from "./LoraField";
@@ -13,6 +13,7 @@ import { MaskField } from "./pictures/MaskField";
 import { AudioField, PictureField } from "./pictures/PictureField";
 import { SwitchField } from "./SwitchField";
 import { TextField } from "./TextField";
+import { TokenCount } from "./TokenCount";
 import { meantText, type Change, type WidgetProps } from "./widget";
 
 /** By the spec's widget, else by its type. A spec that neither names is fed by a wire only. */
@@ -63,11 +64,14 @@ interface FieldProps {
   seedKey?: string;
   /** Where the value stands in the workflow: "node.socket" or "$param". */
   place?: string;
+  /** What text encoders make of it, of a text that some read. */
+  tokens?: readonly Count[];
 }
 
 /** One input drawn by its spec: label, control, help, problem. */
 export function Field(props: FieldProps) {
   const { spec, id, value, onChange, disabled = false, compact = false, placeholder, problem, seedKey, place } = props;
+  const tokens = shownTokens(props);
   const Widget = widgetOf(spec);
   if (!Widget) return null;
   const label = props.label ?? spoken(spec.name);
@@ -88,7 +92,10 @@ export function Field(props: FieldProps) {
         value={shown}
         onChange={onChange}
         disabled={disabled}
-        describedBy={problem || spec.help ? `${id}-help` : undefined}
+        describedBy={
+          [problem || spec.help ? `${id}-help` : "", tokens ? `${id}-tokens` : ""].filter(Boolean).join(" ") ||
+          undefined
+        }
         isInvalid={Boolean(problem)}
         placeholder={placeholder}
         meant={isBelow ? undefined : meant || undefined}
@@ -96,6 +103,7 @@ export function Field(props: FieldProps) {
         place={place}
         own={meant && typeof props.meant === "number" ? props.meant : undefined}
       />
+      {tokens && <TokenCount id={`${id}-tokens`} counts={tokens} compact={compact} />}
       {isBelow && <p className="ll-field-meant">{meant}</p>}
       {(problem || spec.help) && (
         <p id={`${id}-help`} className={problem ? "ll-field-problem" : compact ? "ll-hidden" : "ll-field-help"}>
@@ -104,6 +112,11 @@ export function Field(props: FieldProps) {
       )}
     </div>
   );
+}
+
+/** Nothing is told of an empty text. */
+function shownTokens({ tokens, value }: FieldProps): readonly Count[] | undefined {
+  return typeof value === "string" && value ? tokens : undefined;
 }
 
 /** Whether an input has a control of its own, besides its wire. */

@@ -8,6 +8,7 @@ import { IconButton } from "../../parts/IconButton";
 import { useEditor } from "../../store/editor";
 import { useTold } from "../../store/told";
 import { Field, hasWidget } from "../../widgets/Field";
+import { TokenCount } from "../../widgets/TokenCount";
 import { focusNode } from "../commands/focusItem";
 import { expose, setParamValue, setValue, unexpose } from "../commands/valueCommands";
 import { unlink } from "../commands/wireCommands";
@@ -19,6 +20,7 @@ export function InputEditor({ names, input }: { names: readonly string[]; input:
   const { spec, from, param, isMixed, value } = input;
   const [name = ""] = names;
   const meant = useTold((told) => own(own(told.meant, name) ?? {}, spec.name));
+  const tokens = useTold((told) => own(own(told.tokens, name) ?? {}, spec.name));
   const isOne = names.length === 1;
   const isInside = useEditor((state) => state.inside.length > 0);
   const problem = useTold((told) => problemsOf(told.problems, name, spec.name));
@@ -51,6 +53,7 @@ export function InputEditor({ names, input }: { names: readonly string[]; input:
         id={`ll-in-${spec.name}`}
         value={value}
         meant={isOne ? meant : undefined}
+        tokens={isOne ? tokens : undefined}
         label={isParam ? `${spoken(spec.name)} (${t("canvas.param", { name: param })})` : undefined}
         placeholder={isMixed ? t("canvas.mixed") : undefined}
         problem={isOne ? problem || undefined : undefined}
@@ -73,6 +76,7 @@ export function InputEditor({ names, input }: { names: readonly string[]; input:
 }
 
 function Linked({ names, input: { spec, from } }: { names: readonly string[]; input: CommonInput }) {
+  const tokens = useTold((told) => own(own(told.tokens, names[0] ?? "") ?? {}, spec.name));
   const [source, socket] = splitTarget(from);
   const title = useEditor((state) => titleOf(state.graph, state.catalog, source));
   return (
@@ -81,6 +85,7 @@ function Linked({ names, input: { spec, from } }: { names: readonly string[]; in
       <button type="button" className="ll-panel-source" onClick={() => focusNode(source)}>
         {t("canvas.from", { source: `${title} · ${spoken(socket)}` })}
       </button>
+      {tokens && names.length === 1 && <TokenCount id={`ll-in-${spec.name}-tokens`} counts={tokens} compact={false} />}
       <IconButton
         icon="close"
         label={t("canvas.disconnect_socket", { name: spoken(spec.name) })}

@@ -3,13 +3,15 @@ import { limitOf } from "../../exact";
 import { renameParam } from "../../graph/edits";
 import { usersOf } from "../../graph/edits/params";
 import { isName } from "../../graph/names";
-import { has } from "../../graph/record";
+import { has, own } from "../../graph/record";
+import { splitTarget } from "../../graph/values";
 import { t } from "../../i18n";
 import { spoken, spokenType } from "../../parts/format";
 import { IconButton } from "../../parts/IconButton";
 import { Icon } from "../../parts/icons";
 import { edit, editorStore, useEditor } from "../../store/editor";
 import { toast } from "../../store/page";
+import { useTold } from "../../store/told";
 import type { EditorGraph, InputSpec, Param } from "../../types";
 import { Field, hasWidget } from "../../widgets/Field";
 import { changeParam, setParamValue, unexpose } from "../commands/valueCommands";
@@ -27,6 +29,8 @@ export function ParamEditor({ name, isFirst, isLast }: ParamEditorProps) {
   const [isOpen, setOpen] = useState(false);
   const param = useEditor((state) => state.graph.params[name]);
   const widget = useEditor((state) => widgetFor(state.graph, state.catalog.nodes, name));
+  const first = useEditor((state) => usersOf(state.graph, name)[0] ?? "");
+  const tokens = useTold((told) => own(own(told.tokens, splitTarget(first)[0]) ?? {}, splitTarget(first)[1]));
   if (!param) return null;
   return (
     <section className="ll-param-editor" aria-label={t("canvas.param", { name })}>
@@ -41,6 +45,7 @@ export function ParamEditor({ name, isFirst, isLast }: ParamEditorProps) {
           spec={specFor(name, param, widget)}
           id={`ll-param-${name}`}
           value={param.default ?? null}
+          tokens={tokens}
           seedKey={`$${name}`}
           onChange={(value, { commit }) => setParamValue(name, value, commit)}
         />

@@ -102,6 +102,7 @@ interface ValueProps {
 
 function Value({ node, spec, value, problem, isNear }: ValueProps) {
   const meant = useTold((told) => own(own(told.meant, node) ?? {}, spec.name));
+  const tokens = useTold((told) => own(own(told.tokens, node) ?? {}, spec.name));
   const param = useEditor((state) => (isParamRef(value) ? own(state.graph.params, value.param) : undefined));
   const plain = isParamRef(value) ? param?.default : isWrapped(value) ? value.value : (value as Json | undefined);
   if (!isNear) return <Far spec={spec} value={plain ?? spec.default} />;
@@ -111,6 +112,7 @@ function Value({ node, spec, value, problem, isNear }: ValueProps) {
       id={`ll-${node}-${spec.name}`}
       value={plain ?? null}
       meant={meant}
+      tokens={tokens}
       problem={problem || undefined}
       seedKey={isParamRef(value) ? `$${value.param}` : `${node}.${spec.name}`}
       place={`${node}.${spec.name}`}

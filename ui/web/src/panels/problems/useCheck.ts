@@ -1,9 +1,9 @@
 import { useEffect } from "react";
 import { host } from "../../host";
-import { editorStore, setMeant, setProblems, useEditor } from "../../store/editor";
+import { editorStore, setMeant, setProblems, setTokens, useEditor } from "../../store/editor";
 import { useAnswer } from "../useAnswer";
 
-/** Keeps problems, and what stand-ins mean, up to date with the workflow; the empty one has none. One that is opened
+/** Keeps problems, what stand-ins mean and how many tokens texts are up to date with the workflow; the empty one has none. One that is opened
  * again as it was is asked about anew, because the editor has forgotten what it was told. */
 export function useCheck(): void {
   const opened = useEditor((state) => state.opened);
@@ -14,6 +14,14 @@ export function useCheck(): void {
         : Promise.resolve({ problems: [], values: {}, sizes: {} }),
     String(opened),
   );
+  const { value: counted } = useAnswer(
+    (graph, signal) =>
+      Object.keys(graph.nodes).length > 0 ? host.tokens(graph, signal) : Promise.resolve({ tokens: {} }),
+    String(opened),
+  );
+  useEffect(() => {
+    if (counted) setTokens(counted.tokens);
+  }, [counted]);
   useEffect(() => {
     const { problems } = editorStore.getState();
     if (value) setMeant(value.values, value.sizes);
