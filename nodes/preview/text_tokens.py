@@ -1,4 +1,7 @@
-"""How many tokens of a workflow's texts its models read, before it runs, and which words are cut."""
+"""How many tokens of a workflow's texts its models read, before it runs, and which words are cut.
+
+A text that only a run makes is left out; one that comes by wires through nodes that say what they give is counted.
+"""
 
 from __future__ import annotations
 

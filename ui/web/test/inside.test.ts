@@ -150,6 +150,7 @@ test("inside are the problems, meanings and states of what lies there", () => {
       paint: {},
     },
     sizes: {},
+    tokens: {},
   });
   assert.deepEqual(
     told.problems.map(({ node, socket }) => [node, socket]),

@@ -1,0 +1,45 @@
+"""Values as they will be in a run: how many tokens a text is."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from playwright.sync_api import expect
+
+from support.browser import call, card, on_canvas, tab
+from support.checkout import ROOT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
+
+
+def test_a_prompt_tells_its_tokens_and_what_is_not_read_on_card_inspector_and_form(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    graph = json.loads(json.dumps(FIRST)) | {"name": "many words"}
+    counts = call(page_server.url, "tokens", {"graph": graph})["tokens"]["encode_text"]["prompt"]
+    assert [each["limit"] for each in counts] == [40, 77]
+    page = open_page(page_server.url, graph=graph)
+    field = card(page, "encode_text").get_by_role("textbox", name="prompt", exact=True)
+    shown = card(page, "encode_text").locator(".ll-tokens").first
+    expect(shown).to_contain_text(f"{counts[0]['num_tokens']} / 40", timeout=60_000)
+    before = card(page, "encode_text").bounding_box()
+    field.fill("a red circle above a blue square " * 6 + "lighthouse")
+    expect(shown).to_have_class(re.compile("ll-tokens-cut"), timeout=20_000)
+    field.fill(graph["params"]["prompt"]["default"])
+    expect(shown).not_to_have_class(re.compile("ll-tokens-cut"), timeout=20_000)
+    assert card(page, "encode_text").bounding_box() == before
+    field.fill("red " * 60 + "lighthouse")
+    on_canvas(page, "encode_text").focus()
+    page.get_by_role("tab", name="Inspector").click()
+    inspector = page.get_by_role("complementary").locator(".ll-tokens mark")
+    expect(inspector.first).to_have_text(re.compile("red lighthouse$"), timeout=20_000)
+    page.screenshot(path="/tmp/h/values-1.png")
+    tab(page, "Simple").click()
+    form = page.get_by_role("region", name="Simple view").get_by_role("form", name="Settings")
+    expect(form.locator(".ll-tokens mark")).to_have_text(re.compile("red lighthouse$"), timeout=20_000)
