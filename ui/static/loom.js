@@ -1,1 +1,1 @@
-import{Xb as r,Yb as e}from"./loom.chunk.JCI5PRBM.js";r(new URL(import.meta.url).searchParams.get("v")??"");export{e as mount};
+import{Xb as r,Yb as e}from"./loom.chunk.UGFYAIDO.js";r(new URL(import.meta.url).searchParams.get("v")??"");export{e as mount};

@@ -32,7 +32,11 @@ export function EmptyCanvas() {
         </ul>
       )}
       <div>
-        <Button icon="grid" kind={templates && running.length === 0 ? "primary" : "plain"} onClick={() => openDialog("templates")}>
+        <Button
+          icon="grid"
+          kind={templates && running.length === 0 ? "primary" : "plain"}
+          onClick={() => openDialog("templates")}
+        >
           {t("canvas.open_template")}
         </Button>
         <Button icon="plus" onClick={() => openPalette()}>
