@@ -66,7 +66,10 @@ def foretell(
         return Foretold(problems=found)
     if found:
         return Foretold(problems=found, values=meant(walk), sizes=sizes(walk))
-    needs = needs_of_checked(graph, specs, overrides=overrides or {}, workspace=workspace, targets=targets)
+    try:
+        needs = needs_of_checked(graph, specs, overrides=overrides or {}, workspace=workspace, targets=targets)
+    except GraphError as error:  # all of it is muted
+        return Foretold(problems=list(error.problems), values=meant(walk), sizes=sizes(walk))
     needed = frozenset(needs.order or needs.nodes)  # all of one that makes nothing yet
     found = list(refused(walk, needed))
     told = {problem.message for problem in found}

@@ -11,11 +11,11 @@ A share of a transformer's weights stays while the first rank encodes the next t
 of theirs together, for another's.
 
 Bytes of weights are exact, from the headers of the files. The rest are closed forms: 13 x tokens x width numbers are
-alive in a block (calibrated on FLUX in bf16), four tensors of the VAE's second width at full size while it decodes, or
-what `_causal` counts, and a CUDA context with its libraries takes 1.2 GB. On a CPU a rank has no context; it keeps what
-oneDNN, gloo and the tokenizers have made, and holes in glibc's heap, which are no larger than the blocks that it does
-not give back at once (`parallel/ranks/heap.py`). Not counted: activations of text encoders and of the picture encoder,
-step caches, compiled graphs, and on a CPU the libraries of each process.
+alive in a block (calibrated on FLUX in bf16), what `decoder.py` counts of a VAE while it decodes, and a CUDA context
+with its libraries takes 1.2 GB. On a CPU a rank has no context; it keeps what oneDNN, gloo and the tokenizers have
+made, and holes in glibc's heap, which are no larger than the blocks that it does not give back at once
+(`parallel/ranks/heap.py`). Not counted: activations of text encoders and of the picture encoder, step caches, compiled
+graphs, and on a CPU the libraries of each process.
 `tests/bench/memory_bound.py` compares all of it with what ranks on a CPU hold.
 """
 
@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ...parallel.plan import ParallelPlan
 from ...parallel.ranks.heap import LARGE_BYTES
@@ -37,6 +36,7 @@ from ..shape import size_multiple
 from ..split_plans import SPLIT_PLANS
 from ..spreading.decoders import has_rows, why_not
 from ..values import Latents, Model
+from .decoder import Decoder, decoder_of, latent_scale, whole_number
 from .weights import Weights, weights_of
 
 SPLIT_PIXELS = 2 << 20
@@ -47,13 +47,9 @@ REFERENCE_PIXELS = 1 << 20
 LIVE = 13
 """Numbers alive at the widest point of a block, for each token and each of its channels."""
 INDEX_BYTES = 4
-DECODED = 4
-"""Tensors of full size that a decoder holds at once: what a block adds to, its input, output, and one on the way."""
 MOST_DECODERS = 64
 PIXEL_COPIES = 2
 """In fp32: as the decoder gives them, and scaled."""
-KEPT_FRAMES = 2
-"""What a convolution that is causal in time keeps of its last input, and puts before the next."""
 CPU_BYTES = 64_000_000
 """What a rank on a CPU keeps beside: compiled kernels, reordered weights, buffers of exchanges, tokenizers."""
 HOLES_BYTES = 28 * LARGE_BYTES
@@ -91,10 +87,7 @@ class Work:
     joint_text: int
     """Text tokens that are attended to with them, rather than by cross attention."""
     canvas: Latents
-    decoded_frames: int
-    """How many frames a decoder works on at a time: those of one latent."""
-    decoder_numbers: float
-    """Alive at a VAE's widest point while it decodes, for each pixel of a frame; 0 where its config does not tell."""
+    decoder: Decoder
     num_bits: int
     context_bytes: int
     packs: bool
@@ -180,10 +173,9 @@ class Work:
 
     def decoding(self, decoders: int) -> int:
         """The tensors of a decoder and its pixels, on each of so many ranks that share its rows."""
+        widest = int(self.decoder.numbers(self.canvas, decoders)) * self.num_bits // 8
         area = self.canvas.batch * self.canvas.width * self.canvas.height
-        widest = int(self.decoder_numbers * area * self.decoded_frames) * self.num_bits // 8
-        pixels = PIXEL_COPIES * area * self.canvas.frames * 3 * DTYPE_BITS["fp32"] // 8
-        return widest // decoders + pixels
+        return widest + PIXEL_COPIES * area * self.canvas.frames * 3 * DTYPE_BITS["fp32"] // 8
 
 
 def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: int = 0) -> Work:
@@ -191,18 +183,20 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
     family, weights = FAMILIES[model.family], weights_of(model)
     stages = {stage: _parts(names, weights) for stage, names in family.components.items()}
     config = read_config(Path(model.folder), "transformer")
-    frames = min(canvas.frames, family.frame_multiple or 1)
     return Work(
         text=_loading_need(stages["encode_text"]),
         transformers=stages["denoise"],
         vae=_need(stages["decode"]),
-        heads=_whole_number(config.get("num_attention_heads")),
-        width=_whole_number(config.get("attention_head_dim")),
+        heads=whole_number(config.get("num_attention_heads")),
+        width=whole_number(config.get("attention_head_dim")),
         tokens=_num_tokens(model, canvas) + num_references * REFERENCE_PIXELS // size_multiple(model) ** 2,
         joint_text=text_length if _is_joint(model) else 0,
         canvas=canvas,
-        decoded_frames=frames,
-        decoder_numbers=_decoder_numbers(read_config(Path(model.folder), "vae"), frames),
+        decoder=decoder_of(
+            read_config(Path(model.folder), "vae"),
+            frames=min(canvas.frames, family.frame_multiple or 1),
+            unfolds=model.device == "cpu" and model.dtype == "fp32",
+        ),
         num_bits=DTYPE_BITS[model.dtype],
         context_bytes=CPU_BYTES + HOLES_BYTES if model.device == "cpu" else CONTEXT_BYTES,
         packs=model.device != "cpu",
@@ -257,55 +251,10 @@ def _row_counts(model: Model, canvas: Latents) -> frozenset[int]:
     return frozenset(each for each in range(2, MOST_DECODERS + 1) if has_rows(class_name, config, latents, each))
 
 
-def latent_scale(vae: Mapping[str, Any]) -> int:
-    """Pixels to a latent, each way; 8 where the VAE's config does not tell."""
-    for name in ("spatial_compression_ratio", "scale_factor_spatial"):
-        if told := _whole_number(vae.get(name)):
-            return told
-    widths = vae.get("block_out_channels") or vae.get("dim_mult")
-    return 2 ** (len(widths) - 1) * (_whole_number(vae.get("patch_size")) or 1) if isinstance(widths, list) else 8
-
-
 def _is_joint(model: Model) -> bool:
     _, class_name = components_of(read_index(Path(model.folder))).get("transformer", ("", ""))
     split = SPLIT_PLANS.get(class_name)
     return split is not None and "text" in split.order
-
-
-def _decoder_numbers(config: Mapping[str, Any], frames: int) -> float:
-    """For so many frames at a time; the full size is made in the last but one width."""
-    widths = config.get("block_out_channels")
-    if isinstance(widths, list):
-        return DECODED * (_whole_number(widths[min(1, len(widths) - 1)]) if widths else 0)
-    base = _whole_number(config.get("decoder_base_dim")) or _whole_number(config.get("base_dim"))
-    times = config.get("dim_mult")
-    factors = [_whole_number(each) for each in times] if isinstance(times, list) else []
-    if not base or not factors or not factors[0]:
-        return 0
-    depth = _whole_number(config.get("num_res_blocks")) or 2
-    tensors = _causal(factors, depth, frames, is_residual=config.get("is_residual") is True)
-    pixels = (_whole_number(config.get("patch_size")) or 1) ** 2  # to each position of the last block
-    return base * factors[0] * tensors / pixels
-
-
-def _causal(factors: Sequence[int], depth: int, frames: int, *, is_residual: bool) -> float:
-    """Tensors alive in the last block of a decoder that is causal in time (Wan, Qwen-Image), while a convolution runs.
-
-    What the block adds to and the convolution's input are there; the input again with the frames before it, and once
-    more in the order that the convolution takes; its output, in both orders; and what all convolutions keep of the
-    frames before, at each size a quarter of the one above. A residual block takes in more, and copies it.
-    """
-    entering = factors[min(1, len(factors) - 1)] / factors[0] if is_residual else 1.0
-    longer = (frames + KEPT_FRAMES) / frames
-    kept = min(frames, KEPT_FRAMES) / frames
-    sizes = sum(factor / factors[0] / 4**level for level, factor in enumerate(factors))
-    num_convolutions = 2 * (depth + 1) + 1
-    copied = entering + 1 if is_residual else 0.0
-    return 2 * entering * (1 + longer) + 2 + copied + kept * num_convolutions * sizes
-
-
-def _whole_number(value: Any) -> int:
-    return value if type(value) is int else 0
 
 
 def _parts(names: Sequence[str], weights: Mapping[str, Weights]) -> tuple[Weights, ...]:

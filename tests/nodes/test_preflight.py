@@ -264,6 +264,13 @@ def test_check_of_a_sweep_names_each_bad_point(capsys: pytest.CaptureFixture[str
     assert "--force runs it" in capsys.readouterr().err
 
 
+def test_a_workflow_whose_results_are_all_muted_is_told_as_a_problem() -> None:
+    plain = json.loads(Path(FIRST).read_text())
+    plain["nodes"]["save"]["mode"] = "mute"
+    (problem,) = foretell(graph_from_plain(plain), SPECS, workspace=Workspace(), machine=[]).problems
+    assert problem.code == "nothing_to_run" and problem.kind == "error"
+
+
 def test_a_node_that_nothing_needs_refuses_nothing(tmp_path: Path) -> None:
     plain = json.loads(Path(FIRST).read_text())
     plain["nodes"]["spare"] = {"type": "LoomLoadImage", "version": 1, "inputs": {"path": "nowhere.png"}}

@@ -11,10 +11,11 @@ import torch
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.components.memory import FLOAT_COPIES
 from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.needs.decoder import MOST_UNFOLDED, decoder_of
 from latentloom.pipelines.needs.memory import CONTEXT_BYTES, LIVE, Need, Work, fits, whole_bytes, work_of
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.stages import _working_bytes
-from latentloom.pipelines.values import Conditioning, Lora, Model
+from latentloom.pipelines.values import Conditioning, Latents, Lora, Model
 from support.flux_folder import BLOCKS, OUTSIDE, TEXT_BYTES, TRANSFORMER_BYTES, write_flux, write_holes
 
 TOKENS, TEXT, WIDTH = 64 * 64, 512, 24 * 128
@@ -134,8 +135,27 @@ def test_every_family_tells_its_tokens_and_its_decoder(family: str, tiny: Callab
     found = work(model, width=128, height=64, frames=9 if video else 1)
     assert found.tokens == 8 * 4 * (3 if video else 1)
     assert found.joint_text == (0 if video else TEXT)
-    assert found.heads == 4 and found.width in (12, 16) and found.decoder_numbers > 0
+    assert found.heads == 4 and found.width in (12, 16) and found.decoder.widest > 0
     assert len(found.transformers) == (2 if family == "wan22" else 1)
+
+
+@pytest.mark.parametrize(("planes", "frames", "rows"), [(16, 10, 128), (16, 10, 129), (64, 3, 106), (64, 3, 107)])
+def test_torch_unfolds_what_is_said_to_be_unfolded(planes: int, frames: int, rows: int) -> None:
+    """`planes` of the picture's batch and channels; frames and rows with their padding."""
+    with torch.inference_mode(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        torch.nn.functional.conv3d(torch.ones(1, planes, frames, rows, 8), torch.ones(2, planes, 3, 3, 3))
+    unfolds = any("slow_conv3d" in event.key for event in profile.key_averages())
+    assert unfolds == (planes * frames * rows <= MOST_UNFOLDED)
+
+
+def test_a_decoder_on_a_cpu_holds_more_for_a_lying_picture_than_for_a_standing_one() -> None:
+    config = {"base_dim": 48, "dim_mult": [1, 1], "num_res_blocks": 1}
+    lying, standing = (Latents(family="wan", width=w, height=h, frames=9) for w, h in ((192, 128), (128, 192)))
+    on_cpu, elsewhere = (decoder_of(config, frames=4, unfolds=unfolds) for unfolds in (True, False))
+    assert elsewhere.numbers(lying) == elsewhere.numbers(standing) == on_cpu.numbers(standing)
+    unfolded = 24 * 27 * 4 * 192 * 128  # at full size, of what comes from below
+    assert on_cpu.numbers(lying) == elsewhere.numbers(lying) + unfolded
+    assert on_cpu.numbers(lying, 2) > elsewhere.numbers(lying, 2) == elsewhere.numbers(lying) / 2
 
 
 def test_a_damaged_model_is_a_sentence(tiny: Callable[[str], Path], tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def bar(page: Page) -> Locator:
 def is_at_work(page: Page) -> None:
     """The denoising is shown as running, and further than at its start."""
     expect(card(page, "denoise")).to_have_attribute("data-status", "running", timeout=MODEL_MS)
-    expect(bar(page)).to_have_attribute("aria-valuenow", re.compile(r"^[1-9]"))
+    expect(bar(page)).to_have_attribute("aria-valuenow", re.compile(r"^[1-9]"), timeout=MODEL_MS)
 
 
 def entry(page: Page, state: str) -> Locator:

@@ -39,7 +39,6 @@ def test_a_prompt_tells_its_tokens_and_what_is_not_read_on_card_inspector_and_fo
     page.get_by_role("tab", name="Inspector").click()
     inspector = page.get_by_role("complementary").locator(".ll-tokens mark")
     expect(inspector.first).to_have_text(re.compile("red lighthouse$"), timeout=20_000)
-    page.screenshot(path="/tmp/h/values-1.png")
     tab(page, "Simple").click()
     form = page.get_by_role("region", name="Simple view").get_by_role("form", name="Settings")
     expect(form.locator(".ll-tokens mark")).to_have_text(re.compile("red lighthouse$"), timeout=20_000)

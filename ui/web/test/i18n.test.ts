@@ -45,6 +45,24 @@ test("every text is used", () => {
   );
 });
 
+test("a call fills the holes of its text", () => {
+  const english = Object.assign({}, ...areas.map((area) => texts("en", area))) as Record<string, string>;
+  const files = readdirSync(SOURCE, { recursive: true, encoding: "utf8" }).filter((name) => /\.tsx?$/.test(name));
+  const wrong: string[] = [];
+  let numCalls = 0;
+  for (const name of files) {
+    const source = readFileSync(join(SOURCE, name), "utf8");
+    for (const [call, key, values = ""] of source.matchAll(/\bt\(\s*"([a-z_.0-9]+)"(?:,\s*\{([^{}]*)\})?,?\s*\)/g)) {
+      if (values.includes("...") || key === "key") continue;
+      const given = [...values.replace(/\([^)]*\)/g, "").matchAll(/(?:^|,)\s*(\w+)/g)].map(([, hole]) => hole!).sort();
+      if (given.join() !== holes(english[key!] ?? "").join()) wrong.push(`${name}: ${call}`);
+      numCalls += 1;
+    }
+  }
+  assert.deepEqual(wrong, []);
+  assert.ok(numCalls > 300);
+});
+
 test("holes are filled as plain text, once; unknown holes stay", () => {
   const text = t("graph.wrong_type", { output: "{gives}", gives: "<b>", input: "$&", takes: "constructor" });
   assert.equal(text, "{gives} is a <b>, and $& takes a constructor; link one of those.");

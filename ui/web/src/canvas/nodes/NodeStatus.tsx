@@ -69,7 +69,7 @@ function running(state: NodeState, left: number | null): string {
   const parts = [
     worded(state.phase) || t("canvas.running"),
     state.total > 0 ? t("canvas.steps_done", { done: state.done, total: state.total }) : "",
-    left === null ? "" : t("canvas.left", { time: formatLeft(left) }),
+    left === null ? "" : t("canvas.time_left", { time: formatLeft(left) }),
   ];
   return parts.filter(Boolean).join(" · ");
 }
