@@ -43,11 +43,17 @@ def meant(walk: Walk, needed: Collection[str] | None = None, plans: Sequence[Nod
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """Which sizes a node's model paints: its own, and the multiple that sides must be of, in pixels."""
+    """Which sizes a node's model paints, in pixels."""
 
     width: int
+    """Its own."""
     height: int
     multiple: int
+    """Of which both sides must be."""
+    most_side: int
+    """Beyond which it paints nothing sensible; 0 where nobody says so."""
+    has_shape: bool
+    """Whether a picture's shape stands for a size of zero, at the model's own area."""
 
 
 def sizes(walk: Walk) -> dict[str, Sizes]:
@@ -63,7 +69,13 @@ def sizes(walk: Walk) -> dict[str, Sizes]:
         try:
             model = walk.value(name, model_socket)[0]
             card = card_of(model)
-            found[name] = Sizes(width=card.width, height=card.height, multiple=size_multiple(model))
+            found[name] = Sizes(
+                width=card.width,
+                height=card.height,
+                multiple=size_multiple(model),
+                most_side=card.most_side,
+                has_shape=any(each.type == "Image" and walk.has(name, each.name) for each in walk.specs[name].inputs),
+            )
         except ValueError:
             continue
     return found
