@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections import defaultdict
@@ -12,6 +13,7 @@ from typing import Any
 from ..files.picture_files import VALUES_KEY
 from ..files.workspace import Workspace
 from ..graph.graph import Link
+from ..graph.scalars import PLAIN_TYPES
 from .preview import NodePlan
 from .walk import Walk
 
@@ -38,6 +40,17 @@ def meant(walk: Walk, needed: Collection[str] | None = None, plans: Sequence[Nod
     for (node, socket), values in told.items():
         if all(value == values[0] for value in values) and _is_other(walk, node, socket, values[0]):
             found[node][socket] = values[0]
+    return dict(found)
+
+
+def brought(walk: Walk, needed: Collection[str]) -> Meant:
+    """The plain values that wires bring to nodes, as far as they are known before the run: a text of Vary Text, say."""
+    found: Meant = defaultdict(dict)
+    for name in needed:
+        for socket in walk.specs[name].inputs if name in walk.specs else ():
+            if socket.type in PLAIN_TYPES and walk.link(name, socket.name):
+                with contextlib.suppress(ValueError):
+                    found[name][socket.name] = walk.value(name, socket)[0]
     return dict(found)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from latentloom.nodes import vary_text
+from latentloom.nodes.execution.cache import MemoryCache
 from latentloom.nodes.execution.manifest import manifest, told_by, write_manifest
 from latentloom.nodes.execution.preflight import foretell
 from latentloom.nodes.execution.run import run
@@ -89,10 +90,10 @@ def test_the_prompt_that_was_made_is_kept_with_the_result_and_a_changed_file_mak
 ) -> None:
     (root,) = workspace.roots or ()
     write(root, "colour", "red\n")
-    graph = workflow("a __colour__ star")
+    graph, cache = workflow("a __colour__ star"), MemoryCache(1 << 30)
     for colour in ("red", "red", "blue"):  # made, from the cache, made anew
         write(root, "colour", f"{colour}\n")
-        result = run(graph, SPECS, workspace=workspace)
+        result = run(graph, SPECS, workspace=workspace, memory_cache=cache)
         assert result.state == "ok"
         assert manifest(workspace.output_dir, graph, result)["nodes"]["vary"]["values"]["text"] == "a __colour__ star"
         write_manifest(workspace.output_dir, graph, result)

@@ -1,1 +1,1 @@
-import{Yb as r,Zb as e}from"./loom.chunk.CLHUOLRQ.js";r(new URL(import.meta.url).searchParams.get("v")??"");export{e as mount};
+import{Yb as r,Zb as e}from"./loom.chunk.FJSD4Z24.js";r(new URL(import.meta.url).searchParams.get("v")??"");export{e as mount};

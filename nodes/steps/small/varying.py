@@ -13,7 +13,7 @@ from ....pipelines.models.json_file import read_bytes
 from ....pipelines.models.source import exists
 from ...files.workspace import HERE, Workspace
 from ...graph.scalars import MAX_STRING
-from ...graph.sketch import Given, Refusal, Unknown
+from ...graph.sketch import Given, Refusal
 from ...graph.spec import MAX_SEED, Socket
 from ..arguments import checked
 from ..refusing import refused_by
@@ -58,10 +58,6 @@ def vary_sketch(given: Given) -> str:
 
 
 def vary_refusals(given: Given) -> dict[str, str | Refusal]:
-    try:
-        given.value("text"), given.value("seed")
-    except Unknown:
-        return {}
     return {"text": refused_by("no_file" if given.value("wildcards") else "not_taken", lambda: vary_sketch(given))}
 
 
