@@ -31,7 +31,8 @@ from .steps.small.measures import batch_pictures, compare_pictures, picture_size
 from .steps.small.numbers import boolean, calculate, decimal, integer
 from .steps.small.switching import switch
 from .steps.small.texts import change_case, format_text, replace_text, split_text
-from .steps.text import choose_text, join_text, layout_prompt, note, seed, vary_text
+from .steps.small.varying import vary_text
+from .steps.text import choose_text, join_text, layout_prompt, note, seed
 from .steps.videos import load_video, save_video
 from .steps.whole.node import run_pipeline
 

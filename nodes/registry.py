@@ -86,7 +86,8 @@ from .steps.small.measures import (
 from .steps.small.numbers import boolean, calculate, decimal, integer
 from .steps.small.switching import switch_spec
 from .steps.small.texts import change_case, format_text, replace_text, split_text
-from .steps.text import choose_text, join_text, layout_prompt, note, seed, vary_text
+from .steps.small.varying import vary_fingerprint, vary_refusals, vary_sketch, vary_text
+from .steps.text import choose_text, join_text, layout_prompt, note, seed
 from .steps.videos import (
     clip_sketch,
     load_video,
@@ -308,7 +309,16 @@ NODE_CLASS_MAPPINGS = {
     "LoomChooseText": node_class(
         read_spec(choose_text, title="Choose Text", category="text", sketch=sketch_by(choose_text))
     ),
-    "LoomVaryText": node_class(read_spec(vary_text, title="Vary Text", category="text", sketch=sketch_by(vary_text))),
+    "LoomVaryText": node_class(
+        read_spec(
+            vary_text,
+            title="Vary Text",
+            category="text",
+            fingerprint=vary_fingerprint,
+            sketch=vary_sketch,
+            refuses=vary_refusals,
+        )
+    ),
     "LoomLayoutPrompt": node_class(
         read_spec(layout_prompt, title="Layout Prompt", category="text", sketch=sketch_by(layout_prompt))
     ),

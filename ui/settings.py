@@ -21,6 +21,8 @@ from .store.quota import USER_BYTES
 
 SCRATCH = "loom-scratch"
 """The folder in the data folder for files that are being looked at; emptied at every start."""
+WILDCARDS = "wildcards"
+"""The folder in the data folder for the owner's files of texts, of which Vary Text takes lines for all users."""
 OWN_PATHS = ("/loom", "/gradio_api")
 ROOT_PATH = re.compile(r"(https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?)?(/[A-Za-z0-9._~/-]*)?")
 
@@ -87,10 +89,10 @@ class Settings:
         )
 
     def roots(self, inputs: Path | None = None) -> tuple[Path, ...]:
-        """What runs may read: `inputs`, the folder of a user's own, the models of this server, and the pictures of
-        templates.
+        """What runs may read: `inputs`, the folder of a user's own, the models of this server, its wildcards,
+        and the pictures of templates.
         """
-        folders = (*([inputs] if inputs else []), *self.models_dirs, EXAMPLES)
+        folders = (*([inputs] if inputs else []), *self.models_dirs, self.data_dir / WILDCARDS, EXAMPLES)
         return tuple(folder.resolve() for folder in folders)
 
     @property

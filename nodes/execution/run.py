@@ -158,7 +158,7 @@ class _Session:
                 key=self.schedule.keys[name],
                 state="ok",
                 cached=level,
-                **self._values(name, self.schedule.nodes[name].values),
+                **self._values(name, {**self.schedule.brought.get(name, {}), **self.schedule.nodes[name].values}),
                 files=files,
             )
             self.watch.tell("cached", name, message=level)

@@ -27,7 +27,7 @@ from ..graph.spec import NodeSpec
 from ..graph.unfolding.unfold import unfold
 from ..graph.unfolding.unfolded import made_in
 from ..preview.foretelling import decoders_of, leeways
-from ..preview.meant import Meant, meant
+from ..preview.meant import Meant, brought, meant
 from ..preview.models_used import ModelFacts, models_of
 from ..preview.walk import Walk, refused
 from .failure import NodeFailed
@@ -90,6 +90,8 @@ class Schedule(Needs):
     """Of a node that decodes on ranks, how many of them share its rows; 0 where that is not known beforehand."""
     uncached: frozenset[str]
     """Nodes whose fingerprint depends on a value that is not known yet, and what they feed: always run."""
+    brought: Meant
+    """What wires bring that is known before, for nodes that are not asked because their results are kept."""
     values: Meant
     """What 0, "" and "auto" mean in this run, by node and socket, as far as it is known."""
     models: Mapping[str, ModelFacts]
@@ -131,6 +133,7 @@ def schedule(
         plans=plans,
         decoders=decoders,
         uncached=uncached,
+        brought=brought(walk, needs.order),
         values=meant(walk, frozenset(needs.order)),
         models=models_of(walk, needs.order),
     )

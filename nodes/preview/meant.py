@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections import defaultdict
@@ -12,6 +13,7 @@ from typing import Any
 from ..files.picture_files import VALUES_KEY
 from ..files.workspace import Workspace
 from ..graph.graph import Link
+from ..graph.scalars import PLAIN_TYPES
 from .preview import NodePlan
 from .walk import Walk
 
@@ -41,13 +43,30 @@ def meant(walk: Walk, needed: Collection[str] | None = None, plans: Sequence[Nod
     return dict(found)
 
 
+def brought(walk: Walk, needed: Collection[str]) -> Meant:
+    """The plain values that wires bring to nodes, as far as they are known before the run: a text of Vary Text, say."""
+    found: Meant = defaultdict(dict)
+    for name in needed:
+        for socket in walk.specs[name].inputs if name in walk.specs else ():
+            if socket.type in PLAIN_TYPES and walk.link(name, socket.name):
+                with contextlib.suppress(ValueError):
+                    found[name][socket.name] = walk.value(name, socket)[0]
+    return dict(found)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """Which sizes a node's model paints: its own, and the multiple that sides must be of, in pixels."""
+    """Which sizes a node's model paints, in pixels."""
 
     width: int
+    """Its own."""
     height: int
     multiple: int
+    """Of which both sides must be."""
+    most_side: int
+    """Beyond which it paints nothing sensible; 0 where nobody says so."""
+    has_shape: bool
+    """Whether a picture's shape stands for a size of zero, at the model's own area."""
 
 
 def sizes(walk: Walk) -> dict[str, Sizes]:
@@ -63,7 +82,13 @@ def sizes(walk: Walk) -> dict[str, Sizes]:
         try:
             model = walk.value(name, model_socket)[0]
             card = card_of(model)
-            found[name] = Sizes(width=card.width, height=card.height, multiple=size_multiple(model))
+            found[name] = Sizes(
+                width=card.width,
+                height=card.height,
+                multiple=size_multiple(model),
+                most_side=card.most_side,
+                has_shape=any(each.type == "Image" and walk.has(name, each.name) for each in walk.specs[name].inputs),
+            )
         except ValueError:
             continue
     return found

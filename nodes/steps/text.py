@@ -1,8 +1,7 @@
-"""Text and number steps: Join Text, Choose Text, Vary Text, Layout Prompt, Seed and Note."""
+"""Text and number steps: Join Text, Choose Text, Layout Prompt, Seed and Note."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from typing import Annotated, Any
@@ -11,7 +10,6 @@ from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
 
 Text = Annotated[str, Socket(widget="multiline")]
-MOST_IN_EACH_OTHER = 16
 GRID = 1000
 """Into so many parts FLUX.3 divides both sides of a picture."""
 BOX = re.compile(r"([A-Za-z]\w*)" + r"[\s,]+(\d{1,9})" * 4 + r"[\s,:]+(\S.*)", re.ASCII)
@@ -41,61 +39,6 @@ def choose_text(
     if not texts:
         raise ValueError("lines holds no text; write one text a line")
     return texts[index % len(texts)]
-
-
-@checked
-def vary_text(
-    text: Annotated[
-        str,
-        Socket(
-            widget="multiline",
-            help="In each {red|blue|dark {green|grey}} one of the ways is taken; \\{, \\| and \\} are the characters",
-        ),
-    ],
-    *,
-    seed: Annotated[int, Socket(widget="seed", min=0, max=MAX_SEED, help="Another seed, other choices")] = 0,
-) -> Annotated[str, Socket(name="text")]:
-    """A text with choices, made by the seed: the same seed makes the same text, on every machine."""
-    return _Variation(text, seed).text
-
-
-class _Variation:
-    """One reading of a text with choices. Raises `ValueError` for a brace without its partner, and for too many choices
-    in each other.
-    """
-
-    def __init__(self, text: str, seed: int) -> None:
-        self._parts = re.findall(r"\\[{|}]|[{|}]|[^\\{|}]+|\\", text)
-        self._at = self._num_choices = 0
-        self._seed = seed
-        self.text = self._read(depth=0)
-
-    def _read(self, *, depth: int) -> str:
-        """To the end, or to the brace that closes; then all ways are read, and one is taken."""
-        if depth > MOST_IN_EACH_OTHER:
-            raise ValueError(f"text has choices in choices more than {MOST_IN_EACH_OTHER} deep; make it plainer")
-        number, self._num_choices = self._num_choices, self._num_choices + 1
-        ways: list[list[str]] = [[]]
-        while self._at < len(self._parts):
-            part, self._at = self._parts[self._at], self._at + 1
-            if part == "{":
-                ways[-1].append(self._read(depth=depth + 1))
-            elif part == "|" and depth:
-                ways.append([])
-            elif part == "}":
-                if not depth:
-                    raise ValueError("text has a } without a {; open the choice, or write \\} for the character")
-                return "".join(ways[_drawn(self._seed, number, len(ways))])
-            else:
-                ways[-1].append(part[1:] if len(part) == 2 and part[0] == "\\" else part)
-        if depth:
-            raise ValueError("text has a { without a }; close the choice, or write \\{ for the character")
-        return "".join(ways[0])
-
-
-def _drawn(seed: int, number: int, count: int) -> int:
-    """One of so many, by the seed and the choice's number in the text; alike on every machine and version."""
-    return int.from_bytes(hashlib.sha256(f"{seed} {number}".encode()).digest()[:8]) % count
 
 
 @checked

@@ -1,5 +1,6 @@
 """What 0, "" and "auto" will be: told before a run, and what the stages then have."""
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -124,6 +125,16 @@ def test_what_is_written_is_not_told_and_what_nobody_knows_neither() -> None:
     assert told({"number": steps, "denoise.steps": {"from": "number.seed"}})["denoise"]["steps"] == 16
     clip = {"type": "LoomLoadVideo", "inputs": {"path": "nowhere.mp4"}}
     assert "denoise" not in told({"clip": clip, "denoise.guidance": {"from": "clip.fps"}})
+
+
+def test_a_model_tells_which_sizes_it_likes_and_where_a_picture_gives_the_shape() -> None:
+    load = {"type": "LoomLoadImage", "inputs": {"path": "some.png"}}
+    changed = {"load": load, "shaped": {"type": "LoomEmptyLatents", "inputs": {"model": {"from": "load_model.model"}}}}
+    changed["shaped.like"] = {"from": "load.image"}
+    sizes = foretell(workflow(changed), SPECS, workspace=Workspace(), machine=[CPU]).sizes
+    plain, shaped = sizes["empty_latents"], sizes["shaped"]
+    assert (plain.width, plain.height, plain.multiple, plain.most_side, plain.has_shape) == (128, 128, 16, 160, False)
+    assert shaped == dataclasses.replace(plain, has_shape=True)
 
 
 def test_sampler_options_are_told_where_they_stand_unless_models_differ(tiny: Tiny) -> None:

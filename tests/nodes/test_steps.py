@@ -29,7 +29,6 @@ from latentloom.nodes import (
     save_video,
     seed,
     upscale_latents,
-    vary_text,
 )
 from latentloom.nodes.files import resize
 from latentloom.nodes.files.workspace import ALLOW, Workspace
@@ -43,18 +42,6 @@ TEXT = Conditioning(family="flux", prompt="a", negative_prompt="", positive={})
 
 def flat(value: float, *, batch: int = 1, height: int = 4, width: int = 6) -> Image:
     return Image(pixels=torch.full((batch, height, width, 3), float(value)))
-
-
-def test_a_text_varies_by_its_seed_and_is_the_same_for_the_same_one() -> None:
-    text = "a {red|blue|dark {green|grey}} star \\{{1|2}\\}"
-    made = [vary_text(text, seed=seed) for seed in range(40)]
-    assert made == [vary_text(text, seed=seed) for seed in range(40)]
-    colours = ("red", "blue", "dark green", "dark grey")
-    assert set(made) == {f"a {colour} star {{{number}}}" for colour in colours for number in (1, 2)}
-    assert vary_text("plain | \\n", seed=3) == "plain | \\n"
-    for wrong, why in (("{a", "without a }"), ("a}", "without a {"), ("{" * 17 + "}" * 17, "more than 16 deep")):
-        with pytest.raises(ValueError, match=why):
-            vary_text(wrong)
 
 
 def test_join_leaves_empty_parts_out() -> None:

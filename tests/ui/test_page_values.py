@@ -1,4 +1,4 @@
-"""Values as they will be in a run: how many tokens a text is."""
+"""Values as they will be in a run: how many tokens a text is, and sizes that a model takes."""
 
 from __future__ import annotations
 
@@ -42,3 +42,35 @@ def test_a_prompt_tells_its_tokens_and_what_is_not_read_on_card_inspector_and_fo
     tab(page, "Simple").click()
     form = page.get_by_role("region", name="Simple view").get_by_role("form", name="Settings")
     expect(form.locator(".ll-tokens mark")).to_have_text(re.compile("red lighthouse$"), timeout=20_000)
+
+
+def test_a_size_is_picked_by_shape_and_megapixels_on_card_inspector_and_form(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    graph = json.loads(json.dumps(FIRST)) | {"name": "many sizes"}
+    graph["params"] |= {"wide": {"type": "int", "default": 128}, "high": {"type": "int", "default": 128}}
+    graph["nodes"]["empty_latents"]["inputs"] |= {"width": {"param": "wide"}, "height": {"param": "high"}}
+    page = open_page(page_server.url, graph=graph)
+    sides = [card(page, "empty_latents").get_by_role("spinbutton", name=name) for name in ("width", "height")]
+    card(page, "empty_latents").get_by_role("button", name="Shape of the picture").click()
+    picker = page.get_by_role("dialog", name="Shape of the picture")
+    expect(picker).to_contain_text("(0.016 megapixels), sides are multiples of 16. At most 160 pixels")
+    picker.get_by_role("button", name="3:2").click()
+    picker.get_by_role("button", name="Swap width and height").click()
+    expect(sides[1]).to_have_value("160")
+    area = picker.get_by_role("spinbutton", name="Megapixels")
+    area.fill("0.004")
+    area.press("Enter")
+    expect(sides[0]).to_have_value("48")
+    expect(sides[1]).to_have_value("80")
+    picker.get_by_role("button", name="1:1").press("Escape")
+    expect(picker).to_have_count(0)
+    on_canvas(page, "empty_latents").focus()
+    page.get_by_role("tab", name="Inspector").click()
+    page.get_by_role("complementary").get_by_role("button", name="4:3").click()
+    expect(sides[0]).to_have_value("64")
+    tab(page, "Simple").click()
+    form = page.get_by_role("region", name="Simple view").get_by_role("form", name="Settings")
+    form.get_by_role("button", name="16:9").click()
+    expect(form.get_by_role("spinbutton", name="wide")).to_have_value("80")
+    expect(form.get_by_role("spinbutton", name="high")).to_have_value("48")

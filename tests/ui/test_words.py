@@ -43,6 +43,7 @@ IN_GERMAN = (
     "nodes/steps/models.py",
     "nodes/steps/pictures.py",
     "nodes/steps/planning.py",
+    "nodes/steps/small/varying.py",
     "nodes/steps/text.py",
     "nodes/steps/videos.py",
     "nodes/steps/whole/model.py",

@@ -1,1 +1,1 @@
-import{Yb as r,Zb as e}from"./loom.chunk.NSJ7ZZH4.js";r(new URL(import.meta.url).searchParams.get("v")??"");export{e as mount};
+import{Zb as r,_b as e}from"./loom.chunk.22FWDYPB.js";r(new URL(import.meta.url).searchParams.get("v")??"");export{e as mount};

@@ -5,4 +5,5 @@ measures: Sizes and differences: Picture Size, Size from Ratio, Compare Pictures
 numbers: Number steps: Integer, Float, Boolean and Calculate.
 switching: Switch: one of two inputs, of which the other is not made.
 texts: Text edits: Replace Text, Split Text, Format Text and Change Case.
+varying: Vary Text: a text with choices and with lines of files, made by a seed, alike on every machine and version.
 """

@@ -7,7 +7,7 @@ import { hubIdIn, isHubId } from "../src/models/pullCommand";
 import type { EditorGraph } from "../src/types";
 import { limit, readNumber, sliderOf, stepped } from "../src/widgets/numbers/numberRange";
 import { isKept, newSeed, setKept, withNewSeeds } from "../src/widgets/numbers/seeds";
-import { painted, RATIOS, ratioOf, sizeOf } from "../src/widgets/numbers/sizes";
+import { areasOf, megapixels, painted, pixelsOf, RATIOS, ratioOf, scaled, sizeOf } from "../src/widgets/numbers/sizes";
 import { meantText } from "../src/widgets/widget";
 
 const STEPS = { type: "int", min: 0, max: 1000, step: null };
@@ -90,12 +90,24 @@ test("a slider reaches a few times as far as the model's own number, and as far 
 });
 
 test("a shape becomes a size that the model takes, at the area that there is", () => {
-  const own = { width: 1024, height: 1024, multiple: 16 };
-  assert.deepEqual(sizeOf("3:2", 1024 * 1024, 16), { width: 1248, height: 832 });
-  assert.deepEqual(sizeOf("9:16", 64, 16), { width: 16, height: 16 });
+  const own = { width: 1024, height: 1024, multiple: 16, most_side: 0 };
+  assert.deepEqual(sizeOf("3:2", 1024 * 1024, own), { width: 1248, height: 832 });
+  assert.deepEqual(sizeOf("9:16", 64, own), { width: 16, height: 16 });
   assert.deepEqual(painted({ width: 0, height: 512 }, own), { width: 1024, height: 512 });
-  for (const ratio of RATIOS) assert.equal(ratioOf(sizeOf(ratio, 1024 * 1024, 16), own), ratio);
+  for (const ratio of RATIOS) assert.equal(ratioOf(sizeOf(ratio, 1024 * 1024, own), own), ratio);
   assert.equal(ratioOf({ width: 1000, height: 100 }, own), "");
+});
+
+test("an area keeps the shape, the multiple and the longest side", () => {
+  const own = { width: 128, height: 128, multiple: 8, most_side: 192 };
+  assert.equal(megapixels(own), 0.016);
+  assert.equal(pixelsOf(0.016, own), 128 * 128);
+  assert.deepEqual(scaled({ width: 128, height: 128 }, 64 * 64, own), { width: 64, height: 64 });
+  assert.deepEqual(scaled({ width: 128, height: 128 }, 1e6, own), { width: 192, height: 192 });
+  assert.deepEqual(sizeOf("16:9", 192 * 192, own), { width: 192, height: 112 });
+  assert.deepEqual(scaled({ width: 120, height: 40 }, 4 * 120 * 40, own), { width: 192, height: 64 });
+  const { min, max, step } = areasOf(own, own);
+  assert.deepEqual([min, max, step], [0.002, 0.037, 0.00026]);
 });
 
 test("a hub id is found in what people paste", () => {

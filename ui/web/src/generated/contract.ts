@@ -1186,12 +1186,26 @@ export interface Problems {
   };
 }
 /**
- * Which sizes a node's model paints: its own, and the multiple that sides must be of, in pixels.
+ * Which sizes a node's model paints, in pixels.
  */
 export interface Sizes {
+  /**
+   * Its own.
+   */
   width: number;
   height: number;
+  /**
+   * Of which both sides must be.
+   */
   multiple: number;
+  /**
+   * Beyond which it paints nothing sensible; 0 where nobody says so.
+   */
+  most_side: number;
+  /**
+   * Whether a picture's shape stands for a size of zero, at the model's own area.
+   */
+  has_shape: boolean;
 }
 export interface RenameBody {
   name?: string | null;

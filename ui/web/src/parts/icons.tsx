@@ -20,6 +20,8 @@ const PATHS = {
   "chevron-right": "M9 6l6 6-6 6",
   "arrow-up": "M12 19V5M6 11l6-6 6 6",
   "arrow-down": "M12 5v14M6 13l6 6 6-6",
+  swap: "M4 9h15M15 5l4 4-4 4M20 16H5M9 12l-4 4 4 4",
+  ratio: box(3, 5, 18, 14) + "M7 12V9h3M17 12v3h-3",
   search: ring(11, 11, 7) + "M20 20l-4-4",
   dice: box(4, 4, 16, 16) + dot(8.5, 8.5) + dot(12, 12) + dot(15.5, 15.5),
   undo: "M8 5L4 9l4 4M4 9h10a5.5 5.5 0 0 1 0 11h-3",

@@ -1,10 +1,12 @@
-import type { KeyboardEvent, ReactNode } from "react";
+import { Fragment, type KeyboardEvent, type ReactNode } from "react";
 import { t } from "../i18n";
 import { Button } from "../parts/Button";
 import { Notice } from "../parts/Notice";
 import type { Count, InputSpec, Json, Problem } from "../types";
 import { Field } from "../widgets/Field";
+import { SizePicker } from "../widgets/numbers/SizePicker";
 import type { Form } from "./useForm";
+import type { Shape } from "./useMeant";
 import { worded } from "../worded";
 
 interface FormPanelProps {
@@ -16,6 +18,7 @@ interface FormPanelProps {
   meant: Readonly<Record<string, Json>>;
   /** What text encoders make of texts, by field. */
   tokens: Readonly<Record<string, readonly Count[]>>;
+  shapes: Readonly<Record<string, Shape>>;
   isSending: boolean;
   seedKey: (name: string) => string;
   /** What the form could have besides. */
@@ -31,6 +34,7 @@ export function FormPanel({
   problems,
   meant,
   tokens,
+  shapes,
   isSending,
   seedKey,
   offers,
@@ -46,18 +50,20 @@ export function FormPanel({
     onRun();
   };
   const draw = (spec: InputSpec) => (
-    <Field
-      key={spec.name}
-      id={`${idPrefix}-${spec.name}`}
-      spec={spec}
-      value={form.values[spec.name]}
-      meant={meant[spec.name]}
-      tokens={tokens[spec.name]}
-      problem={worded(problems.find((problem) => isOfField(problem) && problem.socket === spec.name)?.message ?? "")}
-      seedKey={spec.widget === "seed" ? seedKey(spec.name) : undefined}
-      place={`$${spec.name}`}
-      onChange={(value, { commit }) => form.set(spec.name, value, commit)}
-    />
+    <Fragment key={spec.name}>
+      <Field
+        id={`${idPrefix}-${spec.name}`}
+        spec={spec}
+        value={form.values[spec.name]}
+        meant={meant[spec.name]}
+        tokens={tokens[spec.name]}
+        problem={worded(problems.find((problem) => isOfField(problem) && problem.socket === spec.name)?.message ?? "")}
+        seedKey={spec.widget === "seed" ? seedKey(spec.name) : undefined}
+        place={`$${spec.name}`}
+        onChange={(value, { commit }) => form.set(spec.name, value, commit)}
+      />
+      <FormSize height={spec.name} shape={shapes[spec.name]} form={form} />
+    </Fragment>
   );
   return (
     <div className="ll-sheet ll-simple-form" role="form" aria-label={t("simple.form")} onKeyDown={onKeyDown}>
@@ -91,5 +97,21 @@ export function FormPanel({
         )}
       </div>
     </div>
+  );
+}
+
+/** The shape of what two fields are the sides of. */
+function FormSize({ height, shape, form }: { height: string; shape: Shape | undefined; form: Form }) {
+  if (!shape) return null;
+  const side = (name: string) => Number(form.values[name] ?? 0) || 0;
+  return (
+    <SizePicker
+      size={{ width: side(shape.width), height: side(height) }}
+      sizes={shape.sizes}
+      onPick={(size, isSettled) => {
+        form.set(shape.width, size.width, isSettled);
+        form.set(height, size.height, isSettled);
+      }}
+    />
   );
 }

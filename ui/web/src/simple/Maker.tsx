@@ -29,7 +29,7 @@ export function Maker({ choice, graph, catalog }: MakerProps) {
   const form = useForm(choice.canvas ? "" : choice.key, fields);
   const [run, setRun] = useState(() => keptOf(choice.key).run);
   const [problems, setProblems] = useState<readonly Problem[]>([]);
-  const { meant, tokens } = useMeant(graph, form.values);
+  const { meant, tokens, shapes } = useMeant(graph, form.values);
   const [isSending, setSending] = useState(false);
   const outcome = useRef<HTMLDivElement>(null);
   const seeds = seedsOf(fields);
@@ -75,6 +75,7 @@ export function Maker({ choice, graph, catalog }: MakerProps) {
           problems={problems}
           meant={meant}
           tokens={tokens}
+          shapes={shapes}
           isSending={isSending}
           seedKey={seedKey}
           offers={choice.canvas ? <Offers /> : null}

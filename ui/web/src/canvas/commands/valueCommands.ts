@@ -1,7 +1,7 @@
 /** Edits of values and params, as undo steps: what one gesture changes is one step. */
 
 import { inputSpec } from "../../graph/catalog";
-import { exposeParam, hideParam, setInput, setParam } from "../../graph/edits";
+import { exposeParam, giveValue, hideParam, setInput, setParam } from "../../graph/edits";
 import { freshName } from "../../graph/names";
 import { has } from "../../graph/record";
 import { asInput } from "../../graph/values";
@@ -22,6 +22,12 @@ export function setValue(nodes: readonly string[], socket: string, value: Json, 
   const make = (graph: EditorGraph) =>
     nodes.reduce((last, node) => setInput(last, node, socket, asInput(value)), graph);
   change(t("canvas.edit_value", { name: socket }), make, `value:${nodes.join(",")}.${socket}`, commit);
+}
+
+/** Give a node both sides of what it paints, where a param sets one, the param. */
+export function setSize(node: string, { width, height }: { width: number; height: number }, commit: boolean): void {
+  const make = (graph: EditorGraph) => giveValue(giveValue(graph, node, "width", width), node, "height", height);
+  change(t("widgets.shape"), make, `size:${node}`, commit);
 }
 
 /** Bring an input's default back. */

@@ -1,24 +1,22 @@
 import { Fragment } from "react";
 import { specFor, titleOf } from "../../graph/catalog";
-import { giveValue, rename } from "../../graph/edits";
+import { rename } from "../../graph/edits";
 import { idsOf, itemKey } from "../../graph/items";
 import { isName } from "../../graph/names";
-import { has, own } from "../../graph/record";
+import { has } from "../../graph/record";
 import { t } from "../../i18n";
 import { runTo } from "../../panels/runs/runActions";
 import { IconButton } from "../../parts/IconButton";
 import { FrameButton } from "../../material/frame/FrameButton";
 import { edit, editorStore, select, useEditor } from "../../store/editor";
-import { useTold } from "../../store/told";
 import { toast } from "../../store/page";
 import type { Mode } from "../../types";
 import { applyMode, collapse, duplicate, paint, remove, retitle } from "../commands/itemCommands";
-import { SizePicker } from "../../widgets/numbers/SizePicker";
-import type { Size } from "../../widgets/numbers/sizes";
 import { ColorPick } from "./ColorPick";
-import { agreed, commonInputs, type CommonInput } from "./commonInputs";
+import { agreed, commonInputs } from "./commonInputs";
 import { EachEditor } from "./EachEditor";
 import { InputEditor } from "./InputEditor";
+import { NodeSize } from "../nodes/NodeSize";
 import { TextBox } from "./TextBox";
 
 const MODES: readonly Mode[] = ["run", "mute", "bypass"];
@@ -90,7 +88,7 @@ export function NodesPanel({ names }: { names: readonly string[] }) {
       {inputs.map((input) => (
         <Fragment key={input.spec.name}>
           <InputEditor names={names} input={input} />
-          {name && input.spec.name === "height" && <Shape name={name} inputs={inputs} />}
+          {name && input.spec.name === "height" && <NodeSize name={name} />}
         </Fragment>
       ))}
       {name && <FrameButton key={name} node={name} />}
@@ -98,18 +96,6 @@ export function NodesPanel({ names }: { names: readonly string[] }) {
       {names.length > 1 && inputs.length === 0 && <p className="ll-inspector-help">{t("canvas.nothing_common")}</p>}
     </>
   );
-}
-
-/** The shape of what a node paints, where both of its sides are written there. */
-function Shape({ name, inputs }: { name: string; inputs: readonly CommonInput[] }) {
-  const sizes = useTold((told) => own(told.sizes, name));
-  const [width, height] = ["width", "height"].map((side) => inputs.find(({ spec }) => spec.name === side));
-  if (!sizes || !width || !height || width.from || height.from) return null;
-  const put = (size: Size) =>
-    edit(t("widgets.shape"), (graph) =>
-      giveValue(giveValue(graph, name, "width", size.width), name, "height", size.height),
-    );
-  return <SizePicker size={{ width: Number(width.value), height: Number(height.value) }} sizes={sizes} onPick={put} />;
 }
 
 function renameNode(from: string, to: string): void {

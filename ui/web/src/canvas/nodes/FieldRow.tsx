@@ -13,6 +13,7 @@ import { useCanvasUi } from "../canvasUi";
 import { setParamValue, setValue } from "../commands/valueCommands";
 import type { InputView } from "./nodeView";
 import { problemsOf } from "./problemsOf";
+import { SizeButton } from "./NodeSize";
 import { Required } from "./Required";
 import { SocketHandle } from "./SocketHandle";
 
@@ -61,6 +62,7 @@ function Row({ node, input }: { node: string; input: InputView }) {
           {badge(value.param, spec.name, isInside)}
         </span>
       )}
+      {isNear && isDrawn && spec.name === "height" && <SizeButton name={node} />}
       {isDrawn ? (
         <Value node={node} spec={spec} value={value} problem={problem} isNear={isNear} />
       ) : (
