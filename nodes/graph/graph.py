@@ -181,6 +181,8 @@ class Param(_Form):
     """A value that the user of the workflow sets by name. Without a default it must be given."""
 
     type: Literal["string", "int", "float", "bool", "choice", "list[string]", "list[int]", "list[float]"]
+    group: Annotated[str, Field(max_length=100)] = ""
+    """The heading that a form puts it under."""
 
 
 class SubParam(_Form):

@@ -258,6 +258,29 @@ def test_the_simple_view_follows_the_canvas_and_offers_its_prompt(
     expect(prompt).to_have_value("a blue ring")
 
 
+def test_simple_has_the_groups_and_shows_the_results_that_were_asked_for(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    graph = small(name="arranged")
+    save = graph["nodes"]["save"]
+    graph["nodes"]["spare"] = save | {"inputs": save["inputs"] | {"name": "spare"}}
+    page = open_page(page_server.url, graph=graph)
+    panels = page.get_by_role("complementary", name="Panels")
+    panels.get_by_role("tab", name="Inspector").click()
+    panels.get_by_role("region", name="Param prompt").get_by_role("button", name="Options").click()
+    panels.get_by_role("textbox", name="Group").fill("What it shows")
+    page.keyboard.press("Enter")
+    panels.get_by_role("group", name="Results in Simple").get_by_role("checkbox", name="spare").uncheck()
+    assert file_graph(page)["layout"]["spare"]["shown"] is False
+    tab(page, "Simple").click()
+    view = page.get_by_role("region", name="Simple view")
+    form = view.get_by_role("form", name="Settings")
+    expect(form.get_by_role("group", name="What it shows").get_by_role("textbox")).to_have_count(1)
+    form.get_by_role("button", name="Run", exact=True).click()
+    expect(view.get_by_text("Done in")).to_be_visible(timeout=MODEL_MS)
+    expect(view.locator(".ll-outcomes img")).to_have_count(1)
+
+
 def test_the_models_view_lists_what_is_here_and_how_to_get_more(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:

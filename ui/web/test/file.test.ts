@@ -35,7 +35,7 @@ test("everything that a file can say comes back", () => {
     outputs: { out: { from: "b.x" } },
     meta: { shot: "010_0020", tags: ["a", { b: null }] },
     layout: {
-      a: { at: [1, 2], size: [300, 200], collapsed: true, color: "blue", zoom: 2 },
+      a: { at: [1, 2], size: [300, 200], collapsed: true, color: "blue", shown: false, zoom: 2 },
       b: [3.5, -4],
       $groups: [{ id: "g", title: "G", color: "red", rect: [0, 0, 10, 10], locked: true }],
       $notes: [{ id: "c", text: "hi ${alert(1)}", color: "", rect: [0, 0, 5, 5] }],

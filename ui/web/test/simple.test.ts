@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fromFile, toFile } from "../src/graph/file/workflowFile";
 import { choiceOf, offersOf } from "../src/simple/canvasChoice";
-import { fieldsOf, missing, seedsOf, startValues, withDefaults } from "../src/simple/formFields";
+import { fieldsOf, groupsOf, missing, seedsOf, startValues, withDefaults } from "../src/simple/formFields";
 import { failureOf, previewOf, progressOf, runningNode } from "../src/simple/runProgress";
 import { linesOf } from "../src/widgets/ListField";
 import type { Catalog, GraphFile, NodeState, Run } from "../src/types";
@@ -205,4 +205,19 @@ test("the canvas offers its prompts first, then its seeds, but nothing that is l
 test("what is on the canvas is a choice of its own, with the canvas's file", () => {
   const choice = choiceOf(toyGraph(), "d1");
   assert.deepEqual([choice.key, choice.name, choice.canvas], ["canvas:d1", "toy", toFile(toyGraph())]);
+});
+
+test("fields of a group stand under its heading, where its first one is; the others between as they come", () => {
+  const group = (name: string, title: string) => ({ ...GRAPH.params![name]!, group: title });
+  const params = { ...GRAPH.params, seed: group("seed", "Look"), guidance: group("guidance", "Look") };
+  const graph: GraphFile = { ...GRAPH, params };
+  const found = groupsOf(graph, fieldsOf(graph, CATALOG));
+  assert.deepEqual(
+    found.map(({ title, fields }) => [title, ...fields.map(({ name }) => name)]),
+    [
+      ["", "prompt"],
+      ["Look", "seed", "guidance"],
+      ["", "method", "loose"],
+    ],
+  );
 });

@@ -11,7 +11,7 @@ import { worded } from "../worded";
 
 interface FormPanelProps {
   idPrefix: string;
-  fields: readonly InputSpec[];
+  groups: readonly { title: string; fields: readonly InputSpec[] }[];
   form: Form;
   problems: readonly Problem[];
   /** What values that stand for something else will be, by field. */
@@ -29,7 +29,7 @@ interface FormPanelProps {
 /** The fields, what is wrong with them, and Run. */
 export function FormPanel({
   idPrefix,
-  fields,
+  groups,
   form,
   problems,
   meant,
@@ -40,6 +40,7 @@ export function FormPanel({
   offers,
   onRun,
 }: FormPanelProps) {
+  const fields = groups.flatMap((group) => group.fields);
   const names = new Set(fields.map(({ name }) => name));
   const isOfField = ({ node, socket }: Problem) => node === "" && names.has(socket);
   const others = problems.filter((problem) => !isOfField(problem));
@@ -48,27 +49,35 @@ export function FormPanel({
     event.preventDefault();
     onRun();
   };
+  const draw = (spec: InputSpec) => (
+    <Fragment key={spec.name}>
+      <Field
+        id={`${idPrefix}-${spec.name}`}
+        spec={spec}
+        value={form.values[spec.name]}
+        meant={meant[spec.name]}
+        tokens={tokens[spec.name]}
+        problem={worded(problems.find((problem) => isOfField(problem) && problem.socket === spec.name)?.message ?? "")}
+        seedKey={spec.widget === "seed" ? seedKey(spec.name) : undefined}
+        place={`$${spec.name}`}
+        onChange={(value, { commit }) => form.set(spec.name, value, commit)}
+      />
+      <FormSize height={spec.name} shape={shapes[spec.name]} form={form} />
+    </Fragment>
+  );
   return (
     <div className="ll-sheet ll-simple-form" role="form" aria-label={t("simple.form")} onKeyDown={onKeyDown}>
       {fields.length === 0 && <p className="ll-hint">{t("simple.no_fields")}</p>}
-      {fields.map((spec) => (
-        <Fragment key={spec.name}>
-          <Field
-            id={`${idPrefix}-${spec.name}`}
-            spec={spec}
-            value={form.values[spec.name]}
-            meant={meant[spec.name]}
-            tokens={tokens[spec.name]}
-            problem={worded(
-              problems.find((problem) => isOfField(problem) && problem.socket === spec.name)?.message ?? "",
-            )}
-            seedKey={spec.widget === "seed" ? seedKey(spec.name) : undefined}
-            place={`$${spec.name}`}
-            onChange={(value, { commit }) => form.set(spec.name, value, commit)}
-          />
-          <FormSize height={spec.name} shape={shapes[spec.name]} form={form} />
-        </Fragment>
-      ))}
+      {groups.map((group) =>
+        group.title ? (
+          <fieldset key={group.title} className="ll-simple-group">
+            <legend>{group.title}</legend>
+            {group.fields.map(draw)}
+          </fieldset>
+        ) : (
+          group.fields.map(draw)
+        ),
+      )}
       {offers}
       {others.length > 0 && (
         <Notice kind="error">

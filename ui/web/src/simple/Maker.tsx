@@ -8,7 +8,7 @@ import { go } from "../store/page";
 import type { Catalog, GraphFile, InputSpec, Problem } from "../types";
 import { GraphOfFields } from "../widgets/graphOfFields";
 import { isKept, newSeed } from "../widgets/numbers/seeds";
-import { fieldsOf, missing, seedsOf, withDefaults, type FormValues } from "./formFields";
+import { fieldsOf, groupsOf, missing, seedsOf, withDefaults, type FormValues } from "./formFields";
 import { keep, keptOf } from "./formMemory";
 import { FormPanel } from "./FormPanel";
 import { Offers } from "./Offers";
@@ -70,7 +70,7 @@ export function Maker({ choice, graph, catalog }: MakerProps) {
       <GraphOfFields.Provider value={() => fromFile(withDefaults(graph, form.now()))}>
         <FormPanel
           idPrefix={`ll-simple-${choice.key}`}
-          fields={fields}
+          groups={groupsOf(graph, fields)}
           form={form}
           problems={problems}
           meant={meant}

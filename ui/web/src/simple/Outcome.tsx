@@ -1,10 +1,11 @@
+import { readPlace } from "../graph/file/layout";
 import { t } from "../i18n";
 import { Button } from "../parts/Button";
 import { Empty } from "../parts/Empty";
 import { formatSeconds } from "../parts/format";
 import { Notice } from "../parts/Notice";
 import { isOver, useRun } from "../store/live";
-import type { Catalog, GraphFile, Run } from "../types";
+import type { Catalog, GraphFile, Result, Run } from "../types";
 import type { FormValues } from "./formFields";
 import { Progress } from "./Progress";
 import { ResultCard } from "./ResultCard";
@@ -24,7 +25,8 @@ interface OutcomeProps {
 /** The run that the form started: its progress while it works, then its results. */
 export function Outcome({ runId, graph, catalog, onOpen, onAgain }: OutcomeProps) {
   const run = useRun(runId);
-  const { results, error, isRead } = useResults(run);
+  const { results: made, error, isRead } = useResults(run);
+  const results = shownOf(graph, made);
   if (!run) return <Empty icon="image" title={t("simple.nothing_yet")} text={t("simple.nothing_yet_text")} />;
   const openInBuild = () => onOpen({ ...run.overrides, ...run.varied });
   return (
@@ -43,6 +45,12 @@ export function Outcome({ runId, graph, catalog, onOpen, onAgain }: OutcomeProps
       </div>
     </>
   );
+}
+
+/** Without those of nodes that the workflow does not show here; all of them where that leaves none. */
+function shownOf(graph: GraphFile, results: readonly Result[]): readonly Result[] {
+  const shown = results.filter(({ node }) => !readPlace(graph.layout ?? {}, node.split("/", 1)[0]!).isUnshown);
+  return shown.length > 0 ? shown : results;
 }
 
 /** How long it took, and what to do next. */

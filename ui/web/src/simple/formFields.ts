@@ -13,6 +13,20 @@ export function fieldsOf(graph: GraphFile, catalog: Catalog): InputSpec[] {
   return Object.entries(graph.params ?? {}).map(([name, param]) => fieldOf(name, param, sockets.get(name)));
 }
 
+/** Fields under their headings: those of a group together, where its first one stands; "" heads what is in none. */
+export function groupsOf(graph: GraphFile, fields: readonly InputSpec[]): { title: string; fields: InputSpec[] }[] {
+  const found: { title: string; fields: InputSpec[] }[] = [];
+  for (const field of fields) {
+    const { group } = graph.params?.[field.name] ?? {};
+    const title = typeof group === "string" ? group : "";
+    const last = found.at(-1);
+    const there = title ? found.find((each) => each.title === title) : last?.title === "" ? last : undefined;
+    if (there) there.fields.push(field);
+    else found.push({ title, fields: [field] });
+  }
+  return found;
+}
+
 /** The values a form starts with: those remembered that the param would still take, else its default. */
 export function startValues(fields: readonly InputSpec[], remembered: FormValues): FormValues {
   const values: FormValues = {};

@@ -16,6 +16,8 @@ export interface EditorNode {
   size?: Point;
   collapsed?: boolean;
   color?: string;
+  /** Its results are not shown in the simple view. */
+  isUnshown?: boolean;
 }
 
 export interface Group {

@@ -26,6 +26,8 @@ export interface Param {
   min?: number | string | null;
   max?: number | string | null;
   help?: string;
+  /** The heading that a form puts it under. */
+  group?: string;
 }
 
 export interface NodeFile {

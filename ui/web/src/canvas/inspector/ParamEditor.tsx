@@ -78,6 +78,7 @@ export function ParamEditor({ name, isFirst, isLast }: ParamEditorProps) {
 
 function Options({ name, param }: { name: string; param: Param }) {
   const users = useEditor((state) => usersOf(state.graph, name).join(", "));
+  const isInside = useEditor((state) => state.inside.length > 0);
   const isNumber = param.type === "int" || param.type === "float";
   return (
     <div className="ll-param-options">
@@ -96,6 +97,15 @@ function Options({ name, param }: { name: string; param: Param }) {
         isLong
         onSettle={(help) => changeParam(name, { help })}
       />
+      {!isInside && (
+        <TextBox
+          id={`ll-pg-${name}`}
+          label={t("canvas.param_group")}
+          help={t("canvas.param_group_help")}
+          value={param.group ?? ""}
+          onSettle={(group) => changeParam(name, { group: group.trim().slice(0, 100) })}
+        />
+      )}
       {isNumber && (
         <div className="ll-param-range">
           <NumberBox

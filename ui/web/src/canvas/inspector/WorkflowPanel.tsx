@@ -1,5 +1,6 @@
-import { describe, setOutput } from "../../graph/edits";
+import { describe, setOutput, setShown } from "../../graph/edits";
 import { isName } from "../../graph/names";
+import { specIn } from "../../graph/subs";
 import { t } from "../../i18n";
 import { IconButton } from "../../parts/IconButton";
 import { edit, useEditor } from "../../store/editor";
@@ -42,7 +43,34 @@ export function WorkflowPanel() {
         <ParamEditor key={param} name={param} isFirst={index === 0} isLast={index === names.length - 1} />
       ))}
       <Outputs />
+      {!isInside && <ShownResults />}
     </>
+  );
+}
+
+/** Of several nodes that make results, those that the simple view shows. */
+function ShownResults() {
+  const { nodes, subs } = useEditor((state) => state.graph);
+  const catalog = useEditor((state) => state.catalog);
+  const makers = Object.keys(nodes).filter((name) => specIn(subs, catalog, nodes[name]!.type)?.is_output);
+  const shown = makers.filter((name) => !nodes[name]!.isUnshown);
+  if (makers.length < 2) return null;
+  return (
+    <fieldset className="ll-shown-results">
+      <legend className="ll-inspector-title">{t("canvas.shown_results")}</legend>
+      <p className="ll-inspector-help">{t("canvas.shown_results_help")}</p>
+      {makers.map((name) => (
+        <label key={name} className="ll-shown-result">
+          <input
+            type="checkbox"
+            checked={shown.includes(name)}
+            disabled={shown.length === 1 && shown[0] === name}
+            onChange={({ target }) => edit(t("canvas.shown_results"), (now) => setShown(now, name, target.checked))}
+          />
+          {nodes[name]!.title || name}
+        </label>
+      ))}
+    </fieldset>
   );
 }
 

@@ -8,7 +8,7 @@ export { setEach } from "./each";
 export { fold, unfold } from "./fold";
 export { addGroup, addNote, setGroup, setNote } from "./frames";
 export { fitGroups, growGroups, moveGrouped, setMembers, withMembers } from "./members";
-export { addNode, rename, setCollapsed, setMode, setOutput, setTitle } from "./nodes";
+export { addNode, rename, setCollapsed, setMode, setOutput, setShown, setTitle } from "./nodes";
 export { exposeParam, giveValue, hideParam, renameParam, setParam } from "./params";
 export { move, removeItems, resize, setColor } from "./places";
 export { addReroute, moveReroute, removeReroute } from "./reroutes";

@@ -56,6 +56,11 @@ export function setCollapsed(graph: EditorGraph, names: Iterable<string>, collap
   });
 }
 
+/** Whether the simple view shows its results. */
+export function setShown(graph: EditorGraph, name: string, isShown: boolean): EditorGraph {
+  return changeNodes(graph, [name], ({ isUnshown: _, ...rest }) => (isShown ? rest : { ...rest, isUnshown: true }));
+}
+
 /** Give a node another name; every link to it follows. A name that is taken or illegal changes nothing. */
 export function rename(graph: EditorGraph, from: string, to: string): EditorGraph {
   if (from === to || !isName(to) || !has(graph.nodes, from) || has(graph.nodes, to)) return graph;

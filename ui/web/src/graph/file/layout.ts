@@ -8,10 +8,10 @@ import { filterRecord, has, mapRecord, own } from "../record";
 export type Layout = Record<string, Json>;
 type Rect = [number, number, number, number];
 type Fields = { [key: string]: Json };
-type Place = Pick<EditorNode, "size" | "collapsed" | "color"> & { at: Point | null };
+type Place = Pick<EditorNode, "size" | "collapsed" | "color" | "isUnshown"> & { at: Point | null };
 
 const MARKS = ["$groups", "$notes", "$reroutes", "$via"];
-const PLACE_KEYS = ["at", "size", "collapsed", "color"];
+const PLACE_KEYS = ["at", "size", "collapsed", "color", "shown"];
 const FARTHEST = 10_000_000;
 const MAX_FRAMES = 1000;
 const COLOR = /^([a-z]{1,20}|#[0-9a-f]{6})$/;
@@ -27,6 +27,7 @@ export function readPlace(layout: Layout, name: string): Place {
     ...(size && size[0] > 0 && size[1] > 0 ? { size } : {}),
     ...(entry.collapsed === true ? { collapsed: true } : {}),
     ...(color ? { color } : {}),
+    ...(entry.shown === false ? { isUnshown: true } : {}),
   };
 }
 
@@ -60,8 +61,14 @@ export function writeLayout(graph: EditorGraph): Layout {
 }
 
 function writePlace(node: EditorNode, rest: Json | undefined): Json {
-  const { at, size, collapsed, color } = node;
-  const more = { ...(size && { size }), ...(collapsed && { collapsed }), ...(color && { color }), ...fieldsOf(rest) };
+  const { at, size, collapsed, color, isUnshown } = node;
+  const more = {
+    ...(size && { size }),
+    ...(collapsed && { collapsed }),
+    ...(color && { color }),
+    ...(isUnshown && { shown: false }),
+    ...fieldsOf(rest),
+  };
   return Object.keys(more).length ? { at, ...more } : at;
 }
 
