@@ -23,7 +23,7 @@ test("what other tools call a node finds it, and finds it first", () => {
     "preview image": "LoomSaveImage",
     "grow mask": "LoomBlurMask",
     "random seed": "LoomSeed",
-    wildcard: "LoomChooseText",
+    wildcard: "LoomVaryText",
   };
   for (const [query, id] of Object.entries(wanted)) assert.equal(hits(query)[0], id, query);
   for (const query of ["inpaint", "mask", "random", "vae", "img2img", "upscale", "controlnet", "clip", "multi gpu"]) {

@@ -98,6 +98,7 @@ const RANDOM: Record<keyof typeof edits, RandomEdit> = {
     edits.setMode(graph, [hand.pick(Object.keys(graph.nodes)) ?? ""], hand.pick<Mode>(["run", "mute", "bypass"])!),
   setCollapsed: (graph, hand) =>
     edits.setCollapsed(graph, [hand.pick(Object.keys(graph.nodes)) ?? ""], hand.number() < 0.5),
+  setShown: (graph, hand) => edits.setShown(graph, hand.pick(Object.keys(graph.nodes)) ?? "", hand.number() < 0.5),
   setColor: (graph, hand) => edits.setColor(graph, [hand.pick(keys(graph)) ?? ""], hand.pick(["", "red", "blue"])!),
   setOutput: (graph, hand) =>
     edits.setOutput(
