@@ -113,7 +113,6 @@ const RANDOM: Record<keyof typeof edits, RandomEdit> = {
     return edits.exposeParam(graph, node, { spec: input(socket, "string"), name: fresh(graph, "p") });
   },
   hideParam: (graph, hand) => edits.hideParam(graph, hand.pick(Object.keys(graph.params)) ?? ""),
-  setShown: (graph, hand) => edits.setShown(graph, hand.pick(Object.keys(graph.nodes)) ?? "", hand.below(2) === 0),
   setParam: (graph, hand) =>
     edits.setParam(graph, hand.pick(Object.keys(graph.params)) ?? "", { help: `${hand.below(9)}` }),
   renameParam: (graph, hand) => edits.renameParam(graph, hand.pick(Object.keys(graph.params)) ?? "", fresh(graph, "q")),
