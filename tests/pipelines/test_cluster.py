@@ -123,6 +123,7 @@ def pid_of(machine: Any) -> int:
 
 @needs_ray
 @pytest.mark.usefixtures("threads_of_a_rank")
+@pytest.mark.by_hand
 def test_a_sweep_over_two_machines_makes_the_pictures_of_one_process(
     bobbin: Callable[..., dict[str, Any]], cluster: Cluster
 ) -> None:
