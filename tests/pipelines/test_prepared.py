@@ -29,6 +29,7 @@ def test_compiled_holds_with_every_plan_and_graphs_are_shared(
         assert {count for _, count in graphs[5:]} == {split}, "no plan, size, transformer or run makes another"
 
 
+@pytest.mark.by_hand
 def test_of_two_ranks_one_compiles_and_the_other_finds_it_on_the_disk(
     pair: Ranks, model: Callable[..., Any], tmp_path: Path
 ) -> None:
