@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from ..group import Group
 
 REPEATS, REPEATS_ALONE = 5, 11
-REPEATS_AMID = (10, 6, 2)
-"""Of each of the sizes: what is large takes long, and hardly notices who wakes up late."""
+ROUNDS, ROUNDS_OF = 24, (1, 2, 6)
+"""In which of the rounds each of the sizes has its turn, among pieces of work."""
 SIZES = {"cpu": (64 << 10, 1 << 20, 8 << 20), "cuda": (256 << 10, 4 << 20, 64 << 20)}
 """Bytes that each rank sends."""
 PRODUCTS = {"cpu": (512, 192, 768), "cuda": (4096, 4096, 4096)}
@@ -41,6 +41,9 @@ CONVOLUTIONS = {"cpu": (32, 256), "cuda": (128, 1024)}
 """Channels, and pixels each way, of one of a decoder's last levels."""
 HEAD = 24
 NUM_LAUNCHES = 50
+STEADY_S = 0.15
+NUM_OPERATIONS = 53
+"""Of `_as_a_block`; a test counts them."""
 
 
 def measure(devices: Sequence[str], *, timeout_s: float = 100.0, asker: Progress = SILENT) -> dict[int, Any]:
@@ -113,21 +116,58 @@ def _alone(device: Any) -> dict[str, Any]:
         seconds = _typical(lambda: kernel.plain(q, k, v, None, None), device)
         return {"tokens": tokens, "heads": heads, "head_dim": width, "seconds": seconds}
 
-    def number_by_number(rows: int, columns: int) -> dict[str, Any]:
-        x = torch.randn(rows, columns, device=device)
-        work = (lambda: _as_a_block(x)) if device.type == "cpu" else (lambda: _as_few_kernels(x))
-        passed = PASSES[device.type] * x.nbytes
-        return {"tensor_bytes": x.nbytes, "passed_bytes": passed, "seconds": _typical(work, device)}
-
-    kernel, little = choose(device, dtype), torch.zeros(64, device=device)
+    kernel = choose(device, dtype)
+    launch_s, passes = _launches_and_passes(device)
     return {
         "single": product(torch.float32),
         "half": product(dtype) if is_gpu else None,
         "attentions": [attention(*shape) for shape in ATTENTIONS[device.type]],
-        "passes": [number_by_number(*shape) for shape in TOKENS[device.type]],
+        "passes": passes,
         "convolution": _convolution(device, dtype),
-        "launch_s": _launch(lambda: little.add_(1.0), device),
+        "launch_s": launch_s,
     }
+
+
+def _launches_and_passes(device: Any) -> tuple[float, list[dict[str, Any]]]:
+    """Seconds of one launch, and what is done number by number, at two sizes on a CPU.
+
+    There a launch is what an operation on a single row takes: each waits for the one before, and for what Python does
+    meanwhile, which no share of the tokens makes less. It is left out of the passes, which a share does make less.
+    """
+    import torch
+
+    shapes = [torch.randn(shape, device=device) for shape in TOKENS[device.type]]
+    if device.type == "cpu":
+        row = shapes[0][:1].clone()
+        bare = _typical(lambda: _as_a_block(row), device)
+        launch_s, around, work = bare / NUM_OPERATIONS, bare, _as_a_block
+    else:
+        little = torch.zeros(64, device=device)
+        launch_s, around, work = _launch(lambda: little.add_(1.0), device), 0.0, _as_few_kernels
+
+    def passing(x: Tensor) -> dict[str, Any]:
+        seconds = _typical(lambda: work(x), device)
+        passed = PASSES[device.type] * x.nbytes
+        return {"tensor_bytes": x.nbytes, "passed_bytes": passed, "seconds": max(seconds - around, 0.1 * seconds)}
+
+    return launch_s, [passing(x) for x in shapes]
+
+
+def _block(device: Any) -> Callable[[], Any]:
+    """What a rank on a CPU does between two exchanges: products of four to one, as in a feed-forward, and the rest."""
+    import torch
+    import torch.nn.functional as F
+
+    rows, width = TOKENS["cpu"][0]
+    x = torch.randn(rows, width, device=device)
+    weights = [torch.randn(width * 4, width, device=device) for _ in range(3)]
+
+    def work() -> None:
+        y = _as_a_block(x)
+        for weight in weights:
+            y = F.linear(F.linear(y, weight), weight.T)
+
+    return work
 
 
 def _as_few_kernels(x: Tensor) -> Tensor:
@@ -177,8 +217,7 @@ def _convolution(device: Any, dtype: Any) -> dict[str, Any]:
     def level() -> Tensor:
         return F.conv2d(F.silu(F.group_norm(x, 8)), weights, padding=1)
 
-    seconds = _least(level, device)  # a heap that has not held such tensors yet asks the system for each
-    return {"channels": channels, "side": side, "seconds": seconds}
+    return {"channels": channels, "side": side, "seconds": _typical(level, device)}
 
 
 def _links(group: Group, stride: int, device: Any) -> list[dict[str, Any]]:
@@ -187,29 +226,31 @@ def _links(group: Group, stride: int, device: Any) -> list[dict[str, Any]]:
     On a CPU between pieces of work, as in a run: there ranks wait for the slower one, and for threads that must wake up
     on busy cores, which takes many times as long as to send what is small.
     """
-    import torch
-
-    x = torch.randn(TOKENS["cpu"][0], device=device)
-    found = []
+    calls, kinds = [], []
     for operation, make in (("exchange", _exchange), ("gather", _gather), ("hop", _hop)):
-        for num_bytes, repeats in zip(SIZES[device.type], REPEATS_AMID, strict=True):
+        for num_bytes in SIZES[device.type]:
             sent, call = make(group, num_bytes, device)
-            seconds = _amid(call, lambda: _as_a_block(x), repeats) if device.type == "cpu" else _least(call, device)
-            sample = {"operation": operation, "degree": group.size, "stride": stride}
-            found.append({**sample, "sent_bytes": sent, "seconds": seconds})
-    return found
+            calls.append(call)
+            kinds.append({"operation": operation, "degree": group.size, "stride": stride, "sent_bytes": sent})
+    is_gpu = device.type == "cuda"
+    seconds = [_least(call, device) for call in calls] if is_gpu else _amid(calls, _block(device))
+    return [{**kind, "seconds": each} for kind, each in zip(kinds, seconds, strict=True)]
 
 
-def _amid(call: Callable[[], Any], work: Callable[[], Any], repeats: int) -> float:
-    """Mean seconds that a call takes between pieces of work."""
-    call()
-    took = 0.0
-    for _ in range(repeats):
-        work()
-        start = time.perf_counter()
-        call()
-        took += time.perf_counter() - start
-    return took / repeats
+def _amid(calls: Sequence[Callable[[], Any]], work: Callable[[], Any]) -> list[float]:
+    """Mean seconds that each call takes between pieces of work. They take turns, as the machine's pace may change, and
+    the large ones, which hardly notice who wakes up late, not in each round.
+    """
+    took: list[list[float]] = [[] for _ in calls]
+    for round in range(ROUNDS + 1):
+        for number, call in enumerate(calls):
+            if round % ROUNDS_OF[number % len(ROUNDS_OF)]:
+                continue
+            work()
+            start = time.perf_counter()
+            call()
+            took[number].append(time.perf_counter() - start)
+    return [statistics.mean(times[1:]) for times in took]
 
 
 def _exchange(group: Group, num_bytes: int, device: Any) -> tuple[int, Callable[[], Any]]:
@@ -256,13 +297,18 @@ def _least(call: Callable[[], Any], device: Any) -> float:
 
 
 def _typical(call: Callable[[], Any], device: Any) -> float:
-    return statistics.median(_times(call, device, REPEATS_ALONE))
+    """The median: on a CPU of as many calls as fill `STEADY_S`, the first third left out, since a core that was idle is
+    slower, or faster, than one that works as long as a run does.
+    """
+    times = _times(call, device, REPEATS_ALONE, least_s=STEADY_S if device.type == "cpu" else 0.0)
+    return statistics.median(times[len(times) // 3 :])
 
 
-def _times(call: Callable[[], Any], device: Any, repeats: int) -> list[float]:
-    """Seconds on the device, of all calls but the first."""
-    times = []
-    for _ in range(repeats + 1):
+def _times(call: Callable[[], Any], device: Any, repeats: int, *, least_s: float = 0.0) -> list[float]:
+    """Seconds on the device, of all calls but the first: so many, and for so long."""
+    times: list[float] = []
+    begin = time.perf_counter()
+    while len(times) <= repeats or time.perf_counter() < begin + least_s:
         _wait(device)
         start = time.perf_counter()
         call()
@@ -272,7 +318,7 @@ def _times(call: Callable[[], Any], device: Any, repeats: int) -> list[float]:
 
 
 def _launch(call: Callable[[], Any], device: Any) -> float:
-    """Seconds that the host takes to ask for one small kernel; on a CPU, to run it."""
+    """Seconds that the host takes to ask for one small kernel."""
     times = []
     for _ in range(REPEATS_ALONE):
         _wait(device)

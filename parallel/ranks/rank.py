@@ -73,7 +73,7 @@ class Rank:
         for name, priority in LANES.items():
             self.lanes[name] = queue.SimpleQueue()
             threading.Thread(
-                target=_work, args=(self.lanes[name], self.device, priority), name=f"lane {name}", daemon=True
+                target=_work, args=(self.lanes[name], order, priority), name=f"lane {name}", daemon=True
             ).start()
 
     def listen(self, host_pidfd: int) -> None:
@@ -165,9 +165,10 @@ class Rank:
             os._exit(1)
 
 
-def _work(orders: queue.SimpleQueue[Callable[[], None]], device: str, priority: int) -> None:
-    _take(device)
-    with _stream(device, priority):
+def _work(orders: queue.SimpleQueue[Callable[[], None]], order: Fork, priority: int) -> None:
+    torch.set_num_threads(order.num_threads)  # OpenMP counts for each thread: a matrix product would take all cores
+    _take(order.device)
+    with _stream(order.device, priority):
         while True:
             orders.get()()
 

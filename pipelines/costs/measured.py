@@ -20,7 +20,7 @@ from .machine import MAX_DEVICES, Machine
 from .step import Speeds
 from .wires import OPERATIONS, Group, Measured, Operation, Speed
 
-FORMAT = 2
+FORMAT = 3
 MAX_BYTES = 1 << 20
 LEAST_RATE, LEAST_S = 1e3, 1e-7
 UNSIZED = ("seconds", "operation")

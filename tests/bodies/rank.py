@@ -501,8 +501,10 @@ def _corrupting(send: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 def measured(rank: int, count: int) -> dict[str, Any]:
     """What a rank measures while all `count` do."""
-    from latentloom.parallel.pool.measuring import groups_of, on_rank
+    from latentloom.parallel.pool import measuring
     from latentloom.parallel.progress import SILENT
     from latentloom.parallel.ranks.seat import Seat
 
-    return on_rank({"kinds": groups_of(count)}, SILENT, Seat(rank=rank, num_ranks=count, device="cpu"))
+    measuring.ROUNDS, measuring.STEADY_S = 6, 0.0  # all of it, not for long
+    asked = {"kinds": measuring.groups_of(count)}
+    return measuring.on_rank(asked, SILENT, Seat(rank=rank, num_ranks=count, device="cpu"))

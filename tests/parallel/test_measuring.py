@@ -2,6 +2,10 @@
 
 from typing import Any
 
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from latentloom.parallel.pool import measuring
 from latentloom.pipelines.costs.measured import Found, machine_of
 from latentloom.pipelines.costs.wires import Group
 from latentloom.pipelines.planning.here import slowest
@@ -23,3 +27,17 @@ def test_ranks_measure_each_operation_in_every_kind_of_group(ranks: Any) -> None
     assert 1e8 < speeds.chip.single_flops < 1e13
     assert speeds.wires is not None and not speeds.is_async
     assert 1e6 < speeds.wires.speed("gather", Group(4, 1, 4)).bytes_per_s < 1e12
+
+
+def test_the_operations_of_a_block_are_as_many_as_a_launch_is_reckoned_by() -> None:
+    class Counting(TorchDispatchMode):
+        count = 0
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            self.count += 1
+            return func(*args, **(kwargs or {}))
+
+    x = torch.randn(2, 192)
+    with torch.inference_mode(), Counting() as counting:
+        measuring._as_a_block(x)
+    assert counting.count == measuring.NUM_OPERATIONS

@@ -32,7 +32,9 @@ from latentloom.parallel.ranks.messages import FROM_RANK, FROM_SERVER, TO_RANK, 
 from latentloom.parallel.ranks.rank_job import RankJob
 
 
-def test_each_lane_of_a_rank_takes_its_device_and_works_on_a_stream_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_lane_of_a_rank_takes_its_threads_and_its_device_and_works_on_a_stream_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     taken: dict[str, list[Any]] = {f"lane {name}": [] for name in rank.LANES}
 
     def take(what: Any) -> None:
@@ -43,6 +45,7 @@ def test_each_lane_of_a_rank_takes_its_device_and_works_on_a_stream_of_its_own(m
         take(stream)
         yield
 
+    monkeypatch.setattr(torch, "set_num_threads", take)  # OpenMP has a count for each thread
     monkeypatch.setattr(torch.cuda, "set_device", take)
     monkeypatch.setattr(torch.cuda, "Stream", lambda device, *, priority: (device, priority))
     monkeypatch.setattr(torch.cuda, "stream", on)
@@ -52,8 +55,8 @@ def test_each_lane_of_a_rank_takes_its_device_and_works_on_a_stream_of_its_own(m
     for orders, event in zip(started.lanes.values(), worked, strict=True):
         orders.put(lambda event=event: (take("work"), event.set())[1])
     assert all(event.wait(10) for event in worked)
-    assert taken["lane main"] == ["cuda:3", ("cuda:3", -1), "work"]
-    assert taken["lane side"] == ["cuda:3", ("cuda:3", 0), "work"]  # behind the steps: the lowest number is first
+    assert taken["lane main"] == [1, "cuda:3", ("cuda:3", -1), "work"]
+    assert taken["lane side"] == [1, "cuda:3", ("cuda:3", 0), "work"]  # behind the steps: the lowest number is first
     mine.close()
     theirs.close()
 
