@@ -6,6 +6,7 @@ import { announce, announceNew } from "../src/store/announce";
 import { changedNodes } from "../src/store/changedSinceRun";
 import { applyMessage, EMPTY_LIVE, endedRuns, newestActive, newRuns, type LiveState } from "../src/store/liveState";
 import { dismissToast, pageStore } from "../src/store/page";
+import { hold, holding } from "../src/store/holding";
 import { titleOf } from "../src/store/tabTitle";
 import { leftAt } from "../src/store/left";
 import type { NodeState, Run } from "../src/types";
@@ -162,4 +163,21 @@ test("seconds that are left count down between messages, and nobody knows once t
     [40, 30, 1, null],
   );
   assert.equal(leftAt({ left_s: null, left_at: 0 }, 100), null);
+});
+
+test("what comes while the view moves is taken in its order soon after, and at once when it rests", (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const taken: number[] = [];
+  const tell = holding(({ seq }) => taken.push(seq));
+  const send = (seq: number): void => tell(liveMessage({}, { seq }));
+  send(1);
+  hold(true);
+  [2, 3].forEach(send);
+  assert.deepEqual(taken, [1]);
+  t.mock.timers.tick(400);
+  assert.deepEqual(taken, [1, 2, 3]);
+  send(4);
+  hold(false);
+  send(5);
+  assert.deepEqual(taken, [1, 2, 3, 4, 5]);
 });

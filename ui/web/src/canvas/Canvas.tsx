@@ -129,7 +129,7 @@ function Surface() {
         disableKeyboardA11y
         edgesFocusable={false}
         elevateNodesOnSelect={false}
-        onlyRenderVisibleElements={nodes.length > MANY}
+        onlyRenderVisibleElements={nodes.length > MANY && (isNear || isHuge)}
         connectionRadius={26}
         reconnectRadius={16}
         connectionDragThreshold={4}

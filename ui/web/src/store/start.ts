@@ -8,6 +8,7 @@ import { announce, announceNew } from "./announce";
 import { keep, keepDrafts, openDrafts } from "./drafts";
 import { keepChosen } from "./chosen";
 import { setCatalog } from "./editor";
+import { holding } from "./holding";
 import { followKept } from "./kept";
 import { liveStore, receive, setConnection } from "./live";
 import { endedRuns, newRuns } from "./liveState";
@@ -48,7 +49,7 @@ export async function start(): Promise<void> {
   keepChosen();
   keepTitle();
   followKept();
-  new LiveSocket({ onMessage, onConnection });
+  new LiveSocket({ onMessage: holding(onMessage), onConnection });
   pageStore.setState({ startup: { state: "ready" } });
 }
 

@@ -7,6 +7,7 @@ import { splitTarget } from "../../graph/values";
 import { canConnect } from "../../graph/wireTypes";
 import { t } from "../../i18n";
 import { editorStore, select } from "../../store/editor";
+import { hold } from "../../store/holding";
 import { keepView, type View } from "../../store/tabs";
 import { canvasUi, notePointer, onCanvas, openPopup, type Target } from "../canvasUi";
 import { goIn } from "../commands/subCommands";
@@ -144,8 +145,9 @@ function hover(key: string): void {
   else resting = setTimeout(() => canvasUi.setState({ hovered: key }), REST_MS);
 }
 
-/** While the view moves, the browser keeps what it has painted; React has no part in it. */
+/** While the view moves, the browser keeps what it has painted; React has no part in it, and runs have little. */
 function setMoving(isMoving: boolean): void {
+  hold(isMoving);
   canvasUi.getState().box?.classList.toggle("ll-canvas-moving", isMoving);
 }
 
