@@ -71,6 +71,12 @@ class RunBody(PlacedBody):
     """Among the user's own; "idle" gives way to everybody's."""
 
 
+class AppRunBody(Body):
+    """What whoever opens an app may say: the values of its settings, and nothing else."""
+
+    params: Annotated[dict[Name, Value | list[Value]], Field(max_length=1000)] = {}
+
+
 RunId = Annotated[str, StringConstraints(strict=True, max_length=64)]
 Runs = Annotated[list[RunId], Field(min_length=1, max_length=1000)]
 
