@@ -4,6 +4,8 @@ import { limitedNode, withLimits } from "./exact";
 import type { Translation } from "./i18n";
 import { address, ApiError, asset, path, request, send } from "./http";
 import type {
+  App,
+  AppForm,
   Board,
   BoardRow,
   Catalog,
@@ -22,6 +24,7 @@ import type {
   ModelsView,
   NamedGraph,
   NodeSpec,
+  Overrides,
   PlanMachine,
   PlanRequest,
   PlanView,
@@ -110,6 +113,15 @@ export const host = {
   putThumb: (id: string, picture: Blob) => request("PUT", path`/workflows/${id}/thumb`, { raw: picture }),
   shareWorkflow: (id: string) => post<{ token: string }>(path`/workflows/${id}/share`, {}),
   shared: (token: string) => get<NamedGraph>(path`/shared/${token}`),
+
+  /** The links to apps that the user has given. */
+  apps: () => get<App[]>("/apps"),
+  publishApp: (id: string) => put<App>(path`/workflows/${id}/app`, {}),
+  revokeApp: (id: string) => drop(path`/workflows/${id}/app`),
+  app: (token: string) => get<AppForm>(path`/apps/${token}`),
+  runApp: (token: string, params: Overrides) => post<Submitted>(path`/apps/${token}/runs`, { params }),
+  /** What a run of an app made, as far as the app shows it. */
+  appResults: (token: string, run: string) => get<Result[]>(path`/apps/${token}/results` + query({ run })),
 
   drafts: () => all<DraftEntry>("/drafts", (row) => row.key),
   draft: (key: string) => get<Draft>(path`/drafts/${key}`),

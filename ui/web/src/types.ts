@@ -14,6 +14,8 @@ import type {
 import type { Json } from "./types/values";
 
 export type {
+  App,
+  AppForm,
   Board,
   BoardRow,
   CatalogInput as InputSpec,

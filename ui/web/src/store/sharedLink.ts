@@ -9,8 +9,13 @@ import { openTab } from "./tabs";
 const NAME = "shared";
 
 export function sharedLink(token: string): string {
+  return linkWith(NAME, token);
+}
+
+/** The page's address with one thing to ask for. */
+export function linkWith(name: string, token: string): string {
   const link = new URL(document.baseURI);
-  link.search = new URLSearchParams({ [NAME]: token }).toString();
+  link.search = new URLSearchParams({ [name]: token }).toString();
   link.hash = "";
   return link.href;
 }
