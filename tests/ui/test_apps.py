@@ -162,6 +162,21 @@ def test_what_is_only_reckoned_keeps_an_app_from_running(log_in: Clients, graph:
     assert (refused.status_code, [each["kind"] for each in refused.json()["problems"]]) == (400, ["estimate"])
 
 
+def test_what_is_known_before_a_run_is_told_by_setting(log_in: Clients, graph: dict[str, Any]) -> None:
+    for side in ("width", "height"):
+        graph["params"][side] = {"type": "int", "default": 0}
+        graph["nodes"]["empty_latents"]["inputs"][side] = {"param": side}
+    token, bob = publish(log_in("ann"), graph), log_in("bob")
+    known = bob.post(f"/loom/apps/{token}/check", json={"params": {"width": 0}, "page": "x"}).json()
+    assert (known["values"]["width"], known["values"]["height"]) == (128, 128)
+    assert known["shapes"].keys() == {"height"} and known["shapes"]["height"]["width"] == "width"
+    counted = bob.post(f"/loom/apps/{token}/tokens", json={"params": {"prompt": "a blue ring"}}).json()["tokens"]
+    assert [*counted] == ["prompt"] and counted["prompt"][0]["num_tokens"] > 2
+    for route in ("check", "tokens"):
+        refused = bob.post(f"/loom/apps/{token}/{route}", json={"params": {"denoise.steps": 3}})
+        assert (refused.status_code, refused.json()["code"]) == (400, "bad-workflow")
+
+
 def test_a_setting_without_a_value_has_to_be_given(log_in: Clients, graph: dict[str, Any]) -> None:
     del graph["params"]["prompt"]["default"]
     token, bob = publish(log_in("ann"), graph), log_in("bob")

@@ -6,18 +6,27 @@ server, and its run is one of his own, with his files, in his turn, within his q
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
+from ...nodes.execution.preflight import foretell
+from ...nodes.files.workspace import Workspace
+from ...nodes.graph.graph import Graph
+from ...nodes.preview.text_tokens import text_tokens
 from ...nodes.registry import SPECS
+from ...pipelines.values import Place
 from ..access.answers import nothing
-from ..contract.app import App, AppForm
-from ..contract.bodies import AppRunBody, Empty
+from ..contract.app import App, AppForm, AppKnown, AppTokens
+from ..contract.bodies import AppCheckBody, AppRunBody, Empty
 from ..contract.run import Result, Submitted
-from ..library.app_form import check_values, form_of, is_shown, told_by_settings
+from ..library.app_form import by_setting, check_names, check_values, form_of, is_shown, shapes_of, told_by_settings
 from ..server import Server
 from ..store.paging import MAX_ROWS
+from ..store.uploads import inputs_folder
+from ..views.devices import devices_now
+from .described import CONFLICT
 from .requests import Id, User
 
 RunId = Annotated[str, Query(max_length=64, description="One of the user's own.")]
@@ -66,6 +75,40 @@ def _add_guests(router: APIRouter, server: Server) -> None:
         check_values(graph, SPECS, body.params)
         with told_by_settings(graph):
             return runs.submit(user, graph, overrides=body.params)
+
+    @router.post("/apps/{token}/check", responses=CONFLICT)
+    async def check_app(token: Id, body: AppCheckBody, user: User) -> AppKnown:
+        """What is known of its settings before a run. A newer question of the same `page` ends this one."""
+
+        def ask(go_on: Callable[[], None]) -> AppKnown:
+            graph = asked(token, body)
+            place = server.settings.place
+            told = foretell(
+                graph, SPECS, body.params, workspace=reading(user, place), machine=devices_now(), go_on=go_on
+            )
+            return AppKnown(values=by_setting(graph, told.values), shapes=shapes_of(graph, told.sizes))
+
+        return await server.newest.answer(ask, user=user, page=body.page, about="app")
+
+    @router.post("/apps/{token}/tokens", responses=CONFLICT)
+    async def app_tokens(token: Id, body: AppCheckBody, user: User) -> AppTokens:
+        """How many tokens text encoders read of its settings. A newer question of the same `page` ends this one."""
+
+        def ask(go_on: Callable[[], None]) -> AppTokens:
+            graph = asked(token, body)
+            counts = text_tokens(
+                graph, SPECS, body.params, workspace=reading(user), counter=server.counter, go_on=go_on
+            )
+            return AppTokens(tokens=by_setting(graph, counts))
+
+        return await server.counting.answer(ask, user=user, page=body.page, about="app")
+
+    def asked(token: str, body: AppCheckBody) -> Graph:
+        check_names(graph := apps.find(token).read(), body.params)
+        return graph
+
+    def reading(user: str, place: Place | None = None) -> Workspace:
+        return server.settings.reading(place, inputs=inputs_folder(server.settings.data_dir, user))
 
     @router.get("/apps/{token}/results")
     def app_results(token: Id, user: User, run: RunId) -> list[Result]:

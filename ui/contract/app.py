@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from ...nodes.preview.meant import Sizes
+from ...pipelines.tokens.counter import Count
 from .answer import Answer
 from .shown import CatalogInput
 
@@ -35,3 +39,24 @@ class AppForm(Answer):
     description: str
     version: int
     groups: list[AppGroup]
+
+
+class AppShape(Answer):
+    """A setting is the height of a picture, and another one its width."""
+
+    width: str
+    sizes: Sizes
+    """Which the model paints."""
+
+
+class AppKnown(Answer):
+    """What is known of an app's settings before a run."""
+
+    values: dict[str, Any]
+    """What 0, "" and "auto" will be."""
+    shapes: dict[str, AppShape]
+
+
+class AppTokens(Answer):
+    tokens: dict[str, tuple[Count, ...]]
+    """What text encoders make of each setting that they read, the one with the least room first."""

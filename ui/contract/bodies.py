@@ -77,6 +77,11 @@ class AppRunBody(Body):
     params: Annotated[dict[Name, Value | list[Value]], Field(max_length=1000)] = {}
 
 
+class AppCheckBody(AppRunBody):
+    page: Text = ""
+    """Which page asks: a newer question of the same one ends the older."""
+
+
 RunId = Annotated[str, StringConstraints(strict=True, max_length=64)]
 Runs = Annotated[list[RunId], Field(min_length=1, max_length=1000)]
 

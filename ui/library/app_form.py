@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ...nodes.graph.graph import Graph, Param, ParamRef
 from ...nodes.graph.problems import GraphError, Names, Problem, short
 from ...nodes.graph.scalars import fault
 from ...nodes.graph.spec import InputSpec, NodeSpec
 from ...nodes.graph.unfolding.subs import with_subs
-from ..contract.app import AppForm, AppGroup
+from ...nodes.preview.meant import Sizes
+from ..contract.app import AppForm, AppGroup, AppShape
 from ..contract.shown import CatalogInput
 
 Specs = Mapping[str, NodeSpec]
+Told = TypeVar("Told")
 
 
 def form_of(graph: Graph, specs: Specs, *, version: int) -> AppForm:
@@ -39,13 +41,19 @@ def fields_of(graph: Graph, specs: Specs) -> dict[str, InputSpec]:
     """What each of the settings takes, in the order of the file."""
     known = with_subs(graph, specs)
     fed: dict[str, InputSpec] = {}
-    for node in graph.nodes.values():
-        for socket, entry in node.inputs.items():
-            spec = known.get(node.type)
-            found = spec.input(socket) if spec and isinstance(entry, ParamRef) else None
-            if isinstance(entry, ParamRef) and found is not None:
-                fed.setdefault(entry.param, found)
+    for name, node, socket in _fed(graph):
+        spec = known.get(graph.nodes[node].type)
+        if spec and (found := spec.input(socket)):
+            fed.setdefault(name, found)
     return {name: _field(name, param, fed.get(name)) for name, param in graph.params.items()}
+
+
+def _fed(graph: Graph) -> Iterator[tuple[str, str, str]]:
+    """Each param with the node and socket of an input that it sets."""
+    for name, node in graph.nodes.items():
+        for socket, entry in node.inputs.items():
+            if isinstance(entry, ParamRef):
+                yield entry.param, name, socket
 
 
 def _field(name: str, param: Param, socket: InputSpec | None) -> InputSpec:
@@ -84,6 +92,33 @@ def _faults(fields: Mapping[str, InputSpec], values: Mapping[str, Any]) -> Itera
     for name, field in fields.items():
         if field.required and name not in values:
             yield Problem("", name, "missing_param", f"{name} has no value, and this app needs one; fill it in")
+
+
+def check_names(graph: Graph, values: Mapping[str, Any]) -> None:
+    """The same where the values may be half done: what is no setting is refused."""
+    problems = [each for each in _faults(fields_of(graph, {}), values) if each.code == "unknown_param"]
+    if problems:
+        raise GraphError(problems)
+
+
+def by_setting(graph: Graph, told: Mapping[str, Mapping[str, Told]]) -> dict[str, Told]:
+    """What is told of inputs by node and socket, of the settings that feed them."""
+    return {name: told[node][socket] for name, node, socket in _first(graph) if socket in told.get(node, ())}
+
+
+def shapes_of(graph: Graph, sizes: Mapping[str, Sizes]) -> dict[str, AppShape]:
+    """The settings that are heights, with those that are the widths beside them."""
+    widths = {node: name for name, node, socket in _first(graph) if socket == "width"}
+    return {
+        name: AppShape(width=widths[node], sizes=sizes[node])
+        for name, node, socket in _first(graph)
+        if socket == "height" and node in widths and node in sizes
+    }
+
+
+def _first(graph: Graph) -> list[tuple[str, str, str]]:
+    """As `_fed`, the first input of each."""
+    return [*{each[0]: each for each in reversed([*_fed(graph)])}.values()]
 
 
 @contextmanager

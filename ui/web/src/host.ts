@@ -6,6 +6,8 @@ import { address, ApiError, asset, path, request, send } from "./http";
 import type {
   App,
   AppForm,
+  AppKnown,
+  AppTokens,
   Board,
   BoardRow,
   Catalog,
@@ -120,6 +122,11 @@ export const host = {
   revokeApp: (id: string) => drop(path`/workflows/${id}/app`),
   app: (token: string) => get<AppForm>(path`/apps/${token}`),
   runApp: (token: string, params: Overrides) => post<Submitted>(path`/apps/${token}/runs`, { params }),
+  /** A newer question of the same page ends the older, and so for the next. */
+  checkApp: (token: string, params: Overrides, signal: AbortSignal) =>
+    post<AppKnown>(path`/apps/${token}/check`, { params, page: PAGE }, signal),
+  appTokens: (token: string, params: Overrides, signal: AbortSignal) =>
+    post<AppTokens>(path`/apps/${token}/tokens`, { params, page: PAGE }, signal),
   /** What a run of an app made, as far as the app shows it. */
   appResults: (token: string, run: string) => get<Result[]>(path`/apps/${token}/results` + query({ run })),
 

@@ -16,6 +16,8 @@ import type { Json } from "./types/values";
 export type {
   App,
   AppForm,
+  AppKnown,
+  AppTokens,
   Board,
   BoardRow,
   CatalogInput as InputSpec,

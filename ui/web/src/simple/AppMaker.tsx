@@ -6,12 +6,11 @@ import type { AppForm, GraphFile, Run } from "../types";
 import { worded } from "../worded";
 import { Making } from "./Making";
 import { Outcome } from "./Outcome";
+import { useAppKnown } from "./useAppKnown";
 import { useForm } from "./useForm";
-import type { MeantOfForm } from "./useMeant";
 
 /** What the page knows of an app's workflow. */
 const NO_GRAPH: GraphFile = { format: 2, name: "", nodes: {} };
-const NOTHING: MeantOfForm = { meant: {}, tokens: {}, shapes: {} };
 
 /** The form of an app and what came of it: of the workflow behind it the page has nothing. */
 export function AppMaker({ token, app }: { token: string; app: AppForm }) {
@@ -19,13 +18,14 @@ export function AppMaker({ token, app }: { token: string; app: AppForm }) {
   const fields = useMemo(() => groups.flatMap((group) => group.fields), [groups]);
   const id = `app:${token}`;
   const form = useForm(id, fields);
+  const known = useAppKnown(token, form.values);
   const read = useCallback((run: Run) => host.appResults(token, run.id), [token]);
   return (
     <Making
       id={id}
       groups={groups}
       form={form}
-      known={NOTHING}
+      known={known}
       ask={(values) => host.runApp(token, values)}
       outcome={(run, again) => (
         <Outcome
