@@ -57,9 +57,7 @@ def png() -> bytes:
     return file.getvalue()
 
 
-def test_who_opens_an_app_is_told_its_settings_and_nothing_of_its_nodes(
-    log_in: Clients, graph: dict[str, Any]
-) -> None:
+def test_who_opens_an_app_is_told_its_settings_and_nothing_of_its_nodes(log_in: Clients, graph: dict[str, Any]) -> None:
     token = publish(log_in("ann"), graph)
     answer = log_in("bob").get(f"/loom/apps/{token}")
     form = answer.json()
@@ -146,9 +144,7 @@ def test_nothing_but_settings_may_be_said(log_in: Clients, graph: dict[str, Any]
     assert bob.get("/loom/runs").json() == []
 
 
-def test_what_a_node_would_refuse_is_told_of_the_setting_that_feeds_it(
-    log_in: Clients, graph: dict[str, Any]
-) -> None:
+def test_what_a_node_would_refuse_is_told_of_the_setting_that_feeds_it(log_in: Clients, graph: dict[str, Any]) -> None:
     graph["params"]["width"] = {"type": "int", "default": 96, "max": 5000}
     graph["nodes"]["empty_latents"]["inputs"]["width"] = {"param": "width"}
     token, bob = publish(log_in("ann"), graph), log_in("bob")
@@ -243,7 +239,7 @@ def test_without_a_login_no_app_is_opened_or_run(log_in: Clients, graph: dict[st
         assert (refused.status_code, refused.json()["code"]) == (401, "not-logged-in")
 
 
-@pytest.mark.parametrize("place", ["load.image", "picture"])
+@pytest.mark.parametrize("place", ["load.path", "picture"])
 def test_a_file_that_only_its_owner_can_read_is_refused_when_it_is_published(
     log_in: Clients, graph: dict[str, Any], place: str
 ) -> None:
@@ -251,7 +247,7 @@ def test_a_file_that_only_its_owner_can_read_is_refused_when_it_is_published(
     path = ann.post("/loom/uploads", content=png(), headers={"X-Name": "mine.png"}).json()["path"]
     graph["params"]["picture"] = {"type": "string", "default": path if place == "picture" else "eye.png"}
     value = {"param": "picture"} if place == "picture" else path
-    graph["nodes"]["load"] = {"type": "LoomLoadImage", "inputs": {"image": value}}
+    graph["nodes"]["load"] = {"type": "LoomLoadImage", "inputs": {"path": value}}
     id = keep(ann, graph)
     refused = ann.put(f"/loom/workflows/{id}/app", json={})
     assert (refused.status_code, refused.json()["code"]) == (400, "bad-input")
@@ -259,9 +255,7 @@ def test_a_file_that_only_its_owner_can_read_is_refused_when_it_is_published(
     assert ann.get("/loom/apps").json() == []
 
 
-def test_a_guest_brings_a_picture_of_his_own_and_cannot_name_the_owners(
-    log_in: Clients, graph: dict[str, Any]
-) -> None:
+def test_a_guest_brings_a_picture_of_his_own_and_cannot_name_the_owners(log_in: Clients, graph: dict[str, Any]) -> None:
     ann, bob = log_in("ann"), log_in("bob")
     of_ann = ann.post("/loom/uploads", content=png(), headers={"X-Name": "hers.png"}).json()["path"]
     of_bob = bob.post("/loom/uploads", content=png(), headers={"X-Name": "his.png"}).json()["path"]
@@ -270,7 +264,7 @@ def test_a_guest_brings_a_picture_of_his_own_and_cannot_name_the_owners(
         "name": "again",
         "params": {"picture": {"type": "string"}},
         "nodes": {
-            "load": {"type": "LoomLoadImage", "inputs": {"image": {"param": "picture"}}},
+            "load": {"type": "LoomLoadImage", "inputs": {"path": {"param": "picture"}}},
             "save": {"type": "LoomSaveImage", "inputs": {"image": {"from": "load.image"}}},
         },
     }

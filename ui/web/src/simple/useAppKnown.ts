@@ -11,9 +11,7 @@ export function useAppKnown(token: string, values: FormValues): MeantOfForm {
     const timer = setTimeout(() => {
       const take = (found: Partial<MeantOfForm>) => setKnown((before) => ({ ...before, ...found }));
       const nothing = () => undefined; // a form works without
-      host
-        .checkApp(token, values, abort.signal)
-        .then(({ values: meant, shapes }) => take({ meant, shapes }), nothing);
+      host.checkApp(token, values, abort.signal).then(({ values: meant, shapes }) => take({ meant, shapes }), nothing);
       host.appTokens(token, values, abort.signal).then(({ tokens }) => take({ tokens }), nothing);
     }, DELAY_MS);
     return () => {
