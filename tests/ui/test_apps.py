@@ -37,7 +37,7 @@ def keep(client: Any, graph: dict[str, Any]) -> str:
 
 def publish(client: Any, graph: dict[str, Any]) -> str:
     """The token of its app."""
-    answer = client.put(f"/loom/workflows/{keep(client, graph)}/app", json={})
+    answer = client.put(f"/loom/workflows/{keep(client, graph)}/app", json={"version": 1})
     assert answer.status_code == 200, answer.json()
     return answer.json()["token"]
 
@@ -186,7 +186,7 @@ def test_an_app_stays_at_its_version_until_it_is_published_anew_under_the_same_l
 ) -> None:
     ann, bob = log_in("ann"), log_in("bob")
     id = keep(ann, graph)
-    token = ann.put(f"/loom/workflows/{id}/app", json={}).json()["token"]
+    token = ann.put(f"/loom/workflows/{id}/app", json={"version": 1}).json()["token"]
     later = json.loads(json.dumps(graph)) | {"name": "moons"}
     later["params"]["steps"]["max"] = 9
     ann.put(f"/loom/workflows/{id}", json={"graph": later, "base_version": 1})
@@ -194,8 +194,9 @@ def test_an_app_stays_at_its_version_until_it_is_published_anew_under_the_same_l
     assert run(bob, token, params={"steps": 9}).status_code == 400
     [link] = ann.get("/loom/apps").json()
     assert (link["name"], link["version"], link["newest"], link["workflow_id"]) == ("stars", 1, 2, id)
-    assert ann.put(f"/loom/workflows/{id}/app", json={}).json()["token"] == token
+    assert ann.put(f"/loom/workflows/{id}/app", json={"version": 2}).json()["token"] == token
     assert bob.get(f"/loom/apps/{token}").json()["name"] == "moons"
+    assert ann.put(f"/loom/workflows/{id}/app", json={"version": 3}).json()["code"] == "not-here"
     assert bob.get("/loom/apps").json() == []
 
 
@@ -203,9 +204,9 @@ def test_an_app_stays_at_its_version_until_it_is_published_anew_under_the_same_l
 def test_a_link_that_was_taken_back_opens_nothing(log_in: Clients, graph: dict[str, Any], way: str) -> None:
     ann, bob = log_in("ann"), log_in("bob")
     id = keep(ann, graph)
-    token = ann.put(f"/loom/workflows/{id}/app", json={}).json()["token"]
+    token = ann.put(f"/loom/workflows/{id}/app", json={"version": 1}).json()["token"]
     assert bob.delete(f"/loom/workflows/{id}/app").status_code == 404
-    assert bob.put(f"/loom/workflows/{id}/app", json={}).status_code == 404
+    assert bob.put(f"/loom/workflows/{id}/app", json={"version": 1}).status_code == 404
     assert ann.delete(f"/loom/workflows/{id}{'/app' if way == 'revoked' else ''}").status_code == 204
     for refused in (
         bob.get(f"/loom/apps/{token}"),
@@ -216,7 +217,7 @@ def test_a_link_that_was_taken_back_opens_nothing(log_in: Clients, graph: dict[s
         assert refused.json()["error"].startswith("there is no app under this link any more; ask")
     assert ann.get("/loom/apps").json() == []
     if way == "revoked":  # another link, and the old one stays dead
-        assert ann.put(f"/loom/workflows/{id}/app", json={}).json()["token"] != token
+        assert ann.put(f"/loom/workflows/{id}/app", json={"version": 1}).json()["token"] != token
         assert bob.get(f"/loom/apps/{token}").status_code == 404
 
 
@@ -228,7 +229,7 @@ def test_a_token_that_nobody_was_given_is_refused(log_in: Clients, token: str) -
 def test_a_share_is_no_app_and_an_app_no_share(log_in: Clients, graph: dict[str, Any]) -> None:
     ann, bob = log_in("ann"), log_in("bob")
     id = keep(ann, graph)
-    app = ann.put(f"/loom/workflows/{id}/app", json={}).json()["token"]
+    app = ann.put(f"/loom/workflows/{id}/app", json={"version": 1}).json()["token"]
     share = ann.post(f"/loom/workflows/{id}/share", json={}).json()["token"]
     assert (bob.get(f"/loom/apps/{share}").status_code, bob.get(f"/loom/shared/{app}").status_code) == (404, 404)
 
@@ -249,7 +250,7 @@ def test_a_file_that_only_its_owner_can_read_is_refused_when_it_is_published(
     value = {"param": "picture"} if place == "picture" else path
     graph["nodes"]["load"] = {"type": "LoomLoadImage", "inputs": {"path": value}}
     id = keep(ann, graph)
-    refused = ann.put(f"/loom/workflows/{id}/app", json={})
+    refused = ann.put(f"/loom/workflows/{id}/app", json={"version": 1})
     assert (refused.status_code, refused.json()["code"]) == (400, "bad-input")
     assert refused.json()["error"].startswith(f"{place} names {path}, which you uploaded and nobody else can read")
     assert ann.get("/loom/apps").json() == []

@@ -19,7 +19,7 @@ from ...nodes.registry import SPECS
 from ...pipelines.values import Place
 from ..access.answers import nothing
 from ..contract.app import App, AppForm, AppKnown, AppTokens
-from ..contract.bodies import AppCheckBody, AppRunBody, Empty
+from ..contract.bodies import AppCheckBody, AppRunBody, PublishBody
 from ..contract.run import Result, Submitted
 from ..library.app_form import by_setting, check_names, check_values, form_of, is_shown, shapes_of, told_by_settings
 from ..server import Server
@@ -46,9 +46,9 @@ def _add_owners(router: APIRouter, server: Server) -> None:
         return library.published(user)
 
     @router.put("/workflows/{id}/app")
-    def publish_app(id: Id, body: Empty, user: User) -> App:
-        """Make an app of the workflow's newest version, or bring its app to that; the link stays the same."""
-        return library.publish(user, id)
+    def publish_app(id: Id, body: PublishBody, user: User) -> App:
+        """Make an app of a version of the workflow, or bring its app to that; the link stays the same."""
+        return library.publish(user, id, body.version)
 
     @router.delete("/workflows/{id}/app", status_code=204)
     def revoke_app(id: Id, user: User) -> Response:

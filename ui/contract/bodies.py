@@ -71,6 +71,11 @@ class RunBody(PlacedBody):
     """Among the user's own; "idle" gives way to everybody's."""
 
 
+class PublishBody(Body):
+    version: Annotated[StrictInt, Field(ge=1)]
+    """Of the saved workflow: which the app runs from now on."""
+
+
 class AppRunBody(Body):
     """What whoever opens an app may say: the values of its settings, and nothing else."""
 

@@ -180,15 +180,14 @@ class Library:
             head = self._head(share.user, share.workflow)
             return NamedGraph(name=head.name, graph=graph_to_plain(self._graph(share.user, head, None)))
 
-    def publish(self, user: str, id: str) -> App:
-        """Make an app of the current version, or bring the workflow's app to it. Raises `NotHere`, and `ValueError`
-        where others could not run it.
+    def publish(self, user: str, id: str, version: int) -> App:
+        """Make an app of a version, or bring the workflow's app to it. Raises `NotHere`, and `ValueError` where others
+        could not run it.
         """
         with self._lock:
-            head = self._head(user, id)
-            graph = self._graph(user, head, None)
+            graph = self._graph(user, self._head(user, id), version)
             check_publishable(graph, inputs_folder(self._data_dir, user))
-            self.apps.publish(user, id, head.version, graph)
+            self.apps.publish(user, id, version, graph)
             return next(app for app in self.published(user) if app.workflow_id == id)
 
     def revoke(self, user: str, id: str) -> None:

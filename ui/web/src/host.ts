@@ -118,7 +118,7 @@ export const host = {
 
   /** The links to apps that the user has given. */
   apps: () => get<App[]>("/apps"),
-  publishApp: (id: string) => put<App>(path`/workflows/${id}/app`, {}),
+  publishApp: (id: string, version: number) => put<App>(path`/workflows/${id}/app`, { version }),
   revokeApp: (id: string) => drop(path`/workflows/${id}/app`),
   app: (token: string) => get<AppForm>(path`/apps/${token}`),
   runApp: (token: string, params: Overrides) => post<Submitted>(path`/apps/${token}/runs`, { params }),

@@ -6,7 +6,7 @@ import { Frame } from "./frame/Frame";
 import { lazily } from "./frame/lazily";
 import { address, asset } from "./http";
 import { t } from "./i18n";
-import { openedApp } from "./store/appLink";
+import { openedApp } from "./store/links";
 import { pageStore, setTheme, type View } from "./store/page";
 import { settingsStore } from "./store/settings";
 import { startOnce } from "./store/start";

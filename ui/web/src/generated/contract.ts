@@ -75,6 +75,7 @@ export interface Contract {
   PriorityBody: PriorityBody;
   Problem: Problem;
   Problems: Problems;
+  PublishBody: PublishBody;
   QueuePlace: QueuePlace;
   RankWork: RankWork;
   RejectedPlan: RejectedPlan;
@@ -1318,6 +1319,9 @@ export interface Sizes1 {
    * Whether a picture's shape stands for a size of zero, at the model's own area.
    */
   has_shape: boolean;
+}
+export interface PublishBody {
+  version: number;
 }
 export interface RenameBody {
   name?: string | null;

@@ -12,8 +12,7 @@ import { followKept } from "./kept";
 import { liveStore, receive, setConnection } from "./live";
 import { endedRuns, newRuns } from "./liveState";
 import { dismissToast, pageStore, setMe, startLanguage, toast } from "./page";
-import { openedApp } from "./appLink";
-import { askShared, openShared } from "./sharedLink";
+import { askShared, openedApp, openShared } from "./links";
 import { keepTitle } from "./tabTitle";
 
 /** After so many tries the live connection is said not to get through. */

@@ -7,7 +7,7 @@ import { moment } from "../../parts/format";
 import { Notice } from "../../parts/Notice";
 import { Dialog } from "../../parts/overlays/Dialog";
 import { Spinner } from "../../parts/Spinner";
-import { appLink } from "../../store/appLink";
+import { appLink } from "../../store/links";
 import { useEditor } from "../../store/editor";
 import { closeDialog, confirm } from "../../store/page";
 import type { App } from "../../types";
@@ -21,34 +21,41 @@ export function AppDialog() {
   const others = apps?.filter((app) => app !== own) ?? [];
   return (
     <Dialog title={t("panels.app_title")} description={t("panels.app_text")} onClose={closeDialog}>
-      <p>{t("panels.app_no_secret")}</p>
-      {error && <Notice kind="error">{error}</Notice>}
-      {!apps && !error && <Spinner label={t("panels.reading")} isVisible />}
-      {apps && !workflow && <Notice>{t("panels.app_save_first")}</Notice>}
-      {apps && workflow && isDirty && <Notice>{t("panels.app_dirty")}</Notice>}
-      {apps && workflow && !own && (
-        <Button kind="primary" icon="share" isBusy={isBusy} onClick={() => void publish(workflow.id)}>
-          {t("panels.app_publish", { version: workflow.version })}
-        </Button>
-      )}
-      {own && (
-        <>
-          <AppLink app={own} onRevoke={() => void revoke(own)} />
-          {own.newest > own.version && (
-            <Button kind="primary" icon="share" isBusy={isBusy} onClick={() => void publish(own.workflow_id)}>
-              {t("panels.app_renew", { version: own.newest })}
-            </Button>
-          )}
-        </>
-      )}
-      {others.length > 0 && (
-        <section className="ll-app-links" aria-labelledby="ll-app-links">
-          <h3 id="ll-app-links">{t("panels.app_others")}</h3>
-          {others.map((app) => (
-            <AppLink key={app.token} app={app} onRevoke={() => void revoke(app)} />
-          ))}
-        </section>
-      )}
+      <div className="ll-app-dialog">
+        <p>{t("panels.app_no_secret")}</p>
+        {error && <Notice kind="error">{error}</Notice>}
+        {!apps && !error && <Spinner label={t("panels.reading")} isVisible />}
+        {apps && !workflow && <Notice>{t("panels.app_save_first")}</Notice>}
+        {apps && workflow && isDirty && <Notice>{t("panels.app_dirty")}</Notice>}
+        {apps && workflow && !own && (
+          <Button kind="primary" icon="share" isBusy={isBusy} onClick={() => void publish(workflow)}>
+            {t("panels.app_publish", { version: workflow.version })}
+          </Button>
+        )}
+        {own && (
+          <>
+            <AppLink app={own} onRevoke={() => void revoke(own)} />
+            {own.newest > own.version && (
+              <Button
+                kind="primary"
+                icon="share"
+                isBusy={isBusy}
+                onClick={() => void publish({ id: own.workflow_id, version: own.newest })}
+              >
+                {t("panels.app_renew", { version: own.newest })}
+              </Button>
+            )}
+          </>
+        )}
+        {others.length > 0 && (
+          <section className="ll-app-links" aria-labelledby="ll-app-links">
+            <h3 id="ll-app-links">{t("panels.app_others")}</h3>
+            {others.map((app) => (
+              <AppLink key={app.token} app={app} onRevoke={() => void revoke(app)} />
+            ))}
+          </section>
+        )}
+      </div>
     </Dialog>
   );
 }
@@ -102,7 +109,7 @@ function useApps() {
     apps,
     error,
     isBusy,
-    publish: (workflow: string) => doing(() => host.publishApp(workflow)),
+    publish: ({ id, version }: { id: string; version: number }) => doing(() => host.publishApp(id, version)),
     revoke: async ({ workflow_id, name }: App) => {
       if (await confirm(t("panels.app_revoke_question", { name }), t("panels.app_revoke")))
         await doing(() => host.revokeApp(workflow_id));

@@ -1,7 +1,7 @@
 import { useEffect, useState } from "react";
-import { host } from "../host";
-import type { FormValues } from "./formFields";
-import { DELAY_MS, type MeantOfForm } from "./useMeant";
+import { host } from "../../host";
+import type { FormValues } from "../formFields";
+import { DELAY_MS, type MeantOfForm } from "../useMeant";
 
 /** What the server knows of an app's settings before a run; asked anew after a change. */
 export function useAppKnown(token: string, values: FormValues): MeantOfForm {

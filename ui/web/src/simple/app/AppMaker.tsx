@@ -1,13 +1,13 @@
 import { useCallback, useMemo } from "react";
-import { limitOf } from "../exact";
-import { host } from "../host";
-import { t } from "../i18n";
-import type { AppForm, GraphFile, Run } from "../types";
-import { worded } from "../worded";
-import { Making } from "./Making";
-import { Outcome } from "./Outcome";
+import { limitOf } from "../../exact";
+import { host } from "../../host";
+import { t } from "../../i18n";
+import type { AppForm, GraphFile, Run } from "../../types";
+import { worded } from "../../worded";
+import { Making } from "../Making";
+import { Outcome } from "../Outcome";
 import { useAppKnown } from "./useAppKnown";
-import { useForm } from "./useForm";
+import { useForm } from "../useForm";
 
 /** What the page knows of an app's workflow. */
 const NO_GRAPH: GraphFile = { format: 2, name: "", nodes: {} };
