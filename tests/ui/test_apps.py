@@ -173,6 +173,22 @@ def test_what_is_known_before_a_run_is_told_by_setting(log_in: Clients, graph: d
         assert (refused.status_code, refused.json()["code"]) == (400, "bad-workflow")
 
 
+def test_a_list_is_taken_whole_or_refused_by_what_it_holds(log_in: Clients, graph: dict[str, Any]) -> None:
+    graph["format"] = 2
+    graph["params"]["names"] = {"type": "list[string]", "default": ["one"]}
+    graph["nodes"]["save"] |= {"each": {"name": {"param": "names"}}}
+    graph["nodes"]["save"]["inputs"].pop("name", None)
+    token, bob = publish(log_in("ann"), graph), log_in("bob")
+    for wrong, words in ((["one", 2], "names is 2; it takes text"), ("one", "it takes a list")):
+        [problem] = run(bob, token, params={"names": wrong}).json()["problems"]
+        assert problem["socket"] == "names" and words in problem["message"]
+    started = run(bob, token, params={"names": ["one", "two"]})
+    assert started.status_code == 201, started.json()
+    # and so of a run of the whole page
+    assert bob.post("/loom/runs", json={"graph": graph, "overrides": {"names": ["three"]}}).status_code == 201
+    bob.post("/loom/runs/cancel", json={"runs": None})
+
+
 def test_a_setting_without_a_value_has_to_be_given(log_in: Clients, graph: dict[str, Any]) -> None:
     del graph["params"]["prompt"]["default"]
     token, bob = publish(log_in("ann"), graph), log_in("bob")

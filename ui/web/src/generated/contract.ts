@@ -345,7 +345,7 @@ export interface CheckBody {
    */
   graph: GraphFile;
   overrides?: {
-    [k: string]: boolean | number | string;
+    [k: string]: boolean | number | string | (boolean | number | string)[];
   };
   page?: string;
 }
@@ -1102,7 +1102,7 @@ export interface PlacedBody {
    */
   graph: GraphFile;
   overrides?: {
-    [k: string]: boolean | number | string;
+    [k: string]: boolean | number | string | (boolean | number | string)[];
   };
   devices?: string;
   plan?: string;
@@ -1113,7 +1113,7 @@ export interface PlanBody {
    */
   graph: GraphFile;
   overrides?: {
-    [k: string]: boolean | number | string;
+    [k: string]: boolean | number | string | (boolean | number | string)[];
   };
   devices?: string;
   plan?: string;
@@ -1395,7 +1395,7 @@ export interface RunBody {
    */
   graph: GraphFile;
   overrides?: {
-    [k: string]: boolean | number | string;
+    [k: string]: boolean | number | string | (boolean | number | string)[];
   };
   devices?: string;
   plan?: string;
