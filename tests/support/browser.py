@@ -275,6 +275,13 @@ def call(url: str, path: str, body: Any = None, method: str = "") -> Any:
         raise AssertionError(f"{method} {path}: {error.code} {error.read().decode()}") from None
 
 
+def log_in(page: Page, url: str, name: str, password: str) -> None:
+    page.goto(url)
+    page.get_by_label("username").fill(name)
+    page.get_by_label("password").fill(password)
+    page.get_by_role("button", name="Login").click()
+
+
 def forget_drafts(url: str) -> None:
     for draft in call(url, "drafts"):
         call(url, f"drafts/{draft['key']}", method="DELETE")

@@ -225,6 +225,15 @@ def page_server(start_page: Callable[..., Page]) -> Page:
     return start_page()
 
 
+@pytest.fixture(scope="session")
+def guarded(start_page: Callable[..., Page], tmp_path_factory: pytest.TempPathFactory) -> Page:
+    """The real page whose users, ann and bob, log in."""
+    users = tmp_path_factory.mktemp("users") / "users.txt"
+    users.write_text("ann:secret-of-ann\nbob:secret-of-bob\n", encoding="utf-8")
+    users.chmod(0o600)
+    return start_page("--auth", str(users))
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

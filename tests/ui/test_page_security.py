@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
-from support.browser import MODEL_MS, card, say, toolbar, visit
+from support.browser import MODEL_MS, card, log_in, say, toolbar, visit
 from support.checkout import ROOT
 
 if TYPE_CHECKING:
@@ -18,22 +18,6 @@ if TYPE_CHECKING:
     from support.browser import Watch
 
 FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
-
-
-@pytest.fixture(scope="module")
-def guarded(start_page: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A server whose users log in."""
-    users = tmp_path_factory.mktemp("users") / "users.txt"
-    users.write_text("ann:secret-of-ann\nbob:secret-of-bob\n", encoding="utf-8")
-    users.chmod(0o600)
-    return start_page("--auth", str(users))
-
-
-def log_in(page: Page, url: str, name: str, password: str) -> None:
-    page.goto(url)
-    page.get_by_label("username").fill(name)
-    page.get_by_label("password").fill(password)
-    page.get_by_role("button", name="Login").click()
 
 
 def test_without_a_login_there_is_only_the_login_page(

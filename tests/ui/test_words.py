@@ -52,6 +52,8 @@ IN_GERMAN = (
     "ui/access/throttle.py",
     "ui/api/page.py",
     "ui/api/runs.py",
+    "ui/library/app_form.py",
+    "ui/library/apps.py",
     "ui/library/drafts.py",
     "ui/library/library.py",
     "ui/library/workflow_files.py",

@@ -1,5 +1,6 @@
 """The HTTP routes of the page, one module for each group of them.
 
+apps: The API's routes about apps: published and taken back by their owner, opened and run by others.
 described: How OpenAPI describes what FastAPI cannot read from a handler: errors, bodies that are files, and the
     WebSocket's.
 files: The API's routes about files: results' bytes, their thumbnails, and the pictures that users bring.

@@ -12,7 +12,8 @@ from .run import Priority
 Text = Annotated[str, StringConstraints(strict=True, max_length=200)]
 LongText = Annotated[str, StringConstraints(strict=True, max_length=1 << 20)]
 Name = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=200)]
-Value = StrictBool | StrictInt | StrictFloat | LongText
+Scalar = StrictBool | StrictInt | StrictFloat | LongText
+Value = Scalar | Annotated[list[Scalar], Field(max_length=10_000)]
 Overrides = Annotated[dict[Annotated[str, StringConstraints(max_length=130)], Value], Field(max_length=1000)]
 
 
@@ -69,6 +70,22 @@ class RunBody(PlacedBody):
     workflow_id: Text | None = None
     priority: Priority = "normal"
     """Among the user's own; "idle" gives way to everybody's."""
+
+
+class PublishBody(Body):
+    version: Annotated[StrictInt, Field(ge=1)]
+    """Of the saved workflow: which the app runs from now on."""
+
+
+class AppRunBody(Body):
+    """What whoever opens an app may say: the values of its settings, and nothing else."""
+
+    params: Annotated[dict[Name, Value], Field(max_length=1000)] = {}
+
+
+class AppCheckBody(AppRunBody):
+    page: Text = ""
+    """Which page asks: a newer question of the same one ends the older."""
 
 
 RunId = Annotated[str, StringConstraints(strict=True, max_length=64)]

@@ -1,8 +1,11 @@
-"""A user's saved workflows, drafts and shares.
+"""A user's saved workflows, drafts, shares and apps.
 
+app_form: The form of an app: its settings, what they take, and which results it shows.
+apps: Apps: saved workflows that others run by a form of their settings, under a link that can be taken back.
 drafts: Drafts: what a page had on its canvas last, saved or not, valid or not.
 library: The library: every user's saved workflows, with all their versions, folders and thumbnails.
 opening: Reading the workflow out of any file that a user drops onto the page.
+shares: Links: which user's workflow each of them means, until it is taken back.
 workflow_files: One user's saved workflows on the disk: a folder each, with a head, a file for each version, and a
     thumbnail.
 """

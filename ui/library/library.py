@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import re
-import secrets
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import BaseModel
-
 from ...nodes.files.atomic import write_atomic
 from ...nodes.files.thumbnails import picture_facts, picture_thumbnail
 from ...nodes.graph.graph import Graph, graph_to_plain
+from ..contract.app import App
 from ..contract.kept import NamedGraph, Workflow, WorkflowVersion, WorkflowWithGraph
 from ..errors import Conflict, NotHere
 from ..live.live import Live
 from ..settings import Settings
 from ..store.paging import FIRST_ROWS, page_of, shortened
 from ..store.quota import Quota, size_of
+from ..store.uploads import inputs_folder
 from ..store.user_files import (
     MAX_NAME,
     checked_folder,
@@ -28,44 +26,12 @@ from ..store.user_files import (
     fresh_id,
     graph_bytes,
     nothing,
-    read_record,
     user_folder,
-    write_record,
 )
+from .apps import Apps, check_publishable
 from .drafts import Drafts
+from .shares import Shares
 from .workflow_files import Head, WorkflowFiles
-
-TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
-
-
-class Share(BaseModel):
-    """Whose workflow a token shows."""
-
-    user: str
-    workflow: str
-
-
-class Shares:
-    def __init__(self, data_dir: Path) -> None:
-        self._folder = data_dir / "shares"
-
-    def make(self, user: str, workflow: str) -> str:
-        """A new token."""
-        token = secrets.token_urlsafe(16)
-        write_record(self._folder / f"{token}.json", Share(user=user, workflow=workflow))
-        return token
-
-    def find(self, token: str) -> Share:
-        """Raises `NotHere`."""
-        share = read_record(self._folder / f"{token}.json", Share) if TOKEN.fullmatch(token) else None
-        if share is None:
-            raise NotHere("nothing is shared under this link any more; ask for a new one")
-        return share
-
-    def drop(self, token: str) -> None:
-        if TOKEN.fullmatch(token):
-            (self._folder / f"{token}.json").unlink(missing_ok=True)
-
 
 MAX_VERSIONS = 100
 THUMB_SIDE = 512
@@ -79,9 +45,10 @@ class Library:
     def __init__(self, settings: Settings, live: Live, *, quota: Quota | None = None) -> None:
         self._quota = quota or Quota(settings.data_dir)
         self.drafts = Drafts(settings.data_dir, quota=self._quota)
+        self.apps = Apps(settings.data_dir, quota=self._quota)
         self._data_dir = settings.data_dir
         self._live = live
-        self._shares = Shares(settings.data_dir)
+        self._shares = Shares(settings.data_dir / "shares")
         self._lock = threading.RLock()
         self._heads: dict[str, dict[str, Head]] = {}
         """By user, read when the user first asks."""
@@ -150,6 +117,7 @@ class Library:
             with self._quota.changing(user, "workflows", self._files(user).path(id), count=-1):
                 self._files(user).remove(id)
             self._shares.drop(head.token)
+            self.apps.revoke(user, id)
             del self._heads_of(user)[id]
             self._live.count(user, "library")
 
@@ -206,10 +174,32 @@ class Library:
 
     def shared(self, token: str) -> NamedGraph:
         """The current version. Raises `NotHere`."""
-        share = self._shares.find(token)
+        if (share := self._shares.find(token)) is None:
+            raise NotHere("nothing is shared under this link any more; ask for a new one")
         with self._lock:
             head = self._head(share.user, share.workflow)
             return NamedGraph(name=head.name, graph=graph_to_plain(self._graph(share.user, head, None)))
+
+    def publish(self, user: str, id: str, version: int) -> App:
+        """Make an app of a version, or bring the workflow's app to it. Raises `NotHere`, and `ValueError` where others
+        could not run it.
+        """
+        with self._lock:
+            graph = self._graph(user, self._head(user, id), version)
+            check_publishable(graph, inputs_folder(self._data_dir, user))
+            self.apps.publish(user, id, version, graph)
+            return next(app for app in self.published(user) if app.workflow_id == id)
+
+    def revoke(self, user: str, id: str) -> None:
+        """Take back the link to the workflow's app, if it has one. Raises `NotHere`."""
+        with self._lock:
+            self.apps.revoke(user, self._head(user, id).id)
+
+    def published(self, user: str) -> list[App]:
+        """The links to apps that the user has given, newest first."""
+        with self._lock:
+            heads = self._heads_of(user)
+            return [app.told(newest=heads[app.workflow].version) for app in self.apps.of(user) if app.workflow in heads]
 
     def _write_thumbnail(self, user: str, id: str, data: bytes) -> None:
         path = self._files(user).thumb_path(id)

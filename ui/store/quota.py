@@ -43,7 +43,7 @@ FREE_BYTES = 256 * MIB
 """Bytes that stay free on the disk, whoever asks."""
 
 FOLDERS: dict[Kind, tuple[str, ...]] = {
-    "workflows": ("workflows",),
+    "workflows": ("workflows", "apps"),
     "drafts": ("drafts",),
     "uploads": ("inputs",),
     "runs": ("runs", "batches"),

@@ -4,6 +4,10 @@ import { limitedNode, withLimits } from "./exact";
 import type { Translation } from "./i18n";
 import { address, ApiError, asset, path, request, send } from "./http";
 import type {
+  App,
+  AppForm,
+  AppKnown,
+  AppTokens,
   Board,
   BoardRow,
   Catalog,
@@ -22,6 +26,7 @@ import type {
   ModelsView,
   NamedGraph,
   NodeSpec,
+  Overrides,
   PlanMachine,
   PlanRequest,
   PlanView,
@@ -110,6 +115,20 @@ export const host = {
   putThumb: (id: string, picture: Blob) => request("PUT", path`/workflows/${id}/thumb`, { raw: picture }),
   shareWorkflow: (id: string) => post<{ token: string }>(path`/workflows/${id}/share`, {}),
   shared: (token: string) => get<NamedGraph>(path`/shared/${token}`),
+
+  /** The links to apps that the user has given. */
+  apps: () => get<App[]>("/apps"),
+  publishApp: (id: string, version: number) => put<App>(path`/workflows/${id}/app`, { version }),
+  revokeApp: (id: string) => drop(path`/workflows/${id}/app`),
+  app: (token: string) => get<AppForm>(path`/apps/${token}`),
+  runApp: (token: string, params: Overrides) => post<Submitted>(path`/apps/${token}/runs`, { params }),
+  /** A newer question of the same page ends the older, and so for the next. */
+  checkApp: (token: string, params: Overrides, signal: AbortSignal) =>
+    post<AppKnown>(path`/apps/${token}/check`, { params, page: PAGE }, signal),
+  appTokens: (token: string, params: Overrides, signal: AbortSignal) =>
+    post<AppTokens>(path`/apps/${token}/tokens`, { params, page: PAGE }, signal),
+  /** What a run of an app made, as far as the app shows it. */
+  appResults: (token: string, run: string) => get<Result[]>(path`/apps/${token}/results` + query({ run })),
 
   drafts: () => all<DraftEntry>("/drafts", (row) => row.key),
   draft: (key: string) => get<Draft>(path`/drafts/${key}`),

@@ -6,6 +6,7 @@ import { Frame } from "./frame/Frame";
 import { lazily } from "./frame/lazily";
 import { address, asset } from "./http";
 import { t } from "./i18n";
+import { openedApp } from "./store/links";
 import { pageStore, setTheme, type View } from "./store/page";
 import { settingsStore } from "./store/settings";
 import { startOnce } from "./store/start";
@@ -15,6 +16,7 @@ import { Build } from "./views/Build";
 const Gallery = lazily(async () => (await import("./views/Gallery")).Gallery);
 const Simple = lazily(async () => (await import("./views/Simple")).Simple);
 const Models = lazily(async () => (await import("./views/Models")).Models);
+const App = lazily(async () => (await import("./views/App")).App);
 const VIEWS: Record<View, ComponentType> = { build: Build, simple: Simple, gallery: Gallery, models: Models };
 const API_PATH = "loom";
 
@@ -45,14 +47,26 @@ export function begin(version: string): void {
 
 function drawFirst(): void {
   followTheme();
+  if (openedApp()) return drawAlone(newHost(App));
   if (drawn.has(FIRST)) return;
   const host = hostOf(FIRST);
   Object.assign(host.style, { position: "fixed", inset: `${TABS_PX}px 0 0`, height: "auto" });
   document.body.append(host);
 }
 
+/** An app is the whole page: of Gradio nothing is seen, or found by keys and screen readers. */
+function drawAlone(host: HTMLElement): void {
+  const rest = document.createElement("style");
+  rest.textContent = "body > :not(.loom-alone) { display: none !important; }";
+  host.classList.add("loom-alone");
+  Object.assign(host.style, { position: "fixed", inset: "0" });
+  document.head.append(rest);
+  document.body.append(host);
+}
+
 /** Put a view into the element that Gradio gives; again where it gives a new one. */
 export function mount({ element, props: { view }, trigger }: MountOptions): void {
+  if (openedApp()) return;
   followTheme();
   nameTabs();
   mounted.get(view)?.();
@@ -72,21 +86,25 @@ function move(host: HTMLElement, element: HTMLElement): void {
 function hostOf(view: View): HTMLElement {
   const known = drawn.get(view);
   if (known) return known;
+  const host = newHost(VIEWS[view]);
+  drawn.set(view, host);
+  return host;
+}
+
+function newHost(Shown: ComponentType): HTMLElement {
   const host = document.createElement("div");
   host.className = "loom-host";
   host.style.minHeight = "inherit";
-  drawn.set(view, host);
   const shadow = host.attachShadow({ mode: "open" });
   const box = document.createElement("div");
   box.className = "ll-box";
   shadow.append(box);
-  void draw(view, shadow, box);
+  void draw(Shown, shadow, box);
   return host;
 }
 
 /** Drawn once its styles are there, or could not be had. */
-async function draw(view: View, shadow: ShadowRoot, box: HTMLElement): Promise<void> {
-  const Shown = VIEWS[view];
+async function draw(Shown: ComponentType, shadow: ShadowRoot, box: HTMLElement): Promise<void> {
   await new Promise<unknown>((resolve) => {
     const link = document.createElement("link");
     link.rel = "stylesheet";

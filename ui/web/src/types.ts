@@ -14,6 +14,10 @@ import type {
 import type { Json } from "./types/values";
 
 export type {
+  App,
+  AppForm,
+  AppKnown,
+  AppTokens,
   Board,
   BoardRow,
   CatalogInput as InputSpec,

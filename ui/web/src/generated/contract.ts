@@ -7,6 +7,14 @@ import type { GraphFile } from "../types/workflow";
  * What server and page say to each other, by its name.
  */
 export interface Contract {
+  App: App;
+  AppCheckBody: AppCheckBody;
+  AppForm: AppForm;
+  AppGroup: AppGroup;
+  AppKnown: AppKnown;
+  AppRunBody: AppRunBody;
+  AppShape: AppShape;
+  AppTokens: AppTokens;
   Board: Board;
   BoardBody: BoardBody;
   BoardRow: BoardRow;
@@ -67,6 +75,7 @@ export interface Contract {
   PriorityBody: PriorityBody;
   Problem: Problem;
   Problems: Problems;
+  PublishBody: PublishBody;
   QueuePlace: QueuePlace;
   RankWork: RankWork;
   RejectedPlan: RejectedPlan;
@@ -80,7 +89,7 @@ export interface Contract {
   SaveBody: SaveBody;
   ScriptBody: ScriptBody;
   Setting: Setting;
-  Sizes: Sizes;
+  Sizes: Sizes1;
   SocketsBody: SocketsBody;
   Start: Start;
   Submitted: Submitted;
@@ -96,6 +105,158 @@ export interface Contract {
   Workflow: Workflow;
   WorkflowVersion: WorkflowVersion;
   WorkflowWithGraph: WorkflowWithGraph;
+}
+/**
+ * The link to an app, for the owner of its workflow.
+ */
+export interface App {
+  token: string;
+  workflow_id: string;
+  /**
+   * As it was published, and so the next two.
+   */
+  name: string;
+  /**
+   * Which the app runs, whatever is saved later.
+   */
+  version: number;
+  /**
+   * Seconds since the epoch.
+   */
+  published: number;
+  /**
+   * The workflow's newest version by now.
+   */
+  newest: number;
+}
+export interface AppCheckBody {
+  params?: {
+    [k: string]: boolean | number | string | (boolean | number | string)[];
+  };
+  page?: string;
+}
+/**
+ * All that whoever opens an app is told of it: nothing of nodes and links.
+ */
+export interface AppForm {
+  name: string;
+  description: string;
+  version: number;
+  groups: AppGroup[];
+}
+/**
+ * Settings under one heading; those in none have "".
+ */
+export interface AppGroup {
+  title: string;
+  fields: CatalogInput[];
+}
+/**
+ * One input socket of a node.
+ */
+export interface CatalogInput {
+  name: string;
+  /**
+   * One of "int", "float", "bool", "string", "choice", the name of a value type such as "Latents", or a list of one
+   * of these such as "list[float]".
+   */
+  type: string;
+  required: boolean;
+  default: boolean | number | string | (boolean | number | string)[] | null;
+  choices: string[];
+  min: number | null;
+  max: number | null;
+  step: number | null;
+  /**
+   * The widget that draws the input; "" is the type's own.
+   */
+  widget: "" | "seed" | "multiline" | "json" | "model" | "lora" | "picture" | "mask" | "audio";
+  advanced: boolean;
+  help: string;
+}
+/**
+ * What is known of an app's settings before a run.
+ */
+export interface AppKnown {
+  /**
+   * What 0, "" and "auto" will be.
+   */
+  values: {
+    [k: string]: Json;
+  };
+  shapes: {
+    [k: string]: AppShape;
+  };
+}
+/**
+ * A setting is the height of a picture, and another one its width.
+ */
+export interface AppShape {
+  width: string;
+  sizes: Sizes;
+}
+/**
+ * Which the model paints.
+ */
+export interface Sizes {
+  /**
+   * Its own.
+   */
+  width: number;
+  height: number;
+  /**
+   * Of which both sides must be.
+   */
+  multiple: number;
+  /**
+   * Beyond which it paints nothing sensible; 0 where nobody says so.
+   */
+  most_side: number;
+  /**
+   * Whether a picture's shape stands for a size of zero, at the model's own area.
+   */
+  has_shape: boolean;
+}
+/**
+ * What whoever opens an app may say: the values of its settings, and nothing else.
+ */
+export interface AppRunBody {
+  params?: {
+    [k: string]: boolean | number | string | (boolean | number | string)[];
+  };
+}
+export interface AppTokens {
+  /**
+   * What text encoders make of each setting that they read, the one with the least room first.
+   */
+  tokens: {
+    [k: string]: Count[];
+  };
+}
+/**
+ * What one text encoder makes of a prompt.
+ */
+export interface Count {
+  /**
+   * The component's name.
+   */
+  tokenizer: string;
+  /**
+   * With special ones and the template, without padding.
+   */
+  num_tokens: number;
+  /**
+   * How many of them are read; 0 is all.
+   */
+  limit: number;
+  /**
+   * How many an empty prompt would be.
+   */
+  num_own: number;
+  /**
+   * The words that are not read, or not whole.
+   */
+  cut: string;
 }
 /**
  * A named set of results; one result may be on several.
@@ -173,29 +334,6 @@ export interface CatalogNode {
    */
   chosen_by: string[];
 }
-/**
- * One input socket of a node.
- */
-export interface CatalogInput {
-  name: string;
-  /**
-   * One of "int", "float", "bool", "string", "choice", the name of a value type such as "Latents", or a list of one
-   * of these such as "list[float]".
-   */
-  type: string;
-  required: boolean;
-  default: boolean | number | string | (boolean | number | string)[] | null;
-  choices: string[];
-  min: number | null;
-  max: number | null;
-  step: number | null;
-  /**
-   * The widget that draws the input; "" is the type's own.
-   */
-  widget: "" | "seed" | "multiline" | "json" | "model" | "lora" | "picture" | "mask" | "audio";
-  advanced: boolean;
-  help: string;
-}
 export interface OutputSpec {
   name: string;
   type: string;
@@ -207,7 +345,7 @@ export interface CheckBody {
    */
   graph: GraphFile;
   overrides?: {
-    [k: string]: boolean | number | string;
+    [k: string]: boolean | number | string | (boolean | number | string)[];
   };
   page?: string;
 }
@@ -221,31 +359,6 @@ export interface Choice {
   fits: boolean | null;
   bytes_per_device: number;
   problem: string;
-}
-/**
- * What one text encoder makes of a prompt.
- */
-export interface Count {
-  /**
-   * The component's name.
-   */
-  tokenizer: string;
-  /**
-   * With special ones and the template, without padding.
-   */
-  num_tokens: number;
-  /**
-   * How many of them are read; 0 is all.
-   */
-  limit: number;
-  /**
-   * How many an empty prompt would be.
-   */
-  num_own: number;
-  /**
-   * The words that are not read, or not whole.
-   */
-  cut: string;
 }
 /**
  * One device; `load` goes from 0 to 1 and is None where nobody tells.
@@ -989,7 +1102,7 @@ export interface PlacedBody {
    */
   graph: GraphFile;
   overrides?: {
-    [k: string]: boolean | number | string;
+    [k: string]: boolean | number | string | (boolean | number | string)[];
   };
   devices?: string;
   plan?: string;
@@ -1000,7 +1113,7 @@ export interface PlanBody {
    */
   graph: GraphFile;
   overrides?: {
-    [k: string]: boolean | number | string;
+    [k: string]: boolean | number | string | (boolean | number | string)[];
   };
   devices?: string;
   plan?: string;
@@ -1182,13 +1295,13 @@ export interface Problems {
    * Which sizes the models of nodes with a canvas paint, by node.
    */
   sizes: {
-    [k: string]: Sizes;
+    [k: string]: Sizes1;
   };
 }
 /**
  * Which sizes a node's model paints, in pixels.
  */
-export interface Sizes {
+export interface Sizes1 {
   /**
    * Its own.
    */
@@ -1206,6 +1319,9 @@ export interface Sizes {
    * Whether a picture's shape stands for a size of zero, at the model's own area.
    */
   has_shape: boolean;
+}
+export interface PublishBody {
+  version: number;
 }
 export interface RenameBody {
   name?: string | null;
@@ -1279,7 +1395,7 @@ export interface RunBody {
    */
   graph: GraphFile;
   overrides?: {
-    [k: string]: boolean | number | string;
+    [k: string]: boolean | number | string | (boolean | number | string)[];
   };
   devices?: string;
   plan?: string;

@@ -16,6 +16,7 @@ const SweepDialog = lazily(async () => (await import("./runs/SweepDialog")).Swee
 const LibraryDialog = lazily(async () => (await import("./library/LibraryDialog")).LibraryDialog);
 const TextDialog = lazily(async () => (await import("./files/TextDialog")).TextDialog);
 const PlainFileDialog = lazily(async () => (await import("./files/PlainFileDialog")).PlainFileDialog);
+const AppDialog = lazily(async () => (await import("./files/AppDialog")).AppDialog);
 const ShareDialog = lazily(async () => (await import("./files/ShareDialog")).ShareDialog);
 const VersionsDialog = lazily(async () => (await import("./library/VersionsDialog")).VersionsDialog);
 const PlacesDialog = lazily(async () => (await import("../gallery/recall/PlacesDialog")).PlacesDialog);
@@ -42,6 +43,8 @@ function contentOf(name: string, payload: unknown): ReactNode {
       return <SaveAsDialog {...(payload as SaveAsked | undefined)} />;
     case "versions":
       return <VersionsDialog of={(payload as Named | undefined) ?? null} />;
+    case "app":
+      return <AppDialog />;
     case "share":
       return <ShareDialog />;
     case "settings":

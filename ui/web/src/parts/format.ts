@@ -64,6 +64,12 @@ export function spoken(name: string): string {
   return word("socket", name) ?? name.replaceAll("_", " ");
 }
 
+/** The name of a workflow as a title: "first_picture" -> "First picture". */
+export function titled(name: string): string {
+  const words = spoken(name);
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
 /** A value type, or a list of one, as people read it. */
 export function spokenType(type: string): string {
   const [, of] = /^list\[(.+)\]$/.exec(type) ?? [];

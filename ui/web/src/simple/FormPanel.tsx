@@ -5,13 +5,14 @@ import { Notice } from "../parts/Notice";
 import type { Count, InputSpec, Json, Problem } from "../types";
 import { Field } from "../widgets/Field";
 import { SizePicker } from "../widgets/numbers/SizePicker";
+import type { FieldGroup } from "./formFields";
 import type { Form } from "./useForm";
 import type { Shape } from "./useMeant";
 import { worded } from "../worded";
 
 interface FormPanelProps {
   idPrefix: string;
-  groups: readonly { title: string; fields: readonly InputSpec[] }[];
+  groups: readonly FieldGroup[];
   form: Form;
   problems: readonly Problem[];
   /** What values that stand for something else will be, by field. */

@@ -1,42 +1,47 @@
 import { readPlace } from "../graph/file/layout";
+import type { ReactNode } from "react";
 import { t } from "../i18n";
 import { Button } from "../parts/Button";
 import { Empty } from "../parts/Empty";
 import { formatSeconds } from "../parts/format";
 import { Notice } from "../parts/Notice";
 import { isOver, useRun } from "../store/live";
-import type { Catalog, GraphFile, Result, Run } from "../types";
-import type { FormValues } from "./formFields";
+import type { GraphFile, Result, Run } from "../types";
 import { Progress } from "./Progress";
 import { ResultCard } from "./ResultCard";
 import { failureOf } from "./runProgress";
 import { useElapsed } from "./useElapsed";
-import { useResults } from "./useResults";
+import { useResults, type ReadResults } from "./useResults";
 
 interface OutcomeProps {
   runId: string | null;
   graph: GraphFile;
-  catalog: Catalog;
-  onOpen: (values: FormValues) => void;
+  /** What a node is called; "" where that says nothing to whoever looks. */
+  titleOf: (node: string) => string;
+  /** What is said where nothing else can be. */
+  texts: { failed: string; noResults: string };
+  /** Reads what a run made. */
+  read?: ReadResults;
   /** null: the workflow has no seed to change. */
   onAgain: (() => void) | null;
+  /** What else can be done once a run is done. */
+  more?: (run: Run) => ReactNode;
 }
 
 /** The run that the form started: its progress while it works, then its results. */
-export function Outcome({ runId, graph, catalog, onOpen, onAgain }: OutcomeProps) {
+export function Outcome({ runId, graph, titleOf, texts, read, onAgain, more }: OutcomeProps) {
   const run = useRun(runId);
-  const { results: made, error, isRead } = useResults(run);
+  const { results: made, error, isRead } = useResults(run, read);
   const results = shownOf(graph, made);
   if (!run) return <Empty icon="image" title={t("simple.nothing_yet")} text={t("simple.nothing_yet_text")} />;
-  const openInBuild = () => onOpen({ ...run.overrides, ...run.varied });
   return (
     <>
       {run.note && <Notice>{run.note}</Notice>}
-      {!isOver(run.state) && <Progress run={run} graph={graph} catalog={catalog} />}
-      {run.state === "failed" && <Notice kind="error">{failureOf(run) || t("simple.failed")}</Notice>}
+      {!isOver(run.state) && <Progress run={run} graph={graph} titleOf={titleOf} />}
+      {run.state === "failed" && <Notice kind="error">{failureOf(run) || texts.failed}</Notice>}
       {run.state === "cancelled" && <Notice>{t("simple.cancelled")}</Notice>}
-      {run.state === "done" && <Done run={run} onOpen={openInBuild} onAgain={onAgain} />}
-      {run.state === "done" && isRead && results.length === 0 && !error && <Notice>{t("simple.no_results")}</Notice>}
+      {run.state === "done" && <Done run={run} onAgain={onAgain} more={more?.(run)} />}
+      {run.state === "done" && isRead && results.length === 0 && !error && <Notice>{texts.noResults}</Notice>}
       {error && <Notice kind="error">{error}</Notice>}
       <div className={results.length > 1 ? "ll-outcomes ll-outcomes-many" : "ll-outcomes"}>
         {results.map((result) => (
@@ -54,7 +59,7 @@ function shownOf(graph: GraphFile, results: readonly Result[]): readonly Result[
 }
 
 /** How long it took, and what to do next. */
-function Done({ run, onOpen, onAgain }: { run: Run; onOpen: () => void; onAgain: (() => void) | null }) {
+function Done({ run, onAgain, more }: { run: Run; onAgain: (() => void) | null; more: ReactNode }) {
   const elapsed = useElapsed(run);
   return (
     <div className="ll-simple-next">
@@ -66,9 +71,7 @@ function Done({ run, onOpen, onAgain }: { run: Run; onOpen: () => void; onAgain:
           {t("simple.again")}
         </Button>
       )}
-      <Button icon="build" onClick={onOpen}>
-        {t("simple.open_in_build")}
-      </Button>
+      {more}
     </div>
   );
 }

@@ -7,7 +7,7 @@ import { Meter } from "../parts/Meter";
 import { useLeft } from "../store/left";
 import { useQueue } from "../store/live";
 import { toast } from "../store/page";
-import type { Catalog, GraphFile, Run } from "../types";
+import type { GraphFile, Run } from "../types";
 import { previewOf, progressOf, runningNode } from "./runProgress";
 import { useElapsed } from "./useElapsed";
 import { worded } from "../worded";
@@ -15,18 +15,19 @@ import { worded } from "../worded";
 interface ProgressProps {
   run: Run;
   graph: GraphFile;
-  catalog: Catalog;
+  /** What a node is called; "" where that says nothing to whoever looks. */
+  titleOf: (node: string) => string;
 }
 
 /** A run under way: all its nodes in one bar, the seconds left, the picture so far, and Cancel. */
-export function Progress({ run, graph, catalog }: ProgressProps) {
+export function Progress({ run, graph, titleOf }: ProgressProps) {
   const before = useNumBefore(run.id);
   const elapsed = useElapsed(run);
   const left = useLeft(run);
   const { part, left_s } = progressOf(run, graph, { elapsed, left: run.is_left_least ? null : left });
   const preview = previewOf(run);
   const isWaiting = run.state === "waiting";
-  const what = isWaiting ? waitText(before) : workText(run, graph, catalog);
+  const what = isWaiting ? waitText(before) : workText(run, titleOf);
   return (
     <div className="ll-sheet ll-progress" data-testid="simple-progress" data-status={run.state}>
       <div className="ll-progress-head">
@@ -86,12 +87,13 @@ function waitText(numBefore: number): string {
 }
 
 /** "Denoise: step 3 of 20", or the phase of a node without steps. */
-function workText(run: Run, graph: GraphFile, catalog: Catalog): string {
+function workText(run: Run, titleOf: (node: string) => string): string {
   const found = runningNode(run);
   if (!found) return t("simple.starting");
   const [name, state] = found;
-  const node = Object.hasOwn(graph.nodes, name) ? graph.nodes[name] : undefined;
-  const title = node?.title || catalog.nodes.find(({ id }) => id === node?.type)?.title || name;
-  if (state.total > 0) return t("simple.step", { node: title, done: state.done, total: state.total });
-  return state.phase ? `${title}: ${worded(state.phase)}` : title;
+  const title = titleOf(name);
+  const { done, total, phase } = state;
+  if (total > 0) return title ? t("simple.step", { node: title, done, total }) : t("simple.only_step", { done, total });
+  const said = [title, worded(phase)].filter(Boolean).join(": ");
+  return said || t("simple.starting");
 }

@@ -13,8 +13,14 @@ export function fieldsOf(graph: GraphFile, catalog: Catalog): InputSpec[] {
   return Object.entries(graph.params ?? {}).map(([name, param]) => fieldOf(name, param, sockets.get(name)));
 }
 
+/** Fields under one heading; "" heads those that are in no group. */
+export interface FieldGroup {
+  title: string;
+  fields: readonly InputSpec[];
+}
+
 /** Fields under their headings: those of a group together, where its first one stands; "" heads what is in none. */
-export function groupsOf(graph: GraphFile, fields: readonly InputSpec[]): { title: string; fields: InputSpec[] }[] {
+export function groupsOf(graph: GraphFile, fields: readonly InputSpec[]): FieldGroup[] {
   const found: { title: string; fields: InputSpec[] }[] = [];
   for (const field of fields) {
     const { group } = graph.params?.[field.name] ?? {};

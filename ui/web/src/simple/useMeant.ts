@@ -3,7 +3,8 @@ import { host } from "../host";
 import type { Checked, Count, GraphFile, Json, Meant, Sizes, Tokens } from "../types";
 import { fedBy, withDefaults, type FormValues } from "./formFields";
 
-const DELAY_MS = 400;
+/** After the last change, before it is asked. */
+export const DELAY_MS = 400;
 
 /** What is known of a form's values before a run, by param. */
 export interface MeantOfForm {

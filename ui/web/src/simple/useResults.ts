@@ -13,26 +13,30 @@ interface Results {
   isRead: boolean;
 }
 
+/** Asks for what a run made, first to last. */
+export type ReadResults = (run: Run) => Promise<readonly Result[]>;
+
 /** What a run made so far, in the order in which it was made. */
-export function useResults(run: Run | null): Results {
+export function useResults(run: Run | null, read: ReadResults = resultsOf): Results {
   const revision = useLive((state) => state.results);
   const [found, setFound] = useState({ run: "", results: NONE, error: "" });
   const id = run?.id ?? "";
-  const batch = run?.batch ?? "";
   const state = run?.state;
   useEffect(() => {
-    if (!id || state === "waiting") return;
+    if (!run || state === "waiting") return;
     let isWanted = true;
-    host.results({ batch, limit: MAX_RESULTS }).then(
-      (all) => {
-        const results = all.filter((result) => result.run === id).reverse();
-        if (isWanted) setFound({ run: id, results, error: "" });
-      },
+    read(run).then(
+      (results) => isWanted && setFound({ run: id, results, error: "" }),
       (error) => isWanted && setFound({ run: id, results: NONE, error: sentence(error) }),
     );
     return () => {
       isWanted = false;
     };
-  }, [id, batch, state, revision]);
+  }, [id, state, revision, read]);
   return found.run === id ? { ...found, isRead: true } : { results: NONE, error: "", isRead: false };
+}
+
+async function resultsOf({ id, batch }: Run): Promise<Result[]> {
+  const all = await host.results({ batch, limit: MAX_RESULTS });
+  return all.filter((result) => result.run === id).reverse();
 }

@@ -13,7 +13,7 @@ import { followKept } from "./kept";
 import { liveStore, receive, setConnection } from "./live";
 import { endedRuns, newRuns } from "./liveState";
 import { dismissToast, pageStore, setMe, startLanguage, toast } from "./page";
-import { askShared, openShared } from "./sharedLink";
+import { askShared, openedApp, openShared } from "./links";
 import { keepTitle } from "./tabTitle";
 
 /** After so many tries the live connection is said not to get through. */
@@ -39,18 +39,25 @@ export async function start(): Promise<void> {
     const [catalog, begun] = await Promise.all([host.catalog(), host.start(), startLanguage()]);
     setCatalog(catalog);
     setMe(begun.me);
-    await openDrafts(begun);
-    if (shared) await openShared(shared);
+    if (!openedApp()) {
+      await openDrafts(begun);
+      if (shared) await openShared(shared);
+    }
   } catch (error) {
     pageStore.setState({ startup: { state: "failed", message: sentence(error) } });
     return;
   }
+  if (!openedApp()) keepWork();
+  new LiveSocket({ onMessage: holding(onMessage), onConnection });
+  pageStore.setState({ startup: { state: "ready" } });
+}
+
+/** What belongs to a page that edits; an app has nothing of it. */
+function keepWork(): void {
   keepDrafts();
   keepChosen();
   keepTitle();
   followKept();
-  new LiveSocket({ onMessage: holding(onMessage), onConnection });
-  pageStore.setState({ startup: { state: "ready" } });
 }
 
 /** End this session; the login page takes the place of this one. Work that is not saved is a draft by then. */
@@ -92,7 +99,7 @@ function onMessage(message: LiveMessage): void {
   receive(message);
   const after = liveStore.getState();
   if (before.server && before.server !== after.server) toast({ kind: "info", text: t("frame.restarted") });
-  if (!before.server) return;
+  if (!before.server || openedApp()) return; // an app shows its own run, and no other
   newRuns(before, after).forEach(announceNew);
   endedRuns(before, after).forEach((run) => announce(run, after.runs));
 }

@@ -7,16 +7,16 @@ import { newestActive } from "./liveState";
 
 const PAGE = "latentloom";
 
-/** Keeps the title from now on. */
-export function keepTitle(): void {
+/** Keeps the title from now on, with what `edited` says behind the run; what is returned ends that. */
+export function keepTitle(edited = () => editorStore.getState().whole.name): () => void {
   const write = (): void => {
     const { runs } = liveStore.getState();
-    const title = titleOf(editorStore.getState().whole.name, runs[newestActive(runs) ?? ""] ?? null);
+    const title = titleOf(edited(), runs[newestActive(runs) ?? ""] ?? null);
     if (document.title !== title) document.title = title;
   };
   write();
-  liveStore.subscribe(write);
-  editorStore.subscribe(write);
+  const ends = [liveStore.subscribe(write), editorStore.subscribe(write)];
+  return () => ends.forEach((end) => end());
 }
 
 /** "37 % · stars · latentloom"; without a run, what is being edited. */

@@ -28,6 +28,7 @@ export function FileMenu() {
     { label: t("panels.versions"), icon: "history", isDisabled: !isSaved, onSelect: () => openDialog("versions") },
     { label: t("panels.duplicate"), icon: "duplicate", isDisabled: !isSaved, onSelect: () => void duplicate() },
     { label: t("panels.share"), icon: "share", isDisabled: !isSaved, onSelect: () => openDialog("share") },
+    { label: t("panels.app"), icon: "link", onSelect: () => openDialog("app") },
     "-",
     { label: t("panels.to_disk"), icon: "download", isDisabled: isEmpty, onSelect: () => void saveToDisk() },
     { label: t("panels.to_comfy"), isDisabled: isEmpty, onSelect: () => void exportComfy() },

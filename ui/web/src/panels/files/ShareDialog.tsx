@@ -7,7 +7,7 @@ import { Dialog } from "../../parts/overlays/Dialog";
 import { Spinner } from "../../parts/Spinner";
 import { useEditor } from "../../store/editor";
 import { closeDialog } from "../../store/page";
-import { sharedLink } from "../../store/sharedLink";
+import { sharedLink } from "../../store/links";
 
 /** A link that opens the saved workflow for any user of this server. */
 export function ShareDialog() {

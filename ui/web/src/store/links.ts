@@ -1,4 +1,5 @@
-/** Links that share a workflow with others of this server: `?shared=TOKEN` behind the page's address. */
+/** Links for others of this server, behind the page's address: `?shared=TOKEN` opens a workflow, and of `?app=TOKEN` the
+ * page shows the app and nothing else. */
 
 import { fromFile } from "../graph/file/workflowFile";
 import { host, sentence } from "../host";
@@ -7,10 +8,25 @@ import { toast } from "./page";
 import { openTab } from "./tabs";
 
 const NAME = "shared";
+const APP = "app";
 
 export function sharedLink(token: string): string {
+  return linkWith(NAME, token);
+}
+
+export function appLink(token: string): string {
+  return linkWith(APP, token);
+}
+
+/** The token of the app that the page was opened for; "" where it is the whole page. */
+export function openedApp(): string {
+  return new URL(location.href).searchParams.get(APP) ?? "";
+}
+
+/** The page's address with one thing to ask for. */
+function linkWith(name: string, token: string): string {
   const link = new URL(document.baseURI);
-  link.search = new URLSearchParams({ [NAME]: token }).toString();
+  link.search = new URLSearchParams({ [name]: token }).toString();
   link.hash = "";
   return link.href;
 }

@@ -1,0 +1,118 @@
+"""The API's routes about apps: published and taken back by their owner, opened and run by others.
+
+Who opens an app says nothing but values of its settings, whatever his page would send: the workflow comes from the
+server, and its run is one of his own, with his files, in his turn, within his quota.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from ...nodes.execution.preflight import foretell
+from ...nodes.files.workspace import Workspace
+from ...nodes.graph.graph import Graph
+from ...nodes.preview.text_tokens import text_tokens
+from ...nodes.registry import SPECS
+from ...pipelines.values import Place
+from ..access.answers import nothing
+from ..contract.app import App, AppForm, AppKnown, AppTokens
+from ..contract.bodies import AppCheckBody, AppRunBody, PublishBody
+from ..contract.run import Result, Submitted
+from ..library.app_form import by_setting, check_names, check_values, form_of, is_shown, shapes_of, told_by_settings
+from ..server import Server
+from ..store.paging import MAX_ROWS
+from ..store.uploads import inputs_folder
+from ..views.devices import devices_now
+from .described import CONFLICT
+from .requests import Id, User
+
+RunId = Annotated[str, Query(max_length=64, description="One of the user's own.")]
+
+
+def add_routes(router: APIRouter, server: Server) -> None:
+    _add_owners(router, server)
+    _add_guests(router, server)
+
+
+def _add_owners(router: APIRouter, server: Server) -> None:
+    library = server.library
+
+    @router.get("/apps")
+    def list_apps(user: User) -> list[App]:
+        """The links to apps that the user has given, newest first."""
+        return library.published(user)
+
+    @router.put("/workflows/{id}/app")
+    def publish_app(id: Id, body: PublishBody, user: User) -> App:
+        """Make an app of a version of the workflow, or bring its app to that; the link stays the same."""
+        return library.publish(user, id, body.version)
+
+    @router.delete("/workflows/{id}/app", status_code=204)
+    def revoke_app(id: Id, user: User) -> Response:
+        """Take the link back; runs that it began go on, and results stay with who made them."""
+        library.revoke(user, id)
+        return nothing()
+
+
+def _add_guests(router: APIRouter, server: Server) -> None:
+    apps, runs, results = server.library.apps, server.runs, server.results
+
+    @router.get("/apps/{token}")
+    def open_app(token: Id, user: User) -> AppForm:
+        """Its settings; nothing of its nodes."""
+        app = apps.find(token)
+        return form_of(app.read(), SPECS, version=app.version)
+
+    @router.post("/apps/{token}/runs", status_code=201)
+    def run_app(token: Id, body: AppRunBody, user: User) -> Submitted:
+        """Put a run of the user's own at the end of the queue. Nothing but the app's settings is taken, each within its
+        range, and nothing is forced.
+        """
+        graph = apps.find(token).read()
+        check_values(graph, SPECS, body.params)
+        with told_by_settings(graph):
+            return runs.submit(user, graph, overrides=body.params)
+
+    @router.post("/apps/{token}/check", responses=CONFLICT)
+    async def check_app(token: Id, body: AppCheckBody, user: User) -> AppKnown:
+        """What is known of its settings before a run. A newer question of the same `page` ends this one."""
+
+        def ask(go_on: Callable[[], None]) -> AppKnown:
+            graph = asked(token, body)
+            place = server.settings.place
+            told = foretell(
+                graph, SPECS, body.params, workspace=reading(user, place), machine=devices_now(), go_on=go_on
+            )
+            return AppKnown(values=by_setting(graph, told.values), shapes=shapes_of(graph, told.sizes))
+
+        return await server.newest.answer(ask, user=user, page=body.page, about="app")
+
+    @router.post("/apps/{token}/tokens", responses=CONFLICT)
+    async def app_tokens(token: Id, body: AppCheckBody, user: User) -> AppTokens:
+        """How many tokens text encoders read of its settings. A newer question of the same `page` ends this one."""
+
+        def ask(go_on: Callable[[], None]) -> AppTokens:
+            graph = asked(token, body)
+            counts = text_tokens(
+                graph, SPECS, body.params, workspace=reading(user), counter=server.counter, go_on=go_on
+            )
+            return AppTokens(tokens=by_setting(graph, counts))
+
+        return await server.counting.answer(ask, user=user, page=body.page, about="app")
+
+    def asked(token: str, body: AppCheckBody) -> Graph:
+        check_names(graph := apps.find(token).read(), body.params)
+        return graph
+
+    def reading(user: str, place: Place | None = None) -> Workspace:
+        return server.settings.reading(place, inputs=inputs_folder(server.settings.data_dir, user))
+
+    @router.get("/apps/{token}/results")
+    def app_results(token: Id, user: User, run: RunId) -> list[Result]:
+        """What a run of the user's made, first to last, without what the app does not show."""
+        graph = apps.find(token).read()
+        made = results.list(user, batch=runs.book.get(user, run).batch, limit=MAX_ROWS)
+        return [each for each in reversed(made) if each.run == run and is_shown(graph, each.node)]

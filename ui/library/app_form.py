@@ -1,0 +1,143 @@
+"""The form of an app: its settings, what they take, and which results it shows.
+
+A setting is a param of the workflow. What the param does not say (widget, range, choices, help) is said by the first
+socket that it feeds, as in the page's own forms (`web/src/simple/formFields.ts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from ...nodes.graph.graph import Graph, Param, ParamRef
+from ...nodes.graph.problems import GraphError, Names, Problem, short
+from ...nodes.graph.scalars import fault
+from ...nodes.graph.spec import InputSpec, NodeSpec
+from ...nodes.graph.unfolding.subs import with_subs
+from ...nodes.preview.meant import Sizes
+from ..contract.app import AppForm, AppGroup, AppShape
+from ..contract.shown import CatalogInput
+
+Specs = Mapping[str, NodeSpec]
+Told = TypeVar("Told")
+
+
+def form_of(graph: Graph, specs: Specs, *, version: int) -> AppForm:
+    """All that whoever opens the app is told of it."""
+    groups: list[AppGroup] = []
+    for name, field in fields_of(graph, specs).items():
+        title = graph.params[name].group
+        last = groups[-1:] if not title else [group for group in groups if group.title == title]
+        if not last or last[0].title != title:
+            groups.append(AppGroup(title=title, fields=[]))
+            last = groups[-1:]
+        last[0].fields.append(CatalogInput.model_validate(field))
+    return AppForm(name=graph.name, description=graph.description, version=version, groups=groups)
+
+
+def fields_of(graph: Graph, specs: Specs) -> dict[str, InputSpec]:
+    """What each of the settings takes, in the order of the file."""
+    known = with_subs(graph, specs)
+    fed: dict[str, InputSpec] = {}
+    for name, node, socket in _fed(graph):
+        spec = known.get(graph.nodes[node].type)
+        if spec and (found := spec.input(socket)):
+            fed.setdefault(name, found)
+    return {name: _field(name, param, fed.get(name)) for name, param in graph.params.items()}
+
+
+def _fed(graph: Graph) -> Iterator[tuple[str, str, str]]:
+    """Each param with the node and socket of an input that it sets."""
+    for name, node in graph.nodes.items():
+        for socket, entry in node.inputs.items():
+            if isinstance(entry, ParamRef):
+                yield entry.param, name, socket
+
+
+def _field(name: str, param: Param, socket: InputSpec | None) -> InputSpec:
+    socket = socket or InputSpec(name=name, type=param.type, required=True)
+    is_choice = param.type == "choice" or (param.type == "string" and socket.type == "choice")
+    is_number = param.type in ("int", "float")
+    return InputSpec(
+        name=name,
+        type="choice" if is_choice else param.type,
+        required=param.default is None,
+        default=param.default,
+        choices=tuple(param.choices) or socket.choices,
+        min=socket.min if param.min is None and is_number else param.min,
+        max=socket.max if param.max is None and is_number else param.max,
+        step=socket.step if param.type == "float" else None,
+        widget="" if is_choice else socket.widget,
+        help=param.help or socket.help,
+    )
+
+
+def check_values(graph: Graph, specs: Specs, values: Mapping[str, Any]) -> None:
+    """Raises `GraphError` with all that is wrong with the values that somebody gives an app's settings."""
+    problems = [*_faults(fields_of(graph, specs), values)]
+    if problems:
+        raise GraphError(problems)
+
+
+def _faults(fields: Mapping[str, InputSpec], values: Mapping[str, Any]) -> Iterator[Problem]:
+    names = Names()
+    for name, value in values.items():
+        if name not in fields:
+            hint = names.offer(name, fields)
+            yield Problem("", name, "unknown_param", f"{short(name)} is no setting of this app; {hint}; leave it out")
+        elif found := fault(replace(fields[name], required=True), value):
+            yield Problem("", name, *found)
+    for name, field in fields.items():
+        if field.required and name not in values:
+            yield Problem("", name, "missing_param", f"{name} has no value, and this app needs one; fill it in")
+
+
+def check_names(graph: Graph, values: Mapping[str, Any]) -> None:
+    """The same where the values may be half done: what is no setting is refused."""
+    problems = [each for each in _faults(fields_of(graph, {}), values) if each.code == "unknown_param"]
+    if problems:
+        raise GraphError(problems)
+
+
+def by_setting(graph: Graph, told: Mapping[str, Mapping[str, Told]]) -> dict[str, Told]:
+    """What is told of inputs by node and socket, of the settings that feed them."""
+    return {name: told[node][socket] for name, node, socket in _first(graph) if socket in told.get(node, ())}
+
+
+def shapes_of(graph: Graph, sizes: Mapping[str, Sizes]) -> dict[str, AppShape]:
+    """The settings that are heights, with those that are the widths beside them."""
+    widths = {node: name for name, node, socket in _first(graph) if socket == "width"}
+    return {
+        name: AppShape(width=widths[node], sizes=sizes[node])
+        for name, node, socket in _first(graph)
+        if socket == "height" and node in widths and node in sizes
+    }
+
+
+def _first(graph: Graph) -> list[tuple[str, str, str]]:
+    """As `_fed`, the first input of each."""
+    return [*{each[0]: each for each in reversed([*_fed(graph)])}.values()]
+
+
+@contextmanager
+def told_by_settings(graph: Graph) -> Iterator[None]:
+    """What is wrong with a workflow is told of the settings that feed the places, and of no node."""
+    try:
+        yield
+    except GraphError as error:
+        raise GraphError(dict.fromkeys(_of_setting(graph, problem) for problem in error.problems)) from None
+
+
+def _of_setting(graph: Graph, problem: Problem) -> Problem:
+    node = graph.nodes.get(problem.node)
+    entry = node.inputs.get(problem.socket) if node else None
+    setting = entry.param if isinstance(entry, ParamRef) else "" if node else problem.socket
+    return replace(problem, node="", socket=setting, mends=(), inside="")
+
+
+def is_shown(graph: Graph, node: str) -> bool:
+    """Whether the form shows what this node saves: its owner may have said not to."""
+    place = graph.layout.get(node.partition("/")[0])
+    return not (isinstance(place, dict) and place.get("shown") is False)

@@ -1,0 +1,135 @@
+"""Apps: saved workflows that others run by a form of their settings, under a link that can be taken back.
+
+A *share* lets others read a workflow as it is by now. An *app* lets them run it as it was published, and set nothing
+but its parameters: it has a copy of its own, so that neither an edit nor the end of an old version changes it. What it
+runs is theirs in every way, so it may name no file that only the owner can read.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from ...nodes.graph.graph import Graph, graph_from_plain, graph_to_plain
+from ..contract.app import App
+from ..errors import NotHere
+from ..store.quota import Quota, size_of
+from ..store.uploads import NAME
+from ..store.user_files import ID, graph_bytes, read_record, user_folder, write_record
+from .shares import Shares
+
+
+class Published(BaseModel):
+    """An app as it is kept."""
+
+    model_config = ConfigDict(frozen=True)
+
+    token: str
+    workflow: str
+    """Its id."""
+    version: int
+    time: float
+    graph: dict[str, Any]
+
+    def told(self, *, newest: int) -> App:
+        """To its owner; `newest` is the version of the workflow by now."""
+        return App(
+            token=self.token,
+            workflow_id=self.workflow,
+            name=self.graph["name"],
+            version=self.version,
+            published=self.time,
+            newest=newest,
+        )
+
+    def read(self) -> Graph:
+        """The workflow as it was published."""
+        return graph_from_plain(self.graph)
+
+
+class Apps:
+    """Threads share it. A workflow has one app at most, whose link stays the same until it is taken back."""
+
+    def __init__(self, data_dir: Path, *, quota: Quota) -> None:
+        self._data_dir = data_dir
+        self._quota = quota
+        self._links = Shares(data_dir / "apps")
+        self._lock = threading.Lock()
+
+    def publish(self, user: str, workflow: str, version: int, graph: Graph) -> None:
+        """From now on its app runs this version. Raises `ValueError`."""
+        path = self._path(user, workflow)
+        self._quota.check(user, "workflows", num_bytes=len(graph_bytes(graph)) - size_of(path))
+        with self._lock, self._quota.changing(user, "workflows", path):
+            known = read_record(path, Published)
+            token = known.token if known else self._links.make(user, workflow)
+            plain = graph_to_plain(graph)
+            write_record(
+                path, Published(token=token, workflow=workflow, version=version, time=time.time(), graph=plain)
+            )
+
+    def of(self, user: str) -> list[Published]:
+        """The user's, newest first."""
+        paths = [path for path in self._folder(user).glob("*.json") if ID.fullmatch(path.stem)]
+        found = [app for path in paths if (app := read_record(path, Published)) is not None]
+        return sorted(found, key=lambda app: app.time, reverse=True)
+
+    def find(self, token: str) -> Published:
+        """What anybody who has the link may run. Raises `NotHere`."""
+        link = self._links.find(token)
+        app = read_record(self._path(link.user, link.workflow), Published) if link else None
+        if app is None or app.token != token:
+            raise NotHere("there is no app under this link any more; ask whoever gave it to you for a new one")
+        return app
+
+    def revoke(self, user: str, workflow: str) -> None:
+        """Nobody can open the workflow's app any more, if it has one; runs that it began go on."""
+        path = self._path(user, workflow)
+        with self._lock, self._quota.changing(user, "workflows", path):
+            if (known := read_record(path, Published)) is not None:
+                self._links.drop(known.token)
+            path.unlink(missing_ok=True)
+
+    def _folder(self, user: str) -> Path:
+        return user_folder(self._data_dir, user) / "apps"
+
+    def _path(self, user: str, workflow: str) -> Path:
+        """Of a workflow's id that was found in the library."""
+        return self._folder(user) / f"{workflow}.json"
+
+
+def check_publishable(graph: Graph, inputs: Path) -> None:
+    """Raises `ValueError` where the workflow names a file among its owner's `inputs`."""
+    for place, value in _values_of(graph):
+        for text in _texts_in(value):
+            name = PurePosixPath(text.strip()).name
+            if NAME.fullmatch(name) and (inputs / name).is_file():
+                raise ValueError(
+                    f"{place} names {name}, which you uploaded and nobody else can read; make it a parameter without "
+                    "a value, so that everybody brings a file of their own, save that, and publish it"
+                )
+
+
+def _values_of(graph: Graph) -> Iterator[tuple[str, Any]]:
+    """All that is written into a workflow, and where."""
+    plain = graph_to_plain(graph)
+    yield from ((name, param.get("default")) for name, param in plain.get("params", {}).items())
+    for before, part in (("", plain), *((f"{name}: ", sub) for name, sub in plain.get("subs", {}).items())):
+        if before:
+            yield from ((before + name, param.get("default")) for name, param in part.get("params", {}).items())
+        for node, said in part["nodes"].items():
+            for socket, value in (*said.get("inputs", {}).items(), *said.get("each", {}).items()):
+                yield f"{before}{node}.{socket}", value
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield from value.splitlines()
+    elif isinstance(value, list | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts_in(each)
