@@ -10,13 +10,14 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
 
-from . import bodies, kept, run, shown
+from . import bodies, kept, run, shown, weights
 
 FILE = Path(__file__).parents[1] / "web" / "contract.schema.json"
 MODES: dict[Any, JsonSchemaMode] = {
     kept: "serialization",
     run: "serialization",
     shown: "serialization",
+    weights: "serialization",
     bodies: "validation",
 }
 
