@@ -86,7 +86,9 @@ def load_lora(
     model: Model,
     path: Annotated[str, Socket(widget="lora", help="A .safetensors file")],
     *,
-    scale: Annotated[float, Socket(min=-10, max=10, step=0.05, help="1 is the LoRA as trained")] = 1.0,
+    scale: Annotated[
+        float, Socket(widget="strength", min=-10, max=10, step=0.05, help="1 is the LoRA as trained")
+    ] = 1.0,
     workspace: Workspace = HERE,
 ) -> Model:
     """The model with a LoRA on top. Several in a row add up, in order."""

@@ -5,8 +5,8 @@ import { t } from "../i18n";
 import { openUnsaved } from "../panels/files/fileActions";
 import { submit as ask } from "../panels/runs/submit";
 import { go } from "../store/page";
-import type { Catalog, GraphFile, InputSpec, Problem } from "../types";
-import { GraphOfFields } from "../widgets/graphOfFields";
+import type { Catalog, EditorGraph, GraphFile, InputSpec, Problem } from "../types";
+import { ChangeOfFields, GraphOfFields } from "../widgets/graphOfFields";
 import { isKept, newSeed } from "../widgets/numbers/seeds";
 import { fieldsOf, groupsOf, missing, seedsOf, withDefaults, type FormValues } from "./formFields";
 import { keep, keptOf } from "./formMemory";
@@ -60,6 +60,14 @@ export function Maker({ choice, graph, catalog }: MakerProps) {
     form.replace(values);
     void submit(values);
   };
+  const graphNow = () => fromFile(withDefaults(graph, form.now()));
+  const change = (_: string, make: (last: EditorGraph) => EditorGraph) => {
+    const before = graphNow();
+    for (const [name, param] of Object.entries(make(before).params)) {
+      const next = param.default;
+      if (next !== undefined && next !== before.params[name]?.default) form.set(name, next, true);
+    }
+  };
   const openInBuild = (values: FormValues) => {
     go("build"); // what is not saved there is asked about there
     void openUnsaved(withDefaults(graph, values), choice.name);
@@ -67,7 +75,8 @@ export function Maker({ choice, graph, catalog }: MakerProps) {
 
   return (
     <div className="ll-simple-columns">
-      <GraphOfFields.Provider value={() => fromFile(withDefaults(graph, form.now()))}>
+      <GraphOfFields.Provider value={graphNow}>
+        <ChangeOfFields.Provider value={{ change, isOfForm: true }}>
         <FormPanel
           idPrefix={`ll-simple-${choice.key}`}
           groups={groupsOf(graph, fields)}
@@ -81,6 +90,7 @@ export function Maker({ choice, graph, catalog }: MakerProps) {
           offers={choice.canvas ? <Offers /> : null}
           onRun={() => runWithNew(seeds.filter(({ name }) => !isKept(seedKey(name))))}
         />
+        </ChangeOfFields.Provider>
       </GraphOfFields.Provider>
       <div ref={outcome} className="ll-simple-outcome">
         <Outcome
