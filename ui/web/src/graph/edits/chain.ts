@@ -1,8 +1,9 @@
 /** Chains of nodes that change one value, such as LoRAs on a model. */
 
 import type { EditorGraph, InputValue, NodeSpec, Point } from "../../types";
-import { has, mapRecord } from "../record";
-import { isLink, joinTarget } from "../values";
+import { has } from "../record";
+import { joinTarget } from "../values";
+import { rewired } from "./fold";
 import { addNode } from "./nodes";
 
 interface Behind {
@@ -20,13 +21,7 @@ interface Behind {
 export function addBehind(graph: EditorGraph, { node, spec, name, at, takes, gives }: Behind): EditorGraph {
   if (!has(graph.nodes, node) || has(graph.nodes, name)) return graph;
   const [old, now] = [joinTarget(node, gives), joinTarget(name, gives)];
-  const follow = <T>(value: T): T => (isLink(value) && value.from === old ? { ...value, from: now } : value);
-  const moved: EditorGraph = {
-    ...graph,
-    nodes: mapRecord(graph.nodes, (each) => ({ ...each, inputs: mapRecord(each.inputs, follow) })),
-    outputs: mapRecord(graph.outputs, follow),
-    reroutes: mapRecord(graph.reroutes, (each) => (each.from === old ? { ...each, from: now } : each)),
-  };
+  const moved = rewired(graph, (from) => (from === old ? now : from));
   const inputs: Record<string, InputValue> = { [takes]: { from: old } };
   return addNode(moved, { name, spec, at, inputs });
 }

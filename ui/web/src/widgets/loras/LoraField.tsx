@@ -10,7 +10,7 @@ import type { EditorGraph } from "../../types";
 import { GraphOfFields } from "../graphOfFields";
 import { SETTLED, asText, type WidgetProps } from "../widget";
 import { loraOptions } from "./loraOptions";
-import { loadLoras, useLoras } from "./lorasStore";
+import { loadLoras, useLoras } from "../../models/lorasStore";
 import { Triggers } from "./Triggers";
 
 const KEY = "latentloom.loras";

@@ -3,10 +3,10 @@
 import { useEffect } from "react";
 import { useStore } from "zustand";
 import { createStore } from "zustand/vanilla";
-import type { ModelSource } from "../../graph/loras";
-import { own } from "../../graph/record";
-import { host } from "../../host";
-import type { LorasView } from "../../types";
+import type { ModelSource } from "../graph/loras";
+import { own } from "../graph/record";
+import { host } from "../host";
+import type { LorasView } from "../types";
 
 /** Of so many models what was told is kept. */
 const MOST_KEPT = 20;
@@ -21,7 +21,7 @@ export function useLoras(model: ModelSource | null, isWanted: boolean): LorasVie
   // biome-ignore lint/correctness/useExhaustiveDependencies: the key is the model
   useEffect(() => {
     if (isWanted && !own(store.getState().views, key)) void loadLoras(model);
-  }, [key, isWanted]);
+  }, [key, isWanted, view === null]);
   return view;
 }
 
@@ -41,8 +41,9 @@ export async function loadLoras(model: ModelSource | null, isFresh = false): Pro
   }
 }
 
-/** Forget what was told, and read what is looked at now anew. */
-export function forgetLoras(): void {
+/** Have the server look at its folders anew; who shows some of them is told anew. */
+export async function forgetLoras(): Promise<void> {
+  await loadLoras(null, true);
   store.setState({ views: {} });
 }
 
