@@ -68,7 +68,12 @@ test("the model at the beginning of a chain is found, where it is written there"
   assert.deepEqual(modelBehind(asParam, CATALOG, "lora"), { source: "x/y", revision: "" });
   const wired = graphOf({ load: ["Load", { source: { from: "text.text" } }], text: ["Text", {}] });
   const ring = graphOf({ a: ["Lora", { model: { from: "b.model" } }], b: ["Lora", { model: { from: "a.model" } }] });
-  for (const [graph, name] of [[wired, "load"], [ring, "a"], [graphOf({ a: ["Lora", {}] }), "a"], [GRAPH, "gone"]] as const)
+  for (const [graph, name] of [
+    [wired, "load"],
+    [ring, "a"],
+    [graphOf({ a: ["Lora", {}] }), "a"],
+    [GRAPH, "gone"],
+  ] as const)
     assert.equal(modelBehind(graph, CATALOG, name)?.source ?? null, null);
 });
 
@@ -112,7 +117,14 @@ test("another LoRA comes behind the first, on the way to all that took its model
     { ...GRAPH, outputs: { model: { from: "lora.model" } } },
     { id: "r1", input: "work.model", at: [0, 0] },
   );
-  const made = { node: "lora", spec: LORA, name: "more", at: [5, 6] as [number, number], takes: "model", gives: "model" };
+  const made = {
+    node: "lora",
+    spec: LORA,
+    name: "more",
+    at: [5, 6] as [number, number],
+    takes: "model",
+    gives: "model",
+  };
   const after = addBehind(before, made);
   assert.deepEqual(after.nodes.more, {
     type: "Lora",

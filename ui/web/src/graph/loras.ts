@@ -2,7 +2,7 @@
 
 import type { Catalog, EditorGraph, NodeSpec } from "../types";
 import { nodeSpec } from "./catalog";
-import { own } from "./record";
+import { has, own } from "./record";
 import { isLink, joinTarget, plainValue, splitTarget } from "./values";
 
 const MODEL = "Model";
@@ -45,9 +45,9 @@ export function modelBehind(graph: EditorGraph, catalog: Catalog, node: string):
 
 /** The prompts ("node.socket") that are read by a node's model; where none is, those of the model without it. */
 export function promptsOf(graph: EditorGraph, catalog: Catalog, node: string): string[] {
-  const own = promptsAfter(graph, catalog, node);
-  const first = own.length ? null : loaderOf(graph, catalog, node);
-  return first ? promptsAfter(graph, catalog, first) : own;
+  const found = promptsAfter(graph, catalog, node);
+  const first = found.length ? null : loaderOf(graph, catalog, node);
+  return first ? promptsAfter(graph, catalog, first) : found;
 }
 
 /** The node that a chain of models begins with; null where that is not in the graph. */
@@ -57,7 +57,7 @@ function loaderOf(graph: EditorGraph, catalog: Catalog, node: string): string | 
   while (!seen.has(name)) {
     seen.add(name);
     const socket = nodeSpec(graph, catalog, name)?.inputs.find(({ type }) => type === MODEL);
-    if (!socket) return name in graph.nodes ? name : null;
+    if (!socket) return has(graph.nodes, name) ? name : null;
     const held = own(own(graph.nodes, name)?.inputs ?? {}, socket.name);
     if (!isLink(held)) return null;
     name = splitTarget(held.from)[0];
@@ -73,7 +73,8 @@ function promptsAfter(graph: EditorGraph, catalog: Catalog, node: string): strin
     const gives = (nodeSpec(graph, catalog, source)?.outputs ?? []).filter(({ type }) => type === MODEL);
     const outputs = new Set(gives.map(({ name }) => joinTarget(source, name)));
     for (const [name, { inputs }] of Object.entries(graph.nodes)) {
-      if (reached.has(name) || !Object.values(inputs).some((value) => isLink(value) && outputs.has(value.from))) continue;
+      if (reached.has(name) || !Object.values(inputs).some((value) => isLink(value) && outputs.has(value.from)))
+        continue;
       reached.add(name);
       const prompt = nodeSpec(graph, catalog, name)?.inputs.find((input) => input.name === PROMPT);
       if (prompt?.widget === "multiline") found.push(joinTarget(name, PROMPT));

@@ -77,19 +77,19 @@ export function Maker({ choice, graph, catalog }: MakerProps) {
     <div className="ll-simple-columns">
       <GraphOfFields.Provider value={graphNow}>
         <ChangeOfFields.Provider value={{ change, isOfForm: true }}>
-        <FormPanel
-          idPrefix={`ll-simple-${choice.key}`}
-          groups={groupsOf(graph, fields)}
-          form={form}
-          problems={problems}
-          meant={meant}
-          tokens={tokens}
-          shapes={shapes}
-          isSending={isSending}
-          seedKey={seedKey}
-          offers={choice.canvas ? <Offers /> : null}
-          onRun={() => runWithNew(seeds.filter(({ name }) => !isKept(seedKey(name))))}
-        />
+          <FormPanel
+            idPrefix={`ll-simple-${choice.key}`}
+            groups={groupsOf(graph, fields)}
+            form={form}
+            problems={problems}
+            meant={meant}
+            tokens={tokens}
+            shapes={shapes}
+            isSending={isSending}
+            seedKey={seedKey}
+            offers={choice.canvas ? <Offers /> : null}
+            onRun={() => runWithNew(seeds.filter(({ name }) => !isKept(seedKey(name))))}
+          />
         </ChangeOfFields.Provider>
       </GraphOfFields.Provider>
       <div ref={outcome} className="ll-simple-outcome">

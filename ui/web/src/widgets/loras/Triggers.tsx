@@ -33,11 +33,11 @@ export function Triggers({ words, prompts, disabled }: TriggersProps) {
               className="ll-trigger nodrag"
               aria-pressed={isThere}
               aria-disabled={isShut || isThere || undefined}
-              title={t(open.length === 0 ? "widgets.lora_no_prompt" : isThere ? "widgets.lora_has" : "widgets.lora_add")}
+              title={t(
+                open.length === 0 ? "widgets.lora_no_prompt" : isThere ? "widgets.lora_has" : "widgets.lora_add",
+              )}
               onClick={() =>
-                !isShut &&
-                !isThere &&
-                change(t("widgets.lora_add_word", { word }), (last) => addWord(last, open, word))
+                !isShut && !isThere && change(t("widgets.lora_add_word", { word }), (last) => addWord(last, open, word))
               }
             >
               <Icon name={isThere ? "check" : "plus"} size={12} />
