@@ -65,7 +65,7 @@ def test_every_model_tells_its_parts_and_how_much_they_read(folder: Path, tmp_pa
     assert bobbin["transformer"].tokens is None and bobbin["vae"].tokens is None
     assert (bobbin["text_encoder"].tokens, bobbin["text_encoder_2"].tokens) == (77, 40)
     assert all(part.num_bytes > 0 and part.num_parameters > 0 and part.dtypes for part in bobbin.values())
-    assert [part.name for part in models["wan"].parts][0] == "transformer"
+    assert models["wan"].parts[0].name == "transformer"
 
 
 def test_every_model_tells_what_quantized_weights_would_need(

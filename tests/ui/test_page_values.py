@@ -84,7 +84,9 @@ def test_a_lora_is_picked_and_its_words_and_another_lora_are_one_step_each(
     write_pair(tmp_path / "glaze.safetensors", metadata={"modelspec.trigger_phrase": "glz cup"})
     write_pair(tmp_path / "wide.safetensors", shape=(8, 8))
     graph = json.loads(json.dumps(FIRST)) | {"name": "glazed", "layout": {}}
-    takers = [node for node in graph["nodes"].values() if node.get("inputs", {}).get("model") == {"from": "load_model.model"}]
+    takers = [
+        node for node in graph["nodes"].values() if node.get("inputs", {}).get("model") == {"from": "load_model.model"}
+    ]
     for node in takers:
         node["inputs"]["model"] = {"from": "lora.model"}
     graph["nodes"]["lora"] = {"type": "LoomLoadLora", "version": 1, "inputs": {"model": {"from": "load_model.model"}}}

@@ -1,4 +1,4 @@
-"""What the page shows of the files that models are changed by: the LoRAs of this server, and which of them fit a model."""
+"""What the page shows of the files that models are changed by: the LoRAs of this server, and which fit a model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LoraRow(Answer):
     licence: str
     has_picture: bool
     verdict: Verdict
-    """Whether it fits the model that was asked for: its layers do, what it says of itself does, nobody knows, or not."""
+    """Whether it fits the model that was asked for: its layers do, what it says it is for does, nobody knows, or not."""
     why: str
     """Why it does not fit, or is refused whatever the model; empty where it may fit."""
 
