@@ -92,25 +92,23 @@ def test_a_lora_is_picked_and_its_words_and_another_lora_are_one_step_each(
     graph["nodes"]["lora"] = {"type": "LoomLoadLora", "version": 1, "inputs": {"model": {"from": "load_model.model"}}}
     prompt = graph["params"]["prompt"]["default"]
     page = open_page(start_page("--models-dir", str(tmp_path)).url, graph=graph)
-    on_canvas(page, "lora").focus()
-    page.get_by_role("tab", name="Inspector").click()
-    inspector = page.get_by_role("complementary")
-    inspector.get_by_role("combobox", name="path").click()
-    options = page.get_by_role("option")
+    card(page, "lora").get_by_role("combobox", name="path").click()
+    options = card(page, "lora").get_by_role("listbox").get_by_role("option")
     expect(options).to_have_count(2)
     first, second = options.nth(0), options.nth(1)
     expect(first).to_contain_text("fits · 6.2 KiB · rank 4 · glz cup")
     expect(second).to_contain_text("Does not fit: it changes 'transformer_blocks.0.attn.to_q' as one of 8 x 8")
     expect(second).to_have_class(re.compile("ll-option-off"))
     first.click()
-    word = inspector.get_by_role("button", name="glz cup")
+    word = card(page, "lora").get_by_role("button", name="glz cup")
     expect(word).to_have_attribute("aria-pressed", "false")
     word.click()
     expect(word).to_have_attribute("aria-pressed", "true")
     assert file_graph(page)["params"]["prompt"]["default"] == f"{prompt}, glz cup"
     page.keyboard.press("Control+z")
     expect(word).to_have_attribute("aria-pressed", "false")
-    inspector.get_by_role("button", name="Add another LoRA").click()
+    card(page, "lora").get_by_text("Load LoRA").click(button="right")
+    page.get_by_role("menuitem", name="Add another LoRA").click()
     expect(card(page, "load_lora")).to_be_visible()
     nodes = file_graph(page)["nodes"]
     assert nodes["load_lora"]["inputs"] == {"model": {"from": "lora.model"}}
