@@ -23,7 +23,7 @@ export function Triggers({ words, prompts, disabled }: TriggersProps) {
   if (words.length === 0) return null;
   const isShut = disabled || open.length === 0;
   return (
-    <ul className="ll-triggers" aria-label={t("widgets.lora_words")}>
+    <ul className="ll-triggers nowheel" aria-label={t("widgets.lora_words")}>
       {words.map((word) => {
         const isThere = open.length > 0 && texts.every((text) => hasWord(text, word));
         return (
