@@ -28,7 +28,7 @@ class LoraRow(Answer):
     licence: str
     has_picture: bool
     verdict: Verdict
-    """Whether it fits the model that was asked for: its layers do, what it says it is for does, nobody knows, or not."""
+    """Whether it fits the model that was asked for: its layers do, what it says it is for does, nobody knows, or no."""
     why: str
     """Why it does not fit, or is refused whatever the model; empty where it may fit."""
 

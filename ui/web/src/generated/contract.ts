@@ -841,7 +841,7 @@ export interface LoraRow {
   licence: string;
   has_picture: boolean;
   /**
-   * Whether it fits the model that was asked for: its layers do, what it says it is for does, nobody knows, or not.
+   * Whether it fits the model that was asked for: its layers do, what it says it is for does, nobody knows, or no.
    */
   verdict: "fits" | "likely" | "unknown" | "other";
   /**
