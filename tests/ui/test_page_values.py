@@ -106,7 +106,7 @@ def test_a_lora_is_picked_and_its_words_and_another_lora_are_one_step_each(
     expect(word).to_have_attribute("aria-pressed", "true")
     field = card(page, "encode_text").get_by_role("textbox", name="prompt", exact=True)
     expect(field).to_have_value(f"{prompt}, glz cup")
-    toolbar(page).get_by_role("button", name=re.compile("^Undo")).click()
+    toolbar(page).get_by_role("button", name="Undo: Put “glz cup” into the prompt").click()
     expect(field).to_have_value(prompt)
     card(page, "lora").get_by_text("Load LoRA").click(button="right")
     page.get_by_role("menuitem", name="Add another LoRA").click()
@@ -116,5 +116,5 @@ def test_a_lora_is_picked_and_its_words_and_another_lora_are_one_step_each(
     assert [node["inputs"]["model"]["from"] for node in nodes.values() if "model" in node.get("inputs", {})].count(
         "load_lora.model"
     ) == len(takers)
-    toolbar(page).get_by_role("button", name=re.compile("^Undo")).click()
+    toolbar(page).get_by_role("button", name="Undo: Add another LoRA").click()
     expect(card(page, "load_lora")).to_have_count(0)
