@@ -23,7 +23,7 @@ from .sketch import Denoises, Means, Reads, Refuses, Sketch, Writes
 if TYPE_CHECKING:
     from .choosing import Chooser
 
-Widget = Literal["", "seed", "multiline", "json", "model", "lora", "picture", "mask", "audio"]
+Widget = Literal["", "seed", "strength", "multiline", "json", "model", "lora", "picture", "mask", "audio"]
 
 
 MAX_SEED = NUM_SEEDS - 1
@@ -33,8 +33,9 @@ MAX_SEED = NUM_SEEDS - 1
 class Socket:
     """Goes into `Annotated[...]` beside a parameter's or the result's type.
 
-    `widget` tells a page how to draw the value: a "picture", "mask" or "audio" is a path of an input file, a
-    "model" a source, a "json" a text that is JSON, or empty, or a list or an object as it is.
+    `widget` tells a page how to draw the value: a "picture", "mask" or "audio" is a path of an input file, a "model" a
+    source, a "strength" a number that is mostly from -2 to 2, a "json" a text that is JSON, or empty, or a list or an
+    object as it is.
     """
 
     help: str = ""

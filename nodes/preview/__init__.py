@@ -12,7 +12,8 @@ preview: What a run would do with the devices, before it: for each denoise the p
 room: Whether a denoise has room on its devices: by how much it lacks, and what makes it fit, as values of the
     workflow.
 sharing: How many groups of a run's devices share out a sweep, by what its denoises ask for.
-table: The models on this machine: what each can be split by, and on which plans of these devices it fits.
+table: The models on this machine: their parts, what each can be split by, and on which plans of these devices it
+    fits.
 text_tokens: How many tokens of a workflow's texts its models read, before it runs, and which words are cut.
 walk: What the nodes of a workflow would make, asked from the last to the first; the workflow may be half done.
 """

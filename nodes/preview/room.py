@@ -116,13 +116,13 @@ def _ways(
         for choice in listed
         if choice.fits and _has_room(choice, memories)
     ]
-    ways = remedies(model, canvas, ask, quantizations=_quantizations(model), plans=plans)
+    ways = remedies(model, canvas, ask, quantizations=quantizations_of(model), plans=plans)
     mended = [(way, _mend(walk, name, way, canvas)) for way in [*ways, *_fewer_ranks(model, canvas, ask)]]
     return [(way, mend) for way, mend in mended if mend or way in plans]
 
 
-def _quantizations(model: Model) -> list[Quantization]:
-    """Those that this machine can do."""
+def quantizations_of(model: Model) -> list[Quantization]:
+    """Those of weights that this machine can do with the model."""
     found: list[Quantization] = []
     for each in QUANTIZATIONS:
         try:

@@ -1,4 +1,4 @@
-"""The models on this machine: what each can be split by, and on which plans of these devices it fits.
+"""The models on this machine: their parts, what each can be split by, and on which plans of these devices it fits.
 
 What the page's list of models shows; from the files' headers, no weights are read.
 """
@@ -6,15 +6,48 @@ What the page's list of models shows; from the files' headers, no weights are re
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from ...parallel.machine.now import DeviceNow
 from ...pipelines.models.describe import describe_model
+from ...pipelines.models.folder import ComponentFiles, inspect_model
 from ...pipelines.models.installed import InstalledModel, installed_models
+from ...pipelines.models.tensor_file import BITS
 from ...pipelines.planning.plans import transformers, why_whole
 from ...pipelines.split_plans import SPLIT_PLANS
+from ...pipelines.tokens.counter import longest_texts
+from ...pipelines.values import Model
 from .choices import Choice, choices, usual
+from .room import quantizations_of
+
+FORMATS = {"F64": "fp64", "F32": "fp32", "F16": "fp16", "BF16": "bf16", "F8_E4M3": "fp8", "F8_E5M2": "fp8"}
+"""Number formats by their names in files; others are called as they are there."""
+ORDER = ("transformer", "unet", "prior", "text_encoder", "image_encoder", "vae")
+"""How the names of parts begin, those first that a picture comes from."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelPart:
+    """One component with weights."""
+
+    name: str
+    class_name: str
+    num_bytes: int
+    num_parameters: int
+    dtypes: tuple[str, ...]
+    """In which number formats its weights are in the files, that of most bytes first."""
+    tokens: int | None = None
+    """How many tokens of a prompt it reads at most, 0 for all; none where nobody knows, or it reads none."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Quantized:
+    """The plans of a model whose transformer and text encoders are loaded in fewer bits."""
+
+    quantization: str
+    plans: tuple[Choice, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,6 +66,9 @@ class ModelRow:
     split_problem: str = ""
     """Why the tokens of its transformer cannot be split; guidance can be in any case."""
     plans: tuple[Choice, ...] = ()
+    quantized: tuple[Quantized, ...] = ()
+    """The same plans with each quantization that this machine can do."""
+    parts: tuple[ModelPart, ...] = ()
 
 
 def model_rows(model_dirs: Sequence[Path], machine: Sequence[DeviceNow]) -> list[ModelRow]:
@@ -54,6 +90,14 @@ def _row(found: InstalledModel, model_dirs: Sequence[Path], machine: Sequence[De
             strategies=("cfg",) if split_problem else strategies_of(Path(model.folder)),
             split_problem=split_problem,
             plans=tuple(choices(usual(model), machine)),
+            quantized=tuple(
+                Quantized(
+                    quantization=each,
+                    plans=tuple(choices(usual(dataclasses.replace(model, quantization=each)), machine)),
+                )
+                for each in quantizations_of(model)
+            ),
+            parts=parts_of(model),
         )
     except ValueError as error:
         return dataclasses.replace(row, problem=str(error))
@@ -63,3 +107,30 @@ def strategies_of(folder: Path) -> tuple[str, ...]:
     """The axes of a plan that a model with a split plan can have; `text` where its text may be sharded or not."""
     either = all(SPLIT_PLANS[name].either for name in transformers(folder).values())
     return ("cfg", "ulysses", "ring", "allgather", "weights", *(("text",) if either else ()))
+
+
+def parts_of(model: Model) -> tuple[ModelPart, ...]:
+    """The model's components that have weights, the transformer first."""
+    components = inspect_model(Path(model.folder)).components.values()
+    tokens = {name.replace("tokenizer", "text_encoder"): most for name, most in longest_texts(model).items()}
+    found = [_part(each, tokens.get(each.name)) for each in components if each.weights]
+    return tuple(sorted(found, key=lambda part: (_place(part.name), part.name)))
+
+
+def _part(component: ComponentFiles, tokens: int | None) -> ModelPart:
+    formats: Counter[str] = Counter()
+    for file in component.weights:
+        for entry in file.tensors.values():
+            formats[FORMATS.get(entry.dtype, entry.dtype.lower())] += entry.numel * BITS.get(entry.dtype, 8)
+    return ModelPart(
+        name=component.name,
+        class_name=component.class_name,
+        num_bytes=sum(file.size_bytes for file in component.weights),
+        num_parameters=component.num_parameters,
+        dtypes=tuple(name for name, _ in formats.most_common()),
+        tokens=tokens,
+    )
+
+
+def _place(name: str) -> int:
+    return next((place for place, begin in enumerate(ORDER) if name.startswith(begin)), len(ORDER))

@@ -86,7 +86,9 @@ def load_lora(
     model: Model,
     path: Annotated[str, Socket(widget="lora", help="A .safetensors file")],
     *,
-    scale: Annotated[float, Socket(min=-10, max=10, step=0.05, help="1 is the LoRA as trained")] = 1.0,
+    scale: Annotated[
+        float, Socket(widget="strength", min=-10, max=10, step=0.05, help="1 is the LoRA as trained")
+    ] = 1.0,
     workspace: Workspace = HERE,
 ) -> Model:
     """The model with a LoRA on top. Several in a row add up, in order."""
@@ -197,7 +199,7 @@ def _lacking(given: Given, device: str) -> dict[str, str | Refusal]:
 
 def lora_refusals(given: Given) -> dict[str, str | Refusal]:
     """A file that is not there or no LoRA, or one of another model that is not switched off (by a scale of 0)."""
-    from ...pipelines.models.lora_file import check_lora, why_of_another
+    from ...pipelines.models.loras.lora_file import check_lora, why_of_another
     from ...pipelines.models.tensor_file import read_tensor_file
 
     path, workspace = given.value("path"), given.workspace
@@ -216,7 +218,7 @@ def lora_sketch(given: Given) -> Model:
 def with_lora(model: Model, path: str, workspace: Workspace) -> Model:
     """The model with a LoRA, whose content does not matter for a plan and is not read."""
     from ...pipelines.models.describe import find_lora
-    from ...pipelines.models.lora_file import check_lora
+    from ...pipelines.models.loras.lora_file import check_lora
     from ...pipelines.models.tensor_file import read_tensor_file
 
     file = find_lora(path, workspace.roots)

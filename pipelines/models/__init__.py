@@ -11,8 +11,7 @@ installed: Which models are on this machine: the built-in one, those in folders 
     cache.
 json_file: Small JSON files: what somebody else wrote is read with limits, so that a bad one is one clear sentence; ours
     are there whole or not at all.
-lora_file: What a LoRA file may say, checked from its header, before a library builds from it what no tensor of it
-    bears out.
+loras/: LoRAs, from their headers alone: whether a file is one, what it tells, which are here, and which fit a model.
 packed/: Weights that their makers publish in fewer bits: which they are, from headers alone, and which are refused.
 pull: Fetching a model from the Hugging Face hub: the only place that downloads, and only when the user asks for it.
 regular_file: The one gate to files that somebody else names: only a regular file is opened, so that nothing waits for

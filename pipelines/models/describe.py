@@ -21,7 +21,7 @@ from .folder import (
     inspect_model,
     read_allowed_index,
 )
-from .lora_file import check_lora
+from .loras.lora_file import check_lora
 from .packed.experts import check_checkpoints
 from .packed.packing import read_checkpoint
 from .regular_file import sha256_of

@@ -20,7 +20,7 @@ from typing import Any
 
 from ...parallel.progress import SILENT
 from ..models.describe import card_of
-from ..models.folder import component_in, inspect_component, kind_of, read_index
+from ..models.folder import component_in, inspect_component, kind_of, read_config, read_index
 from ..values import Model
 from .readers import OTHERS, READERS, Reader
 
@@ -34,6 +34,8 @@ MOST_BYTES = 128 << 20
 LONGEST_PROMPT = 100_000
 """Characters; a longer text is not counted."""
 MOST_KEPT = 4096
+LONGEST_OWN = 1 << 20
+"""A tokenizer's own maximum beyond is none."""
 END_S = 2.0
 
 
@@ -192,6 +194,23 @@ def orders_of(model: Model, text: str, *, text_length: int = 0) -> Iterator[dict
         component = component_in(index, reader.tokenizer)
         if component is not None:
             yield _order(Path(model.folder), reader, component, text, length)
+
+
+def longest_texts(model: Model) -> dict[str, int]:
+    """How many tokens of a prompt are read at most, by tokenizer: 0 where all are; none where that is not known."""
+    folder = Path(model.folder)
+    index = read_index(folder)
+    if model.family not in READERS or index["_class_name"] in OTHERS:
+        return {}
+    found = {}
+    for reader in READERS[model.family]:
+        if component_in(index, reader.tokenizer) is None:
+            continue
+        own = read_config(folder, reader.tokenizer).get("model_max_length")
+        is_own = type(own) is int and 0 < own <= LONGEST_OWN
+        length = card_of(model).text_length if reader.length == "text_length" else own if is_own else 0
+        found[reader.tokenizer] = length + reader.more if length else 0
+    return found
 
 
 def _order(folder: Path, reader: Reader, component: tuple[str, str], text: str, length: int) -> dict[str, Any]:

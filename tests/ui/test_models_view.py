@@ -57,6 +57,30 @@ def test_every_model_tells_what_it_is_and_where_it_fits(folder: Path, tmp_path: 
     assert view.devices[0].name == "cpu" and view.loaded == []
 
 
+def test_every_model_tells_its_parts_and_how_much_they_read(folder: Path, tmp_path: Path) -> None:
+    models = by_name(models_view(settings(tmp_path, folder)))
+    bobbin = {part.name: part for part in models["builtin:bobbin"].parts}
+    assert list(bobbin) == ["transformer", "text_encoder", "text_encoder_2", "vae"]
+    assert bobbin["transformer"].class_name == "FluxTransformer2DModel"
+    assert bobbin["transformer"].tokens is None and bobbin["vae"].tokens is None
+    assert (bobbin["text_encoder"].tokens, bobbin["text_encoder_2"].tokens) == (77, 40)
+    assert all(part.num_bytes > 0 and part.num_parameters > 0 and part.dtypes for part in bobbin.values())
+    assert models["wan"].parts[0].name == "transformer"
+
+
+def test_every_model_tells_what_quantized_weights_would_need(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("latentloom.nodes.preview.table.quantizations_of", lambda model: ["int8"])
+    row = by_name(models_view(settings(tmp_path, folder)))["builtin:bobbin"]
+    [less] = row.quantized
+    assert less.quantization == "int8"
+    known = {(plan.plan, plan.devices): plan.bytes_per_device for plan in row.plans}
+    assert known.keys() == {(plan.plan, plan.devices) for plan in less.plans}
+    alone = less.plans[0]
+    assert alone.bytes_per_device < known[alone.plan, alone.devices]
+
+
 def test_a_model_that_cannot_be_used_says_why_and_has_no_plans(folder: Path, tmp_path: Path) -> None:
     (folder / "wan" / "vae" / "config.json").write_text("[]")
     wan = by_name(models_view(settings(tmp_path, folder)))["wan"]

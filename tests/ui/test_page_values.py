@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from playwright.sync_api import expect
 
-from support.browser import call, card, on_canvas, tab
+from support.browser import call, card, file_graph, on_canvas, tab, toolbar
 from support.checkout import ROOT
+from support.lora_files import write_pair
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -74,3 +76,45 @@ def test_a_size_is_picked_by_shape_and_megapixels_on_card_inspector_and_form(
     form.get_by_role("button", name="16:9").click()
     expect(form.get_by_role("spinbutton", name="wide")).to_have_value("80")
     expect(form.get_by_role("spinbutton", name="high")).to_have_value("48")
+
+
+def test_a_lora_is_picked_and_its_words_and_another_lora_are_one_step_each(
+    start_page: Callable[..., Any], open_page: Callable[..., Page], tmp_path: Path
+) -> None:
+    write_pair(tmp_path / "glaze.safetensors", metadata={"modelspec.trigger_phrase": "glz cup"})
+    write_pair(tmp_path / "wide.safetensors", shape=(8, 8))
+    graph = json.loads(json.dumps(FIRST)) | {"name": "glazed", "layout": {}}
+    takers = [
+        node for node in graph["nodes"].values() if node.get("inputs", {}).get("model") == {"from": "load_model.model"}
+    ]
+    for node in takers:
+        node["inputs"]["model"] = {"from": "lora.model"}
+    graph["nodes"]["lora"] = {"type": "LoomLoadLora", "version": 1, "inputs": {"model": {"from": "load_model.model"}}}
+    prompt = graph["params"]["prompt"]["default"]
+    page = open_page(start_page("--models-dir", str(tmp_path)).url, graph=graph)
+    card(page, "lora").get_by_role("combobox", name="path").click()
+    options = card(page, "lora").get_by_role("listbox").get_by_role("option")
+    expect(options).to_have_count(2)
+    first, second = options.nth(0), options.nth(1)
+    expect(first).to_contain_text("fits · 3.3 KiB · rank 4 · glz cup")
+    expect(second).to_contain_text("Does not fit: it changes 'transformer_blocks.0.attn.to_q' as one of 8 x 8")
+    expect(second).to_have_class(re.compile("ll-option-off"))
+    first.click()
+    word = card(page, "lora").get_by_role("button", name="glz cup")
+    expect(word).to_have_attribute("aria-pressed", "false")
+    word.click()
+    expect(word).to_have_attribute("aria-pressed", "true")
+    field = card(page, "encode_text").get_by_role("textbox", name="prompt", exact=True)
+    expect(field).to_have_value(f"{prompt}, glz cup")
+    toolbar(page).get_by_role("button", name="Undo: Put “glz cup” into the prompt").click()
+    expect(field).to_have_value(prompt)
+    card(page, "lora").get_by_text("Load LoRA").click(button="right")
+    page.get_by_role("menuitem", name="Add another LoRA").click()
+    expect(card(page, "load_lora")).to_be_visible()
+    nodes = file_graph(page)["nodes"]
+    assert nodes["load_lora"]["inputs"] == {"model": {"from": "lora.model"}}
+    assert [node["inputs"]["model"]["from"] for node in nodes.values() if "model" in node.get("inputs", {})].count(
+        "load_lora.model"
+    ) == len(takers)
+    toolbar(page).get_by_role("button", name="Undo: Add another LoRA").click()
+    expect(card(page, "load_lora")).to_have_count(0)

@@ -19,14 +19,18 @@ from ..bundle import MEDIA_TYPES, Bundle
 from ..contract.bodies import Empty
 from ..contract.kept import Kept, Template
 from ..contract.shown import Catalog, Me, ModelsView, Start, TemplateNeeds
+from ..contract.weights import LorasView
 from ..errors import NotHere
 from ..library.opening import shipped_pictures, templates
 from ..runs.runs import MAX_WAITING
 from ..server import Server
 from ..settings import Settings
+from ..store.files import KEEP, picture
 from ..store.paging import MAX_ROWS
+from ..views.loras_view import lora_picture, loras_view
 from ..views.models_view import models_view, templates_needs
-from .requests import User
+from .described import sends
+from .requests import Id, User
 
 FOR_EVER = "public, max-age=31536000, immutable"
 PART = re.compile(r"loom\.\w+\.[0-9A-Z]{8}\.js")
@@ -106,6 +110,20 @@ def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
     def models(refresh: Annotated[bool, Query()] = False) -> ModelsView:
         """What is installed, what fits on these devices, and what is loaded; `refresh` looks for models again."""
         return models_view(server.settings, refresh=refresh)
+
+    @router.get("/loras")
+    def loras(
+        model: Annotated[str, Query(max_length=4096, description="A source, as Load Model takes it.")] = "",
+        revision: Annotated[str, Query(max_length=200)] = "",
+        refresh: Annotated[bool, Query()] = False,
+    ) -> LorasView:
+        """The LoRAs in the folders of models, those first that fit the model; `refresh` looks for others again."""
+        return loras_view(server.settings, source=model, revision=revision, refresh=refresh)
+
+    @router.get("/loras/{id}/thumb", responses=sends("image/webp"))
+    async def lora_thumbnail(id: Id) -> Response:
+        """A small WebP of the picture that lies beside a LoRA."""
+        return picture(await server.intake.look(lora_picture, server.settings, id), "image/webp", keep=KEEP)
 
 
 def _who(user: str, settings: Settings) -> Me:

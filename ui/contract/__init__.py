@@ -9,4 +9,5 @@ kept: What users keep, as the server tells it: workflows, drafts, pictures, and 
 run: A run as the server keeps it and as pages are told of it, over HTTP and by the WebSocket.
 schema: The contract as one JSON Schema, from which the page's types are made.
 shown: What the page shows of the server: errors, who asks, the catalog, devices, models and plans.
+weights: What the page shows of the files that models are changed by: the LoRAs, and which of them fit a model.
 """

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
 
-from . import app, bodies, kept, run, shown
+from . import app, bodies, kept, run, shown, weights
 
 FILE = Path(__file__).parents[1] / "web" / "contract.schema.json"
 MODES: dict[Any, JsonSchemaMode] = {
@@ -18,6 +18,7 @@ MODES: dict[Any, JsonSchemaMode] = {
     run: "serialization",
     shown: "serialization",
     app: "serialization",
+    weights: "serialization",
     bodies: "validation",
 }
 

@@ -20,6 +20,7 @@ import type {
   History,
   Json,
   Kept,
+  LorasView,
   Maker,
   MarkBody,
   Me,
@@ -196,6 +197,9 @@ export const host = {
     return { rows, hasMore: rows.length === UPLOADS_AT_ONCE };
   },
   deleteUpload: (uploaded: string) => drop(path`/uploads/${uploaded}`),
+  /** The LoRAs here, those first that fit a model; `refresh` looks for others again. */
+  loras: ({ refresh, ...asked }: { model?: string; revision?: string; refresh?: boolean } = {}) =>
+    get<LorasView>("/loras" + query({ ...asked, refresh: refresh ? "true" : undefined })),
   /** `refresh` looks for models again. */
   models: (refresh = false) => get<ModelsView>("/models" + query({ refresh: refresh ? "true" : undefined })),
 };
@@ -212,6 +216,7 @@ export const urls = {
   thumb: (result: string, poster = 0) => address(path`/files/${result}/thumb` + query({ poster: poster || undefined })),
   upload: (uploaded: string) => address(`/uploads/${uploaded.split("/").map(encodeURIComponent).join("/")}`),
   templatePicture: (name: string) => address(path`/templates/pictures/${name}`),
+  loraThumb: (id: string) => address(path`/loras/${id}/thumb`),
   uploadThumb: (uploaded: string) => `${urls.upload(uploaded)}/thumb`,
 };
 

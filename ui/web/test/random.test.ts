@@ -151,6 +151,12 @@ const RANDOM: Record<keyof typeof edits, RandomEdit> = {
   unfold: (graph, hand) => edits.unfold(graph, hand.pick(Object.keys(graph.nodes)) ?? "")?.graph ?? graph,
   setEach: (graph, hand) =>
     edits.setEach(graph, ...parts(hand.pick(inputs(graph))), hand.pick([null, [1, 2], { lines: "a\nb" }]) ?? null),
+  addBehind: (graph, hand) => {
+    const [node, gives] = parts(hand.pick(outputs(graph)));
+    const spec = hand.pick(TOYS.nodes)!;
+    return edits.addBehind(graph, { node, spec, name: fresh(graph, "b"), at: hand.point(), takes: "latents", gives });
+  },
+  addWord: (graph, hand) => edits.addWord(graph, [hand.pick(inputs(graph)) ?? ""], `word ${hand.below(9)}`),
   describe: (graph, hand) => edits.describe(graph, { description: `D${hand.below(99)}` }),
 };
 

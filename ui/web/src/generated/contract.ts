@@ -49,11 +49,14 @@ export interface Contract {
   LiveRun: LiveRun;
   LoadedPart: LoadedPart;
   LoraFacts: LoraFacts;
+  LoraRow: LoraRow;
+  LorasView: LorasView;
   MadeFacts: MadeFacts;
   Maker: Maker;
   MarkBody: MarkBody;
   Me: Me;
   ModelFacts: ModelFacts;
+  ModelPart: ModelPart;
   ModelRow: ModelRow;
   ModelsView: ModelsView;
   MoveBody: MoveBody;
@@ -76,6 +79,7 @@ export interface Contract {
   Problem: Problem;
   Problems: Problems;
   PublishBody: PublishBody;
+  Quantized: Quantized;
   QueuePlace: QueuePlace;
   RankWork: RankWork;
   RejectedPlan: RejectedPlan;
@@ -170,7 +174,7 @@ export interface CatalogInput {
   /**
    * The widget that draws the input; "" is the type's own.
    */
-  widget: "" | "seed" | "multiline" | "json" | "model" | "lora" | "picture" | "mask" | "audio";
+  widget: "" | "seed" | "strength" | "multiline" | "json" | "model" | "lora" | "picture" | "mask" | "audio";
   advanced: boolean;
   help: string;
 }
@@ -916,6 +920,63 @@ export interface LoraFacts {
   sha256: string;
 }
 /**
+ * One LoRA. What it tells of itself is anybody's: plain text of one line, cut.
+ */
+export interface LoraRow {
+  id: string;
+  /**
+   * What Load LoRA takes.
+   */
+  path: string;
+  /**
+   * The file's name without its ending.
+   */
+  name: string;
+  /**
+   * Where it lies in its folder of models; empty at the top.
+   */
+  folder: string;
+  bytes: number;
+  /**
+   * That of most of its layers; 0 where it has none.
+   */
+  rank: number;
+  /**
+   * The model that it names; empty where it names none.
+   */
+  made_for: string;
+  /**
+   * Words that call it up in a prompt.
+   */
+  triggers: string[];
+  title: string;
+  author: string;
+  licence: string;
+  has_picture: boolean;
+  /**
+   * Whether it fits the model that was asked for: its layers do, what it says it is for does, nobody knows, or no.
+   */
+  verdict: "fits" | "likely" | "unknown" | "other";
+  /**
+   * Why it does not fit, or is refused whatever the model; empty where it may fit.
+   */
+  why: string;
+}
+/**
+ * The LoRAs of this server, those first that fit.
+ */
+export interface LorasView {
+  loras: LoraRow[];
+  /**
+   * Whether all files were looked at: else there were too many for one look, and the next sees more.
+   */
+  is_whole: boolean;
+  /**
+   * Why nobody can say which fit the model that was asked for; empty where they can, or none was.
+   */
+  problem: string;
+}
+/**
  * What is kept of a picture, video or sound that a run made, and told of it. A sound has no sides.
  */
 export interface MadeFacts {
@@ -1048,6 +1109,23 @@ export interface WeightsFile {
   header_sha256: string;
 }
 /**
+ * One component with weights.
+ */
+export interface ModelPart {
+  name: string;
+  class_name: string;
+  num_bytes: number;
+  num_parameters: number;
+  /**
+   * In which number formats its weights are in the files, that of most bytes first.
+   */
+  dtypes: string[];
+  /**
+   * How many tokens of a prompt it reads at most, 0 for all; none where nobody knows, or it reads none.
+   */
+  tokens: number | null;
+}
+/**
  * One model; `plans` are those for the first device, two, four and so on, up to all.
  */
 export interface ModelRow {
@@ -1064,6 +1142,18 @@ export interface ModelRow {
    * Why the tokens of its transformer cannot be split; guidance can be in any case.
    */
   split_problem: string;
+  plans: Choice[];
+  /**
+   * The same plans with each quantization that this machine can do.
+   */
+  quantized: Quantized[];
+  parts: ModelPart[];
+}
+/**
+ * The plans of a model whose transformer and text encoders are loaded in fewer bits.
+ */
+export interface Quantized {
+  quantization: string;
   plans: Choice[];
 }
 export interface ModelsView {

@@ -5,6 +5,7 @@ import { formatBytes } from "../parts/format";
 import { Icon } from "../parts/icons";
 import { Notice } from "../parts/Notice";
 import type { ModelEntry } from "../types";
+import { FittingLoras, Parts } from "./Parts";
 import { Plans } from "./Plans";
 import { worded } from "../worded";
 
@@ -53,7 +54,9 @@ function Usable({ model }: { model: ModelEntry }) {
           </ul>
         </div>
       )}
-      <Plans plans={model.plans} />
+      <Plans plans={model.plans} quantized={model.quantized} />
+      <Parts parts={model.parts} />
+      <FittingLoras model={model} />
     </>
   );
 }

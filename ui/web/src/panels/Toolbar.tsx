@@ -14,6 +14,7 @@ import { RunControls } from "./runs/RunControls";
 /** The row above the canvas: the workflow, its edits, its runs. */
 export function Toolbar() {
   const canUndo = useEditor((state) => state.canUndo);
+  const undone = useEditor(undoLabel);
   const canRedo = useEditor((state) => state.canRedo);
   const isSideOpen = usePanels((state) => state.isSideOpen);
   useSettings((state) => state.keys); // which the hints show
@@ -23,7 +24,12 @@ export function Toolbar() {
       <WorkflowName />
       <TabMenu />
       <div className="ll-toolbar-group">
-        <IconButton icon="undo" label={undoText(canUndo)} disabled={!canUndo} onClick={undo} />
+        <IconButton
+          icon="undo"
+          label={undone ? t("panels.undo_edit", { edit: undone }) : t("panels.undo")}
+          disabled={!canUndo}
+          onClick={undo}
+        />
         <IconButton icon="redo" label={t("panels.redo")} disabled={!canRedo} onClick={redo} />
       </div>
       <span className="ll-toolbar-gap" />
@@ -62,9 +68,4 @@ function LanguageMenu() {
     onSelect: () => setLanguage(code as Language),
   }));
   return <MenuButton icon="language" label={t("panels.language")} items={items} className="ll-wide-only" />;
-}
-
-function undoText(canUndo: boolean): string {
-  const label = canUndo ? undoLabel() : "";
-  return label ? t("panels.undo_edit", { edit: label }) : t("panels.undo");
 }

@@ -5,8 +5,8 @@ import { openUnsaved } from "../panels/files/fileActions";
 import { submit } from "../panels/runs/submit";
 import { Button } from "../parts/Button";
 import { go } from "../store/page";
-import type { Catalog, GraphFile, Run } from "../types";
-import { GraphOfFields } from "../widgets/graphOfFields";
+import type { Catalog, EditorGraph, GraphFile, Run } from "../types";
+import { ChangeOfFields, GraphOfFields } from "../widgets/graphOfFields";
 import { fieldsOf, groupsOf, withDefaults } from "./formFields";
 import { Making } from "./Making";
 import { Offers } from "./Offers";
@@ -26,6 +26,14 @@ export function Maker({ choice, graph, catalog }: MakerProps) {
   const fields = useMemo(() => fieldsOf(graph, catalog), [graph, catalog]);
   const form = useForm(choice.canvas ? "" : choice.key, fields);
   const known = useMeant(graph, form.values);
+  const graphNow = () => fromFile(withDefaults(graph, form.now()));
+  const change = (_: string, make: (last: EditorGraph) => EditorGraph) => {
+    const before = graphNow();
+    for (const [name, param] of Object.entries(make(before).params)) {
+      const next = param.default;
+      if (next !== undefined && next !== before.params[name]?.default) form.set(name, next, true);
+    }
+  };
   const openInBuild = (run: Run) => {
     go("build"); // what is not saved there is asked about there
     void openUnsaved(withDefaults(graph, { ...run.overrides, ...run.varied }), choice.name);
@@ -35,29 +43,40 @@ export function Maker({ choice, graph, catalog }: MakerProps) {
     return node?.title || catalog.nodes.find(({ id }) => id === node?.type)?.title || name;
   };
   return (
-    <GraphOfFields.Provider value={() => fromFile(withDefaults(graph, form.now()))}>
-      <Making
-        id={choice.key}
-        groups={groupsOf(graph, fields)}
-        form={form}
-        known={known}
-        offers={choice.canvas ? <Offers /> : null}
-        ask={(values) => submit({ graph, overrides: values, workflow_id: choice.workflow?.id ?? null })}
-        outcome={(run, again) => (
-          <Outcome
-            runId={run}
-            graph={graph}
-            titleOf={titleOf}
-            texts={{ failed: t("simple.failed"), noResults: t("simple.no_results") }}
-            onAgain={again}
-            more={(shown) => (
-              <Button icon="build" onClick={() => openInBuild(shown)}>
-                {t("simple.open_in_build")}
-              </Button>
-            )}
-          />
-        )}
-      />
+    <GraphOfFields.Provider value={graphNow}>
+      <ChangeOfFields.Provider value={{ change, isOfForm: true }}>
+        <Making
+          id={choice.key}
+          groups={groupsOf(graph, fields)}
+          form={form}
+          known={known}
+          offers={choice.canvas ? <Offers /> : null}
+          ask={(values) =>
+            submit({
+              graph,
+              overrides: values,
+              workflow_id: choice.workflow?.id ?? null,
+            })
+          }
+          outcome={(run, again) => (
+            <Outcome
+              runId={run}
+              graph={graph}
+              titleOf={titleOf}
+              texts={{
+                failed: t("simple.failed"),
+                noResults: t("simple.no_results"),
+              }}
+              onAgain={again}
+              more={(shown) => (
+                <Button icon="build" onClick={() => openInBuild(shown)}>
+                  {t("simple.open_in_build")}
+                </Button>
+              )}
+            />
+          )}
+        />
+      </ChangeOfFields.Provider>
     </GraphOfFields.Provider>
   );
 }

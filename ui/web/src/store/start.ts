@@ -8,7 +8,7 @@ import { announce, announceNew } from "./announce";
 import { keep, keepDrafts, openDrafts } from "./drafts";
 import { keepChosen } from "./chosen";
 import { setCatalog } from "./editor";
-import { holding } from "./holding";
+import { holding } from "../holding";
 import { followKept } from "./kept";
 import { liveStore, receive, setConnection } from "./live";
 import { endedRuns, newRuns } from "./liveState";
@@ -44,7 +44,9 @@ export async function start(): Promise<void> {
       if (shared) await openShared(shared);
     }
   } catch (error) {
-    pageStore.setState({ startup: { state: "failed", message: sentence(error) } });
+    pageStore.setState({
+      startup: { state: "failed", message: sentence(error) },
+    });
     return;
   }
   if (!openedApp()) keepWork();
@@ -91,7 +93,12 @@ async function findReason(numTries: number): Promise<void> {
   } catch {
     return; // `tell` has heard of it
   }
-  if (numTries >= DEAF_TRIES) deafToast ??= toast({ kind: "error", text: t("frame.no_live"), isLasting: true });
+  if (numTries >= DEAF_TRIES)
+    deafToast ??= toast({
+      kind: "error",
+      text: t("frame.no_live"),
+      isLasting: true,
+    });
 }
 
 function onMessage(message: LiveMessage): void {
@@ -106,7 +113,12 @@ function onMessage(message: LiveMessage): void {
 
 function tell(trouble: Trouble): void {
   if (trouble === "login") toast({ kind: "error", text: t("host.login"), action: "reload" });
-  if (trouble === "offline") offlineToast ??= toast({ kind: "error", text: t("host.offline"), isLasting: true });
+  if (trouble === "offline")
+    offlineToast ??= toast({
+      kind: "error",
+      text: t("host.offline"),
+      isLasting: true,
+    });
   if (trouble === "online" && offlineToast !== null) {
     dismissToast(offlineToast);
     offlineToast = null;

@@ -5,6 +5,7 @@ import { GetModel } from "../models/GetModel";
 import { Loaded } from "../models/Loaded";
 import { Loading } from "../models/Loading";
 import { ModelCard } from "../models/ModelCard";
+import { forgetLoras } from "../models/lorasStore";
 import { loadModels, useModels } from "../models/modelsStore";
 import { Button } from "../parts/Button";
 import { Empty } from "../parts/Empty";
@@ -30,7 +31,7 @@ export function Models() {
           value={search}
           onChange={(event) => setSearch(event.target.value)}
         />
-        <Button icon="refresh" isBusy={isLoading} onClick={() => void loadModels({ isFresh: true })}>
+        <Button icon="refresh" isBusy={isLoading} onClick={lookAgain}>
           {t("models.refresh")}
         </Button>
       </header>
@@ -57,6 +58,11 @@ export function Models() {
       </aside>
     </section>
   );
+}
+
+function lookAgain(): void {
+  void loadModels({ isFresh: true });
+  void forgetLoras();
 }
 
 function matches(model: ModelEntry, search: string): boolean {

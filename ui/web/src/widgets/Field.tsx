@@ -4,11 +4,12 @@ import { Words } from "../parts/Words";
 import type { Count, InputSpec, Json } from "../types";
 import { ChoiceField } from "./ChoiceField";
 import { ListField } from "./ListField";
-import { LoraField } from "./LoraField";
+import { LoraField } from "./loras/LoraField";
 import { ModelField } from "./ModelField";
 import { MultilineField } from "./MultilineField";
 import { NumberField } from "./numbers/NumberField";
 import { SeedField } from "./numbers/SeedField";
+import { StrengthField } from "./numbers/StrengthField";
 import { MaskField } from "./pictures/MaskField";
 import { AudioField, PictureField } from "./pictures/PictureField";
 import { SwitchField } from "./SwitchField";
@@ -19,6 +20,7 @@ import { meantText, type Change, type WidgetProps } from "./widget";
 /** By the spec's widget, else by its type. A spec that neither names is fed by a wire only. */
 const WIDGETS: Readonly<Record<string, ComponentType<WidgetProps>>> = {
   seed: SeedField,
+  strength: StrengthField,
   multiline: MultilineField,
   json: MultilineField,
   model: ModelField,

@@ -1,6 +1,18 @@
 import { createContext } from "react";
-import { editorStore } from "../store/editor";
+import { edit, editorStore } from "../store/editor";
 import type { EditorGraph } from "../types";
 
 /** The workflow that fields belong to, with their values as they are now: the canvas's, or a form's. */
 export const GraphOfFields = createContext<() => EditorGraph>(() => editorStore.getState().graph);
+
+interface Changes {
+  /** Changes it in one step; of a form only what its fields set, which are params. */
+  change: (label: string, make: (graph: EditorGraph) => EditorGraph) => void;
+  isOfForm: boolean;
+}
+
+/** How a field changes more of that workflow than its own value. */
+export const ChangeOfFields = createContext<Changes>({
+  change: (label, make) => edit(label, make),
+  isOfForm: false,
+});

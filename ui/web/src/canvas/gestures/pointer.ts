@@ -7,7 +7,7 @@ import { splitTarget } from "../../graph/values";
 import { canConnect } from "../../graph/wireTypes";
 import { t } from "../../i18n";
 import { editorStore, select } from "../../store/editor";
-import { hold } from "../../store/holding";
+import { hold } from "../../holding";
 import { keepView, type View } from "../../store/tabs";
 import { canvasUi, notePointer, onCanvas, openPopup, type Target } from "../canvasUi";
 import { goIn } from "../commands/subCommands";
@@ -152,7 +152,10 @@ function setMoving(isMoving: boolean): void {
 }
 
 function startWire(node: string | null, handle: string | null, type: HandleType | null): void {
-  canvasUi.setState({ wire: node && type ? wireEndOf(node, handle ?? "", type) : null, refusal: null });
+  canvasUi.setState({
+    wire: node && type ? wireEndOf(node, handle ?? "", type) : null,
+    refusal: null,
+  });
 }
 
 /** Dropped on empty space: the palette of what fits. On a node: its first socket that fits. */

@@ -6,12 +6,14 @@ import { isName } from "../../graph/names";
 import { has } from "../../graph/record";
 import { t } from "../../i18n";
 import { runTo } from "../../panels/runs/runActions";
+import { Button } from "../../parts/Button";
 import { IconButton } from "../../parts/IconButton";
 import { FrameButton } from "../../material/frame/FrameButton";
 import { edit, editorStore, select, useEditor } from "../../store/editor";
 import { toast } from "../../store/page";
 import type { Mode } from "../../types";
 import { applyMode, collapse, duplicate, paint, remove, retitle } from "../commands/itemCommands";
+import { addLora, takesLora } from "../commands/loraCommands";
 import { ColorPick } from "./ColorPick";
 import { agreed, commonInputs } from "./commonInputs";
 import { EachEditor } from "./EachEditor";
@@ -91,6 +93,11 @@ export function NodesPanel({ names }: { names: readonly string[] }) {
           {name && input.spec.name === "height" && <NodeSize name={name} />}
         </Fragment>
       ))}
+      {name && takesLora(name) && (
+        <Button icon="plus" onClick={() => addLora(name)}>
+          {t("canvas.add_lora")}
+        </Button>
+      )}
       {name && <FrameButton key={name} node={name} />}
       {name && <EachEditor key={name} name={name} />}
       {names.length > 1 && inputs.length === 0 && <p className="ll-inspector-help">{t("canvas.nothing_common")}</p>}

@@ -18,6 +18,7 @@ import { canvasUi, middle, openPopup, type Target } from "../canvasUi";
 import { alignable, ALIGN_KEYS, alignSelected, distributeSelected, GAP_KEYS } from "../commands/alignCommands";
 import { copyAs, type Form } from "../commands/copyAs";
 import { focusItem, focusNode } from "../commands/focusItem";
+import { addLora, takesLora } from "../commands/loraCommands";
 import {
   addComment,
   arrange,
@@ -65,6 +66,7 @@ function nodeItems(name: string, socket: string | undefined): MenuItem[] {
     { label: t("canvas.wiring"), icon: "link", hint: "Enter", onSelect: () => openSocketsOf(name) },
     ...(socket ? socketItems(name, socket) : []),
     "-",
+    ...(takesLora(name) ? [{ label: t("canvas.add_lora"), icon: "plus" as const, onSelect: () => addLora(name) }] : []),
     ...modeItems(names),
     {
       label: t(isFolded ? "canvas.unfold" : "canvas.fold"),

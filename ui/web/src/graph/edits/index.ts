@@ -4,6 +4,7 @@ export { align, distribute } from "./align";
 export { arrange } from "./arrange";
 export { arrangeGrouped } from "./arrangeGroups";
 export { paste } from "../file/clip";
+export { addBehind } from "./chain";
 export { setEach } from "./each";
 export { fold, unfold } from "./fold";
 export { addGroup, addNote, setGroup, setNote } from "./frames";
@@ -13,6 +14,7 @@ export { exposeParam, giveValue, hideParam, renameParam, setParam } from "./para
 export { move, removeItems, resize, setColor } from "./places";
 export { addReroute, moveReroute, removeReroute } from "./reroutes";
 export { setSeedNew } from "./seeds";
+export { addWord } from "./triggers";
 export { connect, disconnect, setInput } from "./wires";
 
 import type { EditorGraph } from "../../types";

@@ -15,6 +15,8 @@ export interface Option {
   picture?: string;
   /** Why this one will not work, as a sentence; it can still be chosen. */
   problem?: string;
+  /** Greyed: there are better ones. */
+  isOff?: boolean;
 }
 
 interface ComboboxProps {
@@ -126,7 +128,7 @@ export function Combobox(props: ComboboxProps) {
                 key={option.value}
                 id={`${listId}-${index}`}
                 role="option"
-                className="ll-option"
+                className={option.isOff ? "ll-option ll-option-off" : "ll-option"}
                 aria-selected={option.value === value}
                 data-active={index === active || undefined}
                 ref={index === active ? scrollHere : undefined}

@@ -5,14 +5,19 @@ import { MOVING, SETTLED, type WidgetProps } from "../widget";
 import { NumberInput } from "./NumberInput";
 import { sliderOf } from "./numberRange";
 
+interface NumberFieldProps extends WidgetProps {
+  /** The range of the slider, where it is another than that of the number. */
+  slide?: Parameters<typeof sliderOf>[0];
+}
+
 /** A number: typed, and with a slider where its range has few enough positions. */
-export function NumberField(props: WidgetProps) {
+export function NumberField({ slide, ...props }: NumberFieldProps) {
   const { spec, label, value, onChange, disabled, meant, own } = props;
   const isMoving = useRef(false);
   const lastOwn = useRef<number | null>(null); // it is told only while the value stands for it
   if (own !== undefined) lastOwn.current = own;
   const number = typeof value === "number" ? value : 0;
-  const slider = sliderOf(spec, lastOwn.current, number);
+  const slider = sliderOf(slide ?? spec, lastOwn.current, number);
   if (!slider) {
     return (
       <div className="ll-number">

@@ -23,6 +23,8 @@ const MAX_POSITIONS = 1000;
 const SPAN = 3;
 /** Of a smaller one nobody can tell how far is far. */
 const FEWEST_STEPS = 5;
+/** A strength is mostly from as much below none to as much above. */
+const USUAL = 2;
 const FLOAT_STEP = 0.01;
 const DIGITS = 10;
 
@@ -54,6 +56,13 @@ export function sliderOf(range: Range, own: number | null = null, value = 0): Sl
   const isNear = own !== null && own - min >= FEWEST_STEPS * step;
   const near = !isNear ? max : Math.min(max, Math.max(min + Math.ceil(SPAN * (own - min)), value));
   return (near - min) / step <= MAX_POSITIONS ? { min, max: near, step } : null;
+}
+
+/** The part of a range that strengths are mostly in; more of it where the value is. */
+export function usualOf(range: Range, value: number): Range {
+  const min = Math.max(range.min ?? -USUAL, Math.min(-USUAL, value));
+  const max = Math.min(range.max ?? USUAL, Math.max(USUAL, value));
+  return { ...range, min, max };
 }
 
 export function stepOf({ type, step }: Range): number {

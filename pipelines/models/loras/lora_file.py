@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..values import Model
-from .config import foreign_entry
-from .folder import inspect_components, read_index
-from .json_file import JsonFault, parse_strict
-from .packed.experts import single_files
-from .tensor_file import TensorEntry, TensorFile
+from ...values import Model
+from ..config import foreign_entry
+from ..folder import inspect_components, read_index
+from ..json_file import JsonFault, parse_strict
+from ..packed.experts import single_files
+from ..tensor_file import TensorEntry, TensorFile
 
 METADATA = "lora_adapter_metadata"
 """The key under which diffusers keeps a LoRA's settings, which go to peft as they are, such as `transformer.r`."""
@@ -56,37 +56,53 @@ PADDED = ("flux",)
 """Families of which diffusers fills a LoRA that takes fewer numbers with zeros, as for those that see a drawing too."""
 
 
+def is_lora(file: TensorFile) -> bool:
+    """Whether its tensors are called as those of a LoRA; `check_lora` says whether it is a sound one."""
+    return any("lora" in name or "lokr" in name for name in file.tensors)
+
+
 def check_lora(file: TensorFile) -> None:
     """Refuse a file whose tensor names are not those of a LoRA (diffusers, PEFT or kohya names), or that asks for other
     ranks than its tensors have, for code, or for other files.
     """
-    if not any("lora" in name or "lokr" in name for name in file.tensors):
+    if not is_lora(file):
         some = ", ".join(sorted(file.tensors)[:2]) or "nothing"
         raise ValueError(
             f"{file.path} is no LoRA: it holds {some[:200]}; use it as a model source, or give a LoRA file"
         )
     if bad := next((name for name in file.tensors if not LAYER.fullmatch(name)), ""):
         raise ValueError(f"LoRA {file.path}: {bad[:100]!r} is no name of a layer; get the file again")
-    ranks = [rank for name, entry in file.tensors.items() if (rank := _rank(file, name, entry))]
+    ranks = ranks_in(file)
     whole = [max(entry.shape, default=0) for name, entry in file.tensors.items() if name.endswith(".lokr_w2")]
     _check_settings(file, max_rank=max(ranks + whole) if ranks else 0)
 
 
 def why_of_another(file: TensorFile, model: Model) -> str:
     """Why a LoRA in diffusers' names cannot be the model's, as a sentence; empty where it can, or nobody knows."""
-    layers = [
-        name[len(PREFIX) : -len(DOWN)] for name in file.tensors if name.startswith(PREFIX) and name.endswith(DOWN)
-    ]
+    why = what_differs(file, model, layers_of(model))
+    return f"LoRA {file.path} is not for this model: {why}; choose a LoRA made for {model.source}" if why else ""
+
+
+def layers_of(model: Model) -> Mapping[str, tuple[int, ...]]:
+    """The shapes of the transformer's tensors by their names in its files; nothing where these are packed, or none."""
     folder = Path(model.folder)
     components = inspect_components(folder, read_index(folder))
     transformer = components.get("transformer")
-    if not layers or transformer is None or single_files(model, components):
-        return ""
-    held = {name: entry.shape for weights in transformer.weights for name, entry in weights.tensors.items()}
+    if transformer is None or single_files(model, components):
+        return {}
+    return {name: entry.shape for weights in transformer.weights for name, entry in weights.tensors.items()}
+
+
+def what_differs(file: TensorFile, model: Model, held: Mapping[str, tuple[int, ...]]) -> str | None:
+    """What of a LoRA the model has not, which has the layers `held`; "" where all is there, None where nobody knows."""
+    layers = [
+        name[len(PREFIX) : -len(DOWN)] for name in file.tensors if name.startswith(PREFIX) and name.endswith(DOWN)
+    ]
+    if not layers or not held:
+        return None
     known = [layer for layer in layers if f"{layer}.weight" in held]
-    made_for = f"choose a LoRA made for {model.source}"
     if not known:
-        return f"LoRA {file.path} changes {layers[0][:200]!r} and the like, which the model has not; {made_for}"
+        return f"it changes {layers[0][:200]!r} and the like, which the model has not"
     for layer in known:
         down, up = file.tensors[f"{PREFIX}{layer}{DOWN}"], file.tensors.get(f"{PREFIX}{layer}{UP}")
         shape = held[f"{layer}.weight"]
@@ -95,8 +111,13 @@ def why_of_another(file: TensorFile, model: Model) -> str:
         is_padded = model.family in PADDED and down.shape[1] < shape[1]
         if (up.shape[0], shape[1] if is_padded else down.shape[1]) != shape:
             got, right = (" x ".join(map(str, each)) for each in ((up.shape[0], down.shape[1]), shape))
-            return f"LoRA {file.path} changes {layer[:200]!r} as one of {got}, and the model's is {right}; {made_for}"
+            return f"it changes {layer[:200]!r} as one of {got}, and the model's is {right}"
     return ""
+
+
+def ranks_in(file: TensorFile) -> list[int]:
+    """The rank of each of its layers' tensors. Raises `ValueError` where two of a layer do not fit together."""
+    return [rank for name, entry in file.tensors.items() if (rank := _rank(file, name, entry))]
 
 
 def _rank(file: TensorFile, name: str, entry: TensorEntry) -> int:

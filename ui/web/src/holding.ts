@@ -1,6 +1,6 @@
 /** What the server tells waits while the view moves: each drawing of a run would cost the move frames. */
 
-import type { LiveMessage } from "../types";
+import type { LiveMessage } from "./types";
 
 type Take = (message: LiveMessage) => void;
 

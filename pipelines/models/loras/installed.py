@@ -1,0 +1,153 @@
+"""Which LoRAs are in the folders of models, each read once, and whether one fits a model.
+
+A folder may hold thousands, and files that are no LoRAs: one look reads headers for some seconds at most, and says
+whether it saw all; the next goes on where it ended, because what was read is kept while the files stay as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ...values import Model
+from ..folder import INDEX, MODULAR_INDEX
+from ..source import is_allowed
+from ..tensor_file import Stamps, are_settled, read_tensor_file, stamps_of
+from .facts import NOTE, PICTURES, LoraFacts, lora_facts
+from .lora_file import layers_of, what_differs
+
+MAX_DEPTH = 6
+"""How deep a folder of models is searched."""
+MOST_FILES = 20_000
+"""Looked at in one look; the rest is not seen."""
+MOST_LORAS = 2_000
+READING_S = 8.0
+"""For one look."""
+MOST_KEPT = 20_000
+"""Files whose facts are kept, some hundred bytes each."""
+MOST_VERDICTS = 4_096
+BESIDE = (NOTE, *PICTURES)
+"""How the files of a LoRA's name end that tell of it."""
+
+Verdict = Literal["fits", "likely", "unknown", "other"]
+"""Whether its layers are the model's; whether what it says it was made for is; whether nobody knows; or neither."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstalledLoras:
+    loras: tuple[LoraFacts, ...]
+    """By path."""
+    is_whole: bool
+    """Whether all files were looked at: else there were too many, or no time was left."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    verdict: Verdict
+    why: str = ""
+    """Why it does not fit, as a sentence that begins small; empty where it may."""
+
+
+_kept: dict[tuple[Stamps, ...], LoraFacts | None] = {}
+"""What was read of each file and of those of its name, by path, size and stamps; None: no LoRA."""
+_verdicts: dict[tuple[str, str, str, str], str | None] = {}
+"""What the model lacks of a LoRA's layers, as `what_differs` says it, by these layers and the model."""
+_lock = threading.Lock()
+
+
+def installed_loras(
+    model_dirs: Sequence[Path], *, roots: Sequence[Path] | None = None, reading_s: float = READING_S
+) -> InstalledLoras:
+    """All LoRAs in these folders; of a folder with a model, those beside its index. Headers are read, no tensors.
+
+    What links out of `roots` is left out, and a folder that is not there holds none.
+    """
+    end = time.monotonic() + reading_s
+    found: dict[Path, LoraFacts] = {}
+    for number, (path, names) in enumerate(_candidates(model_dirs, end)):
+        if number >= MOST_FILES or len(found) >= MOST_LORAS:
+            return InstalledLoras(loras=tuple(found.values()), is_whole=False)
+        if path not in found and is_allowed(path, roots) and (facts := _facts(path, names, roots)) is not None:
+            found[path] = facts
+    return InstalledLoras(loras=tuple(found[path] for path in sorted(found)), is_whole=time.monotonic() < end)
+
+
+def fit_of(lora: LoraFacts, model: Model, held: Mapping[str, tuple[int, ...]] | None = None) -> Fit:
+    """Whether a LoRA fits a model, by its layers where these can be compared, else by what it says it was made for.
+
+    `held` is what `layers_of` says of the model, for who asks of many LoRAs.
+    """
+    if lora.problem:
+        return Fit("other", lora.problem)
+    differs = _differs(lora, model, held)
+    if differs is not None:
+        return Fit("other", differs) if differs else Fit("fits")
+    if lora.families is None:
+        return Fit("unknown")
+    return Fit("likely") if model.family in lora.families else Fit("other", f"it was made for {lora.made_for}")
+
+
+def _differs(lora: LoraFacts, model: Model, held: Mapping[str, tuple[int, ...]] | None) -> str | None:
+    key = (lora.layers, model.fingerprint, model.source, model.family)
+    with _lock:
+        if key in _verdicts:
+            return _verdicts[key]
+    try:
+        file = read_tensor_file(lora.path)
+    except ValueError:  # gone since
+        return None
+    found = what_differs(file, model, layers_of(model) if held is None else held)
+    with _lock:
+        if len(_verdicts) >= MOST_VERDICTS:
+            _verdicts.clear()
+        _verdicts[key] = found
+    return found
+
+
+def _candidates(model_dirs: Iterable[Path], end: float) -> Iterator[tuple[Path, frozenset[str]]]:
+    """Safetensors files with the names beside them, until there is no time left; loops of links end with the depth."""
+    for directory in model_dirs:
+        for parent, folders, files in os.walk(directory, followlinks=True):
+            folders[:] = sorted(folder for folder in folders if not folder.startswith("."))
+            is_model = INDEX in files or MODULAR_INDEX in files
+            if is_model or len(Path(parent).relative_to(directory).parts) >= MAX_DEPTH:
+                folders.clear()
+            names = frozenset(files)
+            for file in sorted(files):
+                if time.monotonic() >= end:
+                    return
+                if file.lower().endswith(".safetensors") and _is_text(f"{parent}/{file}"):
+                    yield Path(parent, file), names
+
+
+def _is_text(path: str) -> bool:
+    """Whether a page can be told the path: file systems take bytes that are none."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _facts(path: Path, names: frozenset[str], roots: Sequence[Path] | None) -> LoraFacts | None:
+    beside = [path.with_name(name) for ending in BESIDE if (name := f"{path.stem}{ending}") in names]
+    allowed = [each for each in beside if is_allowed(each, roots)]
+    stamps = stamps_of((path, *allowed))
+    with _lock:
+        if stamps in _kept:
+            return _kept[stamps]
+    try:
+        facts = lora_facts(path, beside={each.name for each in allowed})
+    except ValueError:  # damaged, so that nobody knows whether it is one
+        facts = None
+    if stamps and are_settled(stamps):
+        with _lock:
+            if len(_kept) >= MOST_KEPT:
+                _kept.clear()
+            _kept[stamps] = facts
+    return facts
