@@ -15,10 +15,15 @@ if TYPE_CHECKING:
 SCRIPT = (Path(__file__).parent / "canvas_geometry.js").read_text()
 SIZES = {"1440x900": (1440, 900), "1280x720": (1280, 720), "phone": (390, 844)}
 LEAST_PX = 11.0
+RUN_MS = 300_000
 
 
 def shipped() -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted((ROOT / "workflows").glob("*/*.json"))]
+
+
+def is_built_in(graph: dict[str, Any]) -> bool:
+    return "builtin:bobbin" in json.dumps(graph)
 
 
 def generated(seed: int, *, most: int = 60) -> dict[str, Any]:
@@ -50,6 +55,14 @@ def opened(page: Page, graph: dict[str, Any]) -> dict[str, Any]:
     return page.evaluate("async (graph) => { await geometry.open(graph); return geometry.measure(); }", graph)
 
 
+def made(page: Page) -> dict[str, Any]:
+    """Press Run, and measure once it is over; `moved` are the nodes that were not where or as large as before."""
+    page.evaluate("geometry.follow()")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.wait_for_function("geometry.isOver()", timeout=RUN_MS)
+    return page.evaluate("() => ({ ...geometry.measure(), moved: geometry.moved() })")
+
+
 def arranged(page: Page) -> dict[str, Any]:
     """Press Arrange, measure, and take it back."""
     found = page.evaluate("async () => { await geometry.arrange(); return geometry.measure(); }")
@@ -62,6 +75,8 @@ def faults(found: dict[str, Any]) -> list[str]:
     told = [
         f"{found[kind][:3]} ({len(found[kind])} {kind})" for kind in ("overlaps", "behind", "foreign") if found[kind]
     ]
+    if found["num_wires"] < found["num_links"]:
+        told.append(f"{found['num_wires']} wires are drawn for {found['num_links']} links")
     if found["hidden"]:
         told.append(f"text is not shown: {found['hidden'][:3]}")
     if found["smallest"] < LEAST_PX - 0.01:

@@ -134,6 +134,21 @@ def test_all_that_these_modules_refuse_is_in_german() -> None:
     assert told - _table("sentences", "de").keys() == set()
 
 
+@cache
+def _german() -> dict[str, str]:
+    """All that the page says in German, by its key or its English sentence."""
+    areas = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((TEXTS / "de").glob("*.json"))]
+    return {key: text for table in (*areas, _table("sentences", "de")) for key, text in table.items()}
+
+
+def test_german_says_du_and_calls_nodes_by_their_german_titles() -> None:
+    formal = re.compile(r"(?<=[\w,;] )(Sie|Ihnen|Ihr(e[mnrs]?)?)\b")
+    assert [text for text in _german().values() if formal.search(text)] == []
+    english = {spec.title for spec in SPECS.values() if _german()[spec.title] != spec.title and " " in spec.title}
+    named = re.compile(rf"\b({'|'.join(map(re.escape, english))})\b")
+    assert [text for text in _german().values() if named.search(text)] == []
+
+
 def test_the_page_names_no_option_of_the_command_line() -> None:
     for language in ("en", "de"):
         assert [
