@@ -362,7 +362,7 @@ def test_an_empty_canvas_has_three_pictures_to_start_from(page_server: Any, open
 def test_templates_are_where_people_start(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url)
     page.get_by_role("button", name="Open a template").click()
-    for name, told in (("Image to image", "Runs here"), ("Flux kontext", "Needs the model black-forest-labs/")):
+    for name, told in (("Image to image", "Runs here"), ("FLUX.1 Kontext", "Needs the model black-forest-labs/")):
         listed = page.get_by_role("dialog", name="Templates").get_by_role("listitem").filter(has_text=name)
         expect(listed).to_contain_text(told)
     page.get_by_role("dialog", name="Templates").get_by_role(

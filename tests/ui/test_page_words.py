@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from playwright.sync_api import expect
 
 from latentloom.parallel.machine.now import devices_now
-from support.browser import MODEL_MS, card, made
+from support.browser import MODEL_MS, card, choose, made, on_canvas
 from support.checkout import ROOT
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ KEYS = re.compile(r"\((Ctrl|Alt)\+\w+\)")
 NO_WORDS = re.compile(r"\b(B|KiB|MiB|GiB|TiB|ms|\u00b5s|s|min|h|x)\b|[\W\d_]")
 THEIRS = (
     # of the workflow: its name, its nodes with their sockets, its prompt, its files, what it says of itself
-    *("first_picture", "a red star", "picture.png", "picture", FIRST["description"]),
+    *("first_picture", "a red star", "picture.png", "picture", FIRST["description"], "part", "middle.png"),
     *(param["help"] for param in FIRST["params"].values()),
     # of models, packages and this machine, and what languages call themselves
     *(str(ROOT / "pipelines/bobbin/model"), devices_now()[-1].title.partition(",")[0]),
@@ -60,11 +60,11 @@ THEIRS = (
 def bracketed(route: Route) -> None:
     """German with brackets round each paragraph."""
     tables = json.loads((ROOT / "ui/static/loom.de.json").read_text(encoding="utf-8"))
-    pseudo = {kind: {key: _in_brackets(text) for key, text in table.items()} for kind, table in tables.items()}
+    pseudo = {kind: {key: in_brackets(text) for key, text in table.items()} for kind, table in tables.items()}
     route.fulfill(json=pseudo)
 
 
-def _in_brackets(text: str) -> str:
+def in_brackets(text: str) -> str:
     return "\n\n".join(f"{OPEN}{part}{CLOSE}" for part in text.split("\n\n"))
 
 
@@ -92,6 +92,7 @@ def test_no_text_escapes_the_language(start_page: Callable[..., Any], open_page:
     expect(card(page, "denoise")).to_contain_text(OPEN)
     expect(page.locator("[data-tab-id=simple]")).to_be_visible()  # Gradio, which begins later, has said its own word
     panels = page.get_by_role("tablist").nth(1).get_by_role("tab")
+    dialog = page.get_by_role("dialog")
 
     def screens() -> Iterator[str]:
         yield "build"
@@ -106,8 +107,29 @@ def test_no_text_escapes_the_language(start_page: Callable[..., Any], open_page:
         page.keyboard.press("Escape")
         card(page, "denoise").locator(".ll-node-title").click()
         yield "node help"
+        for keys, name in (("?", "keys"), ("Control+o", "library"), ("Control+Shift+s", "save as")):
+            on_canvas(page, "denoise").focus()
+            page.keyboard.press(keys)
+            expect(dialog).to_contain_text(OPEN)
+            yield name
+            page.keyboard.press("Escape")
+        for item in ("Vorlagen…", "Speicherplatz"):
+            choose(page, in_brackets("Datei"), in_brackets(item))
+            expect(dialog.get_by_role("listitem").first).to_be_visible()
+            yield item
+            page.keyboard.press("Escape")
+        page.get_by_role("button", name=in_brackets("Einstellungen")).click()
+        expect(dialog).to_contain_text(OPEN)
+        yield "settings"
+        page.keyboard.press("Escape")
+        page.keyboard.press("Control+f")
+        page.keyboard.type("steps")
+        expect(page.get_by_role("search").get_by_role("listitem")).not_to_have_count(0)
+        yield "find"
+        page.keyboard.press("Escape")
         page.keyboard.press("Control+Enter")
         expect(card(page, "save")).to_have_attribute("data-status", "done", timeout=MODEL_MS)
+        expect(page.locator(".ll-toast").first).to_contain_text(OPEN)
         yield "toast"
         for view, there in (("simple", ".ll-simple-form"), ("gallery", ".ll-tile"), ("models", ".ll-model-list li")):
             page.locator(f"[data-tab-id={view}]").click()

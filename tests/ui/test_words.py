@@ -98,7 +98,8 @@ def _of_nodes() -> frozenset[str]:
 def _of_templates() -> frozenset[str]:
     graphs = [json.loads(path.read_text(encoding="utf-8")) for path in ROOT.glob("workflows/*/*.json")]
     helps = (param.get("help", "") for graph in graphs for param in graph.get("params", {}).values())
-    return frozenset(filter(None, (*(graph["description"] for graph in graphs), *helps)))
+    names = (graph["name"].replace("_", " ").capitalize() for graph in graphs)
+    return frozenset(filter(None, (*names, *(graph["description"] for graph in graphs), *helps)))
 
 
 def test_german_has_every_text_of_nodes_and_templates() -> None:

@@ -8,7 +8,7 @@ import { Words } from "../../parts/Words";
 import { closeDialog } from "../../store/page";
 import type { TemplateNeeds } from "../../types";
 import { openUnsaved } from "../files/fileActions";
-import { GraphSketch } from "./GraphSketch";
+import { TemplatePicture } from "./TemplatePicture";
 import { titled, useTemplates } from "./useTemplates";
 import { worded } from "../../worded";
 
@@ -30,9 +30,7 @@ export function TemplatesDialog() {
       <ul className="ll-cards">
         {templates?.map((template) => (
           <li key={template.id} className="ll-card">
-            <div className="ll-card-picture">
-              <GraphSketch file={template.graph} />
-            </div>
+            <TemplatePicture template={template} />
             <button
               type="button"
               className="ll-card-open"

@@ -1,6 +1,7 @@
 import { useEffect, useState } from "react";
 import { host, sentence } from "../../host";
 import type { Template, TemplateNeeds } from "../../types";
+import { worded } from "../../worded";
 
 interface Templates {
   /** null while they are read. */
@@ -22,8 +23,8 @@ export function useTemplates(): Templates {
   return { templates, needs, error };
 }
 
-/** "first_picture" as people write it. */
+/** "first_picture" as people write it, in the page's language. */
 export function titled(name: string): string {
   const words = name.replaceAll("_", " ");
-  return words.charAt(0).toUpperCase() + words.slice(1);
+  return worded(words.charAt(0).toUpperCase() + words.slice(1));
 }
