@@ -1,6 +1,6 @@
 import { urls } from "../host";
 import { t } from "../i18n";
-import { spoken } from "../parts/format";
+import { titled } from "../panels/library/useTemplates";
 import { Combobox, type Option } from "../parts/overlays/Combobox";
 import { Words } from "../parts/Words";
 import type { Choice } from "./useChoices";
@@ -42,14 +42,8 @@ function optionOf({ key, name, description, folder, template, workflow, canvas }
   const place = canvas ? t("simple.on_canvas") : template ? t("simple.template") : folder || t("simple.own");
   return {
     value: key,
-    label: titleOf(name),
+    label: titled(name),
     detail: [place, description].filter(Boolean).join(" · "),
     picture: workflow?.has_thumb ? urls.workflowThumb(workflow.id, workflow.updated) : undefined,
   };
-}
-
-/** "first_picture" -> "First picture". */
-function titleOf(name: string): string {
-  const words = spoken(name);
-  return words.charAt(0).toUpperCase() + words.slice(1);
 }
