@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from playwright.sync_api import expect
 
 from latentloom.parallel.machine.now import devices_now
@@ -81,6 +82,51 @@ def unbracketed(page: Page) -> list[str]:
         if NO_WORDS.sub("", rest):
             left.append(text)
     return sorted(set(left))
+
+
+@pytest.mark.by_hand
+def test_no_text_escapes_the_language_where_material_is_worked_on(
+    start_page: Callable[..., Any], open_page: Callable[..., Page]
+) -> None:
+    server = start_page()
+    graph = json.loads((ROOT / "workflows/bobbin/inpaint.json").read_text())
+    values = {name: param["default"] for name, param in graph["params"].items()} | {"prompt": "a red star"}
+    for node in graph["nodes"].values():
+        set_by = {socket: value["param"] for socket, value in node["inputs"].items() if "param" in value}
+        node["inputs"] |= {socket: values[param] for socket, param in set_by.items()}
+    graph |= {"name": "first_picture", "description": "", "params": {}}
+    results = [made(server.url, FIRST, seed=seed) for seed in (5, 6)]
+    page = open_page(server.url, graph=graph, locale="de-DE")
+    page.route("**/loom.de.json*", bracketed)
+    page.reload()
+    dialog = page.get_by_role("dialog")
+
+    def screens() -> Iterator[str]:
+        card(page, "load_mask").get_by_role("button", name=in_brackets("Malen")).click()
+        expect(page.get_by_role("application")).to_be_focused()
+        yield "painter"
+        page.keyboard.press("Escape")
+        choose(page, in_brackets("Weitere Arten auszuführen"), in_brackets("Mit vielen Werten ausführen…"))
+        expect(dialog).to_contain_text(OPEN)
+        yield "sweep"
+        page.keyboard.press("Escape")
+        on_canvas(page, "denoise").focus()
+        page.keyboard.press("Space")
+        page.keyboard.press("Control+Shift+g")
+        on_canvas(page, "part").focus()
+        page.keyboard.press("Shift+Enter")
+        expect(card(page, "denoise")).to_contain_text(in_brackets("von außen"))
+        yield "inside"
+        page.locator("[data-tab-id=gallery]").click()
+        page.get_by_role("button", name=in_brackets("Auswählen"), exact=True).click()
+        for result in results:
+            page.get_by_test_id(f"result-{result}").get_by_role("checkbox").check()
+        page.get_by_role("button", name=in_brackets("Vergleichen"), exact=True).click()
+        expect(dialog.get_by_role("table")).to_contain_text(OPEN)
+        yield "compare"
+
+    left = {screen: unbracketed(page) for screen in screens()}
+    assert {screen: texts for screen, texts in left.items() if texts} == {}
 
 
 def test_no_text_escapes_the_language(start_page: Callable[..., Any], open_page: Callable[..., Page]) -> None:
