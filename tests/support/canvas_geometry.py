@@ -27,11 +27,13 @@ def is_built_in(graph: dict[str, Any]) -> bool:
 
 
 def generated(seed: int, *, most: int = 60) -> dict[str, Any]:
-    """A graph of real nodes, 3 to `most` of them, wired at random where types fit; without a layout."""
+    """A graph of real nodes, 3 to `most` of them, some muted or bypassed, wired at random where types fit; without a
+    layout.
+    """
     from latentloom.nodes.graph.scalars import can_feed
     from latentloom.nodes.registry import SPECS
 
-    hand = random.Random(seed)
+    hand, other_hand = random.Random(seed), random.Random(-1 - seed)
     types = [id for id in SPECS if id != "LoomRunPipeline"]
     nodes: dict[str, Any] = {"load": {"type": "LoomLoadModel", "inputs": {"source": "builtin:bobbin"}}}
     outputs = [("load.model", "Model")]
@@ -46,6 +48,8 @@ def generated(seed: int, *, most: int = 60) -> dict[str, Any]:
                 # mostly something near, as people wire
                 inputs[socket.name] = {"from": fits[-min(len(fits), 1 + int(hand.expovariate(0.4)))]}
         nodes[name] = {"type": spec.id, "inputs": inputs}
+        if other_hand.random() < 0.1:
+            nodes[name]["mode"] = other_hand.choice(("mute", "bypass"))
         outputs += [(f"{name}.{output.name}", output.type) for output in spec.outputs]
     return {"format": 1, "name": f"generated_{seed}", "nodes": nodes}
 
