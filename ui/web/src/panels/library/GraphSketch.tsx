@@ -25,10 +25,17 @@ export function GraphSketch({ file }: { file: GraphFile }) {
       {wiresOf(graph).map((path, index) => (
         <path key={index} className="ll-sketch-wire" d={path} />
       ))}
-      {Object.entries(graph.nodes).map(([name, { at: [x, y], type }]) => (
-        <g key={name} className={`ll-tone-${kindOf(specIn(graph.subs, catalog, type)).tone}`}>
-          <rect className="ll-sketch-node" x={x} y={y} width={BOX[0]} height={BOX[1]} rx={14} />
-          <rect className="ll-sketch-head" x={x + 18} y={y + 20} width={BOX[0] * 0.55} height={16} rx={8} />
+      {Object.entries(graph.nodes).map(([name, node]) => (
+        <g key={name} className={`ll-tone-${kindOf(specIn(graph.subs, catalog, node.type)).tone}`}>
+          <rect className="ll-sketch-node" x={node.at[0]} y={node.at[1]} width={BOX[0]} height={BOX[1]} rx={14} />
+          <rect
+            className="ll-sketch-head"
+            x={node.at[0] + 18}
+            y={node.at[1] + 20}
+            width={BOX[0] * 0.55}
+            height={16}
+            rx={8}
+          />
         </g>
       ))}
     </svg>
