@@ -103,7 +103,7 @@ def test_no_text_escapes_the_language_where_material_is_worked_on(
 
     def screens() -> Iterator[str]:
         card(page, "load_mask").get_by_role("button", name=in_brackets("Malen")).click()
-        expect(page.get_by_role("application")).to_be_focused()
+        expect(dialog.get_by_role("application")).to_be_focused()
         yield "painter"
         page.keyboard.press("Escape")
         choose(page, in_brackets("Weitere Arten auszuführen"), in_brackets("Mit vielen Werten ausführen…"))
