@@ -17,7 +17,9 @@ from support.checkout import ROOT
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
 
-FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
+FIRST, INPAINT = (
+    json.loads((ROOT / f"workflows/bobbin/{name}.json").read_text()) for name in ("first_picture", "inpaint")
+)
 OPEN, CLOSE = "\u27e6", "\u27e7"
 SHOWN = """() => {
   const found = [];
@@ -39,10 +41,10 @@ SHOWN = """() => {
 }"""
 """What is read on the page: texts, names, tooltips; not what stands in fields, and no code."""
 OURS = re.compile(f"{OPEN}[^{OPEN}{CLOSE}]*{CLOSE}")
-NODES = "|".join(FIRST["nodes"])
-NAMED = re.compile(rf"\b({NODES})(\.\w+)?|\b\w+=\d|\b(negative_)?prompt\b")
+NODES = "|".join(FIRST["nodes"] | INPAINT["nodes"])
+NAMED = re.compile(rf"\b({NODES})(\.\w+)?|\b\w+=\d|\b(negative_)?prompt\b|\bseed\b")
 """A node, one of its sockets, a part of a plan, a param."""
-KEYS = re.compile(r"\((Ctrl|Alt)\+\w+\)")
+KEYS = re.compile(r"\((Ctrl\+\w+|Alt\+\w+|Esc)\)")
 NO_WORDS = re.compile(r"\b(B|KiB|MiB|GiB|TiB|ms|\u00b5s|s|min|h|x)\b|[\W\d_]")
 THEIRS = (
     # of the workflow: its name, its nodes with their sockets, its prompt, its files, what it says of itself
@@ -53,7 +55,7 @@ THEIRS = (
     *("builtin:bobbin", "bobbin", "Qwen/Qwen-Image", "FlowMatchEulerDiscreteScheduler", "flux", "latentloom"),
     *("transformers", "diffusers", "safetensors", "tokenizers", "torch", "numpy", "pillow", "peft", "python", "av"),
     *("text_encoder_2", "text_encoder", "transformer", "vae", "cfg", "ulysses", "ring", "allgather", "weights", "text"),
-    *("CPU", "cpu", "fp32", "Ctrl", "Seed", "PNG", "JPEG", "WebP", "BMP", "English", "Deutsch"),
+    *("CPU", "cpu", "fp32", "A", "Ctrl", "Seed", "PNG", "JPEG", "WebP", "BMP", "English", "Deutsch"),
     *("React Flow attribution", "React Flow"),  # the library gives no way to word it
 )
 
@@ -89,7 +91,7 @@ def test_no_text_escapes_the_language_where_material_is_worked_on(
     start_page: Callable[..., Any], open_page: Callable[..., Page]
 ) -> None:
     server = start_page()
-    graph = json.loads((ROOT / "workflows/bobbin/inpaint.json").read_text())
+    graph = json.loads(json.dumps(INPAINT))
     values = {name: param["default"] for name, param in graph["params"].items()} | {"prompt": "a red star"}
     for node in graph["nodes"].values():
         set_by = {socket: value["param"] for socket, value in node["inputs"].items() if "param" in value}
