@@ -27,7 +27,7 @@ SHOWN = """() => {
   const walk = (root) => {
     for (const element of root.querySelectorAll("*")) {
       if (element.shadowRoot) walk(element.shadowRoot);
-      if (!isSeen(element) || element.closest("code, kbd, option:not(:checked), style, script, .visually-hidden")) continue;
+      if (!isSeen(element) || element.closest("code, option:not(:checked), style, script, .visually-hidden")) continue;
       for (const name of ["aria-label", "title", "placeholder", "alt", "aria-valuetext"]) {
         if (element.getAttribute(name)) found.push(element.getAttribute(name));
       }
@@ -44,7 +44,8 @@ OURS = re.compile(f"{OPEN}[^{OPEN}{CLOSE}]*{CLOSE}")
 NODES = "|".join(FIRST["nodes"] | INPAINT["nodes"])
 NAMED = re.compile(rf"\b({NODES})(\.\w+)?|\b\w+=\d|\b(negative_)?prompt\b|\bseed\b")
 """A node, one of its sockets, a part of a plan, a param."""
-KEYS = re.compile(r"\((Ctrl\+\w+|Alt\+\w+|Esc)\)")
+KEYS = re.compile(r"\b([A-Z]|F\d+|Alt|Esc|Tab)\b")
+"""Keys on which the same stands in all languages."""
 NO_WORDS = re.compile(r"\b(B|KiB|MiB|GiB|TiB|ms|\u00b5s|s|min|h|x)\b|[\W\d_]")
 THEIRS = (
     # of the workflow: its name, its nodes with their sockets, its prompt, its files, what it says of itself
@@ -52,35 +53,60 @@ THEIRS = (
     *(param["help"] for param in FIRST["params"].values()),
     # of models, packages and this machine, and what languages call themselves
     *(str(ROOT / "pipelines/bobbin/model"), devices_now()[-1].title.partition(",")[0]),
-    *("builtin:bobbin", "bobbin", "Qwen/Qwen-Image", "FlowMatchEulerDiscreteScheduler", "flux", "latentloom"),
+    *(
+        "builtin:bobbin",
+        "bobbin",
+        "FluxPipeline",
+        "FluxImg2ImgPipeline",
+        "Qwen/Qwen-Image",
+        "FlowMatchEulerDiscreteScheduler",
+        "flux",
+        "latentloom",
+    ),
     *("transformers", "diffusers", "safetensors", "tokenizers", "torch", "numpy", "pillow", "peft", "python", "av"),
-    *("text_encoder_2", "text_encoder", "transformer", "vae", "cfg", "ulysses", "ring", "allgather", "weights", "text"),
-    *("CPU", "cpu", "fp32", "A", "Ctrl", "Seed", "PNG", "JPEG", "WebP", "BMP", "English", "Deutsch"),
+    *(
+        "tokenizer_2",
+        "tokenizer",
+        "text_encoder_2",
+        "text_encoder",
+        "transformer",
+        "vae",
+        "cfg",
+        "ulysses",
+        "ring",
+        "allgather",
+        "weights",
+        "text",
+    ),
+    *("CPU", "cpu", "fp32", "Seed", "PNG", "JPEG", "WebP", "BMP", "English", "Deutsch"),
     *("React Flow attribution", "React Flow"),  # the library gives no way to word it
 )
 
 
 def bracketed(route: Route) -> None:
-    """German with brackets round each paragraph."""
+    """German with brackets round each paragraph, but for the values in it."""
     tables = json.loads((ROOT / "ui/static/loom.de.json").read_text(encoding="utf-8"))
     pseudo = {kind: {key: in_brackets(text) for key, text in table.items()} for kind, table in tables.items()}
     route.fulfill(json=pseudo)
 
 
 def in_brackets(text: str) -> str:
-    return "\n\n".join(f"{OPEN}{part}{CLOSE}" for part in text.split("\n\n"))
+    parts = re.split(r"(\n\n|\{\w+\})", text)
+    return "".join(
+        part if number % 2 or not part.strip() else f"{OPEN}{part}{CLOSE}" for number, part in enumerate(parts)
+    )
 
 
 def unbracketed(page: Page) -> list[str]:
     """Every text on the page now that the pseudo-language has not, and that is nobody else's."""
     left = []
     for text in page.evaluate(SHOWN):
-        rest = KEYS.sub("", text)
+        rest = text
         while (less := OURS.sub(" ", rest)) != rest:
             rest = less
         for theirs in sorted(THEIRS, key=len, reverse=True):
             rest = re.sub(rf"(?<!\w){re.escape(theirs)}(?!\w)", " ", rest)
-        rest = NAMED.sub("", rest)
+        rest = KEYS.sub("", NAMED.sub("", rest))
         if NO_WORDS.sub("", rest):
             left.append(text)
     return sorted(set(left))
