@@ -165,6 +165,7 @@ def test_no_text_escapes_the_language(start_page: Callable[..., Any], open_page:
     page.reload()
     expect(card(page, "denoise")).to_contain_text(OPEN)
     expect(page.locator("[data-tab-id=simple]")).to_contain_text(OPEN)  # Gradio begins later, with words of its own
+    expect(page.get_by_text("Laden...")).to_have_count(0)
     panels = page.get_by_role("tablist").nth(1).get_by_role("tab")
     dialog = page.get_by_role("dialog")
 
