@@ -61,6 +61,9 @@ CSS = """
 .tabs { gap: 0 !important; }
 .tabs > .tab-wrapper { height: 40px; margin: 0; padding: 0; }
 .tabs .tab-container:not(.visually-hidden) { height: 40px; padding: 0 8px; }
+.tabs .tab-container button {
+  font: 500 14px/1.45 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif;
+}
 .tabs .tab-container button.selected { color: var(--primary-700); }
 .dark .tabs .tab-container button.selected { color: var(--primary-400); }
 .loom-view, .loom-view .html-container { padding: 0 !important; border: 0 !important; border-radius: 0 !important; }

@@ -1,9 +1,10 @@
 """Measure the canvas over all shipped workflows and 40 made-up graphs: smallest text, wires behind nodes, overlaps.
 
-    python tests/bench/canvas_geometry.py [--graphs 40] [--sizes 1440x900 1280x720 phone] [--relay]
+    python tests/bench/canvas_geometry.py [--graphs 40] [--sizes 1440x900 1280x720 phone] [--no-runs] [--relay]
 
 Needs playwright and Chromium (CHROMIUM=/path/to/it). Each workflow is opened and then arranged, in one tab; made-up
-ones have no layout. One line for each fault. `--relay` writes the arranged layouts of 1280x720 into what is shipped.
+ones have no layout. Those of the built-in model run as well: nothing may move or grow meanwhile. One line for each
+fault. `--relay` writes the arranged layouts of 1280x720 into what is shipped.
 """
 
 from __future__ import annotations
@@ -22,7 +23,17 @@ from playwright.sync_api import Page
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1])]  # for `support`, as pytest has it
 
-from support.canvas_geometry import SCRIPT, SIZES, arranged, faults, generated, opened, shipped  # noqa: E402
+from support.canvas_geometry import (  # noqa: E402
+    SCRIPT,
+    SIZES,
+    arranged,
+    faults,
+    generated,
+    is_built_in,
+    made,
+    opened,
+    shipped,
+)
 from support.checkout import ROOT  # noqa: E402
 
 SETTLED_MS = 1500
@@ -32,6 +43,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", type=int, default=40)
     parser.add_argument("--sizes", nargs="*", default=list(SIZES), choices=list(SIZES))
+    parser.add_argument("--no-runs", action="store_true")
     parser.add_argument("--relay", action="store_true")
     args = parser.parse_args()
     graphs = shipped() + [generated(seed) for seed in range(args.graphs)]
@@ -59,6 +71,8 @@ def main() -> int:
                 f"{size}: {len(graphs)} graphs, {num_wires} wires, smallest text {least:.1f} px, {spent:.0f} s",
                 flush=True,
             )
+        if not args.no_runs:
+            num_faults += _run(page)
     print(f"{num_faults} faults")
     return 1 if num_faults else 0
 
@@ -70,6 +84,22 @@ def _page(browser: Any, url: str) -> Page:
     page.goto(url)
     page.get_by_test_id("canvas").wait_for(timeout=60_000)
     return page
+
+
+def _run(page: Page) -> int:
+    width, height = SIZES["1440x900"]
+    page.set_viewport_size({"width": width, "height": height})
+    num_faults = 0
+    for graph in filter(is_built_in, shipped()):
+        opened(page, graph)
+        page.wait_for_timeout(SETTLED_MS)
+        found = made(page)
+        told = faults(found) + [f"moved or grew: {name}" for name in found["moved"]]
+        for fault in told:
+            print(f"{graph['name']}, run: {fault}", flush=True)
+        print(f"{graph['name']} ran, {len(told)} faults", flush=True)
+        num_faults += len(told)
+    return num_faults
 
 
 def _relay(page: Page) -> None:

@@ -5,6 +5,9 @@
   const STEP = 5;
   const MARGIN = 40;
   const STILL_FRAMES = 4;
+  /** What the check tells of a value is shown when one looks there, and the title alone from afar. */
+  const WHEN_LOOKED_AT =
+    "[role=alert], .ll-far-title, .ll-field-compact > :is(.ll-field-problem, .ll-field-meant)";
   const LIMIT_MS = 20000;
 
   const hosts = () => [...document.querySelectorAll(".loom-host")];
@@ -37,7 +40,14 @@
     }
   };
 
+  let numLinks = 0;
+  const linksOf = ({ nodes }) =>
+    Object.values(nodes)
+      .flatMap(({ inputs = {} }) => Object.values(inputs))
+      .filter((value) => typeof value?.from === "string" && value.from.split(".")[0] in nodes).length;
+
   const open = async (graph) => {
+    numLinks = linksOf(graph);
     const transfer = new DataTransfer();
     transfer.items.add(new File([JSON.stringify(graph)], "graph.json", { type: "application/json" }));
     for (const type of ["dragenter", "dragover", "drop"])
@@ -62,12 +72,15 @@
     await still();
   };
 
-  /** Places in the canvas' own pixels. */
+  /** Places in the canvas' own pixels, with what a node's parts reach beyond it. */
   const boxes = () =>
     all(".react-flow__node").flatMap((node) => {
       if (!/node-(card|note)/.test(node.className)) return [];
       const [, x, y] = /translate\(([-\d.]+)px, ?([-\d.]+)px\)/.exec(node.style.transform).map(Number);
-      return [{ id: node.dataset.id, left: x, top: y, right: x + node.offsetWidth, bottom: y + node.offsetHeight }];
+      const parts = [...node.querySelectorAll(".ll-node-body, .ll-node-status, .ll-made, .ll-mades")];
+      const right = x + Math.max(node.offsetWidth, ...parts.map((part) => part.offsetLeft + part.offsetWidth));
+      const bottom = y + Math.max(node.offsetHeight, ...parts.map((part) => part.offsetTop + part.offsetHeight));
+      return [{ id: node.dataset.id, left: x, top: y, right, bottom }];
     });
 
   const sockets = (known) =>
@@ -94,10 +107,9 @@
       const isField = /^(INPUT|TEXTAREA|SELECT)$/.test(element.tagName) && !/^(range|file|checkbox)$/.test(element.type);
       const own = [...element.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE);
       const text = own.map((node) => node.textContent.trim()).join("");
-      if (!(isField || text) || element.closest(".ll-hidden, [role=alert], option, select > *, .ll-field-compact > :is(.ll-field-problem, .ll-field-meant)"))
-        continue; // what the check tells of a value is told when one looks there
+      if (!(isField || text) || element.closest(".ll-hidden, option, select > *")) continue;
       if (!isShown(element)) {
-        if (element.closest(".ll-far-title") === null) hidden.push(text || element.tagName);
+        if (element.closest(WHEN_LOOKED_AT) === null) hidden.push(text || element.tagName);
         continue;
       }
       const size = parseFloat(getComputedStyle(element).fontSize) * scale;
@@ -176,6 +188,7 @@
       zoom: zoom(),
       num_nodes: known.length,
       num_wires: wires.length,
+      num_links: numLinks,
       ...texts(),
       overlaps,
       behind,
@@ -185,16 +198,25 @@
     };
   };
 
-  const moved = new Set();
-  /** From now on, note every node that moves or changes its size. */
+  let moved = new Set();
+  /** From now on, and no longer as before, note every node that moves or changes its size. */
   const follow = () => {
+    const found = new Set();
+    moved = found;
     const before = new Map(boxes().map((box) => [box.id, JSON.stringify(box)]));
     const look = () => {
-      for (const box of boxes()) if (JSON.stringify(box) !== before.get(box.id)) moved.add(box.id);
+      if (moved !== found) return;
+      for (const box of boxes()) if (JSON.stringify(box) !== before.get(box.id)) found.add(box.id);
       requestAnimationFrame(look);
     };
     look();
   };
 
-  window.geometry = { open, arrange, still, measure, boxes, follow, moved: () => [...moved] };
+  /** Whether a run has begun and no node waits any more. */
+  const isOver = () => {
+    const states = all(".ll-node").map(({ dataset }) => dataset.status);
+    return states.some((state) => /^(done|cached|failed)$/.test(state)) && !states.some((state) => /^(waiting|running)$/.test(state));
+  };
+
+  window.geometry = { open, arrange, still, measure, boxes, follow, moved: () => [...moved], isOver };
 })();

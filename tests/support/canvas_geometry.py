@@ -15,18 +15,25 @@ if TYPE_CHECKING:
 SCRIPT = (Path(__file__).parent / "canvas_geometry.js").read_text()
 SIZES = {"1440x900": (1440, 900), "1280x720": (1280, 720), "phone": (390, 844)}
 LEAST_PX = 11.0
+RUN_MS = 300_000
 
 
 def shipped() -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted((ROOT / "workflows").glob("*/*.json"))]
 
 
+def is_built_in(graph: dict[str, Any]) -> bool:
+    return "builtin:bobbin" in json.dumps(graph)
+
+
 def generated(seed: int, *, most: int = 60) -> dict[str, Any]:
-    """A graph of real nodes, 3 to `most` of them, wired at random where types fit; without a layout."""
+    """A graph of real nodes, 3 to `most` of them, some muted or bypassed, wired at random where types fit; without a
+    layout.
+    """
     from latentloom.nodes.graph.scalars import can_feed
     from latentloom.nodes.registry import SPECS
 
-    hand = random.Random(seed)
+    hand, other_hand = random.Random(seed), random.Random(-1 - seed)
     types = [id for id in SPECS if id != "LoomRunPipeline"]
     nodes: dict[str, Any] = {"load": {"type": "LoomLoadModel", "inputs": {"source": "builtin:bobbin"}}}
     outputs = [("load.model", "Model")]
@@ -41,6 +48,8 @@ def generated(seed: int, *, most: int = 60) -> dict[str, Any]:
                 # mostly something near, as people wire
                 inputs[socket.name] = {"from": fits[-min(len(fits), 1 + int(hand.expovariate(0.4)))]}
         nodes[name] = {"type": spec.id, "inputs": inputs}
+        if other_hand.random() < 0.1:
+            nodes[name]["mode"] = other_hand.choice(("mute", "bypass"))
         outputs += [(f"{name}.{output.name}", output.type) for output in spec.outputs]
     return {"format": 1, "name": f"generated_{seed}", "nodes": nodes}
 
@@ -48,6 +57,14 @@ def generated(seed: int, *, most: int = 60) -> dict[str, Any]:
 def opened(page: Page, graph: dict[str, Any]) -> dict[str, Any]:
     """Open a workflow by dropping it on the canvas, and measure."""
     return page.evaluate("async (graph) => { await geometry.open(graph); return geometry.measure(); }", graph)
+
+
+def made(page: Page) -> dict[str, Any]:
+    """Press Run, and measure once it is over; `moved` are the nodes that were not where or as large as before."""
+    page.evaluate("geometry.follow()")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.wait_for_function("geometry.isOver()", timeout=RUN_MS)
+    return page.evaluate("() => ({ ...geometry.measure(), moved: geometry.moved() })")
 
 
 def arranged(page: Page) -> dict[str, Any]:
@@ -62,6 +79,8 @@ def faults(found: dict[str, Any]) -> list[str]:
     told = [
         f"{found[kind][:3]} ({len(found[kind])} {kind})" for kind in ("overlaps", "behind", "foreign") if found[kind]
     ]
+    if found["num_wires"] < found["num_links"]:
+        told.append(f"{found['num_wires']} wires are drawn for {found['num_links']} links")
     if found["hidden"]:
         told.append(f"text is not shown: {found['hidden'][:3]}")
     if found["smallest"] < LEAST_PX - 0.01:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from PIL import Image, PngImagePlugin
 from playwright.sync_api import Locator, expect
 
-from support.browser import MODEL_MS, PHONE, card, made, tab, toolbar
+from support.browser import MODEL_MS, PHONE, card, choose, drop_file, made, on_canvas, say, tab, toolbar
 from support.checkout import ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
+    from support.browser import Watch
+
+FIRST, INPAINT = (
+    json.loads((ROOT / f"workflows/bobbin/{name}.json").read_text()) for name in ("first_picture", "inpaint")
+)
 FIND = """async (part) => {
   const { violations, passes } = await axe.run(part, { resultTypes: ["violations"] });
   if (!passes.length) throw new Error("axe looked at nothing");
@@ -66,6 +73,9 @@ def test_axe_finds_nothing_serious_in_any_view(
         toolbar(page).get_by_role("button", name=name).click()
         found[name] = serious(page.get_by_role("dialog", name=name))
         page.keyboard.press("Escape")
+    card(page, "empty_latents").get_by_role("button", name="Shape of the picture").click()
+    found["size"] = serious(page.get_by_role("dialog", name="Shape of the picture"))
+    page.keyboard.press("Escape")
     for panel in ("Queue", "Plan", "Inspector", "Problems"):
         panels = page.get_by_role("complementary", name="Panels")
         panels.get_by_role("tab", name=panel).click()
@@ -85,6 +95,73 @@ def test_axe_finds_nothing_serious_in_any_view(
     expect(page.get_by_role("listitem", name="builtin:bobbin")).to_be_visible(timeout=MODEL_MS)
     found["models"] = serious(page)
     assert {view: problems for view, problems in found.items() if problems} == {}
+
+
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.by_hand)])
+def test_axe_finds_nothing_serious_in_any_dialog(
+    page_server: Any, open_page: Callable[..., Page], axe: str, results: None, watch: Watch, theme: str
+) -> None:
+    watch.foresee("400 .*loom/open")  # of a picture that is no workflow
+    graph = json.loads(json.dumps(INPAINT))
+    graph["nodes"]["crop"] = {"type": "LoomCropImage", "inputs": {"image": {"from": "load_image.image"}}}
+    page = open_page(page_server.url, graph=graph, query=f"?__theme={theme}", color_scheme=theme)
+    expect(card(page, "crop")).to_be_visible()
+    page.evaluate(axe)
+    found = {}
+
+    def look(name: str, title: str | re.Pattern[str]) -> Locator:
+        dialog = page.get_by_role("alertdialog" if name == "question" else "dialog", name=title)
+        expect(dialog).to_be_visible()
+        expect(dialog.get_by_role("progressbar").or_(dialog.locator(".ll-spinner"))).to_have_count(0)
+        found[name] = serious(dialog)
+        return dialog
+
+    page.keyboard.press("Control+Shift+s")
+    look("save as", "Save as a new workflow").get_by_role("button", name="Save", exact=True).click()
+    expect(say(page, "inpaint is saved.")).to_be_visible()
+    for item, title in (("Share", "Share this workflow"), ("Versions", "Versions of inpaint"), ("Storage", "Storage")):
+        choose(page, "File", item)
+        look(item, title)
+        page.keyboard.press("Escape")
+    choose(page, "More ways to run", "Run a sweep")
+    look("sweep", "Run a sweep")
+    page.keyboard.press("Escape")
+    card(page, "load_mask").get_by_role("button", name="Paint", exact=True).click()
+    expect(page.get_by_role("application", name="Mask of")).to_be_focused()
+    look("painter", "Paint a mask")
+    page.keyboard.press("Escape")
+    on_canvas(page, "crop").focus()
+    page.keyboard.press("Space")
+    page.get_by_role("tab", name="Inspector").click()
+    page.get_by_role("button", name="Choose the part").click()
+    expect(page.get_by_role("button", name="Lower right corner")).to_be_visible()
+    look("frame", "Choose a part")
+    page.keyboard.press("Escape")
+    foreign, chunks = BytesIO(), PngImagePlugin.PngInfo()
+    chunks.add_text("parameters", "a blue ring\nSteps: 9, Sampler: Euler a, CFG scale: 7, Seed: 4711, Size: 96x80")
+    Image.new("RGB", (32, 24), "teal").save(foreign, "PNG", pnginfo=chunks)
+    canvas = page.get_by_test_id("canvas")
+    drop_file(page, canvas, name="fox.png", content=foreign.getvalue(), media_type="image/png")
+    look("foreign picture", "A picture made by A1111")
+    page.keyboard.press("Escape")
+    on_canvas(page, "denoise").focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("Control+Shift+g")
+    on_canvas(page, "part").focus()
+    page.keyboard.press("Shift+Enter")
+    expect(page.get_by_role("navigation", name="Where you are in the workflow")).to_be_visible()
+    found["inside"] = serious(page)
+    page.keyboard.press("Alt+w")
+    look("question", "Save your changes?").get_by_role("button", name="Cancel").click()
+    tab(page, "Gallery").click()
+    page.get_by_role("button", name="Select", exact=True).click()
+    for number in range(2):
+        page.get_by_role("button", name="Picture: ").nth(number).click()
+    page.get_by_role("button", name="Compare", exact=True).click()
+    look("compare", "Compare two results").get_by_role("tab", name="Difference").click()
+    look("difference", "Compare two results")
+    assert {view: problems for view, problems in found.items() if problems} == {}
+    assert len(found) == 12
 
 
 @pytest.mark.parametrize("theme", [pytest.param("light", marks=pytest.mark.by_hand), "dark"])

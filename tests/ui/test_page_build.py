@@ -161,7 +161,7 @@ def go_to(page: Page, target: Locator, *, back: bool = False) -> None:
 
 
 WRONG_WIRES = {
-    "model is a Model, and conditioning takes a Conditioning": (
+    "model gives Model, and conditioning takes Conditioning": (
         "load_model Output model",
         "denoise Input conditioning",
     ),

@@ -33,7 +33,7 @@ def test_sockets_are_wired_by_two_taps(page_server: Any, open_page: Callable[...
     output = socket(page, "encode_text", "Output", "conditioning")
     output.tap()
     socket(page, "denoise", "Input", "sampling").tap()
-    expect(page.locator(".ll-refusal").get_by_text("sampling takes a Sampling")).to_be_visible()
+    expect(page.locator(".ll-refusal").get_by_text("sampling takes Sampling")).to_be_visible()
     output.tap()
     socket(page, "denoise", "Input", "conditioning").tap()
     inputs = file_graph(page)["nodes"]["denoise"]["inputs"]
@@ -95,6 +95,15 @@ def test_copies_go_to_the_pointer_and_cover_nothing(page_server: Any, open_page:
     assert cards == 0
     assert abs(box["x"] - other["x"]) < 500
     assert abs(box["y"] - other["y"]) < 500
+    corner = page.get_by_test_id("canvas").bounding_box()
+    assert corner is not None
+    x, y = corner["x"] + 300, corner["y"] + corner["height"] - 20  # left of and below the middle
+    page.mouse.move(x, y)
+    page.keyboard.press("Control+v")
+    box = card(page, "encode_text_3").bounding_box()
+    assert box is not None
+    assert abs(box["x"] + box["width"] / 2 - x) < 40
+    assert abs(box["y"] + box["height"] / 2 - y) < 300  # below the row that reaches there
 
 
 def test_what_is_chosen_is_lined_up_and_copied_as_text(page_server: Any, open_page: Callable[..., Page]) -> None:
@@ -271,6 +280,7 @@ def test_fields_take_what_their_socket_takes(page_server: Any, open_page: Callab
     page = open_page(page_server.url, graph=FIRST)
     denoise = card(page, "denoise")
     steps = denoise.get_by_role("spinbutton", name="steps")
+    expect(steps).to_have_attribute("placeholder", "auto: 16")  # the model's own, where the file says 0
     steps.fill("9999")
     steps.press("Enter")
     expect(denoise.get_by_role("alert")).to_contain_text("0 to 1000 is allowed")

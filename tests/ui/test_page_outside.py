@@ -74,7 +74,7 @@ def test_the_canvas_draws_them_and_takes_their_wires_and_no_others(
     expect(socket(page, "palette", "Output", "swatch")).to_be_visible()
     socket(page, "palette", "Output", "swatch").tap()
     socket(page, "tint", "Input", "palette").tap()
-    expect(page.locator(".ll-refusal").get_by_text("takes a loom_example_Palette")).to_be_visible()
+    expect(page.locator(".ll-refusal").get_by_text("takes loom_example_Palette")).to_be_visible()
     socket(page, "palette", "Output", "palette").tap()
     socket(page, "tint", "Input", "palette").tap()
     assert file_graph(page)["nodes"]["tint"]["inputs"]["palette"] == {"from": "palette.palette"}

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from support.browser import card
-from support.canvas_geometry import LEAST_PX, SCRIPT, SIZES, arranged, faults, generated, opened, shipped
+from support.canvas_geometry import LEAST_PX, SCRIPT, SIZES, arranged, faults, generated, is_built_in, opened, shipped
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -47,10 +46,6 @@ def test_what_is_shipped_can_be_read_as_it_opens(page: Page, is_every: bool) -> 
         resize(page, size)
         assert faults(opened(page, graph)) == [], size  # only the window is another one
     resize(page, "1440x900")
-
-
-def is_built_in(graph: dict[str, Any]) -> bool:
-    return "builtin:bobbin" in json.dumps(graph)
 
 
 @pytest.mark.parametrize("num_graphs", [3, pytest.param(9, marks=pytest.mark.by_hand)])

@@ -89,6 +89,8 @@ def test_what_is_changed_after_a_run_no_longer_looks_done_and_the_rest_is_kept(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
     page = open_page(page_server.url, graph=steps(1, seed=110))
+    page.evaluate(SCRIPT)
+    page.evaluate("geometry.still().then(geometry.follow)")
     start(page)
     expect(card(page, "save")).to_have_attribute("data-status", "done", timeout=MODEL_MS)
     card(page, "encode_text").get_by_role("textbox", name="negative prompt").fill("blue")
@@ -106,6 +108,7 @@ def test_what_is_changed_after_a_run_no_longer_looks_done_and_the_rest_is_kept(
     expect(card(page, "empty_latents")).to_have_attribute("data-status", "cached")
     expect(card(page, "empty_latents").locator(".ll-node-words")).to_have_text(re.compile(r"\w+ \w+"))
     expect(card(page, "denoise")).to_have_attribute("data-status", "done", timeout=MODEL_MS)
+    assert page.evaluate("geometry.moved()") == []  # not where it was cached, changed, or is shown elsewhere
 
 
 def test_a_run_is_cancelled(page_server: Any, open_page: Callable[..., Page]) -> None:
@@ -122,14 +125,18 @@ def test_a_run_is_cancelled(page_server: Any, open_page: Callable[..., Page]) ->
 def test_a_failure_is_no_longer_told_once_the_workflow_was_made(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
-    page = open_page(page_server.url)
     graph = steps(1)
     failing = json.loads(json.dumps(graph))
     failing["nodes"]["choose"] = {"type": "LoomChooseText", "inputs": {"lines": " "}}  # which it says when it runs
     failing["nodes"]["encode_text"]["inputs"]["prompt"] = {"from": "choose.text"}
-    call(page_server.url, "runs", {"graph": failing})
+    page = open_page(page_server.url, graph=failing)
+    page.evaluate(SCRIPT)
+    page.evaluate("geometry.still().then(geometry.follow)")
+    start(page)
     messages = page.get_by_role("region", name="Messages")
     expect(messages.get_by_role("alert")).to_contain_text("first_picture failed: ")
+    expect(card(page, "choose")).to_have_attribute("data-status", "failed")
+    assert page.evaluate("geometry.moved()") == []
     call(page_server.url, "runs", {"graph": graph})
     expect(say(page, "first_picture is done.")).to_be_visible(timeout=MODEL_MS)
     assert messages.get_by_role("alert").count() == 0  # at once: after a while it goes by itself

@@ -39,8 +39,11 @@ def test_a_button_mends_a_problem_and_what_is_reckoned_is_asked_before_it_runs(
     page = open_page(page_server.url, graph=graph)
     page.get_by_role("tab", name="Problems").click()
     expect(page.get_by_text("1 error keeps it from running")).to_be_visible()
+    tabs = page.get_by_role("complementary", name="Panels").get_by_role("tab")
+    places = [each.bounding_box() for each in tabs.all()]
     page.get_by_role("button", name="Use 96 \u00d7 80").click()
     expect(page.get_by_text("No problems found")).to_be_visible()
+    assert [each.bounding_box() for each in tabs.all()] == places  # though a count has gone
     field = card(page, "empty_latents").get_by_role("spinbutton", name="width")
     field.fill("1024")
     field.press("Enter")
@@ -362,7 +365,7 @@ def test_an_empty_canvas_has_three_pictures_to_start_from(page_server: Any, open
 def test_templates_are_where_people_start(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url)
     page.get_by_role("button", name="Open a template").click()
-    for name, told in (("Image to image", "Runs here"), ("Flux kontext", "Needs the model black-forest-labs/")):
+    for name, told in (("Image to image", "Runs here"), ("FLUX.1 Kontext", "Needs the model black-forest-labs/")):
         listed = page.get_by_role("dialog", name="Templates").get_by_role("listitem").filter(has_text=name)
         expect(listed).to_contain_text(told)
     page.get_by_role("dialog", name="Templates").get_by_role(

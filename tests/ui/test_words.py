@@ -100,7 +100,8 @@ def _of_nodes() -> frozenset[str]:
 def _of_templates() -> frozenset[str]:
     graphs = [json.loads(path.read_text(encoding="utf-8")) for path in ROOT.glob("workflows/*/*.json")]
     helps = (param.get("help", "") for graph in graphs for param in graph.get("params", {}).values())
-    return frozenset(filter(None, (*(graph["description"] for graph in graphs), *helps)))
+    names = (graph["name"].replace("_", " ").capitalize() for graph in graphs)
+    return frozenset(filter(None, (*names, *(graph["description"] for graph in graphs), *helps)))
 
 
 def test_german_has_every_text_of_nodes_and_templates() -> None:
@@ -134,6 +135,21 @@ def test_every_sentence_that_has_words_is_still_said_with_its_values(language: s
 def test_all_that_these_modules_refuse_is_in_german() -> None:
     told = {text for module in IN_GERMAN for text in raised_in(ROOT / module)}
     assert told - _table("sentences", "de").keys() == set()
+
+
+@cache
+def _german() -> dict[str, str]:
+    """All that the page says in German, by its key or its English sentence."""
+    areas = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((TEXTS / "de").glob("*.json"))]
+    return {key: text for table in (*areas, _table("sentences", "de")) for key, text in table.items()}
+
+
+def test_german_says_du_and_calls_nodes_by_their_german_titles() -> None:
+    formal = re.compile(r"(?<=[\w,;] )(Sie|Ihnen|Ihr(e[mnrs]?)?)\b")
+    assert [text for text in _german().values() if formal.search(text)] == []
+    english = {spec.title for spec in SPECS.values() if _german()[spec.title] != spec.title and " " in spec.title}
+    named = re.compile(rf"\b({'|'.join(map(re.escape, english))})\b")
+    assert [text for text in _german().values() if named.search(text)] == []
 
 
 def test_the_page_names_no_option_of_the_command_line() -> None:

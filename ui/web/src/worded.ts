@@ -8,6 +8,8 @@ interface Pattern {
 }
 
 const HOLE = "{}";
+/** Says of which node the rest is: found first, or a sentence about the rest would take this for a part of it. */
+const OF_NODE = "node {} (";
 const MOST_KEPT = 2000;
 
 let whole: ReadonlyMap<string, string> = new Map();
@@ -25,8 +27,8 @@ export function setSentences(
   whole = new Map(all.filter(([sentence]) => !sentence.includes(HOLE)));
   patterns = all
     .filter(([sentence]) => sentence.includes(HOLE))
+    .sort(([a], [b]) => Number(b.startsWith(OF_NODE)) - Number(a.startsWith(OF_NODE)) || known(b) - known(a))
     .map(([sentence, words]) => ({ parts: sentence.split(HOLE), words }))
-    .sort((a, b) => b.parts.join("").length - a.parts.join("").length)
     .map(({ parts, words }) => ({
       anchor: parts.reduce((longest, part) => (part.length > longest.length ? part : longest)),
       pattern: new RegExp(`^${parts.map(escaped).join("(.*?)")}$`, "s"),
@@ -45,6 +47,11 @@ export function worded(sentence: string): string {
     kept.set(sentence, found);
   }
   return found;
+}
+
+/** How many characters of a sentence are always the same. */
+function known(sentence: string): number {
+  return sentence.replaceAll(HOLE, "").length;
 }
 
 function inWords(sentence: string): string | undefined {

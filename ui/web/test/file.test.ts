@@ -60,6 +60,24 @@ test("a node without a place gets one, beside the others", () => {
   assert.ok(graph.nodes.b!.at[0] > graph.nodes.a!.at[0]);
 });
 
+test("nodes that the layout leaves out lie below those that it places, and on none of them", () => {
+  const { nodes } = fromFile({
+    format: 1,
+    name: "n",
+    nodes: { a: { type: "A" }, b: { type: "B" }, c: { type: "C" }, d: { type: "D" } },
+    layout: { a: [40, 40], b: [400, 90] },
+  });
+  assert.deepEqual(
+    [nodes.a!.at, nodes.b!.at],
+    [
+      [40, 40],
+      [400, 90],
+    ],
+  );
+  assert.ok(nodes.c!.at[1] > 90 + 500 && nodes.d!.at[1] > 90 + 500);
+  assert.notDeepEqual(nodes.c!.at, nodes.d!.at);
+});
+
 test("hostile names of keys are entries like any other", () => {
   const text = `{"format":1,"name":"h","nodes":{"constructor":{"type":"A","version":1,"inputs":{"constructor":{"from":"constructor.x"}}}},
     "layout":{"constructor":[1,2],"__proto__":{"polluted":true},"toString":[3,4]}}`;

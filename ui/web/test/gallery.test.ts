@@ -74,6 +74,7 @@ test("results of runs that are forgotten still have their place, and texts keep 
   const made = ["night", "day"].map((light, at) => result(light, { run: light, varied: { light }, time: at }));
   const table = sweepTable([], made);
   assert.deepEqual(table.columns.map(heading), ["light night", "light day"]);
+  assert.equal(heading({ "denoise.steps": 5, negative_prompt: "blur" }), "denoise: steps 5, negative prompt blur");
   assert.equal(table.rows.length, 1);
   assert.equal(ids(table.cells[0]!.flatMap((cell) => cell.results)), "night day");
 });

@@ -36,6 +36,21 @@ test("what a page cannot do is said in another way in English, too", () => {
   assert.equal(worded(path), "path 'a.png' is not on this server; choose a file, or upload it");
 });
 
+test("no error of the page speaks of classes, of files on the server, or of the workflow's file", () => {
+  const said = [
+    "node 'load' (Load Image, LoomLoadImage): path 'a.png' does not exist (looked in /srv/users/25bf/in); check the path",
+    'image is not connected; wire a Image to it (in the file: {"from": "node.socket"})',
+    "node type 'LoomGird' is not installed; did you mean 'LoomImageGrid'? there is LoomLoadModel, and 9 more; correct it, or install the nodes it comes from",
+    "source /srv/models/x lies outside the allowed folders (/srv/models/y)",
+  ];
+  assert.deepEqual(said.map(worded), [
+    "Load Image: path 'a.png' is not on this server; choose a file, or upload it",
+    "image is not connected; wire something to it that gives Image",
+    "node type 'LoomGird' is not installed; take another node, or ask whoever runs this server to install it",
+    "source /srv/models/x lies outside the allowed folders",
+  ]);
+});
+
 test("a catalog has its texts in the language, and those of nodes from outside as they are", () => {
   setTexts("de", GERMAN);
   const [add, ...others] = TOYS.nodes;

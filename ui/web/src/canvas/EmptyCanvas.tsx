@@ -1,19 +1,17 @@
-import { urls } from "../host";
 import { t } from "../i18n";
 import { openUnsaved } from "../panels/files/fileActions";
-import { GraphSketch } from "../panels/library/GraphSketch";
-import { titled, useTemplates } from "../panels/library/useTemplates";
+import { TemplatePicture } from "../panels/library/TemplatePicture";
+import { titled } from "../parts/format";
+import { useTemplates } from "../panels/library/useTemplates";
 import { Button } from "../parts/Button";
 import { Words } from "../parts/Words";
-import { openDialog, usePage } from "../store/page";
+import { openDialog } from "../store/page";
 import type { Template } from "../types";
 import { worded } from "../worded";
 import { openPalette } from "./commands/freePlace";
 
 /** To begin with: they run on any machine. */
 const FIRST: readonly string[] = ["first_picture", "image_to_image", "inpaint"];
-/** What a template makes, where a file does not have its name. */
-const PICTURES: Readonly<Record<string, string>> = { first_picture: "picture.png" };
 
 /** What a canvas without nodes says: three pictures to start from, and the other ways. */
 export function EmptyCanvas() {
@@ -47,14 +45,11 @@ export function EmptyCanvas() {
   );
 }
 
-function Start({ template: { id, name, description, graph } }: { template: Template }) {
-  const file = PICTURES[id] ?? `${id}.png`;
-  const hasPicture = usePage(({ me }) => me?.template_pictures.includes(file) ?? false);
+function Start({ template }: { template: Template }) {
+  const { name, description, graph } = template;
   return (
     <li className="ll-card">
-      <div className="ll-card-picture">
-        {hasPicture ? <img src={urls.templatePicture(file)} alt="" /> : <GraphSketch file={graph} />}
-      </div>
+      <TemplatePicture template={template} />
       <button type="button" className="ll-card-open" onClick={() => void openUnsaved(graph, name)}>
         {titled(name)}
       </button>

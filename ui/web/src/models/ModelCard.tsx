@@ -41,7 +41,7 @@ function Usable({ model }: { model: ModelEntry }) {
   return (
     <>
       {model.does && <p className="ll-model-does">{model.does.split(", ").map(worded).join(", ")}</p>}
-      {model.compared && <p className="ll-hint">{t("models.compared", { with: model.compared })}</p>}
+      {model.compared && <p className="ll-hint">{t("models.compared", { with: worded(model.compared) })}</p>}
       {model.strategies.length > 0 && (
         <div className="ll-model-strategies">
           <span className="ll-model-label">{t("models.strategies")}</span>

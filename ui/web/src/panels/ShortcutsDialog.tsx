@@ -1,5 +1,6 @@
 import { t, type TextKey } from "../i18n";
 import { Button } from "../parts/Button";
+import { spokenType } from "../parts/format";
 import { Dialog } from "../parts/overlays/Dialog";
 import { closeDialog, openDialog } from "../store/page";
 import { lookOf } from "../canvas/look";
@@ -89,7 +90,7 @@ function Types() {
             <span className={`ll-tone-${lookOf(type).tone} ll-search-dot`} aria-hidden="true">
               <TypeDot type={type} isLinked />
             </span>
-            {type}
+            {spokenType(type)}
           </li>
         ))}
       </ul>

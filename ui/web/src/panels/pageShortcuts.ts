@@ -4,7 +4,8 @@ import { useEffect } from "react";
 import { openFind } from "../canvas/canvasUi";
 import { currentNode } from "../canvas/commands/focusItem";
 import { idsOf } from "../graph/items";
-import { t } from "../i18n";
+import { own } from "../graph/record";
+import { t, type TextKey } from "../i18n";
 import { editorStore } from "../store/editor";
 import { chosenFor, meantBy } from "../store/keyBindings";
 import { openDialog, pageStore } from "../store/page";
@@ -48,10 +49,23 @@ export function keysText(usual: string): string {
   return keysShown(chosenFor(usual));
 }
 
+/** What stands on keys in the page's language. */
+const NAMED: Readonly<Record<string, TextKey>> = {
+  Ctrl: "panels.key_named_ctrl",
+  Shift: "panels.key_named_shift",
+  Enter: "panels.key_named_enter",
+  Delete: "panels.key_named_del",
+  PageUp: "panels.key_named_page_up",
+  PageDown: "panels.key_named_page_down",
+};
+
 /** Keys in words. */
 export function keysShown(keys: string): string {
-  const named = keys.replace(/Enter$/, t("panels.key_enter"));
-  return IS_MAC ? named.replace("Ctrl+", "⌘").replace("Shift+", "⇧").replace("Alt+", "⌥") : named;
+  const held = IS_MAC ? keys.replace("Ctrl+", "⌘").replace("Shift+", "⇧").replace("Alt+", "⌥") : keys;
+  return held.replace(/[A-Z]\w+/g, (name) => {
+    const named = own(NAMED, name);
+    return named ? t(named) : name;
+  });
 }
 
 export function hintOf(name: ShortcutName): string {

@@ -1,6 +1,7 @@
 /** Numbers, times and names as people read them. */
 
 import { language, t, word } from "../i18n";
+import { worded } from "../worded";
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 
@@ -21,9 +22,13 @@ export function formatLeft(seconds: number): string {
   return formatSeconds(Math.max(Math.ceil(seconds), 1));
 }
 
-/** 0.42 -> "0.4 s", 75 -> "1 min 15 s", 3720 -> "1 h 2 min". */
+/** 0.004 -> "< 0.1 s", 0.42 -> "0.4 s", 75 -> "1 min 15 s", 3720 -> "1 h 2 min". */
 export function formatSeconds(seconds: number): string {
-  if (seconds < 10) return `${Math.max(seconds, 0).toLocaleString(language(), { maximumFractionDigits: 1 })} s`;
+  const [isNone, shown] = [seconds <= 0, Math.max(seconds, 0.1)]; // what took time did not take 0 s
+  if (seconds < 10) {
+    const told = (isNone ? 0 : shown).toLocaleString(language(), { maximumFractionDigits: 1 });
+    return seconds < 0.05 && !isNone ? `< ${told} s` : `${told} s`;
+  }
   const whole = Math.round(seconds);
   if (whole < 60) return `${whole} s`;
   const minutes = Math.floor(whole / 60);
@@ -64,10 +69,10 @@ export function spoken(name: string): string {
   return word("socket", name) ?? name.replaceAll("_", " ");
 }
 
-/** The name of a workflow as a title: "first_picture" -> "First picture". */
+/** The name of a workflow as a title, in the page's language: "first_picture" -> "First picture". */
 export function titled(name: string): string {
-  const words = spoken(name);
-  return words.charAt(0).toUpperCase() + words.slice(1);
+  const words = name.replaceAll("_", " ");
+  return worded(words.charAt(0).toUpperCase() + words.slice(1));
 }
 
 /** A value type, or a list of one, as people read it. */

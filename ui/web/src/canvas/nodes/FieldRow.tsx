@@ -35,7 +35,9 @@ function Row({ node, input }: { node: string; input: InputView }) {
   const isDrawn = !isLinked && !each && isKnown && hasWidget(spec);
   const isShort = isDrawn && !isTall(spec);
   const paramHelp = isParamRef(value)
-    ? t(isInside ? "canvas.sub_input_help" : "canvas.param_help", { name: value.param })
+    ? isInside
+      ? t("canvas.sub_input_help", { name: spoken(value.param) })
+      : t("canvas.param_help", { name: value.param })
     : undefined;
   const classes = [
     "ll-row",

@@ -75,7 +75,7 @@ function Socket({ input: { spec, value, isLinked } }: { input: InputView }) {
       <span>{spoken(spec.name)}</span>
       {spec.required && !param && <Required />}
       {param && (
-        <em className="ll-socket-param" title={t("canvas.sub_input_help", { name: param })}>
+        <em className="ll-socket-param" title={t("canvas.sub_input_help", { name: spoken(param) })}>
           {param === spec.name ? t("canvas.sub_outside") : t("canvas.sub_input", { name: spoken(param) })}
         </em>
       )}

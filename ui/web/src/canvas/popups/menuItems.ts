@@ -164,7 +164,7 @@ function colorItem(keys: readonly string[]): MenuItem {
   const place = canvasUi.getState().popup ?? middle();
   return {
     label: t("canvas.color"),
-    icon: "edit",
+    icon: "palette",
     onSelect: () => openPopup({ kind: "colors", x: place.x, y: place.y, keys: [...keys] }),
   };
 }
@@ -217,7 +217,7 @@ export function copyAsItems(names: readonly string[]): MenuItem[] {
 function editItems(): MenuItem[] {
   return [
     { label: t("canvas.copy"), icon: "copy", hint: "Ctrl+C", onSelect: () => void copy() },
-    { label: t("canvas.cut"), icon: "edit", hint: "Ctrl+X", onSelect: cut },
+    { label: t("canvas.cut"), icon: "cut", hint: "Ctrl+X", onSelect: cut },
     { label: t("canvas.duplicate"), icon: "duplicate", hint: "Ctrl+D", onSelect: duplicate },
     { label: t("canvas.remove"), icon: "trash", hint: "Delete", isDanger: true, onSelect: () => remove() },
   ];

@@ -1,4 +1,4 @@
-import { useMemo, useState } from "react";
+import { useMemo, useState, type CSSProperties } from "react";
 import { sentence } from "../../host";
 import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
@@ -64,7 +64,7 @@ function Table({ table: { rows, columns, cells } }: { table: SweepTable }) {
   const among = cells.flat().flatMap((cell) => cell.results);
   const hasRowHeads = rows.some((row) => heading(row) !== "");
   return (
-    <table className="ll-sweep-table">
+    <table className="ll-sweep-table" style={{ "--ll-columns": columns.length } as CSSProperties}>
       <thead>
         <tr>
           {hasRowHeads && <td />}

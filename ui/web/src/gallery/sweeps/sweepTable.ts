@@ -1,5 +1,6 @@
 /** The table of one sweep: what was varied runs along its rows and columns, each cell is one run. */
 import { asRead } from "../../exact";
+import { spoken } from "../../parts/format";
 import type { Result, Run } from "../../types";
 
 type Values = Readonly<Record<string, unknown>>;
@@ -43,11 +44,17 @@ export function sweepTable(runs: readonly Run[], results: readonly Result[], isT
   return { rows, columns, cells };
 }
 
-/** "a red star, seed 3": a point as a heading; a prompt speaks for itself. Empty when nothing varies on that side. */
+/** "a red star, seed 3, denoise: steps 5": a point as a heading; a prompt speaks for itself. Empty when nothing varies
+ * on that side. */
 export function heading(point: Point): string {
   return Object.entries(point)
-    .map(([name, value]) => (name === "prompt" ? shown(value) : `${name} ${shown(value)}`))
+    .map(([name, value]) => (name === "prompt" ? shown(value) : `${named(name)} ${shown(value)}`))
     .join(", ");
+}
+
+/** A param, or an input of a node by its name in the file. */
+function named(name: string): string {
+  return name.split(".").map(spoken).join(": ");
 }
 
 /** A value as people read it; texts stay as they are. */

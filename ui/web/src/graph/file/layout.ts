@@ -8,7 +8,7 @@ import { filterRecord, has, mapRecord, own } from "../record";
 export type Layout = Record<string, Json>;
 type Rect = [number, number, number, number];
 type Fields = { [key: string]: Json };
-type Place = Pick<EditorNode, "size" | "collapsed" | "color" | "isUnshown"> & { at: Point | null };
+export type Place = Pick<EditorNode, "size" | "collapsed" | "color" | "isUnshown"> & { at: Point | null };
 
 const MARKS = ["$groups", "$notes", "$reroutes", "$via"];
 const PLACE_KEYS = ["at", "size", "collapsed", "color", "shown"];

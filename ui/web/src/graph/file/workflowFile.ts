@@ -1,19 +1,21 @@
 /** The workflow file to the editor's graph and back, without loss. */
 
 import { t } from "../../i18n";
-import type { EditorGraph, GraphFile } from "../../types";
-import { arrange } from "../edits/arrange";
+import type { EditorGraph, GraphFile, Point } from "../../types";
+import { arrange, GAP_Y } from "../edits/arrange";
 import { tidyReroutes } from "../edits/reroutes";
 import { filterRecord, has, mapRecord } from "../record";
 import { isLink } from "../values";
-import { readFrames, readPlace, writeLayout } from "./layout";
+import { readFrames, readPlace, writeLayout, type Place } from "./layout";
 import { filled, isObject, readNode, recordOf, textOf, writeNode } from "./nodeFile";
 
 /** The oldest; one with sub-workflows, lists or for-each is of format 2. */
 export const FORMAT = 1;
 const UNTITLED = "untitled";
+/** No lower is a node taken to reach that is not drawn yet. */
+const TALL = 640;
 
-/** The graph of a file. Nodes that its layout does not place are arranged.
+/** The graph of a file. Nodes that its layout does not place are arranged, below those that it does.
 
 The server has checked a file's form, but not that of a draft or of copied text: what is malformed there is left out.
 Throws where it is no workflow at all. */
@@ -21,13 +23,14 @@ export function fromFile(file: GraphFile): EditorGraph {
   if (!isObject(file) || !isObject(file.nodes)) throw new Error(t("file.not_a_workflow"));
   const layout = recordOf(file.layout);
   const places = mapRecord(file.nodes, (_, name) => readPlace(layout, name));
+  const below = belowAll(Object.values(places));
   const graph: EditorGraph = {
     name: textOf(file.name) || UNTITLED,
     description: textOf(file.description),
     requires: recordOf(file.requires),
     params: filterRecord(recordOf(file.params), (param) => isObject(param)),
     subs: filterRecord(recordOf(file.subs), (sub) => isObject(sub) && isObject(sub.nodes)),
-    nodes: mapRecord(file.nodes, (node, name) => readNode(node, { ...places[name], at: places[name]?.at ?? [0, 0] })),
+    nodes: mapRecord(file.nodes, (node, name) => readNode(node, { ...places[name], at: places[name]?.at ?? below })),
     outputs: filterRecord(recordOf(file.outputs), (output) => isLink(output)),
     ...readFrames(layout, (name) => has(file.nodes, name)),
     schema: textOf(file.$schema),
@@ -37,6 +40,12 @@ export function fromFile(file: GraphFile): EditorGraph {
   const whole = tidyReroutes(missing.length ? arrange(graph, { only: missing }) : graph);
   if (missing.length > 0 && missing.length === Object.keys(places).length) unplaced.add(whole.nodes);
   return whole;
+}
+
+function belowAll(places: readonly Place[]): Point {
+  const placed = places.flatMap(({ at, size }) => (at ? [{ left: at[0], bottom: at[1] + (size?.[1] ?? TALL) }] : []));
+  if (placed.length === 0) return [0, 0];
+  return [Math.min(...placed.map(({ left }) => left)), Math.max(...placed.map(({ bottom }) => bottom)) + GAP_Y];
 }
 
 const unplaced = new WeakSet<EditorGraph["nodes"]>();

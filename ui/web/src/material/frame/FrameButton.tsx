@@ -3,12 +3,11 @@ import { specOf } from "../../graph/catalog";
 import { giveValue } from "../../graph/edits";
 import { own } from "../../graph/record";
 import { isLink, plainValue } from "../../graph/values";
-import { urls } from "../../host";
 import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
 import { edit, editorStore, useEditor } from "../../store/editor";
+import { pictureAddress } from "../../widgets/pictures/pictureAddress";
 import { UploadsDialog } from "../../widgets/pictures/UploadsDialog";
-import { UPLOADED } from "../../widgets/widget";
 import { FrameDialog } from "../lazy";
 import { pictureBehind } from "../mask/under";
 import { frameKindOf } from "./frame";
@@ -24,18 +23,19 @@ export function FrameButton({ node }: { node: string }) {
     setPicture(pictureBehind(graph, catalog, node));
   };
   const close = () => setPicture(null);
+  const address = picture === null ? "" : pictureAddress(picture);
   return (
     <>
       <Button icon="crop" onClick={open}>
         {t(`material.open_${kind}`)}
       </Button>
-      {picture !== null && !UPLOADED.test(picture) && (
+      {picture !== null && !address && (
         <UploadsDialog kind="image" title={t("material.choose_framed")} onClose={close} onChoose={setPicture} />
       )}
-      {picture !== null && UPLOADED.test(picture) && (
+      {address && (
         <FrameDialog
           kind={kind}
-          picture={urls.upload(picture)}
+          picture={address}
           value={(socket) => numberAt(node, socket)}
           onUse={(values) => use(node, values)}
           onClose={close}

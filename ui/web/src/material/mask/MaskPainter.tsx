@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useRef, useState, type KeyboardEvent } from "react";
 import { actualSize, WHOLE, zoomed, type View } from "../../gallery/stage/zoom";
-import { sentence, urls } from "../../host";
+import { sentence } from "../../host";
 import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
 import { Notice } from "../../parts/Notice";
@@ -20,7 +20,7 @@ import { firstSettings, largestBrush, sized, type Settings } from "./tools";
 interface MaskPainterProps {
   /** Address of the picture to paint on; "" where there is none: then the mask's own size counts. */
   picture: string;
-  /** The path of an uploaded mask to go on with; "" for none. */
+  /** Address of a mask to go on with; "" for none. */
   mask: string;
   /** The channel that the mask is read from. */
   channel: Channel;
@@ -70,7 +70,7 @@ export function MaskPainter(props: MaskPainterProps) {
 
 async function openCanvas(picture: string, mask: string, channel: Channel): Promise<Canvas> {
   const under = picture ? await loadPicture(picture) : null;
-  const drawn = mask ? await loadPicture(urls.upload(mask)) : null;
+  const drawn = mask ? await loadPicture(mask) : null;
   const { width, height } = under ?? drawn ?? { width: 0, height: 0 };
   if (!width) throw new Error(t("material.no_picture"));
   const kept = keptStrokes(whatOf({ picture, mask }));

@@ -1,15 +1,19 @@
 import { useMemo } from "react";
+import { kindOf } from "../../canvas/look";
 import { fromFile } from "../../graph/file/workflowFile";
 import { own } from "../../graph/record";
+import { specIn } from "../../graph/subs";
 import { isLink, splitTarget } from "../../graph/values";
+import { useEditor } from "../../store/editor";
 import type { EditorGraph, GraphFile, Point } from "../../types";
 
 const BOX: Point = [200, 120];
 const MARGIN = 30;
 
-/** A workflow in miniature, for one that has no picture: its boxes and wires. */
+/** A workflow in miniature, for one that has no picture: its boxes, in the colours of their kinds, and wires. */
 export function GraphSketch({ file }: { file: GraphFile }) {
   const graph = useMemo(() => readable(file), [file]);
+  const catalog = useEditor((state) => state.catalog);
   if (!graph) return null;
   const places = Object.values(graph.nodes).map((node) => node.at);
   const left = Math.min(...places.map((at) => at[0])) - MARGIN;
@@ -21,10 +25,17 @@ export function GraphSketch({ file }: { file: GraphFile }) {
       {wiresOf(graph).map((path, index) => (
         <path key={index} className="ll-sketch-wire" d={path} />
       ))}
-      {places.map(([x, y], index) => (
-        <g key={index}>
-          <rect className="ll-sketch-node" x={x} y={y} width={BOX[0]} height={BOX[1]} rx={14} />
-          <rect className="ll-sketch-head" x={x + 18} y={y + 20} width={BOX[0] * 0.55} height={16} rx={8} />
+      {Object.entries(graph.nodes).map(([name, node]) => (
+        <g key={name} className={`ll-tone-${kindOf(specIn(graph.subs, catalog, node.type)).tone}`}>
+          <rect className="ll-sketch-node" x={node.at[0]} y={node.at[1]} width={BOX[0]} height={BOX[1]} rx={14} />
+          <rect
+            className="ll-sketch-head"
+            x={node.at[0] + 18}
+            y={node.at[1] + 20}
+            width={BOX[0] * 0.55}
+            height={16}
+            rx={8}
+          />
         </g>
       ))}
     </svg>

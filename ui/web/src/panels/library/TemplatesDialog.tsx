@@ -8,8 +8,9 @@ import { Words } from "../../parts/Words";
 import { closeDialog } from "../../store/page";
 import type { TemplateNeeds } from "../../types";
 import { openUnsaved } from "../files/fileActions";
-import { GraphSketch } from "./GraphSketch";
-import { titled, useTemplates } from "./useTemplates";
+import { TemplatePicture } from "./TemplatePicture";
+import { titled } from "../../parts/format";
+import { useTemplates } from "./useTemplates";
 import { worded } from "../../worded";
 
 /** Workflows to begin with. */
@@ -30,9 +31,7 @@ export function TemplatesDialog() {
       <ul className="ll-cards">
         {templates?.map((template) => (
           <li key={template.id} className="ll-card">
-            <div className="ll-card-picture">
-              <GraphSketch file={template.graph} />
-            </div>
+            <TemplatePicture template={template} />
             <button
               type="button"
               className="ll-card-open"

@@ -21,9 +21,3 @@ export function useTemplates(): Templates {
   }, []);
   return { templates, needs, error };
 }
-
-/** "first_picture" as people write it. */
-export function titled(name: string): string {
-  const words = name.replaceAll("_", " ");
-  return words.charAt(0).toUpperCase() + words.slice(1);
-}

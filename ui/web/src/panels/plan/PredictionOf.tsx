@@ -129,7 +129,7 @@ function Bar({ part, text }: { part: number; text: string }) {
   return (
     <>
       <span>{text}</span>
-      <span className="ll-bar" aria-hidden="true">
+      <span className="ll-plan-bar" aria-hidden="true">
         <span style={{ width: `${Math.max(part * 100, 1)}%` }} />
       </span>
     </>

@@ -77,7 +77,7 @@ export function SweepDialog() {
       {choices.length === 0 ? (
         <Empty icon="grid" title={t("panels.sweep_nothing")} text={t("panels.sweep_nothing_text")} />
       ) : (
-        <form id={id} className="ll-sweep" onSubmit={(event) => void submit(event)}>
+        <form id={id} className="ll-sweep-form" onSubmit={(event) => void submit(event)}>
           {rows.map((row, index) => (
             <RowOfSweep
               key={index}

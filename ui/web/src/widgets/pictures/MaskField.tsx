@@ -1,23 +1,24 @@
 import { useContext, useState } from "react";
-import { host, urls } from "../../host";
+import { host } from "../../host";
 import { t } from "../../i18n";
 import { underMask } from "../../material/mask/under";
 import { MaskPainter } from "../../material/lazy";
 import { Button } from "../../parts/Button";
 import { editorStore } from "../../store/editor";
 import { GraphOfFields } from "../graphOfFields";
-import { asText, SETTLED, UPLOADED, type WidgetProps } from "../widget";
+import { asText, SETTLED, type WidgetProps } from "../widget";
+import { pictureAddress } from "./pictureAddress";
 import { PictureField } from "./PictureField";
 import { UploadsDialog } from "./UploadsDialog";
 
 /** A mask: a picture that is chosen like any other, or painted over the picture that it lies over. */
 export function MaskField(props: WidgetProps) {
   const { value, onChange, disabled, place = "" } = props;
-  const path = asText(value);
   const graph = useContext(GraphOfFields);
   const [picture, setPicture] = useState<string | null>(null);
   const { picture: found, channel } = underMask(graph(), editorStore.getState().catalog, place);
-  const mask = UPLOADED.test(path) ? path : "";
+  const mask = pictureAddress(asText(value));
+  const address = picture === null ? "" : pictureAddress(picture);
   const close = () => setPicture(null);
   const save = async (file: Blob) => {
     const uploaded = await host.upload(file, "mask.png");
@@ -29,17 +30,11 @@ export function MaskField(props: WidgetProps) {
       <Button icon="edit" className="nodrag" disabled={disabled} onClick={() => setPicture(found)}>
         {t("material.open")}
       </Button>
-      {picture !== null && !UPLOADED.test(picture) && !mask && (
+      {picture !== null && !address && !mask && (
         <UploadsDialog kind="image" title={t("material.choose_picture")} onClose={close} onChoose={setPicture} />
       )}
-      {picture !== null && (UPLOADED.test(picture) || mask) && (
-        <MaskPainter
-          picture={UPLOADED.test(picture) ? urls.upload(picture) : ""}
-          mask={mask}
-          channel={channel}
-          onSave={save}
-          onClose={close}
-        />
+      {picture !== null && (address || mask) && (
+        <MaskPainter picture={address} mask={mask} channel={channel} onSave={save} onClose={close} />
       )}
     </>
   );
