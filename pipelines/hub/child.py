@@ -13,7 +13,6 @@ import queue
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -52,12 +51,10 @@ class HubProcess:
         threading.Thread(target=self._listen, name="latentloom hub", daemon=True).start()
 
     def events(self, *, silent_s: float) -> Iterator[dict[str, Any]]:
-        """What it tells, the last with the answer. Raises `NotFetched`, also where nothing new came for `silent_s`."""
-        newest: dict[str, Any] = {}
-        end = time.monotonic() + silent_s
+        """What it tells, the last with the answer. Raises `NotFetched`, also where nothing came for `silent_s`."""
         while True:
             try:
-                line = self._lines.get(timeout=max(0.0, end - time.monotonic()))
+                line = self._lines.get(timeout=silent_s)
             except queue.Empty:
                 raise NotFetched(
                     f"nothing came from the hub for {silent_s:g} s; try again, which goes on where it stopped"
@@ -72,8 +69,6 @@ class HubProcess:
             yield told
             if "bytes" not in told:
                 return
-            if told != newest:
-                newest, end = told, time.monotonic() + silent_s
 
     def close(self) -> None:
         self._process.kill()

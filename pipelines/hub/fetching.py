@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -114,21 +115,16 @@ def _hash(opened: IO[bytes], file: HubFile, told: Callable[[int], None]) -> str:
     return digest.hexdigest()
 
 
-def _alone(cache: Path, model: HubModel) -> Any:
+@contextmanager
+def _alone(cache: Path, model: HubModel) -> Iterator[None]:
     """Two who write one part would damage it. Raises `NotFetched` where another program fetches it now."""
-    from contextlib import contextmanager
-
     from filelock import Timeout
     from huggingface_hub.utils import WeakFileLock
 
-    @contextmanager
-    def held() -> Any:
-        place = cache / ".locks" / home_of(cache, model.id).name / "latentloom.lock"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with WeakFileLock(place, timeout=LOCK_S):
-                yield
-        except Timeout:
-            raise NotFetched(f"another program fetches {model.id} now; wait for it, then try again") from None
-
-    return held()
+    place = cache / ".locks" / home_of(cache, model.id).name / "latentloom.lock"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with WeakFileLock(place, timeout=LOCK_S):
+            yield
+    except Timeout:
+        raise NotFetched(f"another program fetches {model.id} now; wait for it, then try again") from None
