@@ -6,16 +6,14 @@ import builtins
 import logging
 import threading
 import time
-from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import Any
 
 from ...parallel.errors import LoomError, code_of
 from ...pipelines.hub.cache import free_bytes, had_bytes, home_of, is_whole, remove
-from ...pipelines.hub.child import LOOK_S, SILENT_S, HubProcess, fetching, looked_at
-from ...pipelines.hub.listing import NotFetched
+from ...pipelines.hub.child import LOOK_S, SILENT_S, HubProcess, fetching
 from ...pipelines.hub.look import HubModel
 from ...pipelines.models.installed import hub_cache
 from ..contract.downloads import Download, HubLook
@@ -24,15 +22,13 @@ from ..live.live import Live
 from ..settings import Settings
 from ..store.quota import FREE_BYTES, Quota, size_in_words
 from ..store.user_files import checked_id, fresh_id, nothing
+from .looks import Looks
 from .records import Pace, Record, Records
 
 logger = logging.getLogger("latentloom")
 
 MOST_UNDER_WAY = 3
 """Of one user."""
-MOST_LOOKS = 4
-"""At a time, of all users; each has one."""
-MOST_SEEN = 256
 TELL_S = 1.0
 """Between two words to the page about bytes, and two looks at the disk."""
 
@@ -52,15 +48,13 @@ class Downloads:
         self._is_allowed = settings.allows_downloads
         self._live = live
         self._quota = quota
-        self._silent_s, self._look_s = silent_s, look_s
+        self._silent_s = silent_s
+        self._looks = Looks(look_s=look_s)
         self._store = Records(settings.data_dir)
         self._lock = threading.RLock()
         self._records: dict[str, Record] = {}
         self._tries: Counter[str] = Counter()
         """Of each download; an older try has nothing to say any more."""
-        self._looks: set[str] = set()
-        self._seen: OrderedDict[tuple[str, str, str], HubModel] = OrderedDict()
-        """What users were shown, by user, id and revision: that alone can they ask for."""
         self._thread = ThreadPoolExecutor(1, "downloads")
         self._process: HubProcess | None = None
         self._pace = Pace()
@@ -70,14 +64,8 @@ class Downloads:
     def look(self, user: str, model_id: str, revision: str = "") -> HubLook:
         """What the hub tells of it, and whether there is room. Raises `NotFetched`, and `DownloadsOff`."""
         self._check_allowed()
-        with self._looking(user):
-            model = looked_at(model_id, revision, timeout_s=self._look_s)
-        with self._lock:
-            self._seen[user, model_id, revision] = model
-            self._seen.move_to_end((user, model_id, revision))
-            if len(self._seen) > MOST_SEEN:
-                self._seen.popitem(last=False)
-            problem = "" if model.problem else self._no_room(user, model, counted_bytes=0)
+        model = self._looks.look(user, model_id, revision)
+        problem = "" if model.problem else self._no_room(user, model, counted_bytes=0)
         cache = hub_cache()
         return HubLook(
             **{name: getattr(model, name) for name in ("id", "revision", "commit", "licence", "licence_url")},
@@ -99,12 +87,8 @@ class Downloads:
     def start(self, user: str, model_id: str, revision: str = "", *, commit: str) -> Download:
         """Fetch what the user has looked at, or join who fetches it. Raises `Conflict`, `NotFetched`, `NoRoom`."""
         self._check_allowed()
+        model = self._looks.seen(user, model_id, revision, commit=commit)
         with self._lock:
-            model = self._seen.get((user, model_id, revision))
-            if model is None or model.commit != commit:
-                raise Conflict(f"look at {model_id} first: its licence and its size as they are now")
-            if model.problem:
-                raise _failed(model.problem, model.code)
             same = self._same(model)
             if same is not None and (same.is_under_way or same.state == "done"):
                 if user not in same.users:
@@ -191,8 +175,9 @@ class Downloads:
         if why := self._no_room(user, record.model, counted_bytes=record.counted_bytes if is_counted else 0):
             raise NoRoom(why)
         others = tuple(each for each in record.users if each != user)
-        update = {"state": "waiting", "users": (user, *others), "error": "", "code": ""}
+        update = {"state": "waiting", "users": (user, *others), "asked": time.time(), "error": "", "code": ""}
         self._put(_left(record.model_copy(update=update)))
+        self._records[record.id] = self._records.pop(record.id)  # in the order of the queue
         self._tries[record.id] += 1
         self._thread.submit(self._work, record.id, self._tries[record.id])
         return self._told(self._records[record.id])
@@ -256,11 +241,8 @@ class Downloads:
                 f"{model.id} takes {size_in_words(model.num_bytes)}, and you may keep {size_in_words(room)} more; delete "
                 "what you no longer need, or ask who runs this server"
             )
-        cache = hub_cache()
-        left = model.num_bytes - had_bytes(home_of(cache, model.id), model)
-        if self._same(model) is None or left:
-            return _lacking(model, left)
-        return ""
+        left = model.num_bytes - had_bytes(home_of(hub_cache(), model.id), model)
+        return _lacking(model, left) if left else ""
 
     def _same(self, model: HubModel) -> Record | None:
         """The download of the same; one whose model was removed from the disk is forgotten."""
@@ -309,19 +291,6 @@ class Downloads:
             bytes_per_s=self._pace.bytes_per_s if is_now else None,
         )
 
-    @contextmanager
-    def _looking(self, user: str) -> Iterator[None]:
-        """Raises `Conflict` where the hub is asked already."""
-        with self._lock:
-            if user in self._looks or len(self._looks) >= MOST_LOOKS:
-                raise Conflict("the hub is being asked already; wait for its answer, then look again")
-            self._looks.add(user)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._looks.discard(user)
-
 
 def _left(record: Record) -> Record:
     """With the bytes that are on the disk."""
@@ -342,9 +311,3 @@ def _lacking(model: HubModel, left: int) -> str:
         f"{size_in_words(left)} of {model.id} are to be fetched, and the server's disk has {size_in_words(free)} left, of "
         f"which {size_in_words(FREE_BYTES)} stay free; tell who runs this server"
     )
-
-
-def _failed(sentence: str, code: str) -> NotFetched:
-    error = NotFetched(sentence)
-    error.code = code
-    return error

@@ -8,12 +8,14 @@ import type {
   BoardRow,
   Catalog,
   Checked,
+  Download,
   Draft,
   DraftEntry,
   ForeignFacts,
   GraphFile,
   Hashing,
   History,
+  HubLook,
   Json,
   Kept,
   Maker,
@@ -177,6 +179,15 @@ export const host = {
     return { rows, hasMore: rows.length === UPLOADS_AT_ONCE };
   },
   deleteUpload: (uploaded: string) => drop(path`/uploads/${uploaded}`),
+  /** A model on the hub: licence, access, size. */
+  lookAtHub: (id: string) => post<HubLook>("/hub", { id }),
+  /** Fetch what was looked at, of that commit. */
+  startDownload: ({ id, revision, commit }: HubLook) => post<Download>("/downloads", { id, revision, commit }),
+  downloads: () => get<Download[]>("/downloads"),
+  cancelDownload: (id: string) => post<void>(path`/downloads/${id}/cancel`, {}),
+  resumeDownload: (id: string) => post<Download>(path`/downloads/${id}/resume`, {}),
+  /** With what was fetched of it. */
+  deleteDownload: (id: string) => drop(path`/downloads/${id}`),
   /** `refresh` looks for models again. */
   models: (refresh = false) => get<ModelsView>("/models" + query({ refresh: refresh ? "true" : undefined })),
 };

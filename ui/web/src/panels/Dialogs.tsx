@@ -22,6 +22,7 @@ const PlacesDialog = lazily(async () => (await import("../gallery/recall/PlacesD
 const TemplatesDialog = lazily(async () => (await import("./library/TemplatesDialog")).TemplatesDialog);
 const SettingsDialog = lazily(async () => (await import("./settings/SettingsDialog")).SettingsDialog);
 const KeptDialog = lazily(async () => (await import("./kept/KeptDialog")).KeptDialog);
+const GetModelDialog = lazily(async () => (await import("../models/GetModelDialog")).GetModelDialog);
 const ShortcutsDialog = lazily(async () => (await import("./ShortcutsDialog")).ShortcutsDialog);
 
 /** The dialog that `openDialog` was asked for; also what the page does unseen: checks and shortcuts. */
@@ -48,6 +49,8 @@ function contentOf(name: string, payload: unknown): ReactNode {
       return <SettingsDialog />;
     case "shortcuts":
       return <ShortcutsDialog />;
+    case "get_model":
+      return <GetModelDialog model={payload as string} />;
     case "kept":
       return <KeptDialog />;
     case "sweep":

@@ -1,0 +1,77 @@
+/** The user's downloads of models: read at the start, and whenever the server says that they changed. */
+
+import { useStore } from "zustand";
+import { createStore } from "zustand/vanilla";
+import { host } from "../host";
+import { t } from "../i18n";
+import type { Download } from "../types";
+import { liveStore } from "./live";
+import { pageStore, toast, usePage } from "./page";
+
+export interface DownloadsState {
+  /** Newest first. */
+  downloads: readonly Download[];
+  /** How many became models while this page looked on. */
+  numFetched: number;
+}
+
+export const downloadsStore = createStore<DownloadsState>(() => ({ downloads: [], numFetched: 0 }));
+let isReading = false;
+let isStale = false;
+
+export function useDownloads(): readonly Download[] {
+  return useStore(downloadsStore, (state) => state.downloads);
+}
+
+/** Grows with each model that came. */
+export function useFetched(): number {
+  return useStore(downloadsStore, (state) => state.numFetched);
+}
+
+/** Whether the server's owner lets pages have models fetched. */
+export function useMayFetch(): boolean {
+  return usePage((state) => state.me?.allows_downloads ?? false);
+}
+
+export function isUnderWay({ state }: Download): boolean {
+  return state === "waiting" || state === "fetching";
+}
+
+/** Read it from now on. */
+export function followDownloads(): void {
+  if (!pageStore.getState().me?.allows_downloads) return;
+  void readDownloads();
+  liveStore.subscribe((state, before) => {
+    if (state.downloads !== before.downloads || state.server !== before.server) void readDownloads();
+  });
+}
+
+/** One request at a time; what changes meanwhile is read afterwards. */
+export async function readDownloads(): Promise<void> {
+  isStale = true;
+  if (isReading) return;
+  isReading = true;
+  try {
+    while (isStale) {
+      isStale = false;
+      take(await host.downloads());
+    }
+  } catch {
+    // It is read again with the next change; what is refused says so itself.
+  } finally {
+    isReading = false;
+  }
+}
+
+/** The newest list; models that came since the last one are told. */
+export function take(downloads: readonly Download[]): void {
+  const before = downloadsStore.getState();
+  const came = cameSince(before.downloads, downloads);
+  downloadsStore.setState({ downloads, numFetched: before.numFetched + came.length });
+  came.forEach(({ model }) => toast({ kind: "success", text: t("models.came", { model }) }));
+}
+
+function cameSince(before: readonly Download[], now: readonly Download[]): Download[] {
+  const waited = new Set(before.filter(isUnderWay).map(({ id }) => id));
+  return now.filter(({ id, state }) => state === "done" && waited.has(id));
+}
