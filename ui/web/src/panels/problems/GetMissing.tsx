@@ -1,6 +1,6 @@
-import { inputOf } from "../../graph/catalog";
+import { inputSpec } from "../../graph/catalog";
 import { own } from "../../graph/record";
-import { plainValue } from "../../graph/values";
+import { joinTarget, plainValue } from "../../graph/values";
 import { t } from "../../i18n";
 import { useModels } from "../../models/modelsStore";
 import { isHubId } from "../../models/pullCommand";
@@ -33,7 +33,8 @@ function Offer({ source }: { source: string }) {
 /** What stands where a model is named; "" for any other problem. */
 export function modelAt(graph: EditorGraph, catalog: Catalog, { node, socket, kind }: Problem): string {
   const at = own(graph.nodes, node);
-  if (kind !== "error" || !at || inputOf(catalog, at.type, socket)?.widget !== "model") return "";
-  const value = plainValue(graph, at.inputs[socket]);
+  const isModel = inputSpec(graph, catalog, joinTarget(node, socket))?.widget === "model";
+  if (kind !== "error" || !at || !isModel) return "";
+  const value = plainValue(graph, own(at.inputs, socket));
   return typeof value === "string" ? value.trim() : "";
 }
