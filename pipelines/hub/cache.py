@@ -1,8 +1,8 @@
 """The hub client's cache on disk: where a model's files lie, and how one is put there whole, its index last.
 
-As its documentation lays it out: `models--ORG--NAME/blobs/HASH`, `snapshots/COMMIT/FILE` links to a blob, `refs/REVISION`
-holds a commit. What is half there is `blobs/HASH.part`, ours alone: the client itself keeps nothing that it could go on
-with, and removes what it has where it fails.
+As its documentation lays it out: `models--ORG--NAME/blobs/HASH`, `snapshots/COMMIT/FILE` links to a blob, and
+`refs/REVISION` holds a commit. What is half there is `blobs/HASH.part`, ours alone: the client itself keeps nothing
+that it could go on with, and removes what it has where it fails.
 """
 
 from __future__ import annotations
@@ -78,7 +78,11 @@ def remove(home: Path, model: HubModel) -> None:
     used = {os.path.realpath(path) for path in home.glob("snapshots/*/**/*") if path.is_symlink()}
     for file in model.files:
         blob = blob_of(home, file)
-        gone = [part_of(home, file)] if str(blob) in used or os.path.realpath(blob) in used else [part_of(home, file), blob]
+        gone = (
+            [part_of(home, file)]
+            if str(blob) in used or os.path.realpath(blob) in used
+            else [part_of(home, file), blob]
+        )
         _unlink(gone)
 
 

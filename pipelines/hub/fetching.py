@@ -38,16 +38,15 @@ def fetch(model: HubModel, cache: Path, report: Report) -> Path:
 
 def _fetch(model: HubModel, home: Path, report: Report) -> Path:
     (home / "blobs").mkdir(parents=True, exist_ok=True)
-    done_bytes = done_files = 0
+    done_bytes = 0
     had: set[str] = set()
-    for file in model.files:
-        if file.hash not in had and not is_there(home, model, file):
-            before, files = done_bytes, done_files  # of this turn
-            _fetch_file(model, home, file, lambda here, before=before, files=files: report(before + here, files))
-        done_bytes += 0 if file.hash in had else file.num_bytes
-        done_files += 1
-        had.add(file.hash)
-        report(done_bytes, done_files)
+    for number, file in enumerate(model.files):
+        if file.hash not in had:
+            if not is_there(home, model, file):
+                _fetch_file(model, home, file, lambda here, at=(done_bytes, number): report(at[0] + here, at[1]))
+            done_bytes += file.num_bytes
+            had.add(file.hash)
+        report(done_bytes, number + 1)
     folder = put(home, model)
     inspect_model(folder)
     return folder

@@ -1,13 +1,14 @@
 """The process that talks to the hub: one order in, lines of JSON out, gone with its host.
 
-Run by `child.py`. It is a process of its own because a hub that hangs, or a client that waits, can be ended at once only
-with its process.
+Run by `child.py`. It is a process of its own because a hub that hangs, or a client that waits, can be ended at once
+only with its process.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import queue
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from typing import IO, Any
 
 TELL_S = 0.2
 """Between two lines about bytes."""
+TELLING = threading.Lock()
 
 
 def main() -> None:
@@ -46,21 +48,34 @@ def _obey(order: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
     from huggingface_hub import constants
 
     constants.DOWNLOAD_CHUNK_SIZE = CHUNK_BYTES
-    last = 0.0
+    newest: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
+    threading.Thread(target=_tell_newest, args=(newest, answers), name="latentloom bytes", daemon=True).start()
+    return {
+        "folder": str(
+            fetch(
+                HubModel.from_plain(order["model"]),
+                Path(order["cache"]),
+                lambda num_bytes, num_files: newest.put((num_bytes, num_files)),
+            )
+        )
+    }
 
-    def report(num_bytes: int, num_files: int) -> None:
-        nonlocal last
-        if (now := time.monotonic()) - last >= TELL_S:
-            last = now
-            _tell(answers, {"bytes": num_bytes, "files": num_files})
 
-    return {"folder": str(fetch(HubModel.from_plain(order["model"]), Path(order["cache"]), report))}
+def _tell_newest(newest: queue.SimpleQueue[tuple[int, int]], answers: IO[str]) -> None:
+    """Now and again, and at last what there was before nothing came any more."""
+    while True:
+        num_bytes, num_files = newest.get()
+        while not newest.empty():
+            num_bytes, num_files = newest.get()
+        _tell(answers, {"bytes": num_bytes, "files": num_files})
+        time.sleep(TELL_S)
 
 
 def _tell(answers: IO[str], told: dict[str, Any]) -> None:
     try:
-        answers.write(json.dumps(told) + "\n")
-        answers.flush()
+        with TELLING:
+            answers.write(json.dumps(told) + "\n")
+            answers.flush()
     except OSError:  # the host is gone
         os._exit(1)
 

@@ -69,9 +69,7 @@ def test_what_is_fetched_is_a_model_here_whole_and_no_byte_twice(hub: FakeHub, c
     assert not hub.sent
 
 
-def test_what_stopped_in_a_file_goes_on_there(
-    hub: FakeHub, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_stopped_in_a_file_goes_on_there(hub: FakeHub, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = look("org/name")
     hub.sent.clear()
     home = home_of(cache, "org/name")
@@ -177,4 +175,6 @@ def test_the_client_has_what_is_used_of_it() -> None:
     from huggingface_hub.file_download import http_get
     from huggingface_hub.utils import WeakFileLock, build_hf_headers  # noqa: F401
 
-    assert {"url", "temp_file", "resume_size", "headers", "expected_size"} <= inspect.signature(http_get).parameters.keys()
+    assert {"url", "temp_file", "resume_size", "headers", "expected_size"} <= inspect.signature(
+        http_get
+    ).parameters.keys()

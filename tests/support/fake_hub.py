@@ -40,7 +40,7 @@ class FakeHub:
         self.tokens: set[str] = set()
         """What clients logged in with."""
         self.stop_at = ""
-        """A file of which only the first half is sent, until `go_on`."""
+        """A file of which the first half is sent, and no more on that connection; after `go_on` others have it all."""
         self.is_stopped = threading.Event()
         self.go_on = threading.Event()
         self.is_silent = False
@@ -115,6 +115,8 @@ class FakeHub:
             if name == self.stop_at and at >= len(data) // 2 and not self.go_on.is_set():
                 self.is_stopped.set()
                 self.go_on.wait(WAIT_S)
+                request.close_connection = True
+                return
             try:
                 request.wfile.write(data[at : at + PIECE])
             except OSError:  # the client is gone

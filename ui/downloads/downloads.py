@@ -20,7 +20,7 @@ from ..contract.downloads import Download, HubLook
 from ..errors import Conflict, DownloadsOff, NoRoom
 from ..live.live import Live
 from ..settings import Settings
-from ..store.quota import FREE_BYTES, Quota, size_in_words
+from ..store.quota import FREE_BYTES, Quota, sized
 from ..store.user_files import checked_id, fresh_id, nothing
 from .looks import Looks
 from .records import Pace, Record, Records
@@ -129,7 +129,7 @@ class Downloads:
                 self._put(_left(self._records[id]))
 
     def delete(self, user: str, id: str) -> None:
-        """What was fetched of it goes from the disk. Raises `NotHere`, and `Conflict` for one that is under way or done."""
+        """What was fetched of it goes from the disk. Raises `NotHere`, and `Conflict` for one under way or done."""
         self._check_allowed()
         with self._lock:
             record = self._find(user, id)
@@ -238,7 +238,7 @@ class Downloads:
         room = self._quota.room(user, "models")
         if room is not None and model.num_bytes - counted_bytes > room:
             return (
-                f"{model.id} takes {size_in_words(model.num_bytes)}, and you may keep {size_in_words(room)} more; delete "
+                f"{model.id} takes {sized(model.num_bytes)}, and you may keep {sized(room)} more; delete "
                 "what you no longer need, or ask who runs this server"
             )
         left = model.num_bytes - had_bytes(home_of(hub_cache(), model.id), model)
@@ -246,7 +246,9 @@ class Downloads:
 
     def _same(self, model: HubModel) -> Record | None:
         """The download of the same; one whose model was removed from the disk is forgotten."""
-        found = next((r for r in self._records.values() if (r.model.id, r.model.commit) == (model.id, model.commit)), None)
+        found = next(
+            (r for r in self._records.values() if (r.model.id, r.model.commit) == (model.id, model.commit)), None
+        )
         if found is not None and found.state == "done" and not is_whole(home_of(hub_cache(), model.id), found.model):
             self._forget(found)
             return None
@@ -267,7 +269,9 @@ class Downloads:
             self._store.write(record)
         except ValueError as error:
             logger.warning("the list of downloads was not kept: %s", error)
-        self._ring(*{user for each in self._records.values() if each.is_under_way for user in each.users}, *record.users)
+        self._ring(
+            *{user for each in self._records.values() if each.is_under_way for user in each.users}, *record.users
+        )
 
     def _forget(self, record: Record) -> None:
         self._count(self._records.pop(record.id), -1)
@@ -308,6 +312,6 @@ def _lacking(model: HubModel, left: int) -> str:
     if free - left >= FREE_BYTES:
         return ""
     return (
-        f"{size_in_words(left)} of {model.id} are to be fetched, and the server's disk has {size_in_words(free)} left, of "
-        f"which {size_in_words(FREE_BYTES)} stay free; tell who runs this server"
+        f"{sized(left)} of {model.id} are to be fetched, and the server's disk has {sized(free)} left, of "
+        f"which {sized(FREE_BYTES)} stay free; tell who runs this server"
     )

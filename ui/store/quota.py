@@ -166,18 +166,19 @@ class Quota:
         if sum(parts.values()) + num_bytes > self._user_bytes:
             largest: Kind = max(self._kinds(), key=lambda each: parts[each])
             if largest == "models":
+                used = _of(sum(parts.values()), self._user_bytes)
                 return (
-                    f"all that you keep takes {_of(sum(parts.values()), self._user_bytes)}, {size_in_words(parts[largest])} of it "
+                    f"all that you keep takes {used}, {sized(parts[largest])} of it "
                     "are models that were fetched for you; ask who runs this server to remove some"
                 )
             return (
-                f"all that you keep takes {_of(sum(parts.values()), self._user_bytes)}, {size_in_words(parts[largest])} of it "
+                f"all that you keep takes {_of(sum(parts.values()), self._user_bytes)}, {sized(parts[largest])} of it "
                 f"are {KEPT[largest].words}; delete some of these, then try again"
             )
         free = shutil.disk_usage(self._data_dir).free if self._data_dir.is_dir() else self._free_bytes + num_bytes
         if free - num_bytes < self._free_bytes:
             return (
-                f"the server's disk has {size_in_words(free)} left, and {size_in_words(self._free_bytes)} stay free; delete some "
+                f"the server's disk has {sized(free)} left, and {sized(self._free_bytes)} stay free; delete some "
                 f"{most.words}, or tell who runs this server"
             )
         return ""
@@ -201,8 +202,8 @@ def _found(folder: Path, kind: Kind) -> _Sum:
 
 
 def _of(used: int, allowed: int) -> str:
-    return f"{size_in_words(used)} of {size_in_words(allowed)}"
+    return f"{sized(used)} of {sized(allowed)}"
 
 
-def size_in_words(num_bytes: int) -> str:
+def sized(num_bytes: int) -> str:
     return f"{num_bytes / 1024**3:.1f} GiB" if num_bytes >= 1024**3 else f"{num_bytes / MIB:.1f} MiB"
