@@ -5,7 +5,7 @@ import { Button } from "../parts/Button";
 import { formatBytes, formatLeft } from "../parts/format";
 import { IconButton } from "../parts/IconButton";
 import { Meter } from "../parts/Meter";
-import { isUnderWay, readDownloads, useDownloads } from "../store/downloads";
+import { isUnderWay, readDownloads, useDownloads } from "./downloadsStore";
 import { toast } from "../store/page";
 import type { Download } from "../types";
 import { worded } from "../worded";

@@ -3,7 +3,7 @@ import { host, sentence } from "../host";
 import { t } from "../i18n";
 import { Button } from "../parts/Button";
 import { Notice } from "../parts/Notice";
-import { readDownloads } from "../store/downloads";
+import { readDownloads } from "./downloadsStore";
 import type { HubLook } from "../types";
 import { worded } from "../worded";
 import { Downloads } from "./Downloads";

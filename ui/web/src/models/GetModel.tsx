@@ -1,7 +1,8 @@
 import { useId, useState } from "react";
 import { t } from "../i18n";
 import { CopyButton } from "../parts/CopyButton";
-import { useMayFetch } from "../store/downloads";
+import { useMayFetch } from "./downloadsStore";
+import { usePage } from "../store/page";
 import { FetchModel } from "./FetchModel";
 import { hubIdIn, pullCommand } from "./pullCommand";
 
@@ -11,12 +12,13 @@ const EXAMPLE = "Qwen/Qwen-Image";
 export function GetModel() {
   const id = useId();
   const mayFetch = useMayFetch();
+  const asked = usePage(({ view, payload }) => (view === "models" && typeof payload === "string" ? payload : ""));
   if (!mayFetch) return <Command />;
   return (
     <section className="ll-sheet" aria-labelledby={id}>
       <h3 id={id}>{t("models.get")}</h3>
       <p className="ll-hint">{t("models.fetch_text")}</p>
-      <FetchModel />
+      <FetchModel key={asked} initial={asked} />
     </section>
   );
 }

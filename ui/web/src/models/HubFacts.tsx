@@ -68,5 +68,7 @@ function roomText({ free_bytes, room_bytes }: HubLook): string {
 /** Reckoned by its files alone; the plans say it exactly once it is here. */
 function Here({ numBytes }: { numBytes: number }) {
   const device = deviceFor(numBytes, useDevices());
-  return <>{device ? t("models.here_fits", { device: worded(device.title || device.name) }) : t("models.here_large")}</>;
+  return (
+    <>{device ? t("models.here_fits", { device: worded(device.title || device.name) }) : t("models.here_large")}</>
+  );
 }

@@ -5,7 +5,7 @@ import { useStore } from "zustand";
 import { createStore } from "zustand/vanilla";
 import { sentence } from "../host";
 import { request } from "../http";
-import { downloadsStore } from "../store/downloads";
+import { downloadsStore } from "./downloadsStore";
 import type { ModelsView } from "../types";
 
 export interface ModelsState {

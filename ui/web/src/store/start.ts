@@ -5,7 +5,6 @@ import { setHost, type Trouble } from "../http";
 import { t } from "../i18n";
 import type { LiveMessage } from "../types";
 import { announce, announceNew } from "./announce";
-import { followDownloads } from "./downloads";
 import { keep, keepDrafts, openDrafts } from "./drafts";
 import { keepChosen } from "./chosen";
 import { setCatalog } from "./editor";
@@ -49,7 +48,6 @@ export async function start(): Promise<void> {
   keepChosen();
   keepTitle();
   followKept();
-  followDownloads();
   new LiveSocket({ onMessage, onConnection });
   pageStore.setState({ startup: { state: "ready" } });
 }

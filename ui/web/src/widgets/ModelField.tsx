@@ -5,8 +5,7 @@ import { Button } from "../parts/Button";
 import { CopyButton } from "../parts/CopyButton";
 import { formatBytes } from "../parts/format";
 import { Combobox, type Option } from "../parts/overlays/Combobox";
-import { useMayFetch } from "../store/downloads";
-import { openDialog } from "../store/page";
+import { showGetModel, useMayFetch } from "../models/downloadsStore";
 import type { ModelEntry } from "../types";
 import { SETTLED, asText, type WidgetProps } from "./widget";
 import { worded } from "../worded";
@@ -44,7 +43,7 @@ function Missing({ source, isTold }: { source: string; isTold: boolean }) {
     return (
       <div className="ll-field-said ll-model-missing">
         {!isTold && <span>{t("widgets.model_not_here")}</span>}
-        <Button icon="download" onClick={() => openDialog("get_model", source)}>
+        <Button icon="download" onClick={() => showGetModel(source)}>
           {t("widgets.get_model")}
         </Button>
       </div>

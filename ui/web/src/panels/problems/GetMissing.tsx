@@ -5,9 +5,8 @@ import { t } from "../../i18n";
 import { useModels } from "../../models/modelsStore";
 import { isHubId } from "../../models/pullCommand";
 import { Button } from "../../parts/Button";
-import { useMayFetch } from "../../store/downloads";
+import { showGetModel, useMayFetch } from "../../models/downloadsStore";
 import { useEditor } from "../../store/editor";
-import { openDialog } from "../../store/page";
 import type { Catalog, EditorGraph, Problem } from "../../types";
 
 /** A button that gets the model that a problem is about, where the server may fetch it. */
@@ -23,7 +22,7 @@ function Offer({ source }: { source: string }) {
   if (!view || view.models.some(({ name }) => name === source)) return null;
   return (
     <div className="ll-problem-mends">
-      <Button icon="download" onClick={() => openDialog("get_model", source)}>
+      <Button icon="download" onClick={() => showGetModel(source)}>
         {t("panels.get_model", { model: source })}
       </Button>
     </div>

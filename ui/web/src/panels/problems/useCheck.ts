@@ -1,7 +1,7 @@
 import { useEffect } from "react";
 import { host } from "../../host";
 import { editorStore, setMeant, setProblems, setTokens, useEditor } from "../../store/editor";
-import { useFetched } from "../../store/downloads";
+import { useFetched } from "../../models/downloadsStore";
 import { useAnswer } from "../useAnswer";
 
 /** Keeps problems, what stand-ins mean and how many tokens texts are up to date with the workflow; the empty one has none. One that is opened

@@ -1,12 +1,12 @@
-/** The user's downloads of models: read at the start, and whenever the server says that they changed. */
+/** The user's downloads of models: read when a page begins, and whenever the server says that they changed. */
 
 import { useStore } from "zustand";
 import { createStore } from "zustand/vanilla";
 import { host } from "../host";
 import { t } from "../i18n";
 import type { Download } from "../types";
-import { liveStore } from "./live";
-import { pageStore, toast, usePage } from "./page";
+import { liveStore } from "../store/live";
+import { go, openDialog, pageStore, toast, usePage } from "../store/page";
 
 export interface DownloadsState {
   /** Newest first. */
@@ -16,6 +16,7 @@ export interface DownloadsState {
 }
 
 export const downloadsStore = createStore<DownloadsState>(() => ({ downloads: [], numFetched: 0 }));
+let isFollowing = false;
 let isReading = false;
 let isStale = false;
 
@@ -37,9 +38,16 @@ export function isUnderWay({ state }: Download): boolean {
   return state === "waiting" || state === "fetching";
 }
 
-/** Read it from now on. */
+/** Shows how to get a model that a field or a problem asks for: dialogs belong to the canvas, elsewhere it is the tab. */
+export function showGetModel(model: string): void {
+  if (pageStore.getState().view === "build") openDialog("get_model", model);
+  else go("models", model);
+}
+
+/** Read it from now on; once for all views. */
 export function followDownloads(): void {
-  if (!pageStore.getState().me?.allows_downloads) return;
+  if (isFollowing || !pageStore.getState().me?.allows_downloads) return;
+  isFollowing = true;
   void readDownloads();
   liveStore.subscribe((state, before) => {
     if (state.downloads !== before.downloads || state.server !== before.server) void readDownloads();
