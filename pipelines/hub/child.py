@@ -90,9 +90,7 @@ class HubProcess:
 def looked_at(model_id: str, revision: str, *, timeout_s: float = LOOK_S) -> HubModel:
     """What the hub tells of a model. Raises `NotFetched`."""
     with contextlib.closing(HubProcess({"what": "look", "id": model_id, "revision": revision})) as process:
-        for told in process.events(silent_s=timeout_s):
-            return HubModel.from_plain(told["model"])
-    raise AssertionError("it answers or fails")
+        return HubModel.from_plain(next(process.events(silent_s=timeout_s))["model"])
 
 
 def fetching(model: HubModel, cache: Path) -> HubProcess:

@@ -105,7 +105,7 @@ class Downloads:
         with self._lock:
             record = self._find(user, id)
             if record.is_under_way or record.state == "done":
-                raise Conflict(f"this download is {record.state}; reload the page")
+                raise Conflict("this download is under way or done; reload the page")
             return self._begin(user, record)
 
     def cancel(self, user: str, id: str) -> None:
