@@ -34,10 +34,10 @@ class Gated(NotFetched):
 
 def open_hub() -> Any:
     """The hub's client, without telemetry."""
-    import huggingface_hub
+    from huggingface_hub import HfApi, constants
 
-    huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY = True
-    return huggingface_hub.HfApi(library_name="latentloom")
+    constants.HF_HUB_DISABLE_TELEMETRY = True
+    return HfApi(library_name="latentloom")
 
 
 def check_id(model_id: str, revision: str) -> None:

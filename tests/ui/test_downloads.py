@@ -100,6 +100,7 @@ def test_a_hub_that_hangs_is_given_up(hub: FakeHub, tmp_path: Path) -> None:
         stage.downloads.delete("ada", id)
         assert stage.downloads.list("ada") == [] and stage.quota.used("ada").get("models", 0) == 0
         assert not list((tmp_path / "cache").rglob("*.part"))
+    assert looked_at("org/name", "").commit == COMMIT
     hub.is_silent = True
     with pytest.raises(NotFetched, match="nothing came from the hub for 1 s"):
         looked_at("org/name", "", timeout_s=1.0)
