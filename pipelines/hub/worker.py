@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-TELL_S = 0.2
+TELL_S = 1.0
 """Between two lines about bytes."""
 TELLING = threading.Lock()
 

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +13,13 @@ from latentloom.pipelines.hub.fetching import fetch
 from latentloom.pipelines.hub.listing import Gated, NotFetched
 from latentloom.pipelines.hub.look import HubFile, HubModel, look
 from latentloom.pipelines.models.installed import installed_models
-from latentloom.pipelines.models.source import NotPulled, resolve_source
+from latentloom.pipelines.models.source import BUILTINS, NotPulled, resolve_source
 from support.fake_hub import COMMIT, FakeHub, hub_in
 
 
 @pytest.fixture
-def hub(tiny: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    origin = Path(shutil.copytree(tiny("flux"), tmp_path / "origin"))
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    origin = Path(shutil.copytree(BUILTINS["bobbin"], tmp_path / "origin"))
     (origin / "LICENSE.md").write_bytes(b"free " * 40_000)
     with hub_in(origin, tmp_path / "cache", monkeypatch) as hub:
         yield hub
@@ -45,7 +45,7 @@ def test_a_look_tells_licence_access_size_and_family_and_fetches_no_weights(hub:
     hub.gated, hub.licence = "auto", "flux-1-dev-non-commercial-license"
     model = look("org/name")
     assert (model.commit, model.licence, model.is_gated) == (COMMIT, hub.licence, True)
-    assert model.family.startswith("FLUX") and model.problem == ""
+    assert model.family == "FLUX.1" and model.problem == ""
     assert {"model_index.json", "LICENSE.md", "transformer/diffusion_pytorch_model.safetensors"} < names(model)
     assert not [name for name in names(model) if name.endswith((".bin", ".ckpt", ".py")) or "fp16" in name]
     assert model.num_bytes == sum((hub.folder / name).stat().st_size for name in names(model))

@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 from latentloom.pipelines.hub.child import looked_at
 from latentloom.pipelines.hub.listing import NotFetched
 from latentloom.pipelines.hub.look import look
+from latentloom.pipelines.models.source import BUILTINS
 from latentloom.ui.contract.downloads import Download
 from latentloom.ui.downloads import downloads as module
 from latentloom.ui.downloads import looks
@@ -26,8 +27,8 @@ from support.toy_server import settings_in, until
 
 
 @pytest.fixture
-def hub(tiny: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    origin = Path(shutil.copytree(tiny("flux"), tmp_path / "origin"))
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    origin = Path(shutil.copytree(BUILTINS["bobbin"], tmp_path / "origin"))
     (origin / "LICENSE.md").write_bytes(os.urandom(1 << 20))
     monkeypatch.setattr(looks, "looked_at", lambda model_id, revision, timeout_s: look(model_id, revision))
     (tmp_path / "data").mkdir(exist_ok=True)

@@ -29,8 +29,6 @@ logger = logging.getLogger("latentloom")
 
 MOST_UNDER_WAY = 3
 """Of one user."""
-TELL_S = 1.0
-"""Between two words to the page about bytes, and two looks at the disk."""
 
 
 class Downloads:
@@ -215,7 +213,6 @@ class Downloads:
                 if not self._is_newest(record.id, number):
                     return
                 self._process = process
-            told_at = float("-inf")
             for told in process.events(silent_s=self._silent_s):
                 if "bytes" not in told:
                     return
@@ -225,10 +222,8 @@ class Downloads:
                     update = {"done_bytes": told["bytes"], "done_files": told["files"]}
                     self._records[record.id] = self._records[record.id].model_copy(update=update)
                     self._pace.add(told["bytes"])
-                if (now := time.monotonic()) - told_at >= TELL_S:
-                    told_at = now
                     self._ring(*self._records[record.id].users)
-                    _check_disk(record.model, 0)
+                _check_disk(record.model, 0)
 
     def _is_newest(self, id: str, number: int) -> bool:
         return id in self._records and self._tries[id] == number and not self._is_closed
