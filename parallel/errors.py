@@ -17,6 +17,8 @@ and libraries raise counts as the class that `kind_of` finds for it, so a plain 
     |  +- NotFinite         not-finite            2   400  pipelines/finite.py
     |  +- NotWritten        not-written           2   400  nodes/files/atomic.py
     |  +- InUse             in-use                2   400  nodes/headless/claim.py
+    |  +- NotFetched        not-fetched           2   400  pipelines/hub/listing.py
+    |  |  +- Gated          gated                 2   400  pipelines/hub/listing.py
     |  +- NoRoom            no-room               2   507  ui/errors.py
     +- OutOfMemory          out-of-memory         1   500  parallel/errors.py: any lack of memory
     +- RankFailed           rank-failed           1   500  parallel/errors.py
@@ -30,6 +32,7 @@ and libraries raise counts as the class that `kind_of` finds for it, so a plain 
     +- Conflict             conflict              2   409  ui/errors.py
     +- Superseded           superseded            2   409  ui/errors.py
     +- NotLoggedIn          not-logged-in         2   401  ui/errors.py
+    +- DownloadsOff         downloads-off         2   403  ui/errors.py
     +- CutOff               cut-off               2   408  ui/access/gate.py
     Cancelled               cancelled           130   500  parallel/errors.py: a BaseException; Ctrl-C counts as one
 """

@@ -22,6 +22,7 @@ CHAMBERS = {
     "pipelines/components/shell.py": "asks loading, which asks skeleton",
     "pipelines/denoising/unwaiting.py": "how torch is asked, whatever the solver",
     "ui/access/intake.py": "counts requests, whatever the server is",
+    "ui/api/downloads.py": "routes of one thing, as its neighbours are of others",
     "ui/api/router.py": "the list of all routes",
     "ui/canvas.py": "the only Gradio component",
     "ui/command.py": "the command `latentloom ui`",

@@ -11,6 +11,7 @@ settings: What the server was started with: where it listens, who may log in, an
 access/: Who may come in: addresses, logins, rates, limits and headers, before any route is reached.
 api/: The HTTP routes of the page, one module for each group of them.
 contract/: What goes between the server and the page, each thing defined once.
+downloads/: Models that users have fetched from the hub: asked for, queued, counted, found again after a restart.
 library/: A user's saved workflows, drafts, shares and apps.
 live/: What the page is told while things happen, and the state of a run that it shows.
 runs/: Runs of the page: queued, worked off, recorded, found again after a restart.

@@ -40,6 +40,12 @@ class NotLoggedIn(LoomError):
     code, exit_code, http_status = "not-logged-in", 2, 401
 
 
+class DownloadsOff(LoomError):
+    """The owner of this server did not allow pages to fetch models."""
+
+    code, exit_code, http_status = "downloads-off", 2, 403
+
+
 STATUS_CODES: Mapping[int, str] = {
     401: NotLoggedIn.code,
     403: "foreign",

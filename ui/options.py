@@ -51,6 +51,12 @@ def add_options(command: argparse.ArgumentParser) -> None:
         metavar="ADDR",
         help="a proxy, or a network of them, that tells in X-Forwarded-For who asks",
     )
+    add(
+        "--allow-downloads",
+        action="store_true",
+        help="users of the page may have models fetched from the Hugging Face hub, with this machine's token and disk "
+        "(default: they are told the command)",
+    )
     add("--open", action="store_true", help="show the page in the browser")
 
 
@@ -74,6 +80,7 @@ def read_settings(arguments: argparse.Namespace, *, place: Place, default_data_d
         root_path=arguments.root_path.rstrip("/"),
         max_pixels=pixel_limit(arguments.max_pixels),
         user_bytes=_bytes_of(arguments.user_quota),
+        allows_downloads=arguments.allow_downloads,
         trusted_proxies=tuple(arguments.trusted_proxy),
     )
 

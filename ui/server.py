@@ -9,6 +9,7 @@ from typing import IO
 from ..nodes.headless.claim import InUse, claim
 from ..pipelines.tokens.counter import Counter
 from .access.intake import Intake
+from .downloads.downloads import Downloads
 from .library.library import Library
 from .live.live import Live
 from .runs.hashes import Hashes
@@ -41,6 +42,7 @@ class Server:
         self.runs = Runs(settings, self.live, quota=quota)
         self.results = Results(settings, self.runs)
         self.hashes = Hashes(settings, self.runs)
+        self.downloads = Downloads(settings, self.live, quota=quota)
         self.newest = Newest()
         self.counting = Newest()
         """For what may take seconds, so that no check waits for it."""
@@ -52,6 +54,7 @@ class Server:
         self.counting.close()
         self.counter.close()
         self.hashes.close()
+        self.downloads.close()
         self.runs.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
         self._claim.close()

@@ -52,6 +52,8 @@ class Settings:
     """The most pixels of a picture that a user brings, or that a run reads or makes by resizing."""
     user_bytes: int = USER_BYTES
     """How many bytes one user may keep."""
+    allows_downloads: bool = False
+    """Whether users may have models fetched from the hub."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses or networks of proxies that tell in X-Forwarded-For who asks."""
 

@@ -13,7 +13,6 @@ json_file: Small JSON files: what somebody else wrote is read with limits, so th
     are there whole or not at all.
 loras/: LoRAs, from their headers alone: whether a file is one, what it tells, which are here, and which fit a model.
 packed/: Weights that their makers publish in fewer bits: which they are, from headers alone, and which are refused.
-pull: Fetching a model from the Hugging Face hub: the only place that downloads, and only when the user asks for it.
 regular_file: The one gate to files that somebody else names: only a regular file is opened, so that nothing waits for
     a pipe.
 source: Where a model's files are: from what the user wrote to a folder on this machine. Nothing here downloads.

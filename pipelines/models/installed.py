@@ -37,14 +37,14 @@ class InstalledModel:
         return asdict(self)
 
 
-def installed_models(model_dirs: Iterable[Path] = (), *, hub_cache: Path | None = None) -> list[InstalledModel]:
-    """All models found, usable or not. Reads headers only; `hub_cache` None is the hub client's own folder."""
+def installed_models(model_dirs: Iterable[Path] = (), *, cache: Path | None = None) -> list[InstalledModel]:
+    """All models found, usable or not. Reads headers only; `cache` None is the hub client's own folder."""
     found = [_describe(f"builtin:{name}", folder) for name, folder in sorted(BUILTINS.items())]
     for directory in model_dirs:
         if not directory.is_dir():
             raise ValueError(f"models folder {directory} does not exist; check the path")
         found.extend(_describe(str(folder), folder) for folder in _model_folders(directory))
-    found.extend(_hub_models(_hub_cache() if hub_cache is None else hub_cache))
+    found.extend(_hub_models(hub_cache() if cache is None else cache))
     return found
 
 
@@ -95,7 +95,8 @@ def _hub_models(cache: Path) -> Iterator[InstalledModel]:
                 yield _describe(name, snapshot, revision=snapshot.name)
 
 
-def _hub_cache() -> Path:
+def hub_cache() -> Path:
+    """Where the hub client keeps what was fetched."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
     return Path(HF_HUB_CACHE)

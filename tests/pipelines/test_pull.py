@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from latentloom.pipelines.models.pull import pull
+from latentloom.pipelines.hub.pull import pull
 
 
 class FakeHub:
@@ -165,10 +165,10 @@ def test_a_model_larger_than_the_disk_is_refused(hub: FakeHub) -> None:
 def test_the_real_client_sends_no_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 
-    from latentloom.pipelines.models import pull as module
+    from latentloom.pipelines.hub import listing as module
 
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", False)
-    api = module._hub()
+    api = module.open_hub()
     assert constants.HF_HUB_DISABLE_TELEMETRY and all(
         hasattr(api, name) for name in ("model_info", "hf_hub_download", "snapshot_download")
     )

@@ -32,5 +32,5 @@ def test_every_answer_is_described(client: Any) -> None:
 
 def test_a_message_leaves_out_what_did_not_change() -> None:
     parts: dict[str, Any] = {"seq": 1, "full": False, "t": 2, "server": "s", "runs": {}, "removed": []}
-    message = LiveMessage(**parts, library=0, results=0, queue=[])
-    assert list(message.to_plain()) == [*parts, "library", "results", "queue"]
+    message = LiveMessage(**parts, library=0, results=0, downloads=0, queue=[])
+    assert list(message.to_plain()) == [*parts, "library", "results", "downloads", "queue"]

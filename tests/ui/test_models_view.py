@@ -24,7 +24,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setattr(models_module, "devices_now", lambda: [cpu])
     monkeypatch.setattr(models_module, "loaded", list)
     monkeypatch.setattr(models_module, "_TABLE", models_module._Table())
-    monkeypatch.setattr("latentloom.pipelines.models.installed._hub_cache", lambda: tmp_path / "no_hub")
+    monkeypatch.setattr("latentloom.pipelines.models.installed.hub_cache", lambda: tmp_path / "no_hub")
     yield
 
 

@@ -16,7 +16,7 @@ from latentloom.ui.errors import NoRoom
 from latentloom.ui.library.library import Library
 from latentloom.ui.live.live import Live
 from latentloom.ui.store import quota
-from latentloom.ui.store.quota import KEPT, Most, Quota, size_of
+from latentloom.ui.store.quota import KEPT, OWN, Most, Quota, size_of
 from latentloom.ui.store.user_files import user_folder
 from support.toy_server import finished, pictured, reset, runs_in, settings_in
 
@@ -131,7 +131,7 @@ def test_each_kind_has_its_limit_for_one_user_and_for_all(
     kept.add("ada", kind, num_bytes=90, count=2)
     with pytest.raises(NoRoom, match="you have 2 things, and 2 are kept; delete some"):
         kept.check("ada", kind, num_bytes=1, count=1)
-    if kind != "results":
+    if kind not in OWN:
         with pytest.raises(NoRoom, match=r"your things take .* delete some"):
             kept.check("ada", kind, num_bytes=11)
     kept.check("bob", kind, num_bytes=10, count=1)

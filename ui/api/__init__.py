@@ -3,6 +3,7 @@
 apps: The API's routes about apps: published and taken back by their owner, opened and run by others.
 described: How OpenAPI describes what FastAPI cannot read from a handler: errors, bodies that are files, and the
     WebSocket's.
+downloads: The API's routes about models from the hub: looked at, fetched, cancelled, gone on with.
 files: The API's routes about files: results' bytes, their thumbnails, and the pictures that users bring.
 gradio_client: The endpoints for `gradio_client`: list, run, look and fetch, over the same runs as the page.
 graphs: The API's routes that look at a workflow without keeping it: open, text, export, check, sockets,

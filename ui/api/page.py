@@ -134,6 +134,7 @@ def _who(user: str, settings: Settings) -> Me:
         output_dir_name=settings.output_dir.name,
         max_upload_bytes=UPLOAD_BYTES,
         most_waiting=MAX_WAITING,
+        allows_downloads=settings.allows_downloads,
         template_pictures=[*shipped_pictures()],
     )
 

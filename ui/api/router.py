@@ -12,7 +12,7 @@ from ..access.gate import PREFIX
 from ..bundle import Bundle
 from ..errors import NotHere
 from ..server import Server
-from . import apps, files, graphs, library, live_socket, page, results, runs
+from . import apps, downloads, files, graphs, library, live_socket, page, results, runs
 from .described import ERRORS, described
 from .requests import LoomRoute
 
@@ -22,7 +22,7 @@ METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 def make_router(server: Server, bundle: Bundle) -> APIRouter:
     """All routes over one server; its `routes` go into Gradio's app."""
     router = APIRouter(prefix=PREFIX, route_class=LoomRoute, responses=ERRORS)
-    for part in (graphs, library, apps, runs, results, files, live_socket):
+    for part in (graphs, library, apps, runs, results, files, downloads, live_socket):
         part.add_routes(router, server)
     page.add_routes(router, server, bundle)
     openapi_data = described(router)

@@ -120,7 +120,7 @@ class ForeignFacts(Answer):
     """What else it says, by the program's own words."""
 
 
-KeptName = Literal["workflows", "drafts", "uploads", "runs", "results", "boards"]
+KeptName = Literal["workflows", "drafts", "uploads", "runs", "results", "boards", "models"]
 
 
 class KeptKind(Answer):
@@ -131,7 +131,7 @@ class KeptKind(Answer):
     count: int
     most_count: int
     is_counted: bool
-    """Whether their bytes count: results do where there is a login."""
+    """Whether their bytes count: results and models do where there is a login."""
 
 
 class Kept(Answer):

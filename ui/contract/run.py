@@ -226,6 +226,8 @@ class LiveMessage(Answer):
     """Counts the changes of the user's workflows."""
     results: int
     """Counts the changes of the user's results."""
+    downloads: int
+    """Counts the changes of the user's downloads, at most one a second."""
     queue: list[QueuePlace] | SkipJsonSchema[None] = None
     """Left out where it did not change."""
     devices: list[DeviceNow] | SkipJsonSchema[None] = None

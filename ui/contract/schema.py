@@ -10,10 +10,11 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
 
-from . import app, bodies, kept, run, shown, weights
+from . import app, bodies, downloads, kept, run, shown, weights
 
 FILE = Path(__file__).parents[1] / "web" / "contract.schema.json"
 MODES: dict[Any, JsonSchemaMode] = {
+    downloads: "serialization",
     kept: "serialization",
     run: "serialization",
     shown: "serialization",

@@ -53,6 +53,8 @@ class Me(Answer):
     max_upload_bytes: int
     most_waiting: int
     """How many runs of one user may wait at a time."""
+    allows_downloads: bool
+    """Whether pages may have models fetched from the hub."""
     template_pictures: list[str]
     """Pictures that templates come with, by the names by which workflows load them."""
 

@@ -152,7 +152,7 @@ class Live:
                 self._ring()
 
     def count(self, user: str, what: str) -> None:
-        """The user's `library` or `results` changed."""
+        """The user's `library`, `results` or `downloads` changed."""
         with self._lock:
             self._counters.setdefault(user, Counter())[what] += 1
             self._counter_numbers[user] = self._next()
@@ -180,6 +180,7 @@ class Live:
                 removed=removed,
                 library=counters["library"],
                 results=counters["results"],
+                downloads=counters["downloads"],
                 queue=[_entry(entry, user) for entry in self._queue] if self._queue_number > since else None,
                 devices=self._devices if self._devices_number > since else None,
             )

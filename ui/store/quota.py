@@ -34,11 +34,14 @@ KEPT: dict[Kind, Most] = {
     "runs": Most(words="runs", count=50_000, num_bytes=4096 * MIB),
     "results": Most(words="pictures, videos and sounds", count=200_000, num_bytes=1 << 60),
     "boards": Most(words="boards", count=500, num_bytes=MIB),
+    "models": Most(words="models that were fetched", count=200, num_bytes=1 << 60),
 }
+OWN: tuple[Kind, ...] = ("results", "models")
+"""Where there is no login these do not count: the disk is the user's own."""
 ALL_TIMES = 20
 """All users together keep so many times as many things as one may."""
 USER_BYTES = 20 * 1024 * MIB
-"""Bytes that one user may keep, all kinds together, results where there is a login: else the disk is the user's own."""
+"""Bytes that one user may keep, all kinds together."""
 FREE_BYTES = 256 * MIB
 """Bytes that stay free on the disk, whoever asks."""
 
@@ -49,7 +52,8 @@ FOLDERS: dict[Kind, tuple[str, ...]] = {
     "runs": ("runs", "batches"),
     "boards": ("boards",),
 }
-"""Below the user's folder, the first with an entry for each thing. Results are elsewhere, and known by their runs."""
+"""Below the user's folder, the first with an entry for each thing. Results and models are elsewhere, and known by their
+runs and downloads."""
 
 
 @dataclass(kw_only=True)
@@ -133,11 +137,17 @@ class Quota:
             kept = self._kept[self._name(user)]
             return {kind: kept[kind].num_bytes for kind in self._kinds()}
 
+    def room(self, user: str, kind: Kind) -> int | None:
+        """How many bytes more the user may keep; None where this kind does not count."""
+        if kind not in self._kinds():
+            return None
+        return max(0, self._user_bytes - sum(self.used(user).values()))
+
     def _name(self, user: str) -> str:
         return user_folder(self._data_dir, user).name
 
     def _kinds(self) -> list[Kind]:
-        return [kind for kind in KEPT if kind != "results" or self._counts_results]
+        return [kind for kind in KEPT if kind not in OWN or self._counts_results]
 
     def _reason(self, kept: dict[Kind, _Sum], kind: Kind, num_bytes: int, count: int) -> str:
         """Why there is no room; empty where there is."""
@@ -150,19 +160,25 @@ class Quota:
                 f"all users together have {sum(in_all)} {most.words}, and {ALL_TIMES * most.count} are kept; "
                 "delete some of yours, or tell who runs this server"
             )
-        if kind != "results" and own.num_bytes + num_bytes > most.num_bytes:
+        if kind not in OWN and own.num_bytes + num_bytes > most.num_bytes:
             return f"your {most.words} take {_of(own.num_bytes, most.num_bytes)}; delete some, then try again"
         parts: dict[Kind, int] = {each: kept[each].num_bytes for each in self._kinds()}
         if sum(parts.values()) + num_bytes > self._user_bytes:
             largest: Kind = max(self._kinds(), key=lambda each: parts[each])
+            if largest == "models":
+                used = _of(sum(parts.values()), self._user_bytes)
+                return (
+                    f"all that you keep takes {used}, {sized(parts[largest])} of it "
+                    "are models that were fetched for you; ask who runs this server to remove some"
+                )
             return (
-                f"all that you keep takes {_of(sum(parts.values()), self._user_bytes)}, {_size(parts[largest])} of it "
+                f"all that you keep takes {_of(sum(parts.values()), self._user_bytes)}, {sized(parts[largest])} of it "
                 f"are {KEPT[largest].words}; delete some of these, then try again"
             )
         free = shutil.disk_usage(self._data_dir).free if self._data_dir.is_dir() else self._free_bytes + num_bytes
         if free - num_bytes < self._free_bytes:
             return (
-                f"the server's disk has {_size(free)} left, and {_size(self._free_bytes)} stay free; delete some "
+                f"the server's disk has {sized(free)} left, and {sized(self._free_bytes)} stay free; delete some "
                 f"{most.words}, or tell who runs this server"
             )
         return ""
@@ -186,8 +202,8 @@ def _found(folder: Path, kind: Kind) -> _Sum:
 
 
 def _of(used: int, allowed: int) -> str:
-    return f"{_size(used)} of {_size(allowed)}"
+    return f"{sized(used)} of {sized(allowed)}"
 
 
-def _size(num_bytes: int) -> str:
+def sized(num_bytes: int) -> str:
     return f"{num_bytes / 1024**3:.1f} GiB" if num_bytes >= 1024**3 else f"{num_bytes / MIB:.1f} MiB"

@@ -12,12 +12,14 @@ import type {
   BoardRow,
   Catalog,
   Checked,
+  Download,
   Draft,
   DraftEntry,
   ForeignFacts,
   GraphFile,
   Hashing,
   History,
+  HubLook,
   Json,
   Kept,
   LorasView,
@@ -200,6 +202,15 @@ export const host = {
   /** The LoRAs here, those first that fit a model; `refresh` looks for others again. */
   loras: ({ refresh, ...asked }: { model?: string; revision?: string; refresh?: boolean } = {}) =>
     get<LorasView>("/loras" + query({ ...asked, refresh: refresh ? "true" : undefined })),
+  /** A model on the hub: licence, access, size. */
+  lookAtHub: (id: string) => post<HubLook>("/hub", { id }),
+  /** Fetch what was looked at, of that commit. */
+  startDownload: ({ id, revision, commit }: HubLook) => post<Download>("/downloads", { id, revision, commit }),
+  downloads: () => get<Download[]>("/downloads"),
+  cancelDownload: (id: string) => post<void>(path`/downloads/${id}/cancel`, {}),
+  resumeDownload: (id: string) => post<Download>(path`/downloads/${id}/resume`, {}),
+  /** With what was fetched of it. */
+  deleteDownload: (id: string) => drop(path`/downloads/${id}`),
   /** `refresh` looks for models again. */
   models: (refresh = false) => get<ModelsView>("/models" + query({ refresh: refresh ? "true" : undefined })),
 };

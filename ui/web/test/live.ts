@@ -35,5 +35,16 @@ export function liveRun(id: string, facts: Partial<Run> = {}): Run {
 
 export function liveMessage(runs: Record<string, Partial<Run>>, more: Partial<LiveMessage> = {}): LiveMessage {
   const whole = Object.fromEntries(Object.entries(runs).map(([id, facts]) => [id, liveRun(id, facts)]));
-  return { seq: 1, full: false, t: 0, server: "s1", runs: whole, removed: [], library: 0, results: 0, ...more };
+  return {
+    seq: 1,
+    full: false,
+    t: 0,
+    server: "s1",
+    runs: whole,
+    removed: [],
+    library: 0,
+    results: 0,
+    downloads: 0,
+    ...more,
+  };
 }

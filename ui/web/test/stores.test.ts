@@ -34,6 +34,7 @@ const ME: Me = {
   output_dir_name: "output",
   max_upload_bytes: 1,
   most_waiting: 1000,
+  allows_downloads: false,
   template_pictures: [],
 };
 let browser: Browser;

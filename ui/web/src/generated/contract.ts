@@ -27,6 +27,8 @@ export interface Contract {
   Choice: Choice;
   Count: Count;
   DeviceNow: DeviceNow;
+  Download: Download;
+  DownloadBody: DownloadBody;
   Draft: Draft;
   DraftBody: DraftBody;
   DraftWithGraph: DraftWithGraph;
@@ -42,6 +44,8 @@ export interface Contract {
   Hashing: Hashing;
   History: History;
   HistoryRow: HistoryRow;
+  HubBody: HubBody;
+  HubLook: HubLook;
   Kept: Kept;
   KeptKind: KeptKind;
   LeftOut: LeftOut;
@@ -375,6 +379,40 @@ export interface DeviceNow {
   load: number | null;
 }
 /**
+ * One model that the user had fetched. Bytes and files are those that are there.
+ */
+export interface Download {
+  id: string;
+  model: string;
+  revision: string;
+  commit: string;
+  licence: string;
+  state: "waiting" | "fetching" | "done" | "failed" | "cancelled";
+  done_bytes: number;
+  total_bytes: number;
+  done_files: number;
+  total_files: number;
+  /**
+   * Of late; null where nobody can tell.
+   */
+  bytes_per_s: number | null;
+  left_s: number | null;
+  /**
+   * How many of this server's go first.
+   */
+  num_before: number;
+  /**
+   * Why it failed, in a sentence.
+   */
+  error: string;
+  code: string;
+}
+export interface DownloadBody {
+  id: string;
+  revision?: string;
+  commit: string;
+}
+/**
  * What a page had on its canvas last.
  */
 export interface Draft {
@@ -636,6 +674,54 @@ export interface HistoryRow {
   last_predicted_s: number;
   last_took_s: number;
 }
+export interface HubBody {
+  id: string;
+  revision?: string;
+}
+/**
+ * A model on the hub, without its weights; `problem` is why it cannot be fetched, or not now.
+ */
+export interface HubLook {
+  id: string;
+  revision: string;
+  commit: string;
+  /**
+   * As its makers name it; empty where they do not.
+   */
+  licence: string;
+  /**
+   * Its text, where they say where.
+   */
+  licence_url: string;
+  /**
+   * Whether its makers ask for their terms to be accepted on the hub first.
+   */
+  is_gated: boolean;
+  family: string;
+  /**
+   * What its family makes of what.
+   */
+  does: string;
+  num_files: number;
+  /**
+   * Of all that a run needs.
+   */
+  num_bytes: number;
+  /**
+   * Of these, what is on the server's disk already.
+   */
+  had_bytes: number;
+  /**
+   * What the disk takes yet.
+   */
+  free_bytes: number;
+  /**
+   * What the user may keep yet; null where that is not counted.
+   */
+  room_bytes: number | null;
+  problem: string;
+  code: string;
+}
 /**
  * What a user keeps on the server's disk, and how much that may be.
  */
@@ -655,12 +741,12 @@ export interface Kept {
  * All things of one kind that a user keeps.
  */
 export interface KeptKind {
-  kind: "workflows" | "drafts" | "uploads" | "runs" | "results" | "boards";
+  kind: "workflows" | "drafts" | "uploads" | "runs" | "results" | "boards" | "models";
   num_bytes: number;
   count: number;
   most_count: number;
   /**
-   * Whether their bytes count: results do where there is a login.
+   * Whether their bytes count: results and models do where there is a login.
    */
   is_counted: boolean;
 }
@@ -699,6 +785,10 @@ export interface LiveMessage {
    * Counts the changes of the user's results.
    */
   results: number;
+  /**
+   * Counts the changes of the user's downloads, at most one a second.
+   */
+  downloads: number;
   /**
    * Left out where it did not change.
    */
@@ -1070,6 +1160,10 @@ export interface Me {
    * How many runs of one user may wait at a time.
    */
   most_waiting: number;
+  /**
+   * Whether pages may have models fetched from the hub.
+   */
+  allows_downloads: boolean;
   /**
    * Pictures that templates come with, by the names by which workflows load them.
    */

@@ -1,12 +1,29 @@
 import { useId, useState } from "react";
 import { t } from "../i18n";
 import { CopyButton } from "../parts/CopyButton";
+import { useMayFetch } from "./downloadsStore";
+import { usePage } from "../store/page";
+import { FetchModel } from "./FetchModel";
 import { hubIdIn, pullCommand } from "./pullCommand";
 
 const EXAMPLE = "Qwen/Qwen-Image";
 
-/** How to get a model: the page downloads nothing by itself, it writes the command. */
+/** How to get a model: where the server's owner allows it the server fetches it, else the page writes the command. */
 export function GetModel() {
+  const id = useId();
+  const mayFetch = useMayFetch();
+  const asked = usePage(({ view, payload }) => (view === "models" && typeof payload === "string" ? payload : ""));
+  if (!mayFetch) return <Command />;
+  return (
+    <section className="ll-sheet" aria-labelledby={id}>
+      <h3 id={id}>{t("models.get")}</h3>
+      <p className="ll-hint">{t("models.fetch_text")}</p>
+      <FetchModel key={asked} initial={asked} />
+    </section>
+  );
+}
+
+function Command() {
   const id = useId();
   const [typed, setTyped] = useState("");
   const model = hubIdIn(typed);

@@ -5,6 +5,7 @@ import { useStore } from "zustand";
 import { createStore } from "zustand/vanilla";
 import { sentence } from "../host";
 import { request } from "../http";
+import { downloadsStore } from "./downloadsStore";
 import type { ModelsView } from "../types";
 
 export interface ModelsState {
@@ -15,6 +16,10 @@ export interface ModelsState {
 }
 
 const store = createStore<ModelsState>(() => ({ view: null, isLoading: false, error: "" }));
+
+downloadsStore.subscribe(({ numFetched }, before) => {
+  if (numFetched !== before.numFetched && store.getState().view) void loadModels({ isFresh: true });
+});
 
 /** What is known now; the first to ask has it read. */
 export function useModels(): ModelsState {

@@ -1,7 +1,8 @@
-import type { ReactNode } from "react";
+import { useEffect, type ReactNode } from "react";
 import type { ToCopy } from "../canvas/commands/copyAs";
 import { lazily } from "../frame/lazily";
 import type { PlacesAsked } from "../gallery/recall/recallActions";
+import { followDownloads } from "../models/downloadsStore";
 import { usePage } from "../store/page";
 import { ConflictDialog } from "./files/ConflictDialog";
 import type { SaveAsked } from "./files/fileActions";
@@ -23,13 +24,16 @@ const PlacesDialog = lazily(async () => (await import("../gallery/recall/PlacesD
 const TemplatesDialog = lazily(async () => (await import("./library/TemplatesDialog")).TemplatesDialog);
 const SettingsDialog = lazily(async () => (await import("./settings/SettingsDialog")).SettingsDialog);
 const KeptDialog = lazily(async () => (await import("./kept/KeptDialog")).KeptDialog);
+const GetModelDialog = lazily(async () => (await import("../models/GetModelDialog")).GetModelDialog);
 const ShortcutsDialog = lazily(async () => (await import("./ShortcutsDialog")).ShortcutsDialog);
 
-/** The dialog that `openDialog` was asked for; also what the page does unseen: checks and shortcuts. */
+/** The dialog that `openDialog` was asked for; also what the page does unseen: checks, shortcuts, news of
+ * downloads. */
 export function Dialogs() {
   const dialog = usePage((state) => state.dialog);
   usePageShortcuts();
   useCheck();
+  useEffect(followDownloads, []);
   return dialog && contentOf(dialog.name, dialog.payload);
 }
 
@@ -51,6 +55,8 @@ function contentOf(name: string, payload: unknown): ReactNode {
       return <SettingsDialog />;
     case "shortcuts":
       return <ShortcutsDialog />;
+    case "get_model":
+      return <GetModelDialog model={payload as string} />;
     case "kept":
       return <KeptDialog />;
     case "sweep":

@@ -11,6 +11,7 @@ export interface LiveState {
   /** Revision counters: a view reads its list anew when its counter changes. */
   library: number;
   results: number;
+  downloads: number;
   server: string;
   connection: "on" | "off" | "restarted";
   /** How far this browser's clock is ahead of the server's, at most: the least that any message was behind it. */
@@ -26,6 +27,7 @@ export const EMPTY_LIVE: LiveState = {
   devices: [],
   library: 0,
   results: 0,
+  downloads: 0,
   server: "",
   connection: "off",
   aheadMs: null,
@@ -57,6 +59,7 @@ export function applyMessage(state: LiveState, message: LiveMessage, now = Date.
     devices: message.devices ?? state.devices,
     library: message.library,
     results: message.results,
+    downloads: message.downloads,
     server: message.server,
     aheadMs: Math.min(state.aheadMs ?? Infinity, now - message.t),
   };

@@ -1,9 +1,11 @@
 import { t } from "../i18n";
 import { useModels } from "../models/modelsStore";
 import { isHubId, pullCommand } from "../models/pullCommand";
+import { Button } from "../parts/Button";
 import { CopyButton } from "../parts/CopyButton";
 import { formatBytes } from "../parts/format";
 import { Combobox, type Option } from "../parts/overlays/Combobox";
+import { showGetModel, useMayFetch } from "../models/downloadsStore";
 import type { ModelEntry } from "../types";
 import { SETTLED, asText, type WidgetProps } from "./widget";
 import { worded } from "../worded";
@@ -36,6 +38,16 @@ export function ModelField({ id, value, onChange, disabled, describedBy, isInval
 
 /** How to get a model; that it is not here is said once, by the check where that has said so. */
 function Missing({ source, isTold }: { source: string; isTold: boolean }) {
+  const mayFetch = useMayFetch();
+  if (mayFetch)
+    return (
+      <div className="ll-field-said ll-model-missing">
+        {!isTold && <span>{t("widgets.model_not_here")}</span>}
+        <Button icon="download" onClick={() => showGetModel(source)}>
+          {t("widgets.get_model")}
+        </Button>
+      </div>
+    );
   return (
     <div className="ll-field-said ll-model-missing">
       <span>

@@ -19,6 +19,7 @@ const PLACES: Record<KeptKind["kind"], (() => void) | null> = {
   boards: () => leave(() => go("gallery")),
   runs: () => leave(() => (go("build"), showTab("queue"))),
   uploads: null,
+  models: () => leave(() => go("models")),
 };
 
 /** How much of the server's disk the user takes, with what, and where to make room. */

@@ -14,6 +14,7 @@ import type { Problem } from "../../types";
 import { run } from "../runs/runActions";
 import { areReckoned } from "../runs/submit";
 import { focusField } from "./focusField";
+import { GetMissing } from "./GetMissing";
 import { applyMend, mendsFor, mendText } from "./mends";
 import { worded } from "../../worded";
 import { spoken } from "../../parts/format";
@@ -68,6 +69,7 @@ function OneProblem({ problem }: { problem: Problem }) {
         <div className="ll-problem-said">{content}</div>
       )}
       <Mends problem={problem} />
+      <GetMissing problem={problem} />
     </li>
   );
 }

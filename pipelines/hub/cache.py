@@ -1,0 +1,111 @@
+"""The hub client's cache on disk: where a model's files lie, and how one is put there whole, its index last.
+
+As its documentation lays it out: `models--ORG--NAME/blobs/HASH`, `snapshots/COMMIT/FILE` links to a blob, and
+`refs/REVISION` holds a commit. What is half there is `blobs/HASH.part`, ours alone: the client itself keeps nothing
+that it could go on with, and removes what it has where it fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..models.folder import INDEX, MODULAR_INDEX
+from .look import HubFile, HubModel
+
+DEFAULT_REVISION = "main"
+
+
+def home_of(cache: Path, model_id: str) -> Path:
+    return cache / f"models--{model_id.replace('/', '--')}"
+
+
+def snapshot_of(home: Path, model: HubModel) -> Path:
+    return home / "snapshots" / model.commit
+
+
+def blob_of(home: Path, file: HubFile) -> Path:
+    return home / "blobs" / file.hash
+
+
+def part_of(home: Path, file: HubFile) -> Path:
+    return home / "blobs" / f"{file.hash}.part"
+
+
+def is_there(home: Path, model: HubModel, file: HubFile) -> bool:
+    """Whether it was fetched whole, by us or by another program."""
+    places = (blob_of(home, file), snapshot_of(home, model) / file.name)
+    return any(_size(place) == file.num_bytes for place in places)
+
+
+def had_bytes(home: Path, model: HubModel) -> int:
+    """Bytes of it that need not be fetched any more."""
+    had = {
+        file.hash: file.num_bytes if is_there(home, model, file) else max(0, _size(part_of(home, file)))
+        for file in model.files
+    }
+    return sum(had.values())
+
+
+def is_whole(home: Path, model: HubModel) -> bool:
+    folder = snapshot_of(home, model)
+    return all(_size(folder / file.name) == file.num_bytes for file in model.files)
+
+
+def free_bytes(cache: Path) -> int:
+    """Of its disk; of the folder above where it is not made yet."""
+    here = next(folder for folder in (cache, *cache.parents) if folder.is_dir())
+    return shutil.disk_usage(here).free
+
+
+def put(home: Path, model: HubModel) -> Path:
+    """Files that were fetched become the model; it is not seen before it is whole. Raises `OSError`."""
+    folder = snapshot_of(home, model)
+    for file in sorted(model.files, key=lambda file: file.name in (INDEX, MODULAR_INDEX)):
+        _link(folder / file.name, blob_of(home, file), file)
+    ref = home / "refs" / (model.revision or DEFAULT_REVISION)
+    if model.revision != model.commit:
+        ref.parent.mkdir(parents=True, exist_ok=True)
+        ref.write_text(model.commit)
+    return folder
+
+
+def remove(home: Path, model: HubModel) -> None:
+    """What was fetched of a model that did not become one; blobs that another commit has stay."""
+    used = {os.path.realpath(path) for path in home.glob("snapshots/*/**/*") if path.is_symlink()}
+    for file in model.files:
+        blob = blob_of(home, file)
+        gone = (
+            [part_of(home, file)]
+            if str(blob) in used or os.path.realpath(blob) in used
+            else [part_of(home, file), blob]
+        )
+        _unlink(gone)
+
+
+def _link(pointer: Path, blob: Path, file: HubFile) -> None:
+    if _size(pointer) == file.num_bytes:
+        return
+    pointer.parent.mkdir(parents=True, exist_ok=True)
+    _unlink([pointer])
+    try:
+        pointer.symlink_to(os.path.relpath(blob, pointer.parent))
+    except OSError:  # a disk, or Windows, without links: the client then keeps the file itself
+        shutil.copyfile(blob, pointer)
+
+
+def _unlink(paths: Iterable[Path]) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _size(path: Path) -> int:
+    """-1 for what is no file, or a link to none."""
+    try:
+        return path.stat().st_size if path.is_file() else -1
+    except OSError:
+        return -1

@@ -1,0 +1,98 @@
+"""The host's end of the process that talks to the hub: started, heard with a deadline, ended at once.
+
+The access token is in the environment or the login that the hub's client finds by itself, here as for the command line:
+no order, answer or sentence has it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .listing import NotFetched
+from .look import HubModel
+
+SILENT_S = 90.0
+"""How long nothing may come: the client itself tries again for about a minute."""
+LOOK_S = 45.0
+END_S = 5.0
+CALM = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+"""Xet fetches by threads and a cache of its own, of which nothing can be counted or gone on with."""
+
+
+class HubProcess:
+    """One order under way. `close` it, from any thread and more than once."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        package = (__package__ or "").split(".")[0]
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", f"{package}.pipelines.hub.worker"],  # nothing is taken from the current folder
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **CALM},
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,  # a Ctrl-C in the terminal reaches the host, which decides
+        )
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        assert self._process.stdin is not None, "it was asked for"
+        with contextlib.suppress(OSError):  # it is gone already, as `events` will say
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+        threading.Thread(target=self._listen, name="latentloom hub", daemon=True).start()
+
+    def events(self, *, silent_s: float) -> Iterator[dict[str, Any]]:
+        """What it tells, the last with the answer. Raises `NotFetched`, also where nothing came for `silent_s`."""
+        while True:
+            try:
+                line = self._lines.get(timeout=silent_s)
+            except queue.Empty:
+                raise NotFetched(
+                    f"nothing came from the hub for {silent_s:g} s; try again, which goes on where it stopped"
+                ) from None
+            if not line:
+                raise NotFetched("the process that talks to the hub ended; try again, which goes on where it stopped")
+            told = json.loads(line)
+            if "error" in told:
+                failed = NotFetched(told["error"])
+                failed.code = told["code"]
+                raise failed
+            yield told
+            if "bytes" not in told:
+                return
+
+    def close(self) -> None:
+        self._process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(END_S)
+        with contextlib.suppress(OSError):
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None, "it was asked for"
+        with contextlib.suppress(ValueError, OSError):
+            for line in self._process.stdout:
+                self._lines.put(line)
+        self._lines.put("")
+        self._process.stdout.close()
+
+
+def looked_at(model_id: str, revision: str, *, timeout_s: float = LOOK_S) -> HubModel:
+    """What the hub tells of a model. Raises `NotFetched`."""
+    with contextlib.closing(HubProcess({"what": "look", "id": model_id, "revision": revision})) as process:
+        return HubModel.from_plain(next(process.events(silent_s=timeout_s))["model"])
+
+
+def fetching(model: HubModel, cache: Path) -> HubProcess:
+    """Its events hold `bytes` and `files` that are there; the last one `folder`."""
+    return HubProcess({"what": "fetch", "model": model.to_plain(), "cache": str(cache)})

@@ -1,0 +1,129 @@
+"""Fetching a model's files one after the other, each from where it stopped, each checked when it is there.
+
+The hub's client brings the bytes (its `http_get`, with its login and its retries) into a file of ours: since 2.x it
+begins every file anew by itself. Xet, its other way to large files, is not needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, cast
+
+from ..models.folder import inspect_model
+from .cache import blob_of, home_of, is_there, part_of, put
+from .listing import NotFetched, is_ours, refusal
+from .look import HubFile, HubModel
+
+CHUNK_BYTES = 1 << 16
+"""What is on the way when a fetch is ended is lost."""
+HASH_BYTES = 8 << 20
+LOCK_S = 2.0
+
+Report = Callable[[int, int], None]
+"""Takes the bytes that are there, and the files that are whole."""
+
+
+def fetch(model: HubModel, cache: Path, report: Report) -> Path:
+    """The model's folder, once all of it is there; what was there before is not fetched again. Raises `ValueError`."""
+    try:
+        with _alone(cache, model):
+            return _fetch(model, home_of(cache, model.id), report)
+    except Exception as error:
+        raise error if is_ours(error) else refusal(model.id, model.revision, error) from None
+
+
+def _fetch(model: HubModel, home: Path, report: Report) -> Path:
+    (home / "blobs").mkdir(parents=True, exist_ok=True)
+    done_bytes = 0
+    had: set[str] = set()
+    for number, file in enumerate(model.files):
+        if file.hash not in had:
+            if not is_there(home, model, file):
+                _fetch_file(model, home, file, lambda here, at=(done_bytes, number): report(at[0] + here, at[1]))
+            done_bytes += file.num_bytes
+            had.add(file.hash)
+        report(done_bytes, number + 1)
+    folder = put(home, model)
+    inspect_model(folder)
+    return folder
+
+
+def _fetch_file(model: HubModel, home: Path, file: HubFile, told: Callable[[int], None]) -> None:
+    from huggingface_hub import hf_hub_url
+    from huggingface_hub.file_download import http_get
+    from huggingface_hub.utils import build_hf_headers
+
+    part = part_of(home, file)
+    with _open(part) as opened:
+        had = opened.seek(0, os.SEEK_END)
+        if had > file.num_bytes:
+            had = opened.seek(0)
+            opened.truncate()
+        if had < file.num_bytes:
+            # What comes is written as it is: compressed, it could not be gone on with.
+            headers = {**build_hf_headers(library_name="latentloom"), "Accept-Encoding": "identity"}
+            http_get(
+                hf_hub_url(model.id, file.name, revision=model.commit),
+                cast(Any, _Counted(opened, file, told)),
+                resume_size=had,
+                headers=headers,
+                expected_size=file.num_bytes,
+            )
+        opened.flush()
+        if _hash(opened, file, told) != file.hash:
+            opened.truncate(0)
+            raise NotFetched(f"{file.name} of {model.id} came damaged, and was thrown away; try again")
+        os.fsync(opened.fileno())
+    part.replace(blob_of(home, file))
+
+
+def _open(part: Path) -> IO[bytes]:
+    """To go on with, or new; no link is followed. Raises `OSError`."""
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    return os.fdopen(os.open(part, flags, 0o644), "r+b")
+
+
+class _Counted:
+    """A file as the hub's client writes it: tells how long it is by now, and takes no more than was listed."""
+
+    def __init__(self, opened: IO[bytes], file: HubFile, told: Callable[[int], None]) -> None:
+        self._opened, self._file, self._told = opened, file, told
+        self.seek, self.tell, self.truncate = opened.seek, opened.tell, opened.truncate
+
+    def write(self, chunk: bytes) -> int:
+        if self._opened.tell() + len(chunk) > self._file.num_bytes:
+            raise NotFetched(f"{self._file.name} is larger than the hub says; this model is not fetched")
+        written = self._opened.write(chunk)
+        self._told(self._opened.tell())
+        return written
+
+
+def _hash(opened: IO[bytes], file: HubFile, told: Callable[[int], None]) -> str:
+    """As the hub lists it: git's own of a small file, of a large one its sha256. Takes seconds of many GiB."""
+    digest = hashlib.sha256() if len(file.hash) == 64 else hashlib.sha1(usedforsecurity=False)
+    if len(file.hash) == 40:
+        digest.update(f"blob {file.num_bytes}\0".encode())
+    opened.seek(0)
+    while chunk := opened.read(HASH_BYTES):
+        digest.update(chunk)
+        told(file.num_bytes)
+    return digest.hexdigest()
+
+
+@contextmanager
+def _alone(cache: Path, model: HubModel) -> Iterator[None]:
+    """Two who write one part would damage it. Raises `NotFetched` where another program fetches it now."""
+    from filelock import Timeout
+    from huggingface_hub.utils import WeakFileLock
+
+    place = cache / ".locks" / home_of(cache, model.id).name / "latentloom.lock"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with WeakFileLock(place, timeout=LOCK_S):
+            yield
+    except Timeout:
+        raise NotFetched(f"another program fetches {model.id} now; wait for it, then try again") from None

@@ -1,0 +1,180 @@
+"""Models from the hub, with the real client and a hub of our own: looked at, fetched, gone on with, refused."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from latentloom.pipelines.hub import fetching
+from latentloom.pipelines.hub.cache import had_bytes, home_of, is_whole, part_of, remove
+from latentloom.pipelines.hub.fetching import fetch
+from latentloom.pipelines.hub.listing import Gated, NotFetched
+from latentloom.pipelines.hub.look import HubFile, HubModel, look
+from latentloom.pipelines.models.installed import installed_models
+from latentloom.pipelines.models.source import BUILTINS, NotPulled, resolve_source
+from support.fake_hub import COMMIT, FakeHub, hub_in
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    origin = Path(shutil.copytree(BUILTINS["bobbin"], tmp_path / "origin"))
+    (origin / "LICENSE.md").write_bytes(b"free " * 40_000)
+    with hub_in(origin, tmp_path / "cache", monkeypatch) as hub:
+        yield hub
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def fetched(model: HubModel, cache: Path) -> tuple[Path, list[tuple[int, int]]]:
+    told: list[tuple[int, int]] = []
+    return fetch(model, cache, lambda num_bytes, files: told.append((num_bytes, files))), told
+
+
+def names(model: HubModel) -> set[str]:
+    return {file.name for file in model.files}
+
+
+def test_a_look_tells_licence_access_size_and_family_and_fetches_no_weights(hub: FakeHub, cache: Path) -> None:
+    for name in ("flux1-dev.safetensors", "ae.ckpt", "vae/x.bin", "vae/model.fp16.safetensors", "vae/evil.py"):
+        (hub.folder / name).write_bytes(b"x")
+    hub.gated, hub.licence = "auto", "flux-1-dev-non-commercial-license"
+    model = look("org/name")
+    assert (model.commit, model.licence, model.is_gated) == (COMMIT, hub.licence, True)
+    assert model.family == "FLUX.1" and model.problem == ""
+    assert {"model_index.json", "LICENSE.md", "transformer/diffusion_pytorch_model.safetensors"} < names(model)
+    assert not [name for name in names(model) if name.endswith((".bin", ".ckpt", ".py")) or "fp16" in name]
+    assert model.num_bytes == sum((hub.folder / name).stat().st_size for name in names(model))
+    assert set(hub.sent) == {"model_index.json"} and not cache.exists()
+    assert HubModel.from_plain(json.loads(json.dumps(model.to_plain()))) == model
+
+
+def test_what_is_fetched_is_a_model_here_whole_and_no_byte_twice(hub: FakeHub, cache: Path) -> None:
+    model = look("org/name")
+    hub.sent.clear()
+    with pytest.raises(NotPulled):
+        resolve_source("org/name")
+    folder, told = fetched(model, cache)
+    assert told == sorted(told) and told[-1] == (model.num_bytes, len(model.files))
+    assert hub.sent == {file.name: file.num_bytes for file in model.files}
+    assert resolve_source("org/name").folder == folder and is_whole(home_of(cache, "org/name"), model)
+    (found,) = [each for each in installed_models(cache=cache) if each.name == "org/name"]
+    assert found.problem == ""
+    hub.sent.clear()
+    fetched(model, cache)
+    assert not hub.sent
+
+
+def test_what_stopped_in_a_file_goes_on_there(hub: FakeHub, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = look("org/name")
+    hub.sent.clear()
+    home = home_of(cache, "org/name")
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1 << 14)
+    real = fetching._Counted.write
+
+    def stop(self: fetching._Counted, chunk: bytes) -> int:
+        if self._file.name == "LICENSE.md" and self._opened.tell() > 100_000:
+            raise OSError(104, "Connection reset by peer")
+        return real(self, chunk)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(fetching._Counted, "write", stop)
+        with pytest.raises(NotFetched, match="Connection reset by peer"):
+            fetched(model, cache)
+    (file,) = [each for each in model.files if each.name == "LICENSE.md"]
+    part = part_of(home, file).stat().st_size
+    assert 100_000 < part < file.num_bytes and not (home / "snapshots").exists()
+    assert had_bytes(home, model) >= part
+    hub.sent.clear()
+    fetched(model, cache)
+    assert hub.sent["LICENSE.md"] == file.num_bytes - part
+    assert (home / "snapshots" / COMMIT / "LICENSE.md").read_bytes() == (hub.folder / "LICENSE.md").read_bytes()
+
+
+def test_what_came_damaged_is_thrown_away(hub: FakeHub, cache: Path) -> None:
+    model = look("org/name")
+    hub.is_damaged = True
+    with pytest.raises(NotFetched, match="came damaged, and was thrown away; try again"):
+        fetched(model, cache)
+    hub.is_damaged = False
+    assert had_bytes(home_of(cache, "org/name"), model) == 0
+    fetched(model, cache)
+
+
+def test_a_gated_model_says_where_to_accept_its_terms(hub: FakeHub) -> None:
+    hub.gated, hub.has_access = "manual", False
+    model = look("org/name")
+    assert model.is_gated and model.licence == "apache-2.0" and model.code == Gated.code
+    assert "accept its terms at https://huggingface.co/org/name" in model.problem
+    assert "hf_secret" not in str(model) and any("hf_secret" in token for token in hub.tokens)
+
+
+def test_one_with_pickles_only_and_one_that_nothing_reads_are_refused(hub: FakeHub) -> None:
+    for path in hub.folder.rglob("*.safetensors"):
+        path.rename(path.with_suffix(".bin"))
+    assert "has no safetensors weights, and pickles are refused" in look("org/name").problem
+    index = hub.folder / "model_index.json"
+    index.write_text(index.read_text().replace("FluxPipeline", "StableCascadePipeline"))
+    assert "'StableCascadePipeline' is not supported" in look("org/name").problem
+    index.unlink()
+    assert "is not in diffusers format" in look("org/name").problem
+    with pytest.raises(NotFetched, match="there is no model org/other on the hub"):
+        look("org/other")
+
+
+@pytest.mark.parametrize("name", ["vae/../../x.json", "vae/..", "../x.json", "vae/\\x.json", "/etc/x", "a/b/c.json"])
+def test_a_file_that_leads_elsewhere_is_not_followed(name: str) -> None:
+    with pytest.raises(NotFetched, match="leads out of its folder"):
+        HubFile(name=name, num_bytes=1, hash="0" * 40)
+
+
+def test_a_repository_with_such_a_file_is_refused_whole(hub: FakeHub) -> None:
+    hub.listed["vae/../../evil.json"] = 3
+    assert "leads out of its folder; this model is not fetched" in look("org/name").problem
+    with pytest.raises(ValueError, match=r"revision '\.\./x' is no branch"):
+        look("org/name", "../x")
+
+
+def test_a_link_in_place_of_a_part_is_not_written_through(hub: FakeHub, cache: Path, tmp_path: Path) -> None:
+    model = look("org/name")
+    part = part_of(home_of(cache, "org/name"), model.files[0])
+    part.parent.mkdir(parents=True)
+    part.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(NotFetched, match="could not be pulled"):
+        fetched(model, cache)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_more_than_was_listed_is_not_taken(hub: FakeHub, cache: Path) -> None:
+    model = look("org/name")
+    with (hub.folder / "LICENSE.md").open("ab") as file:
+        file.write(b"x" * 10_000)
+    with pytest.raises(NotFetched, match=r"LICENSE\.md is larger than the hub says|could not be pulled"):
+        fetched(model, cache)
+    assert not (home_of(cache, "org/name") / "snapshots").exists()
+
+
+def test_what_was_given_up_is_removed_but_not_what_another_commit_has(hub: FakeHub, cache: Path) -> None:
+    model = look("org/name")
+    folder, _ = fetched(model, cache)
+    home = home_of(cache, "org/name")
+    shared, alone = model.files[0], model.files[-1]
+    (folder / alone.name).unlink()
+    remove(home, model)
+    assert (home / "blobs" / shared.hash).exists() and not (home / "blobs" / alone.hash).exists()
+
+
+def test_the_client_has_what_is_used_of_it() -> None:
+    import inspect
+
+    from huggingface_hub import hf_hub_url  # noqa: F401
+    from huggingface_hub.file_download import http_get
+    from huggingface_hub.utils import WeakFileLock, build_hf_headers  # noqa: F401
+
+    assert {"url", "temp_file", "resume_size", "headers", "expected_size"} <= inspect.signature(
+        http_get
+    ).parameters.keys()

@@ -1,0 +1,270 @@
+"""Models that the page's server fetches from a hub: asked for, counted, cancelled, gone on with, found again."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from latentloom.pipelines.hub.child import looked_at
+from latentloom.pipelines.hub.listing import NotFetched
+from latentloom.pipelines.hub.look import look
+from latentloom.pipelines.models.source import BUILTINS
+from latentloom.ui.contract.downloads import Download
+from latentloom.ui.downloads import downloads as module
+from latentloom.ui.downloads import looks
+from latentloom.ui.downloads.downloads import Downloads
+from latentloom.ui.downloads.records import Pace
+from latentloom.ui.errors import Conflict, NoRoom, NotHere
+from latentloom.ui.live.live import Live, Seen
+from latentloom.ui.store.quota import Quota
+from support.fake_hub import COMMIT, FakeHub, hub_in
+from support.toy_server import settings_in, until
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    origin = Path(shutil.copytree(BUILTINS["bobbin"], tmp_path / "origin"))
+    (origin / "LICENSE.md").write_bytes(os.urandom(1 << 20))
+    monkeypatch.setattr(looks, "looked_at", lambda model_id, revision, timeout_s: look(model_id, revision))
+    (tmp_path / "data").mkdir(exist_ok=True)
+    with hub_in(origin, tmp_path / "cache", monkeypatch) as hub:
+        yield hub
+
+
+class Stage:
+    """Downloads with what they stand on."""
+
+    def __init__(self, folder: Path, **changes: Any) -> None:
+        silent_s = changes.pop("silent_s", 60.0)
+        settings = settings_in(folder, allows_downloads=True, **changes)
+        self.live = Live()
+        self.quota = Quota(settings.data_dir, user_bytes=settings.user_bytes, counts_results=settings.has_auth)
+        self.downloads = Downloads(settings, self.live, quota=self.quota, silent_s=silent_s)
+
+    def start(self, user: str = "ada") -> Download:
+        return self.downloads.start(user, "org/name", commit=self.downloads.look(user, "org/name").commit)
+
+    def the(self, user: str = "ada") -> Download:
+        (download,) = self.downloads.list(user)
+        return download
+
+    def ends(self, state: str, user: str = "ada") -> Download:
+        until(lambda: self.the(user).state not in ("waiting", "fetching"))
+        assert self.the(user).state == state, self.the(user).error
+        return self.the(user)
+
+    def close(self) -> None:
+        self.downloads.close()
+
+
+USERS = {"ada": "secret", "bob": "secret"}
+
+
+def test_a_download_is_cancelled_in_the_middle_and_goes_on_with_the_rest(hub: FakeHub, tmp_path: Path) -> None:
+    hub.stop_at = "LICENSE.md"
+    with closing(Stage(tmp_path, users=USERS)) as stage:
+        shown = stage.downloads.look("ada", "org/name")
+        assert shown.num_bytes > 1 << 20 and not shown.problem and shown.had_bytes == 0
+        begun = stage.start()
+        assert (begun.state, begun.model, begun.total_bytes) == ("waiting", "org/name", shown.num_bytes)
+        until(lambda: stage.the().done_bytes > 1 << 18)
+        assert stage.the().state == "fetching" and stage.quota.used("ada")["models"] == shown.num_bytes
+        stage.downloads.cancel("ada", begun.id)
+        stopped = stage.the()
+        assert stopped.state == "cancelled" and 1 << 18 < stopped.done_bytes < 1 << 20
+        assert stage.quota.used("ada")["models"] == stopped.done_bytes
+        hub.go_on.set()
+        hub.sent.clear()
+        assert stage.downloads.resume("ada", begun.id).state == "waiting"
+        done = stage.ends("done")
+        assert done.done_bytes == done.total_bytes and done.done_files == done.total_files
+        assert sum(hub.sent.values()) == done.total_bytes - stopped.done_bytes
+        assert stage.downloads.look("ada", "org/name").had_bytes == done.total_bytes
+        with pytest.raises(Conflict, match="is there, for all users"):
+            stage.downloads.delete("ada", begun.id)
+    assert "hf_secret" not in "".join(path.read_text() for path in (tmp_path / "data").rglob("*.json"))
+
+
+def test_a_hub_that_hangs_is_given_up(hub: FakeHub, tmp_path: Path) -> None:
+    hub.stop_at = "LICENSE.md"
+    with closing(Stage(tmp_path, silent_s=4.0)) as stage:
+        id = stage.start().id
+        failed = stage.ends("failed")
+        assert "nothing came from the hub for 4 s; try again" in failed.error and failed.code == "not-fetched"
+        with pytest.raises(NotHere):
+            stage.downloads.resume("bob", id)
+        stage.downloads.delete("ada", id)
+        assert stage.downloads.list("ada") == [] and stage.quota.used("ada").get("models", 0) == 0
+        assert not list((tmp_path / "cache").rglob("*.part"))
+    assert looked_at("org/name", "").commit == COMMIT
+    hub.is_silent = True
+    with pytest.raises(NotFetched, match="nothing came from the hub for 1 s"):
+        looked_at("org/name", "", timeout_s=1.0)
+
+
+class Fetch:
+    """Stands in for the process that fetches: does what a test says, when it says."""
+
+    under_way: list[str]
+
+    def __init__(self, model: Any, cache: Path) -> None:
+        self.model, self.is_closed = model, False
+        Fetch.under_way.append(model.commit)
+
+    def events(self, *, silent_s: float) -> Iterator[dict[str, Any]]:
+        yield {"bytes": 1000, "files": 1}
+        until(lambda: Fetch.may_end or self.is_closed)
+        if self.is_closed:
+            raise module.NoRoom("ended")
+        yield {"folder": ""}
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    may_end = False
+
+
+@pytest.fixture
+def fetch(monkeypatch: pytest.MonkeyPatch) -> type[Fetch]:
+    Fetch.under_way, Fetch.may_end = [], False
+    monkeypatch.setattr(module, "fetching", Fetch)
+    monkeypatch.setattr(module, "is_whole", lambda home, model: True)
+    return Fetch
+
+
+def test_two_who_ask_for_the_same_have_one_download(hub: FakeHub, fetch: type[Fetch], tmp_path: Path) -> None:
+    with closing(Stage(tmp_path, users=USERS)) as stage:
+        one, two = stage.start("ada"), stage.start("bob")
+        assert one.id == two.id
+        until(lambda: stage.the("bob").done_bytes == 1000)
+        assert stage.quota.used("bob")["models"] == 0 and stage.quota.used("ada")["models"] == one.total_bytes
+        stage.downloads.cancel("ada", one.id)
+        assert stage.downloads.list("ada") == [] and stage.the("bob").state == "fetching"
+        assert stage.quota.used("ada")["models"] == 0 and stage.quota.used("bob")["models"] == one.total_bytes
+        fetch.may_end = True
+        stage.ends("done", "bob")
+        assert len(fetch.under_way) == 1
+
+
+def test_a_second_model_waits_for_the_first_and_a_restart_keeps_both(
+    hub: FakeHub, fetch: type[Fetch], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(Stage(tmp_path, users=USERS)) as stage:
+        first = stage.start("ada")
+        until(lambda: stage.the().state == "fetching")
+        monkeypatch.setattr("support.fake_hub.COMMIT", "d" * 40)
+        second = stage.start("bob")
+        assert second.id != first.id
+        assert (stage.the("bob").state, stage.the("bob").num_before) == ("waiting", 1)
+    fetch.may_end = True
+    with closing(Stage(tmp_path, users=USERS)) as stage:
+        stage.ends("done", "ada")
+        stage.ends("done", "bob")
+        assert fetch.under_way == [COMMIT, COMMIT, "d" * 40]
+        assert stage.quota.used("bob")["models"] == second.total_bytes
+    monkeypatch.setattr(module, "is_whole", lambda home, model: False)
+    with closing(Stage(tmp_path, users=USERS)) as stage:  # somebody removed the models meanwhile
+        assert stage.downloads.list("ada") == [] and stage.quota.used("ada")["models"] == 0
+
+
+def test_only_what_a_user_was_shown_is_fetched(hub: FakeHub, fetch: type[Fetch], tmp_path: Path) -> None:
+    with closing(Stage(tmp_path)) as stage:
+        with pytest.raises(Conflict, match="look at org/name first"):
+            stage.downloads.start("ada", "org/name", commit=COMMIT)
+        stage.downloads.look("ada", "org/name")
+        with pytest.raises(Conflict, match="look at org/name first"):
+            stage.downloads.start("ada", "org/name", commit="e" * 40)
+        hub.has_access = False
+        assert stage.downloads.look("ada", "org/name").code == "gated"
+        with pytest.raises(ValueError, match="accept its terms at https://huggingface"):
+            stage.downloads.start("ada", "org/name", commit=COMMIT)
+        assert fetch.under_way == []
+
+
+def test_no_more_than_a_user_may_keep_and_the_disk_takes(
+    hub: FakeHub, fetch: type[Fetch], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(Stage(tmp_path, users=USERS, user_bytes=1000)) as stage:
+        shown = stage.downloads.look("ada", "org/name")
+        assert shown.room_bytes == 1000 and shown.code == "no-room"
+        with pytest.raises(NoRoom, match=r"org/name takes .* MiB, and you may keep 0\.0 MiB more"):
+            stage.start()
+    with closing(Stage(tmp_path, user_bytes=1000)) as stage:  # without a login the disk is the user's own
+        assert stage.downloads.look("ada", "org/name").room_bytes is None
+        with monkeypatch.context() as full:
+            full.setattr(module, "free_bytes", lambda cache: 300 << 20)
+            hub.listed["transformer/huge.safetensors"] = 1 << 30
+            with pytest.raises(NoRoom, match=r"the server's disk has 300\.0 MiB left"):
+                stage.start()
+            hub.listed.clear()
+        stage.start()
+        until(lambda: stage.the().done_bytes == 1000)
+        stage.downloads.cancel("ada", stage.the().id)
+        with monkeypatch.context() as full:
+            looked = iter([1 << 40, 1 << 40])
+            full.setattr(module, "free_bytes", lambda cache: next(looked, 0))
+            stage.downloads.resume("ada", stage.the().id)
+            assert "the server's disk has 0.0 MiB left" in stage.ends("failed").error
+
+
+def test_a_page_is_told_of_each_change(hub: FakeHub, fetch: type[Fetch], tmp_path: Path) -> None:
+    with closing(Stage(tmp_path)) as stage:
+        seen = Seen()
+
+        def count(user: str = "ada") -> int:
+            message = stage.live.changes(user, Seen())
+            assert message is not None
+            return message.downloads
+
+        assert count() == 0
+        stage.start()
+        until(lambda: stage.the().done_bytes == 1000)
+        assert count() >= 3 and count("bob") == 0
+        fetch.may_end = True
+        stage.ends("done")
+        assert stage.live.changes("ada", seen)
+
+
+def test_the_pace_is_that_of_late() -> None:
+    now = 0.0
+    pace = Pace(clock=lambda: now)
+    assert pace.bytes_per_s is None
+    for now in range(30):
+        pace.add(100 * now if now < 15 else 1500 + 1000 * (now - 15))
+    assert pace.bytes_per_s == pytest.approx(1000)
+
+
+@pytest.mark.parametrize("changes", [{"allows_downloads": False}])
+def test_without_the_option_every_route_refuses(client: Any) -> None:
+    assert client.get("/loom/me").json()["allows_downloads"] is False
+    asked = [
+        client.post("/loom/hub", json={"id": "org/name"}),
+        client.get("/loom/downloads"),
+        client.post("/loom/downloads", json={"id": "org/name", "commit": COMMIT}),
+        client.post(f"/loom/downloads/{'0' * 16}/cancel", json={}),
+        client.post(f"/loom/downloads/{'0' * 16}/resume", json={}),
+        client.delete(f"/loom/downloads/{'0' * 16}"),
+    ]
+    assert [answer.status_code for answer in asked] == [403] * 6
+    assert {answer.json()["code"] for answer in asked} == {"downloads-off"}
+    assert "--allow-downloads" in asked[0].json()["error"]
+
+
+@pytest.mark.parametrize("changes", [{"allows_downloads": True}])
+def test_the_routes_look_start_list_and_cancel(client: Any, hub: FakeHub, fetch: type[Fetch]) -> None:
+    shown = client.post("/loom/hub", json={"id": "org/name"}).json()
+    assert (shown["licence"], shown["is_gated"], shown["problem"]) == ("apache-2.0", False, "")
+    begun = client.post("/loom/downloads", json={"id": "org/name", "commit": shown["commit"]})
+    assert begun.status_code == 201
+    assert [row["id"] for row in client.get("/loom/downloads").json()] == [begun.json()["id"]]
+    assert client.post(f"/loom/downloads/{begun.json()['id']}/cancel", json={}).status_code == 204
+    assert client.get("/loom/downloads").json()[0]["state"] == "cancelled"
+    assert client.delete(f"/loom/downloads/{begun.json()['id']}").status_code == 204
+    assert client.get("/loom/downloads").json() == []
+    assert client.post("/loom/hub", json={"id": "../x"}).json()["error"].startswith("'../x' is no hub id")
+    assert json.loads(client.post("/loom/downloads", json={"id": "org/name", "commit": "main"}).text)["code"]

@@ -1,0 +1,312 @@
+"""The downloads of a server: who asked for what, one fetched at a time, each counted against who asked first."""
+
+from __future__ import annotations
+
+import builtins
+import logging
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+
+from ...parallel.errors import LoomError, code_of
+from ...pipelines.hub.cache import free_bytes, had_bytes, home_of, is_whole, remove
+from ...pipelines.hub.child import LOOK_S, SILENT_S, HubProcess, fetching
+from ...pipelines.hub.look import HubModel
+from ...pipelines.models.installed import hub_cache
+from ..contract.downloads import Download, HubLook
+from ..errors import Conflict, DownloadsOff, NoRoom
+from ..live.live import Live
+from ..settings import Settings
+from ..store.quota import FREE_BYTES, Quota, sized
+from ..store.user_files import checked_id, fresh_id, nothing
+from .looks import Looks
+from .records import Pace, Record, Records
+
+logger = logging.getLogger("latentloom")
+
+MOST_UNDER_WAY = 3
+"""Of one user."""
+
+
+class Downloads:
+    """Threads share it. `close` it: what is under way then goes on when the server starts again."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        live: Live,
+        *,
+        quota: Quota,
+        silent_s: float = SILENT_S,
+        look_s: float = LOOK_S,
+    ) -> None:
+        self._is_allowed = settings.allows_downloads
+        self._live = live
+        self._quota = quota
+        self._silent_s = silent_s
+        self._looks = Looks(look_s=look_s)
+        self._store = Records(settings.data_dir)
+        self._lock = threading.RLock()
+        self._records: dict[str, Record] = {}
+        self._tries: Counter[str] = Counter()
+        """Of each download; an older try has nothing to say any more."""
+        self._thread = ThreadPoolExecutor(1, "downloads")
+        self._process: HubProcess | None = None
+        self._pace = Pace()
+        self._is_closed = False
+        self._recover()
+
+    def look(self, user: str, model_id: str, revision: str = "") -> HubLook:
+        """What the hub tells of it, and whether there is room. Raises `NotFetched`, and `DownloadsOff`."""
+        self._check_allowed()
+        model = self._looks.look(user, model_id, revision)
+        problem = "" if model.problem else self._no_room(user, model, counted_bytes=0)
+        cache = hub_cache()
+        return HubLook(
+            **{name: getattr(model, name) for name in ("id", "revision", "commit", "licence", "licence_url")},
+            **{name: getattr(model, name) for name in ("is_gated", "family", "does", "num_bytes")},
+            num_files=len(model.files),
+            had_bytes=had_bytes(home_of(cache, model_id), model),
+            free_bytes=max(0, free_bytes(cache) - FREE_BYTES),
+            room_bytes=self._quota.room(user, "models"),
+            problem=model.problem or problem,
+            code=model.code or (NoRoom.code if problem else ""),
+        )
+
+    def list(self, user: str) -> list[Download]:
+        """The user's, newest first."""
+        self._check_allowed()
+        with self._lock:
+            return [self._told(record) for record in reversed(self._records.values()) if user in record.users]
+
+    def start(self, user: str, model_id: str, revision: str = "", *, commit: str) -> Download:
+        """Fetch what the user has looked at, or join who fetches it. Raises `Conflict`, `NotFetched`, `NoRoom`."""
+        self._check_allowed()
+        model = self._looks.seen(user, model_id, revision, commit=commit)
+        with self._lock:
+            same = self._same(model)
+            if same is not None and (same.is_under_way or same.state == "done"):
+                if user not in same.users:
+                    self._put(same.model_copy(update={"users": (*same.users, user)}))
+                return self._told(self._records[same.id])
+            if same is None:
+                self._quota.check(user, "models", num_bytes=0, count=1)
+            fresh = Record(id=fresh_id(), model=model, users=(user,), asked=time.time())
+            return self._begin(user, same or fresh)
+
+    def resume(self, user: str, id: str) -> Download:
+        """Raises `NotHere`, `Conflict` for one that is under way or done, `NoRoom`."""
+        self._check_allowed()
+        with self._lock:
+            record = self._find(user, id)
+            if record.is_under_way or record.state == "done":
+                raise Conflict("this download is under way or done; reload the page")
+            return self._begin(user, record)
+
+    def cancel(self, user: str, id: str) -> None:
+        """Of this user; who else waits for it gets it all the same. What is over stays as it is."""
+        self._check_allowed()
+        with self._lock:
+            record = self._find(user, id)
+            if not record.is_under_way:
+                return
+            if others := tuple(each for each in record.users if each != user):
+                self._put(record.model_copy(update={"users": others}))
+                self._ring(user)
+                return
+            process = self._process if record.state == "fetching" else None
+            self._tries[id] += 1
+            self._put(record.model_copy(update={"state": "cancelled"}))
+        if process is not None:
+            process.close()
+        with self._lock:
+            if self._records.get(id, record).state == "cancelled":
+                self._put(_left(self._records[id]))
+
+    def delete(self, user: str, id: str) -> None:
+        """What was fetched of it goes from the disk. Raises `NotHere`, and `Conflict` for one under way or done."""
+        self._check_allowed()
+        with self._lock:
+            record = self._find(user, id)
+            if record.is_under_way:
+                raise Conflict("this download is under way; cancel it first")
+            if record.state == "done":
+                raise Conflict("this model is there, for all users; who runs this server can remove it")
+            self._forget(record)
+            remove(home_of(hub_cache(), record.model.id), record.model)
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            process = self._process
+        if process is not None:
+            process.close()
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _check_allowed(self) -> None:
+        if not self._is_allowed:
+            raise DownloadsOff(
+                "this server fetches no models; who runs it can start it with --allow-downloads, or fetch one with "
+                "`latentloom models pull`"
+            )
+
+    def _recover(self) -> None:
+        """As the last server left them; a model that was removed from the disk since is none of ours any more."""
+        for record in self._store.all():
+            if record.state == "done" and not is_whole(home_of(hub_cache(), record.model.id), record.model):
+                self._store.remove(record.id)
+                continue
+            back = record.model_copy(update={"state": "waiting"}) if record.is_under_way else record
+            self._put(back if back.state == "done" else _left(back))
+            if back.state == "waiting" and self._is_allowed:
+                self._thread.submit(self._work, back.id, self._tries[back.id])
+
+    def _begin(self, user: str, record: Record) -> Download:
+        """Into the queue, counted against this user. Raises `ValueError`, and `NoRoom`."""
+        under_way = sum(each.is_under_way and user in each.users for each in self._records.values())
+        if under_way >= MOST_UNDER_WAY:
+            raise ValueError(f"{under_way} models are being fetched for you; wait for one, or cancel it")
+        is_counted = record.id in self._records and record.users[0] == user
+        if why := self._no_room(user, record.model, counted_bytes=record.counted_bytes if is_counted else 0):
+            raise NoRoom(why)
+        others = tuple(each for each in record.users if each != user)
+        update = {"state": "waiting", "users": (user, *others), "asked": time.time(), "error": "", "code": ""}
+        self._put(_left(record.model_copy(update=update)))
+        self._records[record.id] = self._records.pop(record.id)  # in the order of the queue
+        self._tries[record.id] += 1
+        self._thread.submit(self._work, record.id, self._tries[record.id])
+        return self._told(self._records[record.id])
+
+    def _work(self, id: str, number: int) -> None:
+        """One try, in the thread that fetches."""
+        with self._lock:
+            if not self._is_newest(id, number):
+                return
+            record = self._records[id].model_copy(update={"state": "fetching"})
+            self._pace = Pace()
+            self._put(record)
+        try:
+            self._fetch(record, number)
+            update: dict[str, Any] = {"state": "done", "done_bytes": record.model.num_bytes}
+            update["done_files"] = len(record.model.files)
+        except LoomError as error:
+            update = {"state": "failed", "error": str(error), "code": code_of(error)}
+        except Exception:
+            logger.exception("a model could not be fetched")
+            update = {"state": "failed", "error": "the server failed; its log says where", "code": LoomError.code}
+        with self._lock:
+            self._process = None
+            if self._is_newest(id, number):
+                ended = self._records[id].model_copy(update=update)
+                self._put(ended if ended.state == "done" else _left(ended))
+
+    def _fetch(self, record: Record, number: int) -> None:
+        """Raises `NotFetched`, and `NoRoom`."""
+        cache = hub_cache()
+        left = record.model.num_bytes - had_bytes(home_of(cache, record.model.id), record.model)
+        _check_disk(record.model, left)
+        with closing(fetching(record.model, cache)) as process:
+            with self._lock:
+                if not self._is_newest(record.id, number):
+                    return
+                self._process = process
+            for told in process.events(silent_s=self._silent_s):
+                if "bytes" not in told:
+                    return
+                with self._lock:
+                    if not self._is_newest(record.id, number):
+                        return
+                    update = {"done_bytes": told["bytes"], "done_files": told["files"]}
+                    self._records[record.id] = self._records[record.id].model_copy(update=update)
+                    self._pace.add(told["bytes"])
+                    self._ring(*self._records[record.id].users)
+                _check_disk(record.model, 0)
+
+    def _is_newest(self, id: str, number: int) -> bool:
+        return id in self._records and self._tries[id] == number and not self._is_closed
+
+    def _no_room(self, user: str, model: HubModel, *, counted_bytes: int) -> str:
+        """Why there is none; empty where there is. `counted_bytes` of it count against the user already."""
+        room = self._quota.room(user, "models")
+        if room is not None and model.num_bytes - counted_bytes > room:
+            return (
+                f"{model.id} takes {sized(model.num_bytes)}, and you may keep {sized(room)} more; delete "
+                "what you no longer need, or ask who runs this server"
+            )
+        left = model.num_bytes - had_bytes(home_of(hub_cache(), model.id), model)
+        return _lacking(model, left) if left else ""
+
+    def _same(self, model: HubModel) -> Record | None:
+        """The download of the same; one whose model was removed from the disk is forgotten."""
+        found = next(
+            (r for r in self._records.values() if (r.model.id, r.model.commit) == (model.id, model.commit)), None
+        )
+        if found is not None and found.state == "done" and not is_whole(home_of(hub_cache(), model.id), found.model):
+            self._forget(found)
+            return None
+        return found
+
+    def _find(self, user: str, id: str) -> Record:
+        record = self._records.get(checked_id(id, "download"))
+        if record is None or user not in record.users:
+            raise nothing(id, "download")
+        return record
+
+    def _put(self, record: Record) -> None:
+        """The download is so now: counted, kept, told."""
+        self._count(self._records.get(record.id), -1)
+        self._records[record.id] = record
+        self._count(record, 1)
+        try:
+            self._store.write(record)
+        except ValueError as error:
+            logger.warning("the list of downloads was not kept: %s", error)
+        self._ring(
+            *{user for each in self._records.values() if each.is_under_way for user in each.users}, *record.users
+        )
+
+    def _forget(self, record: Record) -> None:
+        self._count(self._records.pop(record.id), -1)
+        self._store.remove(record.id)
+        self._ring(*record.users)
+
+    def _count(self, record: Record | None, sign: int) -> None:
+        if record is not None:
+            self._quota.add(record.users[0], "models", num_bytes=sign * record.counted_bytes, count=sign)
+
+    def _ring(self, *users: str) -> None:
+        for user in dict.fromkeys(users):
+            self._live.count(user, "downloads")
+
+    def _told(self, record: Record) -> Download:
+        is_now = record.state == "fetching"
+        before = builtins.list(self._records.values())
+        ahead = before[: before.index(record)] if record.state == "waiting" else []
+        return record.told(
+            num_before=sum(each.is_under_way for each in ahead),
+            bytes_per_s=self._pace.bytes_per_s if is_now else None,
+        )
+
+
+def _left(record: Record) -> Record:
+    """With the bytes that are on the disk."""
+    return record.model_copy(update={"done_bytes": had_bytes(home_of(hub_cache(), record.model.id), record.model)})
+
+
+def _check_disk(model: HubModel, left: int) -> None:
+    if why := _lacking(model, left):
+        raise NoRoom(why)
+
+
+def _lacking(model: HubModel, left: int) -> str:
+    """Why the disk does not take so many bytes more; empty where it does."""
+    free = free_bytes(hub_cache())
+    if free - left >= FREE_BYTES:
+        return ""
+    return (
+        f"{sized(left)} of {model.id} are to be fetched, and the server's disk has {sized(free)} left, of "
+        f"which {sized(FREE_BYTES)} stay free; tell who runs this server"
+    )

@@ -1,0 +1,64 @@
+"""What users were shown of models on the hub: that alone can they ask for, at that commit."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ...pipelines.hub.child import LOOK_S, looked_at
+from ...pipelines.hub.listing import NotFetched
+from ...pipelines.hub.look import HubModel
+from ..errors import Conflict
+
+MOST_AT_ONCE = 4
+"""Of all users; each has one."""
+MOST_KEPT = 256
+
+
+class Looks:
+    """Threads share it."""
+
+    def __init__(self, *, look_s: float = LOOK_S) -> None:
+        self._look_s = look_s
+        self._lock = threading.Lock()
+        self._under_way: set[str] = set()
+        self._seen: OrderedDict[tuple[str, str, str], HubModel] = OrderedDict()
+        """By user, id and revision."""
+
+    def look(self, user: str, model_id: str, revision: str) -> HubModel:
+        """Asks the hub. Raises `NotFetched` where it tells nothing, and `Conflict` where it is being asked already."""
+        with self._alone(user):
+            model = looked_at(model_id, revision, timeout_s=self._look_s)
+        key = (user, model_id, revision)
+        with self._lock:
+            self._seen.pop(key, None)
+            self._seen[key] = model
+            if len(self._seen) > MOST_KEPT:
+                self._seen.popitem(last=False)
+        return model
+
+    def seen(self, user: str, model_id: str, revision: str, *, commit: str) -> HubModel:
+        """What this user was shown. Raises `Conflict` where it is not of this commit, `NotFetched` with its problem."""
+        with self._lock:
+            model = self._seen.get((user, model_id, revision))
+        if model is None or model.commit != commit:
+            raise Conflict(f"look at {model_id[:200]} first: its licence and its size as they are now")
+        if model.problem:
+            error = NotFetched(model.problem)
+            error.code = model.code
+            raise error
+        return model
+
+    @contextmanager
+    def _alone(self, user: str) -> Iterator[None]:
+        with self._lock:
+            if user in self._under_way or len(self._under_way) >= MOST_AT_ONCE:
+                raise Conflict("the hub is being asked already; wait for its answer, then look again")
+            self._under_way.add(user)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way.discard(user)

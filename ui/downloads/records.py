@@ -1,0 +1,119 @@
+"""One download, as the server keeps it on disk and as its users are told of it."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from ...pipelines.hub.look import HubModel
+from ..contract.downloads import Download, DownloadState
+from ..store.user_files import ID, put_aside, read_record, write_record
+
+PACE_S = 8.0
+"""How much of the past tells how fast it goes."""
+
+
+class Record(BaseModel):
+    """What was asked for, by whom, and what became of it."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    id: str
+    model: HubModel
+    """As its first user saw it: that commit is fetched, and these files."""
+    users: tuple[str, ...]
+    """Who asked for it; it counts against the first."""
+    asked: float
+    """Seconds since the epoch."""
+    state: DownloadState = "waiting"
+    done_bytes: int = 0
+    done_files: int = 0
+    error: str = ""
+    code: str = ""
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.state in ("waiting", "fetching")
+
+    @property
+    def counted_bytes(self) -> int:
+        """All of one that is there or will be, and of another what is left on the disk."""
+        return self.model.num_bytes if self.is_under_way or self.state == "done" else self.done_bytes
+
+    def told(self, *, num_before: int, bytes_per_s: float | None) -> Download:
+        left = self.model.num_bytes - self.done_bytes
+        return Download(
+            id=self.id,
+            model=self.model.id,
+            revision=self.model.revision,
+            commit=self.model.commit,
+            licence=self.model.licence,
+            state=self.state,
+            done_bytes=self.done_bytes,
+            total_bytes=self.model.num_bytes,
+            done_files=self.done_files,
+            total_files=len(self.model.files),
+            bytes_per_s=bytes_per_s,
+            left_s=left / bytes_per_s if bytes_per_s else None,
+            num_before=num_before,
+            error=self.error,
+            code=self.code,
+        )
+
+
+class Records:
+    """Below the server's data folder, a file for each download."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._folder = data_dir / "downloads"
+
+    def all(self) -> list[Record]:
+        """Every sound one, in the order in which they were asked for."""
+        return sorted(self._read(), key=lambda record: record.asked)
+
+    def write(self, record: Record) -> None:
+        """Raises `ValueError` where the disk does not take it."""
+        write_record(self._path(record.id), record)
+
+    def remove(self, id: str) -> None:
+        self._path(id).unlink(missing_ok=True)
+
+    def _read(self) -> Iterator[Record]:
+        for path in self._folder.glob("[!.]*.json"):
+            record = read_record(path, Record)
+            if record is None:
+                continue
+            if ID.fullmatch(record.id) and self._path(record.id) == path and record.users:
+                yield record
+            else:
+                put_aside(path, ValueError("it belongs elsewhere"))
+
+    def _path(self, id: str) -> Path:
+        return self._folder / f"{id}.json"
+
+
+class Pace:
+    """How fast bytes come, of late."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._marks: deque[tuple[float, int]] = deque()
+
+    def add(self, num_bytes: int) -> None:
+        """So many are there now."""
+        now = self._clock()
+        self._marks.append((now, num_bytes))
+        while len(self._marks) > 2 and self._marks[0][0] < now - PACE_S:
+            self._marks.popleft()
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        if len(self._marks) < 2:
+            return None
+        (begin, before), (_, after) = self._marks[0], self._marks[-1]
+        seconds = self._clock() - begin
+        return (after - before) / seconds if seconds > 0 and after > before else None
