@@ -18,15 +18,16 @@ from ..access.gate import UPLOAD_BYTES
 from ..bundle import MEDIA_TYPES, Bundle
 from ..contract.bodies import Empty
 from ..contract.kept import Kept, Template
-from ..contract.shown import Catalog, Me, ModelsView, Start, TemplateNeeds
+from ..contract.shown import Catalog, Me, ModelsView, NodeUse, Start, TemplateNeeds
 from ..errors import NotHere
-from ..library.opening import shipped_pictures, templates
+from ..library.shipped import shipped_pictures, templates
 from ..runs.runs import MAX_WAITING
 from ..server import Server
 from ..settings import Settings
 from ..store.paging import MAX_ROWS
-from ..views.models_view import models_view, templates_needs
-from .requests import User
+from ..views.models_view import models_view
+from ..views.templates_view import node_use, templates_needs
+from .requests import Id, User
 
 FOR_EVER = "public, max-age=31536000, immutable"
 PART = re.compile(r"loom\.\w+\.[0-9A-Z]{8}\.js")
@@ -94,6 +95,11 @@ def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
     def read_needs() -> list[TemplateNeeds]:
         """Which of them run on this server, and what the others lack."""
         return templates_needs(server.settings)
+
+    @router.get("/nodes/{type}/use")
+    def read_node_use(type: Id) -> NodeUse:
+        """A workflow that shows a node at work, and the ready ones that have it."""
+        return node_use(type, server.settings)
 
     @router.get("/templates/pictures/{name}", response_class=FileResponse)
     def template_picture(name: str) -> Response:
