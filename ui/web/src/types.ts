@@ -40,6 +40,7 @@ export type {
   ModelsView,
   NamedGraph,
   NodeState,
+  NodeUse,
   OutputSpec,
   PlanMachine,
   PlanNode,
