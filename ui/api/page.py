@@ -20,6 +20,7 @@ from ..contract.bodies import Empty
 from ..contract.kept import Kept, Template
 from ..contract.shown import Catalog, Me, ModelsView, NodeUse, Start, TemplateNeeds
 from ..errors import NotHere
+from ..library.shipped import MEDIA_TYPES as SHOWN
 from ..library.shipped import shipped_pictures, templates
 from ..runs.runs import MAX_WAITING
 from ..server import Server
@@ -103,10 +104,10 @@ def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
 
     @router.get("/templates/pictures/{name}", response_class=FileResponse)
     def template_picture(name: str) -> Response:
-        """A picture that templates come with."""
+        """A picture, or a sound, that templates come with."""
         if (path := shipped_pictures().get(name)) is None:
             raise NotHere(f"no template comes with a picture {name[:40]!r}; choose another")
-        return FileResponse(path, media_type="image/png", headers={"Cache-Control": "no-cache"})
+        return FileResponse(path, media_type=SHOWN[path.suffix], headers={"Cache-Control": "no-cache"})
 
     @router.get("/models")
     def models(refresh: Annotated[bool, Query()] = False) -> ModelsView:

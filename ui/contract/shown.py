@@ -54,7 +54,7 @@ class Me(Answer):
     most_waiting: int
     """How many runs of one user may wait at a time."""
     template_pictures: list[str]
-    """Pictures that templates come with, by the names by which workflows load them."""
+    """Pictures and sounds that templates come with, by the names by which workflows load them."""
 
 
 class Start(Answer):

@@ -9,6 +9,8 @@ from ...nodes.graph.graph import graph_to_plain, read_graph
 from ...nodes.headless.workflow_files import EXAMPLES, node_examples, shipped_files
 from ..contract.kept import Template
 
+MEDIA_TYPES = {".png": "image/png", ".flac": "audio/flac"}
+
 
 @cache
 def templates() -> list[Template]:
@@ -18,8 +20,8 @@ def templates() -> list[Template]:
 
 @cache
 def shipped_pictures() -> dict[str, Path]:
-    """By name those that templates load, or that show what one of them makes."""
-    return {path.name: path for path in sorted(EXAMPLES.glob("*.png"))}
+    """By name the pictures, and the sound, that templates load, or that show what one of them makes."""
+    return {path.name: path for path in sorted(EXAMPLES.iterdir()) if path.suffix in MEDIA_TYPES}
 
 
 def example_of(type: str) -> tuple[Template, str] | None:
