@@ -12,7 +12,7 @@ const MOST_CHARACTERS = 60;
 
 /** `meant` is what the value on the canvas stands for, where it stands for something else. */
 export function socketFacts(input: InputSpec, meant?: Json): string[] {
-  return [givenText(input), meantText(input.default, meant), rangeText(input), choicesText(input)].filter(Boolean);
+  return [givenText(input), ownText(input, meant), rangeText(input), choicesText(input)].filter(Boolean);
 }
 
 function givenText({ required, default: value }: InputSpec): string {
@@ -21,6 +21,11 @@ function givenText({ required, default: value }: InputSpec): string {
   const text = typeof value === "boolean" ? t(value ? "help.yes" : "help.no") : asRead(value);
   const shown = word("choice", text) ?? (text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS)}…` : text);
   return shown ? t("help.default", { value: shown }) : t("help.empty");
+}
+
+/** The number, or the word, that a stand-in has for this node's model. */
+function ownText({ default: value }: InputSpec, meant: Json | undefined): string {
+  return meantText(value, meant) && t("help.own", { value: asRead(meant) });
 }
 
 /** Limits that only tell what a computer can count say nothing. */
