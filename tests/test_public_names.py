@@ -101,6 +101,7 @@ POST /open
 GET /openapi.json
 POST /plan
 POST /measure
+GET /nodes/{type}/use
 GET /history
 POST /foreign
 GET /results

@@ -21,7 +21,8 @@ VIDEOS = (".mp4", ".mov", ".webm", ".mkv")
 SOUNDS = (".flac", ".wav", ".mp3", ".ogg", ".opus", ".m4a")
 SHIPPED = Path(__file__).parents[2] / "workflows"
 EXAMPLES = SHIPPED / "bobbin"
-"""With the pictures that shipped workflows load."""
+"""With the pictures, the clip and the sound that shipped workflows load."""
+NODE_EXAMPLES = EXAMPLES / "nodes"
 
 
 def read_workflow(path: Path) -> Graph:
@@ -51,8 +52,13 @@ def read_text(path: Path, *, name: str) -> Graph:
 
 
 def shipped_files() -> list[Path]:
-    """Every workflow that comes with the package; a folder for each model."""
+    """Every workflow to start from that comes with the package; a folder for each model."""
     return sorted(SHIPPED.glob("*/*.json"), key=lambda path: path.stem)
+
+
+def node_examples() -> list[Path]:
+    """The small workflows that show the nodes which none of the others shows, or shows with the built-in model."""
+    return sorted(NODE_EXAMPLES.glob("*.json"))
 
 
 def _near(path: Path) -> Path:
@@ -75,6 +81,7 @@ def roots_of(file: Path, values: Iterable[Any], allowed: Iterable[Path]) -> tupl
     """
     texts = [part for v in values if isinstance(v, str) and len(v) < 2048 for part in split_source(v)]
     named = [Path(text) for text in texts if text and "\0" not in text]
-    folders = [Path.cwd(), file.parent, *allowed]
+    beside = [EXAMPLES] if file.resolve().parent == NODE_EXAMPLES else []
+    folders = [Path.cwd(), file.parent, *beside, *allowed]
     folders += [path if path.is_dir() else path.parent for path in named if path.is_absolute() and exists(path)]
     return tuple(dict.fromkeys(folder.resolve() for folder in folders))

@@ -104,7 +104,7 @@ def _of_nodes() -> frozenset[str]:
 
 @cache
 def _of_templates() -> frozenset[str]:
-    graphs = [json.loads(path.read_text(encoding="utf-8")) for path in ROOT.glob("workflows/*/*.json")]
+    graphs = [json.loads(path.read_text(encoding="utf-8")) for path in ROOT.glob("workflows/**/*.json")]
     helps = (param.get("help", "") for graph in graphs for param in graph.get("params", {}).values())
     names = (graph["name"].replace("_", " ").capitalize() for graph in graphs)
     return frozenset(filter(None, (*names, *(graph["description"] for graph in graphs), *helps)))

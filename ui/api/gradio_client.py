@@ -26,7 +26,7 @@ from ...nodes.graph.problems import short
 from ...nodes.graph.resolve import param_values
 from ..access.auth import LOCAL
 from ..errors import Conflict, NotHere, error_body
-from ..library.opening import templates
+from ..library.shipped import templates
 from ..library.workflow_files import Head
 from ..server import Server
 from ..store.paging import FIRST_ROWS, MAX_ROWS, page_of, short_values, shortened

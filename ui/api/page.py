@@ -18,17 +18,19 @@ from ..access.gate import UPLOAD_BYTES
 from ..bundle import MEDIA_TYPES, Bundle
 from ..contract.bodies import Empty
 from ..contract.kept import Kept, Template
-from ..contract.shown import Catalog, Me, ModelsView, Start, TemplateNeeds
+from ..contract.shown import Catalog, Me, ModelsView, NodeUse, Start, TemplateNeeds
 from ..contract.weights import LorasView
 from ..errors import NotHere
-from ..library.opening import shipped_pictures, templates
+from ..library.shipped import MEDIA_TYPES as SHOWN
+from ..library.shipped import shipped_pictures, templates
 from ..runs.runs import MAX_WAITING
 from ..server import Server
 from ..settings import Settings
 from ..store.files import KEEP, picture
 from ..store.paging import MAX_ROWS
 from ..views.loras_view import lora_picture, loras_view
-from ..views.models_view import models_view, templates_needs
+from ..views.models_view import models_view
+from ..views.templates_view import node_use, templates_needs
 from .described import sends
 from .requests import Id, User
 
@@ -99,12 +101,17 @@ def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
         """Which of them run on this server, and what the others lack."""
         return templates_needs(server.settings)
 
+    @router.get("/nodes/{type}/use")
+    def read_node_use(type: Id) -> NodeUse:
+        """A workflow that shows a node at work, and the ready ones that have it."""
+        return node_use(type, server.settings)
+
     @router.get("/templates/pictures/{name}", response_class=FileResponse)
     def template_picture(name: str) -> Response:
-        """A picture that templates come with."""
+        """A picture, or a sound, that templates come with."""
         if (path := shipped_pictures().get(name)) is None:
             raise NotHere(f"no template comes with a picture {name[:40]!r}; choose another")
-        return FileResponse(path, media_type="image/png", headers={"Cache-Control": "no-cache"})
+        return FileResponse(path, media_type=SHOWN[path.suffix], headers={"Cache-Control": "no-cache"})
 
     @router.get("/models")
     def models(refresh: Annotated[bool, Query()] = False) -> ModelsView:

@@ -15,7 +15,7 @@ from ...parallel.machine.now import DeviceNow
 from ...pipelines.planning.history import HistoryRow
 from ...pipelines.tokens.counter import Count
 from .answer import Answer
-from .kept import Draft, DraftWithGraph
+from .kept import Draft, DraftWithGraph, Template
 
 
 class ErrorAnswer(Answer):
@@ -56,7 +56,7 @@ class Me(Answer):
     allows_downloads: bool
     """Whether pages may have models fetched from the hub."""
     template_pictures: list[str]
-    """Pictures that templates come with, by the names by which workflows load them."""
+    """Pictures and sounds that templates come with, by the names by which workflows load them."""
 
 
 class Start(Answer):
@@ -125,6 +125,19 @@ class TemplateNeeds(Answer):
     """The model that is not here; empty where something else is missing, or nothing."""
     why: str
     """What keeps it from running, or may do so; empty where it runs."""
+
+
+class NodeUse(Answer):
+    """Where a node can be seen at work."""
+
+    example: Template | None
+    """The smallest workflow that shows it; null for a node from outside."""
+    node: str
+    """The node in the example."""
+    needs: TemplateNeeds | None
+    """Of the example."""
+    templates: list[str]
+    """The ids of the ready workflows that have such a node."""
 
 
 class LoadedPart(Answer):

@@ -6,6 +6,7 @@ drafts: Drafts: what a page had on its canvas last, saved or not, valid or not.
 library: The library: every user's saved workflows, with all their versions, folders and thumbnails.
 opening: Reading the workflow out of any file that a user drops onto the page.
 shares: Links: which user's workflow each of them means, until it is taken back.
+shipped: The workflows that come with the page: ready ones to start from, small ones for each node, and their pictures.
 workflow_files: One user's saved workflows on the disk: a folder each, with a head, a file for each version, and a
     thumbnail.
 """

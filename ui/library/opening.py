@@ -3,31 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
-from ...nodes.graph.graph import Graph, graph_to_plain, read_graph
+from ...nodes.graph.graph import Graph
 from ...nodes.graph.problems import GraphError
-from ...nodes.headless.workflow_files import EXAMPLES, read_text, read_workflow, shipped_files
-from ..contract.kept import Template
-
-
-@cache
-def templates() -> list[Template]:
-    """Each that this version can open, the first to try at the top."""
-    found = []
-    for path in sorted(shipped_files(), key=lambda path: (path.stem != "first_picture", path.stem)):
-        graph = read_graph(path)
-        plain = graph_to_plain(graph)
-        found.append(Template(id=path.stem, name=graph.name, description=graph.description, graph=plain))
-    return found
-
-
-@cache
-def shipped_pictures() -> dict[str, Path]:
-    """By name those that templates load, or that show what one of them makes."""
-    return {path.name: path for path in sorted(EXAMPLES.glob("*.png"))}
-
+from ...nodes.headless.workflow_files import read_text, read_workflow
 
 HEAD_BYTES = 16
 KINDS: dict[str, Callable[[bytes], bool]] = {

@@ -1,4 +1,4 @@
-"""What is here: models, what fits on these devices, what is loaded now, and which ready workflows run."""
+"""What is here: models, what fits on these devices, and what is loaded now."""
 
 from __future__ import annotations
 
@@ -6,15 +6,10 @@ import threading
 import time
 from pathlib import Path
 
-from ...nodes.execution.preflight import foretell
-from ...nodes.graph.graph import graph_from_plain
 from ...nodes.preview.table import ModelRow, model_rows
-from ...nodes.registry import SPECS
 from ...parallel.machine.now import DeviceNow
 from ...pipelines.pools import loaded
-from ..contract.kept import Template
-from ..contract.shown import LoadedPart, ModelsView, TemplateNeeds
-from ..library.opening import templates
+from ..contract.shown import LoadedPart, ModelsView
 from ..settings import Settings
 from .devices import devices_now
 
@@ -61,41 +56,3 @@ def models_view(settings: Settings, *, refresh: bool = False) -> ModelsView:
         for each in loaded()
     ]
     return ModelsView(models=models, devices=now, loaded=held)
-
-
-class _Needs:
-    """The latest answer, of one server's settings; who asks while it is made waits for it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._taken = float("-inf")
-        self._settings: Settings | None = None
-        self._found: list[TemplateNeeds] = []
-
-    def of(self, settings: Settings) -> list[TemplateNeeds]:
-        with self._lock:
-            if settings is not self._settings or time.monotonic() - self._taken > FRESH_S:
-                self._found = [_needs(template, settings) for template in templates()]
-                self._settings, self._taken = settings, time.monotonic()
-            return self._found
-
-
-_NEEDS = _Needs()
-
-
-def templates_needs(settings: Settings) -> list[TemplateNeeds]:
-    """Of each template. Takes a second the first time: not for the event loop."""
-    return _NEEDS.of(settings)
-
-
-def _needs(template: Template, settings: Settings) -> TemplateNeeds:
-    graph = graph_from_plain(template.graph)
-    found = foretell(graph, SPECS, workspace=settings.reading(settings.place), machine=devices_now()).problems
-    problem = next((each for each in found if each.kind != "unknown"), None)
-    model = ""
-    if problem is not None and problem.socket == "source":
-        spec = SPECS.get(graph.nodes[problem.node].type)
-        is_model = spec is not None and (socket := spec.input("source")) is not None and socket.widget == "model"
-        source = graph.params.get("source")
-        model = str(source.default) if is_model and source is not None else ""
-    return TemplateNeeds(id=template.id, runs=problem is None, model=model, why=problem.message if problem else "")

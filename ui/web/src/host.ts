@@ -29,6 +29,7 @@ import type {
   ModelsView,
   NamedGraph,
   NodeSpec,
+  NodeUse,
   Overrides,
   PlanMachine,
   PlanRequest,
@@ -102,6 +103,7 @@ export const host = {
   texts: (language: string) => get<Translation>(asset(`loom.${language}.json`)),
   templates: () => get<Template[]>("/templates"),
   /** Which of them run here, and what the others lack. */
+  nodeUse: (type: string) => get<NodeUse>(path`/nodes/${type}/use`),
   templatesNeeds: () => get<TemplateNeeds[]>("/templates/needs"),
 
   workflows: (search?: string) => all<Workflow>("/workflows", (row) => row.id, { search }),

@@ -3,6 +3,7 @@
 import canvas from "./texts/en/canvas.json";
 import core from "./texts/en/core.json";
 import gallery from "./texts/en/gallery.json";
+import help from "./texts/en/help.json";
 import material from "./texts/en/material.json";
 import models from "./texts/en/models.json";
 import panels from "./texts/en/panels.json";
@@ -20,6 +21,7 @@ const english = {
   ...simple,
   ...settings,
   ...gallery,
+  ...help,
   ...material,
   ...models,
 };

@@ -49,6 +49,7 @@ export type {
   ModelsView,
   NamedGraph,
   NodeState,
+  NodeUse,
   OutputSpec,
   PlanMachine,
   PlanNode,

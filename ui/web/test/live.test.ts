@@ -6,7 +6,7 @@ import { announce, announceNew } from "../src/store/announce";
 import { changedNodes } from "../src/store/changedSinceRun";
 import { applyMessage, EMPTY_LIVE, endedRuns, newestActive, newRuns, type LiveState } from "../src/store/liveState";
 import { dismissToast, pageStore } from "../src/store/page";
-import { hold, holding } from "../src/store/holding";
+import { hold, holding } from "../src/holding";
 import { titleOf } from "../src/store/tabTitle";
 import { leftAt } from "../src/store/left";
 import type { NodeState, Run } from "../src/types";

@@ -68,6 +68,7 @@ export interface Contract {
   NewWorkflowBody: NewWorkflowBody;
   NoStrategies: NoStrategies;
   NodeState: NodeState;
+  NodeUse: NodeUse;
   OutputSpec: OutputSpec;
   PlacedBody: PlacedBody;
   PlanBody: PlanBody;
@@ -1165,7 +1166,7 @@ export interface Me {
    */
   allows_downloads: boolean;
   /**
-   * Pictures that templates come with, by the names by which workflows load them.
+   * Pictures and sounds that templates come with, by the names by which workflows load them.
    */
   template_pictures: string[];
 }
@@ -1280,6 +1281,54 @@ export interface NewWorkflowBody {
  * `{}`: there is no plan.
  */
 export interface NoStrategies {}
+/**
+ * Where a node can be seen at work.
+ */
+export interface NodeUse {
+  /**
+   * The smallest workflow that shows it; null for a node from outside.
+   */
+  example: Template | null;
+  /**
+   * The node in the example.
+   */
+  node: string;
+  /**
+   * Of the example.
+   */
+  needs: TemplateNeeds | null;
+  /**
+   * The ids of the ready workflows that have such a node.
+   */
+  templates: string[];
+}
+/**
+ * A ready workflow to start from.
+ */
+export interface Template {
+  id: string;
+  name: string;
+  description: string;
+  /**
+   * A workflow file.
+   */
+  graph: GraphFile;
+}
+/**
+ * What a ready workflow needs to run here.
+ */
+export interface TemplateNeeds {
+  id: string;
+  runs: boolean;
+  /**
+   * The model that is not here; empty where something else is missing, or nothing.
+   */
+  model: string;
+  /**
+   * What keeps it from running, or may do so; empty where it runs.
+   */
+  why: string;
+}
 export interface PlacedBody {
   /**
    * A workflow file.
@@ -1830,33 +1879,6 @@ export interface Submitted {
 export interface TagRow {
   tag: string;
   count: number;
-}
-/**
- * A ready workflow to start from.
- */
-export interface Template {
-  id: string;
-  name: string;
-  description: string;
-  /**
-   * A workflow file.
-   */
-  graph: GraphFile;
-}
-/**
- * What a ready workflow needs to run here.
- */
-export interface TemplateNeeds {
-  id: string;
-  runs: boolean;
-  /**
-   * The model that is not here; empty where something else is missing, or nothing.
-   */
-  model: string;
-  /**
-   * What keeps it from running, or may do so; empty where it runs.
-   */
-  why: string;
 }
 export interface Token {
   token: string;

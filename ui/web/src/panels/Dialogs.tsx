@@ -9,6 +9,7 @@ import type { SaveAsked } from "./files/fileActions";
 import type { PlainFile } from "./files/openFile";
 import { SaveAsDialog } from "./files/SaveAsDialog";
 import { UnsavedDialog } from "./files/UnsavedDialog";
+import type { HelpAsked } from "./help/openHelp";
 import type { Named } from "./library/VersionsDialog";
 import { usePageShortcuts } from "./pageShortcuts";
 import { useCheck } from "./problems/useCheck";
@@ -23,6 +24,7 @@ const VersionsDialog = lazily(async () => (await import("./library/VersionsDialo
 const PlacesDialog = lazily(async () => (await import("../gallery/recall/PlacesDialog")).PlacesDialog);
 const TemplatesDialog = lazily(async () => (await import("./library/TemplatesDialog")).TemplatesDialog);
 const SettingsDialog = lazily(async () => (await import("./settings/SettingsDialog")).SettingsDialog);
+const HelpDialog = lazily(async () => (await import("./help/HelpDialog")).HelpDialog);
 const KeptDialog = lazily(async () => (await import("./kept/KeptDialog")).KeptDialog);
 const GetModelDialog = lazily(async () => (await import("../models/GetModelDialog")).GetModelDialog);
 const ShortcutsDialog = lazily(async () => (await import("./ShortcutsDialog")).ShortcutsDialog);
@@ -57,6 +59,8 @@ function contentOf(name: string, payload: unknown): ReactNode {
       return <ShortcutsDialog />;
     case "get_model":
       return <GetModelDialog model={payload as string} />;
+    case "help":
+      return <HelpDialog {...(payload as HelpAsked)} />;
     case "kept":
       return <KeptDialog />;
     case "sweep":

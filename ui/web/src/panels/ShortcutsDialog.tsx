@@ -47,6 +47,7 @@ const MOVES: readonly Line[] = [
   ["←↑→↓", "panels.key_move"],
   ["Alt+←→", "panels.key_along"],
   ["Shift+F10", "panels.key_menu"],
+  ["F1", "help.open"],
   ["F", "panels.key_fit"],
   ["L", "panels.arrange"],
   ["Ctrl+Shift+←→↑↓, Shift+C, Shift+R", "panels.key_align"],

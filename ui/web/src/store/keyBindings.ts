@@ -29,6 +29,7 @@ export const BINDINGS = {
   "Ctrl+M": "panels.key_mute",
   "Ctrl+B": "panels.key_bypass",
   Delete: "panels.key_delete",
+  F1: "help.open",
   F2: "panels.rename",
   ".": "panels.key_fold",
   F: "panels.key_fit",

@@ -12,6 +12,7 @@ import { SeedField } from "./numbers/SeedField";
 import { StrengthField } from "./numbers/StrengthField";
 import { MaskField } from "./pictures/MaskField";
 import { AudioField, PictureField } from "./pictures/PictureField";
+import { syntaxText } from "./promptSyntax";
 import { SwitchField } from "./SwitchField";
 import { TextField } from "./TextField";
 import { TokenCount } from "./TokenCount";
@@ -74,6 +75,7 @@ interface FieldProps {
 export function Field(props: FieldProps) {
   const { spec, id, value, onChange, disabled = false, compact = false, placeholder, problem, seedKey, place } = props;
   const tokens = shownTokens(props);
+  const syntax = tokens && typeof value === "string" ? syntaxText(value) : "";
   const Widget = widgetOf(spec);
   if (!Widget) return null;
   const label = props.label ?? spoken(spec.name);
@@ -95,8 +97,9 @@ export function Field(props: FieldProps) {
         onChange={onChange}
         disabled={disabled}
         describedBy={
-          [problem || spec.help ? `${id}-help` : "", tokens ? `${id}-tokens` : ""].filter(Boolean).join(" ") ||
-          undefined
+          [problem || spec.help ? `${id}-help` : "", tokens ? `${id}-tokens` : "", syntax ? `${id}-syntax` : ""]
+            .filter(Boolean)
+            .join(" ") || undefined
         }
         isInvalid={Boolean(problem)}
         placeholder={placeholder}
@@ -106,6 +109,11 @@ export function Field(props: FieldProps) {
         own={meant && typeof props.meant === "number" ? props.meant : undefined}
       />
       {tokens && <TokenCount id={`${id}-tokens`} counts={tokens} compact={compact} />}
+      {syntax && (
+        <p id={`${id}-syntax`} className="ll-field-said">
+          {syntax}
+        </p>
+      )}
       {isBelow && <p className="ll-field-meant">{meant}</p>}
       {(problem || spec.help) && (
         <p id={`${id}-help`} className={problem ? "ll-field-problem" : compact ? "ll-hidden" : "ll-field-help"}>

@@ -5,6 +5,7 @@ import { itemKey } from "../../graph/items";
 import { editorStore, settle, useEditor } from "../../store/editor";
 import { viewOf } from "../../store/tabs";
 import { canvasUi, useCanvasUi } from "../canvasUi";
+import { reveal } from "../commands/focusItem";
 import { sizeOf } from "../commands/itemCommands";
 import { readableRoom, showStart } from "./showAll";
 
@@ -56,5 +57,11 @@ function begin(note: (frame: number) => void, tries = TRIES): void {
     return;
   }
   if (isUnplaced(graph) && inside.length === 0) settle(arrangeGrouped(graph, sizeOf, readableRoom()));
-  note(requestAnimationFrame(() => showStart()));
+  note(
+    requestAnimationFrame(() => {
+      showStart();
+      const [key = ""] = editorStore.getState().selection;
+      if (key) reveal(key); // it was opened at this one
+    }),
+  );
 }

@@ -7,12 +7,13 @@ import { itemKey, parseItem } from "../../graph/items";
 import { own } from "../../graph/record";
 import { t } from "../../i18n";
 import { edit, editorStore, redo, select, undo } from "../../store/editor";
+import { openHelpOf } from "../../panels/help/openHelp";
 import { meantBy } from "../../store/keyBindings";
 import { pageStore } from "../../store/page";
 import type { Point } from "../../types";
 import { canvasUi, onCanvas, openPopup } from "../canvasUi";
 import { alignSelected, distributeSelected } from "../commands/alignCommands";
-import { alongWire, focusNode, textField, type Direction } from "../commands/focusItem";
+import { alongWire, currentNode, focusNode, textField, type Direction } from "../commands/focusItem";
 import { openPalette } from "../commands/freePlace";
 import {
   arrange,
@@ -33,6 +34,8 @@ import { targetOf } from "./pointer";
 
 const STEP = 10;
 const LONG_STEP = 50;
+/** Works in fields too, where nothing is written by it. */
+const HELP = "F1";
 const LETTER = /^[\p{L}\p{N}]$/u;
 const ARROWS: Record<string, Point> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
@@ -110,10 +113,10 @@ export function useCanvasKeys() {
 const HANDLERS = { onKeyDown, onPaste };
 
 function onKeyDown(event: Press): void {
-  if (event.defaultPrevented || isTyping(event.target) || isOutside(event)) return;
+  const keys = meantBy(event);
+  if (event.defaultPrevented || isOutside(event) || (isTyping(event.target) && keys?.key !== HELP)) return;
   const item = itemAt(event.target);
   if (isLetter(event) && startTyping(item)) return;
-  const keys = meantBy(event);
   if (!keys) return;
   const meant: Meant = { ...keys, target: event.target };
   const isDone = meant.ctrlKey ? command(meant) : plainKey(meant, item);
@@ -157,6 +160,7 @@ function plainKey(event: Meant, key: string): boolean {
   if (own(ARROWS, event.key)) return arrow(event, item?.kind === "node" ? item.id : "", key);
   if (event.key === "Escape") return escape();
   if (event.key === "Tab") return tab(event, key);
+  if (event.key === HELP) return openHelpOf(item?.kind === "node" ? item.id : (currentNode() ?? ""));
   if (isOnButton) return false;
   if (item && event.key === " ") return choose(key, event.shiftKey);
   if (item?.kind === "node" && event.key === "Enter" && event.shiftKey) return goIn(item.id);

@@ -5,6 +5,7 @@ import { idsOf, itemKey } from "../../graph/items";
 import { isName } from "../../graph/names";
 import { has } from "../../graph/record";
 import { t } from "../../i18n";
+import { openHelpOf } from "../../panels/help/openHelp";
 import { runTo } from "../../panels/runs/runActions";
 import { Button } from "../../parts/Button";
 import { IconButton } from "../../parts/IconButton";
@@ -38,6 +39,7 @@ export function NodesPanel({ names }: { names: readonly string[] }) {
     <>
       <header className="ll-inspector-head">
         <h2>{name ? titleOf(graph, catalog, name) : t("canvas.num_nodes", { n: names.length })}</h2>
+        {name && <IconButton icon="help" label={t("help.open")} onClick={() => openHelpOf(name)} />}
         <IconButton icon="play" label={t("canvas.run_here")} onClick={() => void runTo(...names)} />
         <IconButton
           icon={isFolded ? "chevron-right" : "chevron-down"}

@@ -5,6 +5,8 @@ import { SUB, specIn } from "../../graph/subs";
 import { fitting, type Fit } from "../../graph/wireTypes";
 import { host } from "../../host";
 import { t, word } from "../../i18n";
+import { openHelp } from "../../panels/help/openHelp";
+import { IconButton } from "../../parts/IconButton";
 import { Popover } from "../../parts/overlays/Popover";
 import { toldTitle, useEditor } from "../../store/editor";
 import type { Catalog, NodeSpec, Workflow } from "../../types";
@@ -49,6 +51,11 @@ export function Palette({ popup }: { popup: PalettePopup }) {
     } else if (item.id === "$comment") addComment(flow);
     else groupSelected(flow);
   };
+  const help = ({ spec }: PaletteItem) => {
+    if (!spec) return;
+    closePopup();
+    openHelp(spec.id);
+  };
   return (
     <Popover
       anchor={popup}
@@ -63,19 +70,21 @@ export function Palette({ popup }: { popup: PalettePopup }) {
         items={items}
         onPick={pick}
         onClose={closePopup}
-        about={(item) => <About item={item} />}
+        onHelp={help}
+        about={(item) => <About item={item} onHelp={() => help(item)} />}
         note={(query) => notHere(catalog, query)}
       />
     </Popover>
   );
 }
 
-function About({ item: { spec } }: { item: PaletteItem }) {
+function About({ item: { spec }, onHelp }: { item: PaletteItem; onHelp: () => void }) {
   if (!spec) return null;
   const list = (sockets: readonly { type: string }[]) =>
     [...new Set(sockets.map((socket) => spokenType(socket.type)))].join(", ");
   return (
     <>
+      <IconButton icon="help" label={t("help.open_of", { node: spec.title })} onClick={onHelp} />
       <p>{spec.help || spec.title}</p>
       <p className="ll-search-types">
         {list(spec.inputs) || t("canvas.no_sockets")} → {list(spec.outputs) || t("canvas.no_sockets")}

@@ -1,6 +1,7 @@
 import { useId, useLayoutEffect, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 import { t } from "../../i18n";
 import { Icon } from "../../parts/icons";
+import { meantBy } from "../../store/keyBindings";
 import { lookOf } from "../look";
 import { TypeDot } from "../nodes/TypeDot";
 import { found, type Searchable } from "./searchRank";
@@ -21,6 +22,8 @@ interface SearchListProps<T extends SearchItem> {
   onClose: () => void;
   /** Steps back, where there is a step to go back to. */
   onBack?: () => void;
+  /** More about the item that Enter takes. */
+  onHelp?: (item: T) => void;
   /** About the item that Enter takes. */
   about?: (item: T) => ReactNode;
   /** What there is to say of what was typed. */
@@ -29,7 +32,7 @@ interface SearchListProps<T extends SearchItem> {
 
 /** A search field over a list in groups: arrows choose, Enter takes, Escape leaves. */
 export function SearchList<T extends SearchItem>(props: SearchListProps<T>) {
-  const { label, placeholder, items, onPick, onClose, onBack, about, note } = props;
+  const { label, placeholder, items, onPick, onClose, onBack, onHelp, about, note } = props;
   const [query, setQuery] = useState("");
   const [at, setAt] = useState(0);
   const id = useId();
@@ -55,6 +58,7 @@ export function SearchList<T extends SearchItem>(props: SearchListProps<T>) {
     const next = steps[event.key];
     if (next !== undefined) setAt(next);
     else if (event.key === "Enter") active && onPick(active);
+    else if (meantBy(event)?.key === "F1" && onHelp) active && onHelp(active);
     else if (event.key === "Escape" || event.key === "Tab") onClose();
     else if (event.key === "Backspace" && query === "" && onBack) onBack();
     else return;

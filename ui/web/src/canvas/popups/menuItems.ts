@@ -9,6 +9,7 @@ import { own } from "../../graph/record";
 import { subOf } from "../../graph/subs";
 import { isLink, isParamRef } from "../../graph/values";
 import { t } from "../../i18n";
+import { openHelpOf } from "../../panels/help/openHelp";
 import { runTo } from "../../panels/runs/runActions";
 import { spoken } from "../../parts/format";
 import type { MenuAction, MenuItem } from "../../parts/overlays/Menu";
@@ -64,6 +65,7 @@ function nodeItems(name: string, socket: string | undefined): MenuItem[] {
   return [
     { label: t("canvas.run_here"), icon: "play", onSelect: () => void runTo(...names) },
     { label: t("canvas.wiring"), icon: "link", hint: "Enter", onSelect: () => openSocketsOf(name) },
+    { label: t("help.open"), icon: "help", hint: "F1", onSelect: () => void openHelpOf(name) },
     ...(socket ? socketItems(name, socket) : []),
     "-",
     ...(takesLora(name) ? [{ label: t("canvas.add_lora"), icon: "plus" as const, onSelect: () => addLora(name) }] : []),

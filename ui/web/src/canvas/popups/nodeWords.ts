@@ -1,5 +1,6 @@
 /** What people of other tools call our nodes, what of theirs is not here, and which nodes come first. */
 
+import { own } from "../../graph/record";
 import type { NodeSpec } from "../../types";
 import data from "./synonyms.json";
 
@@ -11,7 +12,10 @@ interface Missing {
   nearest: readonly string[];
 }
 
+/** Names of other tools, by node type. */
 const NODES: Readonly<Record<string, readonly string[]>> = data.nodes;
+/** What Germans type, whatever language the page has. */
+const GERMAN: Readonly<Record<string, readonly string[]>> = data.german;
 const MISSING: readonly Missing[] = data.missing;
 /** Node types, those that the shipped workflows have most of first. */
 const USUAL: readonly string[] = data.usual;
@@ -20,7 +24,17 @@ const FEWEST_LETTERS = 3;
 /** Other words for a node, and for what it is the nearest to. */
 export function otherWords(type: string): string[] {
   const nearest = MISSING.filter((each) => each.nearest.includes(type)).flatMap(({ words }) => words);
-  return [...(Object.hasOwn(NODES, type) ? (NODES[type] ?? []) : []), ...nearest];
+  return [...otherNames(type), ...(own(GERMAN, type) ?? []), ...nearest];
+}
+
+/** What people of other tools call a node. */
+export function otherNames(type: string): readonly string[] {
+  return own(NODES, type) ?? [];
+}
+
+/** What other tools have and this one has not, as far as this node comes nearest to it. */
+export function nearestTo(type: string): string[] {
+  return MISSING.filter(({ nearest }) => nearest.includes(type)).map(({ what }) => what);
 }
 
 /** What was looked for and is not here; null where a node may be what is meant. */

@@ -1,15 +1,14 @@
 import { t } from "../../i18n";
 import { Empty } from "../../parts/Empty";
-import { Icon } from "../../parts/icons";
 import { Notice } from "../../parts/Notice";
+import { titled } from "../../parts/format";
 import { Dialog } from "../../parts/overlays/Dialog";
 import { Spinner } from "../../parts/Spinner";
 import { Words } from "../../parts/Words";
 import { closeDialog } from "../../store/page";
-import type { TemplateNeeds } from "../../types";
 import { openUnsaved } from "../files/fileActions";
+import { Needed } from "./Needed";
 import { TemplatePicture } from "./TemplatePicture";
-import { titled } from "../../parts/format";
 import { useTemplates } from "./useTemplates";
 import { worded } from "../../worded";
 
@@ -47,17 +46,5 @@ export function TemplatesDialog() {
         ))}
       </ul>
     </Dialog>
-  );
-}
-
-/** Whether a template runs on this server, or what it lacks. */
-function Needed({ needs }: { needs: TemplateNeeds | undefined }) {
-  if (!needs) return null;
-  const { runs, model, why } = needs;
-  return (
-    <p className={`ll-needed ${runs ? "ll-needed-runs" : ""}`}>
-      <Icon name={runs ? "check" : model ? "model" : "warning"} size={14} />
-      {runs ? t("panels.runs_here") : model ? t("panels.needs_model", { model }) : worded(why)}
-    </p>
   );
 }

@@ -30,6 +30,7 @@ function UploadField({ id, label, value, onChange, disabled, describedBy, kind }
   const upload = useUpload(kind, (uploaded) => onChange(uploaded.path, SETTLED));
 
   const isOfTemplate = usePage(({ me }) => me?.template_pictures.includes(path) ?? false);
+  const isSoundOfTemplate = isOfTemplate && kind === "audio"; // of which the server has no outline
   const isShown = (UPLOADED.test(path) || isOfTemplate) && broken !== path;
   const hint = t(path ? `widgets.not_here_${kind}` : `widgets.hint_${kind}`);
 
@@ -70,7 +71,7 @@ function UploadField({ id, label, value, onChange, disabled, describedBy, kind }
         disabled={disabled}
         onClick={() => chooser.current?.click()}
       >
-        {isShown ? (
+        {isShown && !isSoundOfTemplate ? (
           <img
             src={isOfTemplate ? urls.templatePicture(path) : urls.uploadThumb(path)}
             alt=""
@@ -80,7 +81,7 @@ function UploadField({ id, label, value, onChange, disabled, describedBy, kind }
         ) : (
           <>
             <Icon name={kind} size={24} />
-            <span>{hint}</span>
+            <span>{isShown ? pictureName(path) : hint}</span>
           </>
         )}
       </button>
@@ -95,7 +96,9 @@ function UploadField({ id, label, value, onChange, disabled, describedBy, kind }
           event.target.value = ""; // so that the same file can be chosen again
         }}
       />
-      {isShown && kind === "audio" && <Sound src={urls.upload(path)} label={pictureName(path)} />}
+      {isShown && kind === "audio" && (
+        <Sound src={isOfTemplate ? urls.templatePicture(path) : urls.upload(path)} label={pictureName(path)} />
+      )}
       {upload.part !== null && <Meter label={t(`widgets.sending_${kind}`)} value={upload.part} max={1} />}
       {upload.refusal && (
         <p className="ll-field-problem" role="alert">
