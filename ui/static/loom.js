@@ -1,1 +1,1 @@
-import{Zb as r,_b as e}from"./loom.chunk.KKVWFBBN.js";r(new URL(import.meta.url).searchParams.get("v")??"");export{e as mount};
+import{vc as r,wc as e}from"./loom.chunk.D3PIOPKW.js";r(new URL(import.meta.url).searchParams.get("v")??"");export{e as mount};
