@@ -26,6 +26,7 @@ CHAMBERS = {
     "ui/api/router.py": "the list of all routes",
     "ui/canvas.py": "the only Gradio component",
     "ui/command.py": "the command `latentloom ui`",
+    "ui/library/opening.py": "what a file is, told by its first bytes",
     "ui/runs/previews.py": "pictures of a step, whoever runs it",
 }
 """Small modules with one importer, and why each is a room of its own; at most 15."""

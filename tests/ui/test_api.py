@@ -89,7 +89,8 @@ def test_the_page_is_told_who_asks_and_what_is_allowed(client: Any) -> None:
         "output_dir_name": "output",
         "max_upload_bytes": 64 * 2**20,
         "most_waiting": 1000,
-        "template_pictures": ["image_to_image.png", "inpaint.png", "middle.png", "picture.png"],
+        "allows_downloads": False,
+        "template_pictures": ["image_to_image.png", "inpaint.png", "middle.png", "picture.png", "tone.flac"],
     }
 
 

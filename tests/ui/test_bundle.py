@@ -23,6 +23,7 @@ ADDRESSES = {
     "http://www.w3.org": "namespaces of SVG and XHTML, never fetched",
     "https://www.w3.org": "the same",
     "https://react.dev": "in React's error messages",
+    "https://huggingface.co": "pages of models and their terms, opened by a click",
     "https://reactflow.dev": "the attribution link, and error messages",
 }
 

@@ -11,6 +11,7 @@ from typing import Literal
 import pytest
 
 import latentloom
+from latentloom.nodes.headless.workflow_files import shipped_files
 from latentloom.nodes.registry import SPECS
 
 from ..support.sentences import raised_in, sentences_in
@@ -106,7 +107,7 @@ def _of_nodes() -> frozenset[str]:
 def _of_templates() -> frozenset[str]:
     graphs = [json.loads(path.read_text(encoding="utf-8")) for path in ROOT.glob("workflows/**/*.json")]
     helps = (param.get("help", "") for graph in graphs for param in graph.get("params", {}).values())
-    names = (graph["name"].replace("_", " ").capitalize() for graph in graphs)
+    names = (path.stem.replace("_", " ").capitalize() for path in shipped_files())
     return frozenset(filter(None, (*names, *(graph["description"] for graph in graphs), *helps)))
 
 
