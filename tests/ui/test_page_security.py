@@ -88,7 +88,7 @@ def test_users_see_their_own_drafts_only(
         page = pages[user] = new_profile().new_page()
         log_in(page, guarded.url, user, f"secret-of-{user}")
         name = toolbar(page).get_by_role("textbox", name="Name")
-        expect(name).to_have_value("untitled", timeout=MODEL_MS)
+        expect(name).to_be_visible(timeout=MODEL_MS)
         with page.expect_response(lambda answer: "/loom/drafts/" in answer.url and answer.request.method == "PUT"):
             name.fill(f"work of {user}")
             name.press("Enter")

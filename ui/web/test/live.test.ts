@@ -135,6 +135,17 @@ test("runs that ended since are told once; those that were over before are not",
   assert.deepEqual(endedRuns(after, after), []);
 });
 
+test("a run that began and ended between two messages is told, unless all runs are told", () => {
+  const before = full({ a: { state: "running" } });
+  const quick = { a: { state: "running" }, b: { state: "failed", created: 101 } } as const;
+  const ended = (isFull: boolean) => endedRuns(before, applyMessage(before, liveMessage(quick, { full: isFull })));
+  assert.deepEqual(
+    ended(false).map((run) => run.id),
+    ["b"],
+  );
+  assert.deepEqual(ended(true), []);
+});
+
 test("the tab tells how far the run is, else what is being edited", () => {
   const run = full({ a: { name: "stars", state: "running", done: 3, total: 8 } }).runs.a!;
   assert.equal(titleOf("cats", run), "37 % · stars · latentloom");

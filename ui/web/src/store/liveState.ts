@@ -78,10 +78,13 @@ export function newRuns(before: LiveState, after: LiveState): Run[] {
   return Object.values(after.runs).filter((run) => before.runs[run.id] === undefined && !isOver(run.state));
 }
 
-/** What ended between two states: the runs that people should hear of. */
+/** What ended between two states, and may have begun there too: the runs that people should hear of. */
 export function endedRuns(before: LiveState, after: LiveState): Run[] {
+  if (before.runs === after.runs) return [];
+  const isNews = after.removed !== null; // all there is tells also of what was over long ago
+  const newest = Math.max(...Object.values(before.runs).map(({ created }) => created), 0);
   return Object.values(after.runs).filter((run) => {
     const old = before.runs[run.id];
-    return old !== undefined && !isOver(old.state) && isOver(run.state);
+    return isOver(run.state) && (old ? !isOver(old.state) : isNews && run.created > newest);
   });
 }

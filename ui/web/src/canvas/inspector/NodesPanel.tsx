@@ -100,8 +100,8 @@ export function NodesPanel({ names }: { names: readonly string[] }) {
           {t("canvas.add_lora")}
         </Button>
       )}
-      {name && <FrameButton key={name} node={name} />}
-      {name && <EachEditor key={name} name={name} />}
+      {name && <FrameButton key={`frame ${name}`} node={name} />}
+      {name && <EachEditor key={`each ${name}`} name={name} />}
       {names.length > 1 && inputs.length === 0 && <p className="ll-inspector-help">{t("canvas.nothing_common")}</p>}
     </>
   );
