@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 import { chooseKeys, chosenFor, combination, meantBy, refusalOf } from "../src/store/keyBindings";
 import { allowNotifications, notify } from "../src/store/notify";
-import { changeSettings, remembered, settingsStore } from "../src/store/settings";
+import { changeSettings, newSize, remembered, settingsStore, sideOf } from "../src/store/settings";
 import { newBrowser, type Browser } from "./browser";
 
 const NONE = { code: "", ctrlKey: false, metaKey: false, altKey: false, shiftKey: false };
@@ -11,7 +11,15 @@ let browser: Browser;
 
 beforeEach(() => {
   browser = newBrowser();
-  settingsStore.setState({ theme: "system", notifies: false, keys: {} });
+  settingsStore.setState({ theme: "system", notifies: false, keys: {}, width: 0, height: 0 });
+});
+
+test("a new canvas has the size that was set; what was not is the model's own", () => {
+  assert.deepEqual(newSize(), {});
+  changeSettings({ width: 768 });
+  assert.deepEqual(newSize(), { width: 768 });
+  assert.deepEqual([remembered().width, remembered().height], [768, 0]);
+  assert.deepEqual([NaN, -8, "9", 640.4, 1e9].map(sideOf), [0, 0, 0, 640, 16384]);
 });
 
 test("keys are named without what only some keyboards need", () => {
@@ -45,7 +53,7 @@ test("keys of something else and of the browser are refused", () => {
 
 test("what a browser kept badly is as usual, and one that keeps nothing still changes", () => {
   localStorage.setItem("loom.settings", '{"theme": "pink", "notifies": "yes", "keys": {"L": 3, "F": "J"}}');
-  assert.deepEqual(remembered(), { theme: "system", notifies: false, keys: { F: "J" } });
+  assert.deepEqual(remembered(), { theme: "system", notifies: false, keys: { F: "J" }, width: 0, height: 0 });
   localStorage.setItem("loom.settings", "{");
   assert.equal(remembered().theme, "system");
   Object.defineProperty(globalThis, "localStorage", { value: undefined, configurable: true });

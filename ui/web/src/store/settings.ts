@@ -1,4 +1,4 @@
-/** What people set for themselves in this browser: theme, keys, notifications. The language is the page's own. */
+/** What people set for themselves in this browser: theme, keys, sizes, notifications. The language is the page's own. */
 
 import { useStore } from "zustand";
 import { createStore } from "zustand/vanilla";
@@ -11,11 +11,16 @@ export interface Settings {
   notifies: boolean;
   /** Chosen keys by the usual ones. */
   keys: Readonly<Record<string, string>>;
+  /** In pixels, of a new canvas; 0 is the model's own. */
+  width: number;
+  height: number;
 }
 
 const KEY = "loom.settings";
 const THEMES: readonly string[] = ["system", "light", "dark"] satisfies ThemeChoice[];
-const USUAL: Settings = { theme: "system", notifies: false, keys: {} };
+/** The longest side that a canvas takes. */
+export const MOST_PIXELS = 16384;
+const USUAL: Settings = { theme: "system", notifies: false, keys: {}, width: 0, height: 0 };
 
 export const settingsStore = createStore<Settings>(() => remembered());
 
@@ -38,15 +43,28 @@ export function remembered(): Settings {
   try {
     const found: unknown = JSON.parse(localStorage.getItem(KEY) ?? "null");
     if (typeof found !== "object" || found === null) return USUAL;
-    const { theme, notifies, keys } = found as Record<string, unknown>;
+    const { theme, notifies, keys, width, height } = found as Record<string, unknown>;
     return {
       theme: THEMES.includes(theme as string) ? (theme as ThemeChoice) : USUAL.theme,
       notifies: notifies === true,
       keys: typeof keys === "object" && keys !== null ? textsOf(keys) : USUAL.keys,
+      width: sideOf(width),
+      height: sideOf(height),
     };
   } catch {
     return USUAL;
   }
+}
+
+/** Inputs of a new canvas; what is left to the model is left out. */
+export function newSize(): Partial<Pick<Settings, "width" | "height">> {
+  const { width, height } = settingsStore.getState();
+  return { ...(width > 0 && { width }), ...(height > 0 && { height }) };
+}
+
+/** A side as it can be kept: whole, and no longer than a canvas takes. */
+export function sideOf(found: unknown): number {
+  return typeof found === "number" && found > 0 ? Math.min(Math.round(found), MOST_PIXELS) : 0;
 }
 
 function textsOf(found: object): Record<string, string> {

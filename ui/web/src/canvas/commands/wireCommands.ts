@@ -10,9 +10,13 @@ import { splitTarget } from "../../graph/values";
 import { canConnect, canFeed, fitting } from "../../graph/wireTypes";
 import { t } from "../../i18n";
 import { edit, editorStore, select, toldTitle } from "../../store/editor";
+import { newSize } from "../../store/settings";
 import type { EditorGraph, InputSpec, OutputSpec, Point } from "../../types";
 import { canvasUi, say, type WireEnd } from "../canvasUi";
 import { focusItem, reveal } from "./focusItem";
+
+/** What a picture is painted on. */
+const CANVAS = "LoomEmptyLatents";
 
 /** Link an output (or "$id" of a reroute) to an input; where that is not allowed, say why at a place in the window. */
 export function link(from: string, to: string, place?: { x: number; y: number }): boolean {
@@ -60,7 +64,7 @@ export function putNode(type: string, at: Point, wire: WireEnd | null): void {
   let name = "";
   edit(t("canvas.add_node", { node: spec.title }), (graph) => {
     name = freshName(nameFrom(toldTitle(type)), (taken) => has(graph.nodes, taken));
-    const added = addNode(graph, { name, spec, at });
+    const added = addNode(graph, { name, spec, at, inputs: type === CANVAS ? newSize() : {} });
     const socket = wire && fitting(catalog, wire).find((fit) => fit.spec.id === type)?.socket;
     if (!wire || !socket) return added;
     const [from, to] = wire.side === "output" ? [wire.name, `${name}.${socket}`] : [`${name}.${socket}`, wire.name];

@@ -6,6 +6,7 @@ import { allowNotifications, type Permission } from "../../store/notify";
 import { closeDialog, setLanguage, usePage } from "../../store/page";
 import { changeSettings, useSettings, type ThemeChoice } from "../../store/settings";
 import { KeyList } from "./KeyList";
+import { NewSize } from "./NewSize";
 
 const THEMES: readonly ThemeChoice[] = ["system", "light", "dark"];
 
@@ -28,6 +29,7 @@ export function SettingsDialog() {
           chosen={language}
           onChoose={(next) => void setLanguage(next)}
         />
+        <NewSize />
         <Notifications />
         <KeyList />
       </div>
