@@ -74,7 +74,7 @@ def _counts(num_devices: int) -> list[int]:
 def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
     """Collective: what this rank measures while all others do the same.
 
-    Seconds are the median of a few, as a step's are; of what travels between GPUs the least.
+    Seconds are the median of a few, as a step's are, on a CPU their mean; of what travels between GPUs the least.
     """
     import torch
 
@@ -273,13 +273,18 @@ def _exchange(group: Group, num_bytes: int, device: Any) -> tuple[int, Callable[
 
 
 def _gather(group: Group, num_bytes: int, device: Any) -> tuple[int, Callable[[], Any]]:
+    """What allgather does, by pieces too: of the text and of the image, each where it belongs."""
     import torch
 
-    from ..collectives import gather_into
+    from ..collectives import gather_into, start_exchange
 
     piece = num_bytes // 4 // (group.size - 1)
     block, out = (torch.ones(piece * times, device=device) for times in (1, group.size))  # N
-    return 4 * piece * (group.size - 1), lambda: gather_into(out, block, group=group, is_async=False)
+    num_sent = 4 * piece * (group.size - 1)
+    if group.packs:
+        return num_sent, lambda: gather_into(out, block, group=group, is_async=False)
+    held = [list(part.tensor_split(2)) for part in out.split(piece)]
+    return num_sent, lambda: start_exchange([held[group.index]] * group.size, held, group=group)()
 
 
 def _hop(group: Group, num_bytes: int, device: Any) -> tuple[int, Callable[[], Any]]:
@@ -297,11 +302,14 @@ def _least(call: Callable[[], Any], device: Any) -> float:
 
 
 def _typical(call: Callable[[], Any], device: Any) -> float:
-    """The median: on a CPU of as many calls as fill `STEADY_S`, the first third left out, since a core that was idle is
-    slower, or faster, than one that works as long as a run does.
+    """The median; on a CPU the mean of as many calls as fill `STEADY_S`, the first third left out, since a core that was
+    idle is slower, or faster, than one that works as long as a run does. What others take of the core meanwhile counts
+    as it does in a step: a call is either spared or held up, and the median would be that of the spared ones.
     """
-    times = _times(call, device, REPEATS_ALONE, least_s=STEADY_S if device.type == "cpu" else 0.0)
-    return statistics.median(times[len(times) // 3 :])
+    if device.type != "cpu":
+        return statistics.median(_times(call, device, REPEATS_ALONE))
+    times = _times(call, device, REPEATS_ALONE, least_s=STEADY_S)
+    return statistics.mean(times[len(times) // 3 :])
 
 
 def _times(call: Callable[[], Any], device: Any, repeats: int, *, least_s: float = 0.0) -> list[float]:

@@ -14,9 +14,10 @@ from .wires import Group
 
 OUTSIDE_LAUNCHES = 60
 """A step's launches outside of the layers: embeddings, the last projection, the solver."""
-STAGE_LAUNCHES = 2500
+STAGE_LAUNCHES = 5000
 """What a stage takes in Python before and after its work: to check, to fetch what is kept, to wire what travels. About
-ten milliseconds on a server's processor of 2023; an assumption."""
+twenty milliseconds on a server's processor of 2023, as runs of the built-in model took
+(`tests/bench/predicted_runs.py`)."""
 EDGE_LAUNCHES = 30
 """Of a convolution or a normalisation over rows of several ranks: the interception in Python, a copy of each edge, the
 exchange, and the convolution of the edges by themselves; an assumption, as few have been measured."""

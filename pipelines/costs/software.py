@@ -55,7 +55,15 @@ COMPILE_S = 60.0
 """To compile the blocks of a transformer the first time, on all devices side by side: a graph and its twin of each kind
 of block. An assumption, on the long side; the next process finds most of it on the disk."""
 
-BY_PIECES = {"exchange_launches": 150.0, "gather_launches": 55.0, "hop_launches": 50.0}
+IN_A_RUN = 230.0
+"""What a block of a sharded transformer on a CPU adds to its attention call, in launches: the mode that sees each call
+of torch (80), and code and threads that the block before drove out of the caches. Fitted on runs of the built-in model
+(`tests/bench/predicted_runs.py`)."""
+BY_PIECES = {
+    "exchange_launches": 150.0 + IN_A_RUN,
+    "gather_launches": 55.0 + IN_A_RUN,
+    "hop_launches": 50.0 + IN_A_RUN,
+}
 """On gloo, which sends each stream and member by itself: 544, 222 and 216 us a call, attention included, where a launch
 takes 3.4 (`tests/bench/exchange_cost.py`, column `pieces`, two ranks)."""
 
