@@ -118,20 +118,20 @@ class Fetch:
 
     def events(self, *, silent_s: float) -> Iterator[dict[str, Any]]:
         yield {"bytes": 1000, "files": 1}
-        until(lambda: Fetch.may_end or self.is_closed)
-        if self.is_closed:
+        until(lambda: Fetch.may_end or Fetch.fails or self.is_closed)
+        if Fetch.fails or self.is_closed:
             raise module.NoRoom("ended")
         yield {"folder": ""}
 
     def close(self) -> None:
         self.is_closed = True
 
-    may_end = False
+    may_end = fails = False
 
 
 @pytest.fixture
 def fetch(monkeypatch: pytest.MonkeyPatch) -> type[Fetch]:
-    Fetch.under_way, Fetch.may_end = [], False
+    Fetch.under_way, Fetch.may_end, Fetch.fails = [], False, False
     monkeypatch.setattr(module, "fetching", Fetch)
     monkeypatch.setattr(module, "is_whole", lambda home, model: True)
     return Fetch
@@ -149,6 +149,22 @@ def test_two_who_ask_for_the_same_have_one_download(hub: FakeHub, fetch: type[Fe
         fetch.may_end = True
         stage.ends("done", "bob")
         assert len(fetch.under_way) == 1
+
+
+def test_one_who_deletes_a_download_takes_it_from_no_one_else(
+    hub: FakeHub, fetch: type[Fetch], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed: list[str] = []
+    monkeypatch.setattr(module, "remove", lambda home, model: removed.append(model.id))
+    with closing(Stage(tmp_path, users=USERS)) as stage:
+        one = stage.start("ada")
+        stage.start("bob")
+        fetch.fails = True
+        stage.ends("failed", "bob")
+        stage.downloads.delete("bob", one.id)
+        assert removed == [] and stage.downloads.list("bob") == [] and stage.the("ada").state == "failed"
+        stage.downloads.delete("ada", one.id)
+        assert removed == ["org/name"] and stage.downloads.list("ada") == []
 
 
 def test_a_second_model_waits_for_the_first_and_a_restart_keeps_both(

@@ -113,9 +113,7 @@ class Downloads:
             record = self._find(user, id)
             if not record.is_under_way:
                 return
-            if others := tuple(each for each in record.users if each != user):
-                self._put(record.model_copy(update={"users": others}))
-                self._ring(user)
+            if self._is_left_to_others(record, user):
                 return
             process = self._process if record.state == "fetching" else None
             self._tries[id] += 1
@@ -127,7 +125,7 @@ class Downloads:
                 self._put(_left(self._records[id]))
 
     def delete(self, user: str, id: str) -> None:
-        """What was fetched of it goes from the disk. Raises `NotHere`, and `Conflict` for one under way or done."""
+        """What was fetched of it goes from the disk, unless others asked for it too. Raises `NotHere`, and `Conflict` for one under way or done."""
         self._check_allowed()
         with self._lock:
             record = self._find(user, id)
@@ -135,6 +133,8 @@ class Downloads:
                 raise Conflict("this download is under way; cancel it first")
             if record.state == "done":
                 raise Conflict("this model is there, for all users; who runs this server can remove it")
+            if self._is_left_to_others(record, user):
+                return
             self._forget(record)
             remove(home_of(hub_cache(), record.model.id), record.model)
 
@@ -145,6 +145,14 @@ class Downloads:
         if process is not None:
             process.close()
         self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _is_left_to_others(self, record: Record, user: str) -> bool:
+        """Whether others asked for it, too: it is theirs alone from now on."""
+        others = tuple(each for each in record.users if each != user)
+        if others:
+            self._put(record.model_copy(update={"users": others}))
+            self._ring(user)
+        return bool(others)
 
     def _check_allowed(self) -> None:
         if not self._is_allowed:
