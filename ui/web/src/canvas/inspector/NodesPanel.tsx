@@ -54,14 +54,15 @@ export function NodesPanel({ names }: { names: readonly string[] }) {
           {spec?.help && <p className="ll-inspector-help">{spec.help}</p>}
           <TextBox
             id="ll-in-title"
-            label={t("canvas.title")}
+            label={t("canvas.node_title")}
+            help={t("canvas.node_title_help")}
             value={only.title}
             placeholder={spec?.title ?? only.type}
             onSettle={(title) => retitle(name, title)}
           />
           <TextBox
             id="ll-in-name"
-            label={t("canvas.name")}
+            label={t("canvas.node_name")}
             help={t("canvas.name_help")}
             value={name}
             onSettle={(next) => renameNode(name, next)}

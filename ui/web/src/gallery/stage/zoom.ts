@@ -22,13 +22,15 @@ export interface Placement extends Size {
 
 export const WHOLE: View = { zoom: 1, x: 0.5, y: 0.5 };
 
-const LARGEST_FIT = 10;
+/** How much a small picture grows at most by itself; from 2 on by whole numbers, so that its pixels stay alike. */
+const LARGEST_FIT = 4;
 const LARGEST_SCALE = 32;
 const LEAST_LARGEST_ZOOM = 8;
 
 /** Screen pixels per picture pixel when the whole picture shows; small pictures grow, but stay pictures. */
 export function fit(picture: Size, stage: Size): number {
-  return Math.min(stage.width / picture.width, stage.height / picture.height, LARGEST_FIT) || 1;
+  const room = Math.min(stage.width / picture.width, stage.height / picture.height, LARGEST_FIT) || 1;
+  return room < 2 ? room : Math.floor(room);
 }
 
 export function place(view: View, picture: Size, stage: Size): Placement {

@@ -107,10 +107,14 @@ export function RunEntry({ run, frame, order, wait, choice }: RunEntryProps) {
         </span>
       )}
       <div className="ll-run-text">
-        <span className="ll-run-name">{run.name}</span>
-        <span className="ll-run-facts">{factsOf(run, left, wait)}</span>
-        {outcome && <span className="ll-run-facts">{outcome}</span>}
-        {varied && <span className="ll-run-facts">{varied}</span>}
+        <span className="ll-run-name" title={name}>
+          {run.name}
+          {varied && <span className="ll-run-varied"> · {varied}</span>}
+        </span>
+        <span className="ll-run-facts" title={outcome || undefined}>
+          {factsOf(run, left, wait)}
+          {outcome && <span className="ll-hidden">, {outcome}</span>}
+        </span>
         {failure && <span className={run.error ? "ll-run-error" : "ll-run-facts"}>{failure}</span>}
       </div>
       <div className="ll-run-buttons">
