@@ -302,9 +302,9 @@ def _least(call: Callable[[], Any], device: Any) -> float:
 
 
 def _typical(call: Callable[[], Any], device: Any) -> float:
-    """The median; on a CPU the mean of as many calls as fill `STEADY_S`, the first third left out, since a core that was
-    idle is slower, or faster, than one that works as long as a run does. What others take of the core meanwhile counts
-    as it does in a step: a call is either spared or held up, and the median would be that of the spared ones.
+    """The median; on a CPU the mean of as many calls as fill `STEADY_S`, the first third left out, since a core that
+    was idle is slower, or faster, than one that works as long as a run does. What others take of the core meanwhile
+    counts as it does in a step: a call is either spared or held up, and the median would be that of the spared ones.
     """
     if device.type != "cpu":
         return statistics.median(_times(call, device, REPEATS_ALONE))

@@ -125,8 +125,8 @@ class Downloads:
                 self._put(_left(self._records[id]))
 
     def delete(self, user: str, id: str) -> None:
-        """What was fetched of it goes from the disk, unless others asked for it too. Raises `NotHere`, and `Conflict` for
-        one under way or done."""
+        """What was fetched of it goes from the disk, unless others asked for it too. Raises `NotHere`, and `Conflict`
+        for one under way or done."""
         self._check_allowed()
         with self._lock:
             record = self._find(user, id)
