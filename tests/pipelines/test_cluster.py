@@ -152,7 +152,7 @@ def test_branches_of_guidance_on_two_machines_make_the_picture_of_one_process(
 
 
 @needs_ray
-@pytest.mark.parametrize("num_ranks", [1, 2])
+@pytest.mark.parametrize("num_ranks", [1, pytest.param(2, marks=pytest.mark.by_hand)])
 def test_a_job_whose_agent_is_killed_ends_with_the_same_bits(cluster: Cluster, num_ranks: int) -> None:
     undisturbed = cluster.call(BODY, job(5), num_ranks=num_ranks)["tensor"]
     busy: list[Any] = []

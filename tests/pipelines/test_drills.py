@@ -40,6 +40,7 @@ def test_a_rank_killed_in_each_moment_costs_no_picture(drills: Any, work: Any) -
     assert all(row["equal"] for row in rows), drills.table(rows, "kill")
 
 
+@pytest.mark.by_hand
 def test_a_fork_server_killed_in_each_moment_costs_no_picture_and_no_import(drills: Any, work: Any) -> None:
     rows = drills.server(work, 5, seed=3)
     assert [row["moment"] for row in rows] == list(drills.MOMENTS)

@@ -10,10 +10,10 @@ import pytest
 from support.ranks import Ranks
 
 TOLERANCE = 1e-5  # of the largest latent, fp32
-PLANS = ("ulysses=2", "cfg=2", "ring=2", "allgather=2")
+PLANS = ("ulysses=2", "ring=2")
 
 
-def test_compiled_holds_with_every_plan_and_graphs_are_shared(
+def test_compiled_holds_with_plans_and_graphs_are_shared(
     pair: Ranks, model: Callable[..., Any], tiny: Callable[[str], Path], tmp_path: Path
 ) -> None:
     other = str(shutil.copytree(tiny("flux"), tmp_path / "other"))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 
+@pytest.mark.by_hand
 def test_a_missing_model_is_fetched_from_the_problem_that_names_it(
     start_page: Callable[..., Any], open_page: Callable[..., Page], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
