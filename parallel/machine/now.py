@@ -124,10 +124,25 @@ def _cpu_title() -> str:
     return f"{_cpu_model()}, {cores} core{'s' if cores > 1 else ''}"
 
 
+@functools.cache
+def convolves(dtype: str) -> bool:
+    """Whether this CPU has the instructions by which oneDNN convolves in "bf16" or "fp16"; without them torch does it
+    by itself (`mkldnn_bf16_device_check` in ATen). False where the system does not tell.
+    """
+    has = set(_cpu_line("flags").split() or _cpu_line("Features").split())
+    if dtype == "bf16":
+        return {"avx512bw", "avx512vl", "avx512dq"} <= has or "bf16" in has
+    return "avx512_fp16" in has or "fphp" in has
+
+
 def _cpu_model() -> str:
+    return _cpu_line("model name") or platform.processor() or platform.machine() or "CPU"
+
+
+def _cpu_line(name: str) -> str:
+    """What Linux tells of the first core; "" elsewhere."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
-        lines = []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, "") or platform.processor() or platform.machine() or "CPU"
+        return ""
+    return next((line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == name), "")

@@ -3,7 +3,8 @@
 Four tensors of its second width at full size; of one that is causal in time what its last block holds while a
 convolution runs. On a CPU, torch unfolds the input of a small fp32 convolution over time, `3 x 3 x 3` numbers of each,
 instead of giving it to oneDNN: where batch x channels x frames x rows of what it takes in, its padding included, are at
-most 20,480 (`use_mkldnn` in ATen's `Convolution.cpp`). The same area takes twice as much lying as standing.
+most 20,480 (`use_mkldnn` in ATen's `Convolution.cpp`). The same area takes twice as much lying as standing. In bf16 or
+fp16 it unfolds the input of every convolution, pictures' too, where oneDNN has no instructions for them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ KEPT_FRAMES = 2
 KERNEL = 3
 """Frames, rows and columns that such a convolution looks at."""
 MOST_UNFOLDED = 20_480
+NO_LIMIT = 1 << 62
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,9 @@ class Decoder:
     """Of a decoder whose convolutions torch may unfold, from full size downwards, each level half of the one before."""
     patch: int = 1
     """Pixels to a position at full size, each way."""
+    most_unfolded: int = MOST_UNFOLDED
+    taps: int = KERNEL**3
+    """What a convolution looks at for each number that it makes of a channel."""
 
     def numbers(self, canvas: Latents, decoders: int = 1) -> float:
         """Alive at once on each of so many ranks that share the rows."""
@@ -53,17 +58,25 @@ class Decoder:
         most = 0
         for channels in {self.widths[level], entering // 2, entering}:
             planes = canvas.batch * channels
-            if planes * (frames + KEPT_FRAMES) * (rows + KERNEL - 1) <= MOST_UNFOLDED:
-                most = max(most, planes * KERNEL**3 * frames * rows * width)
+            if planes * (frames + KEPT_FRAMES) * (rows + KERNEL - 1) <= self.most_unfolded:
+                most = max(most, planes * self.taps * frames * rows * width)
         return most
 
 
-def decoder_of(config: Mapping[str, Any], *, frames: int, unfolds: bool) -> Decoder:
-    """For so many frames at a time; the full size is made in the last but one width. `unfolds` where torch may."""
+def decoder_of(config: Mapping[str, Any], *, frames: int, most_unfolded: int) -> Decoder:
+    """For so many frames at a time; the full size is made in the last but one width. `most_unfolded`: up to which size
+    torch unfolds, `MOST_UNFOLDED` in fp32 on a CPU; 0 where it never does.
+    """
     widths = config.get("block_out_channels")
     if isinstance(widths, list):
         width = whole_number(widths[min(1, len(widths) - 1)]) if widths else 0
-        return Decoder(frames=frames, widest=DECODED * width)
+        return Decoder(
+            frames=frames,
+            widest=DECODED * width,
+            widths=tuple(map(whole_number, widths)) if most_unfolded == NO_LIMIT else (),
+            most_unfolded=most_unfolded,
+            taps=KERNEL**2,
+        )
     base = whole_number(config.get("decoder_base_dim")) or whole_number(config.get("base_dim"))
     times = config.get("dim_mult")
     factors = [whole_number(each) for each in times] if isinstance(times, list) else []
@@ -75,8 +88,9 @@ def decoder_of(config: Mapping[str, Any], *, frames: int, unfolds: bool) -> Deco
     return Decoder(
         frames=frames,
         widest=base * factors[0] * tensors / patch**2,  # to each position of the last block
-        widths=tuple(base * factor for factor in factors) if unfolds else (),
+        widths=tuple(base * factor for factor in factors) if most_unfolded else (),
         patch=patch,
+        most_unfolded=most_unfolded,
     )
 
 

@@ -27,6 +27,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ...parallel.machine.now import convolves
 from ...parallel.plan import ParallelPlan
 from ...parallel.ranks.heap import LARGE_BYTES
 from ..components.memory import CONTEXT_BYTES, DTYPE_BITS, USABLE_SHARE
@@ -36,7 +37,7 @@ from ..shape import size_multiple
 from ..split_plans import SPLIT_PLANS
 from ..spreading.decoders import has_rows, why_not
 from ..values import Latents, Model
-from .decoder import Decoder, decoder_of, latent_scale, whole_number
+from .decoder import MOST_UNFOLDED, NO_LIMIT, Decoder, decoder_of, latent_scale, whole_number
 from .weights import Weights, weights_of
 
 SPLIT_PIXELS = 2 << 20
@@ -195,7 +196,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
         decoder=decoder_of(
             read_config(Path(model.folder), "vae"),
             frames=min(canvas.frames, family.frame_multiple or 1),
-            unfolds=model.device == "cpu" and model.dtype == "fp32",
+            most_unfolded=_most_unfolded(model),
         ),
         num_bits=DTYPE_BITS[model.dtype],
         context_bytes=CPU_BYTES + HOLES_BYTES if model.device == "cpu" else CONTEXT_BYTES,
@@ -203,6 +204,15 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
         encoder_bytes=sum(part.num_bytes for part in stages["encode_text"]),
         row_counts=_row_counts(model, canvas),
     )
+
+
+def _most_unfolded(model: Model) -> int:
+    """Up to which size convolutions are unfolded."""
+    if model.device != "cpu":
+        return 0
+    if model.dtype == "fp32":
+        return MOST_UNFOLDED
+    return 0 if convolves(model.dtype) else NO_LIMIT
 
 
 def whole_bytes(model: Model) -> int:

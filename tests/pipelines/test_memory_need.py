@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from latentloom.parallel.machine.now import convolves
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.components.memory import FLOAT_COPIES
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.needs.decoder import MOST_UNFOLDED, decoder_of
+from latentloom.pipelines.needs.decoder import MOST_UNFOLDED, NO_LIMIT, decoder_of
 from latentloom.pipelines.needs.memory import CONTEXT_BYTES, LIVE, Need, Work, fits, whole_bytes, work_of
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.stages import _working_bytes
@@ -148,10 +149,23 @@ def test_torch_unfolds_what_is_said_to_be_unfolded(planes: int, frames: int, row
     assert unfolds == (planes * frames * rows <= MOST_UNFOLDED)
 
 
+@pytest.mark.parametrize(("dtype", "name"), [(torch.bfloat16, "bf16"), (torch.float16, "fp16")])
+def test_torch_unfolds_in_16_bit_where_the_processor_does_not_convolve(dtype: torch.dtype, name: str) -> None:
+    with torch.inference_mode(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        torch.nn.functional.conv2d(torch.ones(1, 32, 64, 64, dtype=dtype), torch.ones(32, 32, 3, 3, dtype=dtype))
+    assert any("slow_conv2d" in event.key for event in profile.key_averages()) != convolves(name)
+
+
+def test_a_decoder_without_convolutions_in_16_bit_holds_what_is_unfolded_at_full_size() -> None:
+    config, canvas = {"block_out_channels": [32, 64]}, Latents(family="flux", width=128, height=64)
+    unfolding, other = (decoder_of(config, frames=1, most_unfolded=most) for most in (NO_LIMIT, 0))
+    assert unfolding.numbers(canvas) == other.numbers(canvas) + 64 * 9 * 128 * 64
+
+
 def test_a_decoder_on_a_cpu_holds_more_for_a_lying_picture_than_for_a_standing_one() -> None:
     config = {"base_dim": 48, "dim_mult": [1, 1], "num_res_blocks": 1}
     lying, standing = (Latents(family="wan", width=w, height=h, frames=9) for w, h in ((192, 128), (128, 192)))
-    on_cpu, elsewhere = (decoder_of(config, frames=4, unfolds=unfolds) for unfolds in (True, False))
+    on_cpu, elsewhere = (decoder_of(config, frames=4, most_unfolded=most) for most in (MOST_UNFOLDED, 0))
     assert elsewhere.numbers(lying) == elsewhere.numbers(standing) == on_cpu.numbers(standing)
     unfolded = 24 * 27 * 4 * 192 * 128  # at full size, of what comes from below
     assert on_cpu.numbers(lying) == elsewhere.numbers(lying) + unfolded
