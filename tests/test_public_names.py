@@ -145,8 +145,8 @@ GET /shared/{token}
 GET /start
 GET /static/{name}
 GET /templates
+GET /templates/files/{name}
 GET /templates/needs
-GET /templates/pictures/{name}
 POST /sockets
 POST /text
 GET /uploads

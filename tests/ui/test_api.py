@@ -90,7 +90,7 @@ def test_the_page_is_told_who_asks_and_what_is_allowed(client: Any) -> None:
         "max_upload_bytes": 64 * 2**20,
         "most_waiting": 1000,
         "allows_downloads": False,
-        "template_pictures": ["image_to_image.png", "inpaint.png", "middle.png", "picture.png", "tone.flac"],
+        "template_files": ["image_to_image.png", "inpaint.png", "middle.png", "picture.png", "tone.flac"],
     }
 
 

@@ -292,7 +292,7 @@ def test_a_guest_brings_a_picture_of_his_own_and_cannot_name_the_owners(log_in: 
     assert (problem["node"], "not on this server" in problem["message"]) == ("", True)
     started = run(bob, token, params={"picture": of_bob})
     assert done(bob, started.json()["runs"][0])["state"] == "done"
-    shipped = bob.get("/loom/me").json()["template_pictures"][0]
+    shipped = bob.get("/loom/me").json()["template_files"][0]
     started = run(bob, token, params={"picture": shipped})
     assert done(bob, started.json()["runs"][0])["state"] == "done"
 

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from latentloom.nodes.graph.graph import graph_to_plain
+from latentloom.nodes.graph.check import check
+from latentloom.nodes.graph.graph import graph_from_plain, graph_to_plain
+from latentloom.nodes.registry import SPECS
 from latentloom.ui.errors import Conflict, NoRoom, NotHere
 from latentloom.ui.library import drafts, library, workflow_files
 from latentloom.ui.library.library import Library
@@ -328,5 +330,25 @@ def test_templates_say_which_run_here_and_what_the_others_lack(client: Any) -> N
     assert runs >= {"first_picture", "image_to_image", "inpaint", "upscale_and_refine"}
     flux = needs["flux_kontext"]
     assert (flux["runs"], flux["model"]) == (False, "black-forest-labs/FLUX.1-Kontext-dev")
-    assert client.get("/loom/templates/pictures/picture.png").headers["content-type"] == "image/png"
-    assert client.get("/loom/templates/pictures/first_picture.json").status_code == 404
+    assert client.get("/loom/templates/files/picture.png").headers["content-type"] == "image/png"
+    assert client.get("/loom/templates/files/first_picture.json").status_code == 404
+
+
+def test_each_node_is_shown_at_work_by_a_workflow_that_opens(client: Any) -> None:
+    templates = {each["id"]: each for each in client.get("/loom/templates").json()}
+    for type in SPECS:
+        use = client.get(f"/loom/nodes/{type}/use").json()
+        assert use["example"] is not None, f"no shipped workflow has a {type}"
+        graph = graph_from_plain(use["example"]["graph"])
+        assert graph.nodes[use["node"]].type == type
+        assert [problem.code for problem in check(graph, SPECS)] == [], type
+        assert use["needs"]["runs"] or use["needs"]["why"], type
+        having = {
+            id for id, each in templates.items() if any(n["type"] == type for n in each["graph"]["nodes"].values())
+        }
+        assert set(use["templates"]) == having
+
+
+def test_a_node_that_is_not_here_has_no_example(client: Any) -> None:
+    answer = client.get("/loom/nodes/LoomNone/use")
+    assert answer.status_code == 404 and "there is no node 'LoomNone'" in answer.json()["error"]

@@ -22,7 +22,7 @@ from ..contract.shown import Catalog, Me, ModelsView, NodeUse, Start, TemplateNe
 from ..contract.weights import LorasView
 from ..errors import NotHere
 from ..library.shipped import MEDIA_TYPES as SHOWN
-from ..library.shipped import shipped_pictures, templates
+from ..library.shipped import shipped_media, templates
 from ..runs.runs import MAX_WAITING
 from ..server import Server
 from ..settings import Settings
@@ -106,10 +106,10 @@ def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
         """A workflow that shows a node at work, and the ready ones that have it."""
         return node_use(type, server.settings)
 
-    @router.get("/templates/pictures/{name}", response_class=FileResponse)
-    def template_picture(name: str) -> Response:
+    @router.get("/templates/files/{name}", response_class=FileResponse)
+    def template_file(name: str) -> Response:
         """A picture, or a sound, that templates come with."""
-        if (path := shipped_pictures().get(name)) is None:
+        if (path := shipped_media().get(name)) is None:
             raise NotHere(f"no template comes with a picture {name[:40]!r}; choose another")
         return FileResponse(path, media_type=SHOWN[path.suffix], headers={"Cache-Control": "no-cache"})
 
@@ -142,7 +142,7 @@ def _who(user: str, settings: Settings) -> Me:
         max_upload_bytes=UPLOAD_BYTES,
         most_waiting=MAX_WAITING,
         allows_downloads=settings.allows_downloads,
-        template_pictures=[*shipped_pictures()],
+        template_files=[*shipped_media()],
     )
 
 

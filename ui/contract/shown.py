@@ -55,7 +55,7 @@ class Me(Answer):
     """How many runs of one user may wait at a time."""
     allows_downloads: bool
     """Whether pages may have models fetched from the hub."""
-    template_pictures: list[str]
+    template_files: list[str]
     """Pictures and sounds that templates come with, by the names by which workflows load them."""
 
 

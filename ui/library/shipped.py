@@ -19,7 +19,7 @@ def templates() -> list[Template]:
 
 
 @cache
-def shipped_pictures() -> dict[str, Path]:
+def shipped_media() -> dict[str, Path]:
     """By name the pictures, and the sound, that templates load, or that show what one of them makes."""
     return {path.name: path for path in sorted(EXAMPLES.iterdir()) if path.suffix in MEDIA_TYPES}
 

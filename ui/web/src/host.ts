@@ -228,7 +228,7 @@ export const urls = {
   /** `poster` is the result's own, so that no older picture is shown. */
   thumb: (result: string, poster = 0) => address(path`/files/${result}/thumb` + query({ poster: poster || undefined })),
   upload: (uploaded: string) => address(`/uploads/${uploaded.split("/").map(encodeURIComponent).join("/")}`),
-  templatePicture: (name: string) => address(path`/templates/pictures/${name}`),
+  templateFile: (name: string) => address(path`/templates/files/${name}`),
   loraThumb: (id: string) => address(path`/loras/${id}/thumb`),
   uploadThumb: (uploaded: string) => `${urls.upload(uploaded)}/thumb`,
 };

@@ -35,7 +35,7 @@ const ME: Me = {
   max_upload_bytes: 1,
   most_waiting: 1000,
   allows_downloads: false,
-  template_pictures: [],
+  template_files: [],
 };
 let browser: Browser;
 let atServer: Record<string, Draft>;

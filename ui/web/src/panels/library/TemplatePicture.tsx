@@ -9,10 +9,10 @@ const PICTURES: Readonly<Record<string, string>> = { first_picture: "picture.png
 /** What a template makes; one that ships no picture shows its boxes and wires. */
 export function TemplatePicture({ template: { id, graph } }: { template: Template }) {
   const file = PICTURES[id] ?? `${id}.png`;
-  const hasPicture = usePage(({ me }) => me?.template_pictures.includes(file) ?? false);
+  const hasPicture = usePage(({ me }) => me?.template_files.includes(file) ?? false);
   return (
     <div className="ll-card-picture">
-      {hasPicture ? <img src={urls.templatePicture(file)} alt="" /> : <GraphSketch file={graph} />}
+      {hasPicture ? <img src={urls.templateFile(file)} alt="" /> : <GraphSketch file={graph} />}
     </div>
   );
 }

@@ -29,7 +29,7 @@ function UploadField({ id, label, value, onChange, disabled, describedBy, kind }
   const [isChoosing, setChoosing] = useState(false);
   const upload = useUpload(kind, (uploaded) => onChange(uploaded.path, SETTLED));
 
-  const isOfTemplate = usePage(({ me }) => me?.template_pictures.includes(path) ?? false);
+  const isOfTemplate = usePage(({ me }) => me?.template_files.includes(path) ?? false);
   const isSoundOfTemplate = isOfTemplate && kind === "audio"; // of which the server has no outline
   const isShown = (UPLOADED.test(path) || isOfTemplate) && broken !== path;
   const hint = t(path ? `widgets.not_here_${kind}` : `widgets.hint_${kind}`);
@@ -73,7 +73,7 @@ function UploadField({ id, label, value, onChange, disabled, describedBy, kind }
       >
         {isShown && !isSoundOfTemplate ? (
           <img
-            src={isOfTemplate ? urls.templatePicture(path) : urls.uploadThumb(path)}
+            src={isOfTemplate ? urls.templateFile(path) : urls.uploadThumb(path)}
             alt=""
             draggable={false}
             onError={() => setBroken(path)}
@@ -97,7 +97,7 @@ function UploadField({ id, label, value, onChange, disabled, describedBy, kind }
         }}
       />
       {isShown && kind === "audio" && (
-        <Sound src={isOfTemplate ? urls.templatePicture(path) : urls.upload(path)} label={pictureName(path)} />
+        <Sound src={isOfTemplate ? urls.templateFile(path) : urls.upload(path)} label={pictureName(path)} />
       )}
       {upload.part !== null && <Meter label={t(`widgets.sending_${kind}`)} value={upload.part} max={1} />}
       {upload.refusal && (
