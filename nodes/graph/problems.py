@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 from ...parallel.errors import BadInput
@@ -76,12 +77,12 @@ class Names:
     def __init__(self, budget: int = 30) -> None:
         self.budget = budget
 
-    def offer(self, name: str, known: Iterable[str]) -> str:
+    def offer(self, name: str, known: Collection[str]) -> str:
         """A clause such as "did you mean 'steps'? there is guidance, steps", or "there is none"."""
-        pool = list(known)
-        if not pool:
+        if not known:
             return "there is none"
-        listed = ", ".join(pool[:12]) + (f" and {len(pool) - 12} more" if len(pool) > 12 else "")
+        listed = ", ".join(islice(known, 12)) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
         self.budget -= 1
-        near = difflib.get_close_matches(name[:128], pool[:NEAREST_POOL], n=1) if self.budget >= 0 else []
+        pool = islice(known, NEAREST_POOL)
+        near = difflib.get_close_matches(name[:128], [*pool], n=1) if self.budget >= 0 else []
         return f"did you mean {near[0]!r}? there is {listed}" if near else f"there is {listed}"

@@ -1168,7 +1168,7 @@ export interface Me {
   /**
    * Pictures and sounds that templates come with, by the names by which workflows load them.
    */
-  template_pictures: string[];
+  template_files: string[];
 }
 /**
  * A model as a run had it.

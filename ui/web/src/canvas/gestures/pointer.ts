@@ -1,7 +1,12 @@
 /** What the pointer does on the canvas, as commands: wires, menus, the palette. */
 
 import type { Connection, FinalConnectionState, HandleType, Node, OnConnectStartParams } from "@xyflow/react";
-import { useMemo, type MouseEvent as ReactMouseEvent, type PointerEvent as ReactPointerEvent } from "react";
+import {
+  useMemo,
+  type MouseEvent as ReactMouseEvent,
+  type PointerEvent as ReactPointerEvent,
+  type UIEvent as ReactUIEvent,
+} from "react";
 import { itemKey, parseItem } from "../../graph/items";
 import { splitTarget } from "../../graph/values";
 import { canConnect } from "../../graph/wireTypes";
@@ -127,12 +132,22 @@ function makeEvents() {
     onPointerLeave: () => notePointer(null),
     onNodeMouseEnter: (_event: unknown, node: Node) => hover(node.id),
     onNodeMouseLeave: () => hover(""),
+    onScrollCapture: panAlong,
     onMoveStart: () => setMoving(true),
     onMoveEnd: (_event: unknown, view: View) => {
       setMoving(false);
       keepView(view);
     },
   };
+}
+
+/** What the browser scrolls into view, as for a field that Tab goes to, the view moves to: React Flow scrolls back. */
+function panAlong({ target }: ReactUIEvent): void {
+  const { flow } = canvasUi.getState();
+  if (!flow || !(target instanceof Element) || !target.classList.contains("react-flow")) return;
+  const { scrollLeft, scrollTop } = target;
+  const { x, y, zoom } = flow.getViewport();
+  if (scrollLeft || scrollTop) void flow.setViewport({ x: x - scrollLeft, y: y - scrollTop, zoom });
 }
 
 const REST_MS = 90;

@@ -33,7 +33,6 @@ let next: Asked | null = null;
 
 /** Ask for the ways; what was asked before is then out of date, and left out where the router has not begun it. */
 export function askRoutes(question: Omit<Asked, "revision">): void {
-  mark(true);
   next = { ...question, revision: ++revision };
   if (!isBusy) sendNext();
 }
@@ -57,8 +56,8 @@ export function stopWaiting(): void {
   routesStore.setState({ isTold: true });
 }
 
-/** The canvas says that wires are being routed: for tests, that wait for it. */
-function mark(isRouting: boolean): void {
+/** The canvas says that wires are being routed, or will be: for tests, that wait for it. */
+export function markRouting(isRouting: boolean): void {
   canvasUi.getState().box?.toggleAttribute("data-routing", isRouting);
 }
 
@@ -67,7 +66,7 @@ function startWorker(): Worker {
   made.onmessage = ({ data }: MessageEvent<Answered>) => {
     sendNext();
     if (data.revision !== revision) return;
-    mark(false);
+    markRouting(false);
     const { paths } = routesStore.getState();
     const kept = Object.entries(data.paths).map(([id, path]) => [id, isSame(paths[id], path) ? paths[id] : path]);
     routesStore.setState({ paths: Object.fromEntries(kept), isTold: true });

@@ -7,7 +7,7 @@ import { useCanvasUi } from "../canvasUi";
 import { endName, type WireEdge } from "../flow/flowEdges";
 import type { CanvasNode } from "../flow/flowNodes";
 import type { Box, WireEnds } from "./geometry";
-import { askRoutes, forgetRoutes, stopWaiting } from "./routesStore";
+import { askRoutes, forgetRoutes, markRouting, stopWaiting } from "./routesStore";
 
 const SETTLED_MS = 40;
 /** Of so many wires the ways take long enough that what is drawn first comes first. */
@@ -27,11 +27,13 @@ export function useRoutes(nodes: readonly CanvasNode[], edges: readonly WireEdge
     return () => clearTimeout(timer);
   }, [opened]);
   useEffect(() => {
-    if (isHeld || !flow || edges.length === 0) return;
+    if (isHeld || !flow || edges.length === 0) return markRouting(false);
+    markRouting(true);
     const timer = setTimeout(
       () => {
         const wires = edges.flatMap((edge) => wireEnds(flow, edge) ?? []);
         if (wires.length) askRoutes({ boxes: nodes.flatMap((node) => boxOf(flow, node) ?? []), wires });
+        else markRouting(false);
       },
       edges.length > MANY_WIRES ? SETTLED_MANY_MS : SETTLED_MS,
     );
