@@ -150,7 +150,8 @@ function fillWindow(element: HTMLElement): Dispose {
     const top = Math.round(element.getBoundingClientRect().top + window.scrollY);
     if (element.offsetParent) element.style.height = `calc(100dvh - ${top}px)`;
   };
-  fit();
+  // Measured here, all that Gradio has just made would be laid out twice; the observer calls once it is.
+  element.style.height = `calc(100dvh - ${TABS_PX}px)`;
   const watcher = new ResizeObserver(fit);
   watcher.observe(element);
   window.addEventListener("resize", fit);

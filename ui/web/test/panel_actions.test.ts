@@ -10,7 +10,7 @@ import { applyMend, mendsFor, mendText } from "../src/panels/problems/mends";
 import { run } from "../src/panels/runs/runActions";
 import { edit, editorStore, load, setProblems, undo } from "../src/store/editor";
 import { liveStore } from "../src/store/live";
-import { pageStore } from "../src/store/page";
+import { pageStore, toast } from "../src/store/page";
 import { openTab, setTabs, tabOf } from "../src/store/tabs";
 import { newBrowser, type Browser } from "./browser";
 import { toyGraph } from "./graphs";
@@ -208,6 +208,18 @@ test("a run that is taken ends what was said of the one before", async () => {
   browser.answer(() => Response.json(STARTED, { status: 201 }));
   await run();
   assert.deepEqual(pageStore.getState().toasts, []);
+});
+
+test("what is said of a run before its queueing is answered stays", async () => {
+  browser.answer(() => {
+    toast({ kind: "error", text: "it failed", run: "r1", about: "runs of w1" });
+    return Response.json(STARTED, { status: 201 });
+  });
+  await run();
+  assert.deepEqual(
+    pageStore.getState().toasts.map(({ text }) => text),
+    ["it failed"],
+  );
 });
 
 test("a refused run lists its problems", async () => {

@@ -64,6 +64,8 @@ interface CanvasUi {
   isTiny: boolean;
   /** So far away that nodes are drawn as their titles: for which zoom; else 0. */
   titleZoom: number;
+  /** While the view is moved or zoomed. */
+  isMoving: boolean;
   /** Key of the node under the pointer, once it rests there. */
   hovered: string;
   flow: ReactFlowInstance<CanvasNode, WireEdge> | null;
@@ -89,6 +91,7 @@ export const canvasUi = createStore<CanvasUi>(() => ({
   isNear: true,
   isTiny: false,
   titleZoom: 0,
+  isMoving: false,
   hovered: "",
   flow: null,
   box: null,

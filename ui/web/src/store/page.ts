@@ -94,9 +94,10 @@ export function dismissToast(id: number): void {
   pageStore.setState(({ toasts }) => ({ toasts: toasts.filter((shown) => shown.id !== id) }));
 }
 
-/** What was said of this thing is over. */
-export function dismissAbout(about: string): void {
-  pageStore.setState(({ toasts }) => ({ toasts: toasts.filter((shown) => shown.about !== about) }));
+/** What was said of this thing is over, but for what is said of these runs. */
+export function dismissAbout(about: string, except: readonly string[] = []): void {
+  const isOver = (shown: Toast): boolean => shown.about === about && !except.includes(shown.run ?? "");
+  pageStore.setState(({ toasts }) => ({ toasts: toasts.filter((shown) => !isOver(shown)) }));
 }
 
 /** Show a view; `mount.tsx` selects its tab in Gradio. */

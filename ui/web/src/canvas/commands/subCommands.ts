@@ -14,7 +14,7 @@ import { edit, editorStore, enter, goInside, select } from "../../store/editor";
 import { toast } from "../../store/page";
 import type { EachList, Point } from "../../types";
 import { canvasUi, say } from "../canvasUi";
-import { focusItem } from "./focusItem";
+import { focusItem, reveal } from "./focusItem";
 
 /** The folder of the user's library whose workflows are parts: each is one node with its sub-workflow. */
 export const PARTS = "parts";
@@ -29,7 +29,9 @@ export function foldSelected(names: readonly string[] = idsOf(editorStore.getSta
   });
   if (!name) return;
   select([itemKey("node", name)]);
-  focusItem(itemKey("node", name));
+  const key = itemKey("node", name);
+  requestAnimationFrame(() => reveal(key));
+  focusItem(key);
   say(t("canvas.sub_folded", { n: names.length }));
 }
 

@@ -133,7 +133,7 @@ function makeEvents() {
     onNodeMouseEnter: (_event: unknown, node: Node) => hover(node.id),
     onNodeMouseLeave: () => hover(""),
     onScrollCapture: panAlong,
-    onMoveStart: () => setMoving(true),
+    onMove: () => setMoving(true), // not as it starts: a click starts one too, and the end of a zoom may come in a drag
     onMoveEnd: (_event: unknown, view: View) => {
       setMoving(false);
       keepView(view);
@@ -161,9 +161,12 @@ function hover(key: string): void {
 }
 
 /** While the view moves, the browser keeps what it has painted; React has no part in it, and runs have little. */
-function setMoving(isMoving: boolean): void {
-  hold(isMoving);
-  canvasUi.getState().box?.classList.toggle("ll-canvas-moving", isMoving);
+function setMoving(isNow: boolean): void {
+  const { isMoving, box } = canvasUi.getState();
+  if (isNow === isMoving) return;
+  canvasUi.setState({ isMoving: isNow });
+  hold(isNow);
+  box?.toggleAttribute("data-moving", isNow);
 }
 
 function startWire(node: string | null, handle: string | null, type: HandleType | null): void {

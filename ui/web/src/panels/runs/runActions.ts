@@ -8,7 +8,7 @@ import { aboutRuns } from "../../store/announce";
 import { rememberRan } from "../../store/changedSinceRun";
 import { editWhole, editorStore, setProblems } from "../../store/editor";
 import { isOver, liveStore } from "../../store/live";
-import { confirm, toast } from "../../store/page";
+import { confirm, dismissAbout, toast } from "../../store/page";
 import { watchRunIn } from "../../store/tabs";
 import type { Priority, Run, RunRequest } from "../../types";
 import { withNewSeeds } from "../../widgets/numbers/seeds";
@@ -39,6 +39,7 @@ export async function run({ targets, sweep, force, count = 1 }: Asked = {}): Pro
     });
     setNextPlan(null);
     if (!targets) setProblems(editorStore.getState().problems.filter(({ kind }) => kind !== "error"));
+    dismissAbout(aboutRuns({ workflow_id: workflow?.id ?? null, name: graph.name }), runs); // which may be over by now
     if (runs[0]) rememberRan(runs[0], graph);
     watchRunIn(draftKey, runs[0] ?? null);
     if (runs.length > 1) toast({ kind: "info", text: t("panels.queued", { count: runs.length }) });
