@@ -207,6 +207,7 @@ def test_manifest_of_one_device_says_where_each_stage_worked(arguments: list[str
     assert manifest["plan"] == ("ulysses=1" if arguments else None)
 
 
+@pytest.mark.by_hand
 def test_two_replicas_work_on_two_runs_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--devices", "cpu*4", "--replicas", "2", "--plan", "ulysses=2", "--sweep", "seed=1..4"]
     assert main(["run", FIRST, "--no-cache", "--json", *SMALL, "--set=denoise.steps=15", *arguments]) == 0

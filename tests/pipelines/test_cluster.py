@@ -140,6 +140,7 @@ def test_a_sweep_over_two_machines_makes_the_pictures_of_one_process(
 
 
 @needs_ray
+@pytest.mark.by_hand
 @pytest.mark.usefixtures("threads_of_a_rank")
 def test_branches_of_guidance_on_two_machines_make_the_picture_of_one_process(
     bobbin: Callable[..., dict[str, Any]],

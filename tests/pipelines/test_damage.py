@@ -15,12 +15,10 @@ from latentloom.pipelines.models.folder import inspect_model
 from support.audit import Audit
 from support.damage import damage_model
 
-NUM_COPIES = 300
+NUM_COPIES = 100
 
 
-def test_300_damaged_models_give_one_sentence_or_load(
-    tiny: Callable[[str], Path], tmp_path: Path, audit: Audit
-) -> None:
+def test_damaged_models_give_one_sentence_or_load(tiny: Callable[[str], Path], tmp_path: Path, audit: Audit) -> None:
     originals = [tiny("flux"), tiny("wan_i2v")]
     for original in originals:  # imports and first-use caches are not what is watched
         load_everything(original)
@@ -39,7 +37,7 @@ def test_300_damaged_models_give_one_sentence_or_load(
         assert not (tmp_path / "CANARY").exists() and not Path("CANARY").exists(), f"seed {seed}: {what}"
         outcomes[outcome] += 1
         shutil.rmtree(copy)
-    assert outcomes["refused"] > 150, outcomes
+    assert outcomes["refused"] > NUM_COPIES / 2, outcomes
 
 
 def try_to_load(folder: Path, what: str) -> str:

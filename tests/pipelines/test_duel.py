@@ -214,6 +214,7 @@ def test_a_rival_uses_as_many_devices_the_same_weights_and_rounds_alike() -> Non
     assert rival_of(one("ring=2", 0.9), [chosen, near, *others]) is None
 
 
+@pytest.mark.by_hand
 @pytest.mark.usefixtures("warm_pools")
 def test_two_ranks_paint_the_same_to_the_bit_with_a_duel_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
     on_ranks, ran = placement._run, []

@@ -136,6 +136,7 @@ def test_attention_is_ours_to_choose_whatever_a_config_says(
         assert all(map(torch.equal, loaded.state_dict().values(), stock.state_dict().values()))
 
 
+@pytest.mark.by_hand
 def test_every_key_set_to_a_repository_a_path_and_a_url_runs_and_fetches_nothing() -> None:
     """In a process of its own, where a recording `kernels` package lies on the path and an audit hook listens."""
     done = subprocess.run(

@@ -13,6 +13,7 @@ TOLERANCE = 1e-5  # of the largest latent, fp32
 PLANS = ("ulysses=2", "ring=2")
 
 
+@pytest.mark.by_hand
 def test_compiled_holds_with_plans_and_graphs_are_shared(
     pair: Ranks, model: Callable[..., Any], tiny: Callable[[str], Path], tmp_path: Path
 ) -> None:

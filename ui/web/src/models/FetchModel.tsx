@@ -8,9 +8,8 @@ import type { HubLook } from "../types";
 import { worded } from "../worded";
 import { Downloads } from "./Downloads";
 import { HubFacts } from "./HubFacts";
+import { HubIdField } from "./HubIdField";
 import { hubIdIn } from "./pullCommand";
-
-const EXAMPLE = "Qwen/Qwen-Image";
 
 /** Has the server fetch a model: looked at first, then, with its licence and size in sight, fetched. */
 export function FetchModel({ initial = "" }: { initial?: string }) {
@@ -52,21 +51,12 @@ export function FetchModel({ initial = "" }: { initial?: string }) {
           if (model && !busy) void look();
         }}
       >
-        <label htmlFor={id} className="ll-field-label">
-          {t("models.hub_id")}
-        </label>
-        <input
+        <HubIdField
           id={id}
-          type="text"
-          className="ll-input"
-          autoComplete="off"
-          spellCheck={false}
-          placeholder={EXAMPLE}
-          value={typed}
-          aria-describedby={`${id}-help`}
-          aria-invalid={isWrong || undefined}
-          onChange={(event) => {
-            setTyped(event.target.value);
+          typed={typed}
+          isWrong={isWrong}
+          onType={(text) => {
+            setTyped(text);
             setFound(null);
             setError("");
           }}
