@@ -107,6 +107,8 @@ def _shoot(browser: Browser, url: str, *, view: str, theme: str, device: str, se
         graph = _wrong(seed) if view == "problems" else _long(seed)
         page.goto(f"{share(context.request, url, graph)}&__theme={theme}")
     else:
+        if view == "app":
+            _open_saved(context.request, url)
         page.goto(f"{url}?__theme={theme}")
     expect(page.get_by_role("tab", name="Gallery")).to_be_visible(timeout=WAIT_MS)
     VIEWS[view](page)
@@ -115,6 +117,12 @@ def _shoot(browser: Browser, url: str, *, view: str, theme: str, device: str, se
     page.screenshot(path=path)
     print(path, flush=True)
     context.close()
+
+
+def _open_saved(api: Any, url: str) -> None:
+    """The next page begins with a workflow that is in the library."""
+    kept = answer(api.post(f"{url}loom/workflows", data={"graph": FIRST}))
+    answer(api.put(f"{url}loom/drafts/app", data={"graph": FIRST, "workflow_id": kept["id"], "base_version": 1}))
 
 
 def _build(page: Page) -> None:
@@ -151,6 +159,37 @@ def _problems(page: Page) -> None:
     _build(page)
     page.get_by_role("tab", name="Problems").click()
     expect(page.get_by_role("button", name="Use 96 \u00d7 80")).to_be_visible(timeout=WAIT_MS)
+
+
+def _start(page: Page) -> None:
+    """Before anything is opened."""
+    expect(page.get_by_text("This workflow is empty")).to_be_visible(timeout=WAIT_MS)
+
+
+def _settings(page: Page) -> None:
+    _start(page)
+    page.get_by_role("button", name="Settings").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+
+
+def _help(page: Page) -> None:
+    _build(page)
+    page.locator('[data-id="n:denoise"]').focus()
+    page.keyboard.press("F1")
+    expect(page.get_by_role("dialog")).to_be_visible()
+
+
+def _app(page: Page) -> None:
+    """What people see behind the link of a published app, after a run."""
+    _build(page)
+    page.get_by_role("button", name="File", exact=True).click()
+    page.get_by_role("menuitem", name="Publish as an app").click()
+    dialog = page.get_by_role("dialog", name="Publish as an app")
+    dialog.get_by_role("button", name="Publish version 1").click()
+    page.goto(dialog.get_by_role("textbox", name="Link to the app").first.input_value())
+    app = page.get_by_role("main", name="App")
+    app.get_by_role("button", name="Run", exact=True).click()
+    expect(app.get_by_role("img", name="a red star")).to_be_visible(timeout=WAIT_MS)
 
 
 def _library(page: Page) -> None:
@@ -200,6 +239,7 @@ def _tiles(page: Page) -> Any:
 
 
 VIEWS: dict[str, Callable[[Page], None]] = {
+    "start": _start,
     "build": _build,
     "running": _running,
     "plan": _plan,
@@ -212,8 +252,11 @@ VIEWS: dict[str, Callable[[Page], None]] = {
     "compare": _compare,
     "grid": _grid,
     "models": _models,
+    "help": _help,
+    "settings": _settings,
+    "app": _app,
 }
-FROM_LINK = ("build", "running", "plan", "machine", "problems", "library", "simple")
+FROM_LINK = ("build", "running", "plan", "machine", "problems", "library", "simple", "help")
 """Views of the workflow in the editor."""
 
 
