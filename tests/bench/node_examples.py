@@ -12,6 +12,8 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "workflows" / "bobbin"
 LONGEST_S = 600
+REFUSED = ("load_lora",)
+"""What needs a file of one's own, and says so before it runs: exit 2."""
 
 
 def main() -> int:
@@ -27,9 +29,10 @@ def main() -> int:
             done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_S, cwd=path.parent)
             took_s = time.monotonic() - start
             kept = sorted(file.suffix for file in Path(out).rglob("*") if file.is_file() and file.suffix != ".json")
-        failed += done.returncode != 0
+        is_good = done.returncode == (2 if path.stem in REFUSED else 0)
+        failed += not is_good
         print(f"{path.stem}: exit {done.returncode}, {took_s:.1f} s, {len(kept)} files {' '.join(kept)}", flush=True)
-        if done.returncode:
+        if not is_good:
             print(done.stderr.strip().splitlines()[-1:] or "(nothing said)")
     print(f"{len(paths)} workflows, {failed} failed")
     return 1 if failed or not paths else 0
