@@ -31,8 +31,9 @@ DEVICES: dict[str, dict[str, Any]] = {
         "is_mobile": True,
         "device_scale_factor": 2,
     },
+    "poster": {"viewport": {"width": 1680, "height": 1000}},
 }
-POSTER: dict[str, Any] = {"viewport": {"width": 1680, "height": 1000}}
+SCREENS = ("desktop", "phone")
 THEMES = ("light", "dark")
 RUN_S = 300
 WAIT_MS = 60_000
@@ -52,13 +53,11 @@ def main() -> int:
     command = ("-m", "latentloom", "ui", "--devices", args.devices, "--plan", args.plan)
     with tempfile.TemporaryDirectory() as data, served(Path(data), command) as url, chromium() as browser:
         _fill(browser, url)
-        for seed, (theme, device) in enumerate(itertools.product(THEMES, DEVICES)):
-            for view in args.only:
-                _shoot(browser, url, view=view, theme=theme, device=device, seed=seed, folder=args.folder)
+        shots = [*itertools.product(THEMES, SCREENS, args.only)]
         if "running" in args.only:
-            _shoot(
-                browser, url, view="running", theme="light", device="poster", seed=2 * len(DEVICES), folder=args.folder
-            )
+            shots.append(("light", "poster", "running"))
+        for seed, (theme, device, view) in enumerate(shots):
+            _shoot(browser, url, view=view, theme=theme, device=device, seed=seed, folder=args.folder)
     return 0
 
 
@@ -109,7 +108,7 @@ def _wrong(seed: int) -> dict[str, Any]:
 
 
 def _shoot(browser: Browser, url: str, *, view: str, theme: str, device: str, seed: int, folder: Path) -> None:
-    context = browser.new_context(color_scheme=theme, locale="en-US", **(DEVICES | {"poster": POSTER})[device])
+    context = browser.new_context(color_scheme=theme, locale="en-US", **DEVICES[device])
     forget_drafts(context.request, url)  # else the page asks whether to keep it
     _rest(context.request, url)  # what another picture began
     page = context.new_page()

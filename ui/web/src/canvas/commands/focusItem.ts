@@ -33,6 +33,13 @@ export function showItem(key: string): void {
   focusItem(key);
 }
 
+/** Select what was just made, bring it into view once it is drawn, and put the focus on it. */
+export function showNew(key: string): void {
+  select([key]);
+  requestAnimationFrame(() => reveal(key));
+  focusItem(key);
+}
+
 /** Move the view so that the item is seen, at least at a zoom; nothing moves where it is seen already. */
 export function reveal(key: string, zoom = 0): void {
   const { flow, box } = canvasUi.getState();

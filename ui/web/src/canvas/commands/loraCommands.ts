@@ -8,9 +8,9 @@ import { loraSockets } from "../../graph/loras";
 import { freshName, nameFrom } from "../../graph/names";
 import { has, own } from "../../graph/record";
 import { t } from "../../i18n";
-import { edit, editorStore, select, toldTitle } from "../../store/editor";
+import { edit, editorStore, toldTitle } from "../../store/editor";
 import { say } from "../canvasUi";
-import { focusItem, reveal } from "./focusItem";
+import { showNew } from "./focusItem";
 import { below } from "./freePlace";
 import { sizeOf } from "./itemCommands";
 
@@ -31,9 +31,6 @@ export function addLora(node: string): void {
   edit(t("canvas.add_lora"), (last) =>
     addBehind(last, { node, spec, name, at, takes: sockets.model, gives: sockets.gives }),
   );
-  const key = itemKey("node", name);
-  select([key]);
+  showNew(itemKey("node", name));
   say(t("canvas.added", { node: spec.title }));
-  requestAnimationFrame(() => reveal(key));
-  focusItem(key);
 }

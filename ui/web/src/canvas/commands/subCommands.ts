@@ -14,7 +14,7 @@ import { edit, editorStore, enter, goInside, select } from "../../store/editor";
 import { toast } from "../../store/page";
 import type { EachList, Point } from "../../types";
 import { canvasUi, say } from "../canvasUi";
-import { focusItem, reveal } from "./focusItem";
+import { focusItem, showNew } from "./focusItem";
 
 /** The folder of the user's library whose workflows are parts: each is one node with its sub-workflow. */
 export const PARTS = "parts";
@@ -28,10 +28,7 @@ export function foldSelected(names: readonly string[] = idsOf(editorStore.getSta
     return folded?.graph ?? graph;
   });
   if (!name) return;
-  select([itemKey("node", name)]);
-  const key = itemKey("node", name);
-  requestAnimationFrame(() => reveal(key));
-  focusItem(key);
+  showNew(itemKey("node", name));
   say(t("canvas.sub_folded", { n: names.length }));
 }
 

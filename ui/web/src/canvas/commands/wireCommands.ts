@@ -13,7 +13,7 @@ import { edit, editorStore, select, toldTitle } from "../../store/editor";
 import { newSize } from "../../store/settings";
 import type { EditorGraph, InputSpec, OutputSpec, Point } from "../../types";
 import { canvasUi, say, type WireEnd } from "../canvasUi";
-import { focusItem, reveal } from "./focusItem";
+import { showNew } from "./focusItem";
 
 /** What a picture is painted on. */
 const CANVAS = "LoomEmptyLatents";
@@ -71,11 +71,9 @@ export function putNode(type: string, at: Point, wire: WireEnd | null): void {
     return canConnect(added, catalog, from, to) ? added : connect(added, from, to);
   });
   const key = itemKey("node", name);
-  select([key]);
+  showNew(key);
   canvasUi.setState({ fresh: { node: key, selection: editorStore.getState().selection } });
   say(t("canvas.added", { node: spec.title }));
-  requestAnimationFrame(() => reveal(key));
-  focusItem(key);
 }
 
 /** Put a reroute into the wire of an input. */

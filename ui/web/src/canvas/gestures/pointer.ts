@@ -142,10 +142,10 @@ function makeEvents() {
 }
 
 /** What the browser scrolls into view, as for a field that Tab goes to, the view moves to: React Flow scrolls back. */
-function panAlong({ target }: ReactUIEvent): void {
+function panAlong({ target, currentTarget }: ReactUIEvent): void {
   const { flow } = canvasUi.getState();
-  if (!flow || !(target instanceof Element) || !target.classList.contains("react-flow")) return;
-  const { scrollLeft, scrollTop } = target;
+  if (!flow || target !== currentTarget) return; // a list in a node
+  const { scrollLeft, scrollTop } = currentTarget;
   const { x, y, zoom } = flow.getViewport();
   if (scrollLeft || scrollTop) void flow.setViewport({ x: x - scrollLeft, y: y - scrollTop, zoom });
 }
