@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from ..models.folder import INDEX, MODULAR_INDEX
@@ -61,40 +61,53 @@ def free_bytes(cache: Path) -> int:
     return shutil.disk_usage(here).free
 
 
-def put(home: Path, model: HubModel) -> Path:
-    """Files that were fetched become the model; it is not seen before it is whole. Raises `OSError`."""
+def put(home: Path, model: HubModel, check: Callable[[Path], object]) -> Path:
+    """Files that were fetched become the model; it is not seen before it is whole.
+
+    Where `check` of its folder raises, what was put there goes again. Raises that error, and `OSError`.
+    """
     folder = snapshot_of(home, model)
-    for file in sorted(model.files, key=lambda file: file.name in (INDEX, MODULAR_INDEX)):
-        _link(folder / file.name, blob_of(home, file), file)
-    ref = home / "refs" / (model.revision or DEFAULT_REVISION)
-    if model.revision != model.commit:
-        ref.parent.mkdir(parents=True, exist_ok=True)
-        ref.write_text(model.commit)
+    linked: list[Path] = []
+    try:
+        for file in sorted(model.files, key=lambda file: file.name in (INDEX, MODULAR_INDEX)):
+            if _link(folder / file.name, blob_of(home, file), file):
+                linked.append(folder / file.name)
+        check(folder)
+        name_commit(home, model.revision, model.commit)
+    except BaseException:
+        _unlink(reversed(linked))  # its index first
+        raise
     return folder
 
 
-def remove(home: Path, model: HubModel) -> None:
-    """What was fetched of a model that did not become one; blobs that another commit has stay."""
+def name_commit(home: Path, revision: str, commit: str) -> None:
+    """From now on the model of this revision is that commit's; empty for the default. Raises `OSError`."""
+    if revision != commit:
+        ref = home / "refs" / (revision or DEFAULT_REVISION)
+        ref.parent.mkdir(parents=True, exist_ok=True)
+        ref.write_text(commit)
+
+
+def remove(home: Path, model: HubModel, *, spared: Collection[str] = ()) -> None:
+    """What was fetched of a model that did not become one; blobs that a commit has stay, and those `spared` by hash."""
     used = {os.path.realpath(path) for path in home.glob("snapshots/*/**/*") if path.is_symlink()}
     for file in model.files:
         blob = blob_of(home, file)
-        gone = (
-            [part_of(home, file)]
-            if str(blob) in used or os.path.realpath(blob) in used
-            else [part_of(home, file), blob]
-        )
-        _unlink(gone)
+        if file.hash not in spared:
+            _unlink([part_of(home, file)] if os.path.realpath(blob) in used else [part_of(home, file), blob])
 
 
-def _link(pointer: Path, blob: Path, file: HubFile) -> None:
+def _link(pointer: Path, blob: Path, file: HubFile) -> bool:
+    """Whether it was not there yet."""
     if _size(pointer) == file.num_bytes:
-        return
+        return False
     pointer.parent.mkdir(parents=True, exist_ok=True)
     _unlink([pointer])
     try:
         pointer.symlink_to(os.path.relpath(blob, pointer.parent))
     except OSError:  # a disk, or Windows, without links: the client then keeps the file itself
         shutil.copyfile(blob, pointer)
+    return True
 
 
 def _unlink(paths: Iterable[Path]) -> None:

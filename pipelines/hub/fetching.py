@@ -47,9 +47,7 @@ def _fetch(model: HubModel, home: Path, report: Report) -> Path:
             done_bytes += file.num_bytes
             had.add(file.hash)
         report(done_bytes, number + 1)
-    folder = put(home, model)
-    inspect_model(folder)
-    return folder
+    return put(home, model, inspect_model)
 
 
 def _fetch_file(model: HubModel, home: Path, file: HubFile, told: Callable[[int], None]) -> None:

@@ -1,7 +1,7 @@
 """A model on the hub, looked at without its weights: licence, access, size, family, and the files that a run needs.
 
-Of the repository only the index is read, beside the hub client's cache: a model that is not whole must not seem to be
-there.
+Of the repository only the index and its components' configs are read, beside the hub client's cache: a model that is
+not whole must not seem to be there.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from typing import Any
 
 from ...parallel.errors import code_of
 from ..families.family import Family
+from ..models.config import foreign_entry
+from ..models.folder import allowed_keys, components_of, kind_of, read_index
+from ..models.json_file import read_object
 from .listing import (
     NotFetched,
     check_id,
@@ -29,6 +32,7 @@ from .listing import (
 )
 
 MOST_INDEX_BYTES = 1 << 20
+"""Of a component's config, too."""
 MOST_FILES = 2000
 MOST_DEPTH = 2
 """A component's folder, and a file in it; what lies deeper no run reads."""
@@ -131,8 +135,22 @@ def _what_runs(api: Any, model: HubModel, listed: Any) -> tuple[Family, tuple[Hu
     with tempfile.TemporaryDirectory(prefix="latentloom-") as folder:
         api.hf_hub_download(model.id, index, revision=model.commit, local_dir=folder)
         family, patterns = patterns_of(Path(folder), model.id)
-    check_weights(model.id, sizes, patterns)
+        check_weights(model.id, sizes, patterns)
+        _check_configs(api, model, Path(folder), sizes)
     return family, tuple(_file(each) for each in listed if _is_read(each.rfilename, patterns))
+
+
+def _check_configs(api: Any, model: HubModel, folder: Path, sizes: Mapping[str, int]) -> None:
+    """What a config alone refuses, such as weights in another library's packing: not after they were fetched."""
+    for name, (library, class_name) in components_of(read_index(folder, home=model.id)).items():
+        config = f"{name}/config.json"
+        if kind_of(class_name) != "model" or not 0 < sizes.get(config, 0) <= MOST_INDEX_BYTES:
+            continue
+        api.hf_hub_download(model.id, config, revision=model.commit, local_dir=folder)
+        plain = read_object(folder / config, what=f"config of {name}")
+        allowed = allowed_keys(plain) if library == "diffusers" else ()
+        if reason := foreign_entry({key: value for key, value in plain.items() if key not in allowed}):
+            raise NotFetched(f"component {name} of {model.id} {reason}; this model is not fetched")
 
 
 def _is_read(name: str, patterns: list[str]) -> bool:

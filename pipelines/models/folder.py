@@ -408,8 +408,10 @@ def inspect_component(
         else ()
     )
     allowed: tuple[str, ...] = ()
-    if kind == "model" and library == "diffusers" and is_torchao(_quantization(folder, name)):
-        weights, allowed = put_together(weights), ("quantization_config",)
+    if kind == "model" and library == "diffusers":
+        allowed = allowed_keys(read_object(_config_path(folder, "model", name), what=f"config of {name}"))
+    if allowed:
+        weights = put_together(weights)
     check_unpacked(weights)
     num_tensors = sum(len(file.tensors) for file in weights)
     for config in sorted(file for file in files if file.endswith(".json") and _is_config(file)):
@@ -420,8 +422,9 @@ def inspect_component(
     )
 
 
-def _quantization(folder: Path, name: str) -> Any:
-    return read_object(_config_path(folder, "model", name), what=f"config of {name}").get("quantization_config")
+def allowed_keys(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a component of diffusers may say although others may not: how torchao packed its weights."""
+    return ("quantization_config",) if is_torchao(config.get("quantization_config")) else ()
 
 
 def _is_config(file: str) -> bool:

@@ -49,7 +49,7 @@ def test_a_look_tells_licence_access_size_and_family_and_fetches_no_weights(hub:
     assert {"model_index.json", "LICENSE.md", "transformer/diffusion_pytorch_model.safetensors"} < names(model)
     assert not [name for name in names(model) if name.endswith((".bin", ".ckpt", ".py")) or "fp16" in name]
     assert model.num_bytes == sum((hub.folder / name).stat().st_size for name in names(model))
-    assert set(hub.sent) == {"model_index.json"} and not cache.exists()
+    assert {name.rpartition("/")[2] for name in hub.sent} == {"model_index.json", "config.json"} and not cache.exists()
     assert HubModel.from_plain(json.loads(json.dumps(model.to_plain()))) == model
 
 
@@ -166,6 +166,15 @@ def test_what_was_given_up_is_removed_but_not_what_another_commit_has(hub: FakeH
     (folder / alone.name).unlink()
     remove(home, model)
     assert (home / "blobs" / shared.hash).exists() and not (home / "blobs" / alone.hash).exists()
+
+
+def test_weights_in_another_packing_are_refused_before_they_are_fetched(hub: FakeHub) -> None:
+    config = hub.folder / "transformer" / "config.json"
+    plain = json.loads(config.read_text())
+    config.write_text(json.dumps({**plain, "quantization_config": {"quant_method": "bitsandbytes"}}))
+    model = look("org/name")
+    assert model.problem.startswith("component transformer of org/name is already quantized; use the plain weights")
+    assert (model.code, model.files) == ("not-fetched", ())
 
 
 def test_the_client_has_what_is_used_of_it() -> None:

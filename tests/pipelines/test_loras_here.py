@@ -155,7 +155,7 @@ def test_a_second_look_reads_only_what_changed(tmp_path: Path, monkeypatch: pyte
 def test_a_look_ends_and_says_that_it_did_not_see_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "abc":
         write_pair(tmp_path / f"{name}.safetensors")
-    assert installed_loras([tmp_path], reading_s=0.0) == installed.InstalledLoras(loras=(), is_whole=False)
+    assert installed_loras([tmp_path], reading_s=0.0) == installed.InstalledLoras(loras=(), may_grow=True)
     monkeypatch.setattr(installed, "MOST_LORAS", 2)
     cut = installed_loras([tmp_path])
     assert [lora.path.stem for lora in cut.loras] == ["a", "b"] and not cut.is_whole

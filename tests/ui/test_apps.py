@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from latentloom.nodes.graph.graph import graph_from_plain
+from latentloom.nodes.registry import SPECS
+from latentloom.ui.contract.app import AppValue
 from latentloom.ui.library import app_form
+from latentloom.ui.library.app_masks import masks_of
+from support.checkout import ROOT
 from support.toy_server import until
 
 Clients = Callable[[str], Any]
@@ -61,7 +66,8 @@ def test_who_opens_an_app_is_told_its_settings_and_nothing_of_its_nodes(log_in: 
     token = publish(log_in("ann"), graph)
     answer = log_in("bob").get(f"/loom/apps/{token}")
     form = answer.json()
-    assert (form["name"], form["version"], form.keys()) == ("stars", 1, {"name", "description", "version", "groups"})
+    assert (form["name"], form["version"], form["masks"]) == ("stars", 1, {})
+    assert form.keys() == {"name", "description", "version", "groups", "masks"}
     assert [(group["title"], [each["name"] for each in group["fields"]]) for group in form["groups"]] == [
         ("", ["prompt"]),
         ("How", ["steps"]),
@@ -295,6 +301,31 @@ def test_a_guest_brings_a_picture_of_his_own_and_cannot_name_the_owners(log_in: 
     shipped = bob.get("/loom/me").json()["template_files"][0]
     started = run(bob, token, params={"picture": shipped})
     assert done(bob, started.json()["runs"][0])["state"] == "done"
+
+
+@pytest.mark.parametrize("channel", ["luminance", None, {"param": "channel"}])
+def test_a_mask_that_is_a_setting_says_how_it_is_read_and_which_picture_it_lies_over(
+    log_in: Clients, channel: str | dict[str, str] | None
+) -> None:
+    graph = json.loads((ROOT / "workflows/bobbin/inpaint.json").read_text())
+    graph["params"]["channel"] = {"type": "string", "default": "red"}
+    graph["nodes"]["load_mask"]["inputs"].pop("channel")
+    if channel is not None:
+        graph["nodes"]["load_mask"]["inputs"]["channel"] = channel
+    if channel is None:
+        graph["nodes"]["load_image"]["inputs"]["path"] = "picture.png"
+    mask = log_in("bob").get(f"/loom/apps/{publish(log_in('ann'), graph)}").json()["masks"]["mask"]
+    picture = {"setting": "", "value": "picture.png"} if channel is None else {"setting": "image", "value": ""}
+    assert mask["picture"] == picture
+    is_setting = isinstance(channel, dict)
+    said = {"setting": "channel", "value": ""} if is_setting else {"setting": "", "value": channel or "alpha"}
+    assert mask["channel"] == said
+
+
+def test_a_mask_beside_no_picture_lies_over_none() -> None:
+    nodes = {"mask": {"type": "LoomLoadMask", "inputs": {"path": {"param": "mask"}}}}
+    graph = graph_from_plain({"format": 2, "name": "m", "params": {"mask": {"type": "string"}}, "nodes": nodes})
+    assert masks_of(graph, SPECS)["mask"].picture == AppValue()
 
 
 def test_an_app_is_there_again_after_a_restart_and_counts_for_its_owner(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from latentloom.pipelines.models.loras.installed import InstalledLoras
 from latentloom.ui.views import loras_view
 from support.lora_files import write_pair
 
@@ -72,6 +73,37 @@ def test_the_picture_beside_a_lora_is_sent_small_and_nothing_else_is(client: Any
     assert bad.status_code == 400 and "likely.png" in bad.json()["error"]
     for id in (found["foreign"]["id"], "0" * 16):
         assert client.get(f"/loom/loras/{id}/thumb").status_code == 404
+
+
+def test_pictures_are_those_of_the_last_look_and_cost_no_other_one(
+    client: Any, models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Image.new("RGB", (90, 60), "teal").save(models / "another.png")
+    monkeypatch.setattr("latentloom.pipelines.models.loras.installed.MOST_LORAS", 2)
+    looks: list[bool] = []
+    real = loras_view.installed_loras
+    monkeypatch.setattr(loras_view, "installed_loras", lambda *args, **more: looks.append(True) or real(*args, **more))
+    answer = client.get("/loom/loras").json()
+    assert (len(answer["loras"]), answer["is_whole"], len(looks)) == (2, False, 1)
+    id = next(row["id"] for row in answer["loras"] if row["has_picture"])
+    monkeypatch.setattr(loras_view, "FRESH_S", -1.0)
+    for _ in range(3):
+        assert client.get(f"/loom/loras/{id}/thumb").status_code == 200
+    assert len(looks) == 1
+    assert client.get(f"/loom/loras/{'0' * 16}/thumb").status_code == 404
+
+
+def test_a_look_that_ended_for_want_of_time_is_followed_by_another(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, seconds = loras_view.installed_loras, iter([0.0])
+
+    def late(*args: Any, **more: Any) -> InstalledLoras:
+        return real(*args, **more, reading_s=next(seconds, 8.0))
+
+    monkeypatch.setattr(loras_view, "installed_loras", late)
+    first, second = (client.get("/loom/loras").json() for _ in range(2))
+    assert (first["is_whole"], second["is_whole"], len(second["loras"])) == (False, True, 4)
 
 
 @pytest.mark.parametrize("query", ["model=" + "x" * 5000, "modell=a", "refresh=maybe"])

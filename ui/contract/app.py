@@ -32,6 +32,20 @@ class AppGroup(Answer):
     fields: list[CatalogInput]
 
 
+class AppValue(Answer):
+    """Of a place in the workflow: what the setting of this name has, or the value that stands there."""
+
+    setting: str = ""
+    value: str = ""
+
+
+class AppMask(Answer):
+    """How a mask that is a setting is read, and the picture that it lies over, if there is one."""
+
+    channel: AppValue
+    picture: AppValue
+
+
 class AppForm(Answer):
     """All that whoever opens an app is told of it: nothing of nodes and links."""
 
@@ -39,6 +53,8 @@ class AppForm(Answer):
     description: str
     version: int
     groups: list[AppGroup]
+    masks: dict[str, AppMask]
+    """The settings that are masks."""
 
 
 class AppShape(Answer):

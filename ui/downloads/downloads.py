@@ -1,4 +1,4 @@
-"""The downloads of a server: who asked for what, one fetched at a time, each counted against who asked first."""
+"""The downloads of a server: who asked for what, one fetched at a time, each counted against who began it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import Any
 
 from ...parallel.errors import LoomError, code_of
-from ...pipelines.hub.cache import free_bytes, had_bytes, home_of, is_whole, remove
+from ...pipelines.hub.cache import free_bytes, had_bytes, home_of, is_whole, name_commit, remove
 from ...pipelines.hub.child import LOOK_S, SILENT_S, HubProcess, fetching
 from ...pipelines.hub.look import HubModel
 from ...pipelines.models.installed import hub_cache
@@ -63,7 +63,7 @@ class Downloads:
         """What the hub tells of it, and whether there is room. Raises `NotFetched`, and `DownloadsOff`."""
         self._check_allowed()
         model = self._looks.look(user, model_id, revision)
-        problem = "" if model.problem else self._no_room(user, model, counted_bytes=0)
+        problem = "" if model.problem else self._no_room_to_have(user, model)
         cache = hub_cache()
         return HubLook(
             **{name: getattr(model, name) for name in ("id", "revision", "commit", "licence", "licence_url")},
@@ -88,14 +88,21 @@ class Downloads:
         model = self._looks.seen(user, model_id, revision, commit=commit)
         with self._lock:
             same = self._same(model)
-            if same is not None and (same.is_under_way or same.state == "done"):
-                if user not in same.users:
-                    self._put(same.model_copy(update={"users": (*same.users, user)}))
-                return self._told(self._records[same.id])
             if same is None:
                 self._quota.check(user, "models", num_bytes=0, count=1)
-            fresh = Record(id=fresh_id(), model=model, users=(user,), asked=time.time())
-            return self._begin(user, same or fresh)
+                return self._begin(user, Record(id=fresh_id(), model=model, users=(user,), asked=time.time()))
+            if revision not in (same.model.revision, *same.also):
+                same = same.model_copy(update={"also": (*same.also, revision)})
+            if not same.is_under_way and same.state != "done":
+                return self._begin(user, same)
+            if user not in same.users:
+                if why := self._no_room_to_have(user, model):
+                    raise NoRoom(why)
+                same = same.model_copy(update={"users": (*same.users, user)})
+            self._put(same)
+            if same.state == "done":
+                _name(same)
+            return self._told(same)
 
     def resume(self, user: str, id: str) -> Download:
         """Raises `NotHere`, `Conflict` for one that is under way or done, `NoRoom`."""
@@ -107,7 +114,8 @@ class Downloads:
             return self._begin(user, record)
 
     def cancel(self, user: str, id: str) -> None:
-        """Of this user; who else waits for it gets it all the same. What is over stays as it is."""
+        """Of this user; others who wait for it get it all the same, where one of them may keep as much. What is over
+        stays as it is."""
         self._check_allowed()
         with self._lock:
             record = self._find(user, id)
@@ -125,8 +133,8 @@ class Downloads:
                 self._put(_left(self._records[id]))
 
     def delete(self, user: str, id: str) -> None:
-        """What was fetched of it goes from the disk, unless others asked for it too. Raises `NotHere`, and `Conflict`
-        for one under way or done."""
+        """What was fetched of it goes from the disk, unless others asked for it too and one of them may keep as much.
+        Raises `NotHere`, and `Conflict` for one under way or done."""
         self._check_allowed()
         with self._lock:
             record = self._find(user, id)
@@ -137,7 +145,9 @@ class Downloads:
             if self._is_left_to_others(record, user):
                 return
             self._forget(record)
-            remove(home_of(hub_cache(), record.model.id), record.model)
+            others = (each.model for each in self._records.values() if each.model.id == record.model.id)
+            spared = {file.hash for model in others for file in model.files}
+            remove(home_of(hub_cache(), record.model.id), record.model, spared=spared)
 
     def close(self) -> None:
         with self._lock:
@@ -148,12 +158,19 @@ class Downloads:
         self._thread.shutdown(wait=True, cancel_futures=True)
 
     def _is_left_to_others(self, record: Record, user: str) -> bool:
-        """Whether others asked for it, too: it is theirs alone from now on."""
-        others = tuple(each for each in record.users if each != user)
+        """Whether others asked for it, too: it is theirs alone from now on, and counts against one with the room."""
+        others = [each for each in record.users if each != user]
+        if record.users[0] == user:
+            heir = next((each for each in others if self._has_room(each, record.counted_bytes)), None)
+            others = [] if heir is None else [heir, *(each for each in others if each != heir)]
         if others:
-            self._put(record.model_copy(update={"users": others}))
+            self._put(record.model_copy(update={"users": tuple(others)}))
             self._ring(user)
         return bool(others)
+
+    def _has_room(self, user: str, num_bytes: int) -> bool:
+        room = self._quota.room(user, "models")
+        return room is None or num_bytes <= room
 
     def _check_allowed(self) -> None:
         if not self._is_allowed:
@@ -211,6 +228,8 @@ class Downloads:
             if self._is_newest(id, number):
                 ended = self._records[id].model_copy(update=update)
                 self._put(ended if ended.state == "done" else _left(ended))
+                if ended.state == "done":
+                    _name(ended)
 
     def _fetch(self, record: Record, number: int) -> None:
         """Raises `NotFetched`, and `NoRoom`."""
@@ -232,10 +251,20 @@ class Downloads:
                     self._records[record.id] = self._records[record.id].model_copy(update=update)
                     self._pace.add(told["bytes"])
                     self._ring(*self._records[record.id].users)
-                _check_disk(record.model, 0)
+                _check_disk(record.model, record.model.num_bytes - told["bytes"])
 
     def _is_newest(self, id: str, number: int) -> bool:
         return id in self._records and self._tries[id] == number and not self._is_closed
+
+    def _no_room_to_have(self, user: str, model: HubModel) -> str:
+        """Why this user cannot ask for it; nothing is in the way of one that is there, or counted already."""
+        with self._lock:
+            same = self._same(model)
+            if same is None:
+                return self._no_room(user, model, counted_bytes=0)
+            if same.state == "done" or (same.is_under_way and user in same.users):
+                return ""
+            return self._no_room(user, model, counted_bytes=same.counted_bytes if same.users[0] == user else 0)
 
     def _no_room(self, user: str, model: HubModel, *, counted_bytes: int) -> str:
         """Why there is none; empty where there is. `counted_bytes` of it count against the user already."""
@@ -298,6 +327,15 @@ class Downloads:
             num_before=sum(each.is_under_way for each in ahead),
             bytes_per_s=self._pace.bytes_per_s if is_now else None,
         )
+
+
+def _name(record: Record) -> None:
+    """The model that is there is had by every revision by which it was asked for."""
+    for revision in record.also:
+        try:
+            name_commit(home_of(hub_cache(), record.model.id), revision, record.model.commit)
+        except OSError as error:
+            logger.warning("revision %s of %s was not kept: %s", revision, record.model.id, error)
 
 
 def _left(record: Record) -> Record:

@@ -27,6 +27,8 @@ class Record(BaseModel):
     """As its first user saw it: that commit is fetched, and these files."""
     users: tuple[str, ...]
     """Who asked for it; it counts against the first."""
+    also: tuple[str, ...] = ()
+    """Revisions other than the model's by which it was asked for, too: the same commit."""
     asked: float
     """Seconds since the epoch."""
     state: DownloadState = "waiting"

@@ -19,6 +19,7 @@ from ...nodes.graph.unfolding.subs import with_subs
 from ...nodes.preview.meant import Sizes
 from ..contract.app import AppForm, AppGroup, AppShape
 from ..contract.shown import CatalogInput
+from .app_masks import masks_of
 
 Specs = Mapping[str, NodeSpec]
 Told = TypeVar("Told")
@@ -34,7 +35,13 @@ def form_of(graph: Graph, specs: Specs, *, version: int) -> AppForm:
             groups.append(AppGroup(title=title, fields=[]))
             last = groups[-1:]
         last[0].fields.append(CatalogInput.model_validate(field))
-    return AppForm(name=graph.name, description=graph.description, version=version, groups=groups)
+    return AppForm(
+        name=graph.name,
+        description=graph.description,
+        version=version,
+        groups=groups,
+        masks=masks_of(graph, with_subs(graph, specs)),
+    )
 
 
 def fields_of(graph: Graph, specs: Specs) -> dict[str, InputSpec]:

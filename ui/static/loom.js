@@ -1,1 +1,1 @@
-import{xc as r,yc as e}from"./loom.chunk.JZTENCFN.js";r(new URL(import.meta.url).searchParams.get("v")??"");export{e as mount};
+import{Ac as r,Bc as e}from"./loom.chunk.5QRTBBVJ.js";r(new URL(import.meta.url).searchParams.get("v")??"");export{e as mount};

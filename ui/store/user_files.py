@@ -66,7 +66,7 @@ def user_folder(data_dir: Path, user: str) -> Path:
 
 def remove_leftovers(data_dir: Path) -> None:
     """What a server that was killed was writing or looking at; every such name begins with a dot."""
-    for pattern in ("users/*/*/.*", "users/*/workflows/*/.*", "shares/.*", "apps/.*", ".queue-*"):
+    for pattern in ("users/*/*/.*", "users/*/workflows/*/.*", "shares/.*", "apps/.*", "downloads/.*", ".queue-*"):
         for path in data_dir.glob(pattern):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path, ignore_errors=True)

@@ -31,17 +31,23 @@ class _Look:
         self._lock = threading.Lock()
         self._taken = float("-inf")
         self._folders: tuple[Path, ...] = ()
-        self._found = InstalledLoras(loras=(), is_whole=True)
+        self._found = InstalledLoras(loras=())
 
     def of(self, settings: Settings, *, refresh: bool = False) -> InstalledLoras:
         asked = time.monotonic()
         with self._lock:
-            oldest = asked if refresh or not self._found.is_whole else asked - FRESH_S
+            oldest = asked if refresh or self._found.may_grow else asked - FRESH_S
             if settings.models_dirs != self._folders or self._taken < oldest:
                 taken = time.monotonic()
                 self._found = installed_loras(settings.models_dirs, roots=settings.roots())
                 self._folders, self._taken = settings.models_dirs, taken
             return self._found
+
+    def find(self, settings: Settings, id: str) -> LoraFacts | None:
+        """One of those that were found last, however long ago: a page shows the pictures of what it was told."""
+        with self._lock:
+            known = self._found.loras if settings.models_dirs == self._folders else ()
+        return next((lora for lora in known or self.of(settings).loras if _id(lora) == id), None)
 
 
 _LOOK = _Look()
@@ -62,7 +68,7 @@ def loras_view(settings: Settings, *, source: str = "", revision: str = "", refr
 
 def lora_picture(settings: Settings, id: str) -> bytes:
     """A small WebP of the picture beside a LoRA. Raises `NotHere`, or `ValueError` for one that is not sound."""
-    found = next((lora for lora in _LOOK.of(settings).loras if _id(lora) == id), None)
+    found = _LOOK.find(settings, id)
     if found is None or found.picture is None:
         raise NotHere("there is no picture of this LoRA any more; open the list again")
     checked_picture(found.picture, name=found.picture.name, max_pixels=settings.max_pixels)

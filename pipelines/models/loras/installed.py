@@ -42,8 +42,14 @@ Verdict = Literal["fits", "likely", "unknown", "other"]
 class InstalledLoras:
     loras: tuple[LoraFacts, ...]
     """By path."""
-    is_whole: bool
-    """Whether all files were looked at: else there were too many, or no time was left."""
+    has_more: bool = False
+    """There are more than are looked at."""
+    may_grow: bool = False
+    """No time was left: the next look goes on."""
+
+    @property
+    def is_whole(self) -> bool:
+        return not (self.has_more or self.may_grow)
 
 
 @dataclass(frozen=True)
@@ -71,10 +77,10 @@ def installed_loras(
     found: dict[Path, LoraFacts] = {}
     for number, (path, names) in enumerate(_candidates(model_dirs, end)):
         if number >= MOST_FILES or len(found) >= MOST_LORAS:
-            return InstalledLoras(loras=tuple(found.values()), is_whole=False)
+            return InstalledLoras(loras=tuple(found.values()), has_more=True)
         if path not in found and is_allowed(path, roots) and (facts := _facts(path, names, roots)) is not None:
             found[path] = facts
-    return InstalledLoras(loras=tuple(found[path] for path in sorted(found)), is_whole=time.monotonic() < end)
+    return InstalledLoras(loras=tuple(found[path] for path in sorted(found)), may_grow=time.monotonic() >= end)
 
 
 def fit_of(lora: LoraFacts, model: Model, held: Mapping[str, tuple[int, ...]] | None = None) -> Fit:

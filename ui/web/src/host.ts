@@ -1,6 +1,7 @@
 /** The typed client of the server's API. Every call rejects with an `ApiError` that says why in one sentence. */
 
 import { limitedNode, withLimits } from "./exact";
+import type { ModelSource } from "./graph/loras";
 import type { Translation } from "./i18n";
 import { address, ApiError, asset, path, request, send } from "./http";
 import type {
@@ -205,7 +206,7 @@ export const host = {
   loras: ({ refresh, ...asked }: { model?: string; revision?: string; refresh?: boolean } = {}) =>
     get<LorasView>("/loras" + query({ ...asked, refresh: refresh ? "true" : undefined })),
   /** A model on the hub: licence, access, size. */
-  lookAtHub: (id: string) => post<HubLook>("/hub", { id }),
+  lookAtHub: ({ source, revision }: ModelSource) => post<HubLook>("/hub", { id: source, revision }),
   /** Fetch what was looked at, of that commit. */
   startDownload: ({ id, revision, commit }: HubLook) => post<Download>("/downloads", { id, revision, commit }),
   downloads: () => get<Download[]>("/downloads"),

@@ -1,6 +1,17 @@
 /** Messages of the server as it sends them, whole, from what a test says of them. */
 
-import type { LiveMessage, Run } from "../src/types";
+import type { LiveMessage, Me, Run } from "../src/types";
+
+export const ME: Me = {
+  user: "ann",
+  has_auth: true,
+  version: "1",
+  output_dir_name: "output",
+  max_upload_bytes: 1,
+  most_waiting: 1000,
+  allows_downloads: false,
+  template_files: [],
+};
 
 export function liveRun(id: string, facts: Partial<Run> = {}): Run {
   return {

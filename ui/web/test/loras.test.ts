@@ -6,7 +6,8 @@ import { emptyGraph } from "../src/graph/file/workflowFile";
 import { loraSockets, modelBehind, promptsOf } from "../src/graph/loras";
 import { fitTable } from "../src/models/fits";
 import { loraFacts } from "../src/models/loraFacts";
-import type { Catalog, EditorGraph, EditorNode, InputValue, LoraEntry, PlanChoice } from "../src/types";
+import type { Catalog, EditorGraph, EditorNode, InputValue, LoraEntry, PlanChoice, Problem } from "../src/types";
+import { modelAt } from "../src/panels/problems/GetMissing";
 import { loraOptions } from "../src/widgets/loras/loraOptions";
 import { usualOf } from "../src/widgets/numbers/numberRange";
 import { input, spec } from "./graphs";
@@ -50,6 +51,26 @@ const GRAPH = graphOf({
   lora: ["Lora", { model: { from: "load.model" }, path: "a.safetensors" }],
   encode: ["Encode", { model: { from: "lora.model" }, prompt: "a cup" }],
   work: ["Work", { model: { from: "lora.model" } }],
+});
+
+test("the model that a problem is about is that of its node, with its revision", () => {
+  const problem: Problem = {
+    node: "load",
+    socket: "source",
+    code: "",
+    message: "",
+    kind: "error",
+    mends: [],
+    inside: "",
+  };
+  assert.deepEqual(modelAt(GRAPH, CATALOG, problem), { source: "org/name", revision: "v2" });
+  for (const other of [
+    { socket: "revision" },
+    { node: "lora", socket: "model" },
+    { node: "gone" },
+    { kind: "unknown" },
+  ])
+    assert.equal(modelAt(GRAPH, CATALOG, { ...problem, ...other } as Problem).source, "");
 });
 
 test("a node that puts a LoRA on a model is known by its sockets", () => {

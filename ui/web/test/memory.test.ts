@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { chosenBefore, keep, keptOf, rememberChosen } from "../src/simple/formMemory";
+import { setMe } from "../src/store/page";
 import { newBrowser } from "./browser";
+import { ME } from "./live";
 
 newBrowser();
 
@@ -14,6 +16,19 @@ test("values and run are remembered for each workflow by itself", () => {
   assert.deepEqual(keptOf("constructor"), { values: {}, run: null });
   rememberChosen("b");
   assert.equal(chosenBefore(), "b");
+});
+
+test("each user of a server with a login has a memory of his own", () => {
+  keep("shared", { values: { seed: 3 } });
+  for (const user of ["ann", "bob"]) {
+    setMe({ ...ME, user });
+    assert.deepEqual(keptOf("shared").values, {});
+    keep("shared", { values: { seed: user } });
+  }
+  setMe({ ...ME, user: "ann" });
+  assert.deepEqual(keptOf("shared").values, { seed: "ann" });
+  setMe({ ...ME, has_auth: false, user: "local" });
+  assert.deepEqual(keptOf("shared").values, { seed: 3 });
 });
 
 test("only the workflows used last are remembered", () => {

@@ -5,6 +5,7 @@ import { choiceOf, offersOf } from "../src/simple/canvasChoice";
 import { fieldsOf, groupsOf, missing, seedsOf, startValues, withDefaults } from "../src/simple/formFields";
 import { failureOf, previewOf, progressOf, runningNode } from "../src/simple/runProgress";
 import { linesOf } from "../src/widgets/ListField";
+import { underMaskOf } from "../src/simple/app/underMaskOf";
 import type { Catalog, GraphFile, NodeState, Run } from "../src/types";
 import { input, spec, toyGraph } from "./graphs";
 
@@ -220,4 +221,16 @@ test("fields of a group stand under its heading, where its first one is; the oth
       ["", "method", "loose"],
     ],
   );
+});
+
+test("an app's mask is read from the channel, and lies over the picture, that the server tells or a setting has", () => {
+  const masks = {
+    mask: { channel: { setting: "", value: "luminance" }, picture: { setting: "image", value: "" } },
+    other: { channel: { setting: "how", value: "" }, picture: { setting: "", value: "middle.png" } },
+  };
+  const values = { image: "0123456789abcdef-eye.png", how: "red" };
+  const first = { picture: "0123456789abcdef-eye.png", channel: "luminance" };
+  assert.deepEqual(underMaskOf({ masks }, "$mask", values), first);
+  assert.deepEqual(underMaskOf({ masks }, "$other", values), { picture: "middle.png", channel: "red" });
+  assert.deepEqual(underMaskOf({ masks }, "$gone", values), { picture: "", channel: "alpha" });
 });

@@ -22,21 +22,11 @@ import {
   setTabs,
 } from "../src/store/tabs";
 import { confirm, openGraph, pageStore, setLanguage, setMe, toast } from "../src/store/page";
-import type { Draft, Me } from "../src/types";
+import type { Draft } from "../src/types";
 import { newBrowser, type Browser } from "./browser";
 import { toyGraph } from "./graphs";
-import { liveMessage } from "./live";
+import { liveMessage, ME } from "./live";
 
-const ME: Me = {
-  user: "ann",
-  has_auth: true,
-  version: "1",
-  output_dir_name: "output",
-  max_upload_bytes: 1,
-  most_waiting: 1000,
-  allows_downloads: false,
-  template_files: [],
-};
 let browser: Browser;
 let atServer: Record<string, Draft>;
 

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { rename, setSeedNew } from "../src/graph/edits";
 import { newSeedsOf } from "../src/graph/edits/seeds";
 import { emptyGraph, fromFile, toFile } from "../src/graph/file/workflowFile";
-import { hubIdIn, isHubId } from "../src/models/pullCommand";
+import { hubAddress, hubModelIn, isHubId, pullCommand } from "../src/models/pullCommand";
 import type { EditorGraph } from "../src/types";
 import { limit, readNumber, sliderOf, stepped } from "../src/widgets/numbers/numberRange";
 import { isKept, newSeed, setKept, withNewSeeds } from "../src/widgets/numbers/seeds";
@@ -110,11 +110,19 @@ test("an area keeps the shape, the multiple and the longest side", () => {
   assert.deepEqual([min, max, step], [0.002, 0.037, 0.00026]);
 });
 
-test("a hub id is found in what people paste", () => {
-  assert.equal(hubIdIn(" Qwen/Qwen-Image "), "Qwen/Qwen-Image");
-  assert.equal(hubIdIn("https://huggingface.co/Wan-AI/Wan2.1/tree/main?x=1"), "Wan-AI/Wan2.1");
-  for (const text of ["", "bobbin", "a b/c", "../../etc", "x/$(rm)", "/srv/models"]) assert.equal(hubIdIn(text), "");
+test("a model of the hub is found in what people paste, with its revision", () => {
+  const qwen = { source: "Qwen/Qwen-Image", revision: "" };
+  assert.deepEqual(hubModelIn(" Qwen/Qwen-Image "), qwen);
+  assert.deepEqual(hubModelIn("https://huggingface.co/Qwen/Qwen-Image/blob/main/README.md"), qwen);
+  const wan = { source: "Wan-AI/Wan2.1", revision: "refs/pr/1" };
+  assert.deepEqual(hubModelIn("https://huggingface.co/Wan-AI/Wan2.1/tree/refs%2Fpr%2F1?x=1"), wan);
+  for (const model of [qwen, wan]) assert.deepEqual(hubModelIn(hubAddress(model)), model);
+  assert.equal(hubModelIn("a/b/tree/%").revision, "%");
+  const none = ["", "bobbin", "a b/c", "../../etc", "x/$(rm)", "/srv/models"];
+  for (const text of none) assert.equal(hubModelIn(text).source, "");
   assert.ok(!isHubId("/srv/models/flux"));
+  assert.equal(pullCommand(wan), "latentloom models pull Wan-AI/Wan2.1 --revision refs/pr/1");
+  assert.equal(pullCommand({ ...wan, revision: "$(rm)" }), "latentloom models pull Wan-AI/Wan2.1");
 });
 
 test("a value that stands for something else says what it will be", () => {

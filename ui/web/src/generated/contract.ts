@@ -12,9 +12,11 @@ export interface Contract {
   AppForm: AppForm;
   AppGroup: AppGroup;
   AppKnown: AppKnown;
+  AppMask: AppMask;
   AppRunBody: AppRunBody;
   AppShape: AppShape;
   AppTokens: AppTokens;
+  AppValue: AppValue;
   Board: Board;
   BoardBody: BoardBody;
   BoardRow: BoardRow;
@@ -152,6 +154,12 @@ export interface AppForm {
   description: string;
   version: number;
   groups: AppGroup[];
+  /**
+   * The settings that are masks.
+   */
+  masks: {
+    [k: string]: AppMask;
+  };
 }
 /**
  * Settings under one heading; those in none have "".
@@ -182,6 +190,20 @@ export interface CatalogInput {
   widget: "" | "seed" | "strength" | "multiline" | "json" | "model" | "lora" | "picture" | "mask" | "audio";
   advanced: boolean;
   help: string;
+}
+/**
+ * How a mask that is a setting is read, and the picture that it lies over, if there is one.
+ */
+export interface AppMask {
+  channel: AppValue;
+  picture: AppValue;
+}
+/**
+ * Of a place in the workflow: what the setting of this name has, or the value that stands there.
+ */
+export interface AppValue {
+  setting: string;
+  value: string;
 }
 /**
  * What is known of an app's settings before a run.

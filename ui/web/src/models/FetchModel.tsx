@@ -1,4 +1,4 @@
-import { useId, useState } from "react";
+import { useId, useRef, useState } from "react";
 import { host, sentence } from "../host";
 import { t } from "../i18n";
 import { Button } from "../parts/Button";
@@ -9,46 +9,52 @@ import { worded } from "../worded";
 import { Downloads } from "./Downloads";
 import { HubFacts } from "./HubFacts";
 import { HubIdField } from "./HubIdField";
-import { hubIdIn } from "./pullCommand";
+import { hubModelIn } from "./pullCommand";
 
-/** Has the server fetch a model: looked at first, then, with its licence and size in sight, fetched. */
+/** Has the server fetch a model: looked at first, then, with its licence and size in sight, fetched. `initial` is an id
+ * or an address on the hub. */
 export function FetchModel({ initial = "" }: { initial?: string }) {
   const id = useId();
   const [typed, setTyped] = useState(initial);
   const [found, setFound] = useState<HubLook | null>(null);
   const [error, setError] = useState("");
   const [busy, setBusy] = useState<"" | "look" | "start">("");
-  const model = hubIdIn(typed);
-  const isWrong = typed.trim() !== "" && !model;
-  const attempt = async (what: "look" | "start", act: () => Promise<void>) => {
+  const newest = useRef(typed);
+  const model = hubModelIn(typed);
+  const isWrong = typed.trim() !== "" && !model.source;
+  /** What comes of it is shown unless something else is typed by then. */
+  const attempt = async <T,>(what: "look" | "start", ask: () => Promise<T>, show: (answer: T) => void) => {
+    const asked = newest.current;
     setBusy(what);
     setError("");
     try {
-      await act();
+      const answer = await ask();
+      if (newest.current === asked) show(answer);
     } catch (failure) {
-      setError(sentence(failure));
+      if (newest.current === asked) setError(sentence(failure));
     } finally {
       setBusy("");
     }
   };
-  const look = () =>
-    attempt("look", async () => {
-      setFound(null);
-      setFound(await host.lookAtHub(model));
-    });
-  const start = (shown: HubLook) =>
-    attempt("start", async () => {
-      await host.startDownload(shown);
-      setFound(null);
-      await readDownloads();
-    });
+  const look = () => {
+    setFound(null);
+    return attempt("look", () => host.lookAtHub(model), setFound);
+  };
+  const start = async (shown: HubLook) => {
+    await attempt(
+      "start",
+      () => host.startDownload(shown),
+      () => setFound(null),
+    );
+    await readDownloads();
+  };
   return (
     <div className="ll-fetch">
       <form
         className="ll-fetch-ask"
         onSubmit={(event) => {
           event.preventDefault();
-          if (model && !busy) void look();
+          if (model.source && !busy) void look();
         }}
       >
         <HubIdField
@@ -56,12 +62,13 @@ export function FetchModel({ initial = "" }: { initial?: string }) {
           typed={typed}
           isWrong={isWrong}
           onType={(text) => {
+            newest.current = text;
             setTyped(text);
             setFound(null);
             setError("");
           }}
         />
-        <Button type="submit" icon="search" isBusy={busy === "look"} disabled={!model}>
+        <Button type="submit" icon="search" isBusy={busy === "look"} disabled={!model.source}>
           {t("models.look")}
         </Button>
         <p id={`${id}-help`} className={isWrong ? "ll-field-problem" : "ll-field-help"}>
@@ -71,6 +78,7 @@ export function FetchModel({ initial = "" }: { initial?: string }) {
       {error && <Notice kind="error">{error}</Notice>}
       {found && (
         <section className="ll-fetch-found" aria-label={found.id}>
+          <h4>{found.id}</h4>
           <HubFacts found={found} />
           {found.problem ? (
             <Notice kind="warning">{worded(found.problem)}</Notice>

@@ -5,7 +5,7 @@ import { useMayFetch } from "./downloadsStore";
 import { usePage } from "../store/page";
 import { FetchModel } from "./FetchModel";
 import { EXAMPLE, HubIdField } from "./HubIdField";
-import { hubIdIn, pullCommand } from "./pullCommand";
+import { hubModelIn, pullCommand } from "./pullCommand";
 
 /** How to get a model: where the server's owner allows it the server fetches it, else the page writes the command. */
 export function GetModel() {
@@ -25,9 +25,9 @@ export function GetModel() {
 function Command() {
   const id = useId();
   const [typed, setTyped] = useState("");
-  const model = hubIdIn(typed);
-  const isWrong = typed.trim() !== "" && !model;
-  const command = pullCommand(model || EXAMPLE);
+  const model = hubModelIn(typed);
+  const isWrong = typed.trim() !== "" && !model.source;
+  const command = pullCommand(model.source ? model : { source: EXAMPLE, revision: "" });
   return (
     <section className="ll-sheet" aria-labelledby={`${id}-title`}>
       <h3 id={`${id}-title`}>{t("models.get")}</h3>

@@ -8,10 +8,11 @@ import { deviceFor } from "./deviceFor";
 
 /** What one should know of a model before it is fetched: licence, access, size, room, and what it would do here. */
 export function HubFacts({ found }: { found: HubLook }) {
-  const { id, licence, licence_url, is_gated, family, does, num_bytes, num_files, had_bytes } = found;
+  const { id, revision, licence, licence_url, is_gated, family, does, num_bytes, num_files, had_bytes } = found;
   const page = `https://huggingface.co/${id}`;
   return (
     <dl className="ll-hub-facts">
+      {revision && <Fact name={t("models.revision")}>{revision}</Fact>}
       <Fact name={t("models.licence")}>
         {licence_url ? <Outside to={licence_url}>{licence || t("models.licence_text")}</Outside> : licence}
         {!licence && !licence_url && t("models.licence_unknown")}

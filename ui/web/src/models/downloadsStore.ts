@@ -2,11 +2,14 @@
 
 import { useStore } from "zustand";
 import { createStore } from "zustand/vanilla";
+import type { ModelSource } from "../graph/loras";
 import { host } from "../host";
 import { t } from "../i18n";
 import type { Download } from "../types";
+import { openedApp } from "../store/links";
 import { liveStore } from "../store/live";
 import { go, openDialog, pageStore, toast, usePage } from "../store/page";
+import { hubAddress } from "./pullCommand";
 
 export interface DownloadsState {
   /** Newest first. */
@@ -29,9 +32,9 @@ export function useFetched(): number {
   return useStore(downloadsStore, (state) => state.numFetched);
 }
 
-/** Whether the server's owner lets pages have models fetched. */
+/** Whether the server's owner lets pages have models fetched; who opened an app has no place to see that. */
 export function useMayFetch(): boolean {
-  return usePage((state) => state.me?.allows_downloads ?? false);
+  return usePage((state) => state.me?.allows_downloads ?? false) && !openedApp();
 }
 
 export function isUnderWay({ state }: Download): boolean {
@@ -39,9 +42,9 @@ export function isUnderWay({ state }: Download): boolean {
 }
 
 /** Shows how to get a model that a field or a problem asks for: dialogs belong to the canvas, elsewhere it is the tab. */
-export function showGetModel(model: string): void {
-  if (pageStore.getState().view === "build") openDialog("get_model", model);
-  else go("models", model);
+export function showGetModel(model: ModelSource): void {
+  if (pageStore.getState().view === "build") openDialog("get_model", hubAddress(model));
+  else go("models", hubAddress(model));
 }
 
 /** Read it from now on; once for all views. */

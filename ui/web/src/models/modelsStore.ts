@@ -16,6 +16,8 @@ export interface ModelsState {
 }
 
 const store = createStore<ModelsState>(() => ({ view: null, isLoading: false, error: "" }));
+/** Whether folders are to be looked at anew. */
+let isStale = false;
 
 downloadsStore.subscribe(({ numFetched }, before) => {
   if (numFetched !== before.numFetched && store.getState().view) void loadModels({ isFresh: true });
@@ -30,12 +32,18 @@ export function useModels(): ModelsState {
   return state;
 }
 
-/** Read it again, one request at a time. `isFresh` has the server look at its folders anew. */
+/** Read it again, one request at a time. `isFresh` has the server look at its folders anew, after a request that is
+ * under way. */
 export async function loadModels({ isFresh = false } = {}): Promise<void> {
+  isStale ||= isFresh;
   if (store.getState().isLoading) return;
   store.setState({ isLoading: true, error: "" });
   try {
-    store.setState({ view: await request<ModelsView>("GET", isFresh ? "/models?refresh=1" : "/models") });
+    do {
+      const where = isStale ? "/models?refresh=1" : "/models";
+      isStale = false;
+      store.setState({ view: await request<ModelsView>("GET", where) });
+    } while (isStale);
   } catch (error) {
     store.setState({ error: sentence(error) });
   } finally {

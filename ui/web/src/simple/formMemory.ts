@@ -1,8 +1,16 @@
 /** What this browser remembers of the simple view: the workflow chosen, its last values, its last run. */
 
+import { pageStore } from "../store/page";
 import type { FormValues } from "./formFields";
 
 const KEY = "latentloom.simple";
+
+/** Of each user of a server with a login: another one at the same browser sees none of it. */
+function key(): string {
+  const me = pageStore.getState().me;
+  return me?.has_auth ? `${KEY}:${me.user}` : KEY;
+}
+
 /** Of the workflows used last; older ones are forgotten. */
 const MAX_KEPT = 40;
 
@@ -41,7 +49,7 @@ export function keep(workflow: string, change: Partial<Kept>): void {
 function read(): Memory {
   const empty: Memory = { chosen: "", kept: {} };
   try {
-    const found: unknown = JSON.parse(localStorage.getItem(KEY) ?? "null");
+    const found: unknown = JSON.parse(localStorage.getItem(key()) ?? "null");
     if (!isRecord(found) || typeof found.chosen !== "string" || !isRecord(found.kept)) return empty;
     const kept = Object.entries(found.kept).filter((entry): entry is [string, Kept] => isKept(entry[1]));
     return { chosen: found.chosen, kept: Object.fromEntries(kept) };
@@ -52,7 +60,7 @@ function read(): Memory {
 
 function write(memory: Memory): void {
   try {
-    localStorage.setItem(KEY, JSON.stringify(memory));
+    localStorage.setItem(key(), JSON.stringify(memory));
   } catch {
     return; // full or forbidden: the view works, it only forgets
   }

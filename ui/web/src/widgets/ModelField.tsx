@@ -1,3 +1,6 @@
+import { useContext } from "react";
+import { nodeAt } from "../graph/edits/params";
+import { modelBehind, type ModelSource } from "../graph/loras";
 import { t } from "../i18n";
 import { useModels } from "../models/modelsStore";
 import { isHubId, pullCommand } from "../models/pullCommand";
@@ -6,17 +9,25 @@ import { CopyButton } from "../parts/CopyButton";
 import { formatBytes } from "../parts/format";
 import { Combobox, type Option } from "../parts/overlays/Combobox";
 import { showGetModel, useMayFetch } from "../models/downloadsStore";
+import { editorStore } from "../store/editor";
 import type { ModelEntry } from "../types";
+import { GraphOfFields } from "./graphOfFields";
 import { SETTLED, asText, type WidgetProps } from "./widget";
 import { worded } from "../worded";
 
 /** A model's source: one of those on this machine, or any text that the node takes. */
-export function ModelField({ id, value, onChange, disabled, describedBy, isInvalid, placeholder }: WidgetProps) {
+export function ModelField(props: WidgetProps) {
+  const { id, value, onChange, disabled, describedBy, isInvalid, placeholder, place = "" } = props;
   const { view } = useModels();
+  const graph = useContext(GraphOfFields);
   const source = asText(value);
   const models = [...byName(view?.models ?? []).values()];
   const found = models.find(({ name }) => name === source);
   const isMissing = view !== null && !found && isHubId(source);
+  const asked = (): ModelSource => {
+    const node = nodeAt(graph(), place);
+    return { source, revision: modelBehind(graph(), editorStore.getState().catalog, node)?.revision ?? "" };
+  };
   return (
     <div>
       <Combobox
@@ -31,19 +42,19 @@ export function ModelField({ id, value, onChange, disabled, describedBy, isInval
         onChange={(next) => onChange(next, SETTLED)}
       />
       {found?.problem && <p className="ll-field-problem">{worded(found.problem)}</p>}
-      {isMissing && <Missing source={source} isTold={Boolean(isInvalid)} />}
+      {isMissing && <Missing model={asked()} isTold={Boolean(isInvalid)} />}
     </div>
   );
 }
 
 /** How to get a model; that it is not here is said once, by the check where that has said so. */
-function Missing({ source, isTold }: { source: string; isTold: boolean }) {
+function Missing({ model, isTold }: { model: ModelSource; isTold: boolean }) {
   const mayFetch = useMayFetch();
   if (mayFetch)
     return (
       <div className="ll-field-said ll-model-missing">
         {!isTold && <span>{t("widgets.model_not_here")}</span>}
-        <Button icon="download" onClick={() => showGetModel(source)}>
+        <Button icon="download" onClick={() => showGetModel(model)}>
           {t("widgets.get_model")}
         </Button>
       </div>
@@ -51,9 +62,9 @@ function Missing({ source, isTold }: { source: string; isTold: boolean }) {
   return (
     <div className="ll-field-said ll-model-missing">
       <span>
-        {!isTold && t("widgets.model_missing")} <code>{pullCommand(source)}</code>
+        {!isTold && t("widgets.model_missing")} <code>{pullCommand(model)}</code>
       </span>
-      <CopyButton text={pullCommand(source)} label={t("widgets.copy_command")} />
+      <CopyButton text={pullCommand(model)} label={t("widgets.copy_command")} />
     </div>
   );
 }

@@ -4,7 +4,7 @@ import { isExact } from "../../exact";
 import type { EachList, EditorGraph, InputSpec, InputValue, Json, Param, ParamType, Scalar } from "../../types";
 import { isName } from "../names";
 import { changeRecord, has, mapRecord, own, renameKey, withEntry, without } from "../record";
-import { asInput, isLink, isParamRef, plainValue } from "../values";
+import { asInput, isLink, isParamRef, plainValue, splitTarget } from "../values";
 import { renameSeeds } from "./seeds";
 import { setInput } from "./wires";
 
@@ -74,6 +74,11 @@ export function usersOf(graph: EditorGraph, name: string): string[] {
       .filter(([, value]) => isParamRef(value) && value.param === name)
       .map(([socket]) => `${node}.${socket}`),
   );
+}
+
+/** The node of a place: of "node.socket", or of "$name", the first that the param sets something of. */
+export function nodeAt(graph: EditorGraph, place: string): string {
+  return splitTarget(place.startsWith("$") ? (usersOf(graph, place.slice(1))[0] ?? "") : place)[0];
 }
 
 function changeRefs(graph: EditorGraph, name: string, change: () => InputValue | undefined): EditorGraph {

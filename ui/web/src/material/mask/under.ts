@@ -1,7 +1,7 @@
 /** Which picture a mask lies over: found by following the wires from the mask to where both meet. */
 
 import { specOf } from "../../graph/catalog";
-import { usersOf } from "../../graph/edits/params";
+import { nodeAt } from "../../graph/edits/params";
 import { own } from "../../graph/record";
 import { isLink, plainValue, splitTarget } from "../../graph/values";
 import type { Catalog, EditorGraph } from "../../types";
@@ -16,7 +16,7 @@ export interface Under {
 
 /** `place` is "node.socket" of the mask's path, or "$name" of the param that sets it. */
 export function underMask(graph: EditorGraph, catalog: Catalog, place: string): Under {
-  const [node] = splitTarget(place.startsWith("$") ? (usersOf(graph, place.slice(1))[0] ?? "") : place);
+  const node = nodeAt(graph, place);
   const inputs = own(graph.nodes, node)?.inputs ?? {};
   return {
     picture: pictureBeside(graph, catalog, node),

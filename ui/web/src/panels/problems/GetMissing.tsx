@@ -1,39 +1,39 @@
 import { inputSpec } from "../../graph/catalog";
-import { own } from "../../graph/record";
-import { joinTarget, plainValue } from "../../graph/values";
+import { modelBehind, type ModelSource } from "../../graph/loras";
+import { joinTarget } from "../../graph/values";
 import { t } from "../../i18n";
 import { useModels } from "../../models/modelsStore";
-import { isHubId } from "../../models/pullCommand";
+import { hubAddress, hubModelIn } from "../../models/pullCommand";
 import { Button } from "../../parts/Button";
 import { showGetModel, useMayFetch } from "../../models/downloadsStore";
 import { useEditor } from "../../store/editor";
 import type { Catalog, EditorGraph, Problem } from "../../types";
 
+const NONE: ModelSource = { source: "", revision: "" };
+
 /** A button that gets the model that a problem is about, where the server may fetch it. */
 export function GetMissing({ problem }: { problem: Problem }) {
   const mayFetch = useMayFetch();
-  const source = useEditor((state) => modelAt(state.whole, state.catalog, problem));
-  if (!mayFetch || !isHubId(source)) return null;
-  return <Offer source={source} />;
+  const model = hubModelIn(useEditor((state) => hubAddress(modelAt(state.whole, state.catalog, problem))));
+  if (!mayFetch || !model.source) return null;
+  return <Offer model={model} />;
 }
 
-function Offer({ source }: { source: string }) {
+function Offer({ model }: { model: ModelSource }) {
   const { view } = useModels();
-  if (!view || view.models.some(({ name }) => name === source)) return null;
+  const { source, revision } = model;
+  if (!view || (!revision && view.models.some(({ name }) => name === source))) return null;
   return (
     <div className="ll-problem-mends">
-      <Button icon="download" onClick={() => showGetModel(source)}>
+      <Button icon="download" onClick={() => showGetModel(model)}>
         {t("panels.get_model", { model: source })}
       </Button>
     </div>
   );
 }
 
-/** What stands where a model is named; "" for any other problem. */
-export function modelAt(graph: EditorGraph, catalog: Catalog, { node, socket, kind }: Problem): string {
-  const at = own(graph.nodes, node);
+/** The model that stands where the problem is; none for any other problem. */
+export function modelAt(graph: EditorGraph, catalog: Catalog, { node, socket, kind }: Problem): ModelSource {
   const isModel = inputSpec(graph, catalog, joinTarget(node, socket))?.widget === "model";
-  if (kind !== "error" || !at || !isModel) return "";
-  const value = plainValue(graph, own(at.inputs, socket));
-  return typeof value === "string" ? value.trim() : "";
+  return (kind === "error" && isModel && modelBehind(graph, catalog, node)) || NONE;
 }

@@ -3,9 +3,11 @@ import { limitOf } from "../../exact";
 import { host } from "../../host";
 import { t } from "../../i18n";
 import type { AppForm, GraphFile, Run } from "../../types";
+import { UnderMask } from "../../widgets/graphOfFields";
 import { worded } from "../../worded";
 import { Making } from "../Making";
 import { Outcome } from "../Outcome";
+import { underMaskOf } from "./underMaskOf";
 import { useAppKnown } from "./useAppKnown";
 import { useForm } from "../useForm";
 
@@ -21,23 +23,25 @@ export function AppMaker({ token, app }: { token: string; app: AppForm }) {
   const known = useAppKnown(token, form.values);
   const read = useCallback((run: Run) => host.appResults(token, run.id), [token]);
   return (
-    <Making
-      id={id}
-      groups={groups}
-      form={form}
-      known={known}
-      ask={(values) => host.runApp(token, values)}
-      outcome={(run, again) => (
-        <Outcome
-          runId={run}
-          graph={NO_GRAPH}
-          titleOf={() => ""}
-          texts={{ failed: t("simple.app_failed"), noResults: t("simple.app_no_results") }}
-          read={read}
-          onAgain={again}
-        />
-      )}
-    />
+    <UnderMask.Provider value={(place) => underMaskOf(app, place, form.now())}>
+      <Making
+        id={id}
+        groups={groups}
+        form={form}
+        known={known}
+        ask={(values) => host.runApp(token, values)}
+        outcome={(run, again) => (
+          <Outcome
+            runId={run}
+            graph={NO_GRAPH}
+            titleOf={() => ""}
+            texts={{ failed: t("simple.app_failed"), noResults: t("simple.app_no_results") }}
+            read={read}
+            onAgain={again}
+          />
+        )}
+      />
+    </UnderMask.Provider>
   );
 }
 
