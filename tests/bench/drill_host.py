@@ -20,6 +20,7 @@ from support.pool_processes import alive_with, server_of, spare_of
 
 MARK = "LATENTLOOM_DRILL"
 GONE_S = 1.0
+SHARED = Path("/dev/shm")
 
 
 def live(devices: Sequence[str], *, steps: int, size: int) -> NoReturn:
@@ -58,7 +59,7 @@ def _once(
     chance: random.Random, order: Callable[[list[int]], list[int]], *, devices: Sequence[str], steps: int, size: int
 ) -> dict[str, Any]:
     """`order` says who of host, server and spare is killed, and who first."""
-    shared = set(Path("/dev/shm").iterdir())
+    shared = set(SHARED.iterdir())
     mark = f"{MARK}={os.getpid()}-{time.monotonic_ns()}"
     with tempfile.TemporaryDirectory() as folder:
         with _living(mark, folder, devices=devices, steps=steps, size=size) as (process, others, start_s):
@@ -103,11 +104,21 @@ def _living(
 
 
 def _shared_since(before: set[Path]) -> list[str]:
-    """Shared memory that is new and stays; what other programs have for a moment goes meanwhile."""
-    end = time.monotonic() + DEADLINE_S
-    while (new := set(Path("/dev/shm").iterdir()) - before) and time.monotonic() < end:
+    """Shared memory that is new, stays, and is in use by no process: other programs have theirs meanwhile."""
+    end = time.monotonic() + GONE_S
+    while (new := _unused(set(SHARED.iterdir()) - before)) and time.monotonic() < end:
         time.sleep(0.05)
-    return sorted(map(str, new))
+    return new
+
+
+def _unused(files: set[Path]) -> list[str]:
+    """Those that are there and that no process has mapped; a semaphore is mapped under another name."""
+    mapped: set[int] = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            lines = (process / "maps").read_text().splitlines()
+            mapped |= {int(line.split()[4]) for line in lines if f"{SHARED}/" in line}
+    return sorted(str(file) for file in files if file.exists() and file.stat().st_ino not in mapped)
 
 
 def _swept(folder: str) -> list[str]:
