@@ -200,8 +200,9 @@ def parser() -> argparse.ArgumentParser:
 
 def run_command(arguments: argparse.Namespace) -> int:
     from .nodes.files.picture_files import pixel_limit
-    from .nodes.headless.headless import Headless, run_headless
+    from .nodes.headless.headless import run_headless
     from .nodes.headless.interrupts import interrupts
+    from .nodes.headless.job import Headless
     from .nodes.headless.reports import Tally
     from .nodes.headless.sweep import check_apart, parse_set, parse_sweep
     from .nodes.headless.terminal import ProgressBars, event_printer, print_report, print_tally
@@ -268,7 +269,7 @@ def check_command(arguments: argparse.Namespace) -> int:
     from .nodes.execution.preflight import Foretold
     from .nodes.graph.problems import GraphError
     from .nodes.headless.foretold import in_words
-    from .nodes.headless.headless import Headless, foretold_of
+    from .nodes.headless.job import Headless, foretold_of
     from .nodes.headless.sweep import check_apart, parse_set, parse_sweep
     from .nodes.headless.workflow_files import read_workflow, roots_of
     from .nodes.registry import SPECS

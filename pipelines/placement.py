@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,17 +23,16 @@ from ..parallel.ranks.seat import Seat
 from .doors import follow, order
 from .families import FAMILIES
 from .kept import KEPT, key_of
-from .models.describe import card_of
 from .models.folder import components_of, read_config, read_index
 from .models.source import resolve_source, split_source
 from .place import named_plan
-from .planning.auto import EXACT, FREE, Chosen, Leeway, choose
-from .planning.compiling import Way
+from .planning.auto import FREE, Chosen, Leeway, choose
 from .planning.duel import winner
-from .planning.foreseen import ALONE, BY_HAND, decoders_for, foreseen_for
+from .planning.foreseen import decoders_for, foreseen_for
 from .planning.here import measure_first
 from .planning.plans import why_not
-from .planning.wanted import Wanted, wanted_by
+from .planning.settling import ALONE, Measures, choice_for, told
+from .planning.wanted import Wanted, is_guided, wanted_by
 from .pools import POOLS, preloads
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request
 from .shape import (
@@ -87,7 +87,7 @@ def denoise(request: Denoise, progress: Progress = SILENT, *, leeway: Leeway = F
     check_size(model, request.latents.width, request.latents.height)  # the stage checks all of it, and more;
     check_frames(model, request.latents.frames)  # but what can be refused without ranks starts none
     check_mask(model, request.latents, request.mask)
-    foretold = choice_for(model, wanted_by(request, is_guided=guided), leeway, measures=progress)
+    foretold = choice_for(model, wanted_by(request, is_guided=guided), leeway, measures=measuring(progress))
     choice = told(winner(foretold, request, _denoise, progress), model)
     progress.spread(str(choice.way), ())
     request = request.resolved(plan=choice.plan, model=choice.of(model))
@@ -157,43 +157,9 @@ def run_whole(
         return from_wire(ranks.call(".pipelines.whole.pooled:on_rank", request, progress, num_ranks=plan.num_ranks))
 
 
-def choice_for(
-    model: Model,
-    wanted: Wanted,
-    leeway: Leeway = FREE,
-    *,
-    measures: Progress | None = None,
-    wish: Way | None = None,
-    num_runs: int = 1,
-) -> Chosen:
-    """The plan that the place names; else what `leeway` has settled; else the best for its devices, or `wish`, kept for
-    later; for so many runs, where it may compile. GPUs that nobody measured are measured first where `measures` can be
-    told. Raises `ValueError`.
-    """
-    place = model.place
-    if (named := named_plan(place)) is not None:
-        return Chosen(plan=named, why=BY_HAND)
-    if leeway.choice is not None:
-        is_taken = leeway.is_guided == wanted.is_guided and leeway.choice.plan.num_ranks <= place.group_size
-        if is_taken and not (leeway.choice.is_compiled and wanted.has_step_cache):
-            return leeway.choice
-        leeway = EXACT
-    if measures is not None and not place.cluster:
-        measure_first(place.devices, measures, is_free=lambda: not POOLS.has_work())
-    return choose(model, wanted, may_round=leeway.may_round, keeps=True, wish=wish, num_runs=num_runs)
-
-
-def told(choice: Chosen, model: Model) -> Chosen:
-    """The choice, whose reason is logged unless the user named the plan."""
-    if choice.why != BY_HAND:
-        is_less = choice.plan.num_ranks < model.place.group_size
-        logger.log(logging.WARNING if is_less else logging.INFO, "%s", choice.why)
-    return choice
-
-
-def is_guided(model: Model, *, guidance: float = 0.0, guidance_2: float = 0.0) -> bool:
-    """Whether every step of a denoise asks the transformer twice."""
-    return max(guidance or card_of(model).guidance, guidance_2) > 1
+def measuring(progress: Progress) -> Measures:
+    """Measures GPUs that work together for the first time, unless ranks work here; `progress` hears of it."""
+    return partial(measure_first, progress=progress, is_free=lambda: not POOLS.has_work())
 
 
 def num_groups(place: Place) -> int:

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, Self, TypeVar
 from ..parallel.errors import did_you_mean
 from ..parallel.plan import ParallelPlan
 from .values import (
+    NUM_SEEDS,
     Conditioning,
     Depth,
     Image,
@@ -33,7 +34,6 @@ from .values import (
 
 Stage = Literal["encode_text", "encode_image", "denoise", "decode", "decode_audio"]
 MAX_STEPS = 1000
-NUM_SEEDS = 2**64
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

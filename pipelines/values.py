@@ -41,6 +41,7 @@ class Lora:
     scale: float = 1.0
 
 
+NUM_SEEDS = 2**64
 COMPILING = "auto,compiled"
 """The plan `auto`, which may also choose to compile the transformer."""
 

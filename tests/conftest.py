@@ -16,6 +16,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of what tests start: more 
 ON_RANKS = """duel loaded masked modular placement pooled prepared rank_work read_together requests rows shared_pages
 split_vae spread step_cache stored_shares verified verify waiting"""
 GROUPS = {
+    "page": [*(f"tests/ui/test_page_{letter}" for letter in "abcdeflm"), "tests/ui/test_ui_command.py"],
+    "more of the page": [f"tests/ui/test_{name}" for name in ("page_", "bundle.", "gradio_client.", "readme_example.")],
     "waits": [
         *(f"tests/parallel/test_pool_{name}.py" for name in ("faults", "host")),
         *(f"tests/pipelines/test_{name}.py" for name in ("cluster", "drills")),
@@ -25,15 +27,12 @@ GROUPS = {
         *(f"tests/test_{name}.py" for name in ("devices", "doors", "layers", "ranks", "readme")),
         *(f"tests/pipelines/test_{name}.py" for name in ON_RANKS.split()),
     ],
-    "page": [
-        *(f"tests/ui/test_{name}" for name in ("page_", "bundle.py", "ui_command.py", "gradio_client.py")),
-        "tests/ui/test_readme_example.py",
-    ],
     "bobbin": ["tests/pipelines/bobbin/"],
     "diffusers": [f"tests/pipelines/test_{name}.py" for name in ("signatures", "tiny_pipelines")],
 }
-"""What takes longest, by how its path begins: it waits, or shares warm processes, which are ranks or a browser, or
-what is made once in a process: the tables that read bobbin's pictures, and all of diffusers imported."""
+"""What takes longest, by how its path begins, in the order in which workers take it: it waits, or shares warm
+processes, which are ranks or a browser, or what is made once in a process: the tables that read bobbin's pictures, and
+all of diffusers imported."""
 
 
 def pytest_collection_finish() -> None:
@@ -49,9 +48,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In a worker: what is in a group comes first, so that all workers end at about one time."""
+    """In a worker: the longest groups come first, so that all workers end at about one time."""
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: _group(item.nodeid) not in GROUPS)
+        order = {group: number for number, group in enumerate(GROUPS)}
+        items.sort(key=lambda item: order.get(_group(item.nodeid), len(order)))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -21,7 +21,8 @@ from latentloom.nodes.files import picture_files
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, read_graph
 from latentloom.nodes.graph.spec import read_spec
-from latentloom.nodes.headless.headless import Headless, run_headless
+from latentloom.nodes.headless.headless import run_headless
+from latentloom.nodes.headless.job import Headless
 from latentloom.nodes.headless.reports import Tally
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
 from latentloom.parallel.progress import Progress

@@ -20,7 +20,6 @@ from ..files.workspace import Host, Workspace, numbered
 from ..graph.graph import Graph, graph_text
 from ..graph.modes import effective
 from ..graph.requires import with_requires
-from ..graph.resolve import with_overrides
 from ..graph.spec import NodeSpec
 from ..graph.unfolding.unfold import unfold
 from ..hosts.comfy_file import to_comfy
@@ -205,17 +204,6 @@ def _keep_times(result: RunResult, folder: Path) -> None:
             ran = ran_of(record.foreseen, record.took, torch=versions()["torch"] or "")
             if ran is not None:
                 keep(ran, folder)
-
-
-def baked(graph: Graph, overrides: Mapping[str, Any]) -> Graph:
-    """The workflow with these values as its own, so that its file alone gives the same result."""
-    params = {
-        name: param.model_copy(update={"default": overrides.get(name, param.default)})
-        for name, param in graph.params.items()
-    }
-    inputs = with_overrides(graph, overrides)
-    nodes = {name: node.model_copy(update={"inputs": dict(inputs[name])}) for name, node in graph.nodes.items()}
-    return graph.model_copy(update={"params": params, "nodes": nodes})
 
 
 def provenance(graph: Graph, specs: Mapping[str, NodeSpec], workspace: Workspace) -> dict[str, str]:

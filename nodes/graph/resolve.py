@@ -105,3 +105,14 @@ def _resolve(node: Node, spec: NodeSpec, inputs: Mapping[str, Any], params: Mapp
         else:
             values[socket.name] = as_type(socket.type, plain_value(entry, params))
     return Resolved(node, spec, values, links)
+
+
+def baked(graph: Graph, overrides: Mapping[str, Any]) -> Graph:
+    """The workflow with these values as its own, so that its file alone gives the same result."""
+    params = {
+        name: param.model_copy(update={"default": overrides.get(name, param.default)})
+        for name, param in graph.params.items()
+    }
+    inputs = with_overrides(graph, overrides)
+    nodes = {name: node.model_copy(update={"inputs": dict(inputs[name])}) for name, node in graph.nodes.items()}
+    return graph.model_copy(update={"params": params, "nodes": nodes})

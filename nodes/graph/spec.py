@@ -16,7 +16,7 @@ from ...parallel.progress import Progress
 from ...pipelines import values
 from ...pipelines.doors import FOLDER
 from ...pipelines.planning.auto import FREE, Leeway
-from ...pipelines.requests import NUM_SEEDS
+from ...pipelines.values import NUM_SEEDS
 from ..files.workspace import Workspace, content_hash
 from .sketch import Denoises, Means, Reads, Refuses, Sketch, Writes
 

@@ -7,63 +7,31 @@ A *sweep* is one run for each combination of values; each has a folder, a lock a
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import logging
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ...parallel.errors import code_of
-from ...pipelines.values import Place
-from ..execution.attempt import Caches, attempt, baked, open_caches, workspace_of
+from ..execution.attempt import Caches, attempt, open_caches, workspace_of
 from ..execution.events import Event, Sink
 from ..execution.failure import NodeFailed
 from ..execution.manifest import as_made, has_failed, is_complete
 from ..execution.overlap import next_on, overlapped, width_of
-from ..execution.preflight import Foretold, blocking
+from ..execution.preflight import blocking
 from ..execution.schedule import schedule
 from ..execution.watch import Token
-from ..files.picture_files import MAX_PIXELS
-from ..files.workspace import Workspace, folder_name
+from ..files.workspace import Workspace
 from ..graph.graph import Graph
 from ..graph.problems import GraphError
 from ..preview.sharing import Sharing, sharing_of
 from ..registry import SPECS
 from .claim import LOCK_FILE, InUse, claimed
-from .foretold import foretold, with_remedy
+from .foretold import with_remedy
+from .job import Headless, Point, points_of, told_of
 from .reports import Report, Tally
 
 logger = logging.getLogger("latentloom")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Headless:
-    """How a file is run. `sweep` is one dict of overrides per run, on top of `overrides`."""
-
-    graph: Graph
-    overrides: Mapping[str, Any]
-    sweep: Sequence[Mapping[str, Any]]
-    out: Path
-    roots: tuple[Path, ...]
-    cache_dir: Path | None = None
-    resume: bool = False
-    place: Place = field(default_factory=Place)
-    shares_out: bool = False
-    """Whether the number of groups is chosen, as lets the sweep end soonest."""
-    max_pixels: int = MAX_PIXELS
-    is_forced: bool = False
-    """Whether what is only reckoned (memory, disk) keeps nothing from running."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Point:
-    overrides: Mapping[str, Any]
-    graph: Graph
-    folder: Path
 
 
 def run_headless(
@@ -76,7 +44,7 @@ def run_headless(
     or another process writes there. With `resume`, runs that have failed before come last, and those that another
     process is making are left to it.
     """
-    points, bad = _foretold(job, _points(job))
+    points, bad = _foretold(job, points_of(job))
     for report in bad:
         tally.add(report)
         yield report
@@ -92,7 +60,7 @@ def run_headless(
         job = dataclasses.replace(job, place=sharing.at(job.place))
     caches, width = open_caches(job.cache_dir), width_of(job.place)
 
-    def made(points: Sequence[_Point]) -> Iterator[tuple[_Point, Report]]:
+    def made(points: Sequence[Point]) -> Iterator[tuple[Point, Report]]:
         attempts = (partial(_attempt, job, point, caches) for point in points)
         runs = overlapped(attempts, width=width, sink=sink, cancel=cancel, starts=next_on(job.place))
         return zip(points, runs, strict=True)
@@ -106,11 +74,11 @@ def run_headless(
             return
 
 
-def _foretold(job: Headless, points: Sequence[_Point]) -> tuple[list[_Point], list[Report]]:
+def _foretold(job: Headless, points: Sequence[Point]) -> tuple[list[Point], list[Report]]:
     """The points that may be begun, and what is wrong with the others. Raises `GraphError` where none may."""
     found = [
         [with_remedy(problem) for problem in blocking(told.problems, is_forced=job.is_forced)]
-        for told in _told(job, points)
+        for told in told_of(job, points, is_complete=lambda point: job.resume and _is_complete(job, point))
     ]
     if job.resume:  # what is there already needs no room
         pairs = zip(points, found, strict=True)
@@ -135,43 +103,13 @@ def _foretold(job: Headless, points: Sequence[_Point]) -> tuple[list[_Point], li
     return good, bad
 
 
-def _sharing(job: Headless, points: Sequence[_Point]) -> Sharing | None:
+def _sharing(job: Headless, points: Sequence[Point]) -> Sharing | None:
     """Of the runs that will be made."""
     left = [point.graph for point in points if not (job.resume and _is_complete(job, point))]
     return sharing_of(left, SPECS, workspace=Workspace(output_dir=job.out, roots=job.roots, place=job.place))
 
 
-def foretold_of(job: Headless) -> list[Foretold]:
-    """What is known of each point of the sweep before it runs."""
-    return _told(job, _points(job))
-
-
-def _told(job: Headless, points: Sequence[_Point]) -> list[Foretold]:
-    workspace = Workspace(
-        output_dir=job.out,
-        roots=job.roots,
-        place=job.place,
-        num_runs=len(job.sweep),
-        max_pixels=job.max_pixels,
-        host="command line",
-    )
-    graphs, folders = [point.graph for point in points], [point.folder for point in points]
-
-    def is_there(index: int) -> bool:
-        return job.resume and _is_complete(job, points[index])
-
-    return foretold(graphs, folders, SPECS, workspace=workspace, is_there=is_there)
-
-
-def _points(job: Headless) -> list[_Point]:
-    names = folder_names(job.sweep)
-    return [
-        _Point(overrides=overrides, graph=baked(job.graph, overrides), folder=job.out / name if name else job.out)
-        for name, overrides in zip(names, ({**job.overrides, **varied} for varied in job.sweep), strict=True)
-    ]
-
-
-def _check_free(points: Iterable[_Point]) -> None:
+def _check_free(points: Iterable[Point]) -> None:
     """Raises `InUse` rather than after some work."""
     for point in points:
         if (point.folder / LOCK_FILE).exists():
@@ -180,10 +118,10 @@ def _check_free(points: Iterable[_Point]) -> None:
 
 
 def _busy_last(
-    points: Sequence[_Point], made: Callable[[Sequence[_Point]], Iterable[tuple[_Point, Report]]]
+    points: Sequence[Point], made: Callable[[Sequence[Point]], Iterable[tuple[Point, Report]]]
 ) -> Iterator[Report]:
     """By the end, what another process was making may be there."""
-    busy: list[_Point] = []
+    busy: list[Point] = []
     for point, report in made(points):
         if report.state == "busy":
             busy.append(point)
@@ -193,7 +131,7 @@ def _busy_last(
         yield report
 
 
-def _attempt(job: Headless, point: _Point, caches: Caches, sink: Sink, cancel: Token) -> Report:
+def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: Token) -> Report:
     """One point; what keeps it from being made is in the report."""
     report = Report(folder=point.folder, overrides=point.overrides)
     if job.resume and _is_complete(job, point):
@@ -225,7 +163,7 @@ def _workspace(job: Headless, graph: Graph, folder: Path) -> Workspace:
     )
 
 
-def _is_complete(job: Headless, point: _Point) -> bool:
+def _is_complete(job: Headless, point: Point) -> bool:
     """Whether the run is there already, made from the very same files. An input that cannot be read is told later."""
     graph = as_made(point.folder, point.graph)
     workspace = _workspace(job, graph, point.folder)
@@ -234,18 +172,3 @@ def _is_complete(job: Headless, point: _Point) -> bool:
     except NodeFailed:
         return False
     return is_complete(point.folder, graph, keys)
-
-
-def folder_names(sweep: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A folder name for each point of a sweep, such as `seed=3,steps=8`; all differ, also where case does not count."""
-    texts = [",".join(f"{name}={value}" for name, value in varied.items()) for varied in sweep]
-    names = [folder_name(text, most=100) for text in texts]
-    counts = Counter(name.casefold() for name in names)
-    return [
-        f"{name} {_mark(varied)}" if counts[name.casefold()] > 1 else name
-        for name, varied in zip(names, sweep, strict=True)
-    ]
-
-
-def _mark(varied: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(varied).encode()).hexdigest()[:12]

@@ -12,12 +12,11 @@ from ...parallel.machine.folders import user_cache
 from ...pipelines.costs.machine import Machine
 from ...pipelines.costs.ran import kept
 from ...pipelines.models.describe import DtypeChoice, card_of, describe_model
-from ...pipelines.placement import is_guided
 from ...pipelines.planning.auto import as_kept, forget_choices
 from ...pipelines.planning.history import learned, setting_of
 from ...pipelines.planning.known import with_devices
 from ...pipelines.planning.planned import Planned, planned
-from ...pipelines.planning.wanted import Wanted
+from ...pipelines.planning.wanted import Wanted, is_guided
 from ...pipelines.values import Latents, Model, Place, Quantization
 from ..files.workspace import Workspace
 from ..preview.walk import MAX_DENOISES, Walk

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 
 from ...parallel.errors import Cancelled
 from ...parallel.progress import Foreseen, Preview, Progress
-from ...pipelines.costs.outcome import before
 from ...pipelines.values import Audio, Image, Mask
 from ..files.audio_files import CODERS
 from ..files.workspace import Workspace
@@ -301,6 +300,8 @@ class ComfyProgress(Progress):
             raise Cancelled from error
 
     def foresee(self, foreseen: Foreseen) -> None:
+        from ...pipelines.costs.outcome import before
+
         logger.info("%s", before(foreseen))
 
     def raise_interrupt(self) -> None:

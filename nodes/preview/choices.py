@@ -15,10 +15,9 @@ from ...parallel.plan import ParallelPlan
 from ...pipelines.models.describe import card_of
 from ...pipelines.needs.memory import Need, Work, fits, work_of
 from ...pipelines.place import has_ranks
-from ...pipelines.placement import is_guided
 from ...pipelines.planning.foreseen import decoders_for
 from ...pipelines.planning.plans import plans_for, why_not
-from ...pipelines.planning.wanted import Wanted
+from ...pipelines.planning.wanted import Wanted, is_guided
 from ...pipelines.shape import empty_canvas
 from ...pipelines.values import Model, Place
 

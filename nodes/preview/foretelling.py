@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from ...parallel.machine.now import DeviceNow
 from ...parallel.progress import SILENT, Progress
 from ...pipelines.place import AUTO, named_plan, names_plan
-from ...pipelines.placement import choice_for, is_guided
 from ...pipelines.planning.auto import EXACT, FREE, Chosen, Leeway, choose
 from ...pipelines.planning.compiling import Way
 from ...pipelines.planning.foreseen import decoders_for
-from ...pipelines.planning.wanted import Wanted
+from ...pipelines.planning.settling import choice_for
+from ...pipelines.planning.wanted import Wanted, is_guided
 from ...pipelines.values import COMPILING
 from ..files.picture_files import WORKFLOW_KEY
 from ..graph.graph import MAX_META_BYTES, Graph, graph_text, read_graph
@@ -62,8 +62,10 @@ def _leeway(walk: Walk, name: str, progress: Progress) -> Leeway:
             return FREE
         if asked.latents is None:
             return EXACT
+        from ...pipelines.placement import measuring
+
         wish, num_runs = _wish(walk, name), walk.workspace.num_runs
-        choice = choice_for(asked.model, wanted, measures=progress, wish=wish, num_runs=num_runs)
+        choice = choice_for(asked.model, wanted, measures=measuring(progress), wish=wish, num_runs=num_runs)
         return Leeway(choice=choice, is_guided=wanted.is_guided)
     except ValueError:
         return EXACT

@@ -17,7 +17,6 @@ from ...pipelines.place import names_plan
 from ...pipelines.planning.auto import choose
 from ...pipelines.planning.plans import why_not
 from ...pipelines.planning.wanted import Wanted
-from ...pipelines.pools import POOLS
 from ...pipelines.values import Latents, Model, Quantization
 from .choices import Choice, Denoise, devices_of, memories_of
 from .walk import Walk
@@ -50,7 +49,9 @@ def lack_of(
     if denoise.model.place.cluster:
         return None
     asked = asked_of(denoise.needs(plan, machine), devices_of(denoise.model, plan))
-    in_use = {} if _has_some() else {device.name: device.used_bytes for device in machine if device.name != "cpu"}
+    in_use = {device.name: device.used_bytes for device in machine if device.name != "cpu"}
+    if in_use and _has_some():
+        in_use = {}
     in_use |= {"cuda": in_use["cuda:0"]} if "cuda:0" in in_use else {}
     whole = memories_of(machine)
     left = {device: memory - in_use.get(device, 0) for device, memory in whole.items()}
@@ -75,6 +76,8 @@ def lack_of(
 
 def _has_some() -> bool:
     """Whether some of what is in use may be held by this process, or by its ranks."""
+    from ...pipelines.pools import POOLS
+
     cuda = sys.modules.get("torch.cuda")  # which another thread may be importing
     is_open = getattr(cuda, "is_initialized", None)
     return len(POOLS) > 0 or (is_open is not None and is_open())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from ..requests import NUM_SEEDS
+from ..values import NUM_SEEDS
 
 
 def seeds_of(seed: int, batch: int) -> tuple[int, ...]:

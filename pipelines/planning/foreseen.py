@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from ...parallel.machine.folders import user_cache
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Foreseen
 from ..components.memory import CONTEXT_BYTES
-from ..costs.ran import kept
 from ..models.describe import card_of
 from ..needs.memory import work_of
-from ..requests import Denoise
 from ..values import Model
 from .choice import Candidate, candidate
-from .history import corrected, setting_of
 from .known import Spot, machine_at, spot_of
 from .planned import basis_of
+from .settling import ALONE, BY_HAND
 from .wanted import Wanted, by_bucket, num_steps_of, wanted_by
 
-BY_HAND = "it was written by hand"
-ALONE = "one process, because neither the workflow nor the run names devices"
+if TYPE_CHECKING:
+    from ..requests import Denoise
 
 
 def foreseen_for(
@@ -38,6 +37,9 @@ def foreseen_for(
     machines of a cluster are not known here, some transformers are no rows of blocks, and what a step cache skips
     depends on the picture.
     """
+    from ..costs.ran import kept
+    from .history import corrected, setting_of
+
     model, wanted = request.model, wanted_by(request, is_guided=is_guided)
     place = model.place
     if place.cluster or plan.cfg > 1 + is_guided or request.step_cache != "none":

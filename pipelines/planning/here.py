@@ -14,7 +14,6 @@ from ...parallel.machine.container import num_cores
 from ...parallel.machine.file_lock import locked
 from ...parallel.machine.now import DeviceNow, devices_now
 from ...parallel.machine.topology import num_sockets
-from ...parallel.pool.measuring import measure
 from ...parallel.progress import SILENT, Progress
 from ..costs.machine import Machine
 from ..costs.measured import Call, Convolution, Found, Pass, Product, Sample, Seen, keep, kept, machine_of
@@ -138,6 +137,8 @@ def is_busy(devices: Sequence[DeviceNow]) -> bool:
 
 def _measured(here: Here, progress: Progress = SILENT) -> Found:
     devices, shown, kind = here.devices, here.shown, here.kind
+    from ...parallel.pool.measuring import measure
+
     told = measure(devices, asker=progress)
     title = f"{len(devices)} x {shown[0].title}" if kind == "cuda" else f"{len(devices)} ranks on {shown[0].title}"
     if (sockets := num_sockets()) > 1:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..models.describe import card_of
-from ..requests import Denoise, first_step
 from ..shape import empty_canvas
 from ..values import Conditioning, Latents, Model
+
+if TYPE_CHECKING:
+    from ..requests import Denoise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +49,11 @@ def wanted_by(request: Denoise, *, is_guided: bool) -> Wanted:
     )
 
 
+def is_guided(model: Model, *, guidance: float = 0.0, guidance_2: float = 0.0) -> bool:
+    """Whether every step of a denoise asks the transformer twice."""
+    return max(guidance or card_of(model).guidance, guidance_2) > 1
+
+
 def text_length_of(conditioning: Conditioning) -> int:
     """Tokens of the longest text; 0 where there is none."""
     return max((tensor.shape[1] for tensor in conditioning.positive.values() if tensor.ndim == 3), default=0)
@@ -53,6 +61,8 @@ def text_length_of(conditioning: Conditioning) -> int:
 
 def num_steps_of(request: Denoise) -> int:
     """How many steps it will do: fewer than it is asked for where a start picture is painted over in part."""
+    from ..requests import first_step
+
     steps = len(request.sampling.sigmas) or request.steps or card_of(request.model).steps
     return steps - first_step(steps, request.strength)
 

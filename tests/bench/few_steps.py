@@ -92,7 +92,8 @@ def by_comfyui(prompts: list[str], folder: Path) -> None:
 
 
 def by_sweep(prompts: list[str], folder: Path, *, num_ranks: int = 0) -> None:
-    from latentloom.nodes.headless.headless import Headless, run_headless
+    from latentloom.nodes.headless.headless import run_headless
+    from latentloom.nodes.headless.job import Headless
     from latentloom.nodes.headless.reports import Tally
 
     job = Headless(

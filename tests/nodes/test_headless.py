@@ -14,9 +14,10 @@ from latentloom.nodes.execution.events import Event
 from latentloom.nodes.execution.preflight import Foretold
 from latentloom.nodes.graph.graph import graph_from_plain, graph_to_plain
 from latentloom.nodes.graph.problems import Problem
-from latentloom.nodes.headless import foretold, headless
+from latentloom.nodes.headless import foretold, headless, job
 from latentloom.nodes.headless.claim import InUse, claimed
-from latentloom.nodes.headless.headless import Headless, run_headless
+from latentloom.nodes.headless.headless import run_headless
+from latentloom.nodes.headless.job import Headless
 from latentloom.nodes.headless.reports import Report, Tally
 
 Sweep = Callable[..., tuple[list[Report], Tally]]
@@ -25,7 +26,8 @@ Sweep = Callable[..., tuple[list[Report], Tally]]
 @pytest.fixture
 def sweep(toys: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sweep:
     """`sweep({"read.path": ["a", "b"]})` runs a workflow that reads a file; its reports, and what they come to."""
-    monkeypatch.setattr(headless, "SPECS", toys.SPECS)
+    for module in (headless, job):
+        monkeypatch.setattr(module, "SPECS", toys.SPECS)
     nodes = {"read": ("ReadText", {"path": "a"}), "show": ("Show", {"text": "@read.string"}), "f": ("Number", {})}
 
     def run(points: Mapping[str, Sequence[Any]], graph: Any = None, **options: Any) -> tuple[list[Report], Tally]:

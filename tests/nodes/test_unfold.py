@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from latentloom.nodes.execution.attempt import baked
 from latentloom.nodes.execution.cache import MemoryCache
 from latentloom.nodes.execution.run import run
 from latentloom.nodes.execution.schedule import schedule
@@ -16,6 +15,7 @@ from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.check import check
 from latentloom.nodes.graph.graph import Graph, graph_from_plain, graph_text, graph_to_plain, read_graph
 from latentloom.nodes.graph.problems import GraphError
+from latentloom.nodes.graph.resolve import baked
 from latentloom.nodes.graph.unfolding.unfold import unfold
 
 SPEAK = {

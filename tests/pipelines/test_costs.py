@@ -19,6 +19,7 @@ from latentloom.parallel.layout import Layout, Stream, shares_of
 from latentloom.parallel.machine.file_lock import locked
 from latentloom.parallel.mesh import planned_mesh
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.pool import measuring
 from latentloom.parallel.progress import Progress
 from latentloom.pipelines.costs.chips import CHIPS
 from latentloom.pipelines.costs.forward import Forward
@@ -349,7 +350,7 @@ def test_this_machine_is_measured_once_and_not_kept_while_it_is_busy(
         asked.append(devices)
         return {1: [rank], 2: [rank, rank]}
 
-    monkeypatch.setattr(here, "measure", measure)
+    monkeypatch.setattr(measuring, "measure", measure)
     busy = True
     monkeypatch.setattr(here, "is_busy", lambda devices: busy)
     assert not here.machine_here(tmp_path).is_measured and not asked
@@ -377,7 +378,7 @@ def test_processes_measure_one_after_another_and_what_one_has_kept_the_next_take
         asked.append(devices)
         return {1: [rank], 2: [rank, rank]}
 
-    monkeypatch.setattr(here, "measure", measure)
+    monkeypatch.setattr(measuring, "measure", measure)
     monkeypatch.setattr(here, "is_busy", lambda devices: False)
     waits = threading.Event()
 

@@ -4,7 +4,7 @@ import torch
 from diffusers.utils.torch_utils import randn_tensor
 
 from latentloom.pipelines.denoising.noise import generators, seeds_of
-from latentloom.pipelines.requests import NUM_SEEDS
+from latentloom.pipelines.values import NUM_SEEDS
 
 
 def test_picture_i_has_the_noise_of_seed_plus_i() -> None:

@@ -21,12 +21,11 @@ from latentloom.__main__ import main
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.costs.machine import Machine, named_machine
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.placement import is_guided
 from latentloom.pipelines.planning.choice import IDLE_GAIN, ROUNDING_GAIN, Candidate, counts, settled
 from latentloom.pipelines.planning.compiling import Compiling, counted, hint
 from latentloom.pipelines.planning.explained import as_text
 from latentloom.pipelines.planning.planned import Planned, planned
-from latentloom.pipelines.planning.wanted import Wanted
+from latentloom.pipelines.planning.wanted import Wanted, is_guided
 from support.hollow_models import write_hollow
 
 PLANS = Path(__file__).parent / "plans"

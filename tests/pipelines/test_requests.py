@@ -19,8 +19,8 @@ from latentloom.parallel.pool.pool import Pool
 from latentloom.pipelines import placement, stages
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.pools import preloads
-from latentloom.pipelines.requests import NUM_SEEDS, Decode, Denoise, EncodeImage, EncodeText, Request
-from latentloom.pipelines.values import Conditioning, Image, Latents, Place, Sampling, to_plain
+from latentloom.pipelines.requests import Decode, Denoise, EncodeImage, EncodeText, Request
+from latentloom.pipelines.values import NUM_SEEDS, Conditioning, Image, Latents, Place, Sampling, to_plain
 
 ROOT = Path(__file__).resolve().parents[2]
 BOBBIN = describe_model("builtin:bobbin", device="cpu")

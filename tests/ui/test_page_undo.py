@@ -22,7 +22,7 @@ MERGED = 6
 """At most: an edit that goes on with the one just before it is one step with it."""
 
 
-@pytest.mark.parametrize("num_edits", [12, pytest.param(56, marks=pytest.mark.by_hand)])
+@pytest.mark.parametrize("num_edits", [8, pytest.param(56, marks=pytest.mark.by_hand)])
 def test_undo_takes_back_random_edits_and_redo_makes_them_again(
     page_server: Any, open_page: Callable[..., Page], num_edits: int
 ) -> None:

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from ...nodes.execution.attempt import attempt, baked, open_caches, workspace_of
+from ...nodes.execution.attempt import attempt, open_caches, workspace_of
 from ...nodes.execution.events import Event
 from ...nodes.execution.failure import NodeFailed
 from ...nodes.execution.manifest import MANIFEST_FILE, told_by
@@ -23,7 +23,7 @@ from ...nodes.execution.watch import Token
 from ...nodes.files.workspace import folder_name
 from ...nodes.graph.graph import Graph, graph_to_plain
 from ...nodes.graph.problems import GraphError
-from ...nodes.graph.resolve import param_values
+from ...nodes.graph.resolve import baked, param_values
 from ...nodes.graph.spec import NodeSpec
 from ...nodes.graph.unfolding.unfold import unfold
 from ...nodes.headless.foretold import foretold

@@ -32,6 +32,15 @@ export interface Browser {
   window: EventTarget;
 }
 
+const LONG_MS = 1000;
+const begin = globalThis.setTimeout;
+/** What the page does so much later, such as taking a notice away, keeps no test from ending. */
+globalThis.setTimeout = ((act: () => void, ms?: number) => {
+  const timer = begin(act, ms);
+  if (ms !== undefined && ms > LONG_MS) timer.unref();
+  return timer;
+}) as typeof setTimeout;
+
 /** A fresh browser in the global scope. */
 export function newBrowser(): Browser {
   const [document, window] = [new Target(), new EventTarget()];

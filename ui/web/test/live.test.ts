@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import "./browser";
 import { test } from "node:test";
 import { move, setMode } from "../src/graph/edits";
 import { formatLeft } from "../src/parts/format";
