@@ -7,17 +7,26 @@ address. Without devices it is the process that asks.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..parallel.machine.container import num_cores
 from ..parallel.machine.machine import parse_devices
 from ..parallel.plan import ParallelPlan
+from .planning.auto import EXACT, FREE, Chosen, Leeway, choose
+from .planning.compiling import Way
+from .planning.foreseen import BY_HAND
 from .planning.plans import check_plan
+from .planning.wanted import Wanted
 from .values import COMPILING, Model, Place
 
 AUTO = "auto"
 LEFT_OPEN = ("", AUTO, COMPILING)
+Measures = Callable[[Sequence[str]], object]
+"""Measures these devices if nobody has yet."""
+
+logger = logging.getLogger("latentloom")
 
 
 def read_place(
@@ -136,3 +145,37 @@ def trial_devices() -> tuple[str, ...]:
 def has_ranks() -> bool:
     """Whether this platform can start ranks; elsewhere one device works in process."""
     return sys.platform == "linux"
+
+
+def choice_for(
+    model: Model,
+    wanted: Wanted,
+    leeway: Leeway = FREE,
+    *,
+    measures: Measures | None = None,
+    wish: Way | None = None,
+    num_runs: int = 1,
+) -> Chosen:
+    """The plan that the place names; else what `leeway` has settled; else the best for its devices, or `wish`, kept for
+    later; for so many runs, where it may compile. GPUs that nobody measured are measured first by `measures`. Raises
+    `ValueError`.
+    """
+    place = model.place
+    if (named := named_plan(place)) is not None:
+        return Chosen(plan=named, why=BY_HAND)
+    if leeway.choice is not None:
+        is_taken = leeway.is_guided == wanted.is_guided and leeway.choice.plan.num_ranks <= place.group_size
+        if is_taken and not (leeway.choice.is_compiled and wanted.has_step_cache):
+            return leeway.choice
+        leeway = EXACT
+    if measures is not None and not place.cluster:
+        measures(place.devices)
+    return choose(model, wanted, may_round=leeway.may_round, keeps=True, wish=wish, num_runs=num_runs)
+
+
+def told(choice: Chosen, model: Model) -> Chosen:
+    """The choice, whose reason is logged unless the user named the plan."""
+    if choice.why != BY_HAND:
+        is_less = choice.plan.num_ranks < model.place.group_size
+        logger.log(logging.WARNING if is_less else logging.INFO, "%s", choice.why)
+    return choice

@@ -5,6 +5,7 @@ foretold: What is known of each point of a sweep before the first is begun, and 
 headless: Run a workflow file without a page: sweeps, one folder per run, resume, manifests.
 interrupts: What Ctrl-C and SIGTERM do: the first asks, the next one ends the process at once, and none shows a
     traceback.
+job: What is asked of a headless run: the workflow with the points of its sweep, and what is known of them before.
 plans: What `latentloom plan` answers: how a model, or each denoise of a workflow, would run on a machine.
 reports: What became of each run of a sweep, and of all of them together.
 sweep: Values from the command line: `NAME=VALUE` for one run, `NAME=1..4` or `NAME=a,b,c` for a run each.

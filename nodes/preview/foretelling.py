@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ...parallel.machine.now import DeviceNow
 from ...parallel.progress import SILENT, Progress
-from ...pipelines.place import AUTO, named_plan, names_plan
+from ...pipelines.place import AUTO, choice_for, named_plan, names_plan
 from ...pipelines.planning.auto import EXACT, FREE, Chosen, Leeway, choose
 from ...pipelines.planning.compiling import Way
 from ...pipelines.planning.foreseen import decoders_for
-from ...pipelines.planning.settling import choice_for
 from ...pipelines.planning.wanted import Wanted, is_guided
 from ...pipelines.values import COMPILING
 from ..files.picture_files import WORKFLOW_KEY

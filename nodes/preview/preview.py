@@ -16,8 +16,8 @@ from ...pipelines.needs.memory import Need, fits, whole_bytes, whole_needs, work
 from ...pipelines.place import named_plan, names_plan
 from ...pipelines.planning.auto import Chosen
 from ...pipelines.planning.compiling import Way
+from ...pipelines.planning.foreseen import ALONE, BY_HAND
 from ...pipelines.planning.plans import why_not
-from ...pipelines.planning.settling import ALONE, BY_HAND
 from ...pipelines.planning.wanted import is_guided
 from ...pipelines.shape import empty_canvas
 from ...pipelines.values import Latents, Model

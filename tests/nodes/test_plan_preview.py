@@ -21,7 +21,7 @@ from latentloom.parallel.machine.now import DeviceNow
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.needs.memory import CPU_BYTES, Need
-from latentloom.pipelines.planning.settling import choice_for
+from latentloom.pipelines.place import choice_for
 from latentloom.pipelines.planning.wanted import Wanted, is_guided
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.values import Latents, Model, Place

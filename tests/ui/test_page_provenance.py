@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 
 from support.browser import MODEL_MS, call, card, drop_file, file_graph, say, tab, toolbar
 from support.checkout import ROOT
+from support.toy_server import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -38,6 +39,7 @@ def test_a_sweep_over_steps_and_seed_is_told_compared_marked_and_found(
     graph["nodes"]["denoise"]["inputs"]["steps"] = 0
     sweep = {"graph": graph, "sweep": ["denoise.steps=1,2", "seed=51,52"]}
     runs = call(url, "runs", sweep)["runs"]
+    until(lambda: all(call(url, f"runs/{run}")["state"] == "done" for run in runs))
     page = open_page(url)
     tab(page, "Gallery").click()
     search = page.get_by_role("searchbox", name="Search results")

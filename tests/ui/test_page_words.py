@@ -46,6 +46,8 @@ NAMED = re.compile(rf"\b({NODES})(\.\w+)?|\b\w+=\d|\b(negative_)?prompt\b|\bseed
 """A node, one of its sockets, a part of a plan, a param."""
 KEYS = re.compile(r"\b([A-Z]|F\d+|Alt|Esc|Tab)\b")
 """Keys on which the same stands in all languages."""
+HUB = re.compile(r"[\w-]+/[\w.-]+\d[\w.-]*")
+"""A model on the hub."""
 NO_WORDS = re.compile(r"\b(B|KiB|MiB|GiB|TiB|ms|\u00b5s|s|min|h|x)\b|[\W\d_]")
 THEIRS = (
     # of the workflow: its name, its nodes with their sockets, its prompt, its files, what it says of itself
@@ -106,7 +108,7 @@ def unbracketed(page: Page) -> list[str]:
             rest = less
         for theirs in sorted(THEIRS, key=len, reverse=True):
             rest = re.sub(rf"(?<!\w){re.escape(theirs)}(?!\w)", " ", rest)
-        rest = KEYS.sub("", NAMED.sub("", rest))
+        rest = KEYS.sub("", NAMED.sub("", HUB.sub("", rest)))
         if NO_WORDS.sub("", rest):
             left.append(text)
     return sorted(set(left))

@@ -1,6 +1,7 @@
 """A user's saved workflows, drafts, shares and apps.
 
 app_form: The form of an app: its settings, what they take, and which results it shows.
+app_masks: The masks among an app's settings: how each is read, and over which picture it is painted.
 apps: Apps: saved workflows that others run by a form of their settings, under a link that can be taken back.
 drafts: Drafts: what a page had on its canvas last, saved or not, valid or not.
 library: The library: every user's saved workflows, with all their versions, folders and thumbnails.
