@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from support.browser import Watch
 
-FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
-FIRST["nodes"]["denoise"]["inputs"]["steps"] = 2
+INPAINT = json.loads((ROOT / "workflows/bobbin/inpaint.json").read_text())
+INPAINT["nodes"]["denoise"]["inputs"]["steps"] = 2
 
 
 def test_an_app_is_run_by_another_user_who_sees_nothing_else_until_it_is_revoked(
@@ -26,19 +26,24 @@ def test_an_app_is_run_by_another_user_who_sees_nothing_else_until_it_is_revoked
     watch.foresee("401", "404 .*loom/apps")
     ann = new_profile().new_page()
     ann.request.post(f"{guarded.url}login", form={"username": "ann", "password": "secret-of-ann"})
-    kept = ann.request.post(f"{guarded.url}loom/workflows", data={"graph": FIRST, "name": "star_app"}).json()
-    opened = {"graph": FIRST | {"name": "star_app"}, "workflow_id": kept["id"], "base_version": 1}
+    kept = ann.request.post(f"{guarded.url}loom/workflows", data={"graph": INPAINT, "name": "ring_app"}).json()
+    opened = {"graph": INPAINT | {"name": "ring_app"}, "workflow_id": kept["id"], "base_version": 1}
     ann.request.put(f"{guarded.url}loom/drafts/app", data=opened)
     visit(ann, guarded.url)
     choose(ann, "File", "Publish as an app")
     dialog = ann.get_by_role("dialog", name="Publish as an app")
     dialog.get_by_role("button", name="Publish version 1").click()
-    link = dialog.get_by_role("textbox", name="Link to the app star_app").input_value()
+    link = dialog.get_by_role("textbox", name="Link to the app ring_app").input_value()
 
     bob = new_profile(**PHONE).new_page()
     log_in(bob, link, "bob", "secret-of-bob")
     app = bob.get_by_role("main", name="App")
-    expect(app.get_by_role("heading", name="Star app")).to_be_visible(timeout=MODEL_MS)
+    expect(app.get_by_role("heading", name="Ring app")).to_be_visible(timeout=MODEL_MS)
+    app.get_by_role("button", name="Paint", exact=True).click()
+    painter = bob.get_by_role("dialog", name="Paint a mask")
+    expect(painter.get_by_role("application", name="Mask of 128 x 128 pixels")).to_be_visible()
+    expect(painter.get_by_role("status")).to_contain_text("59 % painted")  # read by the channel that the workflow names
+    bob.keyboard.press("Escape")
     app.get_by_role("textbox", name="prompt", exact=True).fill("a blue ring")
     app.get_by_role("button", name="Run", exact=True).click()
     expect(app.get_by_role("img", name="a blue ring")).to_be_visible(timeout=MODEL_MS)
@@ -48,7 +53,7 @@ def test_an_app_is_run_by_another_user_who_sees_nothing_else_until_it_is_revoked
     results = [page.request.get(f"{guarded.url}loom/results").json() for page in (ann, bob)]
     assert [[each["prompt"] for each in made] for made in results] == [[], ["a blue ring"]]
 
-    dialog.get_by_role("button", name="Revoke the link to star_app").click()
+    dialog.get_by_role("button", name="Revoke the link to ring_app").click()
     ann.get_by_role("alertdialog").get_by_role("button", name="Revoke").click()
     expect(dialog.get_by_role("button", name="Publish version 1")).to_be_visible()
     bob.reload()
