@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from playwright.sync_api import expect
 
 from latentloom.nodes.graph.graph import graph_to_plain
-from support.browser import MODEL_MS, card, file_graph, on_canvas, tab
+from support.browser import MODEL_MS, call, card, file_graph, on_canvas, tab
 from support.folded import paintings
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ def test_folded_nodes_go_through_a_list_and_unfold(
     expect(card(page, "part_2")).to_be_visible()
     page.keyboard.press("Control+z")
     expect(card(page, "part_2")).to_have_count(0)
+    for kept in call(page_server.url, "workflows"):  # no other test's palette has it
+        call(page_server.url, f"workflows/{kept['id']}", method="DELETE")
 
     part.click(position={"x": 60, "y": 12})
     page.get_by_role("combobox", name="Input", exact=True).select_option("")
