@@ -11,15 +11,20 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from page_browser import answer, chromium, forget_drafts, served, share
 from playwright.sync_api import Browser, Page, expect
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from support.lora_files import write_pair
 
 FIRST = json.loads((Path(__file__).resolve().parents[2] / "workflows" / "bobbin" / "first_picture.json").read_text())
 PROMPTS = ("a red star", "a blue sphere", "a green cone", "a yellow cube")
@@ -50,8 +55,11 @@ def main() -> int:
     parser.add_argument("--plan", default="ulysses=2")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
-    command = ("-m", "latentloom", "ui", "--devices", args.devices, "--plan", args.plan)
-    with tempfile.TemporaryDirectory() as data, served(Path(data), command) as url, chromium() as browser:
+    with tempfile.TemporaryDirectory() as data, tempfile.TemporaryDirectory() as models, ExitStack() as stack:
+        _write_loras(Path(models))
+        options = ("--devices", args.devices, "--plan", args.plan, "--models-dir", models)
+        url = stack.enter_context(served(Path(data), ("-m", "latentloom", "ui", *options)))
+        browser = stack.enter_context(chromium())
         _fill(browser, url)
         shots = [*itertools.product(THEMES, SCREENS, args.only)]
         if "running" in args.only:
@@ -59,6 +67,16 @@ def main() -> int:
         for seed, (theme, device, view) in enumerate(shots):
             _shoot(browser, url, view=view, theme=theme, device=device, seed=seed, folder=args.folder)
     return 0
+
+
+def _write_loras(folder: Path) -> None:
+    """One with a picture and words that fits bobbin, one that may, and one of another model."""
+    words = {"modelspec.trigger_phrase": "glz cup", "modelspec.title": "Glazed cups"}
+    write_pair(folder / "glaze.safetensors", metadata=words)
+    write_pair(folder / "sketch.safetensors", "lora_unet_a", metadata={"ss_base_model_version": "flux1"})
+    write_pair(folder / "wide.safetensors", shape=(8, 8))
+    picture = Path(__file__).resolve().parents[2] / "workflows" / "bobbin" / "picture.png"
+    shutil.copy(picture, folder / "glaze.png")
 
 
 def _fill(browser: Browser, url: str) -> None:
@@ -90,6 +108,15 @@ def _long(seed: int) -> dict[str, Any]:
     return graph
 
 
+def _with_lora(seed: int) -> dict[str, Any]:
+    graph = _long(seed)
+    for node in graph["nodes"].values():
+        if node["inputs"].get("model") == {"from": "load_model.model"}:
+            node["inputs"]["model"] = {"from": "lora.model"}
+    graph["nodes"]["lora"] = {"type": "LoomLoadLora", "inputs": {"model": {"from": "load_model.model"}, "path": ""}}
+    return graph | {"layout": {}}
+
+
 def _wrong(seed: int) -> dict[str, Any]:
     """With something of each kind that the check tells."""
     graph = _long(seed)
@@ -114,7 +141,7 @@ def _shoot(browser: Browser, url: str, *, view: str, theme: str, device: str, se
     page = context.new_page()
     page.on("pageerror", lambda error: print(f"{view} {theme} {device}: {error}", file=sys.stderr))
     if view in FROM_LINK:
-        graph = _wrong(seed) if view == "problems" else _long(seed)
+        graph = {"problems": _wrong, "loras": _with_lora}.get(view, _long)(seed)
         page.goto(f"{share(context.request, url, graph)}&__theme={theme}")
     else:
         if view == "app":
@@ -248,6 +275,20 @@ def _models(page: Page) -> None:
     expect(page.get_by_text("bobbin").first).to_be_visible(timeout=WAIT_MS)
 
 
+def _card(page: Page) -> None:
+    """All that a model's card tells."""
+    _models(page)
+    for summary in page.get_by_role("listitem").filter(has_text="bobbin").first.locator("summary").all():
+        summary.click()
+    page.wait_for_timeout(SETTLE_MS)
+
+
+def _loras(page: Page) -> None:
+    _build(page)
+    page.get_by_test_id("node-lora").get_by_role("combobox", name="path").click()
+    expect(page.get_by_role("option").filter(has_text="glz cup")).to_be_visible(timeout=WAIT_MS)
+
+
 def _tiles(page: Page) -> Any:
     return page.get_by_role("button", name="Picture: ")
 
@@ -266,11 +307,13 @@ VIEWS: dict[str, Callable[[Page], None]] = {
     "compare": _compare,
     "grid": _grid,
     "models": _models,
+    "card": _card,
+    "loras": _loras,
     "help": _help,
     "settings": _settings,
     "app": _app,
 }
-FROM_LINK = ("build", "running", "plan", "machine", "problems", "library", "simple", "help")
+FROM_LINK = ("build", "running", "plan", "machine", "problems", "library", "simple", "help", "loras")
 """Views of the workflow in the editor."""
 
 

@@ -12,11 +12,11 @@ export function Loaded({ parts }: { parts: readonly LoadedPart[] }) {
         <div key={name} className="ll-loaded">
           <p className="ll-loaded-name">{name}</p>
           <ul className="ll-plain-list">
-            {own.map(({ component, device, bytes }) => (
-              <li key={`${component} ${device}`}>
+            {alike(own).map(({ component, device, bytes, count }) => (
+              <li key={`${component} ${device} ${bytes}`}>
                 <span>{component}</span>
                 <code>{device}</code>
-                <span>{formatBytes(bytes)}</span>
+                <span>{count > 1 ? `${count} \u00d7 ${formatBytes(bytes)}` : formatBytes(bytes)}</span>
               </li>
             ))}
           </ul>
@@ -24,6 +24,16 @@ export function Loaded({ parts }: { parts: readonly LoadedPart[] }) {
       ))}
     </section>
   );
+}
+
+/** Each once, with how often it is there: ranks on one device have one each. */
+export function alike(parts: readonly LoadedPart[]): (LoadedPart & { count: number })[] {
+  const found = new Map<string, LoadedPart & { count: number }>();
+  for (const part of parts) {
+    const key = JSON.stringify([part.component, part.device, part.bytes]);
+    found.set(key, { ...part, count: (found.get(key)?.count ?? 0) + 1 });
+  }
+  return [...found.values()];
 }
 
 function byModel(parts: readonly LoadedPart[]): Map<string, LoadedPart[]> {
