@@ -46,6 +46,7 @@ def as_built(graph: dict[str, Any]) -> dict[str, Any]:
 def test_the_first_picture_is_built_with_the_mouse(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url)
     expect(page.get_by_text("This workflow is empty")).to_be_visible()
+    expect(page.locator("[data-tab-id=simple]")).to_be_visible()  # Gradio is up: the canvas moves no more
     at = places(page)
     page.mouse.dblclick(*at[0, 0])
     pick(page, "Load Model")
