@@ -99,7 +99,8 @@ class Downloads:
                 if why := self._no_room_to_have(user, model):
                     raise NoRoom(why)
                 same = same.model_copy(update={"users": (*same.users, user)})
-            self._put(same)
+            if same != self._records[same.id]:
+                self._put(same)
             if same.state == "done":
                 _name(same)
             return self._told(same)
