@@ -26,7 +26,7 @@ def test_a_missing_model_is_fetched_from_the_problem_that_names_it(
     start_page: Callable[..., Any], open_page: Callable[..., Page], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
-    graph["nodes"]["load_model"]["inputs"]["source"] = "org/name"
+    graph["nodes"]["load_model"]["inputs"] |= {"source": "org/name", "revision": "v2"}
     origin = Path(shutil.copytree(BUILTINS["bobbin"], tmp_path / "origin"))
     (origin / "LICENSE.md").write_bytes(os.urandom(1 << 20))
     with hub_in(origin, tmp_path / "cache", monkeypatch) as hub:
@@ -37,8 +37,17 @@ def test_a_missing_model_is_fetched_from_the_problem_that_names_it(
         get = page.get_by_role("tabpanel").get_by_role("button", name="Get org/name")
         get.click(timeout=MODEL_MS)
         dialog = page.get_by_role("dialog", name="Get a model")
-        dialog.get_by_role("button", name="Look at it").click()
+        field, look = dialog.get_by_role("textbox").first, dialog.get_by_role("button", name="Look at it")
         found = dialog.get_by_role("region", name="org/name")
+        expect(field).to_have_value("org/name/tree/v2")
+        with page.expect_response("**/loom/hub", timeout=MODEL_MS):
+            look.click()
+            field.fill("org/other")
+        expect(look).to_be_enabled()
+        expect(found).to_have_count(0)  # what was asked before is not shown under another name
+        field.fill("org/name/tree/v2")
+        look.click()
+        expect(found).to_contain_text("Revisionv2", timeout=MODEL_MS)
         expect(found).to_contain_text("apache-2.0", timeout=MODEL_MS)
         expect(found).to_contain_text("Open to all.")
         found.get_by_role("button", name="Get it").click()
