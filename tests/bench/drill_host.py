@@ -105,7 +105,7 @@ def _living(
 
 def _shared_since(before: set[Path]) -> list[str]:
     """Shared memory that is new, stays, and is in use by no process: other programs have theirs meanwhile."""
-    end = time.monotonic() + GONE_S
+    end = time.monotonic() + DEADLINE_S
     while (new := _unused(set(SHARED.iterdir()) - before)) and time.monotonic() < end:
         time.sleep(0.05)
     return new

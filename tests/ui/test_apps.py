@@ -14,7 +14,6 @@ from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.registry import SPECS
 from latentloom.ui.contract.app import AppValue
 from latentloom.ui.library import app_form
-from latentloom.ui.library.app_masks import masks_of
 from support.checkout import ROOT
 from support.toy_server import until
 
@@ -325,7 +324,7 @@ def test_a_mask_that_is_a_setting_says_how_it_is_read_and_which_picture_it_lies_
 def test_a_mask_beside_no_picture_lies_over_none() -> None:
     nodes = {"mask": {"type": "LoomLoadMask", "inputs": {"path": {"param": "mask"}}}}
     graph = graph_from_plain({"format": 2, "name": "m", "params": {"mask": {"type": "string"}}, "nodes": nodes})
-    assert masks_of(graph, SPECS)["mask"].picture == AppValue()
+    assert app_form.form_of(graph, SPECS, version=1).masks["mask"].picture == AppValue()
 
 
 def test_an_app_is_there_again_after_a_restart_and_counts_for_its_owner(

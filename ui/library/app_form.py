@@ -19,7 +19,7 @@ from ...nodes.graph.unfolding.subs import with_subs
 from ...nodes.preview.meant import Sizes
 from ..contract.app import AppForm, AppGroup, AppShape
 from ..contract.shown import CatalogInput
-from .app_masks import masks_of
+from .app_masks import mask_at
 
 Specs = Mapping[str, NodeSpec]
 Told = TypeVar("Told")
@@ -28,7 +28,8 @@ Told = TypeVar("Told")
 def form_of(graph: Graph, specs: Specs, *, version: int) -> AppForm:
     """All that whoever opens the app is told of it."""
     groups: list[AppGroup] = []
-    for name, field in fields_of(graph, specs).items():
+    fields, known = fields_of(graph, specs), with_subs(graph, specs)
+    for name, field in fields.items():
         title = graph.params[name].group
         last = groups[-1:] if not title else [group for group in groups if group.title == title]
         if not last or last[0].title != title:
@@ -40,7 +41,7 @@ def form_of(graph: Graph, specs: Specs, *, version: int) -> AppForm:
         description=graph.description,
         version=version,
         groups=groups,
-        masks=masks_of(graph, with_subs(graph, specs)),
+        masks={name: mask_at(graph, known, node) for name, node, _ in _first(graph) if fields[name].widget == "mask"},
     )
 
 

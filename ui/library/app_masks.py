@@ -16,21 +16,15 @@ from ..contract.app import AppMask, AppValue
 CHANNEL = "channel"
 
 
-def masks_of(graph: Graph, specs: Mapping[str, NodeSpec]) -> dict[str, AppMask]:
-    """By setting, as its first input is read."""
-    found: dict[str, AppMask] = {}
-    for name, node in graph.nodes.items():
-        spec = specs.get(node.type)
-        for socket in spec.inputs if spec else ():
-            entry = node.inputs.get(socket.name)
-            if spec and socket.widget == "mask" and isinstance(entry, ParamRef):
-                default = next((each.default for each in spec.inputs if each.name == CHANNEL), None)
-                channel = _value(node.inputs.get(CHANNEL)) or AppValue(
-                    value=default if isinstance(default, str) else ""
-                )
-                picture = _picture_beside(graph, specs, name) or AppValue()
-                found.setdefault(entry.param, AppMask(channel=channel, picture=picture))
-    return found
+def mask_at(graph: Graph, specs: Mapping[str, NodeSpec], node: str) -> AppMask:
+    """The mask that a setting feeds to this node."""
+    spec = specs.get(graph.nodes[node].type)
+    default = next((each.default for each in spec.inputs if each.name == CHANNEL), None) if spec else None
+    usual = AppValue(value=default if isinstance(default, str) else "")
+    return AppMask(
+        channel=_value(graph.nodes[node].inputs.get(CHANNEL)) or usual,
+        picture=_picture_beside(graph, specs, node) or AppValue(),
+    )
 
 
 def _picture_beside(graph: Graph, specs: Mapping[str, NodeSpec], mask: str) -> AppValue | None:

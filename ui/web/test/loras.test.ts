@@ -64,6 +64,9 @@ test("the model that a problem is about is that of its node, with its revision",
     inside: "",
   };
   assert.deepEqual(modelAt(GRAPH, CATALOG, problem), { source: "org/name", revision: "v2" });
+  const at = (source: string) => graphOf({ load: ["Load", { source, revision: "v2" }] });
+  assert.deepEqual(modelAt(at(" org/name "), CATALOG, problem), { source: "org/name", revision: "v2" });
+  assert.equal(modelAt(at("models/flux/dev"), CATALOG, problem).source, "", "a folder is none of the hub");
   for (const other of [
     { socket: "revision" },
     { node: "lora", socket: "model" },

@@ -40,14 +40,16 @@ export function FetchModel({ initial = "" }: { initial?: string }) {
     setFound(null);
     return attempt("look", () => host.lookAtHub(model), setFound);
   };
-  const start = async (shown: HubLook) => {
-    await attempt(
-      "start",
-      () => host.startDownload(shown),
-      () => setFound(null),
-    );
+  const begin = async (shown: HubLook) => {
+    await host.startDownload(shown);
     await readDownloads();
   };
+  const start = (shown: HubLook) =>
+    attempt(
+      "start",
+      () => begin(shown),
+      () => setFound(null),
+    );
   return (
     <div className="ll-fetch">
       <form

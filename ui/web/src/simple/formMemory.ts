@@ -5,12 +5,6 @@ import type { FormValues } from "./formFields";
 
 const KEY = "latentloom.simple";
 
-/** Of each user of a server with a login: another one at the same browser sees none of it. */
-function key(): string {
-  const me = pageStore.getState().me;
-  return me?.has_auth ? `${KEY}:${me.user}` : KEY;
-}
-
 /** Of the workflows used last; older ones are forgotten. */
 const MAX_KEPT = 40;
 
@@ -44,6 +38,12 @@ export function keep(workflow: string, change: Partial<Kept>): void {
   const entries = Object.entries(others).slice(-(MAX_KEPT - 1));
   const kept = { ...Object.fromEntries(entries), [workflow]: { values: {}, run: null, ...before, ...change } };
   write({ ...memory, kept });
+}
+
+/** Of each user of a server with a login: another one at the same browser sees none of it. */
+function key(): string {
+  const me = pageStore.getState().me;
+  return me?.has_auth ? `${KEY}:${me.user}` : KEY;
 }
 
 function read(): Memory {

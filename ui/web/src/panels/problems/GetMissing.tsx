@@ -3,7 +3,7 @@ import { modelBehind, type ModelSource } from "../../graph/loras";
 import { joinTarget } from "../../graph/values";
 import { t } from "../../i18n";
 import { useModels } from "../../models/modelsStore";
-import { hubAddress, hubModelIn } from "../../models/pullCommand";
+import { hubAddress, hubModelIn, isHubId } from "../../models/pullCommand";
 import { Button } from "../../parts/Button";
 import { showGetModel, useMayFetch } from "../../models/downloadsStore";
 import { useEditor } from "../../store/editor";
@@ -32,8 +32,10 @@ function Offer({ model }: { model: ModelSource }) {
   );
 }
 
-/** The model that stands where the problem is; none for any other problem. */
+/** The model of the hub that stands where the problem is; none for any other problem. */
 export function modelAt(graph: EditorGraph, catalog: Catalog, { node, socket, kind }: Problem): ModelSource {
   const isModel = inputSpec(graph, catalog, joinTarget(node, socket))?.widget === "model";
-  return (kind === "error" && isModel && modelBehind(graph, catalog, node)) || NONE;
+  const found = kind === "error" && isModel ? modelBehind(graph, catalog, node) : null;
+  const source = found?.source.trim() ?? "";
+  return found && isHubId(source) ? { ...found, source } : NONE;
 }

@@ -1,12 +1,10 @@
 import { useContext, useState } from "react";
-import { usersOf } from "../../graph/edits/params";
+import { nodeAt } from "../../graph/edits/params";
 import { modelBehind, promptsOf } from "../../graph/loras";
-import { splitTarget } from "../../graph/values";
 import { urls } from "../../host";
 import { t } from "../../i18n";
 import { Combobox } from "../../parts/overlays/Combobox";
 import { useEditor } from "../../store/editor";
-import type { EditorGraph } from "../../types";
 import { GraphOfFields } from "../graphOfFields";
 import { SETTLED, asText, type WidgetProps } from "../widget";
 import { loraOptions } from "./loraOptions";
@@ -56,12 +54,6 @@ export function LoraField(props: WidgetProps) {
       )}
     </div>
   );
-}
-
-/** The node whose input it is; of a param, the first that it feeds. */
-function nodeAt(graph: EditorGraph, place: string): string {
-  const at = place.startsWith("$") ? (usersOf(graph, place.slice(1))[0] ?? "") : place;
-  return splitTarget(at)[0];
 }
 
 function remembered(): string[] {
