@@ -45,6 +45,7 @@ def _run(argv: Sequence[str], *, is_program: bool = False) -> int:
     arguments = parser().parse_args(argv)
     if is_program and arguments.is_short:
         gc.disable()  # it looks at what is imported again and again, a seventh of the time
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looks for them in every package there is
     code = _code_of(arguments)
     if getattr(arguments, "cluster", ""):
         from .pipelines.cluster.head import leave

@@ -14,11 +14,8 @@ from collections.abc import Callable, Sequence
 from ..parallel.machine.container import num_cores
 from ..parallel.machine.machine import parse_devices
 from ..parallel.plan import ParallelPlan
-from .planning.auto import EXACT, FREE, Chosen, Leeway, choose
-from .planning.compiling import Way
-from .planning.foreseen import BY_HAND
 from .planning.plans import check_plan
-from .planning.wanted import Wanted
+from .planning.terms import BY_HAND, EXACT, FREE, Chosen, Leeway, Wanted, Way
 from .values import COMPILING, Model, Place
 
 AUTO = "auto"
@@ -168,6 +165,8 @@ def choice_for(
         if is_taken and not (leeway.choice.is_compiled and wanted.has_step_cache):
             return leeway.choice
         leeway = EXACT
+    from .planning.auto import choose
+
     if measures is not None and not place.cluster:
         measures(place.devices)
     return choose(model, wanted, may_round=leeway.may_round, keeps=True, wish=wish, num_runs=num_runs)

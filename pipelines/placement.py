@@ -26,12 +26,12 @@ from .kept import KEPT, key_of
 from .models.folder import components_of, read_config, read_index
 from .models.source import resolve_source, split_source
 from .place import Measures, choice_for, named_plan, told
-from .planning.auto import FREE, Chosen, Leeway, choose
+from .planning.auto import choose
 from .planning.duel import winner
-from .planning.foreseen import ALONE, decoders_for, foreseen_for
+from .planning.foreseen import decoders_for, foreseen_for
 from .planning.here import measure_first
 from .planning.plans import why_not
-from .planning.wanted import Wanted, is_guided, wanted_by
+from .planning.terms import ALONE, FREE, Chosen, Leeway, Wanted, is_guided, wanted_by
 from .pools import POOLS, preloads
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request
 from .shape import (

@@ -37,7 +37,7 @@ from .models.describe import card_of
 from .models.folder import read_config, read_index
 from .needs.memory import work_of
 from .out_of_memory import told_by
-from .planning.wanted import text_length_of
+from .planning.terms import text_length_of
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Stage, made
 from .shape import (
     NOTHING_SHOWN,

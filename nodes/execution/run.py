@@ -17,7 +17,7 @@ from typing import Any, Literal
 from ...parallel.errors import Cancelled
 from ...parallel.progress import RankWork
 from ...pipelines.costs.outcome import Took, after
-from ...pipelines.planning.auto import FREE
+from ...pipelines.planning.terms import FREE
 from ...pipelines.values import Model
 from ..files.workspace import HERE, Workspace
 from ..graph.graph import Graph, Link

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ...parallel.progress import SILENT, Progress
 from ...pipelines.models.describe import torch_accelerators
-from ...pipelines.planning.auto import Leeway
+from ...pipelines.planning.terms import Leeway
 from ...pipelines.values import Depth
 from ..files.workspace import Workspace
 from ..graph.check import ensure

@@ -10,7 +10,6 @@ import math
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, get_args
 
@@ -150,6 +149,8 @@ def write_pictures(pixels: Tensor, targets: Sequence[Path], metadata: Mapping[st
     """A PNG of each picture B H W 3, as `write_picture` makes them, several at a time; gives each file in their order,
     once it is whole. The first that cannot be written is raised, and no more are begun.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(min(WRITERS, num_free_cores()), "pictures") as threads:
         yield from threads.map(functools.partial(_written, metadata=metadata), pixels, targets)
 

@@ -47,7 +47,7 @@ Mode = Literal["run", "mute", "bypass"]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class Link(_Part):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...parallel.progress import Progress
 from ...pipelines import values
 from ...pipelines.doors import FOLDER
-from ...pipelines.planning.auto import FREE, Leeway
+from ...pipelines.planning.terms import FREE, Leeway
 from ...pipelines.values import NUM_SEEDS
 from ..files.workspace import Workspace, content_hash
 from .sketch import Denoises, Means, Reads, Refuses, Sketch, Writes

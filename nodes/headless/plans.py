@@ -16,7 +16,7 @@ from ...pipelines.planning.auto import as_kept, forget_choices
 from ...pipelines.planning.history import learned, setting_of
 from ...pipelines.planning.known import with_devices
 from ...pipelines.planning.planned import Planned, planned
-from ...pipelines.planning.wanted import Wanted, is_guided
+from ...pipelines.planning.terms import Wanted, is_guided
 from ...pipelines.values import Latents, Model, Place, Quantization
 from ..files.workspace import Workspace
 from ..preview.walk import MAX_DENOISES, Walk

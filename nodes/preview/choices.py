@@ -15,9 +15,8 @@ from ...parallel.plan import ParallelPlan
 from ...pipelines.models.describe import card_of
 from ...pipelines.needs.memory import Need, Work, fits, work_of
 from ...pipelines.place import has_ranks
-from ...pipelines.planning.foreseen import decoders_for
 from ...pipelines.planning.plans import plans_for, why_not
-from ...pipelines.planning.wanted import Wanted, is_guided
+from ...pipelines.planning.terms import Wanted, is_guided
 from ...pipelines.shape import empty_canvas
 from ...pipelines.values import Model, Place
 
@@ -37,6 +36,8 @@ class Denoise:
         """Of each rank, where as many decode together as a run would have."""
         if self.work.decoders(plan) == 1:
             return self.work.needs(plan, decoders=1)
+        from ...pipelines.planning.foreseen import decoders_for
+
         canvas, model = self.work.canvas, self.model
         if not model.place.devices:
             model = dataclasses.replace(model, place=Place(devices=(model.device,) * plan.num_ranks))

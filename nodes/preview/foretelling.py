@@ -13,10 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from ...parallel.machine.now import DeviceNow
 from ...parallel.progress import SILENT, Progress
 from ...pipelines.place import AUTO, choice_for, named_plan, names_plan
-from ...pipelines.planning.auto import EXACT, FREE, Chosen, Leeway, choose
-from ...pipelines.planning.compiling import Way
-from ...pipelines.planning.foreseen import decoders_for
-from ...pipelines.planning.wanted import Wanted, is_guided
+from ...pipelines.planning.terms import EXACT, FREE, Chosen, Leeway, Wanted, Way, is_guided
 from ...pipelines.values import COMPILING
 from ..files.picture_files import WORKFLOW_KEY
 from ..graph.graph import MAX_META_BYTES, Graph, graph_text, read_graph
@@ -32,6 +29,8 @@ def choice_of(walk: Walk, name: str, asked: Denoising, *, now: Sequence[DeviceNo
     """What a run would choose for a denoise on ranks, where nobody names its plan; of latents that are not known, those
     of the model's own size. Raises `ValueError`.
     """
+    from ...pipelines.planning.auto import choose
+
     is_known = asked.latents is not None
     return choose(
         asked.model,
@@ -74,6 +73,8 @@ def decoders_of(walk: Walk, name: str, plans: Mapping[str, Leeway]) -> int:
     """How many ranks share the rows of what a node decodes; 0 where it is not the latents of a denoise whose size and
     plan are known.
     """
+    from ...pipelines.planning.foreseen import decoders_for
+
     link = walk.link(name, "latents")
     try:
         if link is None or walk.specs[link.node].denoises is None:

@@ -14,11 +14,8 @@ from ...parallel.plan import DEGREES, ParallelPlan
 from ...pipelines.models.describe import card_of
 from ...pipelines.needs.memory import Need, fits, whole_bytes, whole_needs, work_of
 from ...pipelines.place import named_plan, names_plan
-from ...pipelines.planning.auto import Chosen
-from ...pipelines.planning.compiling import Way
-from ...pipelines.planning.foreseen import ALONE, BY_HAND
 from ...pipelines.planning.plans import why_not
-from ...pipelines.planning.wanted import is_guided
+from ...pipelines.planning.terms import ALONE, BY_HAND, Chosen, Way, is_guided
 from ...pipelines.shape import empty_canvas
 from ...pipelines.values import Latents, Model
 from ..graph.sketch import Denoising

@@ -14,9 +14,8 @@ from ...pipelines.models.checks import check_quantization
 from ...pipelines.needs.memory import asked_of, fits, work_of
 from ...pipelines.needs.remedies import Ask, Fit, Remedy, amount, remedies
 from ...pipelines.place import names_plan
-from ...pipelines.planning.auto import choose
 from ...pipelines.planning.plans import why_not
-from ...pipelines.planning.wanted import Wanted
+from ...pipelines.planning.terms import Wanted
 from ...pipelines.values import Latents, Model, Quantization
 from .choices import Choice, Denoise, devices_of, memories_of
 from .walk import Walk
@@ -99,6 +98,8 @@ def _ways(
         lengths = {"text_length": denoise.text_length, "num_references": denoise.num_references}
         chosen = plan
         if changed.place.devices and not names_plan(changed.place):
+            from ...pipelines.planning.auto import choose
+
             shape = {"width": size.width, "height": size.height, "frames": size.frames, "batch": size.batch}
             chosen = choose(
                 changed, Wanted(**shape, **lengths, is_guided=denoise.is_guided, has_step_cache=False), now=machine

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ...pipelines.place import names_plan
 from ...pipelines.planning.sharing import Sharing, shared_out
-from ...pipelines.planning.wanted import Wanted
+from ...pipelines.planning.terms import Wanted
 from ...pipelines.values import Model
 from ..files.workspace import Workspace
 from ..graph.graph import Graph

@@ -6,7 +6,6 @@ import dataclasses
 from typing import Literal, cast
 
 from ...parallel.progress import SILENT, Progress
-from ...pipelines import requests
 from ...pipelines.values import Audio, Depth, Image, Latents, Model, Video
 from ..graph.sketch import Empty, Given, Made, Unknown
 from .arguments import checked
@@ -41,7 +40,7 @@ def decode_video(
 @checked
 def decode_audio(model: Model, latents: Latents, *, progress: Progress = SILENT) -> Audio:
     """The sound that a model painted beside its clips, for Save Audio, or for Save Video with them."""
-    from ...pipelines import placement
+    from ...pipelines import placement, requests
 
     return placement.decode_audio(requests.DecodeAudio(model=model, latents=latents), progress)
 
@@ -97,7 +96,7 @@ def _decode(
     progress: Progress,
     output: Literal["image", "video"],
 ) -> Image | Video:
-    from ...pipelines import placement
+    from ...pipelines import placement, requests
     from ...pipelines.shape import why_not_made
 
     if why := why_not_made(model, output):

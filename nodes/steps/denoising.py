@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ...parallel.progress import SILENT, Progress
-from ...pipelines import requests
-from ...pipelines.planning.auto import FREE, Leeway
+from ...pipelines.planning.terms import FREE, Leeway
 from ...pipelines.values import Conditioning, Latents, Mask, Model, Sampling, Scheduler, StepCache
 from ..graph.sketch import Denoising, Empty, Given, Text, filled
 from ..graph.spec import MAX_SEED, Socket
@@ -72,7 +71,7 @@ def denoise(
     leeway: Leeway = FREE,
 ) -> Latents:
     """Run the diffusion transformer over the canvas."""
-    from ...pipelines import placement
+    from ...pipelines import placement, requests
 
     request = requests.Denoise(
         model=model,

@@ -9,7 +9,6 @@ import dataclasses
 from typing import Annotated, Any
 
 from ...parallel.progress import SILENT, Progress
-from ...pipelines import requests
 from ...pipelines.values import Conditioning, Image, Latents, Model, References
 from ..files.workspace import HERE, SMALLER, Workspace
 from ..graph.sketch import Given, Reading, Refusal, Seen, Text
@@ -43,7 +42,7 @@ def encode_text(
     progress: Progress = SILENT,
 ) -> Conditioning:
     """Read a prompt with the model's text encoders, and look at reference pictures."""
-    from ...pipelines import placement
+    from ...pipelines import placement, requests
 
     request = requests.EncodeText(
         model=model,
@@ -95,7 +94,7 @@ def encode_image(
 
     The picture is scaled to cover width x height and its middle is kept.
     """
-    from ...pipelines import placement
+    from ...pipelines import placement, requests
     from ..files.resize import check_area, cover, size_like
 
     width, height = size_like(model, image, width=width, height=height)

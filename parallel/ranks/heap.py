@@ -12,7 +12,6 @@ more, but Wan's tensors of one frame are smaller, and left 140 to 190 MB more th
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from collections.abc import Callable
 
@@ -38,4 +37,6 @@ def give_back_rest() -> None:
 
 
 def _glibc(name: str) -> Callable[..., int] | None:
+    import ctypes
+
     return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None

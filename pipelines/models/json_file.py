@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import math
 import re
-import uuid
+import secrets
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -57,7 +57,7 @@ def read_object(path: Path, *, what: str, max_bytes: int = MAX_BYTES) -> dict[st
 def write_object(path: Path, plain: Mapping[str, Any], *, indent: int | None = None) -> None:
     """Whoever else reads or writes it meanwhile finds it whole. It may be lost with the power. Raises `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.stem}-{uuid.uuid4().hex}.part")
+    part = path.with_name(f".{path.stem}-{secrets.token_hex(16)}.part")
     try:
         part.write_text(json.dumps(plain, indent=indent))
         part.replace(path)

@@ -15,6 +15,5 @@ known: This machine to plan for, known at once: what its ranks measured of it be
 planned: A model's plan for a machine: all that there are with time and memory, the one to take, why not the others.
 plans: The plan `auto`: guidance first, then ulysses as far as the heads divide, the rest by allgather.
 sharing: How many groups of the devices share out the runs of a sweep: as many as let all of them end soonest.
-wanted: What a denoise is asked for, in the numbers by which it is planned: of a request, or of a workflow before it
-    runs.
+terms: What a denoise is asked for, of a request or of a workflow before it runs, and what is chosen for it.
 """

@@ -22,11 +22,11 @@ from ..costs.units import duration
 from ..models.json_file import read_object, write_object
 from ..values import Model
 from .choice import Candidate, pick, rival_of, spelt
-from .compiling import Compiling, Way, counted, why_not_compiled
+from .compiling import Compiling, counted, why_not_compiled
 from .known import Spot, machine_at, spot_of, stamp_of
 from .planned import GIB, NUM_REJECTED, Planned, planned, reasons, rejected
 from .plans import auto_plan, why_whole
-from .wanted import Wanted, by_bucket
+from .terms import Chosen, Contest, Wanted, Way, by_bucket
 
 FORMAT, MAX_BYTES = 1, 4096
 KEPT = "it was chosen before and stays; latentloom plan --relearn chooses anew"
@@ -36,57 +36,6 @@ NOT_FORETOLD = "what will be denoised is not known beforehand"
 
 
 logger = logging.getLogger("latentloom")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Contest:
-    """What a plan is tried against before it is kept, since it may be as fast (duel.py)."""
-
-    rival: ParallelPlan
-    path: Path
-    """Where the winner will be kept."""
-    is_measured: bool
-    """Whether the machine was measured when the two were found."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Chosen:
-    """A plan, and one sentence why."""
-
-    plan: ParallelPlan
-    is_compiled: bool = False
-    """Whether the transformer is compiled for it, whatever the model says."""
-    why: str
-    rejected: tuple[tuple[str, float, str], ...] = ()
-    """Other plans, the seconds of one of their steps, and why not."""
-    contest: Contest | None = None
-
-    @property
-    def way(self) -> Way:
-        return Way(self.plan, self.is_compiled)
-
-    @property
-    def rounds_differently(self) -> bool:
-        return self.way.rounds_differently
-
-    def of(self, model: Model) -> Model:
-        """The model as it works by it."""
-        return replace(model, compiled=True) if self.is_compiled else model
-
-
-@dataclass(frozen=True, kw_only=True)
-class Leeway:
-    """What a denoise may choose of its plan: anything; nothing but what round alike, where nobody has foreseen the
-    plan, so that it is no part of the result's key; or nothing at all, since its host has chosen, for a denoise with
-    guidance or without.
-    """
-
-    choice: Chosen | None = None
-    is_guided: bool = False
-    may_round: bool = True
-
-
-FREE, EXACT = Leeway(), Leeway(may_round=False)
 
 
 @dataclass(frozen=True, kw_only=True)

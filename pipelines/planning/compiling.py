@@ -9,40 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
 
-from ...parallel.plan import ParallelPlan
 from ..costs.machine import Machine
 from ..costs.software import COMPILE_S
 from ..costs.units import duration
 from ..models.checks import check_compiler
 from ..values import Model
 from .choice import ROUNDING_GAIN, Candidate, all_s, best, spelt
-from .wanted import Wanted
+from .terms import MARK, Wanted
 
-MARK = ",compiled"
 MOST_RUNS = 1 << 13
 """Of a sweep that is looked at; `latentloom run` makes at most 10,000."""
-
-
-@dataclass(frozen=True)
-class Way:
-    """A plan, and whether `auto` compiles the transformer for it; written `ulysses=2,compiled`."""
-
-    plan: ParallelPlan
-    is_compiled: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.plan}{MARK * self.is_compiled}"
-
-    @property
-    def rounds_differently(self) -> bool:
-        return self.plan.ring > 1 or self.is_compiled
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Raises `ValueError`."""
-        return cls(ParallelPlan.parse(text.removesuffix(MARK)), text.endswith(MARK))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,9 +16,9 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Preview, Progress
 from ..costs.units import duration
 from ..requests import Denoise
-from .auto import KEPT, Chosen, Contest, KeptChoice, keep_choice, read_choice
+from .auto import KEPT, KeptChoice, keep_choice, read_choice
 from .choice import WITHIN
-from .wanted import num_steps_of
+from .terms import Chosen, Contest, num_steps_of
 
 LEAST_STEPS = 8
 """Of a denoise that is worth trials. A cancelled one may do three more than it has told of."""

@@ -18,13 +18,10 @@ from ..values import Model
 from .choice import Candidate, candidate
 from .known import Spot, machine_at, spot_of
 from .planned import basis_of
-from .wanted import Wanted, by_bucket, num_steps_of, wanted_by
+from .terms import ALONE, BY_HAND, Wanted, by_bucket, num_steps_of, wanted_by
 
 if TYPE_CHECKING:
     from ..requests import Denoise
-
-BY_HAND = "it was written by hand"
-ALONE = "one process, because neither the workflow nor the run names devices"
 
 
 def foreseen_for(

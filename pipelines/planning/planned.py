@@ -22,7 +22,7 @@ from .asked import job_of
 from .choice import IDLE_GAIN, ROUNDING_GAIN, Candidate, best, candidates, plainness, spelt
 from .compiling import MOST_RUNS, hint, why_not_compiled
 from .plans import auto_plan, why_whole
-from .wanted import Wanted
+from .terms import Wanted
 
 GIB = 1 << 30
 NUM_REJECTED = 3

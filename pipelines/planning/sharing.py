@@ -16,9 +16,9 @@ from ..costs.units import duration
 from ..values import Model, Place
 from .auto import Asked, both_planned, compared
 from .choice import AS_FAST, DOUBT, Candidate, replicas_of
-from .compiling import Way, counted, why_not_compiled
+from .compiling import counted, why_not_compiled
 from .known import Spot, machine_at, spot_of
-from .wanted import Wanted, by_bucket
+from .terms import Wanted, Way, by_bucket
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,11 +30,9 @@ from latentloom.pipelines.costs.machine import Machine
 from latentloom.pipelines.costs.run import Run
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.place import placed, read_place
-from latentloom.pipelines.planning.auto import Chosen, Leeway
-from latentloom.pipelines.planning.foreseen import BY_HAND
 from latentloom.pipelines.planning.here import machine_here
 from latentloom.pipelines.planning.planned import planned
-from latentloom.pipelines.planning.wanted import Wanted
+from latentloom.pipelines.planning.terms import BY_HAND, Chosen, Leeway, Wanted
 from latentloom.pipelines.requests import Decode, Denoise, EncodeText
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.values import Latents, Model

@@ -35,7 +35,7 @@ from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.planning.choice import IDLE_GAIN, ROUNDING_GAIN, best
 from latentloom.pipelines.planning.here import machine_here
 from latentloom.pipelines.planning.planned import planned
-from latentloom.pipelines.planning.wanted import Wanted
+from latentloom.pipelines.planning.terms import Wanted
 from latentloom.pipelines.values import Model
 
 ONE = str(ParallelPlan())

@@ -20,7 +20,6 @@ from latentloom.nodes.execution.watch import NodeProgress, Watch
 from latentloom.nodes.files.picture_files import WORKFLOW_KEY
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, read_graph
-from latentloom.nodes.preview import foretelling
 from latentloom.nodes.preview.foretelling import PLANS_KEY, choice_of, leeways, with_plans
 from latentloom.nodes.preview.preview import planned
 from latentloom.nodes.preview.walk import Walk
@@ -37,12 +36,9 @@ from latentloom.pipelines.costs.step import Speeds
 from latentloom.pipelines.costs.wires import Group, Measured, Speed
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.place import names_plan, read_plan
-from latentloom.pipelines.planning import auto, choice, compiling, here
+from latentloom.pipelines.planning import auto, choice, compiling, foreseen, here
 from latentloom.pipelines.planning.auto import (
-    EXACT,
-    Chosen,
     KeptChoice,
-    Leeway,
     choice_path,
     choices_folder,
     choose,
@@ -50,7 +46,7 @@ from latentloom.pipelines.planning.auto import (
 )
 from latentloom.pipelines.planning.choice import Candidate
 from latentloom.pipelines.planning.known import machine_at, seen, spot_of
-from latentloom.pipelines.planning.wanted import Wanted, by_bucket
+from latentloom.pipelines.planning.terms import EXACT, Chosen, Leeway, Wanted, by_bucket
 from latentloom.pipelines.requests import Denoise
 from latentloom.pipelines.values import COMPILING, Conditioning, Latents, Model, Place
 
@@ -185,7 +181,7 @@ def test_rows_of_a_decode_are_settled_beforehand_and_part_of_its_key(monkeypatch
     plain = scheduled(graph)
     assert plain.decoders == {"decode": 1} and scheduled(graph, num=0).decoders == {"decode": 0}
     assert scheduled(graph, num=0).keys == plain.keys
-    monkeypatch.setattr(foretelling, "decoders_for", two)
+    monkeypatch.setattr(foreseen, "decoders_for", two)
     rows = scheduled(graph)
     assert rows.decoders == {"decode": 2} and asked == [(at(2), chosen_for(plain).plan)]
     changed = {name for name, key in rows.keys.items() if key != plain.keys[name]}

@@ -13,8 +13,8 @@ from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, graph_from_plain, read_graph
 from latentloom.nodes.graph.sketch import Denoising, Given, Sketch
 from latentloom.nodes.graph.spec import NodeSpec, Socket, read_spec
-from latentloom.nodes.preview import choices
 from latentloom.nodes.preview.choices import Choice, for_all
+from latentloom.nodes.preview.choices import usual as usual_of
 from latentloom.nodes.preview.preview import ALONE, NodePlan
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.machine.now import DeviceNow
@@ -22,7 +22,8 @@ from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.needs.memory import CPU_BYTES, Need
 from latentloom.pipelines.place import choice_for
-from latentloom.pipelines.planning.wanted import Wanted, is_guided
+from latentloom.pipelines.planning import foreseen
+from latentloom.pipelines.planning.terms import Wanted, is_guided
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.values import Latents, Model, Place
 from support.flux_folder import write_flux
@@ -199,8 +200,8 @@ def test_the_canvas_makes_the_need(flux: str) -> None:
 def test_memory_is_that_of_as_many_decoders_as_a_run_would_have(
     flux: str, decoders: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choices, "decoders_for", lambda *asked, **now: decoders)
-    usual = choices.usual(describe_model(flux, device="cuda:0", is_here=False))
+    monkeypatch.setattr(foreseen, "decoders_for", lambda *asked, **now: decoders)
+    usual = usual_of(describe_model(flux, device="cuda:0", is_here=False))
     work = dataclasses.replace(
         usual.work, vae=Need(own_bytes=10**11), canvas=dataclasses.replace(usual.work.canvas, batch=2)
     )

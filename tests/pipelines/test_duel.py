@@ -23,10 +23,10 @@ from latentloom.pipelines import placement
 from latentloom.pipelines.costs.machine import Machine
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.planning import auto, duel
-from latentloom.pipelines.planning.auto import Chosen, Leeway, choices_folder, choose
+from latentloom.pipelines.planning.auto import choices_folder, choose
 from latentloom.pipelines.planning.choice import rival_of
 from latentloom.pipelines.planning.known import machine_at
-from latentloom.pipelines.planning.wanted import Wanted
+from latentloom.pipelines.planning.terms import Chosen, Leeway, Wanted
 from latentloom.pipelines.pools import preloads
 from latentloom.pipelines.requests import Denoise, EncodeText
 from latentloom.pipelines.values import Conditioning, Latents, Model, Place

@@ -18,7 +18,7 @@ from latentloom.parallel.ranks.seat import Seat
 from latentloom.pipelines import placement, stages
 from latentloom.pipelines.doors import order
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.planning.wanted import Wanted
+from latentloom.pipelines.planning.terms import Wanted
 from latentloom.pipelines.pools import preloads
 from latentloom.pipelines.requests import Decode, Denoise, EncodeImage, EncodeText
 from latentloom.pipelines.values import Conditioning, Image, Latents, Model, Place, from_plain, to_plain

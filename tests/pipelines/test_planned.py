@@ -25,7 +25,7 @@ from latentloom.pipelines.planning.choice import IDLE_GAIN, ROUNDING_GAIN, Candi
 from latentloom.pipelines.planning.compiling import Compiling, counted, hint
 from latentloom.pipelines.planning.explained import as_text
 from latentloom.pipelines.planning.planned import Planned, planned
-from latentloom.pipelines.planning.wanted import Wanted, is_guided
+from latentloom.pipelines.planning.terms import Wanted, is_guided
 from support.hollow_models import write_hollow
 
 PLANS = Path(__file__).parent / "plans"

@@ -13,7 +13,7 @@ from latentloom.pipelines.planning import auto, sharing
 from latentloom.pipelines.planning.known import Spot, with_devices
 from latentloom.pipelines.planning.planned import basis_of
 from latentloom.pipelines.planning.sharing import Sharing, shared_out
-from latentloom.pipelines.planning.wanted import Wanted
+from latentloom.pipelines.planning.terms import Wanted
 from latentloom.pipelines.values import COMPILING, Place
 
 BOBBIN = describe_model("builtin:bobbin", device="cpu")

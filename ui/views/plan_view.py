@@ -21,10 +21,10 @@ from ...parallel.progress import SILENT
 from ...pipelines.costs.machine import EXAMPLES, Machine, named_machine
 from ...pipelines.place import AUTO
 from ...pipelines.planning.choice import Candidate, spelt
-from ...pipelines.planning.compiling import Way
 from ...pipelines.planning.here import is_busy, machine_here
 from ...pipelines.planning.known import here_of, machine_at, machines_folder, spot_of, with_devices
 from ...pipelines.planning.planned import Planned, of_each_kind
+from ...pipelines.planning.terms import Way
 from ...pipelines.values import Place
 from ..contract.shown import (
     PlanMachine,

@@ -176,7 +176,7 @@ def _fixed() -> list[InputSpec]:
     """For ComfyUI: the prompts, what comes by a wire for any class, and JSON for the rest."""
     every = {each.name: each for name in class_names() for each in signature_of(name).parameters}
     wires = [input_of(each) for each in every.values() if TYPES.get(each.kind) in VALUE_TYPES]
-    prompts = [input_of(dataclasses.replace(every[name], is_required=False, default="")) for name in PROMPTS]
+    prompts = [input_of(every[name]._replace(is_required=False, default="")) for name in PROMPTS]
     rest = InputSpec(
         name=ARGUMENTS,
         type="string",
