@@ -34,18 +34,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Without arguments given here the process is this command, see `as_program`.
     """
-    if argv is not None:
-        return _run(argv)
-    from .nodes.headless.interrupts import as_program
-
-    return as_program(lambda: _run(sys.argv[1:], is_program=True))
-
-
-def _run(argv: Sequence[str], *, is_program: bool = False) -> int:
     arguments = parser().parse_args(argv)
-    if is_program and arguments.is_short:
+    if argv is not None:
+        return _run(arguments)
+    if arguments.is_short:  # before anything is imported
         gc.disable()  # it looks at what is imported again and again, a seventh of the time
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looks for them in every package there is
+    from .nodes.headless.interrupts import as_program
+
+    return as_program(lambda: _run(arguments))
+
+
+def _run(arguments: argparse.Namespace) -> int:
     code = _code_of(arguments)
     if getattr(arguments, "cluster", ""):
         from .pipelines.cluster.head import leave

@@ -14,13 +14,8 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from ..models.folder import INDEX, MODULAR_INDEX
+from ..models.snapshots import DEFAULT_REVISION
 from .look import HubFile, HubModel
-
-DEFAULT_REVISION = "main"
-
-
-def home_of(cache: Path, model_id: str) -> Path:
-    return cache / f"models--{model_id.replace('/', '--')}"
 
 
 def snapshot_of(home: Path, model: HubModel) -> Path:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from ..models.folder import inspect_model
-from .cache import blob_of, home_of, is_there, part_of, put
+from ..models.snapshots import home_of
+from .cache import blob_of, is_there, part_of, put
 from .listing import NotFetched, is_ours, refusal
 from .look import HubFile, HubModel
 

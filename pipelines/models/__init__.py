@@ -15,6 +15,7 @@ loras/: LoRAs, from their headers alone: whether a file is one, what it tells, w
 packed/: Weights that their makers publish in fewer bits: which they are, from headers alone, and which are refused.
 regular_file: The one gate to files that somebody else names: only a regular file is opened, so that nothing waits for
     a pipe.
+snapshots: The hub client's cache, read: where the files of a hub model lie that somebody fetched before.
 source: Where a model's files are: from what the user wrote to a folder on this machine. Nothing here downloads.
 tensor_file: The header of a safetensors file, checked without reading a tensor.
 """

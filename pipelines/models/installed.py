@@ -10,6 +10,7 @@ from pathlib import Path
 from ..families import OUTSIDE
 from ..families.family import Family
 from .folder import INDEX, MODULAR_INDEX, index_path, inspect_model
+from .snapshots import hub_cache
 from .source import BUILTINS
 
 MAX_DEPTH = 4
@@ -93,13 +94,6 @@ def _hub_models(cache: Path) -> Iterator[InstalledModel]:
             if index_path(snapshot) is not None:
                 name = "/".join(repo.name.split("--")[1:])
                 yield _describe(name, snapshot, revision=snapshot.name)
-
-
-def hub_cache() -> Path:
-    """Where the hub client keeps what was fetched."""
-    from huggingface_hub.constants import HF_HUB_CACHE
-
-    return Path(HF_HUB_CACHE)
 
 
 def _num_bytes(folder: Path) -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from ...parallel.errors import BadInput
+from .snapshots import find_snapshot
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,199}")
@@ -149,16 +150,8 @@ def _resolve_file(source: str, *, revision: str, roots: Sequence[Path] | None) -
 def _resolve_hub(name: str, revision: str) -> Resolved:
     if revision and not REVISION.fullmatch(revision):
         raise ValueError(f"revision {revision[:100]!r} is no branch, tag or commit; leave it empty for the default")
-    from huggingface_hub import snapshot_download
-
-    try:
-        # Only the index: a pull leaves out what no run needs, which the hub client would call incomplete.
-        found = snapshot_download(
-            name, revision=revision or None, local_files_only=True, allow_patterns=["*model_index.json"]
-        )
-        folder = Path(found)
-    except Exception:  # hub raises its own classes, OSError and ValueError for "not there"
-        raise NotPulled(name, revision) from None
+    if (folder := find_snapshot(name, revision)) is None:
+        raise NotPulled(name, revision)
     return Resolved(kind="hub", folder=folder, id=name, revision=folder.name)
 
 

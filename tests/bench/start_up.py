@@ -1,33 +1,120 @@
-"""Print how long it takes to import latentloom, to print the help, and to check a workflow: medians of fresh processes.
+"""How long it takes to import latentloom, to print the help, and to check a workflow that will run and some that will
+not: the median of fresh processes, beside Python itself. CPU seconds are those of user and system. Exits with 1 where
+a check ends otherwise than it should.
 
-python tests/bench/start_up.py
+    python tests/bench/start_up.py [RUNS]       # 11: two minutes
 """
 
+from __future__ import annotations
+
+import contextlib
+import json
+import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-FIRST = Path(__file__).resolve().parent.parent.parent / "workflows" / "bobbin" / "first_picture.json"
-RUNS = 11
-CASES = {
-    "python itself": [sys.executable, "-c", "pass"],
-    "import latentloom": [sys.executable, "-c", "import latentloom"],
-    "latentloom --help": [sys.executable, "-m", "latentloom", "--help"],
-    "latentloom check": [sys.executable, "-m", "latentloom", "check", str(FIRST)],
-}
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import torch
+from safetensors.torch import save_file
+
+import support.checkout  # noqa: F401 (makes the checkout importable)
+
+BOBBIN = Path(__file__).resolve().parent.parent.parent / "workflows" / "bobbin"
+FIRST, FROM_PICTURE = "first_picture.json", "image_to_image.json"
+PROGRAM = [sys.executable, "-m", "latentloom"]
+BAD = 2
+Nodes = dict[str, Any]
 
 
-def milliseconds(command: list[str]) -> float:
-    start = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return 1000 * (time.perf_counter() - start)
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    name: str
+    command: list[str]
+    code: int = 0
+
+
+def other_lora(nodes: Nodes) -> None:
+    """Of a model that has no such layer."""
+    shapes = {"lora_A": (2, 64), "lora_B": (64, 2)}
+    save_file(
+        {f"transformer.no_such.0.{end}.weight": torch.zeros(shape) for end, shape in shapes.items()},
+        "other.safetensors",
+    )
+    inputs = {"model": {"from": "load_model.model"}, "path": "other.safetensors"}
+    nodes["lora"] = {"type": "LoomLoadLora", "version": 1, "inputs": inputs}
+    nodes["denoise"]["inputs"]["model"] = {"from": "lora.model"}
+
+
+def three_ranks(nodes: Nodes) -> None:
+    """Bobbin's heads are no multiple of three."""
+    inputs = {"model": {"from": "load_model.model"}, "devices": "cpu*3", "plan": "ulysses=3"}
+    nodes["plan"] = {"type": "LoomParallelPlan", "version": 1, "inputs": inputs}
+    nodes["denoise"]["inputs"]["model"] = {"from": "plan.model"}
+
+
+def made(name: str, change: Callable[[Nodes], None]) -> str:
+    plain = json.loads((BOBBIN / FIRST).read_text())
+    change(plain["nodes"])
+    Path(name).write_text(json.dumps(plain))
+    return name
+
+
+def setting(**values: Any) -> list[str]:
+    return [part for name, value in values.items() for part in ("--set", f"{name.replace('__', '.')}={value}")]
+
+
+def cases() -> list[Case]:
+    first, sweep = str(BOBBIN / FIRST), ["--sweep", "empty_latents.width=96,100,128"]
+    refused = {
+        "a model that is not here": [first, *setting(load_model__source="nobody/has-it")],
+        "a picture that is not here": [str(BOBBIN / FROM_PICTURE), *setting(load_image__path="nowhere.png")],
+        "100 x 77": [first, *setting(empty_latents__width=100, empty_latents__height=77)],
+        "1024 x 1024 of bobbin": [first, *setting(empty_latents__width=1024, empty_latents__height=1024)],
+        "a bad output name": [first, *setting(save__name="../picture")],
+        "a bad point of a sweep": [first, *sweep],
+        "a LoRA of another model": [made("lora.json", other_lora)],
+        "a plan that cannot be": [made("plan.json", three_ranks)],
+    }
+    return [
+        Case(name="python itself", command=[sys.executable, "-c", "pass"]),
+        Case(name="import latentloom", command=[sys.executable, "-c", "import latentloom"]),
+        Case(name="latentloom --help", command=[*PROGRAM, "--help"]),
+        Case(name="latentloom check", command=[*PROGRAM, "check", first]),
+        *(Case(name=name, command=[*PROGRAM, "check", *given], code=BAD) for name, given in refused.items()),
+    ]
+
+
+def taken(case: Case) -> tuple[float, float, bool]:
+    """Seconds on the clock, seconds of CPU, and whether it ended as it should."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    code = subprocess.run(case.command, check=False, capture_output=True).returncode
+    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, code == case.code
+
+
+def main() -> int:
+    runs, wrong = int(sys.argv[1]) if len(sys.argv) > 1 else 11, 0
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        listed = cases()
+        found: dict[str, list[tuple[float, float, bool]]] = {case.name: [] for case in listed}
+        for _ in range(runs):
+            for case in listed:
+                found[case.name].append(taken(case))
+    for name, times in found.items():
+        clock, cpu = (statistics.median(each[i] for each in times) for i in (0, 1))
+        least = min(each[1] for each in times)
+        ends = all(each[2] for each in times)
+        wrong += not ends
+        print(f"{name:<28} {clock:5.2f} s, {cpu:5.2f} CPU s, {least:5.2f} at best {'' if ends else 'ENDED OTHERWISE'}")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    base = 0.0
-    for name, command in CASES.items():
-        median = statistics.median(milliseconds(command) for _ in range(RUNS))
-        base = base or median
-        print(f"{name:<20} {median:6.0f} ms, {max(0, median - base):5.0f} ms above python itself")
+    sys.exit(main())

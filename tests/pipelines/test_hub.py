@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from latentloom.pipelines.hub import fetching
-from latentloom.pipelines.hub.cache import had_bytes, home_of, is_whole, part_of, remove
+from latentloom.pipelines.hub.cache import had_bytes, is_whole, part_of, remove
 from latentloom.pipelines.hub.fetching import fetch
 from latentloom.pipelines.hub.listing import Gated, NotFetched
 from latentloom.pipelines.hub.look import HubFile, HubModel, look
 from latentloom.pipelines.models.installed import installed_models
+from latentloom.pipelines.models.snapshots import home_of
 from latentloom.pipelines.models.source import BUILTINS, NotPulled, resolve_source
 from support.fake_hub import COMMIT, FakeHub, hub_in
 

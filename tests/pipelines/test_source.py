@@ -3,8 +3,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from huggingface_hub import snapshot_download
 
 from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.models.snapshots import find_snapshot
 from latentloom.pipelines.models.source import resolve_source, split_source
 
 
@@ -71,6 +73,28 @@ def test_the_built_in_model_has_an_index() -> None:
 def test_a_revision_is_for_hub_ids_only(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="only hub ids have revisions"):
         resolve_source(str(tmp_path), revision="main")
+
+
+@pytest.mark.parametrize("revision", ["dev", "v1/../../../secret", "refs", "pr", "f" * 40])
+def test_no_ref_leads_out_of_the_cache_or_to_what_was_not_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, revision: str
+) -> None:
+    commit = hub_model(tmp_path / "cache", monkeypatch)
+    home = tmp_path / "cache" / "models--org--name"
+    (home / "refs" / "pr").mkdir()
+    (home / "refs" / "dev").write_text("../../../outside")
+    (tmp_path / "cache" / "secret").write_text("a text that is no commit")
+    (tmp_path / "outside").mkdir()
+    with pytest.raises(ValueError, match="pull org/name --revision"):
+        resolve_source("org/name", revision=revision, roots=[])
+    (home / "refs" / "pr" / "1").write_text(f"{commit}\n")
+    assert resolve_source("org/name", revision="pr/1", roots=[]).revision == commit
+
+
+def test_a_hub_id_is_looked_up_as_the_hub_client_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub_model(tmp_path, monkeypatch)
+    theirs = snapshot_download("org/name", local_files_only=True, allow_patterns=["*model_index.json"])
+    assert find_snapshot("org/name") == Path(theirs)
 
 
 def test_a_hub_id_is_looked_up_in_the_local_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from latentloom.pipelines.hub.cache import home_of
 from latentloom.pipelines.hub.child import looked_at
 from latentloom.pipelines.hub.listing import NotFetched
 from latentloom.pipelines.hub.look import look
+from latentloom.pipelines.models.snapshots import home_of
 from latentloom.pipelines.models.source import BUILTINS, NotPulled, resolve_source
 from latentloom.ui.contract.downloads import Download
 from latentloom.ui.downloads import downloads as module

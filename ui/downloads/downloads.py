@@ -12,10 +12,10 @@ from contextlib import closing
 from typing import Any
 
 from ...parallel.errors import LoomError, code_of
-from ...pipelines.hub.cache import free_bytes, had_bytes, home_of, is_whole, name_commit, remove
+from ...pipelines.hub.cache import free_bytes, had_bytes, is_whole, name_commit, remove
 from ...pipelines.hub.child import LOOK_S, SILENT_S, HubProcess, fetching
 from ...pipelines.hub.look import HubModel
-from ...pipelines.models.installed import hub_cache
+from ...pipelines.models.snapshots import home_of, hub_cache
 from ..contract.downloads import Download, HubLook
 from ..errors import Conflict, DownloadsOff, NoRoom
 from ..live.live import Live
