@@ -20,7 +20,8 @@ class Limits:
     silence_s: float = 15.0
     """A rank that says nothing for so long is frozen: it speaks every fifth of this, whatever it computes."""
     work_s: float = 900.0
-    """Between two signs of progress of work whose pace is not known: loading, compiling, the first step."""
+    """Between two signs of progress of work whose pace is not known: loading, compiling, the first step. That a rank
+    goes from module to module is one."""
     step_s: float = 120.0
     """The least time that a step gets, as one may compile; five times the longest so far where that is more."""
     abort_s: float = 1.0

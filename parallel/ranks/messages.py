@@ -18,6 +18,7 @@ office; each message may bring descriptors, and numbers in brackets say who is m
     Run         host    rank    request, grants  a job begins                                Ended, by and by
     Phase       rank    host                     a part of a job begins [job]
     Step        rank    host                     a step of a job is done [job]
+    Moves       rank    host                     instead of Ping, where a job goes from module to module [job]
     Preview     rank    host    the picture      a step of a job can be seen [job]
     Ended       rank    host    answer, Failure  this rank's part of a job is over [job]
     Cancel      host    rank                     the user wants a job to end [job]           Ended
@@ -189,6 +190,13 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Moves:
+    """Its work goes on, with nothing to tell: one step, or one picture to decode, may take a CPU an hour."""
+
+    job: int
+
+
+@dataclass(frozen=True)
 class Preview:
     """The picture comes with this."""
 
@@ -232,8 +240,8 @@ class Failure:
 ToServer = Fork | ForkSpare
 FromServer = Ready | Forked | NotForked | NoSpare | Exited
 ToRank = Join | Run | Cancel | Abort
-FromRank = Hello | Ping | Joined | Stuck | Phase | Step | Preview | Ended
-OfJob = Stuck | Phase | Step | Preview | Ended
+FromRank = Hello | Ping | Joined | Stuck | Phase | Step | Moves | Preview | Ended
+OfJob = Stuck | Phase | Step | Moves | Preview | Ended
 Message = ToServer | FromServer | ToRank | FromRank
 
 TO_SERVER: tuple[type[ToServer], ...] = typing.get_args(ToServer)
@@ -259,6 +267,7 @@ KINDS: Mapping[str, type[Message]] = {
     "stuck": Stuck,
     "phase": Phase,
     "step": Step,
+    "moves": Moves,
     "preview": Preview,
     "ended": Ended,
 }

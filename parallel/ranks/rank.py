@@ -28,7 +28,7 @@ from .channel import Channel, Received, read_body
 from .grants import Granted
 from .heap import give_back_large
 from .membership import Membership
-from .messages import Abort, Cancel, Fork, Hello, Join, Joined, Ping, Run, Stuck, ToRank
+from .messages import Abort, Cancel, Fork, Hello, Join, Joined, Moves, Ping, Run, Stuck, ToRank
 from .rank_job import RankJob, loses_device
 from .seat import Seat
 
@@ -90,7 +90,9 @@ class Rank:
                 assert received is not None, "this end waits"
                 self._hear(received)
             else:
-                self.channel.send(Ping())
+                moving = [Moves(number) for number, job in [*self.jobs.items()] if job.has_moved()]
+                for message in moving or [Ping()]:
+                    self.channel.send(message)
 
     def _hear(self, received: Received[ToRank]) -> None:
         match received.message:
@@ -126,6 +128,7 @@ class Rank:
         self.channel.send(told)
 
     def _run(self, job: RankJob, fds: Sequence[int]) -> None:
+        job.thread_id = threading.get_ident()
         try:
             try:
                 job.finish(self._answer(job, fds))

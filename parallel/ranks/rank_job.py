@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 import time
 import traceback
@@ -50,6 +51,9 @@ class RankJob(Progress):
         """Where the host grants steps; there before the work begins."""
         self.is_in_step = False
         """Whether all ranks stop after the same step as this one, so that their process group stays whole."""
+        self.thread_id = 0
+        """Whose work it is, once it has begun."""
+        self._place: tuple[tuple[int, int], ...] = ()
         self._channel = channel
         self._num_steps = 0
         self._preview_time = -PREVIEW_S
@@ -91,6 +95,13 @@ class RankJob(Progress):
         if self.is_cancelled:
             raise Cancelled
 
+    def has_moved(self) -> bool:
+        """Whether its thread is at another place in a model than when this was asked last. One that waits for others,
+        or hangs, is not: only calls of `forward` count, not the loop that it may wait in.
+        """
+        before, self._place = self._place, _calls_of_modules(self.thread_id)
+        return self._place not in ((), before)
+
     def spread(self, plan: str, ranks: Sequence[RankWork]) -> None:
         self._spread = Spread(plan=plan, work=tuple(ranks))
 
@@ -119,6 +130,16 @@ class RankJob(Progress):
             self._channel.send(message, [fd])
         finally:
             os.close(fd)
+
+
+def _calls_of_modules(thread_id: int) -> tuple[tuple[int, int], ...]:
+    """Which calls of `forward` a thread is in, and where in each; the innermost first."""
+    frame, found = sys._current_frames().get(thread_id), list[tuple[int, int]]()
+    while frame is not None:
+        if frame.f_code.co_name == "forward":
+            found.append((id(frame.f_code), frame.f_lasti))
+        frame = frame.f_back
+    return tuple(found)
 
 
 def mark(plain: Any) -> int:

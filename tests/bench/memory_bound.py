@@ -21,7 +21,6 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -33,8 +32,7 @@ from diffusers import DiffusionPipeline
 import support.checkout  # noqa: F401 (makes the checkout importable)
 from latentloom.parallel.machine.now import convolves
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.parallel.pool.limits import Limits
-from latentloom.pipelines import placement, pools
+from latentloom.pipelines import placement
 from latentloom.pipelines.models.describe import card_of, describe_model
 from latentloom.pipelines.needs.memory import work_of
 from latentloom.pipelines.place import placed, read_place
@@ -50,7 +48,6 @@ PLANS = ("one", "cfg=2", "ulysses=2", "ring=2", "allgather=2", "ulysses=2,weight
 SLOW_SIDES = {"bobbin": (256, 384), "wan": (64,), "": (64, 96, 128)}
 """Of bf16 on a CPU that has no instructions to convolve it, which is two hundred times as slow as fp32; such a one gets
 one bf16 in four settings."""
-WORK_S = 7200.0
 OWN = re.compile(r"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
 LET_GO = "drill_bodies:let_go"
 WIDE = {"num_attention_heads": 8, "attention_head_dim": 64, "num_layers": 4}
@@ -184,7 +181,6 @@ def main() -> int:
     command.add_argument("--seed", type=int, default=7)
     command.add_argument("--verbose", action="store_true")
     asked = command.parse_args()
-    pools.Pool = partial(pools.Pool, limits=Limits(work_s=WORK_S))  # pyright: ignore[reportAttributeAccessIssue]
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     chance, warm, passed = random.Random(asked.seed), set[tuple[str, int]](), 0
     rows: list[tuple[int, int]] = []

@@ -183,6 +183,29 @@ def hang(request: Mapping[str, Any], progress: Any, seat: Any) -> None:
     dist.barrier(at_work())
 
 
+class Slow(torch.nn.Module):
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        wait(self.seconds)
+        return x + 1
+
+
+def wait(seconds: float) -> None:
+    """In a loop, as code does that asks again and again whether others have come."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def slow_model(request: Mapping[str, Any], progress: Any, seat: Any) -> float:
+    """So many modules, one after another, that tell nothing."""
+    model = torch.nn.Sequential(*(Slow(request["seconds"]) for _ in range(request["modules"])))
+    return model(torch.zeros(())).item()
+
+
 def remember(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str, int]:
     global calls
     calls += 1

@@ -28,6 +28,7 @@ from latentloom.parallel.ranks.messages import (
     Join,
     Joined,
     Message,
+    Moves,
     NoSpare,
     NotForked,
     Phase,
@@ -155,6 +156,7 @@ ROUND_TRIP = [
     Stuck(5),
     Phase(job=5, text="\u00fcbt", is_loading=True),
     Step(job=5, done=1, total=2),
+    Moves(5),
     Preview(5),
     Ended(job=5, state="refused", is_whole=False),
     Ended(

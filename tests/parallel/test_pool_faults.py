@@ -62,6 +62,14 @@ def wait_for_another(pool: Pool, rank: int, pid: int) -> None:
         time.sleep(0.01)
 
 
+def test_work_that_goes_on_without_a_word_is_waited_for_and_what_hangs_in_a_module_is_not(pool: Pool) -> None:
+    before = memories(pool)[0]["pid"]
+    assert pool.call("bodies.pool:slow_model", {"modules": 9, "seconds": LIMITS.work_s / 6}) == 9
+    assert memories(pool)[0]["pid"] == before
+    with pytest.raises(RankFailed, match=r"^rank \d \(cpu\) was silent about its work for 3 s \(at the start\)"):
+        pool.call("bodies.pool:slow_model", {"modules": 1, "seconds": 60})
+
+
 @pytest.mark.parametrize("rank", [0, 2])
 def test_a_death_is_mended_and_the_job_tried_again_with_the_same_result(pool: Pool, tmp_path: Path, rank: int) -> None:
     (tmp_path / "done").touch()

@@ -93,10 +93,10 @@ class Downloads:
                 return self._begin(user, Record(id=fresh_id(), model=model, users=(user,), asked=time.time()))
             if revision not in (same.model.revision, *same.also):
                 same = same.model_copy(update={"also": (*same.also, revision)})
-            if not same.is_under_way and same.state != "done":
+            if same.is_broken_off:
                 return self._begin(user, same)
             if user not in same.users:
-                if why := self._no_room_to_have(user, model):
+                if why := self._no_room_to_join(user, model, same):
                     raise NoRoom(why)
                 same = same.model_copy(update={"users": (*same.users, user)})
             if same != self._records[same.id]:
@@ -110,7 +110,7 @@ class Downloads:
         self._check_allowed()
         with self._lock:
             record = self._find(user, id)
-            if record.is_under_way or record.state == "done":
+            if not record.is_broken_off:
                 raise Conflict("this download is under way or done; reload the page")
             return self._begin(user, record)
 
@@ -263,9 +263,12 @@ class Downloads:
             same = self._same(model)
             if same is None:
                 return self._no_room(user, model, counted_bytes=0)
-            if same.state == "done" or (same.is_under_way and user in same.users):
-                return ""
-            return self._no_room(user, model, counted_bytes=same.counted_bytes if same.users[0] == user else 0)
+            return self._no_room_to_join(user, model, same)
+
+    def _no_room_to_join(self, user: str, model: HubModel, same: Record) -> str:
+        if same.state == "done" or (same.is_under_way and user in same.users):
+            return ""
+        return self._no_room(user, model, counted_bytes=same.counted_bytes if same.users[0] == user else 0)
 
     def _no_room(self, user: str, model: HubModel, *, counted_bytes: int) -> str:
         """Why there is none; empty where there is. `counted_bytes` of it count against the user already."""

@@ -42,9 +42,14 @@ class Record(BaseModel):
         return self.state in ("waiting", "fetching")
 
     @property
+    def is_broken_off(self) -> bool:
+        """Neither under way nor there: it failed, or was cancelled."""
+        return not self.is_under_way and self.state != "done"
+
+    @property
     def counted_bytes(self) -> int:
         """All of one that is there or will be, and of another what is left on the disk."""
-        return self.model.num_bytes if self.is_under_way or self.state == "done" else self.done_bytes
+        return self.done_bytes if self.is_broken_off else self.model.num_bytes
 
     def told(self, *, num_before: int, bytes_per_s: float | None) -> Download:
         left = self.model.num_bytes - self.done_bytes
