@@ -44,6 +44,8 @@ class Socket:
     step: float | None = None
     widget: Widget = ""
     advanced: bool = False
+    auto: bool = False
+    """Whether zero stands for the model's own number."""
     takes_bytes: bool = False
     """Whether the node takes pixels as bytes, too (`values.Depth`), as who only writes or shows them does."""
     name: str = ""
@@ -123,6 +125,7 @@ class InputSpec:
     step: float | None = None
     widget: Widget = ""
     advanced: bool = False
+    auto: bool = False
     help: str = ""
 
 
@@ -317,6 +320,7 @@ def _input(parameter: inspect.Parameter, hint: Any) -> InputSpec:
         step=socket.step,
         widget=socket.widget,
         advanced=socket.advanced,
+        auto=socket.auto,
         help=socket.help,
     )
 

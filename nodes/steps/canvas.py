@@ -19,10 +19,12 @@ NOTHING = "the latents are an empty canvas; set its size in Empty Latents, or de
 def empty_latents(
     model: Model,
     *,
-    width: Annotated[int, Socket(min=0, max=16384, help="Pixels; 0 is the model's own")] = 0,
-    height: Annotated[int, Socket(min=0, max=16384, help="Pixels; 0 is the model's own")] = 0,
-    frames: Annotated[int, Socket(min=0, max=4096, help="Length of a video; 0 is the model's own")] = 0,
-    fps: Annotated[float, Socket(min=0, max=240, advanced=True, help="Frames a second; 0 is the model's own")] = 0.0,
+    width: Annotated[int, Socket(min=0, max=16384, auto=True, help="Pixels; 0 is the model's own")] = 0,
+    height: Annotated[int, Socket(min=0, max=16384, auto=True, help="Pixels; 0 is the model's own")] = 0,
+    frames: Annotated[int, Socket(min=0, max=4096, auto=True, help="Length of a video; 0 is the model's own")] = 0,
+    fps: Annotated[
+        float, Socket(min=0, max=240, auto=True, advanced=True, help="Frames a second; 0 is the model's own")
+    ] = 0.0,
     batch: Annotated[int, Socket(min=1, max=MAX_BATCH, help="Pictures at once; picture i uses seed + i")] = 1,
     like: Annotated[
         Image | None, Socket(help="Where width and height are 0: its shape, at the model's own area")

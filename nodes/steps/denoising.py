@@ -21,10 +21,12 @@ def denoise(
     latents: Latents,
     *,
     seed: Annotated[int, Socket(widget="seed", min=0, max=MAX_SEED, help="Picture i of a batch uses seed + i")] = 0,
-    steps: Annotated[int, Socket(min=0, max=1000, help="0 is the model's own")] = 0,
+    steps: Annotated[int, Socket(min=0, max=1000, auto=True, help="0 is the model's own")] = 0,
     guidance: Annotated[
         float,
-        Socket(min=0, max=100, step=0.1, help="How strongly the prompt acts; 1 is off, 0 is the model's own"),
+        Socket(
+            min=0, max=100, auto=True, step=0.1, help="How strongly the prompt acts; 1 is off, 0 is the model's own"
+        ),
     ] = 0.0,
     strength: Annotated[
         float,
@@ -32,13 +34,21 @@ def denoise(
     ] = 1.0,
     guidance_2: Annotated[
         float,
-        Socket(min=0, max=100, step=0.1, advanced=True, help="Of the second expert (Wan 2.2); 0 is the model's own"),
+        Socket(
+            min=0,
+            max=100,
+            auto=True,
+            step=0.1,
+            advanced=True,
+            help="Of the second expert (Wan 2.2); 0 is the model's own",
+        ),
     ] = 0.0,
     distilled_guidance: Annotated[
         float,
         Socket(
             min=0,
             max=100,
+            auto=True,
             step=0.1,
             advanced=True,
             help="Of guidance-distilled models (FLUX.1-dev); 0 is the model's own",
@@ -57,6 +67,7 @@ def denoise(
         Socket(
             min=0,
             max=10,
+            auto=True,
             step=0.01,
             advanced=True,
             help="How much change a step cache overlooks; more is faster and less exact, 0 is the cache's own",
@@ -96,7 +107,7 @@ def sampler_options(
     *,
     scheduler: Annotated[Scheduler, Socket(help="model is the one in the model's folder")] = "model",
     shift: Annotated[
-        float, Socket(min=0, max=100, step=0.1, help="More steps on the layout; 0 is the model's own")
+        float, Socket(min=0, max=100, auto=True, step=0.1, help="More steps on the layout; 0 is the model's own")
     ] = 0.0,
     sigmas: Annotated[
         str, Socket(help="Noise levels such as 1, 0.75, 0.5, 0.25; replaces the number of steps", advanced=True)

@@ -30,7 +30,10 @@ def encode_text(
         ),
     ] = "",
     text_length: Annotated[
-        int, Socket(min=0, max=4096, advanced=True, help="Tokens the text is padded or cut to; 0 is the model's own")
+        int,
+        Socket(
+            min=0, max=4096, auto=True, advanced=True, help="Tokens the text is padded or cut to; 0 is the model's own"
+        ),
     ] = 0,
     references: Annotated[
         References | None, Socket(help="Pictures to change, or to take things from, for a model that looks at some")
@@ -81,11 +84,13 @@ def encode_image(
     image: Image,
     *,
     width: Annotated[
-        int, Socket(min=0, max=16384, help="Pixels; 0 keeps the picture's shape at the model's own area")
+        int, Socket(min=0, max=16384, auto=True, help="Pixels; 0 keeps the picture's shape at the model's own area")
     ] = 0,
-    height: Annotated[int, Socket(min=0, max=16384, help="Pixels; 0 as for width")] = 0,
-    frames: Annotated[int, Socket(min=0, max=4096, help="Length of a video; 0 is the model's own")] = 0,
-    fps: Annotated[float, Socket(min=0, max=240, help="Frames a second of a video; 0 is the model's own")] = 0.0,
+    height: Annotated[int, Socket(min=0, max=16384, auto=True, help="Pixels; 0 as for width")] = 0,
+    frames: Annotated[int, Socket(min=0, max=4096, auto=True, help="Length of a video; 0 is the model's own")] = 0,
+    fps: Annotated[
+        float, Socket(min=0, max=240, auto=True, help="Frames a second of a video; 0 is the model's own")
+    ] = 0.0,
     seed: Annotated[int, Socket(widget="seed", min=0, max=MAX_SEED, advanced=True)] = 0,
     progress: Progress = SILENT,
     workspace: Workspace = HERE,

@@ -53,6 +53,20 @@ def told(
     return foretell(workflow(changed), SPECS, workspace=Workspace(**workspace), machine=machine).values
 
 
+def test_a_zero_that_stands_for_a_number_of_the_models_is_marked_as_that() -> None:
+    marked = {(id, each.name) for id, spec in SPECS.items() for each in spec.inputs if each.auto}
+    assert all(not (each := SPECS[id].input(name)).default and each.type in ("int", "float") for id, name in marked)
+    for path in FIRST.parent.glob("*.json"):
+        graph = graph_from_plain(json.loads(path.read_text()))
+        values = foretell(graph, SPECS, workspace=Workspace(roots=(path.parent,)), machine=[CPU]).values
+        for node, meant in values.items():
+            for name, value in meant.items():
+                socket = SPECS[graph.nodes[node].type].input(name) if node in graph.nodes else None
+                if socket and type(value) in (int, float) and socket.default == 0:
+                    assert (graph.nodes[node].type, name) in marked, (path.name, node, name, value)
+    assert ("LoomDenoise", "steps") in marked and ("LoomDenoise", "seed") not in marked
+
+
 def sampler(**inputs: Any) -> dict[str, Any]:
     return {
         "sampler": {"type": "LoomSamplerOptions", "inputs": inputs},

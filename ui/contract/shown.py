@@ -85,6 +85,8 @@ class CatalogInput(Answer):
     widget: Widget
     """The widget that draws the input; "" is the type's own."""
     advanced: bool
+    auto: bool
+    """Whether zero stands for the model's own number."""
     help: str
 
 

@@ -78,6 +78,7 @@ def _field(name: str, param: Param, socket: InputSpec | None) -> InputSpec:
         max=socket.max if param.max is None and is_number else param.max,
         step=socket.step if param.type == "float" else None,
         widget="" if is_choice else socket.widget,
+        auto=socket.auto,
         help=param.help or socket.help,
     )
 

@@ -22,7 +22,7 @@ export function shipped(name: string): EditorGraph {
 
 export function input(name: string, type: string, more: Partial<InputSpec> = {}): InputSpec {
   const nothing = { default: null, choices: [], min: null, max: null, step: null, help: "" };
-  return { name, type, required: false, widget: "", advanced: false, ...nothing, ...more };
+  return { name, type, required: false, widget: "", advanced: false, auto: false, ...nothing, ...more };
 }
 
 export function spec(id: string, inputs: InputSpec[], outputs: Record<string, string>): NodeSpec {

@@ -133,5 +133,8 @@ test("a value that stands for something else says what it will be", () => {
   assert.equal(meantText("cuda:1", "cpu"), "");
   assert.equal(meantText(20, 16), "");
   assert.equal(meantText(0, undefined), "");
+  assert.equal(meantText(0, undefined, true), "auto");
+  assert.equal(meantText(0, 16, true), "auto: 16");
+  assert.equal(meantText(7, undefined, true), "");
   assert.equal(meantText("", "x".repeat(200)).length, "auto: ".length + 161);
 });

@@ -189,6 +189,10 @@ export interface CatalogInput {
    */
   widget: "" | "seed" | "strength" | "multiline" | "json" | "model" | "lora" | "picture" | "mask" | "audio";
   advanced: boolean;
+  /**
+   * Whether zero stands for the model's own number.
+   */
+  auto: boolean;
   help: string;
 }
 /**

@@ -71,7 +71,7 @@ function inputOf(name: string, param: SubParam, subs: Subs, catalog: Catalog, su
     }
   }
   const { type, default: usual = null, choices = [], help = "" } = param;
-  const nothing = { min: null, max: null, step: null, widget: "" as const, advanced: false };
+  const nothing = { min: null, max: null, step: null, widget: "" as const, advanced: false, auto: false };
   return { ...nothing, name, type, required: usual === null, default: usual, choices, help };
 }
 

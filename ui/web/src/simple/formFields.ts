@@ -79,6 +79,7 @@ function fieldOf(name: string, param: Param, socket: InputSpec | undefined): Inp
     step: param.type === "float" ? (socket?.step ?? null) : null,
     widget: isChoice ? "" : (socket?.widget ?? ""),
     advanced: false,
+    auto: socket?.auto ?? false,
     help: worded(param.help ?? "") || socket?.help || "",
   };
 }

@@ -80,7 +80,7 @@ export function Field(props: FieldProps) {
   if (!Widget) return null;
   const label = props.label ?? spoken(spec.name);
   const shown = value ?? (placeholder === undefined ? spec.default : undefined);
-  const meant = meantText(shown, props.meant);
+  const meant = meantText(shown, props.meant, spec.auto);
   const isBelow = meant.length > MOST_INSIDE && Widget !== MultilineField;
   const isShort = compact ? !TALL.has(spec.widget) : spec.type === "bool";
   return (

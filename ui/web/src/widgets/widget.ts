@@ -50,8 +50,9 @@ export function asText(value: Json | undefined): string {
 const STAND_INS = new Set(["auto", "all", "model"]);
 const MOST_CHARACTERS = 160;
 
-/** "auto: 16" for a 0 that will be 16; "" for a value that means itself. */
-export function meantText(value: Json | undefined, meant: Json | undefined): string {
+/** "auto: 16" for a 0 that will be 16, "auto" where nobody knows that number yet; "" for a value that means itself. */
+export function meantText(value: Json | undefined, meant: Json | undefined, isAuto = false): string {
+  if (meant === undefined && isAuto && value === 0) return t("widgets.auto");
   if (meant === undefined || typeof meant === "object") return "";
   const written = asText(value);
   const isOpen = value === 0 || written === "";

@@ -156,6 +156,7 @@ function specFor(name: string, param: Param, widget: InputSpec["widget"]): Input
     step: null,
     widget,
     advanced: false,
+    auto: false,
     help: param.help ?? "",
   };
 }

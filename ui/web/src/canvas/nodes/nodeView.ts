@@ -96,5 +96,6 @@ const UNKNOWN: InputSpec = {
   step: null,
   widget: "",
   advanced: false,
+  auto: false,
   help: "",
 };

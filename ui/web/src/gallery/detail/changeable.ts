@@ -15,7 +15,7 @@ export function changeable(graph: GraphFile): string[] {
 /** What `name` of `changeable` takes, for the field that changes it. */
 export function inputOf(graph: GraphFile, name: string): InputSpec | undefined {
   const param = graph.params?.[name];
-  const shared = { name, required: false, step: null, advanced: false };
+  const shared = { name, required: false, step: null, advanced: false, auto: false };
   if (param) {
     const { type, choices = [], min = null, max = null, help = "" } = param;
     return {

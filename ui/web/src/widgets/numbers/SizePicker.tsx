@@ -28,6 +28,7 @@ export function SizePicker({ size, sizes, onPick }: SizePickerProps) {
     ...areasOf(sizes, sizes),
     widget: "",
     advanced: false,
+    auto: false,
     help: "",
   };
   return (
