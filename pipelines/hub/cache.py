@@ -57,34 +57,51 @@ def free_bytes(cache: Path) -> int:
 
 
 def put(home: Path, model: HubModel, check: Callable[[Path], object]) -> Path:
-    """Files that were fetched become the model; it is not seen before it is whole.
+    """Files that were fetched become the model; it is not seen before it is whole and `check` has read its folder.
 
-    Where `check` of its folder raises, what was put there goes again. Raises that error, and `OSError`.
+    Raises that error, and `OSError`; nothing is there then, nor where this process is ended meanwhile.
     """
-    folder = snapshot_of(home, model)
-    linked: list[Path] = []
+    folder, made = snapshot_of(home, model), _made_of(home, model)
     try:
-        for file in sorted(model.files, key=lambda file: file.name in (INDEX, MODULAR_INDEX)):
-            if _link(folder / file.name, blob_of(home, file), file):
-                linked.append(folder / file.name)
-        check(folder)
-        name_commit(home, model.revision, model.commit)
-    except BaseException:
-        _unlink(reversed(linked))  # its index first
-        raise
+        shutil.rmtree(made, ignore_errors=True)
+        for file in model.files:
+            _link(made / file.name, _place_of(home, model, file))
+        check(made)
+        is_new = _move(made, folder, model)
+        try:
+            name_commit(home, model.revision, model.commit, looked=model.looked)
+        except OSError:
+            if is_new:
+                shutil.rmtree(folder)
+            raise
+    finally:
+        _clear(made)
     return folder
 
 
-def name_commit(home: Path, revision: str, commit: str) -> None:
-    """From now on the model of this revision is that commit's; empty for the default. Raises `OSError`."""
-    if revision != commit:
-        ref = home / "refs" / (revision or DEFAULT_REVISION)
-        ref.parent.mkdir(parents=True, exist_ok=True)
-        ref.write_text(commit)
+def name_commit(home: Path, revision: str, commit: str, *, looked: float) -> None:
+    """From now on the model of this revision is that commit's, as the hub said at that time, unless somebody named
+    another one since; empty for the default. Raises `OSError`.
+    """
+    ref = home / "refs" / (revision or DEFAULT_REVISION)
+    if revision == commit or _names_newer(ref, commit, looked):
+        return
+    ref.parent.mkdir(parents=True, exist_ok=True)
+    part = home / f".{commit}.part"
+    part.write_text(commit)
+    part.replace(ref)
+
+
+def _names_newer(ref: Path, commit: str, looked: float) -> bool:
+    try:
+        return ref.stat().st_mtime > looked and ref.read_text().strip() != commit
+    except OSError:
+        return False
 
 
 def remove(home: Path, model: HubModel, *, spared: Collection[str] = ()) -> None:
     """What was fetched of a model that did not become one; blobs that a commit has stay, and those `spared` by hash."""
+    _clear(_made_of(home, model))
     used = {os.path.realpath(path) for path in home.glob("snapshots/*/**/*") if path.is_symlink()}
     for file in model.files:
         blob = blob_of(home, file)
@@ -92,17 +109,42 @@ def remove(home: Path, model: HubModel, *, spared: Collection[str] = ()) -> None
             _unlink([part_of(home, file)] if os.path.realpath(blob) in used else [part_of(home, file), blob])
 
 
-def _link(pointer: Path, blob: Path, file: HubFile) -> bool:
-    """Whether it was not there yet."""
-    if _size(pointer) == file.num_bytes:
-        return False
+def _made_of(home: Path, model: HubModel) -> Path:
+    """Where a model is put together: as deep as `snapshots/COMMIT`, so that its links hold there."""
+    return home / "latentloom" / model.commit
+
+
+def _place_of(home: Path, model: HubModel, file: HubFile) -> Path:
+    blob = blob_of(home, file)
+    return blob if _size(blob) == file.num_bytes else snapshot_of(home, model) / file.name
+
+
+def _move(made: Path, folder: Path, model: HubModel) -> bool:
+    """Whether the folder is new; into one that another program made goes what it lacks, the index last."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(OSError):
+        made.rename(folder)
+        return True
+    for file in sorted(model.files, key=lambda file: file.name in (INDEX, MODULAR_INDEX)):
+        pointer = folder / file.name
+        if _size(pointer) != file.num_bytes:
+            pointer.parent.mkdir(parents=True, exist_ok=True)
+            (made / file.name).replace(pointer)
+    return False
+
+
+def _clear(made: Path) -> None:
+    shutil.rmtree(made, ignore_errors=True)
+    with contextlib.suppress(OSError):  # where another model is put together there
+        made.parent.rmdir()
+
+
+def _link(pointer: Path, place: Path) -> None:
     pointer.parent.mkdir(parents=True, exist_ok=True)
-    _unlink([pointer])
     try:
-        pointer.symlink_to(os.path.relpath(blob, pointer.parent))
+        pointer.symlink_to(os.path.relpath(place, pointer.parent))
     except OSError:  # a disk, or Windows, without links: the client then keeps the file itself
-        shutil.copyfile(blob, pointer)
-    return True
+        shutil.copyfile(place, pointer)
 
 
 def _unlink(paths: Iterable[Path]) -> None:

@@ -12,6 +12,7 @@ import os
 import queue
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,8 +90,10 @@ class HubProcess:
 
 def looked_at(model_id: str, revision: str, *, timeout_s: float = LOOK_S) -> HubModel:
     """What the hub tells of a model. Raises `NotFetched`."""
-    with contextlib.closing(HubProcess({"what": "look", "id": model_id, "revision": revision})) as process:
-        return HubModel.from_plain(next(process.events(silent_s=timeout_s))["model"])
+    with tempfile.TemporaryDirectory(prefix="latentloom-") as folder:  # here: a process that is ended removes nothing
+        order = {"what": "look", "id": model_id, "revision": revision, "folder": folder}
+        with contextlib.closing(HubProcess(order)) as process:
+            return HubModel.from_plain(next(process.events(silent_s=timeout_s))["model"])
 
 
 def fetching(model: HubModel, cache: Path) -> HubProcess:

@@ -1,7 +1,7 @@
 """Fetching a model's files one after the other, each from where it stopped, each checked when it is there.
 
-The hub's client brings the bytes (its `http_get`, with its login and its retries) into a file of ours: since 2.x it
-begins every file anew by itself. Xet, its other way to large files, is not needed.
+The bytes come into a file of ours: since 2.x the hub's client begins every file anew by itself. Xet, its other way to
+large files, is not needed.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO
 
 from ..models.folder import inspect_model
 from ..models.snapshots import home_of
+from .bringing import bring
 from .cache import blob_of, is_there, part_of, put
 from .listing import NotFetched, is_ours, refusal
 from .look import HubFile, HubModel
@@ -52,10 +53,6 @@ def _fetch(model: HubModel, home: Path, report: Report) -> Path:
 
 
 def _fetch_file(model: HubModel, home: Path, file: HubFile, told: Callable[[int], None]) -> None:
-    from huggingface_hub import hf_hub_url
-    from huggingface_hub.file_download import http_get
-    from huggingface_hub.utils import build_hf_headers
-
     part = part_of(home, file)
     with _open(part) as opened:
         had = opened.seek(0, os.SEEK_END)
@@ -63,15 +60,7 @@ def _fetch_file(model: HubModel, home: Path, file: HubFile, told: Callable[[int]
             had = opened.seek(0)
             opened.truncate()
         if had < file.num_bytes:
-            # What comes is written as it is: compressed, it could not be gone on with.
-            headers = {**build_hf_headers(library_name="latentloom"), "Accept-Encoding": "identity"}
-            http_get(
-                hf_hub_url(model.id, file.name, revision=model.commit),
-                cast(Any, _Counted(opened, file, told)),
-                resume_size=had,
-                headers=headers,
-                expected_size=file.num_bytes,
-            )
+            bring(model.id, model.commit, file, opened, had=had, told=told)
         opened.flush()
         if _hash(opened, file, told) != file.hash:
             opened.truncate(0)
@@ -84,21 +73,6 @@ def _open(part: Path) -> IO[bytes]:
     """To go on with, or new; no link is followed. Raises `OSError`."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     return os.fdopen(os.open(part, flags, 0o644), "r+b")
-
-
-class _Counted:
-    """A file as the hub's client writes it: tells how long it is by now, and takes no more than was listed."""
-
-    def __init__(self, opened: IO[bytes], file: HubFile, told: Callable[[int], None]) -> None:
-        self._opened, self._file, self._told = opened, file, told
-        self.seek, self.tell, self.truncate = opened.seek, opened.tell, opened.truncate
-
-    def write(self, chunk: bytes) -> int:
-        if self._opened.tell() + len(chunk) > self._file.num_bytes:
-            raise NotFetched(f"{self._file.name} is larger than the hub says; this model is not fetched")
-        written = self._opened.write(chunk)
-        self._told(self._opened.tell())
-        return written
 
 
 def _hash(opened: IO[bytes], file: HubFile, told: Callable[[int], None]) -> str:

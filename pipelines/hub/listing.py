@@ -14,7 +14,7 @@ from ..families.family import Family
 from ..models.folder import INDEX, MODULAR_INDEX, components_of, find_family, read_index
 from ..models.source import HUB_ID, REVISION
 
-TOP_LEVEL = (INDEX, MODULAR_INDEX, "latentloom.json", "LICENSE*", "README.md")
+TOP_LEVEL = (INDEX, MODULAR_INDEX, "latentloom.json", "LICENSE", "LICENSE.md", "LICENSE.txt", "README.md")
 SUFFIXES = (".safetensors", ".json", ".txt", ".model", ".jinja")
 LEFT_OUT = ("*.fp16.*", "*.bf16.*", "*.non_ema.*", "*.bin", "*.ckpt", "*.pt", "*.pth", "*.pkl", "*.msgpack", "*.onnx")
 """Variants no run reads, and formats that are refused when loading."""

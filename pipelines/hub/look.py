@@ -7,9 +7,9 @@ not whole must not seem to be there.
 from __future__ import annotations
 
 import re
-import tempfile
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from ..families.family import Family
 from ..models.config import foreign_entry
 from ..models.folder import allowed_keys, components_of, kind_of, read_index
 from ..models.json_file import read_object
+from .bringing import bring
 from .listing import (
     NotFetched,
     check_id,
@@ -33,6 +34,8 @@ from .listing import (
 
 MOST_INDEX_BYTES = 1 << 20
 """Of a component's config, too."""
+MOST_CONFIG_BYTES = 16 << 20
+"""Of all its components' configs."""
 MOST_FILES = 2000
 MOST_DEPTH = 2
 """A component's folder, and a file in it; what lies deeper no run reads."""
@@ -80,11 +83,18 @@ class HubModel:
     files: tuple[HubFile, ...] = ()
     problem: str = ""
     code: str = ""
+    looked: float = field(default=0.0, compare=False)
+    """When the hub told it, in seconds since the epoch."""
 
     def __post_init__(self) -> None:
         check_id(self.id, self.revision)
         if not COMMIT.fullmatch(self.commit):
             raise NotFetched(f"the hub does not tell a commit of {self.id}; try again later")
+        sizes, names = self.sizes, {file.name for file in self.files}
+        if len(names) < len(self.files) or any(sizes[file.hash] != file.num_bytes for file in self.files):
+            raise NotFetched(
+                f"the hub lists a file of {self.id} twice, or one content with two sizes; this model is not fetched"
+            )
 
     @property
     def num_bytes(self) -> int:
@@ -103,8 +113,8 @@ class HubModel:
         return cls(**{**plain, "files": tuple(HubFile(**file) for file in plain["files"])})
 
 
-def look(model_id: str, revision: str = "") -> HubModel:
-    """Raises `ValueError` where the hub tells nothing of it."""
+def look(model_id: str, revision: str, folder: Path) -> HubModel:
+    """Index and configs are left in the folder, an empty one. Raises `ValueError` where the hub tells nothing of it."""
     check_id(model_id, revision)
     api = open_hub()
     try:
@@ -116,41 +126,62 @@ def look(model_id: str, revision: str = "") -> HubModel:
             licence=_plain(licence_of(info)),
             licence_url=_address((info.card_data or {}).get("license_link")),
             is_gated=bool(info.gated),
+            looked=time.time(),
         )
     except Exception as error:
         raise error if is_ours(error) else refusal(model_id, revision, error) from None
     try:
-        family, files = _what_runs(api, known, info.siblings or ())
+        family, files = _what_runs(known, info.siblings or (), folder)
+        return replace(known, family=family.title, does=family.does, files=files)
     except Exception as error:
         told = error if is_ours(error) else refusal(model_id, revision, error)
         return replace(known, problem=str(told), code=code_of(told))
-    return replace(known, family=family.title, does=family.does, files=files)
 
 
-def _what_runs(api: Any, model: HubModel, listed: Any) -> tuple[Family, tuple[HubFile, ...]]:
-    sizes = {str(file.rfilename): file.size or 0 for file in listed}
+def _what_runs(model: HubModel, siblings: Sequence[Any], folder: Path) -> tuple[Family, tuple[HubFile, ...]]:
+    from huggingface_hub.constants import MAX_HTTP_DOWNLOAD_SIZE
+
+    listed = {str(each.rfilename): each for each in siblings}
+    sizes = {name: each.size or 0 for name, each in listed.items()}
     index = index_in(model.id, sizes)
-    if sizes[index] > MOST_INDEX_BYTES or len(sizes) > MOST_FILES:
-        raise NotFetched(f"{model.id} has an index of {sizes[index]} bytes and {len(sizes)} files, which is no model's")
-    with tempfile.TemporaryDirectory(prefix="latentloom-") as folder:
-        api.hf_hub_download(model.id, index, revision=model.commit, local_dir=folder)
-        family, patterns = patterns_of(Path(folder), model.id)
-        check_weights(model.id, sizes, patterns)
-        _check_configs(api, model, Path(folder), sizes)
-    return family, tuple(_file(each) for each in listed if _is_read(each.rfilename, patterns))
+    if sizes[index] > MOST_INDEX_BYTES or len(siblings) > MOST_FILES:
+        raise NotFetched(
+            f"{model.id} has an index of {sizes[index]} bytes and {len(siblings)} files, which is no model's"
+        )
+    _get(model, _file(listed[index]), folder)
+    family, patterns = patterns_of(folder, model.id)
+    check_weights(model.id, sizes, patterns)
+    _check_configs(model, folder, listed)
+    files = tuple(_file(each) for each in siblings if _is_read(each.rfilename, patterns))
+    if large := next((file for file in files if file.num_bytes > MAX_HTTP_DOWNLOAD_SIZE), None):
+        raise NotFetched(
+            f"{large.name} of {model.id} is too large to come over HTTP; who runs this server can fetch it with "
+            "`latentloom models pull`"
+        )
+    return family, files
 
 
-def _check_configs(api: Any, model: HubModel, folder: Path, sizes: Mapping[str, int]) -> None:
+def _check_configs(model: HubModel, folder: Path, listed: Mapping[str, Any]) -> None:
     """What a config alone refuses, such as weights in another library's packing: not after they were fetched."""
-    for name, (library, class_name) in components_of(read_index(folder, home=model.id)).items():
-        config = f"{name}/config.json"
-        if kind_of(class_name) != "model" or not 0 < sizes.get(config, 0) <= MOST_INDEX_BYTES:
-            continue
-        api.hf_hub_download(model.id, config, revision=model.commit, local_dir=folder)
-        plain = read_object(folder / config, what=f"config of {name}")
-        allowed = allowed_keys(plain) if library == "diffusers" else ()
+    parts = components_of(read_index(folder, home=model.id)).items()
+    asked = {name: library for name, (library, class_name) in parts if kind_of(class_name) == "model"}
+    found = {name: listed[f"{name}/config.json"] for name in asked if f"{name}/config.json" in listed}
+    configs = {name: _file(each) for name, each in found.items() if 0 < (each.size or 0) <= MOST_INDEX_BYTES}
+    if (num_bytes := sum(file.num_bytes for file in configs.values())) > MOST_CONFIG_BYTES:
+        raise NotFetched(f"{model.id} has configs of {num_bytes} bytes, which is no model's")
+    for name, file in configs.items():
+        _get(model, file, folder)
+        plain = read_object(folder / file.name, what=f"config of {name}")
+        allowed = allowed_keys(plain) if asked[name] == "diffusers" else ()
         if reason := foreign_entry({key: value for key, value in plain.items() if key not in allowed}):
             raise NotFetched(f"component {name} of {model.id} {reason}; this model is not fetched")
+
+
+def _get(model: HubModel, file: HubFile, folder: Path) -> None:
+    target = folder / file.name
+    target.parent.mkdir(exist_ok=True)
+    with target.open("w+b") as opened:
+        bring(model.id, model.commit, file, opened, had=0, told=lambda here: None)
 
 
 def _is_read(name: str, patterns: list[str]) -> bool:

@@ -17,6 +17,8 @@ from typing import IO, Any
 
 TELL_S = 1.0
 """Between two lines about bytes."""
+LOOK_BYTES = 4 << 30
+"""Of address space, for what a hub tells of a model: all of it is read at once."""
 TELLING = threading.Lock()
 
 
@@ -44,7 +46,8 @@ def _obey(order: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
     from .look import HubModel, look
 
     if order["what"] == "look":
-        return {"model": look(order["id"], order["revision"]).to_plain()}
+        _bound_memory()
+        return {"model": look(order["id"], order["revision"], Path(order["folder"])).to_plain()}
     from huggingface_hub import constants
 
     constants.DOWNLOAD_CHUNK_SIZE = CHUNK_BYTES
@@ -59,6 +62,13 @@ def _obey(order: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
             )
         )
     }
+
+
+def _bound_memory() -> None:
+    if sys.platform == "linux":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (LOOK_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
 def _tell_newest(newest: queue.SimpleQueue[tuple[int, int]], answers: IO[str]) -> None:

@@ -2,16 +2,18 @@
 
 import json
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from latentloom.pipelines.hub import fetching
+from latentloom.pipelines.hub import bringing
+from latentloom.pipelines.hub import look as looking
 from latentloom.pipelines.hub.cache import had_bytes, is_whole, part_of, remove
 from latentloom.pipelines.hub.fetching import fetch
 from latentloom.pipelines.hub.listing import Gated, NotFetched
-from latentloom.pipelines.hub.look import HubFile, HubModel, look
+from latentloom.pipelines.hub.look import HubFile, HubModel
 from latentloom.pipelines.models.installed import installed_models
 from latentloom.pipelines.models.snapshots import home_of
 from latentloom.pipelines.models.source import BUILTINS, NotPulled, resolve_source
@@ -34,6 +36,11 @@ def cache(tmp_path: Path) -> Path:
 def fetched(model: HubModel, cache: Path) -> tuple[Path, list[tuple[int, int]]]:
     told: list[tuple[int, int]] = []
     return fetch(model, cache, lambda num_bytes, files: told.append((num_bytes, files))), told
+
+
+def look(model_id: str, revision: str = "") -> HubModel:
+    with tempfile.TemporaryDirectory() as folder:
+        return looking.look(model_id, revision, Path(folder))
 
 
 def names(model: HubModel) -> set[str]:
@@ -75,15 +82,15 @@ def test_what_stopped_in_a_file_goes_on_there(hub: FakeHub, cache: Path, monkeyp
     hub.sent.clear()
     home = home_of(cache, "org/name")
     monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1 << 14)
-    real = fetching._Counted.write
+    real = bringing.Counted.write
 
-    def stop(self: fetching._Counted, chunk: bytes) -> int:
+    def stop(self: bringing.Counted, chunk: bytes) -> int:
         if self._file.name == "LICENSE.md" and self._opened.tell() > 100_000:
             raise OSError(104, "Connection reset by peer")
         return real(self, chunk)
 
     with monkeypatch.context() as broken:
-        broken.setattr(fetching._Counted, "write", stop)
+        broken.setattr(bringing.Counted, "write", stop)
         with pytest.raises(NotFetched, match="Connection reset by peer"):
             fetched(model, cache)
     (file,) = [each for each in model.files if each.name == "LICENSE.md"]

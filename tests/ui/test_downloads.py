@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from latentloom.pipelines.hub.child import looked_at
 from latentloom.pipelines.hub.listing import NotFetched
-from latentloom.pipelines.hub.look import look
+from latentloom.pipelines.hub.look import HubModel, look
 from latentloom.pipelines.models.snapshots import home_of
 from latentloom.pipelines.models.source import BUILTINS, NotPulled, resolve_source
 from latentloom.ui.contract.downloads import Download
@@ -31,10 +32,16 @@ from support.toy_server import settings_in, until
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
     origin = Path(shutil.copytree(BUILTINS["bobbin"], tmp_path / "origin"))
     (origin / "LICENSE.md").write_bytes(os.urandom(1 << 20))
-    monkeypatch.setattr(looks, "looked_at", lambda model_id, revision, timeout_s: look(model_id, revision))
+    monkeypatch.setattr(looks, "looked_at", lambda model_id, revision, timeout_s: look_at(model_id, revision))
     (tmp_path / "data").mkdir(exist_ok=True)
     with hub_in(origin, tmp_path / "cache", monkeypatch) as hub:
         yield hub
+
+
+def look_at(model_id: str, revision: str) -> HubModel:
+    """In this process."""
+    with tempfile.TemporaryDirectory() as folder:
+        return look(model_id, revision, Path(folder))
 
 
 class Stage:

@@ -9,11 +9,13 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 from ...parallel.errors import LoomError, code_of
 from ...pipelines.hub.cache import free_bytes, had_bytes, is_whole, name_commit, remove
 from ...pipelines.hub.child import LOOK_S, SILENT_S, HubProcess, fetching
+from ...pipelines.hub.listing import NotFetched
 from ...pipelines.hub.look import HubModel
 from ...pipelines.models.snapshots import home_of, hub_cache
 from ..contract.downloads import Download, HubLook
@@ -29,6 +31,8 @@ logger = logging.getLogger("latentloom")
 
 MOST_UNDER_WAY = 3
 """Of one user."""
+SLOW_S, SLOW_BYTES = 600.0, 1 << 20
+"""What comes slower than this keeps all others waiting."""
 
 
 class Downloads:
@@ -94,6 +98,8 @@ class Downloads:
             if revision not in (same.model.revision, *same.also):
                 same = same.model_copy(update={"also": (*same.also, revision)})
             if same.is_broken_off:
+                if revision == same.model.revision:
+                    same = same.model_copy(update={"model": replace(same.model, looked=model.looked)})
                 return self._begin(user, same)
             if user not in same.users:
                 if why := self._no_room_to_join(user, model, same):
@@ -102,7 +108,7 @@ class Downloads:
             if same != self._records[same.id]:
                 self._put(same)
             if same.state == "done":
-                _name(same)
+                _name(same, revision, looked=model.looked)
             return self._told(same)
 
     def resume(self, user: str, id: str) -> Download:
@@ -146,9 +152,12 @@ class Downloads:
             if self._is_left_to_others(record, user):
                 return
             self._forget(record)
-            others = (each.model for each in self._records.values() if each.model.id == record.model.id)
-            spared = {file.hash for model in others for file in model.files}
+            others = [each for each in self._records.values() if each.model.id == record.model.id]
+            spared = {file.hash for each in others for file in each.model.files}
             remove(home_of(hub_cache(), record.model.id), record.model, spared=spared)
+            for other in others:
+                if other.is_broken_off:  # what stays for its sake counts as its own now
+                    self._put(_left(other))
 
     def close(self) -> None:
         with self._lock:
@@ -199,12 +208,14 @@ class Downloads:
         is_counted = record.id in self._records and record.users[0] == user
         if why := self._no_room(user, record.model, counted_bytes=record.counted_bytes if is_counted else 0):
             raise NoRoom(why)
-        others = tuple(each for each in record.users if each != user)
+        gave_up = record.users if record.state == "cancelled" else ()
+        others = tuple(each for each in record.users if each not in (user, *gave_up))
         update = {"state": "waiting", "users": (user, *others), "asked": time.time(), "error": "", "code": ""}
         self._put(_left(record.model_copy(update=update)))
         self._records[record.id] = self._records.pop(record.id)  # in the order of the queue
         self._tries[record.id] += 1
         self._thread.submit(self._work, record.id, self._tries[record.id])
+        self._ring(*gave_up)
         return self._told(self._records[record.id])
 
     def _work(self, id: str, number: int) -> None:
@@ -230,7 +241,8 @@ class Downloads:
                 ended = self._records[id].model_copy(update=update)
                 self._put(ended if ended.state == "done" else _left(ended))
                 if ended.state == "done":
-                    _name(ended)
+                    for revision in ended.also:
+                        _name(ended, revision, looked=ended.model.looked)
 
     def _fetch(self, record: Record, number: int) -> None:
         """Raises `NotFetched`, and `NoRoom`."""
@@ -242,9 +254,14 @@ class Downloads:
                 if not self._is_newest(record.id, number):
                     return
                 self._process = process
+            mark_time, mark_bytes = time.monotonic(), record.model.num_bytes - left
             for told in process.events(silent_s=self._silent_s):
                 if "bytes" not in told:
                     return
+                if (now := time.monotonic()) - mark_time > SLOW_S:
+                    if 0 < told["bytes"] - mark_bytes < SLOW_BYTES:  # none at all: what came is being checked
+                        raise NotFetched(f"{record.model.id} came too slowly to wait for it; try again, which goes on")
+                    mark_time, mark_bytes = now, told["bytes"]
                 with self._lock:
                     if not self._is_newest(record.id, number):
                         return
@@ -333,13 +350,12 @@ class Downloads:
         )
 
 
-def _name(record: Record) -> None:
-    """The model that is there is had by every revision by which it was asked for."""
-    for revision in record.also:
-        try:
-            name_commit(home_of(hub_cache(), record.model.id), revision, record.model.commit)
-        except OSError as error:
-            logger.warning("revision %s of %s was not kept: %s", revision, record.model.id, error)
+def _name(record: Record, revision: str, *, looked: float) -> None:
+    """The model that is there is had by this revision, too, by which somebody asked for it."""
+    try:
+        name_commit(home_of(hub_cache(), record.model.id), revision, record.model.commit, looked=looked)
+    except OSError as error:
+        logger.warning("revision %s of %s was not kept: %s", revision, record.model.id, error)
 
 
 def _left(record: Record) -> Record:

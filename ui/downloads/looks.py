@@ -14,7 +14,8 @@ from ..errors import Conflict
 
 MOST_AT_ONCE = 4
 """Of all users; each has one."""
-MOST_KEPT = 256
+MOST_KEPT = 32
+"""Of each user."""
 
 
 class Looks:
@@ -35,8 +36,9 @@ class Looks:
         with self._lock:
             self._seen.pop(key, None)
             self._seen[key] = model
-            if len(self._seen) > MOST_KEPT:
-                self._seen.popitem(last=False)
+            own = [each for each in self._seen if each[0] == user]
+            for oldest in own[:-MOST_KEPT]:
+                del self._seen[oldest]
         return model
 
     def seen(self, user: str, model_id: str, revision: str, *, commit: str) -> HubModel:

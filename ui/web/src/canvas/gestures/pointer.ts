@@ -133,7 +133,8 @@ function makeEvents() {
     onNodeMouseEnter: (_event: unknown, node: Node) => hover(node.id),
     onNodeMouseLeave: () => hover(""),
     onScrollCapture: panAlong,
-    onMove: () => setMoving(true), // not as it starts: a click starts one too, and the end of a zoom may come in a drag
+    // Not as it starts: a click starts one too, and the end of a zoom may come in a drag, whose start is not told then.
+    onMove: (event: Event | null) => setMoving(true, event?.type === "mousemove"),
     onMoveEnd: (_event: unknown, view: View) => {
       setMoving(false);
       keepView(view);
@@ -161,8 +162,9 @@ function hover(key: string): void {
 }
 
 /** While the view moves, the browser keeps what it has painted; React has no part in it, and runs have little. */
-function setMoving(isNow: boolean): void {
+function setMoving(isNow: boolean, isDragged = false): void {
   const { isMoving, box } = canvasUi.getState();
+  box?.toggleAttribute("data-dragged", isDragged);
   if (isNow === isMoving) return;
   canvasUi.setState({ isMoving: isNow });
   hold(isNow);
