@@ -1,16 +1,20 @@
 """Models from the hub, with the real client and a hub of our own: looked at, fetched, gone on with, refused."""
 
+import dataclasses
 import json
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from latentloom.pipelines.hub import bringing
+from latentloom.pipelines.hub import cache as cache_files
 from latentloom.pipelines.hub import look as looking
 from latentloom.pipelines.hub.cache import had_bytes, is_whole, part_of, remove
+from latentloom.pipelines.hub.child import looked_at
 from latentloom.pipelines.hub.fetching import fetch
 from latentloom.pipelines.hub.listing import Gated, NotFetched
 from latentloom.pipelines.hub.look import HubFile, HubModel
@@ -195,3 +199,90 @@ def test_the_client_has_what_is_used_of_it() -> None:
     assert {"url", "temp_file", "resume_size", "headers", "expected_size"} <= inspect.signature(
         http_get
     ).parameters.keys()
+
+
+def test_a_model_is_not_seen_while_it_is_put_together(hub: FakeHub, cache: Path) -> None:
+    model = look("org/name")
+    folder, _ = fetched(model, cache)
+    home = home_of(cache, "org/name")
+    shutil.rmtree(home / "snapshots")
+
+    def ended(made: Path) -> None:
+        assert {str(path.relative_to(made)) for path in made.rglob("*") if path.is_file()} == names(model)
+        with pytest.raises(NotPulled):
+            resolve_source("org/name")
+        assert not [each for each in installed_models(cache=cache) if each.name == "org/name"]
+        shutil.copytree(made, home / "latentloom" / "left", symlinks=True)  # as of a process that was killed here
+        raise ValueError("enough")
+
+    with pytest.raises(ValueError, match="enough"):
+        cache_files.put(home, model, ended)
+    (home / "latentloom" / "left").rename(home / "latentloom" / COMMIT)
+    remove(home, model)
+    assert not list((home / "blobs").iterdir()) and not (home / "latentloom").exists()
+    assert fetched(model, cache)[0] == folder and resolve_source("org/name").folder == folder
+
+
+def test_what_another_program_left_of_a_commit_is_filled_up(hub: FakeHub, cache: Path) -> None:
+    model = look("org/name")
+    folder = home_of(cache, "org/name") / "snapshots" / COMMIT
+    (folder / "vae").mkdir(parents=True)
+    shutil.copyfile(hub.folder / "model_index.json", folder / "model_index.json")
+    (folder / "vae" / "config.json").write_text("of another size")
+    hub.sent.clear()
+    assert fetched(model, cache)[0] == folder and is_whole(home_of(cache, "org/name"), model)
+    assert "model_index.json" not in hub.sent and resolve_source("org/name").folder == folder
+
+
+def test_a_list_that_contradicts_itself_is_refused(hub: FakeHub) -> None:
+    model = look("org/name")
+    one, other = model.files[:2]
+    for files in (
+        (one, dataclasses.replace(one, hash="0" * 40)),
+        (one, dataclasses.replace(other, hash=one.hash, num_bytes=one.num_bytes + 1)),
+    ):
+        with pytest.raises(NotFetched, match="twice, or one content with two sizes"):
+            dataclasses.replace(model, files=files)
+    assert (
+        dataclasses.replace(model, files=(one, dataclasses.replace(one, name="README.md"))).num_bytes == one.num_bytes
+    )
+
+
+def test_of_what_is_no_weight_only_what_a_run_reads_is_fetched(hub: FakeHub) -> None:
+    for name in ("LICENSE.py", "LICENSE.gguf", "LICENSE", "LICENSE.txt"):
+        (hub.folder / name).write_bytes(b"x")
+    (hub.folder / "LICENSES").mkdir()
+    (hub.folder / "LICENSES" / "x.so").write_bytes(b"x")
+    assert {name for name in names(look("org/name")) if "LICENSE" in name} == {"LICENSE", "LICENSE.md", "LICENSE.txt"}
+
+
+def test_an_older_look_takes_no_revision_back(hub: FakeHub, cache: Path) -> None:
+    home = home_of(cache, "org/name")
+    home.mkdir(parents=True)
+    before = time.time() - 60
+    cache_files.name_commit(home, "", "a" * 40, looked=before)
+    cache_files.name_commit(home, "", "b" * 40, looked=before)
+    ref = home / "refs" / "main"
+    assert ref.read_text() == "a" * 40
+    cache_files.name_commit(home, "", "b" * 40, looked=time.time() + 1)
+    assert ref.read_text() == "b" * 40 and sorted(path.name for path in home.rglob("*")) == ["main", "refs"]
+
+
+def test_configs_and_files_that_are_too_large_are_refused(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as small:
+        small.setattr(looking, "MOST_CONFIG_BYTES", 1000)
+        assert "has configs of " in look("org/name").problem
+    monkeypatch.setattr("huggingface_hub.constants.MAX_HTTP_DOWNLOAD_SIZE", 100_000)
+    assert "LICENSE.md of org/name is too large to come over HTTP" in look("org/name").problem
+
+
+def test_a_look_leaves_nothing_even_where_it_is_given_up(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    assert looked_at("org/name", "").problem == ""
+    hub.is_silent = True
+    with pytest.raises(NotFetched, match="nothing came from the hub"):
+        looked_at("org/name", "", timeout_s=1.0)
+    assert not list((tmp_path / "temporary").iterdir())

@@ -216,10 +216,82 @@ def test_what_is_deleted_spares_the_blobs_of_another_commit_that_is_not_a_model_
         monkeypatch.setattr("support.fake_hub.COMMIT", "d" * 40)
         two = stage.start("bob")
         until(lambda: stage.the("bob").state == "fetching")
+        stage.downloads.cancel("bob", two.id)
+        left = stage.quota.used("bob")["models"]
         stage.downloads.delete("ada", one.id)
+        assert stage.quota.used("ada")["models"] == 0 and stage.quota.used("bob")["models"] >= left > 1 << 18
         hub.go_on.set()
+        stage.downloads.resume("bob", two.id)
         done = stage.ends("done", "bob")
         assert (done.commit, done.id) == ("d" * 40, two.id)
+
+
+def test_what_stays_for_another_download_counts_as_its_own(
+    hub: FakeHub, fetch: type[Fetch], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(Stage(tmp_path, users=USERS)) as stage:
+        one = stage.start("ada")
+        until(lambda: stage.the().done_bytes == 1000)
+        monkeypatch.setattr("support.fake_hub.COMMIT", "d" * 40)
+        two = stage.start("bob")
+        stage.downloads.cancel("bob", two.id)  # before anything of it came
+        stage.downloads.cancel("ada", one.id)
+        home = home_of(tmp_path / "cache", "org/name")
+        (home / "blobs").mkdir(parents=True)
+        weights = next(file for file in look_at("org/name", "").files if file.name == "LICENSE.md")
+        shutil.copyfile(hub.folder / "LICENSE.md", home / "blobs" / weights.hash)
+        assert stage.quota.used("bob")["models"] == 0
+        stage.downloads.delete("ada", one.id)
+        assert stage.quota.used("bob")["models"] == stage.the("bob").done_bytes == weights.num_bytes
+        stage.downloads.delete("bob", two.id)
+        assert stage.quota.used("bob")["models"] == 0 and not list((home / "blobs").iterdir())
+
+
+def test_nobody_is_charged_for_what_they_gave_up(hub: FakeHub, fetch: type[Fetch], tmp_path: Path) -> None:
+    with closing(Stage(tmp_path, users=USERS)) as stage:
+        one = stage.start("ada")
+        stage.downloads.cancel("ada", one.id)
+        assert stage.start("bob").id == one.id
+        stage.downloads.cancel("bob", one.id)
+        assert stage.the("bob").state == "cancelled" and stage.downloads.list("ada") == []
+        assert stage.quota.used("ada")["models"] == 0
+
+
+def test_a_revision_is_not_taken_back_by_who_asks_for_an_older_one_of_the_same_commit(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(Stage(tmp_path, users=USERS)) as stage:
+        shown = stage.downloads.look("ada", "org/name", "v1")
+        stage.downloads.start("ada", "org/name", "v1", commit=shown.commit)
+        stage.start("ada")
+        stage.ends("done")
+        monkeypatch.setattr("support.fake_hub.COMMIT", "d" * 40)
+        stage.start("bob")
+        stage.ends("done", "bob")
+        stage.downloads.start("ada", "org/name", "v1", commit=shown.commit)
+        assert resolve_source("org/name").revision == "d" * 40
+        assert resolve_source("org/name", revision="v1").revision == shown.commit
+
+
+def test_a_hub_that_drips_is_given_up(hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SLOW_S", 0.0)
+    monkeypatch.setattr(module, "SLOW_BYTES", 1 << 40)
+    with closing(Stage(tmp_path)) as stage:
+        stage.start()
+        assert "org/name came too slowly to wait for it; try again" in stage.ends("failed").error
+
+
+def test_no_user_looks_away_what_another_has_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looks, "looked_at", lambda model_id, revision, timeout_s: HubModel(
+        id=model_id, revision=revision, commit="a" * 40, licence="", licence_url="", is_gated=False
+    ))  # fmt: skip
+    seen = looks.Looks()
+    seen.look("ada", "org/name", "")
+    for number in range(looks.MOST_KEPT + 2):
+        seen.look("bob", "org/name", f"v{number}")
+    assert seen.seen("ada", "org/name", "", commit="a" * 40).id == "org/name"
+    with pytest.raises(Conflict, match="look at org/name first"):
+        seen.seen("bob", "org/name", "v0", commit="a" * 40)
 
 
 def test_a_model_that_is_refused_when_it_is_there_leaves_nothing(hub: FakeHub, tmp_path: Path) -> None:
