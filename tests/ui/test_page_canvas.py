@@ -384,3 +384,22 @@ def test_a_card_has_the_sockets_of_the_class_that_is_chosen(page_server: Any, op
     node.get_by_label("pipeline", exact=True).select_option("WanPipeline")
     expect(node.get_by_label("num frames", exact=True)).to_have_value("81")
     expect(node.get_by_text("video", exact=True)).to_be_visible()
+
+
+def test_a_drag_right_after_a_zoom_covers_what_lies_below_it_until_it_ends(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(page_server.url, graph=FIRST)
+    canvas = page.get_by_test_id("canvas")
+    x, y = middle(canvas)
+    page.mouse.move(x, y)
+    page.mouse.wheel(0, -60)
+    expect(canvas).to_have_attribute("data-moving", "")
+    expect(canvas).not_to_have_attribute("data-dragged", "")
+    page.mouse.wheel(0, 60)
+    page.mouse.down(button="middle")
+    page.mouse.move(x + 40, y + 20, steps=4)
+    expect(canvas).to_have_attribute("data-dragged", "")
+    page.mouse.up(button="middle")
+    expect(canvas).not_to_have_attribute("data-dragged", "")
+    expect(canvas).not_to_have_attribute("data-moving", "")
