@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { addGroup, addNote, addReroute, exposeParam } from "../src/graph/edits";
-import { clipText, copy, paste, readClip } from "../src/graph/file/clip";
+import { clipText, copy, paste, readClip, type Clip } from "../src/graph/file/clip";
+import { putClip, takeClip } from "../src/graph/file/clipboard";
 import { emptyGraph } from "../src/graph/file/workflowFile";
 import { input, toyGraph } from "./graphs";
 
@@ -79,4 +80,31 @@ test("a copy goes through text, and other text is no copy", () => {
   ];
   for (const text of hostile) assert.equal(readClip(text), null, text);
   assert.equal(readClip(clipText(clip) + " ".repeat(5_000_000)), null);
+});
+
+test("what was copied last is pasted, also where the system's clipboard has not taken it", async () => {
+  const [first, second] = [["n:first"], ["n:second"]].map((keys) => copy(toyGraph(), keys)!) as [Clip, Clip];
+  let settle: { taken: () => void; refused: () => void } | undefined;
+  const written: string[] = [];
+  const clipboard = {
+    writeText: (text: string) =>
+      new Promise<void>((resolve, reject) => {
+        settle = { taken: () => resolve(void written.push(text)), refused: () => reject(new Error("refused")) };
+      }),
+    readText: async () => written.at(-1) ?? "",
+  };
+  Object.defineProperty(globalThis, "navigator", { value: { clipboard }, configurable: true });
+  const old = clipText(first);
+  const put = putClip(second);
+  assert.equal(await takeClip(old), second); // it is on its way
+  settle?.taken();
+  await put;
+  assert.deepEqual((await takeClip(old))?.graph, first.graph); // copied elsewhere since
+  assert.deepEqual((await takeClip())?.graph, second.graph);
+  assert.equal(await takeClip("a text"), null);
+  const refused = putClip(second);
+  settle?.refused();
+  await refused;
+  assert.equal(await takeClip(old), second);
+  assert.equal(await takeClip("a text"), second);
 });
