@@ -14,12 +14,8 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from ..models.folder import INDEX, MODULAR_INDEX
-from ..models.snapshots import DEFAULT_REVISION
+from ..models.snapshots import commit_in, ref_of, snapshot_of
 from .look import HubFile, HubModel
-
-
-def snapshot_of(home: Path, model: HubModel) -> Path:
-    return home / "snapshots" / model.commit
 
 
 def blob_of(home: Path, file: HubFile) -> Path:
@@ -32,8 +28,7 @@ def part_of(home: Path, file: HubFile) -> Path:
 
 def is_there(home: Path, model: HubModel, file: HubFile) -> bool:
     """Whether it was fetched whole, by us or by another program."""
-    places = (blob_of(home, file), snapshot_of(home, model) / file.name)
-    return any(_size(place) == file.num_bytes for place in places)
+    return _place_of(home, model, file) is not None
 
 
 def had_bytes(home: Path, model: HubModel) -> int:
@@ -46,7 +41,7 @@ def had_bytes(home: Path, model: HubModel) -> int:
 
 
 def is_whole(home: Path, model: HubModel) -> bool:
-    folder = snapshot_of(home, model)
+    folder = snapshot_of(home, model.commit)
     return all(_size(folder / file.name) == file.num_bytes for file in model.files)
 
 
@@ -61,11 +56,13 @@ def put(home: Path, model: HubModel, check: Callable[[Path], object]) -> Path:
 
     Raises that error, and `OSError`; nothing is there then, nor where this process is ended meanwhile.
     """
-    folder, made = snapshot_of(home, model), _made_of(home, model)
+    folder, made = snapshot_of(home, model.commit), _made_of(home, model)
     try:
         shutil.rmtree(made, ignore_errors=True)
         for file in model.files:
-            _link(made / file.name, _place_of(home, model, file))
+            place = _place_of(home, model, file)
+            assert place is not None, "it was fetched"
+            _link(made / file.name, place)
         check(made)
         is_new = _move(made, folder, model)
         try:
@@ -83,7 +80,7 @@ def name_commit(home: Path, revision: str, commit: str, *, looked: float) -> Non
     """From now on the model of this revision is that commit's, as the hub said at that time, unless somebody named
     another one since; empty for the default. Raises `OSError`.
     """
-    ref = home / "refs" / (revision or DEFAULT_REVISION)
+    ref = ref_of(home, revision)
     if revision == commit or _names_newer(ref, commit, looked):
         return
     ref.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +91,7 @@ def name_commit(home: Path, revision: str, commit: str, *, looked: float) -> Non
 
 def _names_newer(ref: Path, commit: str, looked: float) -> bool:
     try:
-        return ref.stat().st_mtime > looked and ref.read_text().strip() != commit
+        return ref.stat().st_mtime > looked and commit_in(ref) != commit
     except OSError:
         return False
 
@@ -114,9 +111,10 @@ def _made_of(home: Path, model: HubModel) -> Path:
     return home / "latentloom" / model.commit
 
 
-def _place_of(home: Path, model: HubModel, file: HubFile) -> Path:
-    blob = blob_of(home, file)
-    return blob if _size(blob) == file.num_bytes else snapshot_of(home, model) / file.name
+def _place_of(home: Path, model: HubModel, file: HubFile) -> Path | None:
+    """Where it is whole."""
+    places = (blob_of(home, file), snapshot_of(home, model.commit) / file.name)
+    return next((place for place in places if _size(place) == file.num_bytes), None)
 
 
 def _move(made: Path, folder: Path, model: HubModel) -> bool:

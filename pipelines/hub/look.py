@@ -18,6 +18,7 @@ from ..families.family import Family
 from ..models.config import foreign_entry
 from ..models.folder import allowed_keys, components_of, kind_of, read_index
 from ..models.json_file import read_object
+from ..models.snapshots import COMMIT
 from .bringing import bring
 from .listing import (
     NotFetched,
@@ -44,7 +45,6 @@ LONGEST = 200
 PART = re.compile(r"[A-Za-z0-9_][\w.()+ -]{0,199}")
 """Of a file's name: nothing that leads elsewhere, and nothing hidden."""
 HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True, kw_only=True)

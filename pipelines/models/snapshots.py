@@ -24,15 +24,24 @@ def home_of(cache: Path, model_id: str) -> Path:
     return cache / f"models--{model_id.replace('/', '--')}"
 
 
+def snapshot_of(home: Path, commit: str) -> Path:
+    return home / "snapshots" / commit
+
+
+def ref_of(home: Path, revision: str) -> Path:
+    """Empty for the default."""
+    return home / "refs" / (revision or DEFAULT_REVISION)
+
+
 def find_snapshot(model_id: str, revision: str = "") -> Path | None:
     """The folder of a branch, tag or commit, named by its commit; None if it was never fetched."""
-    home, revision = home_of(hub_cache(), model_id), revision or DEFAULT_REVISION
-    commit = revision if COMMIT.fullmatch(revision) else _read(home / "refs" / revision)
-    folder = home / "snapshots" / commit
+    home = home_of(hub_cache(), model_id)
+    commit = revision if COMMIT.fullmatch(revision) else commit_in(ref_of(home, revision))
+    folder = snapshot_of(home, commit)
     return folder if COMMIT.fullmatch(commit) and folder.is_dir() else None
 
 
-def _read(ref: Path) -> str:
+def commit_in(ref: Path) -> str:
     """The commit; "" where there is no such ref, or it is a folder of refs."""
     try:
         with ref.open() as file:

@@ -21,10 +21,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import torch
-from safetensors.torch import save_file
-
-import support.checkout  # noqa: F401 (makes the checkout importable)
+from support.lora_files import write_pair
 
 BOBBIN = Path(__file__).resolve().parent.parent.parent / "workflows" / "bobbin"
 FIRST, FROM_PICTURE = "first_picture.json", "image_to_image.json"
@@ -42,12 +39,8 @@ class Case:
 
 def other_lora(nodes: Nodes) -> None:
     """Of a model that has no such layer."""
-    shapes = {"lora_A": (2, 64), "lora_B": (64, 2)}
-    save_file(
-        {f"transformer.no_such.0.{end}.weight": torch.zeros(shape) for end, shape in shapes.items()},
-        "other.safetensors",
-    )
-    inputs = {"model": {"from": "load_model.model"}, "path": "other.safetensors"}
+    file = write_pair(Path("other.safetensors"), "transformer.no_such.0")
+    inputs = {"model": {"from": "load_model.model"}, "path": str(file)}
     nodes["lora"] = {"type": "LoomLoadLora", "version": 1, "inputs": inputs}
     nodes["denoise"]["inputs"]["model"] = {"from": "lora.model"}
 
@@ -66,18 +59,18 @@ def made(name: str, change: Callable[[Nodes], None]) -> str:
     return name
 
 
-def setting(**values: Any) -> list[str]:
-    return [part for name, value in values.items() for part in ("--set", f"{name.replace('__', '.')}={value}")]
+def setting(*values: str) -> list[str]:
+    return [part for value in values for part in ("--set", value)]
 
 
 def cases() -> list[Case]:
     first, sweep = str(BOBBIN / FIRST), ["--sweep", "empty_latents.width=96,100,128"]
     refused = {
-        "a model that is not here": [first, *setting(load_model__source="nobody/has-it")],
-        "a picture that is not here": [str(BOBBIN / FROM_PICTURE), *setting(load_image__path="nowhere.png")],
-        "100 x 77": [first, *setting(empty_latents__width=100, empty_latents__height=77)],
-        "1024 x 1024 of bobbin": [first, *setting(empty_latents__width=1024, empty_latents__height=1024)],
-        "a bad output name": [first, *setting(save__name="../picture")],
+        "a model that is not here": [first, *setting("load_model.source=nobody/has-it")],
+        "a picture that is not here": [str(BOBBIN / FROM_PICTURE), *setting("load_image.path=nowhere.png")],
+        "100 x 77": [first, *setting("empty_latents.width=100", "empty_latents.height=77")],
+        "1024 x 1024 of bobbin": [first, *setting("empty_latents.width=1024", "empty_latents.height=1024")],
+        "a bad output name": [first, *setting("save.name=../picture")],
         "a bad point of a sweep": [first, *sweep],
         "a LoRA of another model": [made("lora.json", other_lora)],
         "a plan that cannot be": [made("plan.json", three_ranks)],

@@ -22,6 +22,7 @@ from latentloom.pipelines.models.installed import installed_models
 from latentloom.pipelines.models.snapshots import home_of
 from latentloom.pipelines.models.source import BUILTINS, NotPulled, resolve_source
 from support.fake_hub import COMMIT, FakeHub, hub_in
+from support.fake_hub import look_here as look
 
 
 @pytest.fixture
@@ -40,11 +41,6 @@ def cache(tmp_path: Path) -> Path:
 def fetched(model: HubModel, cache: Path) -> tuple[Path, list[tuple[int, int]]]:
     told: list[tuple[int, int]] = []
     return fetch(model, cache, lambda num_bytes, files: told.append((num_bytes, files))), told
-
-
-def look(model_id: str, revision: str = "") -> HubModel:
-    with tempfile.TemporaryDirectory() as folder:
-        return looking.look(model_id, revision, Path(folder))
 
 
 def names(model: HubModel) -> set[str]:

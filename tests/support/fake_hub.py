@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+
+from latentloom.pipelines.hub.look import HubModel, look
 
 COMMIT = "c0ffee" * 6 + "c0ff"
 LARGE = 50_000
@@ -144,6 +147,12 @@ def _send(request: BaseHTTPRequestHandler, status: int, body: bytes, headers: di
     request.end_headers()
     if request.command == "GET":
         request.wfile.write(body)
+
+
+def look_here(model_id: str, revision: str = "") -> HubModel:
+    """In this process."""
+    with tempfile.TemporaryDirectory() as folder:
+        return look(model_id, revision, Path(folder))
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 from latentloom.pipelines.hub.child import looked_at
 from latentloom.pipelines.hub.listing import NotFetched
-from latentloom.pipelines.hub.look import HubModel, look
+from latentloom.pipelines.hub.look import HubModel
 from latentloom.pipelines.models.snapshots import home_of
 from latentloom.pipelines.models.source import BUILTINS, NotPulled, resolve_source
 from latentloom.ui.contract.downloads import Download
@@ -24,7 +23,7 @@ from latentloom.ui.downloads.records import Pace
 from latentloom.ui.errors import Conflict, NoRoom, NotHere
 from latentloom.ui.live.live import Live, Seen
 from latentloom.ui.store.quota import Quota
-from support.fake_hub import COMMIT, FakeHub, hub_in
+from support.fake_hub import COMMIT, FakeHub, hub_in, look_here
 from support.toy_server import settings_in, until
 
 
@@ -32,16 +31,10 @@ from support.toy_server import settings_in, until
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
     origin = Path(shutil.copytree(BUILTINS["bobbin"], tmp_path / "origin"))
     (origin / "LICENSE.md").write_bytes(os.urandom(1 << 20))
-    monkeypatch.setattr(looks, "looked_at", lambda model_id, revision, timeout_s: look_at(model_id, revision))
+    monkeypatch.setattr(looks, "looked_at", lambda model_id, revision, timeout_s: look_here(model_id, revision))
     (tmp_path / "data").mkdir(exist_ok=True)
     with hub_in(origin, tmp_path / "cache", monkeypatch) as hub:
         yield hub
-
-
-def look_at(model_id: str, revision: str) -> HubModel:
-    """In this process."""
-    with tempfile.TemporaryDirectory() as folder:
-        return look(model_id, revision, Path(folder))
 
 
 class Stage:
@@ -238,7 +231,7 @@ def test_what_stays_for_another_download_counts_as_its_own(
         stage.downloads.cancel("ada", one.id)
         home = home_of(tmp_path / "cache", "org/name")
         (home / "blobs").mkdir(parents=True)
-        weights = next(file for file in look_at("org/name", "").files if file.name == "LICENSE.md")
+        weights = next(file for file in look_here("org/name", "").files if file.name == "LICENSE.md")
         shutil.copyfile(hub.folder / "LICENSE.md", home / "blobs" / weights.hash)
         assert stage.quota.used("bob")["models"] == 0
         stage.downloads.delete("ada", one.id)

@@ -208,14 +208,14 @@ class Downloads:
         is_counted = record.id in self._records and record.users[0] == user
         if why := self._no_room(user, record.model, counted_bytes=record.counted_bytes if is_counted else 0):
             raise NoRoom(why)
-        gave_up = record.users if record.state == "cancelled" else ()
-        others = tuple(each for each in record.users if each not in (user, *gave_up))
+        is_given_up = record.state == "cancelled"
+        others = () if is_given_up else tuple(each for each in record.users if each != user)
         update = {"state": "waiting", "users": (user, *others), "asked": time.time(), "error": "", "code": ""}
         self._put(_left(record.model_copy(update=update)))
         self._records[record.id] = self._records.pop(record.id)  # in the order of the queue
         self._tries[record.id] += 1
         self._thread.submit(self._work, record.id, self._tries[record.id])
-        self._ring(*gave_up)
+        self._ring(*record.users)
         return self._told(self._records[record.id])
 
     def _work(self, id: str, number: int) -> None:
@@ -247,14 +247,14 @@ class Downloads:
     def _fetch(self, record: Record, number: int) -> None:
         """Raises `NotFetched`, and `NoRoom`."""
         cache = hub_cache()
-        left = record.model.num_bytes - had_bytes(home_of(cache, record.model.id), record.model)
-        _check_disk(record.model, left)
+        had = had_bytes(home_of(cache, record.model.id), record.model)
+        _check_disk(record.model, record.model.num_bytes - had)
         with closing(fetching(record.model, cache)) as process:
             with self._lock:
                 if not self._is_newest(record.id, number):
                     return
                 self._process = process
-            mark_time, mark_bytes = time.monotonic(), record.model.num_bytes - left
+            mark_time, mark_bytes = time.monotonic(), had
             for told in process.events(silent_s=self._silent_s):
                 if "bytes" not in told:
                     return
