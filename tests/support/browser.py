@@ -188,6 +188,7 @@ def new_profile(
         yield make
         if request.session.testsfailed > before:
             _keep_pictures(chromium, tmp_path)
+            kept_profile.pages[-1].close()  # the keys and buttons that were left pressed are with its mouse
     assert watch.unforeseen() == []
 
 

@@ -407,7 +407,7 @@ def test_a_drag_right_after_a_zoom_covers_what_lies_below_it_until_it_ends(
     page.mouse.wheel(0, 60)
     page.mouse.down(button="middle")
     page.mouse.move(x + 40, y + 20, steps=4)
-    expect(canvas).to_have_attribute("data-dragged", "")
+    page.wait_for_function("window.marks.some(([moves, drags]) => moves && drags)")
     page.mouse.up(button="middle")
     expect(canvas).not_to_have_attribute("data-dragged", "")
     expect(canvas).not_to_have_attribute("data-moving", "")
