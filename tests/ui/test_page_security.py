@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
-from support.browser import MODEL_MS, card, log_in, say, toolbar, visit
+from support.browser import MODEL_MS, card, log_in, say, tab, toolbar, visit
 from support.checkout import ROOT
 
 if TYPE_CHECKING:
@@ -47,6 +47,17 @@ def test_who_logs_out_sees_the_login_page_and_his_other_browser_goes_on(
     expect(desk.get_by_role("button", name="Login")).to_be_visible()
     assert desk.request.get(f"{guarded.url}loom/me").status == 401
     assert phone.request.get(f"{guarded.url}loom/me").json()["user"] == "bob"
+
+
+def test_gradio_begins_also_where_our_script_does_not(
+    page_server: Any, new_profile: Callable[..., BrowserContext], watch: Watch
+) -> None:
+    watch.foresee("loom.js")
+    page = new_profile().pages[-1]
+    page.route("**/static/loom.js*", lambda route: route.abort())
+    page.goto(page_server.url)
+    expect(tab(page, "Gallery")).to_be_visible(timeout=MODEL_MS)
+    expect(page.get_by_test_id("canvas")).to_have_count(0)
 
 
 INJECT = """() => {

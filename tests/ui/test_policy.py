@@ -54,3 +54,10 @@ def test_our_own_files_are_named_in_the_head_and_not_on_the_login_page() -> None
         and '<link rel="preload" as="fetch" crossorigin href="loom/start">' in page
     )
     assert "loom" not in rendered("<head></head>", config={"auth_required": True})
+
+
+def test_gradio_begins_after_our_script_and_at_once_on_the_login_page() -> None:
+    source = '<head></head><script type="module" crossorigin src="./assets/index.js"></script>'
+    assert '<script nonce="N" type="loom/held" crossorigin src="./assets/index.js">' in rendered(source, config={})
+    login = rendered(source, config={"auth_required": True})
+    assert login == '<head></head><script nonce="N" type="module" crossorigin src="./assets/index.js"></script>'

@@ -44,8 +44,28 @@ BASE = re.compile(r"<base\s[^>]*>")
 """`./`, which is what it would be without, and which base-uri forbids."""
 FIRST = """<head>{{% if not config.get('auth_required') %}}
 {parts}<script type="module" async src="{script}"></script><link rel="preload" as="style" href="{styles}">{asked}
+<script>
+(() => {{
+  const begin = () => {{
+    for (const held of document.querySelectorAll('script[type="loom/held"]')) {{
+      const script = document.createElement("script");
+      Object.assign(script, {{ type: "module", crossOrigin: "", src: held.src }});
+      held.replaceWith(script);
+    }}
+  }};
+  addEventListener("loom-rests", begin, {{ once: true }});
+  setTimeout(begin, {most_ms});
+}})();
+</script>
 {{% endif %}}"""
-"""Our own files are read before Gradio's, and draw before Gradio is up; none where a login comes first."""
+"""Our own files are read before Gradio's, and draw before Gradio is up; none where a login comes first.
+
+Gradio begins when our script says that the canvas rests, for both at once are late; without that script, later.
+"""
+MOST_MS = 4000
+MODULE = 'type="module" crossorigin'
+HELD = "type=\"{% if config.get('auth_required') %}module{% else %}loom/held{% endif %}\" crossorigin"
+"""Gradio's own script, before and after."""
 PART = '<link rel="modulepreload" href="{}">'
 ASKED = '<link rel="preload" as="fetch" crossorigin href="{}">'
 """What the script asks first, on the way before it is read. `crossorigin` as its `fetch` is, without which it is asked
@@ -84,11 +104,13 @@ class MarkedTemplates(BaseLoader):
             styles=styles,
             parts="".join(PART.format(part) for part in parts),
             asked="".join(ASKED.format(address) for address in asked),
+            most_ms=MOST_MS,
         )
 
     def get_source(self, environment: Environment, template: str) -> tuple[str, str | None, Callable[[], bool] | None]:
         source, name, is_fresh = self.inner.get_source(environment, template)
-        return BASE.sub("", SCRIPT.sub(MARKED, source.replace("<head>", self.first))), name, is_fresh
+        marked = SCRIPT.sub(MARKED, source.replace(MODULE, HELD).replace("<head>", self.first))
+        return BASE.sub("", marked), name, is_fresh
 
 
 def mark_scripts(

@@ -22,6 +22,9 @@ const API_PATH = "loom";
 
 /** Where the page begins: it is drawn before Gradio is up. */
 const FIRST: View = "build";
+/** The canvas rests when the browser has been idle so many times since it was drawn, each waited for so long at most. */
+const IDLE_TIMES = 3;
+const LONGEST_IDLE_MS = 300;
 /** The row of Gradio's tabs, as `ui/app.py` makes it. */
 const TABS_PX = 40;
 
@@ -41,8 +44,26 @@ const mounted = new Map<View, Dispose>();
 /** Ask for what every view needs, and draw the first one where its tab will be. */
 export function begin(version: string): void {
   startOnce(API_PATH, version);
+  const unsubscribe = pageStore.subscribe(({ startup, view }) => {
+    if (startup.state === "loading") return;
+    unsubscribe();
+    whenIdle(view === FIRST ? IDLE_TIMES : 0, letGradioBegin);
+  });
   if (document.body) drawFirst();
   else document.addEventListener("DOMContentLoaded", drawFirst, { once: true });
+}
+
+/** `ui/access/policy.py` holds it back until then: it would take the time in which the canvas is drawn. */
+function letGradioBegin(): void {
+  window.dispatchEvent(new Event("loom-rests"));
+}
+
+function whenIdle(times: number, then: () => void): void {
+  if (times === 0) return then();
+  const next = (): void => whenIdle(times - 1, then);
+  // Safari has none
+  if ("requestIdleCallback" in window) requestIdleCallback(next, { timeout: LONGEST_IDLE_MS });
+  else setTimeout(next, LONGEST_IDLE_MS);
 }
 
 function drawFirst(): void {
