@@ -27,6 +27,8 @@ const IDLE_TIMES = 3;
 const LONGEST_IDLE_MS = 300;
 /** The row of Gradio's tabs, as `ui/app.py` makes it. */
 const TABS_PX = 40;
+/** Over what Gradio shows while it begins, which would take the presses that are meant for the canvas. */
+const OVER_LOADER = "100";
 
 interface MountOptions {
   element: HTMLElement;
@@ -71,7 +73,7 @@ function drawFirst(): void {
   if (openedApp()) return drawAlone(newHost(App));
   if (drawn.has(FIRST)) return;
   const host = hostOf(FIRST);
-  Object.assign(host.style, { position: "fixed", inset: `${TABS_PX}px 0 0`, height: "auto" });
+  Object.assign(host.style, { position: "fixed", inset: `${TABS_PX}px 0 0`, height: "auto", zIndex: OVER_LOADER });
   document.body.append(host);
 }
 
@@ -93,7 +95,7 @@ export function mount({ element, props: { view }, trigger }: MountOptions): void
   mounted.get(view)?.();
   const host = hostOf(view);
   move(host, element);
-  Object.assign(host.style, { position: "", inset: "", height: "100%" });
+  Object.assign(host.style, { position: "", inset: "", height: "100%", zIndex: "" });
   const ends = [followTabs(view, element, trigger), fillWindow(element)];
   mounted.set(view, () => ends.forEach((end) => end()));
 }
