@@ -53,6 +53,16 @@ STILL = """async (viewport) => {
   }
 }"""
 """Ends when the canvas has not moved for a while; no frame is drawn for it."""
+STANDS = """async (thing) => {
+  const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
+  for (let last = null; ; await frame()) {
+    const { x, y, width, height } = thing.getBoundingClientRect();
+    const now = [x + width / 2, y + height / 2];
+    if (last && width && height && now.every((place, axis) => place === last[axis])) return now;
+    last = now;
+  }
+}"""
+"""The middle of a thing that has not moved between two frames."""
 STORED = "cookies,file_systems,indexeddb,local_storage,service_workers,cache_storage"
 LOOPBACK = ("127.0.0.1", "localhost", "")
 
@@ -249,6 +259,11 @@ def visit(page: Page, url: str) -> None:
 
     page.goto(url)
     expect(page.get_by_test_id("canvas")).to_be_visible(timeout=MODEL_MS)
+    rest(page)
+
+
+def rest(page: Page) -> None:
+    """Wait until the canvas has come to rest."""
     page.locator(".react-flow__viewport").evaluate(STILL)
 
 
@@ -323,9 +338,9 @@ def drag(page: Page, start: Locator, end: Locator | tuple[float, float]) -> None
 
 
 def middle(thing: Locator) -> tuple[float, float]:
-    box = thing.bounding_box()
-    assert box is not None, f"{thing} is not to be seen"
-    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    """Where to press, once it stands still: what was done before may yet move it."""
+    x, y = thing.evaluate(STANDS)
+    return x, y
 
 
 def enter(page: Page, words: str, *, down: int = 0) -> None:

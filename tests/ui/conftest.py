@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import os
 import shutil
@@ -234,10 +235,19 @@ def guarded(start_page: Callable[..., Page], tmp_path_factory: pytest.TempPathFa
     return start_page("--auth", str(users))
 
 
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+PORTS = itertools.count(20_000 + 500 * WORKER)
+"""Each worker's own, and below those that the system gives: the command takes seconds until it listens, and in these
+a port that the system gave to nobody yet may go to any connection."""
+
+
 def free_port() -> int:
+    return next(port for port in PORTS if _is_free(port))
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+        return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 def stop(page: Page) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 from collections.abc import Callable
@@ -10,7 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from playwright.sync_api import expect
 
-from support.browser import call, card, choose, drag, enter, file_graph, file_text, middle, on_canvas, say, socket, tab
+from support.browser import (
+    call,
+    card,
+    choose,
+    drag,
+    enter,
+    file_graph,
+    file_text,
+    middle,
+    on_canvas,
+    rest,
+    say,
+    socket,
+    tab,
+)
 from support.checkout import ROOT
 
 if TYPE_CHECKING:
@@ -47,16 +60,12 @@ def as_built(graph: dict[str, Any]) -> dict[str, Any]:
 def test_the_first_picture_is_built_with_the_mouse(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url)
     expect(page.get_by_text("This workflow is empty")).to_be_visible()
-    expect(page.locator("[data-tab-id=simple]")).to_be_visible()  # Gradio is up: the canvas moves no more
     at = places(page)
-    for _ in range(5):  # Gradio, which is just up, may take the focus, and the palette goes
-        page.mouse.dblclick(*at[0, 0])
-        with contextlib.suppress(AssertionError):
-            expect(page.get_by_role("dialog", name="Add node")).to_be_visible(timeout=2000)
-            break
+    page.mouse.dblclick(*at[0, 0])
     pick(page, "Load Model")
     expect(card(page, "load_model")).to_be_visible()
     page.get_by_role("button", name="Zoom out").click()
+    rest(page)
     drag(page, card(page, "load_model").get_by_text("Load Model"), at[0, 0])
     model = socket(page, "load_model", "Output", "model")
     pull(page, model, at[1, 0], "Encode Text")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from playwright.sync_api import expect
 
-from support.browser import MODEL_MS, card, drag, enter, file_graph, middle, on_canvas, socket
+from support.browser import MODEL_MS, card, drag, enter, file_graph, middle, on_canvas, rest, socket
 from support.checkout import ROOT
 
 if TYPE_CHECKING:
@@ -137,6 +137,8 @@ def test_a_group_holds_what_is_dragged_in(page_server: Any, open_page: Callable[
     group = {"id": "g", "title": "Last", "color": "", "rect": [1400, 300, 700, 700], "members": ["n:save"]}
     graph["layout"] |= {"save": [1700, 400], "decode": [1000, 400], "$groups": [group]}
     page = open_page(page_server.url, graph=graph)
+    page.get_by_role("button", name="Show all", exact=True).click()
+    rest(page)
     box = page.locator('[data-id="g:g"]')
     to = middle(box)
     page.mouse.move(*middle(card(page, "decode").get_by_text("Decode").first))

@@ -17,7 +17,6 @@ from playwright.sync_api import expect
 from latentloom.nodes.files.audio_files import write_audio
 from support.browser import (
     MODEL_MS,
-    STILL,
     call,
     card,
     choose,
@@ -25,6 +24,7 @@ from support.browser import (
     drop_file,
     file_graph,
     file_text,
+    rest,
     say,
     tab,
     toolbar,
@@ -140,9 +140,9 @@ def test_several_workflows_are_open_each_with_its_own_edits_view_and_draft(
     choose(page, "File", "Templates")
     page.get_by_role("button", name="Compare guidance").click()
     expect(tabs).to_have_text(["one", "compare_guidance"])
-    page.locator(".react-flow__viewport").evaluate(STILL)
+    rest(page)
     page.get_by_role("button", name="Zoom out").click()
-    page.locator(".react-flow__viewport").evaluate(STILL)
+    rest(page)
     seen = page.locator(".react-flow__viewport").get_attribute("style")
     page.keyboard.press("Alt+PageUp")
     prompt.fill("a blue ring")
