@@ -47,12 +47,14 @@ MODEL_MS = 60_000
 """The same for what loads the model first."""
 STILL = """async (viewport) => {
   const pause = () => new Promise((resolve) => setTimeout(resolve, 25));
+  const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
   for (let last = "", same = 0; same < 9; same = viewport.style.transform === last ? same + 1 : 0) {
     last = viewport.style.transform;
-    await pause();
+    // what was just asked for begins with a frame, which may be late; more of them cost too much
+    await (same < 7 ? pause() : frame());
   }
 }"""
-"""Ends when the canvas has not moved for a while; no frame is drawn for it."""
+"""Ends when the canvas has not moved for a while."""
 STANDS = """async (thing) => {
   const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
   for (let last = null; ; await frame()) {

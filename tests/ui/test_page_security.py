@@ -60,6 +60,29 @@ def test_gradio_begins_also_where_our_script_does_not(
     expect(page.get_by_test_id("canvas")).to_have_count(0)
 
 
+STACKS = """(() => {
+  window.stacks = [];
+  const look = () => {
+    const host = [...document.querySelectorAll(".loom-host")].find((host) => host.shadowRoot?.querySelector(".ll-box"));
+    if (host) stacks.push(document.elementsFromPoint(innerWidth / 2, innerHeight / 2).map((thing) => thing.localName));
+  };
+  new MutationObserver(look).observe(document, { childList: true, subtree: true, attributes: true });
+})()"""
+"""What lies over each other in the middle of the window, whenever anything changes once the canvas is there."""
+
+
+def test_what_gradio_shows_while_it_begins_takes_no_press(
+    page_server: Any, new_profile: Callable[..., BrowserContext]
+) -> None:
+    page = new_profile().new_page()
+    page.add_init_script(STACKS)
+    visit(page, page_server.url)
+    expect(tab(page, "Gallery")).to_be_visible()
+    stacks = page.evaluate("stacks")
+    assert any("svg" in stack for stack in stacks)  # Gradio's sign that it loads
+    assert {stack[0] for stack in stacks} == {"div"}
+
+
 INJECT = """() => {
   const script = document.createElement("script");
   script.textContent = "window.injected = 'a script'";
