@@ -105,6 +105,8 @@ def test_what_is_changed_after_a_run_no_longer_looks_done_and_the_rest_is_kept(
     start(page)
     expect(changed).to_have_count(0)
     expect(page).to_have_title(re.compile("first_picture · latentloom$"))
+    icon = page.request.get(f"{page_server.url}favicon.ico")
+    assert (icon.status, icon.body()) == (200, (ROOT / "ui/static/icon.svg").read_bytes())
     expect(card(page, "empty_latents")).to_have_attribute("data-status", "cached")
     expect(card(page, "empty_latents").locator(".ll-node-words")).to_have_text(re.compile(r"\w+ \w+"))
     expect(card(page, "denoise")).to_have_attribute("data-status", "done", timeout=MODEL_MS)

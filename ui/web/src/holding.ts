@@ -5,7 +5,7 @@ import type { LiveMessage } from "./types";
 type Take = (message: LiveMessage) => void;
 
 /** So long at most. */
-const LONGEST_MS = 333;
+const LONGEST_MS = 1000;
 
 let isHeld = false;
 let held: (() => void)[] = [];
