@@ -55,14 +55,16 @@ STILL = """async (viewport) => {
   }
 }"""
 """Ends when the canvas has not moved for a while."""
-STANDS = """async (thing) => {
+STANDS = """async (thing, longest) => {
   const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
-  for (let last = null; ; await frame()) {
+  const end = performance.now() + longest;
+  for (let last = null; performance.now() < end; await frame()) {
     const { x, y, width, height } = thing.getBoundingClientRect();
     const now = [x + width / 2, y + height / 2];
     if (last && width && height && now.every((place, axis) => place === last[axis])) return now;
     last = now;
   }
+  throw new Error("it does not come to rest, or is not to be seen");
 }"""
 """The middle of a thing that has not moved between two frames."""
 STORED = "cookies,file_systems,indexeddb,local_storage,service_workers,cache_storage"
@@ -341,7 +343,7 @@ def drag(page: Page, start: Locator, end: Locator | tuple[float, float]) -> None
 
 def middle(thing: Locator) -> tuple[float, float]:
     """Where to press, once it stands still: what was done before may yet move it."""
-    x, y = thing.evaluate(STANDS)
+    x, y = thing.evaluate(STANDS, WAIT_MS)
     return x, y
 
 
