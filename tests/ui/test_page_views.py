@@ -118,7 +118,7 @@ def test_a_result_tells_how_it_was_made_and_is_made_again_with_a_change(
 
 def test_a_result_is_found_and_deleted(page_server: Any, open_page: Callable[..., Page], watch: Watch) -> None:
     result = made(page_server.url, small(name="to_delete"), prompt="a purple cone")
-    watch.foresee(f"404 .*/results/{result}")  # the open picture may hear of its end before it is closed
+    watch.foresee(f"404 .*/(results|files)/{result}")  # the open picture may hear of its end before it is closed
     page = open_page(page_server.url)
     tab(page, "Gallery").click()
     page.get_by_role("searchbox", name="Search results").fill("purple cone")
