@@ -36,6 +36,8 @@ from latentloom.pipelines import placement
 from latentloom.pipelines.models.describe import card_of, describe_model
 from latentloom.pipelines.needs.memory import work_of
 from latentloom.pipelines.place import placed, read_place
+from latentloom.pipelines.planning.foreseen import decoders_for
+from latentloom.pipelines.planning.terms import Wanted, is_guided
 from latentloom.pipelines.pools import POOLS
 from latentloom.pipelines.requests import Decode, Denoise, EncodeText
 from latentloom.pipelines.shape import empty_canvas
@@ -171,7 +173,10 @@ def measured(setting: Setting, warm: set[tuple[str, int]]) -> tuple[list[list[in
         idle = Watch(pids).before
         found = stages(model, setting, canvas, pids)
     work = work_of(model, canvas=canvas, text_length=card_of(model).text_length)
-    needs = [need.own_bytes for need in work.needs(ParallelPlan.parse(setting.plan.replace("one", "")))]
+    size = {"width": setting.width, "height": setting.height, "frames": setting.frames, "batch": setting.batch}
+    plan = ParallelPlan.parse(setting.plan.replace("one", ""))
+    decoders = decoders_for(model, Wanted(**size, is_guided=is_guided(model), has_step_cache=False), plan)
+    needs = [need.own_bytes for need in work.needs(plan, decoders=decoders)]  # as many as have just decoded
     return [[had - none for had, none in zip(stage, idle, strict=True)] for stage in found], needs
 
 
