@@ -17,7 +17,6 @@ import io
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+from support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIMS = Path(__file__).resolve().parent / "comfyui_shims"
@@ -114,9 +116,7 @@ def comfyui(checkout: Path, python: str, *more: str) -> Iterator[Host]:
         (base / "custom_nodes").mkdir()
         shutil.copytree(checkout / "input", base / "input")  # with the picture that templates load
         (base / "custom_nodes" / "latentloom").symlink_to(ROOT, target_is_directory=True)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         command = [python, "main.py", "--cpu", "--listen", "127.0.0.1", "--port", str(port)]
         command += ["--base-directory", str(base), "--disable-auto-launch", "--disable-api-nodes"]
         command += ["--database-url", "sqlite:///:memory:", *more]
@@ -317,7 +317,6 @@ def titles_are_our_own(host: Host, folder: Path) -> str:
 
 def sub_workflow_and_for_each_run_unfolded(host: Host, folder: Path) -> str:
     """A sub-workflow that goes through a list of prompts, by the API's file and by the editor's."""
-    sys.path.append(str(ROOT / "tests"))
     from latentloom.nodes.comfy_editor import editor_file
     from latentloom.nodes.graph.graph import write_graph
     from support.folded import paintings
@@ -360,7 +359,6 @@ def seeds_of_64_bits(host: Host, folder: Path) -> str:
 
 
 def video_has_its_player(host: Host, folder: Path) -> str:
-    sys.path.append(str(ROOT / "tests"))
     from support.tiny_models import write_tiny
 
     write_tiny("wan", host.base / "models" / "tiny_wan")

@@ -10,7 +10,6 @@ import os
 import random
 import resource
 import select
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,9 @@ from urllib.parse import urlencode
 
 import psutil
 from PIL import Image
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from support.ports import free_port
 
 USERS = ("ann", "bob")
 START_S, SETTLE_S = 180.0, 40.0
@@ -165,9 +167,7 @@ def hosting(folder: Path, *options: str, descriptors: int = 0) -> Iterator[Host]
     users = folder / "users.txt"
     users.write_text("".join(f"{user}:{user}-secret\n" for user in USERS))
     users.chmod(0o600)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "latentloom", "ui", "--port", str(port), "--auth", str(users), *options]
     command += ["--data-dir", str(folder / "data"), "--output-dir", str(folder / "output")]
 

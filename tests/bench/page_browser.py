@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, sync_playwright
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from support.ports import free_port
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -26,7 +28,7 @@ def served(
     """The page's address; results and data are kept in `folder`. `command` is what this Python runs; `package` is a
     folder with another latentloom in it, which is run instead of the installed one.
     """
-    options = ["--port", str(_free_port()), "--output-dir", str(folder / "output"), "--data-dir", str(folder / "data")]
+    options = ["--port", str(free_port()), "--output-dir", str(folder / "output"), "--data-dir", str(folder / "data")]
     env = os.environ | {"XDG_CACHE_HOME": str(folder / "cache"), "HF_HUB_OFFLINE": "1"}
     if package is not None:
         env["PYTHONPATH"] = str(package)
@@ -97,9 +99,3 @@ def answer(response: Any) -> Any:
     if not response.ok:
         sys.exit(f"{response.url} answered {response.status}: {response.text()[:500]}")
     return response.json()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from ports import free_port
 
 ASKED_BY_ANN = (
     "config",
@@ -38,9 +38,7 @@ def walk(folder: Path) -> dict[str, Any]:
     from latentloom.ui.server import Server
     from latentloom.ui.settings import Settings
 
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     settings = Settings(output_dir=folder / "out", data_dir=folder / "data", users={"ann": "secret"}, port=port)
     prepare_gradio(settings)
     from latentloom.ui.app import launch

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-import itertools
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -29,6 +27,7 @@ from support.browser import (  # noqa: F401  (fixtures of the tests in a browser
     watch,
 )
 from support.page_processes import Forked, Nursery
+from support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 # CI has playwright; elsewhere its absence takes the tests of the page away, and no other
@@ -233,21 +232,6 @@ def guarded(start_page: Callable[..., Page], tmp_path_factory: pytest.TempPathFa
     users.write_text("ann:secret-of-ann\nbob:secret-of-bob\n", encoding="utf-8")
     users.chmod(0o600)
     return start_page("--auth", str(users))
-
-
-WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-PORTS = itertools.count(20_000 + 500 * WORKER)
-"""Each worker's own, and below those that the system gives: the command takes seconds until it listens, and in these
-a port that the system gave to nobody yet may go to any connection."""
-
-
-def free_port() -> int:
-    return next(port for port in PORTS if _is_free(port))
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 def stop(page: Page) -> int:
