@@ -37,7 +37,7 @@ from latentloom.pipelines.models.describe import card_of, describe_model
 from latentloom.pipelines.needs.memory import work_of
 from latentloom.pipelines.place import placed, read_place
 from latentloom.pipelines.planning.foreseen import decoders_for
-from latentloom.pipelines.planning.terms import Wanted, is_guided
+from latentloom.pipelines.planning.terms import wanted_by
 from latentloom.pipelines.pools import POOLS
 from latentloom.pipelines.requests import Decode, Denoise, EncodeText
 from latentloom.pipelines.shape import empty_canvas
@@ -65,6 +65,10 @@ class Setting:
     frames: int
     batch: int
     guidance: float
+
+    @property
+    def parsed(self) -> ParallelPlan:
+        return ParallelPlan.parse(self.plan.replace("one", ""))
 
     def __str__(self) -> str:
         size = f"{self.width}x{self.height}x{self.frames}"
@@ -140,8 +144,8 @@ class Watch(threading.Thread):
         return [1024 * sum(map(int, OWN.findall(file.read_text()))) for file in self._files]
 
 
-def stages(model: Model, setting: Setting, canvas: Latents, pids: Sequence[int]) -> list[list[int]]:
-    """What each rank had at most, by stage."""
+def stages(model: Model, setting: Setting, canvas: Latents, pids: Sequence[int]) -> tuple[list[list[int]], int]:
+    """What each rank had at most, by stage; and how many of them decoded, as a run chooses it."""
     found: list[list[int]] = []
     with Watch(pids) as watch:
         text = placement.encode_text(EncodeText(model=model, prompt=f"a red star {random.random()}"))
@@ -150,9 +154,10 @@ def stages(model: Model, setting: Setting, canvas: Latents, pids: Sequence[int])
     with Watch(pids) as watch:
         latents = placement.denoise(asked)
     found.append(watch.most)
+    decoders = decoders_for(model, wanted_by(asked, is_guided=setting.guidance > 1), setting.parsed)
     with Watch(pids) as watch:
-        placement.decode(Decode(model=model, latents=latents))
-    return [*found, watch.most]
+        placement.decode(Decode(model=model, latents=latents), decoders=decoders)
+    return [*found, watch.most], decoders
 
 
 def measured(setting: Setting, warm: set[tuple[str, int]]) -> tuple[list[list[int]], list[int]]:
@@ -171,12 +176,9 @@ def measured(setting: Setting, warm: set[tuple[str, int]]) -> tuple[list[list[in
             pool.call_every(LET_GO, {}, num_ranks=pool.size)
             warm.add(key)
         idle = Watch(pids).before
-        found = stages(model, setting, canvas, pids)
+        found, decoders = stages(model, setting, canvas, pids)
     work = work_of(model, canvas=canvas, text_length=card_of(model).text_length)
-    size = {"width": setting.width, "height": setting.height, "frames": setting.frames, "batch": setting.batch}
-    plan = ParallelPlan.parse(setting.plan.replace("one", ""))
-    decoders = decoders_for(model, Wanted(**size, is_guided=is_guided(model), has_step_cache=False), plan)
-    needs = [need.own_bytes for need in work.needs(plan, decoders=decoders)]  # as many as have just decoded
+    needs = [need.own_bytes for need in work.needs(setting.parsed, decoders=decoders)]
     return [[had - none for had, none in zip(stage, idle, strict=True)] for stage in found], needs
 
 
