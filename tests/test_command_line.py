@@ -524,7 +524,7 @@ def test_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
         f"import runpy, signal, sys, time; runpy.run_path({str(ROOT / 'tests' / 'support' / 'checkout.py')!r})\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background job ignores it
         "from latentloom.nodes.registry import SPECS\n"
-        "def slow(**_):\n    print('asleep', flush=True)\n    time.sleep(300)\n"
+        f"def slow(**_):\n    {SLEEP}\n"
         "object.__setattr__(SPECS['LoomLoadModel'], 'call', slow)\n"
         f"from latentloom.__main__ import main\nsys.exit(main(['run', {FIRST!r}, {CPU!r}, '--json', '--no-cache']))"
     )

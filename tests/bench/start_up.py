@@ -23,10 +23,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from support.lora_files import write_pair
 
-BOBBIN = Path(__file__).resolve().parent.parent.parent / "workflows" / "bobbin"
+TESTS = Path(__file__).resolve().parent.parent
+BOBBIN = TESTS.parent / "workflows" / "bobbin"
 FIRST, FROM_PICTURE = "first_picture.json", "image_to_image.json"
 PROGRAM = [sys.executable, "-m", "latentloom"]
-HOLLOW_MODELS = Path(__file__).resolve().parent.parent / "support" / "hollow_models.py"
+HOLLOW_MODELS = TESTS / "support" / "hollow_models.py"
 BAD = 2
 Nodes = dict[str, Any]
 
