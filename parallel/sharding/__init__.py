@@ -1,6 +1,5 @@
 """How a module is cut: hooks on its blocks spread the tokens, and a session answers the attention calls between.
 
-captured: Forwards replayed as CUDA graphs: one launch for all the kernels of a forward, collectives included.
 compiled: Compiling the blocks of a transformer: their forwards, each in a graph that all blocks of its kind share.
 cutting: Following a split plan's specs: what they say of an argument or output is cut to this rank's part, or
     gathered.

@@ -12,7 +12,7 @@ from ..values import Lora, StepCache
 
 if TYPE_CHECKING:
     from ...parallel.mesh import Mesh
-    from ...parallel.sharding.captured import Captured
+    from ...parallel.replay.captured import Captured
     from ..spreading.transformer import Handle
 
 
@@ -45,7 +45,7 @@ class Prepared:
 
     def __init__(self, transformer: Any, condition: Condition, mesh: Mesh | None, *, share: Handle | None) -> None:
         from ..denoising.tables import keep_tables
-        from ..spreading.transformer import shard
+        from ..spreading.transformer import paddings_of, shard
 
         self.condition, self.mesh = condition, mesh
         self.handle = share
@@ -58,9 +58,11 @@ class Prepared:
             if condition.is_compiled:
                 stack.callback(_compile(transformer, self.handle))
             if condition.is_captured:
-                from ...parallel.sharding.captured import Captured
+                from ...parallel.replay.captured import Captured
 
-                self._captured = Captured(transformer, mesh=mesh)
+                session = self.handle.session if self.handle is not None else None
+                paddings = session.split.paddings if session is not None else paddings_of(transformer)
+                self._captured = Captured(transformer, mesh=mesh, paddings=paddings)
                 stack.callback(self._captured.restore)
             else:  # a graph holds what it reads, and would be replayed for other positions
                 stack.callback(keep_tables(transformer))

@@ -61,7 +61,7 @@ def test_steps_replayed_as_graphs_hold_with_a_plan_and_without(pair: Ranks, mode
     for found in pair.run("bodies.prepared:denoise_captured", model("flux"), ("ulysses=1", "ulysses=2")):
         for apart, replays in found:
             assert max(apart) <= TOLERANCE
-            assert replays == [2 + 4, 2], "of four steps the last two, and all of the second denoise"
+            assert replays == [3 + 4, 3], "of four steps the last three, and all of the second denoise"
 
 
 def test_a_cancel_leaves_nothing_behind_in_a_kept_transformer(pair: Ranks, model: Callable[..., Any]) -> None:
