@@ -26,13 +26,13 @@ class Condition:
     loras: tuple[Lora, ...] = ()
     plan: ParallelPlan = ALONE
     engine: Engine = "eager"
-    graphs: Graphs = "auto"
+    graphs: Graphs = "off"
+    """Whether forwards are replayed as CUDA graphs; with auto where that pays, and memory allows."""
     step_cache: StepCache = "none"
 
     @property
     def is_captured(self) -> bool:
-        """Whether forwards are replayed as CUDA graphs. `auto` is off: nobody knows yet where that pays."""
-        return self.graphs == "on"
+        return self.graphs != "off"
 
     @property
     def is_alone(self) -> bool:
@@ -67,19 +67,20 @@ class Prepared:
 
                 session = self.handle.session if self.handle is not None else None
                 paddings = session.split.paddings if session is not None else paddings_of(transformer)
-                self._captured = Captured(transformer, mesh=mesh, paddings=paddings)
+                is_asked = condition.graphs == "on"
+                self._captured = Captured(transformer, mesh=mesh, is_asked=is_asked, paddings=paddings)
                 stack.callback(self._captured.restore)
-            else:  # a graph holds what it reads, and would be replayed for other positions
-                stack.callback(keep_tables(transformer))
+            # a graph holds what it reads, and would be replayed for other positions
+            stack.callback(keep_tables(transformer, in_forwards=not condition.is_captured))
             self._undo = stack.pop_all()
 
     def fits(self, condition: Condition, mesh: Mesh | None) -> bool:
         """Whether it will do for this use; a mesh lives as long as its process group."""
         return self.condition == condition and self.mesh is mesh
 
-    def begin(self) -> None:
-        """Collective under a plan of several ranks, before each use: if it is a new one on any rank, all compare what
-        they are given. Returns at once; the first forward waits for the answer.
+    def begin(self, num_steps: int = 0) -> None:
+        """Collective under a plan of several ranks, before each use for so many steps: if it is a new one on any rank,
+        all compare what they are given. Returns at once; the first forward waits for the answer.
 
         Each rank drops components by its own memory, and one that compared alone would wait for the others.
         """
@@ -89,7 +90,7 @@ class Prepared:
                 self.forget_graphs()
         self._is_new = False
         if self._captured is not None:
-            self._captured.begin()
+            self._captured.begin(num_steps)
 
     @property
     def num_bytes(self) -> int:

@@ -22,12 +22,12 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress
 from ...parallel.ranks.heap import give_back_rest
 from ...parallel.together import Readers, who_reads
-from ..models.checks import check_engine
+from ..models.checks import check_engine, why_no_graphs
 from ..models.describe import fingerprint_of
 from ..models.folder import ComponentFiles, ModelFiles, inspect_model
 from ..models.packed.experts import single_files
 from ..spreading.measured import finish
-from ..values import Lora, Model, StepCache
+from ..values import Graphs, Lora, Model, StepCache
 from .loading import load_component, one_sentence
 from .loans import Loans, unshared
 from .memory import (
@@ -105,10 +105,11 @@ class ComponentStore:
         *,
         plan: ParallelPlan = ONE_RANK,
         step_cache: StepCache = "none",
+        num_steps: int = 0,
         working_bytes: int = 0,
     ) -> Iterator[dict[str, Any]]:
-        """What `load` gives, as it gives it until the end: within it no other thread changes a component. Collective
-        with a plan of several ranks.
+        """What `load` gives, as it gives it until the end, for so many steps of a denoise: within it no other thread
+        changes a component. Collective with a plan of several ranks.
 
         The modules themselves are shared by all threads, which is safe: in diffusers 0.42 and transformers 5.23 their
         forwards set nothing on them (tests/bench/threads.py looks again), but for the VAE's, which gets a copy, and
@@ -131,7 +132,7 @@ class ComponentStore:
                 )
                 for prepared in [self._entries[key].prepared for key in keys if key in self._entries]:
                     if prepared is not None:
-                        prepared.begin()
+                        prepared.begin(num_steps)
                 try:
                     yield parts
                 finally:
@@ -445,7 +446,25 @@ def _is_transformer(name: str) -> bool:
 
 def _condition(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Condition:
     """In which condition this use wants a transformer."""
-    return Condition(loras=model.loras, plan=plan, engine=model.engine, graphs=model.graphs, step_cache=step_cache)
+    graphs = _graphs(model, plan, step_cache)
+    return Condition(loras=model.loras, plan=plan, engine=model.engine, graphs=graphs, step_cache=step_cache)
+
+
+def _graphs(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Graphs:
+    """As the model says; where it leaves that to us, off what has no graphs, or none that could be replayed."""
+    if model.graphs != "auto":
+        return model.graphs
+    if not model.device.startswith("cuda"):
+        return "off"
+    reason = why_no_graphs(plan, has_step_cache=step_cache != "none")
+    if reason:
+        _say_once(reason)
+    return "off" if reason else "auto"
+
+
+@functools.cache
+def _say_once(reason: str) -> None:
+    logger.info("steps run without CUDA graphs: %s", reason)
 
 
 def _mesh(model: Model, plan: ParallelPlan) -> Mesh | None:

@@ -61,6 +61,13 @@ def check_graphs(graphs: Graphs, *, device: str) -> None:
         )
 
 
+def why_no_graphs(plan: ParallelPlan, *, has_step_cache: bool) -> str:
+    """Why no step can be replayed as a CUDA graph; "" where steps can. Only graphs `on` refuse such a denoise."""
+    if has_step_cache:
+        return "a step cache leaves out blocks that a graph would run"
+    return "ranks that share weights gather those of each block anew in every step" if plan.weights > 1 else ""
+
+
 def check_shareable(model: Model, plan: ParallelPlan) -> None:
     """Refuse by name what cannot be read in shares."""
     if model.graphs == "on":

@@ -64,6 +64,18 @@ def test_steps_replayed_as_graphs_hold_with_a_plan_and_without(pair: Ranks, mode
             assert replays == [3 + 4, 3], "of four steps the last three, and all of the second denoise"
 
 
+@pytest.mark.parametrize("plan", ["ulysses=1", "ulysses=2"])
+def test_unasked_steps_are_replayed_where_that_pays_and_all_ranks_have_room(
+    pair: Ranks, model: Callable[..., Any], plan: str
+) -> None:
+    """Four steps of a kind that is met for the first time, again, six; and what is met where one rank has no room."""
+    for rank, found in enumerate(pair.run("bodies.prepared:denoise_captured_unasked", model("flux"), plan)):
+        equal, replays, is_dropped = found
+        lacks = rank == 1 or plan == "ulysses=2"
+        assert equal == [True] * 4 and is_dropped
+        assert replays == [[], [3], [3 + 6], [3 + 6] if lacks else [3 + 6, 3]]
+
+
 def test_a_cancel_leaves_nothing_behind_in_a_kept_transformer(pair: Ranks, model: Callable[..., Any]) -> None:
     assert pair.run("bodies.prepared:denoise_after_a_cancel", model("flux"), "cfg=2") == [True, True]
 
