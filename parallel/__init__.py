@@ -17,7 +17,6 @@ attention/: Attention over a sequence that is spread over ranks: the strategies,
 machine/: What this machine is: its devices, memory, links and limits, asked with deadlines and without torch.
 pool/: The host's side of a pool: processes that outlive jobs, watched by deadlines, replaced when they die.
 ranks/: The ranks' side of a pool: what runs in its processes, and what they and the host say to each other.
-replay/: Forwards replayed as CUDA graphs, collectives included; what records them knows no transformer.
 sharding/: How a module is cut: hooks on its blocks spread the tokens, and a session answers the attention calls
     between.
 spatial/: A convolutional decoder over bands of rows, one for each rank, which exchange the rows at their edges.

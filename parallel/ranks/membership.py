@@ -17,7 +17,7 @@ from torch.distributed.distributed_c10d import _abort_process_group, _world
 
 from .. import process_groups
 from ..group import Group
-from ..replay.captured import forget_all
+from ..sharding.captured import forget_all
 from . import wires
 from .revoke import free, revoke
 from .seat import World

@@ -12,7 +12,7 @@ from ..values import Engine, Graphs, Lora, StepCache
 
 if TYPE_CHECKING:
     from ...parallel.mesh import Mesh
-    from ...parallel.replay.captured import Captured
+    from ...parallel.sharding.captured import Captured
     from ..spreading.transformer import Handle
 
 
@@ -63,7 +63,7 @@ class Prepared:
             if condition.engine != "eager":
                 stack.callback(_compile(transformer, self.handle, condition.engine))
             if condition.is_captured:
-                from ...parallel.replay.captured import Captured
+                from ...parallel.sharding.captured import Captured
 
                 session = self.handle.session if self.handle is not None else None
                 paddings = session.split.paddings if session is not None else paddings_of(transformer)

@@ -101,7 +101,7 @@ def test_a_step_gives_the_same_compiled_and_as_a_cuda_graph(plan: str, capsys: p
 
 @pytest.mark.gpu
 def test_a_cuda_graph_answers_each_call_as_the_eager_module_does() -> None:
-    from latentloom.parallel.replay.captured import Captured
+    from latentloom.parallel.sharding.captured import Captured
 
     module = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.GELU(), torch.nn.Linear(64, 16)).to(GPU)
     with torch.no_grad():
@@ -115,7 +115,7 @@ def test_a_cuda_graph_answers_each_call_as_the_eager_module_does() -> None:
 
 @pytest.mark.gpu
 def test_what_waits_for_the_gpu_runs_without_a_graph() -> None:
-    from latentloom.parallel.replay.captured import Captured
+    from latentloom.parallel.sharding.captured import Captured
 
     class Waits(torch.nn.Linear):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -17,7 +17,7 @@ from bench.gpu.measuring import Bench, head, num_launched, num_syncs, reason, ro
 from bench.shadow_rank import SUBJECTS, Shadow, forward, inputs, made, twin_of
 from latentloom.parallel.mesh import planned_mesh
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.parallel.replay.captured import Captured
+from latentloom.parallel.sharding.captured import Captured
 from latentloom.parallel.sharding.shard import shard
 from latentloom.pipelines.spreading.transformer import split_plan_of
 

@@ -1,7 +1,7 @@
 """The calls of a module replayed as CUDA graphs: one launch for all the kernels of a forward, collectives included.
 
-Calls are told apart by their shapes, formats and plain arguments, and by what of the module a graph depends on. The
-first of a kind runs on the stream to capture on, from buffers that stand for its tensors: libraries, compilers and
+Calls are told apart by their shapes, formats and plain arguments, and by the state of the module (`graphs/watched.py`).
+The first of a kind runs on the stream to capture on, from buffers that stand for its tensors: libraries, compilers and
 communicators make there what they make once. The second is captured; from then on tensors are copied into the buffers,
 and the graph is launched. Kernels are those of a module that is not captured, and so are the bits.
 
@@ -31,10 +31,10 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_map_only, tree_unfl
 from ..collectives import add
 from ..group import Axis, Count, Group
 from ..mesh import Mesh
-from ..sharding.padding import Kept, Texts, keeping
-from ..sharding.split_plan import Padding
-from .recording import Cuda, Graph, Recorder, Watch
-from .state import State
+from .graphs.recording import Cuda, Graph, Recorder, Watch
+from .graphs.watched import Watched
+from .padding import Kept, Texts, keeping
+from .split_plan import Padding
 
 logger = logging.getLogger("latentloom")
 
@@ -75,8 +75,6 @@ class _Kind:
 
     form: Hashable
     """What tells it from others, but for what of the module may be another in the next process."""
-    held: Sequence[object]
-    """What was in its modules: none of it may go while it is known by its id, or by where it lies."""
     is_wanted: bool | None = None
     """Whether it is to be captured; None before its first call."""
     is_used: bool = True
@@ -119,7 +117,7 @@ class Captured:
     ) -> None:
         self.title = type(module).__name__
         self._module = module
-        self._state = State(module)
+        self._watched = Watched(module, by_address=True)
         self._recorder = recorder or Cuda(next(module.parameters()).device)
         self._peers = None if mesh is None or mesh[Axis.SEQUENCE].size == 1 else mesh[Axis.SEQUENCE]
         self._groups = _distinct(mesh.groups.values() if mesh else ())
@@ -209,12 +207,12 @@ class Captured:
         """Of a call; None if there are too many."""
         values = tuple((leaf.shape, leaf.dtype) if isinstance(leaf, Tensor) else (type(leaf), leaf) for leaf in leaves)
         form = self.title, repr(spec), values
-        key = (form, left_out, self._state.mark(), torch.is_inference_mode_enabled())
+        key = (form, left_out, self._watched.state(), torch.is_inference_mode_enabled())
         if key not in self._kinds:
             if len(self._kinds) == MOST:
-                self._say(f"it is called in more than {MOST} ways, by shapes, numbers and settings of its layers")
+                self._say(f"it is called in more than {MOST} ways, by shapes, numbers and what hangs on it")
                 return None
-            self._kinds[key] = _Kind(form, self._state.held())
+            self._kinds[key] = _Kind(form)
         return self._kinds[key]
 
     def _obstacle(self, leaves: Sequence[Any]) -> str:
