@@ -37,7 +37,7 @@ from .models.describe import card_of
 from .models.folder import read_config, read_index
 from .needs.memory import work_of
 from .out_of_memory import told_by
-from .planning.terms import text_length_of
+from .planning.terms import num_steps_of, text_length_of
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Stage, made
 from .shape import (
     NOTHING_SHOWN,
@@ -155,6 +155,7 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
             progress,
             plan=request.plan,
             step_cache=request.step_cache,
+            num_steps=num_steps_of(request),
             working_bytes=_working_bytes(model, latents, request.plan, conditioning=request.conditioning),
         ) as parts,
     ):
@@ -263,11 +264,14 @@ def _loaded(
     *,
     plan: ParallelPlan = ONE_RANK,
     step_cache: StepCache = "none",
+    num_steps: int = 0,
     working_bytes: int = 0,
 ) -> Iterator[dict[str, Any]]:
     """A stage's parts; no other thread of this process changes them meanwhile."""
     folder, names = Path(model.folder), FAMILIES[model.family].components[stage]
-    with store().lent(model, names, progress, plan=plan, step_cache=step_cache, working_bytes=working_bytes) as parts:
+    with store().lent(
+        model, names, progress, plan=plan, step_cache=step_cache, num_steps=num_steps, working_bytes=working_bytes
+    ) as parts:
         parts["model_index"] = read_index(folder)
         parts["config"] = functools.partial(read_config, folder)
         parts["shells"] = shells(

@@ -1,54 +1,65 @@
-"""Forwards replayed as CUDA graphs: one launch for all the kernels of a forward, collectives included.
+"""The calls of a module replayed as CUDA graphs: one launch for all the kernels of a forward, collectives included.
 
 Calls are told apart by their shapes, formats and plain arguments, and by the state of the module (`graphs/watched.py`).
-The first of a kind runs as ever, but for padding, which no call of a kind leaves out: a graph may be given another
-text. The second runs on the stream to capture on, from buffers that stand for its tensors: libraries and compilers make
-there what they make once. The third is captured; from then on tensors are copied into the buffers, and the graph is
-launched.
+The first of a kind runs on the stream to capture on, from buffers that stand for its tensors: libraries, compilers and
+communicators make there what they make once. The second is captured; from then on tensors are copied into the buffers,
+and the graph is launched. Kernels are those of a module that is not captured, and so are the bits.
 
 A graph holds addresses and runs no Python. So whatever the forward reads is kept as long as its graph, what it answers
 is copied, for the next launch writes over it, and what waits for the device or reads from the host is never captured:
-such a module runs as ever, and a warning says why.
+such a module runs as ever, and the log says why. Which padding is left out is decided before, and part of a kind.
+
+Unless it is asked for, a series of calls is captured only where that pays and memory allows: from `LEAST_STEPS` steps
+on, or where an earlier series of this process had calls of the kind, on all ranks that share its tokens or on none.
 """
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map_only, tree_unflatten
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_map_only, tree_unflatten
 
-from ..attention import packed
 from ..collectives import add
 from ..group import Axis, Count, Group
 from ..mesh import Mesh
+from .graphs.recording import Cuda, Graph, Recorder, Watch
 from .graphs.watched import Watched
-from .padding import leaving_out
+from .padding import Kept, Texts, keeping
+from .split_plan import Padding
 
 logger = logging.getLogger("latentloom")
 
 MOST = 4
 """Kinds of calls that one series may have, such as branches of guidance whose texts differ in length."""
+LEAST_STEPS = 6
+"""Of a series that is captured without being asked for, where nobody knows whether its kinds come again."""
+ROOM = 1.3
+"""How much of what a first call took has to be free for a graph that nobody asked for."""
+MOST_KNOWN = 256
 PLAIN = (type(None), bool, int, float, str, torch.dtype, torch.device, torch.Size)
 """Arguments that say all by their value."""
+GIB = 1 << 30
 
 _living: weakref.WeakSet[Captured] = weakref.WeakSet()
 _registering = threading.Lock()
 """A weak set may not grow while it is read."""
 _capturing = threading.Lock()
 """Torch captures one graph of a process at a time."""
+_known: dict[Hashable, None] = {}
+"""Forms of calls that this process's earlier series had, the last used last: these come again."""
 
 
 def forget_all() -> None:
-    """Drop every graph of this process, from any thread, once a capture under way is over.
+    """Drop every graph of this process, from any thread, once a capture or a launch under way is over.
 
     Before a process group is aborted or destroyed: NCCL waits for the graphs that hold its work.
     """
@@ -58,76 +69,18 @@ def forget_all() -> None:
         each.forget()
 
 
-class Graph(Protocol):
-    """Of which `torch.cuda.CUDAGraph` is one."""
-
-    def replay(self) -> None: ...
-    def reset(self) -> None: ...
-    def pool(self) -> Any: ...
-
-
-class Recorder(Protocol):
-    """What makes graphs of actions on one device."""
-
-    device: torch.device
-
-    def aside(self, action: Callable[[], Any]) -> Any:
-        """What it gives, by way of the stream that `record` captures."""
-        ...
-
-    def settle(self) -> None:
-        """Wait for all that the device has been asked for."""
-        ...
-
-    def record(self, action: Callable[[], Any], *, beside: Graph | None) -> tuple[Graph, Any, int]:
-        """A graph of the action, what a replay writes to, and the bytes that were taken for it.
-
-        It shares its memory with one `beside` that never runs at the same time. RuntimeError if the device does not let
-        it be captured.
-        """
-        ...
-
-
-class Cuda:
-    """Captures on a stream of its own."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
-        self._stream = torch.cuda.Stream(device)
-
-    def aside(self, action: Callable[[], Any]) -> Any:
-        here = torch.cuda.current_stream(self.device)
-        self._stream.wait_stream(here)
-        with torch.cuda.stream(self._stream):
-            found = action()
-        here.wait_stream(self._stream)
-        return found
-
-    def settle(self) -> None:
-        torch.cuda.synchronize(self.device)
-
-    def record(self, action: Callable[[], Any], *, beside: Graph | None) -> tuple[Graph, Any, int]:
-        graph, pool = torch.cuda.CUDAGraph(), None if beside is None else beside.pool()
-        torch.cuda.empty_cache()
-        before = torch.cuda.memory_reserved(self.device)
-        here = torch.cuda.current_stream(self.device)
-        # A capture that fails may leave its own stream the current one. What other threads of the process, which decode
-        # or load, ask of the device meanwhile is no error.
-        with (
-            torch.cuda.stream(here),
-            torch.cuda.graph(graph, pool=pool, stream=self._stream, capture_error_mode="thread_local"),
-        ):
-            found = action()
-        return graph, found, max(0, torch.cuda.memory_reserved(self.device) - before)
-
-
 @dataclass(eq=False)
 class _Kind:
-    """The calls of one kind: how many there were, and what replays them."""
+    """The calls of one kind, and what replays them."""
 
-    num_calls: int = 0
+    form: Hashable
+    """What tells it from others, but for what of the module may be another in the next process."""
+    is_wanted: bool | None = None
+    """Whether it is to be captured; None before its first call."""
     is_used: bool = True
     buffers: list[Tensor] = field(default_factory=list)
+    taken_bytes: int = 0
+    """By its first call."""
     graph: Graph | None = None
     answer: Any = None
     num_bytes: int = 0
@@ -149,18 +102,32 @@ class Captured:
     """The calls of a module, hooks and all, replayed as CUDA graphs until `restore`.
 
     Ranks that share its tokens have to be called alike. One thread at a time calls it; `forget` may come from another.
+    Where it is not asked for, calls run without a graph where one does not pay or has no room. `paddings` are those of
+    the texts that it is given, whose hidden keys are left out.
     """
 
-    def __init__(self, module: nn.Module, *, mesh: Mesh | None = None, recorder: Recorder | None = None) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        mesh: Mesh | None = None,
+        recorder: Recorder | None = None,
+        is_asked: bool = True,
+        paddings: Sequence[Padding] = (),
+    ) -> None:
         self.title = type(module).__name__
         self._module = module
         self._watched = Watched(module, by_address=True)
         self._recorder = recorder or Cuda(next(module.parameters()).device)
         self._peers = None if mesh is None or mesh[Axis.SEQUENCE].size == 1 else mesh[Axis.SEQUENCE]
         self._groups = _distinct(mesh.groups.values() if mesh else ())
+        self._is_asked = is_asked
+        self._num_steps = 0
+        self._names = list(inspect.signature(type(module).forward).parameters)[1:]
+        self._texts = Texts(paddings)
         self._kinds: dict[Hashable, _Kind] = {}
         self._lock = threading.Lock()
-        """Held while a graph is made, launched or dropped."""
+        """Held while a graph is made, launched or dropped; nothing waits for other ranks or the device within."""
         self.reasons: list[str] = []
         """Why calls ran without a graph, each once."""
         self._is_off = False
@@ -179,11 +146,13 @@ class Captured:
             del vars(self._module)["_compiled_call_impl"]
         self.forget()
 
-    def begin(self) -> None:
-        """All ranks alike, before a series of calls: what the last one did not use makes way."""
+    def begin(self, num_steps: int = 0) -> None:
+        """All ranks alike, before a series of calls for so many steps: what the last one did not use, or not to
+        capture it, makes way."""
         with self._lock:
+            self._num_steps = num_steps
             for key, kind in list(self._kinds.items()):
-                if not kind.is_used:
+                if not (kind.is_used and kind.buffers):
                     _drop(self._kinds.pop(key))
                 kind.is_used = False
 
@@ -193,27 +162,36 @@ class Captured:
             while self._kinds:
                 _drop(self._kinds.popitem()[1])
             self._is_off = False
+            self._texts = Texts(self._texts.paddings)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the module gives, in tensors that are the caller's."""
         leaves, spec = tree_flatten((args, kwargs))
-        kind = self._kind(leaves, spec)
-        if kind is None:
+        reason = "" if self._is_off else self._obstacle(leaves)
+        if reason:
+            self._say(reason)
+        if self._is_off or reason:
             return self._run(leaves, spec)
-        with leaving_out(False):  # the graph may be given another text, and runs before it make what it needs
-            return self._answer(kind, leaves, spec)
+        left_out = self._texts.kept_in({**dict(zip(self._names, args, strict=False)), **kwargs})
+        with keeping(left_out):  # on all calls alike: those before a graph make what it needs
+            kind = self._kind(leaves, spec, left_out)
+            return self._run(leaves, spec) if kind is None else self._answer(kind, leaves, spec)
 
     def _answer(self, kind: _Kind, leaves: Sequence[Any], spec: TreeSpec) -> Any:
-        kind.num_calls, kind.is_used = kind.num_calls + 1, True
+        kind.is_used = True
         given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        if kind.num_calls == 1:
+        if kind.is_wanted is None:
+            kind.is_wanted = self._is_worth(kind)
+        if not kind.is_wanted:
             return self._run(leaves, spec)
-        if kind.num_calls == 2:
+        if not kind.buffers:
             kind.buffers = [x.clone() for x in given]
-            return self._recorder.aside(lambda: self._run(_in_place_of(leaves, kind.buffers), spec))
+            inside = _in_place_of(leaves, kind.buffers)
+            found, kind.taken_bytes = self._recorder.aside(lambda: self._run(inside, spec))
+            return found
         if kind.graph is None and not self._capture(kind, _in_place_of(leaves, kind.buffers), spec):
             return self._run(leaves, spec)
-        with self._lock:  # in which nothing waits for other ranks
+        with self._lock:
             if kind.graph is not None:
                 for group, sent in zip(self._groups, kind.sent, strict=True):
                     group.count.sent_bytes += sent.sent_bytes
@@ -225,20 +203,16 @@ class Captured:
         args, kwargs = tree_unflatten(leaves, spec)
         return self._module._call_impl(*args, **kwargs)
 
-    def _kind(self, leaves: Sequence[Any], spec: TreeSpec) -> _Kind | None:
-        """Of a call; None if it is never captured."""
-        if self._is_off:
-            return None
-        if reason := self._obstacle(leaves):
-            self._say(reason)
-            return None
+    def _kind(self, leaves: Sequence[Any], spec: TreeSpec, left_out: tuple[Kept, ...]) -> _Kind | None:
+        """Of a call; None if there are too many."""
         values = tuple((leaf.shape, leaf.dtype) if isinstance(leaf, Tensor) else (type(leaf), leaf) for leaf in leaves)
-        key = (repr(spec), values, self._watched.state(), torch.is_inference_mode_enabled())
+        form = self.title, repr(spec), values
+        key = (form, left_out, self._watched.state(), torch.is_inference_mode_enabled())
         if key not in self._kinds:
             if len(self._kinds) == MOST:
                 self._say(f"it is called in more than {MOST} ways, by shapes, numbers and what hangs on it")
                 return None
-            self._kinds[key] = _Kind()
+            self._kinds[key] = _Kind(form)
         return self._kinds[key]
 
     def _obstacle(self, leaves: Sequence[Any]) -> str:
@@ -251,10 +225,29 @@ class Captured:
                 return f"it is given a tensor on {leaf.device}"
         return ""
 
+    def _is_worth(self, kind: _Kind) -> bool:
+        """Collective among ranks that share tokens, where there are few steps that nobody asked to capture: whether all
+        of them have met the form of these calls before."""
+        with _registering:
+            is_known = kind.form in _known
+            _known[kind.form] = _known.pop(kind.form, None)
+            if len(_known) > MOST_KNOWN:
+                del _known[next(iter(_known))]
+        if self._is_asked or self._num_steps >= LEAST_STEPS:
+            return True
+        reason = self._agreed("" if is_known else f"{self._num_steps} steps do not pay for one the first time")
+        if reason:
+            self._say(reason)
+        return not reason
+
     def _capture(self, kind: _Kind, leaves: Sequence[Any], spec: TreeSpec) -> bool:
         """Collective among ranks that share tokens: whether all of them could."""
-        reason, watch = "", _Watch(self._recorder.device)
         self._recorder.settle()  # before a lock is held: other ranks are waited for, and an abort needs the lock
+        if not self._is_asked and (lacking := self._agreed(self._why_no_room(kind))):
+            kind.is_wanted, kind.buffers = False, []
+            self._say(lacking)
+            return False
+        reason, watch = "", Watch(self._recorder.device)
         try:
             with _capturing, self._lock, self._counted(kind):
                 if kind not in self._kinds.values():
@@ -266,15 +259,24 @@ class Captured:
                 kind.kept = watch.kept()
         except (RuntimeError, ValueError) as error:  # how torch, and the watch, say that it cannot be
             reason = str(error).strip().partition("\n")[0]
-        if self._peers is not None:
-            failed = torch.tensor([float(bool(reason))], device=self._recorder.device)
-            if add(failed, group=self._peers) and not reason:
-                reason = "another rank could not capture it"
-        if reason:
+        if reason := self._agreed(reason):
             self.forget()
             self._is_off = True
             self._say(reason)
         return not reason
+
+    def _why_no_room(self, kind: _Kind) -> str:
+        """ "" where there is room: graphs of one module share their memory, since one runs at a time."""
+        held = max((each.num_bytes for each in self._kinds.values()), default=0)
+        asked, free = ROOM * max(0, kind.taken_bytes - held), self._recorder.free_bytes()
+        return "" if asked <= free else f"{asked / GIB:.1f} GiB should be free for one, and {free / GIB:.1f} are"
+
+    def _agreed(self, reason: str) -> str:
+        """Collective among ranks that share tokens: "" if none of them has a reason against."""
+        if self._peers is None:
+            return reason
+        against = torch.tensor([float(bool(reason))], device=self._recorder.device)
+        return "another rank could not capture it" if add(against, group=self._peers) and not reason else reason
 
     @contextlib.contextmanager
     def _counted(self, kind: _Kind) -> Iterator[None]:
@@ -293,50 +295,8 @@ class Captured:
     def _say(self, reason: str) -> None:
         if reason not in self.reasons:
             self.reasons.append(reason)
-            logger.warning("steps of %s run without a CUDA graph: %s", self.title, reason)
-
-
-class _Watch(TorchDispatchMode):
-    """Sees what a capture reads; ValueError for what no graph can repeat."""
-
-    def __init__(self, device: torch.device) -> None:
-        super().__init__()
-        self._device = device
-        self._read: dict[int, weakref.ref[torch.UntypedStorage]] = {}
-
-    @classmethod
-    def ignore_compile_internals(cls) -> bool:
-        """Compiled blocks run compiled under it."""
-        return True
-
-    def kept(self) -> object:
-        """What was read and is not gone with the forward, as its own tensors are; to be held on to."""
-        return [storage for ref in self._read.values() if (storage := ref()) is not None], packed.held()
-
-    def __torch_dispatch__(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
-        name = func.overloadpacket.__name__
-        places = {x.device.type for x in given if x.ndim}
-        if given and kwargs.get("device") is not None:
-            places.add(torch.device(kwargs["device"]).type)
-        if self._device.type in places and len(places) > 1:
-            raise ValueError(f"its {name} copies between {' and '.join(sorted(places))}")
-        if any(x.device.type == self._device.type for x in given) and _waits(func, given):
-            raise ValueError(f"its {name} waits for the device")
-        for x in given:
-            if type(x) not in (Tensor, nn.Parameter):  # a weight in small, whose parts its module keeps
-                continue
-            storage = x.untyped_storage()
-            self._read.setdefault(storage._cdata, weakref.ref(storage))
-        return func(*args, **kwargs)
-
-
-def _waits(func: Any, given: Sequence[Tensor]) -> bool:
-    """Whether the numbers in tensors decide what comes out, in which shape: somebody has to look at them."""
-    if func.overloadpacket is torch.ops.aten.index:
-        return any(index.dtype in (torch.bool, torch.uint8) for index in given[1:])
-    return bool({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape} & set(func.tags))
+            level = logging.WARNING if self._is_asked else logging.INFO
+            logger.log(level, "steps of %s run without a CUDA graph: %s", self.title, reason)
 
 
 def _in_place_of(leaves: Sequence[Any], buffers: Sequence[Tensor]) -> list[Any]:

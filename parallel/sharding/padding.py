@@ -33,6 +33,7 @@ MOST_READ = 8
 from then on only those are known that were read before."""
 
 _wanted: contextvars.ContextVar[bool | None] = contextvars.ContextVar("latentloom_padding", default=None)
+_decided: contextvars.ContextVar[tuple[Kept, ...] | None] = contextvars.ContextVar("latentloom_kept", default=None)
 
 
 @contextlib.contextmanager
@@ -43,6 +44,16 @@ def leaving_out(is_wanted: bool) -> Iterator[None]:
         yield
     finally:
         _wanted.reset(token)
+
+
+@contextlib.contextmanager
+def keeping(kept: tuple[Kept, ...]) -> Iterator[None]:
+    """In this thread this is kept of the texts of each forward, whatever its masks: who calls it has looked at them."""
+    token = _decided.set(kept)
+    try:
+        yield
+    finally:
+        _decided.reset(token)
 
 
 @dataclass(frozen=True)
@@ -88,6 +99,8 @@ class Texts:
 
         Waits for the device that a mask is on, when it is met for the first time.
         """
+        if (decided := _decided.get()) is not None:
+            return decided
         masks = {name: given[name] for name in self._names if given.get(name) is not None}
         if not masks or not all(map(_is_readable, masks.values())):
             return ()
@@ -152,7 +165,7 @@ def _is_readable(mask: Any) -> bool:
     if type(mask) is not Tensor or mask.ndim != 2 or not mask.numel() or mask.is_meta or mask.is_inference():
         return False
     if mask.is_cuda and torch.cuda.is_current_stream_capturing():
-        return False  # what is replayed may be given another text
+        return False  # what is replayed may be given another text, and a capture may not wait
     return _is_wanted(mask.device)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.plan import ParallelPlan
-from ..values import Lora, StepCache
+from ..values import Engine, Graphs, Lora, StepCache
 
 if TYPE_CHECKING:
     from ...parallel.mesh import Mesh
@@ -25,9 +25,14 @@ class Condition:
 
     loras: tuple[Lora, ...] = ()
     plan: ParallelPlan = ALONE
-    is_compiled: bool = False
-    is_captured: bool = False
+    engine: Engine = "eager"
+    graphs: Graphs = "off"
+    """Whether forwards are replayed as CUDA graphs; with auto where that pays, and memory allows."""
     step_cache: StepCache = "none"
+
+    @property
+    def is_captured(self) -> bool:
+        return self.graphs != "off"
 
     @property
     def is_alone(self) -> bool:
@@ -45,7 +50,7 @@ class Prepared:
 
     def __init__(self, transformer: Any, condition: Condition, mesh: Mesh | None, *, share: Handle | None) -> None:
         from ..denoising.tables import keep_tables
-        from ..spreading.transformer import shard
+        from ..spreading.transformer import paddings_of, shard
 
         self.condition, self.mesh = condition, mesh
         self.handle = share
@@ -55,24 +60,27 @@ class Prepared:
             if mesh is not None and share is None:
                 self.handle = shard(transformer, mesh.plan, mesh)
                 stack.callback(self.handle.remove)
-            if condition.is_compiled:
-                stack.callback(_compile(transformer, self.handle))
+            if condition.engine != "eager":
+                stack.callback(_compile(transformer, self.handle, condition.engine))
             if condition.is_captured:
                 from ...parallel.sharding.captured import Captured
 
-                self._captured = Captured(transformer, mesh=mesh)
+                session = self.handle.session if self.handle is not None else None
+                paddings = session.split.paddings if session is not None else paddings_of(transformer)
+                is_asked = condition.graphs == "on"
+                self._captured = Captured(transformer, mesh=mesh, is_asked=is_asked, paddings=paddings)
                 stack.callback(self._captured.restore)
-            else:  # a graph holds what it reads, and would be replayed for other positions
-                stack.callback(keep_tables(transformer))
+            # a graph holds what it reads, and would be replayed for other positions
+            stack.callback(keep_tables(transformer, in_forwards=not condition.is_captured))
             self._undo = stack.pop_all()
 
     def fits(self, condition: Condition, mesh: Mesh | None) -> bool:
         """Whether it will do for this use; a mesh lives as long as its process group."""
         return self.condition == condition and self.mesh is mesh
 
-    def begin(self) -> None:
-        """Collective under a plan of several ranks, before each use: if it is a new one on any rank, all compare what
-        they are given. Returns at once; the first forward waits for the answer.
+    def begin(self, num_steps: int = 0) -> None:
+        """Collective under a plan of several ranks, before each use for so many steps: if it is a new one on any rank,
+        all compare what they are given. Returns at once; the first forward waits for the answer.
 
         Each rank drops components by its own memory, and one that compared alone would wait for the others.
         """
@@ -82,7 +90,7 @@ class Prepared:
                 self.forget_graphs()
         self._is_new = False
         if self._captured is not None:
-            self._captured.begin()
+            self._captured.begin(num_steps)
 
     @property
     def num_bytes(self) -> int:
@@ -100,15 +108,16 @@ class Prepared:
         self._undo.close()
 
 
-def _compile(transformer: Any, handle: Handle | None) -> Callable[[], None]:
+def _compile(transformer: Any, handle: Handle | None, engine: Engine) -> Callable[[], None]:
     """The first steps with a new picture size take longer. What it gives undoes it."""
+    options: dict[str, Any] = {"fullgraph": False, **({"backend": "tensorrt"} if engine == "tensorrt" else {})}
     if handle is not None and handle.splits:
-        handle.compile(fullgraph=False)
+        handle.compile(**options)
         return handle.uncompile
     from ...parallel.sharding.compiled import Forwards
 
     repeated = getattr(transformer, "_repeated_blocks", None) or ()
     blocks = [each for each in transformer.modules() if type(each).__name__ in repeated]
     forwards = Forwards(blocks or [transformer], type(transformer).__name__)
-    forwards.compile(fullgraph=False)
+    forwards.compile(**options)
     return forwards.restore

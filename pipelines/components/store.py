@@ -22,12 +22,12 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress
 from ...parallel.ranks.heap import give_back_rest
 from ...parallel.together import Readers, who_reads
-from ..models.checks import check_compiler
+from ..models.checks import check_engine, why_no_graphs
 from ..models.describe import fingerprint_of
 from ..models.folder import ComponentFiles, ModelFiles, inspect_model
 from ..models.packed.experts import single_files
 from ..spreading.measured import finish
-from ..values import Lora, Model, StepCache
+from ..values import Graphs, Lora, Model, StepCache
 from .loading import load_component, one_sentence
 from .loans import Loans, unshared
 from .memory import (
@@ -105,10 +105,11 @@ class ComponentStore:
         *,
         plan: ParallelPlan = ONE_RANK,
         step_cache: StepCache = "none",
+        num_steps: int = 0,
         working_bytes: int = 0,
     ) -> Iterator[dict[str, Any]]:
-        """What `load` gives, as it gives it until the end: within it no other thread changes a component. Collective
-        with a plan of several ranks.
+        """What `load` gives, as it gives it until the end, for so many steps of a denoise: within it no other thread
+        changes a component. Collective with a plan of several ranks.
 
         The modules themselves are shared by all threads, which is safe: in diffusers 0.42 and transformers 5.23 their
         forwards set nothing on them (tests/bench/threads.py looks again), but for the VAE's, which gets a copy, and
@@ -131,7 +132,7 @@ class ComponentStore:
                 )
                 for prepared in [self._entries[key].prepared for key in keys if key in self._entries]:
                     if prepared is not None:
-                        prepared.begin()
+                        prepared.begin(num_steps)
                 try:
                     yield parts
                 finally:
@@ -242,7 +243,7 @@ class ComponentStore:
                 wanted[key] = unshared() if condition.is_alone else condition
             else:
                 wanted[key] = Condition(loras=model.loras if takes_loras(name) else ())
-        if model.compiled and any(map(_is_transformer, names)):
+        if model.is_compiled and any(map(_is_transformer, names)):
             wanted["torch.compile"] = (
                 unshared()
             )  # it promises nothing of threads: its flags of tracing are the process's
@@ -264,8 +265,8 @@ class ComponentStore:
         entry = self._entries.get(key)
         if entry is not None and entry.prepared is not None and not entry.prepared.fits(condition, mesh):
             entry.unprepare()
-        if _is_transformer(files.name) and condition.is_compiled and (entry is None or entry.prepared is None):
-            check_compiler(model.device)  # before anything is loaded
+        if _is_transformer(files.name) and (entry is None or entry.prepared is None):
+            check_engine(condition.engine, device=model.device)  # before anything is loaded
         if entry is not None and not self._fit_loras(model, files, entry):
             self._drop(key)
             entry = None
@@ -282,7 +283,7 @@ class ComponentStore:
         if (
             _is_transformer(files.name)
             and entry.prepared is None
-            and (mesh is not None or condition.is_compiled or condition.is_captured)
+            and (mesh is not None or condition.engine != "eager" or condition.is_captured)
         ):
             share = entry.share[1] if entry.share else None
             entry.prepared = Prepared(entry.component, condition, mesh, share=share)
@@ -445,9 +446,25 @@ def _is_transformer(name: str) -> bool:
 
 def _condition(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Condition:
     """In which condition this use wants a transformer."""
-    return Condition(
-        loras=model.loras, plan=plan, is_compiled=model.compiled, is_captured=model.cuda_graph, step_cache=step_cache
-    )
+    graphs = _graphs(model, plan, step_cache)
+    return Condition(loras=model.loras, plan=plan, engine=model.engine, graphs=graphs, step_cache=step_cache)
+
+
+def _graphs(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Graphs:
+    """As the model says; where it leaves that to us, off what has no graphs, or none that could be replayed."""
+    if model.graphs != "auto":
+        return model.graphs
+    if not model.device.startswith("cuda"):
+        return "off"
+    reason = why_no_graphs(plan, has_step_cache=step_cache != "none")
+    if reason:
+        _say_once(reason)
+    return "off" if reason else "auto"
+
+
+@functools.cache
+def _say_once(reason: str) -> None:
+    logger.info("steps run without CUDA graphs: %s", reason)
 
 
 def _mesh(model: Model, plan: ParallelPlan) -> Mesh | None:

@@ -26,10 +26,11 @@ PLAIN = (type(None), bool, int, float, str)
 _prepared: weakref.WeakKeyDictionary[nn.Module, Tables] = weakref.WeakKeyDictionary()
 
 
-def keep_tables(transformer: nn.Module) -> Callable[[], None]:
-    """Until what this gives is called, each denoise with the transformer finds the tables of the one before."""
+def keep_tables(transformer: nn.Module, *, in_forwards: bool = True) -> Callable[[], None]:
+    """Until what this gives is called, each denoise with the transformer finds the tables of the one before; without
+    `in_forwards` none of those that its forwards make."""
     tables = _prepared[transformer] = Tables()
-    let_go = _keep_angles(transformer, tables)
+    let_go = _keep_angles(transformer, tables) if in_forwards else lambda: None
 
     def end() -> None:
         let_go()

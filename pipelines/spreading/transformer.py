@@ -19,7 +19,7 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.sharding.fingerprint import Due
 from ...parallel.sharding.shard import Handle as ShardedModule
 from ...parallel.sharding.shard import shard as shard_module
-from ...parallel.sharding.split_plan import SplitPlan
+from ...parallel.sharding.split_plan import Padding, SplitPlan
 from ...parallel.sharding.unsharded import leave_out
 from ..denoising.cache_decisions import forget_steps, share_decisions
 from ..split_plans import plan_named
@@ -91,8 +91,13 @@ def shard(
 
 def leave_padding_out(transformer: nn.Module) -> Callable[[], None]:
     """On one device, until what this gives is called, leave out the padding that its class is known to hide."""
-    paddings = PADDINGS.get(type(transformer).__name__.removeprefix("FSDP"), ())
+    paddings = paddings_of(transformer)
     return leave_out(transformer, paddings) if paddings else lambda: None
+
+
+def paddings_of(transformer: nn.Module) -> tuple[Padding, ...]:
+    """What its class is known to hide of its texts."""
+    return PADDINGS.get(type(transformer).__name__.removeprefix("FSDP"), ())
 
 
 def mesh_over(plan: ParallelPlan, given: DeviceMesh | Mesh | None) -> Mesh:

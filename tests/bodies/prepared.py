@@ -25,6 +25,7 @@ from latentloom.parallel.progress import Progress
 from latentloom.parallel.sharding import captured, compiled, shard
 from latentloom.parallel.sharding.graphs import turns
 from latentloom.pipelines import stages
+from latentloom.pipelines.components import store as stored
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.values import Latents, to_plain
 from support.tapes import Tapes
@@ -76,7 +77,7 @@ def denoise_compiled(rank: int, models: Sequence[Mapping[str, Any]], plans: Sequ
 def denoise_traced(rank: int, request: Mapping[str, Any], plans: Sequence[str]) -> list[tuple[str, float, int, int]]:
     """Of each plan, compiled: how far it is from one process that is not, its graphs, and where they were broken."""
     wanted, found = stages.denoise(dict(request)).tensor, []
-    model = {**request["model"], "compiled": True}
+    model = {**request["model"], "engine": "inductor"}
     for plan in plans:
         with counted_graphs() as made:
             counters.clear()
@@ -101,7 +102,7 @@ def denoise_by_inductor(rank: int, model: Mapping[str, Any], plan: str, home: st
         os.environ.pop(turns.VARIABLE, None)
         got = stages.denoise({**request, "plan": ParallelPlan.parse(plan)}).tensor
     turns._folder.cache_clear()
-    wanted = stages.denoise({**request, "model": {**model, "compiled": False}}).tensor
+    wanted = stages.denoise({**request, "model": {**model, "engine": "eager"}}).tensor
     difference = float((got - wanted).abs().max() / wanted.abs().max())
     folders = [each.name for each in Path(home, "latentloom").iterdir()]
     return difference, counters["inductor"]["fxgraph_cache_miss"], folders
@@ -161,21 +162,52 @@ def denoise_captured(rank: int, model: Mapping[str, Any], plans: Sequence[str]) 
     """Of each plan, with tapes for graphs: how far two denoises of a size and one of another are from one process
     without, and how often each tape was replayed."""
     store().clear()
-    found, steps = [], 4
-
-    def denoise(size: int, plan: str = ALONE, *, cuda_graph: bool = False) -> Tensor:
-        request = {**_request({**model, "cuda_graph": cuda_graph}, size), "steps": steps, "guidance": 1.0}
-        return stages.denoise({**request, "plan": ParallelPlan.parse(plan)}).tensor
-
-    wanted = [denoise(size) for size in range(2)]
+    found = []
+    wanted = [_captured(model, size, graphs="off") for size in range(2)]
     for plan in plans:
-        made: list[Tapes] = []
-        with patch.object(captured, "Cuda", lambda device, made=made: made.append(Tapes(device)) or made[-1]):
-            got = [(size, denoise(size, plan, cuda_graph=True)) for size in (0, 0, 1)]
+        with _tapes() as made:
+            got = [(size, _captured(model, size, plan)) for size in (0, 0, 1)]
         apart = [float((x - wanted[size]).abs().max() / wanted[size].abs().max()) for size, x in got]
-        found.append((apart, [tape.num_replays for tapes in made for tape in tapes.made]))
+        found.append((apart, _replays(made)))
     store().clear()
     return found
+
+
+def denoise_captured_unasked(
+    rank: int, model: Mapping[str, Any], plan: str
+) -> tuple[list[bool], list[list[int]], bool]:
+    """As on a device that has graphs: whether denoises have the bits of one without, how often tapes were replayed so
+    far, and whether all are dropped once transformers give way. In the last the second rank has no memory for one."""
+    store().clear()
+    wanted, equal, replays = _captured(model, 2, plan, graphs="off"), list[bool](), list[list[int]]()
+    with _tapes() as made, patch.object(stored, "_graphs", lambda *_: "auto"), patch.object(captured, "_known", {}):
+        for steps in (4, 4, 6):
+            got = _captured(model, 2, plan, steps=steps)
+            equal.append(torch.equal(got, wanted) == (steps == 4))
+            replays.append(_replays(made))
+        store().give_way()
+        is_dropped = all(tape.is_reset for tapes in made for tape in tapes.made)
+        with patch.object(Tapes, "free_bytes", lambda _: 0 if rank else 1 << 40):
+            equal.append(torch.equal(_captured(model, 2, plan, steps=4), wanted))
+            replays.append(_replays(made))
+    store().clear()
+    return equal, replays, is_dropped
+
+
+def _captured(model: Mapping[str, Any], size: int, plan: str = ALONE, *, graphs: str = "on", steps: int = 4) -> Tensor:
+    request = {**_request({**model, "graphs": graphs}, size), "steps": steps, "guidance": 1.0}
+    return stages.denoise({**request, "plan": ParallelPlan.parse(plan)}).tensor
+
+
+@contextmanager
+def _tapes() -> Iterator[list[Tapes]]:
+    made: list[Tapes] = []
+    with patch.object(captured, "Cuda", lambda device: made.append(Tapes(device)) or made[-1]):
+        yield made
+
+
+def _replays(made: Sequence[Tapes]) -> list[int]:
+    return [tape.num_replays for tapes in made for tape in tapes.made]
 
 
 def denoise_after_a_cancel(rank: int, model: Mapping[str, Any], plan: str) -> bool:

@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +20,8 @@ from latentloom.parallel.progress import Progress
 from latentloom.parallel.ranks import membership, revoke
 from latentloom.parallel.ranks.membership import Membership
 from latentloom.parallel.ranks.seat import World
+from latentloom.parallel.sharding.captured import Captured
+from support.tapes import Tapes
 
 CPU = torch.device("cpu")
 
@@ -166,3 +168,28 @@ def test_an_accelerator_is_connected_in_groups_of_their_members_only(
     assert process_groups.at_work() is of_all and process_groups.ballot() is votes
     assert made == [(1, 0, [0], "nccl", "work 0", gpu), (1, 0, [0], "gloo", "votes 0", None)]
     assert connected[:3] == [0, 1, 0] and process_groups.connected() == [of_all]
+
+
+@pytest.mark.parametrize("way", ["stop", "abort", "leave", "join"])
+def test_graphs_are_dropped_before_a_group_goes_and_none_is_launched_in_the_next(
+    member: Membership, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, way: str
+) -> None:
+    """A replaced rank makes all others stop, leave and join."""
+    tapes, module, seen = Tapes(), torch.nn.Linear(2, 2), list[bool]()
+    Captured(module, recorder=tapes)
+    revoke_groups, abort = membership.revoke, membership._abort_process_group
+
+    def dropped(go: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *given: (seen.append(tapes.made[0].is_reset), go(*given))[1]
+
+    with torch.no_grad():
+        wanted = module(torch.ones(2))
+        assert torch.equal(module(torch.ones(2)), wanted) and tapes.made[0].num_replays == 1
+        monkeypatch.setattr(membership, "revoke", dropped(revoke_groups))
+        monkeypatch.setattr(membership, "_abort_process_group", dropped(abort))
+        if way == "join":
+            member.join(World(name="v", store=str(tmp_path / "next"), size=1), 0)
+        else:
+            getattr(member, way)()
+        assert seen and all(seen)
+        assert torch.equal(module(torch.ones(2)), wanted) and tapes.made[0].num_replays == 1

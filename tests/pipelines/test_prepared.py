@@ -18,7 +18,7 @@ def test_compiled_holds_with_plans_and_graphs_are_shared(
     pair: Ranks, model: Callable[..., Any], tiny: Callable[[str], Path], tmp_path: Path
 ) -> None:
     other = str(shutil.copytree(tiny("flux"), tmp_path / "other"))
-    one = {**model("flux"), "compiled": True}
+    one = {**model("flux"), "engine": "inductor"}
     for found in pair.run(
         "bodies.prepared:denoise_compiled", [one, {**one, "source": other, "folder": other}], PLANS, deadline_s=280
     ):
@@ -34,7 +34,7 @@ def test_compiled_holds_with_plans_and_graphs_are_shared(
 def test_of_two_ranks_one_compiles_and_the_other_finds_it_on_the_disk(
     pair: Ranks, model: Callable[..., Any], tmp_path: Path
 ) -> None:
-    compiled = {**model("wan"), "compiled": True}
+    compiled = {**model("wan"), "engine": "inductor"}
     found = pair.run("bodies.prepared:denoise_by_inductor", compiled, "ulysses=2", str(tmp_path), deadline_s=280)
     assert max(difference for difference, *_ in found) <= TOLERANCE
     assert sum(missing for _, missing, _ in found) == 1, "it has one kind of block"
@@ -61,7 +61,19 @@ def test_steps_replayed_as_graphs_hold_with_a_plan_and_without(pair: Ranks, mode
     for found in pair.run("bodies.prepared:denoise_captured", model("flux"), ("ulysses=1", "ulysses=2")):
         for apart, replays in found:
             assert max(apart) <= TOLERANCE
-            assert replays == [2 + 4, 2], "of four steps the last two, and all of the second denoise"
+            assert replays == [3 + 4, 3], "of four steps the last three, and all of the second denoise"
+
+
+@pytest.mark.parametrize("plan", ["ulysses=1", "ulysses=2"])
+def test_unasked_steps_are_replayed_where_that_pays_and_all_ranks_have_room(
+    pair: Ranks, model: Callable[..., Any], plan: str
+) -> None:
+    """Four steps of a kind that is met for the first time, again, six; and what is met where one rank has no room."""
+    for rank, found in enumerate(pair.run("bodies.prepared:denoise_captured_unasked", model("flux"), plan)):
+        equal, replays, is_dropped = found
+        lacks = rank == 1 or plan == "ulysses=2"
+        assert equal == [True] * 4 and is_dropped
+        assert replays == [[], [3], [3 + 6], [3 + 6] if lacks else [3 + 6, 3]]
 
 
 def test_a_cancel_leaves_nothing_behind_in_a_kept_transformer(pair: Ranks, model: Callable[..., Any]) -> None:

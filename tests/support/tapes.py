@@ -36,10 +36,14 @@ class Tapes:
         self.device = device
         self.made: list[Tape] = []
         self.num_aside = self.num_settled = 0
+        self.taken_bytes, self.num_free = 100, 1 << 40
 
-    def aside(self, action: Callable[[], Any]) -> Any:
+    def aside(self, action: Callable[[], Any]) -> tuple[Any, int]:
         self.num_aside += 1
-        return action()
+        return action(), self.taken_bytes
+
+    def free_bytes(self) -> int:
+        return self.num_free
 
     def settle(self) -> None:
         self.num_settled += 1
