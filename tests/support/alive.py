@@ -22,7 +22,7 @@ class Alive(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **(kwargs or {}))
         for each in tree_leaves(made):
-            if type(each) is Tensor:
+            if type(each) is Tensor and not each.is_meta:
                 self._see(each.untyped_storage())
         return made
 
