@@ -40,10 +40,11 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if item.get_closest_marker("gpu"):
-        import torch
+    mark = item.get_closest_marker("gpu")
+    if mark is not None:
+        from support.gpu import fits
 
-        if not torch.cuda.is_available():
+        if not fits(mark.kwargs.get("or_cpu", "")):
             pytest.skip("needs a CUDA device: `pytest -m gpu` where there is one")
 
 

@@ -1,5 +1,6 @@
 """From files to modules: a store that loads, quantizes, prepares, keeps and lends them.
 
+by_rows: torchao's packing of a wide weight, some rows at a time, with the bits that it makes of the whole weight.
 default_dtype: The dtype of new tensors, for one thread: `torch.set_default_dtype` sets it for what other threads
     compute, too.
 loading: The one place where a component's files become an object: every failure leaves as one `ValueError` sentence.

@@ -28,8 +28,10 @@ QUANTIZED_BITS = {"int8": 8, "fp8": 8, "fp8_dynamic": 8, "int4": 4}
 QUANTIZED = ("transformer", "text_encoder")
 LEFT_WHOLE = ("embed", "shared", "lm_head", ".wo.")
 """Parts of the names of a text encoder's weights that transformers does not quantize."""
-FLOAT_COPIES = 3
-"""In fp32, of the one weight that is being quantized, beside its own number format."""
+PACKED_AT_A_TIME, PACKED_ON_GPU = 2**19, 2**22
+"""Numbers of a weight that torchao is given at a time; a GPU would wait for the host if they were fewer."""
+PACKING_BYTES = 20
+"""What torchao takes beside each of them: fp32 copies, and whole numbers."""
 SMALL_BYTES = 1 << 20
 """What a tokenizer or a scheduler is counted as."""
 
@@ -62,11 +64,19 @@ def expected_bytes(files: ComponentFiles, model: Model, *, weights: int = 1) -> 
 
 
 def loading_bytes(files: ComponentFiles, model: Model) -> int:
-    """Bytes that loading a component takes beside what is kept: those of its largest weight, while it is quantized."""
+    """Bytes that loading a component takes beside what is kept: its largest weight as it was read, and what quantizes
+    it.
+    """
     if model.quantization == "none" or not is_quantized(files.name):
         return 0
     largest = max((entry.numel for file in files.weights for entry in file.tensors.values()), default=0)
-    return largest * (DTYPE_BITS[model.dtype] + FLOAT_COPIES * 32) // 8
+    at_a_time = min(largest, packed_at_a_time(model.device))
+    return largest * DTYPE_BITS[model.dtype] // 8 + at_a_time * PACKING_BYTES
+
+
+def packed_at_a_time(device: str) -> int:
+    """How many numbers of a weight are quantized at a time."""
+    return PACKED_AT_A_TIME if device.startswith("cpu") else PACKED_ON_GPU
 
 
 def is_quantized(name: str) -> bool:

@@ -5,7 +5,10 @@ Only `fp8_dynamic` computes in fewer bits: it scales each row of a layer's input
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..out_of_memory import refused_as
@@ -64,12 +67,34 @@ def transformers_config(quantization: Quantization) -> Any:
 def _config(quantization: Quantization) -> Any:
     from torchao import quantization as torchao  # pyright: ignore[reportMissingImports]
 
-    return {
+    kinds = {
         "int8": lambda: torchao.Int8WeightOnlyConfig(),
         "int4": lambda: torchao.Int4WeightOnlyConfig(group_size=GROUP_SIZE, int4_packing_format="tile_packed_to_4d"),
         "fp8": lambda: torchao.Float8WeightOnlyConfig(),
         "fp8_dynamic": lambda: torchao.Float8DynamicActivationFloat8WeightConfig(granularity=torchao.PerRow()),
-    }[quantization]()
+    }
+    return _by_rows()(kinds[quantization]())
+
+
+@functools.cache
+def _by_rows() -> Callable[[Any], Any]:
+    """A kind of torchao's configs: by it `quantize_`, and transformers, pack as another says, some rows at a time."""
+    from torchao.core.config import AOBaseConfig  # pyright: ignore[reportMissingImports]
+    from torchao.quantization.transform_module import (  # pyright: ignore[reportMissingImports]
+        register_quantize_module_handler,
+    )
+
+    from . import by_rows
+
+    @dataclass
+    class ByRows(AOBaseConfig):
+        config: AOBaseConfig
+
+    @register_quantize_module_handler(ByRows)
+    def quantized(layer: nn.Module, asked: ByRows) -> nn.Module:
+        return by_rows.pack(layer, asked.config)
+
+    return ByRows
 
 
 def _is_wide(layer: nn.Module, quantization: Quantization) -> bool:

@@ -29,7 +29,8 @@ def product(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str, A
     kernel = chosen(torch.device(seat.device), torch.bfloat16).kernel
     order = torch._C._get_sdp_priority_order()
     is_cudnn_first = order[0] == int(torch.nn.attention.SDPBackend.CUDNN_ATTENTION)
-    facts = {"kernel": kernel.name, "is_cudnn_first": is_cudnn_first}
+    is_in_bad_fork = torch.cuda._is_in_bad_fork()
+    facts = {"kernel": kernel.name, "is_cudnn_first": is_cudnn_first, "is_in_bad_fork": is_in_bad_fork}
     return {"xx": x @ x.T, "device": str(x.device), "pid": os.getpid(), **facts}
 
 
@@ -67,6 +68,13 @@ def with_little_memory(request: Mapping[str, Any], progress: Any, seat: Any) -> 
         return placement.on_rank(request, progress, seat)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0, seat.device)
+
+
+def may_use_a_gpu(rank: int) -> tuple[bool, str | None]:
+    """Whether torch refuses this process a GPU, because the one that it was forked from has asked for it; and which
+    GPUs it may see.
+    """
+    return torch.cuda._is_in_bad_fork(), os.environ.get("CUDA_VISIBLE_DEVICES")
 
 
 def decoded_by_rows(rank: int, device: str, kind: str, shape: tuple[int, ...]) -> dict[str, Any] | None:

@@ -1,5 +1,6 @@
 """What only a GPU can tell of `parallel`: `pytest -m gpu`. One is enough: ranks that share it talk through gloo."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,8 +12,8 @@ from latentloom.parallel.errors import OutOfMemory, RankFailed
 from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
 from latentloom.parallel.pool.trial import trial
+from support.gpu import DEVICE, GPU
 
-GPU = "cuda:0"
 X = torch.linspace(-1, 1, 12).view(3, 4)
 
 
@@ -26,11 +27,11 @@ def one(start_pool: Callable[..., Pool]) -> Iterator[Pool]:
 def pid_after(pool: Pool) -> int:
     """The rank's process, once it has computed what it should."""
     found = pool.call("bodies.gpu:product", {"x": X})
-    assert found["device"] == GPU and (found["xx"] - X @ X.T).abs().max() <= 1e-4
+    assert found["device"] == GPU and not found["is_in_bad_fork"] and (found["xx"] - X @ X.T).abs().max() <= 1e-4
     return found["pid"]
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu(or_cpu="always")
 def test_a_rank_that_is_forked_computes_on_its_gpu_with_the_kernel_that_it_chose(one: Pool) -> None:
     pid_after(one)
     found = one.call("bodies.gpu:product", {"x": X})
@@ -47,10 +48,10 @@ def test_a_gpu_that_is_named_by_its_uuid_is_found(
         pid_after(pool)
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu(or_cpu="always")
 def test_a_gpu_without_room_is_told_in_a_sentence_and_the_rank_lives_on(one: Pool) -> None:
     before = pid_after(one)
-    with pytest.raises(OutOfMemory, match=r"^rank 0 \(cuda:0\): .*Tried to allocate"):
+    with pytest.raises(OutOfMemory, match=rf"^rank 0 \({GPU}\): .*[Tt]ried to allocate"):
         one.call("bodies.gpu:fill", {})
     assert pid_after(one) == before
 
@@ -63,25 +64,31 @@ def test_a_rank_whose_gpu_repeats_an_error_is_replaced(one: Pool) -> None:
     assert pid_after(one) != before
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu(or_cpu="always")
 def test_process_groups_of_nccl_come_and_go(one: Pool) -> None:
     assert one.call("bodies.gpu:groups", {}) == [0.0, 5.0, 10.0]
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu(or_cpu="always")
 def test_a_trial_of_the_gpu_names_its_attention_kernel() -> None:
     tried = trial([GPU])
-    assert "1 ranks on cuda:0 started, met and ended" in tried.says and "attention kernel: " in tried.says
+    assert f"1 ranks on {GPU} started, met and ended" in tried.says and "attention kernel: " in tried.says
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu(or_cpu="always")
+def test_ranks_of_tests_may_use_a_gpu(ranks: Any) -> None:
+    """Nothing has asked the driver in the process that they are forked from, which would bar it to them."""
+    assert ranks.run("bodies.gpu:may_use_a_gpu") == [(False, os.environ.get("CUDA_VISIBLE_DEVICES"))] * 4
+
+
+@pytest.mark.gpu(or_cpu="asked")
 @pytest.mark.parametrize("plan", ["ulysses=2", "ring=2", "allgather=2", "ulysses=2,ring=2"])
 def test_in_bf16_several_ranks_are_as_near_to_fp32_as_one(ranks: Any, plan: str) -> None:
     found = [x for x in ranks.run("bench.shadow_rank:error", GPU, plan, deadline_s=280) if x is not None]
     assert all(0 < many <= 1.1 * alone for alone, many in found)
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu(or_cpu="always")
 @pytest.mark.parametrize(("kind", "shape"), [("flux", (2, 4, 11, 5)), ("wan", (2, 4, 3, 9, 5))])
 def test_rows_are_decoded_on_a_gpu_as_by_one_rank(ranks: Any, kind: str, shape: tuple[int, ...]) -> None:
     found = [x for x in ranks.run("bodies.gpu:decoded_by_rows", GPU, kind, shape) if x is not None]
@@ -96,7 +103,7 @@ def test_a_step_gives_the_same_compiled_and_as_a_cuda_graph(plan: str, capsys: p
     from bench.gpu.measuring import Bench
     from bench.gpu.steps import step
 
-    assert step(Bench(device=torch.device(GPU), is_tiny=True), ["flux-1024"], [plan]), capsys.readouterr().out
+    assert step(Bench(device=DEVICE, is_tiny=True), ["flux-1024"], [plan]), capsys.readouterr().out
 
 
 @pytest.mark.gpu

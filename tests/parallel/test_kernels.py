@@ -110,6 +110,45 @@ def test_what_flash_kernels_do_not_take_goes_to_the_memory_efficient_one() -> No
             assert seen.names == [EFFICIENT]
 
 
+class OnCuda(TorchDispatchMode):
+    """CUDA's attention operators by the formula, on the CPU, for what CUDA's own take: any other is an error."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.name().partition("::")[2].partition(".")[0]
+        if name not in (FLASH, CUDNN, EFFICIENT):
+            return func(*args, **(kwargs or {}))
+        q, k, v = args[:3]
+        mask = args[3] if name == EFFICIENT else None
+        share = q.shape[1] // k.shape[1]
+        assert (share == 1 or name == CUDNN) and v.shape[:3] == k.shape[:3]
+        for x in (q, k, v, mask):
+            assert x is None or _are_rows_aligned(x), f"{name}: rows of {x.shape}, {x.stride()} begin anywhere"
+        assert name == EFFICIENT or (q.dtype in kernels.HALF and q.shape[3] == v.shape[3] <= kernels.WIDEST)
+        k, v = (x.repeat_interleave(share, 1) for x in (k, v))
+        out, lse = kernels._math_lse(q, k, v, mask, (kwargs or {}).get("scale"))
+        lse = lse.unsqueeze(3) if name == CUDNN else torch.nn.functional.pad(lse, (0, -lse.shape[2] % 32))
+        rest = [0 if "Tensor" not in str(each.type) else q.new_empty(0) for each in func._schema.returns[2:]]
+        return out.to(q.dtype), lse, *rest
+
+
+def _are_rows_aligned(x: Tensor) -> bool:
+    """As CUDA's kernels read them, 16 bytes at a time; a stride of 0 repeats a row."""
+    starts = [x.storage_offset(), *(stride for size, stride in zip(x.shape, x.stride()[:3], strict=False) if size > 1)]
+    return x.stride(3) == 1 and all(start * x.element_size() % 16 == 0 for start in starts)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("name", ["sdpa", "cudnn", "efficient"])
+def test_cudas_kernels_are_given_rows_as_they_take_them_for_all_widths(
+    name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "_fits_cudnn", lambda q, k, v: q.dtype in kernels.HALF and q.shape[3] % 8 == 0)
+    with OnCuda():
+        for width in (16, 20, 40, 50, 72, 100, 101, 128, 256):
+            for sizes in ((1, 1, 6), (77, 133, 6), (30, 59, 2)):
+                equals_plain_attention(KERNELS[name], CPU, dtype, width, *sizes)
+
+
 GPU = pytest.param(CUDA, marks=pytest.mark.gpu)
 ERROR = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 

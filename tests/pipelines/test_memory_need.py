@@ -10,7 +10,7 @@ import torch
 
 from latentloom.parallel.machine.now import convolves
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.pipelines.components.memory import FLOAT_COPIES
+from latentloom.pipelines.components.memory import PACKED_ON_GPU, PACKING_BYTES
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.needs.decoder import MOST_UNFOLDED, NO_LIMIT, decoder_of
 from latentloom.pipelines.needs.memory import CONTEXT_BYTES, LIVE, Need, Work, fits, whole_bytes, work_of
@@ -104,7 +104,7 @@ def test_a_batch_is_alive_at_once(flux: Model) -> None:
 def test_a_quantized_model_takes_one_whole_weight_while_it_is_loaded(flux: Model) -> None:
     """Which here, where a block is one weight, is more than a picture takes. A denoise comes after the loading."""
     int8 = dataclasses.replace(flux, quantization="int8")
-    assert denoise("", int8) == TRANSFORMER_BYTES // 2 + (2 + FLOAT_COPIES * 4) * max(BLOCKS.values())
+    assert denoise("", int8) == TRANSFORMER_BYTES // 2 + 2 * max(BLOCKS.values()) + PACKED_ON_GPU * PACKING_BYTES
     saved = whole_bytes(flux) - whole_bytes(int8)
     assert TRANSFORMER_BYTES // 2 < saved < TRANSFORMER_BYTES // 2 + 100_000  # with the tiny CLIP's
 

@@ -1,12 +1,9 @@
-"""Weights that are quantized while they are read; with a stand-in for torchao, which tests do not install."""
+"""Weights that are quantized while they are read: which, when, and by which of torchao's configs."""
 
 import dataclasses
-import functools
-import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,9 +11,9 @@ import torch
 import transformers
 from torch import nn
 
-from latentloom.pipelines.components import quantizing
+from latentloom.pipelines.components import by_rows, quantizing
 from latentloom.pipelines.components.loading import load_component
-from latentloom.pipelines.components.memory import expected_bytes
+from latentloom.pipelines.components.memory import PACKED_ON_GPU, expected_bytes, loading_bytes
 from latentloom.pipelines.components.store import ComponentStore
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.models.folder import ComponentFiles, inspect_model
@@ -29,30 +26,20 @@ def flux(tiny: Callable[[str], Path]) -> Model:
     return describe_model(str(tiny("flux")), device="cpu")
 
 
-def _config(kind: str, **_: Any) -> str:
-    return kind
-
-
 @pytest.fixture
 def alive(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many weights were in whole precision each time that one was about to be quantized."""
+    pytest.importorskip("torchao", reason="torchao is not installed: pip install '.[dev]'")
     found: list[int] = []
     seen: list[weakref.ref[torch.Tensor]] = []
 
-    def quantize_(layer: nn.Module, config: Any, *, filter_fn: Callable[[nn.Module, str], bool]) -> None:
-        assert filter_fn(layer, "")
+    def pack(layer: nn.Module, config: Any) -> nn.Module:
         seen.append(weakref.ref(layer.weight))
         found.append(sum(each() is not None for each in seen))
         layer.weight = nn.Parameter(layer.weight.data.to(torch.int8), requires_grad=False)
+        return layer
 
-    package, fake = ModuleType("torchao"), ModuleType("torchao.quantization")
-    kinds = ("Int8WeightOnly", "Int4WeightOnly", "Float8WeightOnly", "Float8DynamicActivationFloat8Weight")
-    configs = {f"{kind}Config": functools.partial(_config, kind) for kind in kinds} | {"PerRow": object}
-    for name, value in {**configs, "quantize_": quantize_}.items():
-        setattr(fake, name, value)
-    package.quantization = fake  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "torchao", package)
-    monkeypatch.setitem(sys.modules, "torchao.quantization", fake)
+    monkeypatch.setattr(by_rows, "pack", pack)
     return found
 
 
@@ -88,7 +75,7 @@ def test_fp8_is_computed_in_where_a_product_in_fp8_can_be(alive: list[int]) -> N
     quantizing.quantize_loaded(block, "fp8_dynamic", device="cpu")
     kept = [torch.bfloat16, torch.bfloat16, torch.float32]
     assert [each.weight.dtype for each in block] == [torch.int8, *kept]
-    assert quantizing._config("fp8_dynamic") == "Float8DynamicActivationFloat8Weight"
+    assert type(quantizing._config("fp8_dynamic").config).__name__ == "Float8DynamicActivationFloat8WeightConfig"
 
 
 def test_what_torchao_lacks_is_one_sentence(alive: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +123,18 @@ def test_room_is_made_for_quantized_weights(flux: Model, quantization: Any, shar
         weights=(TensorFile(Path(), b"", 0, (0, 0, 0), held, {}),),
     )
     assert expected_bytes(encoder, model) == 4 * 808 + 4 * 64 // share
+
+
+def test_room_is_made_for_the_largest_weight_and_for_the_part_of_it_that_is_quantized(flux: Model) -> None:
+    held = {"weight": TensorEntry("BF16", (10_000, 1000))}
+    files = dataclasses.replace(
+        inspect_model(Path(flux.folder)).components["transformer"],
+        weights=(TensorFile(Path(), b"", 0, (0, 0, 0), held, {}),),
+    )
+    model = dataclasses.replace(flux, dtype="bf16", quantization="int8")
+    assert loading_bytes(files, flux) == 0
+    assert 20_000_000 < loading_bytes(files, model) <= 20_000_000 + 16_000_000
+    assert loading_bytes(files, dataclasses.replace(model, device="cuda")) == 20_000_000 + 20 * PACKED_ON_GPU
 
 
 @pytest.mark.parametrize("quantization", ["int4", "fp8_dynamic"])

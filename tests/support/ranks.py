@@ -23,6 +23,7 @@ import pytest
 TESTS = Path(__file__).resolve().parents[1]
 DEADLINE_S = 120.0
 COLLECTIVE_S = 20.0
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 GRACE_S = 5.0  # for the other ranks to raise too, once one has
 
 
@@ -98,15 +99,30 @@ class Ranks:
 
 
 def started(function: Callable[..., None], *args: Any, daemon: bool = False) -> Any:
-    """A process that has imported `support.preloaded`, forked from the one that has."""
+    """A process that has imported `support.preloaded`, forked from the one that has.
+
+    That one sees no GPU: to ask for one, as some libraries do when they are imported, would bar it to what is forked.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["support.preloaded"])
-    process = context.Process(target=function, args=args, daemon=daemon)
-    before = os.environ.get("PYTHONPATH", "")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(TESTS), before])))  # of the server, if it starts
+    visible, before = os.environ.get(VISIBLE), os.environ.get("PYTHONPATH", "")
+    process = context.Process(target=_seeing, args=(visible, function, *args), daemon=daemon)
+    with pytest.MonkeyPatch.context() as patch:  # of the server, if it starts
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(TESTS), before])))
+        patch.setenv(VISIBLE, "")
+        patch.setenv(
+            "PYTORCH_NVML_BASED_CUDA_CHECK", "1"
+        )  # else torch counts GPUs by the driver, also where it has none
         process.start()
     return process
+
+
+def _seeing(visible: str | None, function: Callable[..., None], *args: Any) -> None:
+    """Run it as a process that sees these GPUs; all of them for None."""
+    os.environ.pop(VISIBLE, None)
+    if visible is not None:
+        os.environ[VISIBLE] = visible
+    function(*args)
 
 
 def _received(pipe: Connection) -> tuple[bool, Any]:

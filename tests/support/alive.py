@@ -1,0 +1,40 @@
+"""Bytes of tensors that are alive while something runs: what operators make, for as long as anybody holds it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+class Alive(TorchDispatchMode):
+    """Within, `most` is the largest sum of bytes so far; the memory of `but` is not counted, nor are views of it."""
+
+    def __init__(self, but: Iterable[Tensor] = ()) -> None:
+        super().__init__()
+        self.now = self.most = 0
+        self._known = {each.untyped_storage()._cdata for each in but}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        for each in tree_leaves(made):
+            if type(each) is Tensor and not each.is_meta:
+                self._see(each.untyped_storage())
+        return made
+
+    def _see(self, storage: Any) -> None:
+        place, size = storage._cdata, storage.nbytes()
+        if place in self._known:
+            return
+        self._known.add(place)
+        self.now += size
+        self.most = max(self.most, self.now)
+        weakref.finalize(storage, self._gone, place, size)
+
+    def _gone(self, place: int, size: int) -> None:
+        self._known.discard(place)
+        self.now -= size
