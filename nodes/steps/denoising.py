@@ -8,10 +8,19 @@ from typing import Annotated, Any
 
 from ...parallel.progress import SILENT, Progress
 from ...pipelines.planning.terms import FREE, Leeway
-from ...pipelines.values import Conditioning, Latents, Mask, Model, Sampling, Scheduler, StepCache
+from ...pipelines.values import Conditioning, Latents, Mask, Model, Noise, Sampling, Scheduler, StepCache
 from ..graph.sketch import Denoising, Empty, Given, Text, filled
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
+
+NoiseChoice = Annotated[
+    Noise,
+    Socket(
+        advanced=True,
+        help="seed: one seed is one picture in every number format; diffusers: what its own pipelines draw in bf16 "
+        "and fp16, to compare with them",
+    ),
+]
 
 
 @checked
@@ -78,6 +87,7 @@ def denoise(
         Mask | None,
         Socket(help="Where a start picture is painted anew; elsewhere it is kept. Scaled as Encode Image scales"),
     ] = None,
+    noise: NoiseChoice = "seed",
     progress: Progress = SILENT,
     leeway: Leeway = FREE,
 ) -> Latents:
@@ -98,6 +108,7 @@ def denoise(
         cache_threshold=cache_threshold,
         mask=_over(mask, latents),
         sampling=sampling or Sampling(),
+        noise=noise,
     )
     return placement.denoise(request, progress, leeway=leeway)
 
