@@ -146,7 +146,8 @@ def parser() -> argparse.ArgumentParser:
     plan.add_argument("--runs", type=int, default=1, metavar="N", help="of a sweep: all together are to end soonest")
     plan.add_argument("--dtype", default="auto", choices=["auto", "fp32", "bf16", "fp16"], help="of a model")
     plan.add_argument("--quantization", default="none", choices=["none", "int8", "int4", "fp8"], help="of a model")
-    plan.add_argument("--compiled", action="store_true", help="as with `compiled` of Load Model")
+    plan.add_argument("--engine", default="eager", choices=["eager", "inductor", "tensorrt"], help="of a model")
+    plan.add_argument("--compiled", dest="engine", action="store_const", const="inductor", help="--engine inductor")
     plan.add_argument("--compare", action="store_true", help="all plans, with their time and memory")
     plan.add_argument("--measure", action="store_true", help="measure this machine anew (about ten seconds)")
     plan.add_argument(
@@ -341,7 +342,7 @@ def plan_command(arguments: argparse.Namespace) -> int:
         num_runs=arguments.runs,
         dtype=arguments.dtype,
         quantization=arguments.quantization,
-        is_compiled=arguments.compiled,
+        engine=arguments.engine,
     )
     if arguments.machine == "here":
         from .pipelines.planning.here import machine_here

@@ -16,6 +16,7 @@ HIDDEN = (
         "call",
         "fingerprint",
         "migrate",
+        "recipe",
         "injected",
         "takes_bytes",
         "paths",

@@ -52,7 +52,7 @@ class Setting:
     fingerprint: str
     dtype: str
     quantization: str
-    is_compiled: bool
+    engine: str
     width: int
     height: int
     frames: int

@@ -65,10 +65,10 @@ KEPT = Kept(BUDGET_BYTES)
 def key_of(model: Model, asked: Mapping[str, Any], *, keeper: str) -> str:
     """The key of what a model makes of plain data; `keeper` is whose it is, and nobody else finds it.
 
-    How many devices there are, their plan and what is compiled do not count: the result is the same.
+    How many devices there are, their plan and engine do not count: transformers alone are compiled.
     """
     kind = model.device.partition(":")[0] if model.place.devices else model.device
-    unasked = dict.fromkeys(("place", "compiled", "cuda_graph"))
+    unasked = dict.fromkeys(("place", "engine", "graphs"))
     alike = {**to_plain(model), **unasked, "device": kind, "card": repr(card_of(model))}
     return hashlib.sha256(repr((keeper, alike, _by_content(asked))).encode(errors="backslashreplace")).hexdigest()
 

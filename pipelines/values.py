@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 Dtype = Literal["fp32", "bf16", "fp16"]
 Quantization = Literal["none", "int8", "int4", "fp8", "fp8_dynamic"]
+Engine = Literal["eager", "inductor", "tensorrt"]
+"""What makes the blocks of a transformer into something faster: nothing, torch's own compiler, Torch-TensorRT."""
+Graphs = Literal["auto", "on", "off"]
+"""Whether whole steps are replayed as CUDA graphs, which changes no bit of a result."""
 Scheduler = Literal["model", "euler", "heun", "unipc", "dpm++2m"]
 StepCache = Literal["none", "first_block", "mag", "taylorseer", "sea"]
 THRESHOLDS: Mapping[StepCache, float] = {"first_block": 0.05, "mag": 0.06, "sea": 0.25}
@@ -89,11 +93,19 @@ class Model:
     device: str = "cpu"
     dtype: Dtype = "fp32"
     quantization: Quantization = "none"
-    compiled: bool = False
-    cuda_graph: bool = False
-    """Whether each forward of the transformer is replayed as one CUDA graph."""
+    engine: Engine = "eager"
+    graphs: Graphs = "auto"
     place: Place = field(default_factory=Place)
     loras: tuple[Lora, ...] = ()
+
+    @property
+    def is_compiled(self) -> bool:
+        return self.engine != "eager"
+
+
+def compiled_in_keys(engine: Engine) -> bool | str:
+    """An engine as keys have it: as they had `compiled` before there were engines, so that what is kept stays good."""
+    return {"eager": False, "inductor": True}.get(engine, engine)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -50,7 +50,8 @@ def recipe_keys(
             source, _, output = link.source.partition(".")
             links.append((socket, keys[source], output))
         # Values are scalars, whose repr says everything; JSON takes three times as long.
-        recipe = (node.spec.id, node.spec.version, node.values, links, fingerprints.get(name, ""))
+        version, values = node.spec.recipe(node.values) if node.spec.recipe else (node.spec.version, node.values)
+        recipe = (node.spec.id, version, values, links, fingerprints.get(name, ""))
         if node.spec.origin:
             recipe = (*recipe, node.spec.origin)
         if name in depths:
@@ -164,7 +165,7 @@ def needs_of_checked(
 ) -> Needs:
     """`needs_of` a graph in which the checker has found nothing. Raises `GraphError` where all is switched off."""
     unfolding = unfold(graph, specs, overrides, workspace)
-    whole, _ = upgrade(unfolding.graph, specs)
+    whole, _ = upgrade(unfolding.graph, specs, unfolding.overrides)
     whole, overrides, _ = settled(whole, specs, unfolding.overrides, workspace)
     graph = effective(whole, specs, overrides)
     results = _results(graph, whole, targets)

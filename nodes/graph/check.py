@@ -39,7 +39,7 @@ def check(
     names = Names()
     unfolding = unfold(graph, specs, asked, workspace)
     folded = {problem.node for problem in unfolding.problems}
-    whole, problems = upgrade(unfolding.graph, specs)
+    whole, problems = upgrade(unfolding.graph, specs, unfolding.overrides)
     whole, overrides, unsettled = settled(whole, specs, unfolding.overrides, workspace)
     problems += unsettled
     plain = effective(whole, specs, overrides)

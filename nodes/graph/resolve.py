@@ -31,16 +31,17 @@ class Resolved:
     links: dict[str, Link]
 
 
-def upgrade(graph: Graph, specs: Mapping[str, NodeSpec]) -> tuple[Graph, list[Problem]]:
+def upgrade(graph: Graph, specs: Mapping[str, NodeSpec], overrides: Overrides) -> tuple[Graph, list[Problem]]:
     """Bring nodes saved by older versions up to the installed ones; problems name those that cannot be."""
     problems: list[Problem] = []
+    params = param_values(graph, overrides)
     changed: dict[str, Node] = {}
     for name, node in graph.nodes.items():
         spec = specs.get(node.type)
         if spec is None or node.version >= spec.version:
             continue
         try:
-            changed[name] = _upgraded(node, spec)
+            changed[name] = _upgraded(node, spec, params)
         except (ValueError, KeyError, TypeError, ValidationError) as error:
             message = (
                 f"it was saved with version {node.version} of {node.type}, and cannot become version {spec.version} "
@@ -50,11 +51,14 @@ def upgrade(graph: Graph, specs: Mapping[str, NodeSpec]) -> tuple[Graph, list[Pr
     return (graph.model_copy(update={"nodes": {**graph.nodes, **changed}}) if changed else graph), problems
 
 
-def _upgraded(node: Node, spec: NodeSpec) -> Node:
+def _upgraded(node: Node, spec: NodeSpec, params: Mapping[str, Any]) -> Node:
+    """A param of a socket that is there no more is given as its value, which the migration may have to translate."""
     if spec.migrate is None:
         raise ValueError("there is no migration")
     plain = node.model_dump(by_alias=True)
-    inputs = spec.migrate(node.version, plain["inputs"])
+    gone = {name: entry for name, entry in node.inputs.items() if spec.input(name) is None}
+    values = {name: params[entry.param] for name, entry in gone.items() if isinstance(entry, ParamRef)}
+    inputs = spec.migrate(node.version, {**plain["inputs"], **values})
     return Node.model_validate({**plain, "version": spec.version, "inputs": inputs})
 
 

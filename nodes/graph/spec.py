@@ -58,6 +58,9 @@ Fingerprint = Callable[[Mapping[str, Any], Workspace], str]
 Migrate = Callable[[int, dict[str, Any]], dict[str, Any]]
 """Turns the inputs saved by an older version of a node into today's."""
 
+Recipe = Callable[[Mapping[str, Any]], tuple[int, Mapping[str, Any]]]
+"""The version and values by which the cache knows a node's results, where those of an older version are still good."""
+
 Injected = Literal["progress", "workspace", "depth", "leeway", "decoders"]
 """Arguments that a node gets from its host rather than from a socket; `depth` is that of the pixels that it gives, and
 `leeway` what is left to choose of the plan by which it denoises, `decoders` how many ranks share the rows that it
@@ -163,6 +166,7 @@ class NodeSpec:
     """False: what it gives holds for this machine and this run only; it costs little and is made each time."""
     fingerprint: Fingerprint | None = field(default=None, compare=False)
     migrate: Migrate | None = field(default=None, compare=False)
+    recipe: Recipe | None = field(default=None, compare=False)
     sketch: Sketch | None = field(default=None, compare=False)
     """Tells a planner what the node would make; None: that is known only when it has run."""
     denoises: Denoises | None = field(default=None, compare=False)
@@ -233,6 +237,7 @@ def read_spec(
     is_kept: bool = True,
     fingerprint: Fingerprint | None = None,
     migrate: Migrate | None = None,
+    recipe: Recipe | None = None,
     sketch: Sketch | None = None,
     denoises: Denoises | None = None,
     refuses: Refuses | None = None,
@@ -283,6 +288,7 @@ def read_spec(
         is_kept=is_kept,
         fingerprint=_with_files(fingerprint, paths) if paths else fingerprint,
         migrate=migrate,
+        recipe=recipe,
         sketch=sketch,
         denoises=denoises,
         refuses=refuses,

@@ -17,7 +17,7 @@ from ...pipelines.planning.history import learned, setting_of
 from ...pipelines.planning.known import with_devices
 from ...pipelines.planning.planned import Planned, planned
 from ...pipelines.planning.terms import Wanted, is_guided
-from ...pipelines.values import Latents, Model, Place, Quantization
+from ...pipelines.values import Engine, Latents, Model, Place, Quantization
 from ..files.workspace import Workspace
 from ..preview.walk import MAX_DENOISES, Walk
 from ..registry import SPECS
@@ -41,7 +41,7 @@ class Asked:
     num_runs: int = 1
     dtype: DtypeChoice = "auto"
     quantization: Quantization = "none"
-    is_compiled: bool = False
+    engine: Engine = "eager"
 
     def __post_init__(self) -> None:
         if self.num_runs < 1:
@@ -83,7 +83,7 @@ def plan_model(source: str, machine: Machine, asked: Asked, *, roots: Sequence[P
         dtype=asked.dtype,
         device=machine.devices[0],
         quantization=asked.quantization,
-        compiled=asked.is_compiled,
+        engine=asked.engine,
         roots=tuple(roots),
         is_here=False,
     )
@@ -119,7 +119,9 @@ def plan_denoise(walk: Walk, name: str, machine: Machine, asked: Asked) -> Plann
     denoising, problems = walk.denoise(name)
     if problem := next(filter(None, [*problems, *denoising.refusals.values()]), ""):
         raise ValueError(problem)
-    model = dataclasses.replace(denoising.model, compiled=denoising.model.compiled or asked.is_compiled)
+    model = denoising.model
+    if asked.engine != "eager":
+        model = dataclasses.replace(model, engine=asked.engine)
     if denoising.pipeline:
         raise ValueError(f"{denoising.pipeline} is run whole, and how long its steps take is not known beforehand")
     wanted = dataclasses.replace(

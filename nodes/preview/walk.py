@@ -68,7 +68,8 @@ class Walk:
     ) -> None:
         """`accelerators` are this machine's, or a function that looks for them once one is asked for."""
         unfolding = unfold(graph, specs, overrides, workspace)
-        graph, overrides = upgrade(unfolding.graph, specs)[0], unfolding.overrides
+        overrides = unfolding.overrides
+        graph, _ = upgrade(unfolding.graph, specs, overrides)
         self.meta = graph.meta
         self._written = with_overrides(graph, overrides)
         whole, overrides, _ = settled(graph, specs, overrides, workspace)

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from ...pipelines.values import Lora, Model
+from ...pipelines.values import Lora, Model, compiled_in_keys
 from ..files.workspace import ALLOW, HERE, PULL, Workspace, content_hash
 from ..graph.sketch import Given, Refusal, Unknown
 from ..graph.spec import Socket
@@ -38,12 +38,18 @@ def load_model(
             advanced=True,
         ),
     ] = "none",
-    compiled: Annotated[
-        bool, Socket(help="torch.compile the transformer; the first step is slow", advanced=True)
-    ] = False,
-    cuda_graph: Annotated[
-        bool, Socket(help="Replay each step as one CUDA graph, from the third on; takes memory", advanced=True)
-    ] = False,
+    engine: Annotated[
+        Literal["eager", "inductor", "tensorrt"],
+        Socket(
+            help="inductor: torch.compile the transformer; tensorrt: Torch-TensorRT (not run on a GPU yet). The first "
+            "step is slow, and numbers round differently",
+            advanced=True,
+        ),
+    ] = "eager",
+    graphs: Annotated[
+        Literal["auto", "on", "off"],
+        Socket(help="Replay each step as one CUDA graph, from the third on; takes memory, same results", advanced=True),
+    ] = "auto",
     workspace: Workspace = HERE,
 ) -> Model:
     """A model by name, described: family, number format, device. Nothing is downloaded and no weights are read yet."""
@@ -58,8 +64,8 @@ def load_model(
             dtype=dtype,
             device=place.devices[0] if place.devices else device,
             quantization=quantization,
-            compiled=compiled,
-            cuda_graph=cuda_graph,
+            engine=engine,
+            graphs=graphs,
             roots=workspace.roots,
             is_here=not place.cluster,
         )
@@ -114,6 +120,26 @@ def model_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
     return f"{model.fingerprint} {kind} {model.dtype} {model.folder} {model.source}{named and ' '}{named}"
 
 
+def model_recipe(values: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
+    """Version 1, whose results are still good; `graphs` changes no bit of them."""
+    kept = {name: value for name, value in values.items() if name not in ("engine", "graphs")}
+    return 1, {**kept, "compiled": compiled_in_keys(values["engine"]), "cuda_graph": False}
+
+
+def model_migration(version: int, inputs: dict[str, Any]) -> dict[str, Any]:
+    """From version 1, which had `compiled` and `cuda_graph`. Files of ComfyUI's editor have their values in this order
+    and without names, so that they come at those that are there now.
+    """
+    inputs = dict(inputs)
+    for new, old, words in (("engine", "compiled", ("eager", "inductor")), ("graphs", "cuda_graph", ("auto", "on"))):
+        if isinstance(inputs.get(old), dict):
+            raise ValueError(f"{old} came by a wire, and {new} cannot; write {words[0]} or {words[1]}")
+        if old in inputs or new in inputs:
+            value = inputs.pop(old, inputs.get(new))
+            inputs[new] = words[value] if type(value) is bool else value
+    return inputs
+
+
 def lora_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
     """The content and the place of the file that Load LoRA reads."""
     from ...pipelines.models.tensor_file import read_tensor_file
@@ -136,8 +162,8 @@ def model_sketch(given: Given) -> Model:
             dtype=given.value("dtype"),
             device=place.devices[0] if place.devices else pick_device(device, accelerators=given.accelerators),
             quantization=given.value("quantization"),
-            compiled=given.value("compiled"),
-            cuda_graph=given.value("cuda_graph"),
+            engine=given.value("engine"),
+            graphs=given.value("graphs"),
             roots=given.workspace.roots,
             is_here=False,
         )
@@ -181,14 +207,14 @@ def model_refusals(given: Given) -> dict[str, str | Refusal]:
 
 def _lacking(given: Given, device: str) -> dict[str, str | Refusal]:
     """What this machine has not for the model, and the values that do without."""
-    from ...pipelines.models.checks import check_compiler, check_graphs, check_quantization
+    from ...pipelines.models.checks import check_engine, check_graphs, check_quantization
     from ...pipelines.models.describe import pick_dtype
 
     quantization, dtype = given.value("quantization"), pick_dtype(given.value("dtype"), device=device)
     checks: dict[str, tuple[Any, Callable[[], None]]] = {
         "quantization": ("none", lambda: check_quantization(quantization, device=device, dtype=dtype)),
-        "compiled": (False, lambda: check_compiler(device)),
-        "cuda_graph": (False, lambda: check_graphs(device)),
+        "engine": ("eager", lambda: check_engine(given.value("engine"), device=device)),
+        "graphs": ("auto", lambda: check_graphs(given.value("graphs"), device=device)),
     }
     refusals: dict[str, str | Refusal] = {}
     for socket, (without, check) in checks.items():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.plan import ParallelPlan
-from ..values import Lora, StepCache
+from ..values import Engine, Graphs, Lora, StepCache
 
 if TYPE_CHECKING:
     from ...parallel.mesh import Mesh
@@ -25,9 +25,14 @@ class Condition:
 
     loras: tuple[Lora, ...] = ()
     plan: ParallelPlan = ALONE
-    is_compiled: bool = False
-    is_captured: bool = False
+    engine: Engine = "eager"
+    graphs: Graphs = "auto"
     step_cache: StepCache = "none"
+
+    @property
+    def is_captured(self) -> bool:
+        """Whether forwards are replayed as CUDA graphs. `auto` is off: nobody knows yet where that pays."""
+        return self.graphs == "on"
 
     @property
     def is_alone(self) -> bool:
@@ -55,8 +60,8 @@ class Prepared:
             if mesh is not None and share is None:
                 self.handle = shard(transformer, mesh.plan, mesh)
                 stack.callback(self.handle.remove)
-            if condition.is_compiled:
-                stack.callback(_compile(transformer, self.handle))
+            if condition.engine != "eager":
+                stack.callback(_compile(transformer, self.handle, condition.engine))
             if condition.is_captured:
                 from ...parallel.sharding.captured import Captured
 
@@ -100,15 +105,16 @@ class Prepared:
         self._undo.close()
 
 
-def _compile(transformer: Any, handle: Handle | None) -> Callable[[], None]:
+def _compile(transformer: Any, handle: Handle | None, engine: Engine) -> Callable[[], None]:
     """The first steps with a new picture size take longer. What it gives undoes it."""
+    options: dict[str, Any] = {"fullgraph": False, **({"backend": "tensorrt"} if engine == "tensorrt" else {})}
     if handle is not None and handle.splits:
-        handle.compile(fullgraph=False)
+        handle.compile(**options)
         return handle.uncompile
     from ...parallel.sharding.compiled import Forwards
 
     repeated = getattr(transformer, "_repeated_blocks", None) or ()
     blocks = [each for each in transformer.modules() if type(each).__name__ in repeated]
     forwards = Forwards(blocks or [transformer], type(transformer).__name__)
-    forwards.compile(fullgraph=False)
+    forwards.compile(**options)
     return forwards.restore

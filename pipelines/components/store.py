@@ -22,7 +22,7 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress
 from ...parallel.ranks.heap import give_back_rest
 from ...parallel.together import Readers, who_reads
-from ..models.checks import check_compiler
+from ..models.checks import check_engine
 from ..models.describe import fingerprint_of
 from ..models.folder import ComponentFiles, ModelFiles, inspect_model
 from ..models.packed.experts import single_files
@@ -242,7 +242,7 @@ class ComponentStore:
                 wanted[key] = unshared() if condition.is_alone else condition
             else:
                 wanted[key] = Condition(loras=model.loras if takes_loras(name) else ())
-        if model.compiled and any(map(_is_transformer, names)):
+        if model.is_compiled and any(map(_is_transformer, names)):
             wanted["torch.compile"] = (
                 unshared()
             )  # it promises nothing of threads: its flags of tracing are the process's
@@ -264,8 +264,8 @@ class ComponentStore:
         entry = self._entries.get(key)
         if entry is not None and entry.prepared is not None and not entry.prepared.fits(condition, mesh):
             entry.unprepare()
-        if _is_transformer(files.name) and condition.is_compiled and (entry is None or entry.prepared is None):
-            check_compiler(model.device)  # before anything is loaded
+        if _is_transformer(files.name) and (entry is None or entry.prepared is None):
+            check_engine(condition.engine, device=model.device)  # before anything is loaded
         if entry is not None and not self._fit_loras(model, files, entry):
             self._drop(key)
             entry = None
@@ -282,7 +282,7 @@ class ComponentStore:
         if (
             _is_transformer(files.name)
             and entry.prepared is None
-            and (mesh is not None or condition.is_compiled or condition.is_captured)
+            and (mesh is not None or condition.engine != "eager" or condition.is_captured)
         ):
             share = entry.share[1] if entry.share else None
             entry.prepared = Prepared(entry.component, condition, mesh, share=share)
@@ -445,9 +445,7 @@ def _is_transformer(name: str) -> bool:
 
 def _condition(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Condition:
     """In which condition this use wants a transformer."""
-    return Condition(
-        loras=model.loras, plan=plan, is_compiled=model.compiled, is_captured=model.cuda_graph, step_cache=step_cache
-    )
+    return Condition(loras=model.loras, plan=plan, engine=model.engine, graphs=model.graphs, step_cache=step_cache)
 
 
 def _mesh(model: Model, plan: ParallelPlan) -> Mesh | None:

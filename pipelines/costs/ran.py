@@ -131,7 +131,10 @@ def _lines(path: Path) -> Iterator[sqlite3.Connection]:
 def _read(line: Any) -> Ran | None:
     try:
         plain = parse_strict(line)
-        ran = Ran(**{**plain, "setting": Setting(**plain["setting"])})
+        setting = {**plain["setting"]}
+        if "is_compiled" in setting:  # kept before there was a choice of engines
+            setting["engine"] = "inductor" if setting.pop("is_compiled") else "eager"
+        ran = Ran(**{**plain, "setting": Setting(**setting)})
         return ran if _is_sound(ran) else None
     except (ValueError, KeyError, TypeError):
         return None

@@ -37,11 +37,14 @@ def check_step_cache(request: Denoise) -> None:
             f"cache_threshold is {threshold:g}, but step_cache {kind} has none; set cache_threshold to 0, or choose "
             f"one of {', '.join(THRESHOLDS)}"
         )
-    graphs = [name for name in ("compiled", "cuda_graph") if getattr(request.model, name)]
+    model = request.model
+    graphs = [(f"engine {model.engine}", "engine eager")] * model.is_compiled
+    graphs += [("graphs on", "graphs auto")] * (model.graphs == "on")
     if kind != "none" and graphs:
+        found, instead = graphs[0]
         raise ValueError(
-            f"step_cache is {kind}, but {request.model.source} is loaded with {graphs[0]}, whose graphs run every "
-            f"block; load it without {graphs[0]}, or set step_cache to none"
+            f"step_cache is {kind}, but {model.source} is loaded with {found}, whose graphs run every "
+            f"block; load it with {instead}, or set step_cache to none"
         )
     if kind == "mag" and (sampling.sigmas or request.strength < 1 or sampling.guidance_start > 0):
         raise ValueError(

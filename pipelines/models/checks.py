@@ -10,7 +10,7 @@ import shutil
 import sys
 
 from ...parallel.plan import ParallelPlan
-from ..values import Dtype, Model, Quantization
+from ..values import Dtype, Engine, Graphs, Model, Quantization
 from .source import split_source
 
 ON_CUDA = ("int4", "fp8_dynamic")
@@ -29,27 +29,44 @@ def check_quantization(quantization: Quantization, *, device: str, dtype: Dtype)
         )
 
 
-def check_compiler(device: str) -> None:
-    """Raises `ValueError` when torch.compile's default backend cannot work on `device` here."""
+def check_engine(engine: Engine, *, device: str) -> None:
+    """Raises `ValueError` when the engine cannot work on `device` here."""
     kind = device.partition(":")[0]
+    if engine == "eager":
+        return
+    if engine == "tensorrt":
+        if kind not in ("cuda", "auto", ""):
+            raise ValueError(f"engine tensorrt needs a GPU of CUDA, and the device is {device}; choose engine inductor")
+        if importlib.util.find_spec("torch_tensorrt") is None:
+            raise ValueError(
+                "engine tensorrt needs Torch-TensorRT and it was not found; run `pip install torch-tensorrt`, or "
+                "choose engine inductor"
+            )
+        return
     if kind == "cpu" and sys.platform != "win32" and not any(map(shutil.which, ("c++", "g++", "clang++"))):
-        raise ValueError("compiled needs a C++ compiler on a CPU and none was found; install g++, or turn compiled off")
+        raise ValueError(
+            "engine inductor needs a C++ compiler on a CPU and none was found; install g++, or choose engine eager"
+        )
     if kind == "cuda" and importlib.util.find_spec("triton") is None:
-        raise ValueError("compiled needs Triton on CUDA and it was not found; install triton, or turn compiled off")
+        raise ValueError(
+            "engine inductor needs Triton on CUDA and it was not found; install triton, or choose engine eager"
+        )
 
 
-def check_graphs(device: str) -> None:
-    """Raises `ValueError` where steps cannot be replayed as CUDA graphs; "auto" may be any device."""
-    if not device.startswith(("cuda", "auto")):
-        raise ValueError(f"cuda_graph needs a GPU of CUDA or ROCm, and the device is {device}; turn cuda_graph off")
+def check_graphs(graphs: Graphs, *, device: str) -> None:
+    """Raises `ValueError` where steps are to be replayed as CUDA graphs and cannot be; "auto" may be any device."""
+    if graphs == "on" and not device.startswith(("cuda", "auto")):
+        raise ValueError(
+            f"graphs is on, which needs a GPU of CUDA or ROCm, and the device is {device}; choose graphs auto"
+        )
 
 
 def check_shareable(model: Model, plan: ParallelPlan) -> None:
     """Refuse by name what cannot be read in shares."""
-    if model.cuda_graph:
+    if model.graphs == "on":
         raise ValueError(
             f"plan {plan}: ranks that share weights gather those of each block anew in every step, which no CUDA graph "
-            "can hold; use weights=1, or turn cuda_graph of Load Model off"
+            "can hold; use weights=1, or choose graphs auto of Load Model"
         )
     changes = (
         (f"quantization {model.quantization}", model.quantization != "none"),

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from ..families.card import Card
-from ..values import Dtype, Lora, Model, Quantization
+from ..values import Dtype, Engine, Graphs, Lora, Model, Quantization
 from .card_file import read_card
+from .checks import check_engine, check_graphs, check_quantization
 from .folder import (
     families,
     fingerprint_of_parts,
@@ -44,8 +45,8 @@ def describe_model(
     dtype: DtypeChoice = "auto",
     device: str = "auto",
     quantization: Quantization = "none",
-    compiled: bool = False,
-    cuda_graph: bool = False,
+    engine: Engine = "eager",
+    graphs: Graphs = "auto",
     loras: Sequence[Lora] = (),
     roots: Sequence[Path] | None = None,
     is_here: bool = True,
@@ -62,19 +63,17 @@ def describe_model(
     read_card(found.folder, files.family)
     chosen = pick_device(device) if is_here else device
     number = pick_dtype(dtype, device=chosen)
-    if quantization not in get_args(Quantization):
-        raise ValueError(f"quantization is {quantization!r}; choose one of {', '.join(get_args(Quantization))}")
-    if compiled and is_here:
-        from .checks import check_compiler
-
-        check_compiler(chosen)
-    if cuda_graph:
-        from .checks import check_graphs
-
-        check_graphs(chosen)
+    for name, value, choices in (
+        ("quantization", quantization, Quantization),
+        ("engine", engine, Engine),
+        ("graphs", graphs, Graphs),
+    ):
+        if value not in get_args(choices):
+            raise ValueError(f"{name} is {value!r}; choose one of {', '.join(get_args(choices))}")
+    if is_here:
+        check_engine(engine, device=chosen)
+    check_graphs(graphs, device=chosen)
     if quantization != "none" and is_here:
-        from .checks import check_quantization
-
         check_quantization(quantization, device=chosen, dtype=number)
     return Model(
         source=found.id,
@@ -85,8 +84,8 @@ def describe_model(
         device=chosen,
         dtype=number,
         quantization=quantization,
-        compiled=compiled,
-        cuda_graph=cuda_graph,
+        engine=engine,
+        graphs=graphs,
         loras=tuple(loras),
     )
 

@@ -20,7 +20,7 @@ from ...parallel.plan import ParallelPlan
 from ..costs.machine import Machine
 from ..costs.units import duration
 from ..models.json_file import read_object, write_object
-from ..values import Model
+from ..values import Model, compiled_in_keys
 from .choice import Candidate, pick, rival_of, spelt
 from .compiling import Compiling, counted, why_not_compiled
 from .known import Spot, machine_at, spot_of, stamp_of
@@ -66,7 +66,7 @@ def choose(
     this user's until `latentloom plan --relearn`. Of so many runs this is one, which counts where it may compile.
     Raises `ValueError` for a size that the model cannot paint.
     """
-    place, asks = model.place, model.place.may_compile and not model.compiled
+    place, asks = model.place, model.place.may_compile and not model.is_compiled
     ruled = _ruled(model, wanted, is_all=not asks and not (wish and wish.is_compiled))
     if ruled is not None:
         return _eager(ruled, UNKNOWN) if asks else ruled
@@ -130,7 +130,7 @@ def both_planned(
             pick=lambda found, rule: pick(found, rule, machine, may_round=asked.may_round),
         )
 
-    return of(model), of(replace(model, compiled=True)) if compiles else None
+    return of(model), of(replace(model, engine="inductor")) if compiles else None
 
 
 def compared(eager: Planned, compiled: Planned | None, asked: Asked) -> Compiling | None:
@@ -189,7 +189,7 @@ def _chosen(
             None,
         )
     if fresh.chosen is not None:
-        is_made = model.compiled or model.cuda_graph or is_compiled  # anew for each plan: longer than it saves
+        is_made = model.is_compiled or model.graphs == "on" or is_compiled  # anew for each plan: longer than it saves
         rival = None if machine.is_assumed or is_made else rival_of(fresh.chosen, fresh.found)
         return _told(fresh, is_compiled=is_compiled, both=both, before=refused), True, rival and rival.plan
     exact = [each for each in eager.found if not each.rounds_differently]
@@ -282,7 +282,8 @@ def choice_path(folder: Path, model: Model, wanted: Wanted, spot: Spot, asked: A
     """
     canvas = wanted.canvas(model)
     pixels = canvas.width * canvas.height * canvas.frames * canvas.batch
-    kind = [model.dtype, model.quantization, model.compiled, model.cuda_graph, len(model.loras), wanted.is_guided]
+    made = [compiled_in_keys(model.engine), model.graphs == "on"]
+    kind = [model.dtype, model.quantization, *made, len(model.loras), wanted.is_guided]
     told = [FORMAT, spot.here.key, list(spot.devices), (pixels - 1).bit_length(), *kind]
     told += [asked.groups] * (asked.groups > 1) + ["compiled", asked.num_runs] * (asked.num_runs > 0)
     return folder / f"{_name_of(model)}-{_hash(json.dumps(told))}.json"

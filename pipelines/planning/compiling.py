@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from ..costs.machine import Machine
 from ..costs.software import COMPILE_S
 from ..costs.units import duration
-from ..models.checks import check_compiler
+from ..models.checks import check_engine
 from ..values import Model
 from .choice import ROUNDING_GAIN, Candidate, all_s, best, spelt
 from .terms import MARK, Wanted
@@ -70,8 +70,8 @@ def counted(num_runs: int) -> int:
 
 def why_not_compiled(model: Model, wanted: Wanted, machine: Machine) -> str:
     """Why `auto` compiles nothing here, however many runs there are; "" where it may."""
-    if model.cuda_graph:
-        return "cuda_graph is on, and nobody has measured what both save together"
+    if model.graphs == "on":
+        return "graphs is on, and nobody has measured what both save together"
     if wanted.has_step_cache:
         return "a step cache runs blocks that a graph would hold"
     if machine.kind != "cuda":
@@ -84,7 +84,7 @@ def why_not_compiled(model: Model, wanted: Wanted, machine: Machine) -> str:
 def why_no_compiler(machine: Machine) -> str:
     """What this machine lacks to compile; "" where it lacks nothing, or is one that is not here."""
     try:
-        check_compiler(machine.kind if machine.name == "here" else "")
+        check_engine("inductor", device=machine.kind if machine.name == "here" else "")
     except ValueError as error:
         return str(error)
     return ""

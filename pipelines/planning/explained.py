@@ -29,7 +29,7 @@ def _headline(answer: Planned) -> str:
     if canvas.frames > 1:
         size += f" x {canvas.frames} frames"
     kind = [model.dtype, *([model.quantization] if model.quantization != "none" else [])]
-    kind.append("compiled" if model.compiled else "eager")
+    kind.append(model.engine)
     guided = ", guided" if job.forward.branches > 1 else ""
     times = f", {answer.num_runs} runs" if answer.num_runs > 1 else ""
     return f"{answer.title}, {size}, {job.steps} steps{guided}{times}; {', '.join(kind)}; on {answer.machine.title}"

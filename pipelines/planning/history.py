@@ -126,8 +126,8 @@ def learned(setting: Setting, ran: Sequence[Ran]) -> Factors:
     return Factors()
 
 
-def _kind(setting: Setting) -> tuple[str | bool, ...]:
-    return setting.class_name, setting.dtype, setting.quantization, setting.is_compiled
+def _kind(setting: Setting) -> tuple[str, ...]:
+    return setting.class_name, setting.dtype, setting.quantization, setting.engine
 
 
 def _ratio(took: float | None, predicted: float, factor: float) -> float | None:
@@ -172,7 +172,7 @@ def setting_of(model: Model, canvas: Latents, machine: Machine, *, text_tokens: 
         fingerprint=model.fingerprint,
         dtype=model.dtype,
         quantization=model.quantization,
-        is_compiled=model.compiled,
+        engine=model.engine,
         width=canvas.width,
         height=canvas.height,
         frames=canvas.frames,

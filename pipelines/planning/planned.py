@@ -85,7 +85,7 @@ def basis_of(model: Model, wanted: Wanted, machine: Machine) -> Basis:
         text_length=text_length,
         weight_bytes=whole_bytes(model),
     )
-    software = software_of(is_compiled=model.compiled, sends_pieces=machine.kind == "cpu")
+    software = software_of(is_compiled=model.is_compiled, sends_pieces=machine.kind == "cpu")
     return Basis(work=work, job=job, software=software)
 
 
@@ -121,7 +121,7 @@ def planned(
     if chosen is None:
         return dataclasses.replace(answer, remedies=_remedies(model, wanted, machine))
     faster = ""
-    if not model.compiled and not why_not_compiled(model, wanted, machine):
+    if not model.is_compiled and not why_not_compiled(model, wanted, machine):
         plain, swift = (
             candidates(model, work, job, machine, each, is_guided=is_guided, num_runs=max(MOST_RUNS, num_runs))
             for each in (software, software_of(is_compiled=True))

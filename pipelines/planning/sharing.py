@@ -91,7 +91,7 @@ class _Best:
 def _best(model: Model, wanted: Wanted, spot: Spot, asked: Asked) -> _Best | None:
     """What each of the groups will choose; None where nothing fits."""
     machine, wanted = machine_at(spot), by_bucket(wanted, model)
-    if model.compiled or why_not_compiled(model, wanted, machine):
+    if model.is_compiled or why_not_compiled(model, wanted, machine):
         asked = replace(asked, num_runs=0)
     eager, swift = both_planned(model, wanted, machine, asked, compiles=asked.num_runs > 0)
     both = compared(eager, swift, asked)

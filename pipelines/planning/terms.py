@@ -141,7 +141,7 @@ class Chosen:
 
     def of(self, model: Model) -> Model:
         """The model as it works by it."""
-        return dataclasses.replace(model, compiled=True) if self.is_compiled else model
+        return dataclasses.replace(model, engine="inductor") if self.is_compiled else model
 
 
 @dataclass(frozen=True, kw_only=True)

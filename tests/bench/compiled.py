@@ -42,7 +42,7 @@ def described(folder: Path) -> dict[str, Any]:
     from latentloom.pipelines.values import to_plain
     from support.tiny_models import write_tiny
 
-    return to_plain(describe_model(str(write_tiny("flux", folder)), device="cpu", compiled=True))
+    return to_plain(describe_model(str(write_tiny("flux", folder)), device="cpu", engine="inductor"))
 
 
 def tell(rank: int, found: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="print where the time of all but the first goes")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, Ranks(2) as ranks:
-        model = {**described(Path(folder)), "compiled": asked.compiled}
+        model = {**described(Path(folder)), "engine": "inductor" if asked.compiled else "eager"}
         found = ranks.run("bodies.second_denoise:timed", model, asked.plan, TIMES, asked.profile, deadline_s=600)
         for rank, (clock, processor, told) in enumerate(found):
             first, *later = zip(clock, processor, strict=True)

@@ -75,7 +75,7 @@ def denoise_compiled(rank: int, models: Sequence[Mapping[str, Any]], plans: Sequ
 def denoise_traced(rank: int, request: Mapping[str, Any], plans: Sequence[str]) -> list[tuple[str, float, int, int]]:
     """Of each plan, compiled: how far it is from one process that is not, its graphs, and where they were broken."""
     wanted, found = stages.denoise(dict(request)).tensor, []
-    model = {**request["model"], "compiled": True}
+    model = {**request["model"], "engine": "inductor"}
     for plan in plans:
         with counted_graphs() as made:
             counters.clear()
@@ -100,7 +100,7 @@ def denoise_by_inductor(rank: int, model: Mapping[str, Any], plan: str, home: st
         os.environ.pop(turns.VARIABLE, None)
         got = stages.denoise({**request, "plan": ParallelPlan.parse(plan)}).tensor
     turns._folder.cache_clear()
-    wanted = stages.denoise({**request, "model": {**model, "compiled": False}}).tensor
+    wanted = stages.denoise({**request, "model": {**model, "engine": "eager"}}).tensor
     difference = float((got - wanted).abs().max() / wanted.abs().max())
     folders = [each.name for each in Path(home, "latentloom").iterdir()]
     return difference, counters["inductor"]["fxgraph_cache_miss"], folders
@@ -162,15 +162,15 @@ def denoise_captured(rank: int, model: Mapping[str, Any], plans: Sequence[str]) 
     store().clear()
     found, steps = [], 4
 
-    def denoise(size: int, plan: str = ALONE, *, cuda_graph: bool = False) -> Tensor:
-        request = {**_request({**model, "cuda_graph": cuda_graph}, size), "steps": steps, "guidance": 1.0}
+    def denoise(size: int, plan: str = ALONE, *, graphs: str = "off") -> Tensor:
+        request = {**_request({**model, "graphs": graphs}, size), "steps": steps, "guidance": 1.0}
         return stages.denoise({**request, "plan": ParallelPlan.parse(plan)}).tensor
 
     wanted = [denoise(size) for size in range(2)]
     for plan in plans:
         made: list[Tapes] = []
         with patch.object(captured, "Cuda", lambda device, made=made: made.append(Tapes(device)) or made[-1]):
-            got = [(size, denoise(size, plan, cuda_graph=True)) for size in (0, 0, 1)]
+            got = [(size, denoise(size, plan, graphs="on")) for size in (0, 0, 1)]
         apart = [float((x - wanted[size]).abs().max() / wanted[size].abs().max()) for size, x in got]
         found.append((apart, [tape.num_replays for tapes in made for tape in tapes.made]))
     store().clear()

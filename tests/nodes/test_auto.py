@@ -305,7 +305,7 @@ def busy_hosts(machine: Machine) -> Machine:
 def _compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(auto, "machine_at", lambda spot: busy_hosts(machine_at(spot)))
-    monkeypatch.setattr(compiling, "check_compiler", lambda device: None)
+    monkeypatch.setattr(compiling, "check_engine", lambda engine, *, device: None)
     auto._chosen.cache_clear()
     yield
     auto._chosen.cache_clear()
@@ -335,7 +335,7 @@ def test_compiled_is_chosen_for_runs_that_make_up_for_it_and_is_part_of_the_key_
         again = scheduled(graph, plan=COMPILING, num_runs=9)
         assert again.keys == sweep.keys and auto.KEPT in chosen_for(again).why
         assert scheduled(graph, plan=COMPILING).keys == single.keys
-    monkeypatch.setattr(compiling, "check_compiler", missing)
+    monkeypatch.setattr(compiling, "check_engine", missing)
     lost = chosen_for(scheduled(graph, plan=COMPILING, num_runs=9))
     assert not lost.is_compiled and lost.why.endswith("not compiled as before, because no Triton")
 
@@ -345,7 +345,7 @@ def quick(machine: Machine) -> Machine:
     return dataclasses.replace(machine, at=at)
 
 
-def missing(device: str) -> None:
+def missing(engine: str, *, device: str) -> None:
     raise ValueError("no Triton")
 
 
@@ -359,7 +359,7 @@ def test_a_result_that_was_compiled_is_compiled_again(monkeypatch: pytest.Monkey
     alone = chosen_for(scheduled(carrying({"denoise": "ulysses=1,compiled"}), num=1))
     assert str(alone.way) == "ulysses=1,compiled"
     assert with_plans({WORKFLOW_KEY: FIRST.read_text()}, {"denoise": str(alone.way)})[WORKFLOW_KEY] != FIRST.read_text()
-    monkeypatch.setattr(compiling, "check_compiler", missing)
+    monkeypatch.setattr(compiling, "check_engine", missing)
     lost = chosen_for(scheduled(graph))
     assert not lost.is_compiled and "was made by cannot be had here (no Triton), so another is chosen" in lost.why
 
@@ -384,21 +384,21 @@ def test_what_auto_compiles_is_compiled_on_ranks_and_told_by_that_name(monkeypat
         guidance=1.0,
     )
     placement.denoise(request, Heard(), leeway=Leeway(choice=chosen))
-    assert asked[0].model.compiled and asked[0].plan == chosen.plan and told == ["ulysses=2,compiled"] * 2
+    assert asked[0].model.engine == "inductor" and asked[0].plan == chosen.plan and told == ["ulysses=2,compiled"] * 2
     node = NodeProgress("denoise", Watch(lambda event: None, threading.Event(), previews=False))
     for plan in (told[0], "ulysses=2"):  # as a rank calls it
         node.spread(plan, [])
     assert node.plan == told[0]
     cached = request.resolved(step_cache="first_block")  # whose wire nobody had foreseen
     placement.denoise(cached, Heard(), leeway=Leeway(choice=chosen))
-    assert not asked[1].model.compiled
+    assert asked[1].model.engine == "eager"
 
 
 def test_why_nothing_is_compiled_is_told() -> None:
     for model, wanted, why in (
         (at(1, COMPILING), Wanted(), "nobody has measured what that saves on a CPU"),
         (at(2, COMPILING), Wanted(has_step_cache=True), "a step cache runs blocks that a graph would hold"),
-        (dataclasses.replace(at(2, COMPILING), cuda_graph=True), Wanted(), "cuda_graph is on"),
+        (dataclasses.replace(at(2, COMPILING), graphs="on"), Wanted(), "graphs is on"),
         (at(2, COMPILING, cluster="auto"), Wanted(), "how long it takes is not known"),
     ):
         choice = choose(model, wanted, num_runs=1000)

@@ -10,9 +10,11 @@ import pytest
 import torch
 
 from latentloom.nodes.execution.run import run
-from latentloom.nodes.execution.schedule import schedule
+from latentloom.nodes.execution.schedule import recipe_keys, schedule
 from latentloom.nodes.files.workspace import HERE, Workspace
+from latentloom.nodes.graph.resolve import resolve, upgrade
 from latentloom.nodes.graph.spec import Socket, read_spec
+from latentloom.nodes.registry import SPECS
 from latentloom.pipelines.values import Depth, Image
 
 
@@ -100,3 +102,38 @@ def test_pixels_are_made_as_bytes_where_every_use_takes_them(
     alone = run(graph, specs, targets=("p",))
     assert alone.outputs["p"].pixels.is_floating_point()
     assert (alone.nodes["p"].key == made.nodes["p"].key) == (found == "torch.float32")  # caches keep them apart
+
+
+EAGER_KEY = "d76958da5e621af77dc55e7f90ebbf4afda718be51ab5f7ac6333b5122ad4e09"
+COMPILED_KEY = "fb257bcba1f0646c7adefc93f2026e462db7d87d33dd76dfd4626e34ec5506db"
+"""What Load Model with builtin:bobbin had before there were engines, of files whose fingerprint is "files"."""
+
+
+def model_key(toys: ModuleType, version: int, inputs: dict[str, object]) -> str:
+    graph = toys.graph({"load": ("LoomLoadModel", {"source": "builtin:bobbin", **inputs})})
+    node = graph.nodes["load"].model_copy(update={"version": version})
+    graph, problems = upgrade(graph.model_copy(update={"nodes": {"load": node}}), SPECS, {})
+    assert not problems
+    nodes = resolve(graph, {"load": SPECS["LoomLoadModel"]}, {})
+    return recipe_keys(["load"], nodes, {"load": "files"}, {}, {}, {})["load"]
+
+
+@pytest.mark.parametrize(
+    ("version", "inputs", "key"),
+    [
+        (1, {}, EAGER_KEY),
+        (1, {"compiled": False, "cuda_graph": True}, EAGER_KEY),
+        (1, {"compiled": True}, COMPILED_KEY),
+        (2, {}, EAGER_KEY),
+        (2, {"engine": "inductor"}, COMPILED_KEY),
+        *((2, {"engine": "eager", "graphs": graphs}, EAGER_KEY) for graphs in ("auto", "on", "off")),
+    ],
+)
+def test_what_was_kept_before_there_were_engines_is_found(
+    toys: ModuleType, version: int, inputs: dict[str, object], key: str
+) -> None:
+    assert model_key(toys, version, inputs) == key
+
+
+def test_another_engine_has_a_key_of_its_own(toys: ModuleType) -> None:
+    assert model_key(toys, 2, {"engine": "tensorrt"}) not in (EAGER_KEY, COMPILED_KEY)

@@ -61,5 +61,5 @@ def test_results_are_kept_apart_by_a_plan_that_replaces_the_nodes() -> None:
 
 def test_a_model_for_gpus_of_a_cluster_is_described_without_any_here() -> None:
     place = read_place("cuda*2", cluster="10.0.0.1:6379")
-    model = load_model("builtin:bobbin", compiled=True, workspace=Workspace(place=place))
-    assert (model.device, model.dtype, model.compiled, model.place) == ("cuda:0", "bf16", True, place)
+    model = load_model("builtin:bobbin", engine="inductor", workspace=Workspace(place=place))
+    assert (model.device, model.dtype, model.engine, model.place) == ("cuda:0", "bf16", "inductor", place)

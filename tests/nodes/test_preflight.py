@@ -102,10 +102,10 @@ def with_lora(source: str, file: str) -> dict[str, Any]:
         ),
         (
             FIRST,
-            {"load_model.cuda_graph": True},
-            "load_model.cuda_graph",
+            {"load_model.graphs": "on"},
+            "load_model.graphs",
             "not_here",
-            ({"load_model.cuda_graph": False},),
+            ({"load_model.graphs": "auto"},),
         ),
     ],
 )

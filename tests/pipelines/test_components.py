@@ -20,7 +20,7 @@ from latentloom.parallel.progress import Progress
 from latentloom.pipelines.components.loading import load_component, one_sentence
 from latentloom.pipelines.components.memory import default_budget
 from latentloom.pipelines.components.store import ComponentStore, _Entry, store
-from latentloom.pipelines.models.checks import check_compiler
+from latentloom.pipelines.models.checks import check_engine
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.models.folder import inspect_model
 from latentloom.pipelines.values import Model
@@ -403,7 +403,7 @@ def test_loading_reaches_for_no_network(tiny: Callable[[str], Path], monkeypatch
 
 def test_compiled_transformers_compile_their_repeated_blocks(flux: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
-    monkeypatch.setattr("latentloom.pipelines.components.store.check_compiler", lambda device: None)
+    monkeypatch.setattr("latentloom.pipelines.components.store.check_engine", lambda engine, *, device: None)
     monkeypatch.setattr(torch, "compile", lambda forward, **_: called.append(type(forward.__self__).__name__))
     components = ComponentStore()
     blocks = [
@@ -412,7 +412,7 @@ def test_compiled_transformers_compile_their_repeated_blocks(flux: Model, monkey
             for each in components.load(model, ("transformer", "vae"))["transformer"].modules()
             if "forward" in vars(each) and type(each).__name__.endswith("TransformerBlock")
         ]
-        for model in (dataclasses.replace(flux, compiled=True), flux)
+        for model in (dataclasses.replace(flux, engine="inductor"), flux)
     ]
     assert set(called) == {"FluxTransformerBlock", "FluxSingleTransformerBlock"} and len(called) == 4
     assert [len(each) for each in blocks] == [4, 0], "the same transformer, as it was, for who wants none of it"
@@ -420,5 +420,5 @@ def test_compiled_transformers_compile_their_repeated_blocks(flux: Model, monkey
 
 def test_compiling_without_a_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
-    with pytest.raises(ValueError, match=r"install g\+\+, or turn compiled off"):
-        check_compiler("cpu")
+    with pytest.raises(ValueError, match=r"install g\+\+, or choose engine eager"):
+        check_engine("inductor", device="cpu")

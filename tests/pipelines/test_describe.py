@@ -59,9 +59,10 @@ def test_auto_takes_the_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"dtype": "fp8"}, "choose one of auto, fp32"),
         ({"quantization": "int2"}, "choose one of none, int8"),
         (
-            {"device": "cpu", "cuda_graph": True},
-            "cuda_graph needs a GPU of CUDA or ROCm, and the device is cpu; turn cuda_graph off",
+            {"device": "cpu", "graphs": "on"},
+            "graphs is on, which needs a GPU of CUDA or ROCm, and the device is cpu; choose graphs auto",
         ),
+        ({"engine": "turbo"}, "choose one of eager, inductor, tensorrt"),
     ],
 )
 def test_an_unknown_choice_lists_the_choices(choice: dict[str, Any], words: str) -> None:

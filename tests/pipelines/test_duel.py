@@ -189,7 +189,7 @@ def test_a_duel_that_is_under_way_leaves_others_to_the_predicted_plan(monkeypatc
 
 
 def test_only_measured_machines_and_plans_that_need_no_compiling_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert choose(at(compiled=True), UNGUIDED, keeps=True).contest is None
+    assert choose(at(engine="inductor"), UNGUIDED, keeps=True).contest is None
     assert choose(at(), UNGUIDED, keeps=True, may_round=False).contest is None
     assert choose(at(), UNGUIDED).contest is None
     monkeypatch.setattr(auto, "machine_at", machine_at)

@@ -22,10 +22,10 @@ from latentloom.pipelines import placement, stages
 from latentloom.pipelines.components.memory import bytes_of
 from latentloom.pipelines.components.store import ComponentStore, store
 from latentloom.pipelines.doors import order
-from latentloom.pipelines.models.checks import check_compiler
+from latentloom.pipelines.models.checks import check_engine
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.requests import Decode, Denoise, EncodeText
-from latentloom.pipelines.values import Latents, Model, Place, to_plain
+from latentloom.pipelines.values import Engine, Latents, Model, Place, to_plain
 
 pytestmark = pytest.mark.gpu
 GPU = "cuda:0"
@@ -205,7 +205,7 @@ def test_a_quantized_load_never_has_the_whole_model_on_the_gpu(
 
 def _needs_compiler() -> None:
     try:
-        check_compiler(GPU)
+        check_engine("inductor", device=GPU)
     except ValueError as error:
         pytest.skip(str(error))
 
@@ -213,15 +213,15 @@ def _needs_compiler() -> None:
 @pytest.mark.filterwarnings("default")  # of torch's compiler
 def test_a_compiled_model_paints_what_the_eager_one_does() -> None:
     _needs_compiler()
-    assert (painted(described(compiled=True)) - painted(described())).abs().max() <= NEAR
+    assert (painted(described(engine="inductor")) - painted(described())).abs().max() <= NEAR
 
 
 @pytest.mark.filterwarnings("default")  # of torch's compiler
-@pytest.mark.parametrize("compiled", [False, True])
-def test_steps_as_cuda_graphs_paint_what_eager_ones_do(compiled: bool, caplog: pytest.LogCaptureFixture) -> None:
-    if compiled:
+@pytest.mark.parametrize("engine", ["eager", "inductor"])
+def test_steps_as_cuda_graphs_paint_what_eager_ones_do(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    if engine == "inductor":
         _needs_compiler()
-    model, wanted = described(compiled=compiled, cuda_graph=True), painted(described())
+    model, wanted = described(engine=engine, graphs="on"), painted(described())
     for _ in range(2):  # the second by graphs of the first
         assert (painted(model) - wanted).abs().max() <= NEAR
     assert "without a CUDA graph" not in caplog.text

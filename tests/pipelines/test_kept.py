@@ -59,7 +59,7 @@ def of(**fields: Any) -> Model:
 
 def test_the_same_text_is_encoded_once_and_any_difference_counts(counted: Counted) -> None:
     first = text()
-    for same in (text(), text(of(compiled=True, cuda_graph=True)), text(prompt="a red star", negative_prompt="")):
+    for same in (text(), text(of(engine="inductor", graphs="on")), text(prompt="a red star", negative_prompt="")):
         assert torch.equal(same.positive["prompt_embeds"], first.positive["prompt_embeds"])
     assert len(counted.texts) == 1
     others: tuple[Callable[[], Any], ...] = (

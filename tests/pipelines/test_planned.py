@@ -37,7 +37,7 @@ TEXTS = {
     "8x5090-pcie5": ("wan22", {"width": 1280, "height": 720}, {}),
     "2xA100-nvlink": ("qwen_image", {}, {"num_runs": 8}),
     "1x4090": ("qwen_image", {}, {}),
-    "4xH100-nvlink": ("flux", {}, {"compiled": False}),
+    "4xH100-nvlink": ("flux", {}, {"engine": "eager"}),
 }
 """Of each machine the model, its size, and what is asked beside."""
 
@@ -63,7 +63,7 @@ def plan(folder: Path, machine: str, size: dict[str, int] | None = None, **asked
         str(folder),
         device="cuda:0",
         quantization=quantization,
-        compiled=asked.get("compiled", True) is True,
+        engine="eager" if asked.get("engine") == "eager" else "inductor",
         is_here=False,
     )
     wanted = Wanted(is_guided=is_guided(model), **(size or {}))
@@ -105,7 +105,7 @@ def test_many_runs_are_shared_out_to_groups(hollow: Models) -> None:
 
 
 def test_rows_are_decoded_apart_only_where_that_saves_a_tenth_or_one_device_has_no_room(hollow: Models) -> None:
-    model = describe_model(str(hollow("flux")), device="cuda:0", compiled=True, is_here=False)
+    model = describe_model(str(hollow("flux")), device="cuda:0", engine="inductor", is_here=False)
     few, many = (
         planned(model, Wanted(width=2048, height=2048, steps=steps), named_machine("8xH100-nvlink"))
         for steps in (2, 50)
@@ -232,7 +232,7 @@ def test_plan_of_a_model_as_text_and_as_json(hollow: Models, capsys: pytest.Capt
     asked = [str(hollow("flux")), "--machine", "8xH100-nvlink", "--devices", "4", "--size", "2048x1024", "--compiled"]
     assert main(["plan", *asked]) == 0
     told = capsys.readouterr().out
-    assert told.startswith("FLUX.1 dev, 2048 x 1024, 28 steps; bf16, compiled; on 4 of 8 x H100, nvlink4\n\nplan    ")
+    assert told.startswith("FLUX.1 dev, 2048 x 1024, 28 steps; bf16, inductor; on 4 of 8 x H100, nvlink4\n\nplan    ")
     assert main(["plan", *asked, "--json"]) == 0
     (plain,) = json.loads(capsys.readouterr().out)
     assert plain["chosen"]["plan"] == "ulysses=4" and plain["machine"]["devices"] == 4

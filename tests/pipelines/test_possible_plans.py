@@ -9,7 +9,7 @@ import pytest
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.planning.plans import auto_plan, plans_for, why_not
-from latentloom.pipelines.values import Lora, Model
+from latentloom.pipelines.values import Engine, Lora, Model
 
 BOBBIN = describe_model("builtin:bobbin", device="cpu", is_here=False)
 LORA = Lora(path="/a", sha256="", adapter="")
@@ -39,9 +39,9 @@ def test_every_plan_takes_all_devices_and_the_rules_choice_is_among_them(num_dev
     assert auto_plan(BOBBIN, num_devices, is_guided=is_guided)[0] in plans
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_a_plan_that_the_model_takes_is_no_problem(compiled: bool) -> None:
-    model = dataclasses.replace(BOBBIN, compiled=compiled)
+@pytest.mark.parametrize("engine", ["eager", "inductor"])
+def test_a_plan_that_the_model_takes_is_no_problem(engine: Engine) -> None:
+    model = dataclasses.replace(BOBBIN, engine=engine)
     assert {why_not(plan, model) for plan in plans_for(model, 8, is_guided=True)} == {""}
 
 

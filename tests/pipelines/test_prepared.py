@@ -18,7 +18,7 @@ def test_compiled_holds_with_plans_and_graphs_are_shared(
     pair: Ranks, model: Callable[..., Any], tiny: Callable[[str], Path], tmp_path: Path
 ) -> None:
     other = str(shutil.copytree(tiny("flux"), tmp_path / "other"))
-    one = {**model("flux"), "compiled": True}
+    one = {**model("flux"), "engine": "inductor"}
     for found in pair.run(
         "bodies.prepared:denoise_compiled", [one, {**one, "source": other, "folder": other}], PLANS, deadline_s=280
     ):
@@ -34,7 +34,7 @@ def test_compiled_holds_with_plans_and_graphs_are_shared(
 def test_of_two_ranks_one_compiles_and_the_other_finds_it_on_the_disk(
     pair: Ranks, model: Callable[..., Any], tmp_path: Path
 ) -> None:
-    compiled = {**model("wan"), "compiled": True}
+    compiled = {**model("wan"), "engine": "inductor"}
     found = pair.run("bodies.prepared:denoise_by_inductor", compiled, "ulysses=2", str(tmp_path), deadline_s=280)
     assert max(difference for difference, *_ in found) <= TOLERANCE
     assert sum(missing for _, missing, _ in found) == 1, "it has one kind of block"

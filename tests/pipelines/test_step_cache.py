@@ -186,10 +186,14 @@ def test_what_a_cache_cannot_do_is_refused_by_name(
         paint(model, canvas(model["family"]), **request_)
 
 
-@pytest.mark.parametrize("graphs", ["compiled", "cuda_graph"])
-def test_a_model_with_graphs_is_refused(described: Any, canvas: Any, paint: Any, graphs: str) -> None:
-    model = {**described("bobbin"), graphs: True}
-    with pytest.raises(ValueError, match=f"load it without {graphs}, or set step_cache to none"):
+@pytest.mark.parametrize(
+    ("graphs", "instead"), [({"engine": "inductor"}, "engine eager"), ({"graphs": "on"}, "graphs auto")]
+)
+def test_a_model_with_graphs_is_refused(
+    described: Any, canvas: Any, paint: Any, graphs: dict[str, str], instead: str
+) -> None:
+    model = {**described("bobbin"), **graphs}
+    with pytest.raises(ValueError, match=f"load it with {instead}, or set step_cache to none"):
         paint(model, canvas("flux"), step_cache="first_block")
 
 

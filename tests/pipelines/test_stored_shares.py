@@ -75,7 +75,7 @@ def test_a_cache_that_skips_shared_weights_is_refused_and_does_no_harm(
         ({"quantization": "int8"}, "quantization int8"),
         ({"loras": (Lora(path="a.safetensors", sha256="", adapter="a"),), "quantization": "fp8"}, "fp8 and LoRAs"),
         ({"source": "one.safetensors@base"}, "a single-file checkpoint"),
-        ({"cuda_graph": True}, "which no CUDA graph can hold"),
+        ({"graphs": "on"}, "which no CUDA graph can hold"),
     ],
 )
 def test_what_cannot_be_read_in_shares_is_refused_by_name(tiny: Callable[[str], Path], change: Any, words: str) -> None:

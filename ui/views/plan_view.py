@@ -127,7 +127,7 @@ def _foretold(node: PlanNode, walk: Walk, now: Sequence[DeviceNow], there: Machi
         return node
     try:
         way = Way.parse(node.plan)
-        asked = Asked(is_compiled=there is None and way.is_compiled)
+        asked = Asked(engine="inductor" if there is None and way.is_compiled else "eager")
         answer = _answer(walk, node.node, asked, now, there)
     except ValueError:  # which the node's own problem tells, or nobody can tell
         return node

@@ -87,7 +87,7 @@ def _ways(
 def _captured(
     plan: str, way: str, model: nn.Module, one_step: Callable[[], Tensor], bench: Bench, wanted: Tensor
 ) -> bool:
-    """A whole step as one CUDA graph, as `cuda_graph` of Load Model has it."""
+    """A whole step as one CUDA graph, as `graphs` on of Load Model has it."""
     if not bench.is_gpu:
         return True
     graphs = Captured(model)
