@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,12 @@ NoiseChoice = Annotated[
         "and fp16, to compare with them",
     ),
 ]
+
+
+def noise_recipe(values: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
+    """By what is known of results from before there was a choice: they have the noise of diffusers. Where `seed` makes
+    another one, the schedule says so."""
+    return 1, {name: value for name, value in values.items() if name != "noise"}
 
 
 @checked
