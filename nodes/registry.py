@@ -35,7 +35,7 @@ from .steps.decoding import (
     video_frames,
     video_refusals,
 )
-from .steps.denoising import denoise, denoise_means, denoise_sketch, denoises, sampler_options
+from .steps.denoising import denoise, denoise_means, denoise_sketch, denoises, noise_recipe, sampler_options
 from .steps.encoding import (
     encode_image,
     encode_text,
@@ -162,6 +162,7 @@ NODE_CLASS_MAPPINGS = {
             title="Encode Image",
             category="encode",
             uses_device=True,
+            recipe=noise_recipe,
             sketch=image_sketch,
             refuses=picture_refusals,
             means=image_means,
@@ -192,6 +193,7 @@ NODE_CLASS_MAPPINGS = {
             title="Denoise",
             category="denoise",
             uses_device=True,
+            recipe=noise_recipe,
             sketch=denoise_sketch,
             denoises=denoises,
             means=denoise_means,

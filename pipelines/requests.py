@@ -24,6 +24,7 @@ from .values import (
     Latents,
     Mask,
     Model,
+    Noise,
     References,
     Sampling,
     StepCache,
@@ -92,6 +93,7 @@ class EncodeImage(Request):
     fps: float = 0.0
     seed: int = 0
     """Picture i of a batch uses seed + i."""
+    noise: Noise = "seed"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -117,6 +119,8 @@ class Denoise(Request):
     mask: Mask | None = None
     """Where the start picture is painted anew, as many pixels as the canvas; elsewhere it is kept. None: everywhere."""
     sampling: Sampling = field(default_factory=Sampling)
+    noise: Noise = "seed"
+    """As stock pipelines draw it in half precision, for whoever compares with them, it is `diffusers`."""
     plan: ParallelPlan = field(default_factory=ParallelPlan)
     """How all ranks of the process group share the work; each is given the same request. Where the model's place
     decides, it is set from there."""

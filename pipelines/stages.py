@@ -172,7 +172,7 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
                     latents=_latents_on_device(latents, model),
                     mask=_mask_on_device(request.mask, model),
                 ),
-                generators=generators(seeds),
+                generators=generators(seeds, request.noise),
                 on_step=_reporting(model, progress, compare),
             )
         tensor, sound = painted if isinstance(painted, tuple) else (painted, None)

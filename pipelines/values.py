@@ -31,6 +31,9 @@ Scheduler = Literal["model", "euler", "heun", "unipc", "dpm++2m"]
 StepCache = Literal["none", "first_block", "mag", "taylorseer", "sea"]
 THRESHOLDS: Mapping[StepCache, float] = {"first_block": 0.05, "mag": 0.06, "sea": 0.25}
 """How much change each step cache of diffusers overlooks that has such a number, unless it is given another."""
+Noise = Literal["seed", "diffusers"]
+"""Of a seed: the same in every number format, or what diffusers draws in the model's own; they differ in half
+precision."""
 Depth = Literal["floats", "bytes"]
 """Of pixels: floats in 0..1, or what files hold of them, whole numbers in 0..255 (uint8)."""
 

@@ -13,7 +13,7 @@ from latentloom.parallel.machine import folders
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of what tests start: more threads than cores only wait
 
-ON_RANKS = """duel loaded masked modular placement pooled prepared rank_work read_together requests rows shared_pages
+ON_RANKS = """duel loaded masked modular noise placement pooled prepared rank_work read_together requests rows shared_pages
 split_vae spread step_cache stored_shares verified verify waiting"""
 GROUPS = {
     "page": [*(f"tests/ui/test_page_{letter}" for letter in "abcdeflm"), "tests/ui/test_ui_command.py"],

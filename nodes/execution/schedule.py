@@ -30,6 +30,7 @@ from ..preview.foretelling import decoders_of, leeways
 from ..preview.meant import Meant, brought, meant
 from ..preview.models_used import ModelFacts, models_of
 from ..preview.walk import Walk, refused
+from ..steps.denoising import noise_recipe
 from .failure import NodeFailed
 
 
@@ -40,8 +41,10 @@ def recipe_keys(
     depths: Mapping[str, Depth],
     plans: Mapping[str, Leeway],
     decoders: Mapping[str, int],
+    drawn: Collection[str] = frozenset(),
 ) -> dict[str, str]:
-    """The key of every node in `order`, which lists each node after those that feed it."""
+    """The key of every node in `order`, which lists each node after those that feed it; `drawn` are those that draw
+    other noise than diffusers would."""
     keys: dict[str, str] = {}
     for name in order:
         node = nodes[name]
@@ -60,6 +63,8 @@ def recipe_keys(
             recipe = (*recipe, str(choice.way))
         if decoders.get(name, 1) > 1:
             recipe = (*recipe, f"rows={decoders[name]}")
+        if name in drawn:
+            recipe = (*recipe, "noise=seed")
         keys[name] = hashlib.sha256(repr(recipe).encode(errors="backslashreplace")).hexdigest()
     return keys
 
@@ -129,7 +134,7 @@ def schedule(
         sources=needs.sources,
         results=needs.results,
         targets=needs.targets,
-        keys=recipe_keys(needs.order, needs.nodes, fingerprints, depths, plans, decoders),
+        keys=recipe_keys(needs.order, needs.nodes, fingerprints, depths, plans, decoders, drawn_by_seed(walk, needs)),
         depths=depths,
         plans=plans,
         decoders=decoders,
@@ -187,6 +192,20 @@ def depths_of(needs: Needs) -> dict[str, Depth]:
         links = ((socket, link.source.partition(".")[0]) for socket, link in node.links.items())
         floats.update(source for socket, source in links if socket not in node.spec.takes_bytes)
     return {name: "bytes" for name in needs.order if "depth" in needs.nodes[name].spec.injected and name not in floats}
+
+
+def drawn_by_seed(walk: Walk, needs: Needs) -> frozenset[str]:
+    """Which nodes draw other noise than diffusers would: in fp32, for a model that is not known to work in it."""
+
+    def is_fp32(name: str) -> bool:
+        model = needs.nodes[name].spec.input("model")
+        try:
+            return model is not None and walk.value(name, model)[0].dtype == "fp32"
+        except ValueError:
+            return False
+
+    seeded = (name for name in needs.order if needs.nodes[name].spec.recipe is noise_recipe)
+    return frozenset(n for n in seeded if needs.nodes[n].values.get("noise") != "diffusers" and not is_fp32(n))
 
 
 def _results(graph: Graph, whole: Graph, targets: Collection[str] | None) -> dict[str, tuple[str, str]]:

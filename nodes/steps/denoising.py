@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from ...parallel.progress import SILENT, Progress
 from ...pipelines.planning.terms import FREE, Leeway
-from ...pipelines.values import Conditioning, Latents, Mask, Model, Sampling, Scheduler, StepCache
+from ...pipelines.values import Conditioning, Latents, Mask, Model, Noise, Sampling, Scheduler, StepCache
 from ..graph.sketch import Denoising, Empty, Given, Text, filled
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
+
+NoiseChoice = Annotated[
+    Noise,
+    Socket(
+        advanced=True,
+        help="seed: one seed is one picture in every number format; diffusers: what its own pipelines draw in bf16 "
+        "and fp16, to compare with them",
+    ),
+]
+
+
+def noise_recipe(values: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
+    """By what is known of results from before there was a choice: they have the noise of diffusers. Where `seed` makes
+    another one, the schedule says so."""
+    return 1, {name: value for name, value in values.items() if name != "noise"}
 
 
 @checked
@@ -78,6 +94,7 @@ def denoise(
         Mask | None,
         Socket(help="Where a start picture is painted anew; elsewhere it is kept. Scaled as Encode Image scales"),
     ] = None,
+    noise: NoiseChoice = "seed",
     progress: Progress = SILENT,
     leeway: Leeway = FREE,
 ) -> Latents:
@@ -98,6 +115,7 @@ def denoise(
         cache_threshold=cache_threshold,
         mask=_over(mask, latents),
         sampling=sampling or Sampling(),
+        noise=noise,
     )
     return placement.denoise(request, progress, leeway=leeway)
 

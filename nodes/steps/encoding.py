@@ -15,6 +15,7 @@ from ..graph.sketch import Given, Reading, Refusal, Seen, Text
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
 from .canvas import canvas_means, canvas_refusals, canvas_sketch
+from .denoising import NoiseChoice
 
 
 @checked
@@ -92,6 +93,7 @@ def encode_image(
         float, Socket(min=0, max=240, auto=True, help="Frames a second of a video; 0 is the model's own")
     ] = 0.0,
     seed: Annotated[int, Socket(widget="seed", min=0, max=MAX_SEED, advanced=True)] = 0,
+    noise: NoiseChoice = "seed",
     progress: Progress = SILENT,
     workspace: Workspace = HERE,
 ) -> Latents:
@@ -106,7 +108,7 @@ def encode_image(
     check_area(width, height, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
     image = Image(pixels=cover(image.pixels, width, height))
     request = requests.EncodeImage(
-        model=model, image=image, width=width, height=height, frames=frames, fps=fps, seed=seed
+        model=model, image=image, width=width, height=height, frames=frames, fps=fps, seed=seed, noise=noise
     )
     return placement.encode_image(request, progress)
 

@@ -5,8 +5,8 @@ cache_decisions: Step caches of diffusers on a sharded transformer: all ranks th
     none does.
 guidance: True guidance: asking the transformer twice, with the prompt and against the negative prompt.
 masked: Masked denoising: inside the mask a picture is painted anew, outside it is kept.
-noise: Where noise comes from: one generator per picture, on the CPU, so that it depends on the seed and on nothing
-    else.
+noise: Where noise comes from: one generator per picture, on the CPU, whose noise is drawn in fp32 and then rounded,
+    so that it depends on the seed and on nothing else.
 quiet: What diffusers and transformers log that says nothing to our users, or that we say better: kept off their
     screens.
 schedulers: Which noise levels a denoise passes through, and which solver takes it from one to the next.

@@ -25,6 +25,7 @@ from torch import nn
 from ...parallel.errors import is_out_of_memory
 from ..requests import first_step
 from . import quiet  # noqa: F401 (imported for what it silences)
+from .noise import Drawing
 from .schedulers import UPWARD
 from .tables import BLOCKS, OfSizes
 
@@ -205,11 +206,14 @@ def made_by_config(block: ModularPipelineBlocks, name: str) -> Any:
 
 
 def _settle(block: ModularPipelineBlocks) -> None:
-    """From now on these blocks know what they declare, and those that make tables find them again."""
+    """From now on these blocks know what they declare, those that make tables find them again, and those that draw do
+    so in fp32."""
     told = [(each, {name: getattr(each, name) for name in DECLARED}) for each in _nested(block)]
     for each, declared in told:
         kind = type(each)
         kinds = (OfSizes, kind) if kind.__name__ in BLOCKS else (kind,)
+        if not each.sub_blocks and any(taken.name == "generator" for taken in declared["inputs"]):
+            kinds = (Drawing, *kinds)
         each.__class__ = type(kind.__name__, kinds, {**declared, "__module__": kind.__module__})
 
 

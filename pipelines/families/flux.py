@@ -83,7 +83,7 @@ def encode_image(parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dic
     from ..denoising.noise import generators, seeds_of
 
     picture = 2.0 * request.image.pixels.movedim(-1, 1) - 1.0  # B C H W in -1..1
-    noise = generators(seeds_of(request.seed, len(picture)))
+    noise = generators(seeds_of(request.seed, len(picture)), request.noise)
     inputs = {"processed_image": picture, "generator": noise}
     found = run(assembled(FluxVaeEncoderStep), parts, inputs=inputs, outputs=("image_latents",))
     return found["image_latents"], {}

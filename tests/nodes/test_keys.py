@@ -10,10 +10,12 @@ import pytest
 import torch
 
 from latentloom.nodes.execution.run import run
-from latentloom.nodes.execution.schedule import recipe_keys, schedule
+from latentloom.nodes.execution.schedule import drawn_by_seed, needs_of, recipe_keys, schedule
 from latentloom.nodes.files.workspace import HERE, Workspace
 from latentloom.nodes.graph.resolve import resolve, upgrade
 from latentloom.nodes.graph.spec import Socket, read_spec
+from latentloom.nodes.headless.workflow_files import EXAMPLES
+from latentloom.nodes.preview.walk import Walk
 from latentloom.nodes.registry import SPECS
 from latentloom.pipelines.values import Depth, Image
 
@@ -137,3 +139,62 @@ def test_what_was_kept_before_there_were_engines_is_found(
 
 def test_another_engine_has_a_key_of_its_own(toys: ModuleType) -> None:
     assert model_key(toys, 2, {"engine": "tensorrt"}) not in (EAGER_KEY, COMPILED_KEY)
+
+
+# ---- noise
+
+PAINTED = {
+    "load": ("LoomLoadModel", {"source": "builtin:bobbin", "device": "cpu"}),
+    "text": ("LoomEncodeText", {"model": "@load.model", "prompt": "a red star"}),
+    "picture": ("LoomLoadImage", {"path": "picture.png"}),
+    "start": ("LoomEncodeImage", {"model": "@load.model", "image": "@picture.image"}),
+    "denoise": (
+        "LoomDenoise",
+        {"model": "@load.model", "conditioning": "@text.conditioning", "latents": "@start.latents", "seed": 7},
+    ),
+}
+
+
+def painted_keys(toys: ModuleType, *, dtype: str = "fp32", noise: str = "", at: tuple[str, ...] = ()) -> dict[str, str]:
+    graph = toys.graph(PAINTED)
+    overrides = {"load.dtype": dtype, **{f"{name}.noise": noise for name in at}}
+    workspace = Workspace(roots=(EXAMPLES,))
+    return dict(schedule(graph, SPECS, overrides=overrides, workspace=workspace, targets=["denoise"]).keys)
+
+
+def known_keys(keys: dict[str, str]) -> tuple[str, str]:
+    """What nodes of these sources had before there was a choice of noise."""
+    size = {"width": 0, "height": 0, "frames": 0, "fps": 0.0, "seed": 0}
+    links = [("model", keys["load"], "model"), ("image", keys["picture"], "image")]
+    start = _hash(("LoomEncodeImage", 1, size, links, ""))
+    asked = {"seed": 7, "steps": 0, "guidance": 0.0, "strength": 1.0, "guidance_2": 0.0, "distilled_guidance": 0.0}
+    asked |= {"step_cache": "none", "cache_threshold": 0.0, "sampling": None, "mask": None}
+    links = [("model", keys["load"], "model"), ("conditioning", keys["text"], "conditioning")]
+    return start, _hash(("LoomDenoise", 1, asked, [*links, ("latents", keys["start"], "latents")], ""))
+
+
+def _hash(recipe: tuple[object, ...]) -> str:
+    return hashlib.sha256(repr(recipe).encode()).hexdigest()
+
+
+def test_what_was_kept_before_there_was_a_choice_of_noise_is_found_where_it_is_the_same(toys: ModuleType) -> None:
+    both = ("start", "denoise")
+    whole = painted_keys(toys)
+    assert (whole["start"], whole["denoise"]) == known_keys(whole)
+    assert painted_keys(toys, noise="diffusers", at=both) == whole
+    stock = painted_keys(toys, dtype="bf16", noise="diffusers", at=both)
+    assert (stock["start"], stock["denoise"]) == known_keys(stock)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_in_half_precision_the_noise_of_a_seed_has_keys_of_its_own(dtype: str, toys: ModuleType) -> None:
+    half, stock = painted_keys(toys, dtype=dtype), painted_keys(toys, dtype=dtype, noise="diffusers", at=("denoise",))
+    assert stock["start"] == half["start"] != known_keys(half)[0]
+    assert half["denoise"] != stock["denoise"] == known_keys(half)[1]
+
+
+def test_the_noise_of_a_model_that_is_not_known_has_a_key_of_its_own(toys: ModuleType) -> None:
+    graph, overrides = toys.graph(PAINTED), {"load.source": "gone"}
+    walk = Walk(graph, SPECS, overrides, workspace=HERE)
+    needs = needs_of(graph, SPECS, overrides=overrides, targets=["denoise"])
+    assert drawn_by_seed(walk, needs) == {"start", "denoise"}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from diffusers import FlowMatchEulerDiscreteScheduler, FluxPipeline
+from diffusers import FlowMatchEulerDiscreteScheduler, FluxImg2ImgPipeline, FluxPipeline
 
 from latentloom.pipelines import stages
 from latentloom.pipelines.denoising.noise import generators
@@ -89,15 +89,20 @@ def test_a_given_shift_is_that_of_the_stock_pipeline(model: Any, stock: Any, can
     assert (ours - torch.from_numpy(theirs)).abs().max() == 0.0
 
 
-def test_in_bf16_too_every_bit_is_the_stock_pipelines(model: Any, tiny: Any, canvas: Any, paint: Any) -> None:
+def test_in_bf16_too_every_bit_is_the_stock_pipelines_by_its_noise(
+    model: Any, tiny: Any, canvas: Any, paint: Any, picture: torch.Tensor
+) -> None:
     half = FluxPipeline.from_pretrained(tiny("flux"), dtype=torch.bfloat16)
     half.set_progress_bar_config(disable=True)
     described = model("flux", dtype="bf16")
-    latents = paint(described, canvas("flux"), guidance=3.0, distilled_guidance=3.5)
+    latents = paint(described, canvas("flux"), guidance=3.0, distilled_guidance=3.5, noise="diffusers")
     ours = stages.decode({"model": described, "latents": latents}).pixels
     theirs = half(**stock_options(1, 3.0), width=64, height=64, num_inference_steps=3).images
     assert latents.tensor.dtype == torch.bfloat16 and ours.dtype == torch.float32
     assert (ours - torch.from_numpy(theirs)).abs().max() == 0.0
+    start = stages.encode_image(model=described, image=Image(pixels=picture), seed=7, noise="diffusers").tensor
+    pixels = (2.0 * picture.movedim(-1, 1) - 1.0).bfloat16()
+    assert torch.equal(start, FluxImg2ImgPipeline(**half.components)._encode_vae_image(pixels, generators([7])))
 
 
 def test_modular_flux_differs_a_little_in_a_batch(model: Any, stock: Any, canvas: Any, paint: Any) -> None:
