@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from latentloom.parallel.pool.pool import Pool
+from latentloom.parallel.pool.trial import trial
 from support.pool_processes import field, is_gone, server_of, spare_of, wait_until
 
+TESTS = str(Path(__file__).resolve().parent.parent)
 PRELOAD = ["bodies.starts_cuda", "bodies.pool"]
 
 
@@ -42,3 +44,11 @@ def begun(pool: Pool) -> list[int]:
         assert b'"rank_main"' in Path(f"/proc/{pid}/cmdline").read_bytes()
         assert field(pid, "PPid") == str(server_of(pool))
     return pids
+
+
+def test_the_trial_preloads_names_the_module_and_joins_a_rank_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([TESTS, os.environ.get("PYTHONPATH", "")]))
+    tried = trial(["cpu"], preload=PRELOAD)
+    assert tried.says.startswith("1 rank on cpu started, met and ended in ")
+    assert tried.says.endswith("each imports for itself, because bodies.starts_cuda starts CUDA when it is imported")
+    assert tried.mend == "update bodies.starts_cuda, or remove it where nothing needs it"
