@@ -460,8 +460,10 @@ def doctor_command(arguments: argparse.Namespace) -> int:
 
     def trial() -> Tried:
         from .parallel.pool.trial import trial
+        from .pipelines.models.describe import describe_model
+        from .pipelines.pools import preloads
 
-        return trial(trial_devices())
+        return trial(trial_devices(), preload=preloads(describe_model("builtin:bobbin", device="cpu")))
 
     found = examine(cache_dir=user_cache(), trial=trial if has_ranks() else None)
     print(json.dumps([vars(each) for each in found], indent=2) if arguments.json else as_text(found))

@@ -139,6 +139,11 @@ class Pool:
         ]
 
     @property
+    def culprit(self) -> str:
+        """The module for which ranks import for themselves when they start, or "" (`Ready.culprit`)."""
+        return self._supervisor.culprit
+
+    @property
     def is_closed(self) -> bool:
         """By `close`, or because its thread ended."""
         return self._supervisor.is_closed

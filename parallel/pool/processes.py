@@ -65,6 +65,8 @@ class Crew:
         self._server_log = folder / "server.log"
         self._spare = Spare(listen=self._listen, ignore=self._ignore)
         self._memory_kills = MemoryKills()
+        self.culprit = ""
+        """The module for which ranks are not just forked (`Ready.culprit`), once it is known."""
         self._num_failures = 0
         self._next_time = 0.0
         self._codes: dict[int, int] = {}
@@ -185,8 +187,9 @@ class Crew:
 
     def _hear_server(self, received: Received[FromServer]) -> None:
         match received.message:
-            case Ready(pid):
+            case Ready(pid, culprit):
                 assert self._server is not None, "it has spoken"
+                self._warn(culprit)
                 if not self._server.hear_ready(pid, received.fds):  # it could not be ended, should it be stopped
                     self._lose_server()
             case NoSpare(problem):
@@ -196,6 +199,17 @@ class Crew:
                     self._codes[told.pid] = told.code
             case Forked() | NotForked() as told:
                 self._hear_forked(told, received.fds)
+
+    def _warn(self, culprit: str) -> None:
+        """Once that ranks are slow to start."""
+        if culprit and not self.culprit:
+            self.culprit = culprit
+            logger.warning(
+                "%s starts CUDA when it is imported, which forked ranks would not survive; so each rank imports for "
+                "itself when it starts, which takes it some seconds; update %s, or remove it where nothing needs it",
+                culprit,
+                culprit,
+            )
 
     def _hear_forked(self, told: Forked | NotForked, fds: Sequence[int]) -> None:
         rank = self.ranks[told.rank]

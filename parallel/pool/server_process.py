@@ -23,7 +23,7 @@ from ..ranks.messages import FROM_RANK, FROM_SERVER, Fork, ForkSpare, FromRank, 
 
 START = """
 import importlib.util, json, os, sys
-package, root, fd, host, preload, num_gpus = json.loads(sys.argv[1])
+package, root, function, *given = json.loads(sys.argv[1])
 found = importlib.util.find_spec(package)
 folders = [os.path.realpath(each) for each in (found and found.submodule_search_locations) or ()]
 if root not in folders:  # the host found it by a path that a new process does not have, or has another copy on
@@ -31,7 +31,7 @@ if root not in folders:  # the host found it by a path that a new process does n
     found = importlib.util.spec_from_file_location(package, file, submodule_search_locations=[root])
     sys.modules[package] = importlib.util.module_from_spec(found)
     found.loader.exec_module(sys.modules[package])
-importlib.import_module(package + ".parallel.ranks.fork_server").main(fd, host, preload, num_gpus)
+getattr(importlib.import_module(package + ".parallel.ranks.fork_server"), function)(*given)
 """
 M = TypeVar("M", bound=Message)
 TAIL_BYTES = 4096
@@ -62,7 +62,7 @@ class ServerProcess:
         channel, theirs = Channel.pair(FROM_SERVER)
         package = (__package__ or "").split(".")[0]
         root = str(Path(__file__).resolve().parents[2])
-        order = json.dumps([package, root, theirs.fileno(), os.getpid(), list(preload), num_gpus])
+        order = json.dumps([package, root, "main", theirs.fileno(), os.getpid(), list(preload), num_gpus])
         try:
             with log.open("ab") as file:
                 process = subprocess.Popen(

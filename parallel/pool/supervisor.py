@@ -92,6 +92,10 @@ class Supervisor:
         self._thread = threading.Thread(target=self._serve, name="latentloom pool", daemon=True)
         self._thread.start()
 
+    @property
+    def culprit(self) -> str:
+        return self._crew.culprit
+
     def submit(self, job: Job) -> None:
         self._post(lambda: self._submit(job))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import RankFailed
 from ..progress import SILENT, Progress
-from ..ranks.seat import Seat
+from ..ranks.seat import Seat, World
 from .limits import Limits
 from .pool import Pool
 
@@ -40,26 +40,35 @@ class Tried:
     mend: str = ""
 
 
-def trial(devices: Sequence[str], *, timeout_s: float = 100.0) -> Tried:
-    """Start a rank on each device and let them meet, which proves the wires between them. Raises `RankFailed` or
+def trial(devices: Sequence[str], *, preload: Sequence[str] = (), timeout_s: float = 100.0) -> Tried:
+    """Start a rank on each device, as a pool with this `preload` does, and let them meet, which proves the wires
+    between them; one alone joins a group of its own, so that its GPU's library has made one. Raises `RankFailed` or
     ValueError.
     """
-    start = time.monotonic()
-    with Pool(devices, limits=Limits(start_s=timeout_s, work_s=timeout_s)) as pool:
+    start, num_ranks = time.monotonic(), len(devices)
+    with Pool(devices, preload=preload, limits=Limits(start_s=timeout_s, work_s=timeout_s)) as pool:
         words = f"ranks did not start and meet in {timeout_s:g} s"
         progress = Deadline(timeout_s, close=pool.close, words=words)
-        found = pool.call(".parallel.pool.trial:meet", {}, progress, num_ranks=len(devices))
+        world = World(name="trial", store=str(pool.folder / "trial"), size=1) if num_ranks == 1 else None
+        found = pool.call(".parallel.pool.trial:meet", {}, progress, num_ranks=num_ranks, world=world)
         has_p2p = all(state.has_p2p for state in pool.states())
-    wanted = sum(range(1, len(devices) + 1))
+        culprit = pool.culprit
+    wanted = sum(range(1, num_ranks + 1))
     if found["total"] != wanted:
         raise RankFailed(f"ranks on {', '.join(devices)} met, but added up to {found['total']} instead of {wanted}")
     seconds = time.monotonic() - start
-    done = f"{len(devices)} ranks on {', '.join(devices)} started, met and ended in {seconds:.1f} s"
-    says = f"{done}; attention kernel: {found['kernel']}"
-    if has_p2p:
-        return Tried(says)
-    mend = "turn off ACS and the IOMMU in the BIOS, or try another driver; until then what they send takes longer"
-    return Tried(f"{says}; what they sent peer-to-peer did not arrive whole, so they do without", mend)
+    ranks = "1 rank" if num_ranks == 1 else f"{num_ranks} ranks"
+    done = f"{ranks} on {', '.join(devices)} started, met and ended in {seconds:.1f} s"
+    says, mends = [f"{done}; attention kernel: {found['kernel']}"], []
+    if culprit:
+        says.append(f"each imports for itself, because {culprit} starts CUDA when it is imported")
+        mends.append(f"update {culprit}, or remove it where nothing needs it")
+    if not has_p2p:
+        says.append("what they sent peer-to-peer did not arrive whole, so they do without")
+        mends.append(
+            "turn off ACS and the IOMMU in the BIOS, or try another driver; until then what they send takes longer"
+        )
+    return Tried("; ".join(says), "; ".join(mends))
 
 
 def meet(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
@@ -68,12 +77,10 @@ def meet(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str
 
     from ..attention.choice import chosen
     from ..collectives import add
-    from ..group import Axis
-    from ..mesh import make_mesh
-    from ..plan import ParallelPlan
+    from ..group import Group
+    from ..process_groups import at_work
 
     own = torch.tensor([float(seat.rank + 1)], device=seat.device)
-    if seat.num_ranks > 1:
-        own = add(own, group=make_mesh(ParallelPlan(ulysses=seat.num_ranks))[Axis.ULYSSES])
+    total = add(own, group=Group(range(seat.num_ranks), seat.rank, at_work()))
     dtype = torch.float32 if own.is_cpu else torch.bfloat16
-    return {"total": float(own), "kernel": str(chosen(own.device, dtype))}
+    return {"total": float(total), "kernel": str(chosen(own.device, dtype))}

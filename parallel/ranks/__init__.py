@@ -18,5 +18,7 @@ revoke: Revoking groups of NCCL: what they have under way ends in an error, and 
     aborted.
 seat: A rank's seat in one job: which of how many ranks it is, and its device.
 shortage: What to tell a user whose system has run out of something.
+unasked: What libraries ask of GPUs while the fork server imports them, answered without CUDA, which no forked rank
+    survives.
 wires: Whether the wires between ranks carry what is sent: tried when ranks join, before anything depends on them.
 """

@@ -9,6 +9,10 @@ which nothing is asked while the server lives. Ranks die with the server that fo
     host -+- server -+- rank, rank, ...     killed: its ranks die with it, by the kernel
           |          +- spare               asked for a spare of its own, then for ranks; neither imports anything
           +- (watched by all, so that nobody outlives it)
+
+A module that starts CUDA as it is imported spoils what is forked from here; most only ask, and are answered
+(`unasked.py`). Where one does start it, a rank is forked all the same, and begins at once as a fresh interpreter
+(`Server.culprit`): the same process, connections and death with the server, and some seconds of imports.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import contextlib
 import errno
 import gc
 import importlib
+import json
 import os
 import select
 import signal
@@ -24,13 +29,15 @@ import socket
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from typing import NoReturn
+from dataclasses import asdict
+from typing import Any, NoReturn
 
 from ..errors import Closed
 from . import guard
 from .channel import Channel
 from .heap import HUGE_PAGES
-from .messages import TO_RANK, TO_SERVER, Exited, Fork, Forked, NoSpare, NotForked, Ready, ToServer
+from .messages import TO_RANK, TO_SERVER, Exited, Fork, Forked, NoSpare, NotForked, Ready, ToServer, read
+from .unasked import driver_unasked, has_started
 
 ENVIRONMENT = {
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # a look for devices does not start CUDA, which would not survive a fork
@@ -39,6 +46,9 @@ ENVIRONMENT = {
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",  # we abort groups, and torch asks for it then
     "TORCH_NCCL_BLOCKING_WAIT": "0",  # a shell may ask for it, and each wait would hold up the host
 }
+WITHOUT_GPUS = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
+"""Where no rank has one: what asks for GPUs finds none, now and in the ranks."""
+NEEDED = ("torch", "torch.distributed", "safetensors.torch", ".parallel.ranks.rank")
 TORCHRUN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
 """What the host's own launcher may have set, and ranks must not take for theirs."""
 
@@ -54,46 +64,54 @@ def main(fd: int, host: int, preload: Sequence[str], num_gpus: int) -> None:
         os._exit(1)
     guard.wake_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the host's
-    os.environ.update(ENVIRONMENT)
+    os.environ.update(environment(num_gpus))
     for name in TORCHRUN:
         os.environ.pop(name, None)
     watcher = guard.Watcher(host_pidfd)
-    import_all(preload, num_gpus=num_gpus)
+    culprit = import_all(preload, num_gpus=num_gpus)
     watcher.stop()
-    check_untouched()
     gc.freeze()  # a collection in a child would copy every page it looks at
-    Server(channel, host_pidfd).serve()
+    Server(channel, host_pidfd, preload=preload, culprit=culprit).serve()
 
 
-def import_all(preload: Sequence[str], *, num_gpus: int) -> None:
-    """What ranks need, and what their jobs will."""
-    _import("torch")
-    with _driver_unasked(num_gpus):
-        for name in ("torch.distributed", "safetensors.torch", ".parallel.ranks.rank"):
+def rank_main(fd: int, host_pidfd: int, server_pidfd: int, preload: Sequence[str], order: dict[str, Any]) -> None:
+    """Be the rank of `order` in a process that `Server.fork` has prepared, and that began anew. Does not return."""
+    for each in (fd, host_pidfd, server_pidfd):
+        os.set_inheritable(each, False)
+    fork = read(Fork, order, what="fork")
+    if fork.device.startswith("cuda"):
+        import torch
+
+        torch.cuda.set_device(fork.device)  # where modules start CUDA that start it as they are imported
+    for _ in _imported(preload):
+        pass
+    from .rank import main
+
+    main(Channel(socket.socket(fileno=fd), TO_RANK), host_pidfd, fork, server_pidfd=server_pidfd)
+
+
+def environment(num_gpus: int) -> dict[str, str]:
+    return ENVIRONMENT if num_gpus else {**ENVIRONMENT, **WITHOUT_GPUS}
+
+
+def import_all(preload: Sequence[str], *, num_gpus: int) -> str:
+    """What ranks need, and what their jobs will. Gives the module for which they cannot be forked, "" if they can."""
+    with driver_unasked(num_gpus) as culprits:
+        for name in _imported(preload):
+            if not culprits and has_started():
+                culprits.append(name)
+    return culprits[0] if culprits else ""
+
+
+def _imported(preload: Sequence[str]) -> Iterator[str]:
+    """Each module once it was imported."""
+    for name in NEEDED:
+        _import(name)
+        yield name
+    for name in preload:
+        with contextlib.suppress(Exception):  # the job that needs it will say what is wrong
             _import(name)
-        for name in preload:
-            with contextlib.suppress(Exception):  # the job that needs it will say what is wrong
-                _import(name)
-
-
-@contextlib.contextmanager
-def _driver_unasked(num_gpus: int) -> Iterator[None]:
-    """Tell libraries that ask for GPUs while they are imported how many there are, without the driver.
-
-    Torch asks NVML (see ENVIRONMENT), but where that is missing, as in a container without it, and for devices with
-    MIG names it asks CUDA, which does not survive a fork.
-    """
-    import torch
-
-    if not hasattr(torch._C, "_cuda_getDeviceCount"):
-        yield
-        return
-    asks = torch._C._cuda_getDeviceCount
-    torch._C._cuda_getDeviceCount = lambda: num_gpus
-    try:
-        yield
-    finally:
-        torch._C._cuda_getDeviceCount = asks
+        yield name
 
 
 def _import(name: str) -> None:
@@ -104,20 +122,17 @@ def _import(name: str) -> None:
         getattr(found, attribute)
 
 
-def check_untouched() -> None:
-    """Ends this process, with the reason in its log, where a forked rank could not use CUDA."""
-    import torch
-
-    if torch.cuda.is_initialized():
-        raise SystemExit("a module that ranks need has started CUDA when it was imported, so none can be forked")
-
-
 class Server:
     """Serves one host. It has one thread, also as a spare: a fork takes no other along, nor a lock that one holds."""
 
-    def __init__(self, channel: Channel[ToServer], host_pidfd: int) -> None:
+    def __init__(
+        self, channel: Channel[ToServer], host_pidfd: int, *, preload: Sequence[str] = (), culprit: str = ""
+    ) -> None:
         self.channel = channel
         self.host_pidfd = host_pidfd
+        self.preload = preload
+        self.culprit = culprit
+        """The module for which ranks begin anew, or ""."""
         self.own_pidfd = os.pidfd_open(os.getpid())
         self.server_pidfd = -1
         """The server that this process is, or was, the spare of; -1 in one that never was a spare."""
@@ -130,7 +145,7 @@ class Server:
             self.poll.register(self.channel.fileno(), select.POLLIN)
             self.poll.register(self.host_pidfd, select.POLLIN)
             try:
-                self.channel.send(Ready(os.getpid()), [self.own_pidfd])
+                self.channel.send(Ready(os.getpid(), self.culprit), [self.own_pidfd])
                 guard.wake_with_parent()
                 while not any(self._turn(fd) for fd, _ in self.poll.poll()):
                     pass  # until this process is the spare, with a connection of its own
@@ -210,6 +225,8 @@ class Server:
             os.close(log)
             own, self.own_pidfd = self.own_pidfd, -1
             self._close_all()
+            if self.culprit:
+                _begin_anew("rank_main", [connection, self.host_pidfd, own], self.preload, asdict(order))
             from .rank import main
 
             channel = Channel(socket.socket(fileno=connection), TO_RANK)
@@ -273,3 +290,14 @@ def _prepare(fds: Sequence[int]) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     sys.stdout.flush()
     sys.stderr.flush()
+
+
+def _begin_anew(function: str, fds: Sequence[int], *given: Any) -> NoReturn:
+    """Be a fresh interpreter that calls a function of this module with these descriptors and plain data; started as
+    the host has started this one (`START` in pool/server_process.py). What the kernel does at a parent's end stays.
+    """
+    for each in fds:
+        os.set_inheritable(each, True)
+    package, root, *_ = json.loads(sys.orig_argv[-1])
+    order = json.dumps([package, root, function, *fds, *given])
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:-1], order])

@@ -78,6 +78,8 @@ class Ready:
     """This process can fork; its pidfd comes with this."""
 
     pid: int
+    culprit: str = ""
+    """The module that starts CUDA as it is imported, so that ranks begin anew and import for themselves; or ""."""
 
 
 @dataclass(frozen=True, kw_only=True)

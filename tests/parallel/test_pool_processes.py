@@ -108,7 +108,7 @@ def test_the_fork_server_is_the_hosts_own_copy(tmp_path: Path) -> None:
         for each in (folder, folder.parent, folder.parent.parent):
             (each / "__init__.py").touch()
         (folder / "fork_server.py").write_text(f"main = lambda *_: print({name!r})")
-    order = json.dumps(["loom", str(tmp_path / "own"), 0, 0, [], 0])
+    order = json.dumps(["loom", str(tmp_path / "own"), "main", 0, 0, [], 0])
     done = subprocess.run(
         [sys.executable, "-P", "-c", START, order],
         env={**os.environ, "PYTHONPATH": str(tmp_path / "other")},
@@ -222,12 +222,6 @@ def test_a_child_whose_birth_cannot_be_told_is_ended(monkeypatch: pytest.MonkeyP
     assert pids and not server.children and not Path(f"/proc/{pids[0]}").exists()
 
 
-def test_a_fork_server_that_has_started_cuda_forks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    with pytest.raises(SystemExit, match="has started CUDA"):
-        fork_server.check_untouched()
-
-
 @pytest.mark.parametrize(("visible", "nvml"), [("MIG-8f4b5d3c-0000-0000-0000-000000000000", 8), ("0,1", -1)])
 def test_mig_names_or_a_missing_nvml_do_not_make_imports_ask_the_driver(
     visible: str, nvml: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -287,6 +281,6 @@ def test_a_package_that_a_new_process_would_not_find_is_loaded_whole(tmp_path: P
     (root / "parallel" / "ranks" / "__init__.py").touch()
     body = "from ... import __version__\ndef main(*given):\n    print(__version__, *given)\n"
     (root / "parallel" / "ranks" / "fork_server.py").write_text(body)
-    order = json.dumps(["loom_of_another_name", str(root), 3, 4, ["x"], 2])
+    order = json.dumps(["loom_of_another_name", str(root), "main", 3, 4, ["x"], 2])
     told = subprocess.run([sys.executable, "-P", "-c", START, order], capture_output=True, text=True, timeout=60)
     assert told.stdout == "of this folder 3 4 ['x'] 2\n", told.stderr

@@ -12,6 +12,8 @@ from latentloom.__main__ import main
 from latentloom.parallel.pool.trial import Tried
 from latentloom.pipelines.doctor.examine import as_text, examine, has_problems, looked_at
 from latentloom.pipelines.doctor.finding import Finding
+from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.pools import preloads
 
 
 def the(findings: Sequence[Finding], check: str) -> Finding:
@@ -55,6 +57,23 @@ def test_a_trial_that_fails_is_a_problem_and_what_reads_the_machine_cannot_raise
     assert the(found, "trial").says == "the check failed: rank 1 was silent"
     found = examine(cache_dir=None, trial=lambda: Tried("ranks met without peer-to-peer", "turn off ACS"))
     assert (the(found, "trial").state, the(found, "trial").mend) == ("warning", "turn off ACS")
+
+
+def test_the_trial_s_ranks_import_what_those_of_pools_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that starts CUDA when it is imported is found by the trial, too."""
+    given: dict[str, Any] = {}
+
+    def trial(devices: Sequence[str], **options: Any) -> Tried:
+        given.update(options)
+        return Tried("well")
+
+    monkeypatch.setattr("latentloom.parallel.pool.trial.trial", trial)
+    monkeypatch.setattr(
+        "latentloom.pipelines.doctor.examine.examine",
+        lambda *, cache_dir, trial: [Finding(check="trial", says=trial().says)],
+    )
+    assert main(["doctor"]) == 0
+    assert given["preload"] == preloads(describe_model("builtin:bobbin", device="cpu")) != []
 
 
 def test_findings_are_printed_with_cures_and_a_sum() -> None:
