@@ -41,6 +41,9 @@ it is whole and until a stage, which waits for its stream, has ended well (`pipe
 After one that failed nobody waits, since its collectives may never end; what it still has under way only reads what was
 lent.
 """
+ALONE = {"NCCL_RAS_ENABLE": "0", "NCCL_IB_DISABLE": "1", "NCCL_NET_PLUGIN": "none"}
+"""Of ranks that meet on one machine, unless the user says otherwise: NCCL looks for no network, which takes it time in
+every rank, and starts no thread that listens for questions about it."""
 
 
 def main(channel: Channel[ToRank], host_pidfd: int, order: Fork, *, server_pidfd: int) -> None:
@@ -52,6 +55,9 @@ def main(channel: Channel[ToRank], host_pidfd: int, order: Fork, *, server_pidfd
         os.environ[name] = order.interface
     if not order.has_p2p:
         os.environ["NCCL_P2P_DISABLE"] = "1"  # NCCL reads it once, when it makes its first group
+    if order.interface == "lo":
+        for name, value in ALONE.items():
+            os.environ.setdefault(name, value)
     _take(order.device)  # what this thread aborts is there too
     prefer(torch.device(order.device))  # before any lane computes, so that all it ever gives has the same bits
     with contextlib.suppress(Closed):
