@@ -43,8 +43,9 @@ class Membership:
         self.was_aborted = False
         """Since the last `join`: whatever then goes wrong in the group's work, the cause lies with another rank."""
 
-    def join(self, world: World, rank: int) -> None:
-        """Collective: leave the present group and join another, as its `rank` of `world.size`.
+    def join(self, world: World, rank: int, *, is_proven: bool = False) -> None:
+        """Collective: leave the present group and join another, as its `rank` of `world.size`; `is_proven` as of
+        `wires.prove`.
 
         Raises `BadWires` where what accelerators send to each other does not arrive whole.
         """
@@ -66,7 +67,7 @@ class Membership:
             if is_cuda:  # gloo's are sockets, which check what they carry
                 group = Group(everyone, rank, process_groups.group_of(everyone))
                 with or_end("the proof of the wires between ranks", limit_s=PROVE_S):
-                    wires.prove(group, self._device)
+                    wires.prove(group, self._device, is_proven=is_proven)
         except BaseException:
             self.leave()
             _world.group_count = 0  # torch names groups by it, and those who were not here have not counted
