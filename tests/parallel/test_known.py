@@ -150,6 +150,8 @@ def test_wires_are_proven_once_for_each_two_gpus_and_boot(tmp_path: Path, monkey
 
 @pytest.fixture
 def untold() -> Iterator[None]:
+    choice._found.clear()
+    choice.chosen.cache_clear()
     yield
     choice._found.clear()
     choice.chosen.cache_clear()
