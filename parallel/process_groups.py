@@ -11,7 +11,7 @@ import inspect
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
@@ -23,9 +23,13 @@ from torch.distributed import ProcessGroup
 from torch.distributed.distributed_c10d import _new_process_group_helper, _world
 
 from .collectives import set_up
+from .machine.deadline import or_end
 
 COLLECTIVE = timedelta(hours=6)
 """Longer than any wait that the pool allows: it knows more than a rank, and ends waits by aborting."""
+CONNECT_S = 120.0
+"""For NCCL to connect ranks that are all there, and for their first collective: most of a minute where it loads its
+kernels at once for a new GPU (NVIDIA/nccl 1646)."""
 
 
 class Use(StrEnum):
@@ -121,7 +125,9 @@ def make(keys: Iterable[Key]) -> None:
                 within.made[key] = _made(key, within.device)
                 if dist.get_rank() in key[1]:
                     made.append(within.made[key])
-        set_up([group for group in made if dist.get_backend(group) == "nccl"])
+        nccl = [group for group in made if dist.get_backend(group) == "nccl"]
+        with _bounded("the first collective over NCCL", within.device if nccl else None):
+            set_up(nccl)
 
 
 def connected() -> list[ProcessGroup]:
@@ -152,16 +158,30 @@ def _made(key: Key, device: torch.device | None) -> ProcessGroup:
     # torch's `new_group(use_local_synchronization=True)` names a group by how many its rank is in, and so differently
     # on ranks that are in more, which then never meet (`_hash_ranks_to_str`, torch 2.13); otherwise it asks all ranks
     _, store = _world.pg_map[cast("ProcessGroup", dist.group.WORLD)]
-    is_on_accelerator = _is_on_accelerator(use, device)
-    made, _ = _new_process_group_helper(
-        len(ranks),
-        ranks.index(own),
-        list(ranks),
-        "nccl" if is_on_accelerator else "gloo",
-        store,
-        cast("Any", f"{use} {' '.join(map(str, ranks))}"),
-        timeout=COLLECTIVE,
-        device_id=device if is_on_accelerator else None,  # so that its members are connected now
-    )
+    name, is_on_accelerator = f"{use} {' '.join(map(str, ranks))}", _is_on_accelerator(use, device)
+    if is_on_accelerator:
+        _meet(name, own, ranks, store)
+    with _bounded("connecting ranks by NCCL", device if is_on_accelerator else None):
+        made, _ = _new_process_group_helper(
+            len(ranks),
+            ranks.index(own),
+            list(ranks),
+            "nccl" if is_on_accelerator else "gloo",
+            store,
+            cast("Any", name),
+            timeout=COLLECTIVE,
+            device_id=device if is_on_accelerator else None,  # so that its members are connected now
+        )
     _world.pg_group_ranks[made] = {rank: index for index, rank in enumerate(ranks)}
     return made
+
+
+def _meet(name: str, own: int, ranks: Sequence[int], store: dist.Store) -> None:
+    """Collective: wait until all are here, as long as the job may."""
+    store.set(f"{name}: {own}", "here")
+    store.wait([f"{name}: {rank}" for rank in ranks], COLLECTIVE)
+
+
+def _bounded(what: str, device: torch.device | None) -> AbstractContextManager[None]:
+    """Of a pool's rank with an accelerator, which others replace; a process of the user's is never ended."""
+    return nullcontext() if device is None else or_end(what, limit_s=CONNECT_S)

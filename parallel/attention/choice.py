@@ -2,7 +2,8 @@
 
 A kernel may be there and not work: built for another torch, CUDA or GPU. So each is tried once for each process, by a
 tiny call whose answers and log-sum-exp are compared with plain attention, and one that fails is left out with the
-reason, in the log and in what `latentloom doctor` says of its trial.
+reason, in the log and in what `latentloom doctor` says of its trial. In a pool only the first rank of a kind of GPU
+does so: the host tells the others what it found, and they `adopt` it.
 """
 
 # B batch, H heads, S queries, T keys, D head width
@@ -15,11 +16,14 @@ import importlib.util
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from . import kernels
 from .kernels import HALF, KERNELS
 from .local import attend_plain, attend_with_lse
 from .strategy import Kernel
@@ -37,8 +41,11 @@ FASTEST: Mapping[int, tuple[str, ...]] = {
 FlashAttention 2 on Hopper and slower on Ampere and Ada (huggingface/transformers 48163), and faster than FlashAttention
 4 for diffusion on Blackwell (sgl-project/sglang 33655)."""
 NOT_INSTALLED = "not installed"
+DTYPES = {str(each): each for each in (torch.float32, *HALF)}
 _order = contextlib.ExitStack()
 """Holds what `prefer` has set."""
+_found: dict[tuple[torch.device, torch.dtype], Choice] = {}
+"""What was chosen, by trials here or by those of another process."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,11 @@ class Choice:
 
     kernel: Kernel
     left_out: Mapping[str, str]
+
+    @property
+    def is_news(self) -> bool:
+        """Whether one that is installed was left out."""
+        return any(reason != NOT_INSTALLED for reason in self.left_out.values())
 
     def __str__(self) -> str:
         left_out = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
@@ -83,6 +95,8 @@ def check_kernel(name: str, device_type: str) -> None:
 @functools.cache
 def chosen(device: torch.device, dtype: torch.dtype) -> Choice:
     """The first candidate that works, the last of them without a trial: there is nothing to take in its place."""
+    if (device, dtype) in _found:
+        return _found[device, dtype]
     *tried, last = candidates(device, dtype)
     left_out: dict[str, str] = {}
     for name in tried:
@@ -91,10 +105,48 @@ def chosen(device: torch.device, dtype: torch.dtype) -> Choice:
         left_out[name] = reason
     else:
         name = last
-    choice = Choice(KERNELS[name], left_out)
-    is_news = any(reason != NOT_INSTALLED for reason in left_out.values())
-    logger.log(logging.WARNING if is_news else logging.INFO, "attention kernel on %s, %s: %s", device, dtype, choice)
+    choice = _found[device, dtype] = Choice(KERNELS[name], left_out)
+    level = logging.WARNING if choice.is_news else logging.INFO
+    logger.log(level, "attention kernel on %s, %s: %s", device, dtype, choice)
     return choice
+
+
+def found(device: torch.device) -> Mapping[str, Choice]:
+    """What was chosen on a device so far, by number format."""
+    return {str(dtype): choice for (where, dtype), choice in [*_found.items()] if where == device}
+
+
+def adopt(device: torch.device, dtype: str, name: str, left_out: Mapping[str, str]) -> None:
+    """Choose what another process has found on a device of this kind, without a trial.
+
+    Raises ValueError for what cannot have been found: it comes from a file, or its package is gone.
+    """
+    number = DTYPES.get(dtype)
+    names = () if number is None else candidates(device, number)
+    if number is None or name not in names or (*left_out,) != names[: names.index(name)]:
+        raise ValueError(f"{name[:100]!r} is no choice for {dtype[:100]} on {device}")
+    if not _is_installed(KERNELS[name].package):
+        raise ValueError(f"attention kernel {name} is not installed any more")
+    try:
+        with _standing_in(KERNELS[name].stand_in):
+            _found[device, number] = Choice(KERNELS[name], left_out)
+    except Exception as error:
+        raise ValueError(f"attention kernel {name} does not stand in: {_words(error)}") from error
+
+
+def kind_of(device: torch.device) -> str:
+    """What decides which kernel works: the GPU, its driver, and the versions of all that may be tried; "" where nothing
+    is tried.
+    """
+    if device.type != "cuda":
+        return ""
+    properties = torch.cuda.get_device_properties(device)
+    drivers = [path.read_text().strip() for name in ("nvidia", "amdgpu") if (path := _version_file(name)).exists()]
+    libraries = torch.__version__, torch.version.cuda, torch.version.hip, torch.backends.cudnn.version()
+    packages = sorted({KERNELS[name].package for names in FASTEST.values() for name in names} - {""})
+    versions = [*map(_version, packages), *map(_stamp, (kernels.__file__, __file__))]
+    gpu = properties.name, properties.major, properties.minor
+    return " ".join(map(str, (*gpu, *drivers, *libraries, *versions)))
 
 
 def candidates(device: torch.device, dtype: torch.dtype) -> tuple[str, ...]:
@@ -125,26 +177,30 @@ def fault(name: str, device: torch.device, dtype: torch.dtype) -> str:
     return ""
 
 
-def prefer(device: torch.device) -> None:
+def prefer(device: torch.device, *, is_sound: bool | None = None) -> bool:
     """Make cuDNN torch's own first choice, where it is ours, so that a model that is not sharded has it too.
+
+    Whether it is now. `is_sound`: whether another process has found that it may be; None, try it.
 
     For a process that is ours: it holds for every thread of it, and for its life.
     """
-    if device.type != "cuda" or choose(device, torch.bfloat16).name != "cudnn":
-        return
+    if device.type != "cuda" or choose(device, torch.bfloat16).name != "cudnn" or is_sound is False:
+        return False
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     kinds = ("CUDNN_ATTENTION", "FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH")
     try:  # torch would give it masks too, and rows in which all is masked
-        before = _masked_answers(device)
+        before = None if is_sound else _masked_answers(device)
         _order.enter_context(sdpa_kernel([getattr(SDPBackend, kind) for kind in kinds], set_priority=True))
-        is_same = torch.allclose(_masked_answers(device), before, atol=KERNELS["cudnn"].error, equal_nan=True)
+        error = KERNELS["cudnn"].error
+        is_same = before is None or torch.allclose(_masked_answers(device), before, atol=error, equal_nan=True)
         reason = "" if is_same else "its masked answers differ from those of torch's other kernels"
     except RuntimeError as error:
         reason = _words(error)
     if reason:
         _order.close()
         logger.warning("cuDNN attends for sharded models only: %s", reason)
+    return not reason
 
 
 @contextlib.contextmanager
@@ -165,6 +221,23 @@ def _standing_in(name: str) -> Iterator[None]:
         if active is None and attention.current_flash_attention_impl() is not None:
             attention.restore_flash_attention_impl()
         raise
+
+
+def _version_file(driver: str) -> Path:
+    return Path(f"/sys/module/{driver}/version")
+
+
+def _version(package: str) -> str:
+    """Of what is installed, also where that has no record: then by when it was."""
+    if (spec := importlib.util.find_spec(package)) is None:
+        return "none"
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return f"{metadata.version(package)} {_stamp(spec.origin)}"
+    return _stamp(spec.origin)
+
+
+def _stamp(file: str | None) -> str:
+    return str(Path(file).stat().st_mtime_ns) if file else ""
 
 
 def _is_installed(package: str) -> bool:

@@ -1,17 +1,20 @@
 """Deadlines: a command or a function that may hang for ever, on a broken driver or a dead file server, say.
 
 Both are left behind when their time is over: a thread cannot be ended, and a process that waits inside a driver does
-not die.
+not die. Only a process that others replace may end itself instead (`or_end`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import faulthandler
+import os
 import queue
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -19,6 +22,8 @@ CHECK_S = 0.2
 """Between questions whether to go on waiting."""
 KILL_S = 1.0
 """For a killed command to go; one that waits inside a driver stays, and is left behind."""
+PIECES = 10
+"""A process that was stopped for a while has then waited for one of so many pieces, not for all of its time."""
 
 
 def output_of(command: Sequence[str], *, timeout_s: float) -> str:
@@ -68,3 +73,27 @@ def within(function: Callable[[], T], *, timeout_s: float, check: Callable[[], N
         assert isinstance(answer, BaseException), "what a function raised"
         raise answer
     return answer  # pyright: ignore[reportReturnType] (the flag says which it is)
+
+
+@contextlib.contextmanager
+def or_end(what: str, *, limit_s: float) -> Iterator[None]:
+    """End this process where the body takes longer, which nothing can interrupt: the stacks of all threads, and last
+    what took so long, are in what it writes its errors to. For ranks, which the pool replaces.
+    """
+    done = threading.Event()
+    arguments = (done, what, limit_s)
+    threading.Thread(target=_end_unless, args=arguments, name=f"watch: {what}", daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
+def _end_unless(done: threading.Event, what: str, limit_s: float) -> None:
+    for _ in range(PIECES):
+        if done.wait(limit_s / PIECES):
+            return
+    with contextlib.suppress(Exception):  # whatever can be said, it ends
+        faulthandler.dump_traceback(all_threads=True)
+        print(f"it hung: {what} took over {limit_s:g} s", file=sys.stderr, flush=True)
+    os._exit(1)

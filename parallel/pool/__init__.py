@@ -4,6 +4,8 @@ attempt: A job under way on its ranks: what each has told, what time is left, an
 folder: A pool's folder: logs and rendezvous files, locked by the host that lives, and removed by the next one if it
     died.
 job: One job as the host sees it: what was asked, what came back, and how it ended.
+known: What ranks have found out about this machine's GPUs, so that the next need not: in memory, and in a small file
+    of the user's own.
 limits: How long the pool waits, for each thing that may not come.
 measuring: What this machine's ranks measure of it, in seconds.
 pool: The pool: warm ranks, one per device, that run named functions together or one by one, and survive their faults.

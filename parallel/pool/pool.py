@@ -14,6 +14,7 @@ from typing import Any
 
 from ..errors import RankFailed
 from ..machine.container import num_free_cores
+from ..machine.folders import user_cache
 from ..progress import SILENT, Preview, Progress
 from ..ranks.channel import write_body
 from ..ranks.messages import Phase, Spread, Step
@@ -21,6 +22,7 @@ from ..ranks.seat import World
 from ..ranks.shortage import advice
 from .folder import PoolFolder
 from .job import Job, Lane, Last, Picture, Work
+from .known import Known
 from .limits import Limits
 from .rank_process import RankProcess
 from .replica import Replica
@@ -85,11 +87,15 @@ class Pool:
             for i, d in enumerate(devices)
         ]
         groups = [ranks[start : start + self.size] for start in range(0, len(ranks), self.size)]
+        known = Known(user_cache())
         self._replicas = [
-            Replica(f"group{i}", group, folder=self.folder, limits=limits) for i, group in enumerate(groups)
+            Replica(f"group{i}", group, folder=self.folder, limits=limits, known=known)
+            for i, group in enumerate(groups)
         ]
         try:
-            self._supervisor = Supervisor(self._replicas, folder=self.folder, preload=preload, limits=limits)
+            self._supervisor = Supervisor(
+                self._replicas, folder=self.folder, preload=preload, limits=limits, known=known
+            )
         except OSError as error:
             folder.remove()
             raise ValueError(f"no rank can be started: {advice(error)}") from None

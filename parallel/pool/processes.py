@@ -14,9 +14,10 @@ from typing import Any, Protocol
 
 from ..errors import BadMessage, Closed
 from ..ranks.channel import Channel, Received
-from ..ranks.messages import Exited, Forked, FromRank, FromServer, Hello, NoSpare, NotForked, Ready
+from ..ranks.messages import Exited, Forked, FromRank, FromServer, Hello, Kernels, NoSpare, NotForked, Ready
 from ..ranks.shortage import MemoryKills, advice
 from .folder import keep_logs
+from .known import Known
 from .limits import Limits
 from .rank_process import RankProcess
 from .server_process import ServerProcess, how_it_ended, last_line
@@ -54,6 +55,7 @@ class Crew:
         folder: Path,
         preload: Sequence[str],
         limits: Limits,
+        known: Known | None = None,
     ) -> None:
         self.ranks = ranks
         self._listener = listener
@@ -61,6 +63,7 @@ class Crew:
         self._folder = folder
         self._preload = preload
         self._limits = limits
+        self._known = known or Known()
         self._server: ServerProcess | None = None
         self._server_log = folder / "server.log"
         self._spare = Spare(listen=self._listen, ignore=self._ignore)
@@ -88,6 +91,7 @@ class Crew:
             for rank in self.ranks:
                 if self._server is not None and rank.channel is None and can_start:
                     self._start(self._server, rank)
+            self._known.tell_kernels(self.ranks)
         except OSError as error:
             self._fail(f"no rank can be started: {advice(error)}")
         except Closed:
@@ -321,13 +325,23 @@ class Crew:
             if received is None:
                 break
             rank.heard = time.monotonic()
-            if isinstance(received.message, Hello):
-                rank.has_begun = True
-                self._num_failures = 0
-                logger.info("rank %d (%s) is ready, process %d", rank.number, rank.device, rank.pid)
-            else:
-                self._listener.on_message(rank, received)
+            match received.message:
+                case Hello() as told:
+                    rank.gpu, rank.uuid = told.gpu, told.uuid
+                    if not rank.gpu:
+                        self._begin(rank)
+                case Kernels() as told:
+                    self._known.keep_kernels(rank.gpu, told)
+                    if not rank.has_begun:
+                        self._begin(rank)
+                case _:
+                    self._listener.on_message(rank, received)
         return True
+
+    def _begin(self, rank: RankProcess) -> None:
+        rank.has_begun = True
+        self._num_failures = 0
+        logger.info("rank %d (%s) is ready, process %d", rank.number, rank.device, rank.pid)
 
     # Descriptors
 

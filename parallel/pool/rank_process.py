@@ -34,8 +34,13 @@ class RankProcess:
         """How many processes have filled this place: what is told of an earlier one is not meant for this one."""
         self.pid = 0
         self.pidfd = -1
+        self.gpu = ""
+        """What kind of GPU it has, once it has said hello; "" for none of which anything is to be known."""
+        self.uuid = ""
+        self.is_told = False
+        """Whether it was told what attends there, or that it is to try that."""
         self.has_begun = False
-        """Whether it has said hello."""
+        """Whether it has said hello, and what attends on its GPU."""
         self.is_gone = False
         """Whether it was given up: it is dying, and an accelerator may hold it, and it its accelerator, for a while."""
         self.heard = 0.0
@@ -91,7 +96,8 @@ class RankProcess:
             reap(self.pidfd)
             os.close(self.pidfd)
         self.channel, self.pid, self.pidfd, self.end_time = None, 0, -1, None
-        self.has_begun, self.is_gone = False, False
+        self.has_begun, self.is_gone, self.is_told = False, False, False
+        self.gpu, self.uuid = "", ""
 
     def is_frozen(self) -> bool:
         """Whether its process is stopped."""

@@ -17,6 +17,7 @@ from ..ranks.seat import World
 from ..ranks.shortage import advice
 from .attempt import JobRun
 from .job import Job
+from .known import Known
 from .limits import Limits
 from .rank_process import RankProcess
 
@@ -28,11 +29,14 @@ class Replica:
     one side job.
     """
 
-    def __init__(self, name: str, ranks: list[RankProcess], *, folder: Path, limits: Limits) -> None:
+    def __init__(
+        self, name: str, ranks: list[RankProcess], *, folder: Path, limits: Limits, known: Known | None = None
+    ) -> None:
         self.name = name
         self.ranks = ranks
         self.folder = folder
         self.limits = limits
+        self._known = known or Known()
         self.job: Job | None = None
         """The main job, from when it is taken from the queue to when it is settled."""
         self.run: JobRun | None = None
@@ -106,9 +110,21 @@ class Replica:
         self.members = members
         self._join_time = time.monotonic()
         self._problem, self._are_wires_bad = "", False
+        is_proven = self._is_of_proof and self._known.are_proven(self._gpus)
         for index, rank in enumerate(self.members):
             self.joining[rank] = None
-            rank.send(Join(world=wanted, rank=wanted.first + index))
+            rank.send(Join(world=wanted, rank=wanted.first + index, is_proven=is_proven))
+
+    @property
+    def _gpus(self) -> list[str]:
+        return [rank.uuid for rank in self.members]
+
+    @property
+    def _is_of_proof(self) -> bool:
+        """Whether it proves the wires between these GPUs and no others: not by way of the host's memory, and not those
+        of other machines, which have to send as many bytes.
+        """
+        return self._is_own and all(rank.has_p2p for rank in self.members)
 
     def hear_joined(self, rank: RankProcess, told: Joined) -> None:
         if self.world is None or told.world != self.world.name or rank not in self.joining:
@@ -119,6 +135,8 @@ class Replica:
             self._join_time, self._problem = time.monotonic(), f"rank {rank.number}: {told.problem}"
         if all(said is not None for said in self.joining.values()):
             self.joining = {}
+            if self._is_of_proof and (self._are_wires_bad or not self._problem):
+                self._known.keep_proof(self._gpus, is_good=not self._problem)
             if self._problem:
                 self._fail_join()
             else:

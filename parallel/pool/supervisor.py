@@ -18,9 +18,10 @@ from pathlib import Path
 
 from ..errors import BadInput, Cancelled, RankFailed
 from ..ranks.channel import Received
-from ..ranks.messages import FromRank, Hello, Joined, Ping
+from ..ranks.messages import FromRank, Hello, Joined, Kernels, Ping
 from .attempt import JobRun
 from .job import Job
+from .known import Known
 from .limits import Limits
 from .processes import Crew
 from .rank_process import RankProcess
@@ -73,7 +74,9 @@ CLOSE_S = 15.0
 
 
 class Supervisor:
-    def __init__(self, replicas: Sequence[Replica], *, folder: Path, preload: Sequence[str], limits: Limits) -> None:
+    def __init__(
+        self, replicas: Sequence[Replica], *, folder: Path, preload: Sequence[str], limits: Limits, known: Known
+    ) -> None:
         self.replicas = replicas
         self.queues = {"main": JobQueue(), "side": JobQueue()}
         self.is_closed = False
@@ -88,7 +91,9 @@ class Supervisor:
         self._wake.setblocking(False)
         self._selector.register(self._woken, selectors.EVENT_READ, self._on_wake)
         ranks = [rank for replica in replicas for rank in replica.ranks]
-        self._crew = Crew(ranks, self, selector=self._selector, folder=folder, preload=preload, limits=limits)
+        self._crew = Crew(
+            ranks, self, selector=self._selector, folder=folder, preload=preload, limits=limits, known=known
+        )
         self._thread = threading.Thread(target=self._serve, name="latentloom pool", daemon=True)
         self._thread.start()
 
@@ -207,7 +212,7 @@ class Supervisor:
         replica = next(each for each in self.replicas if rank in each.ranks)
         if isinstance(message, Joined):
             replica.hear_joined(rank, message)
-        elif not isinstance(message, Hello | Ping):
+        elif not isinstance(message, Hello | Kernels | Ping):
             run = next((r for r in replica.runs() if r.job.number == message.job and rank in r.ranks), None)
             if run is not None:
                 run.hear(rank, message, body)

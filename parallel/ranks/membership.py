@@ -17,10 +17,16 @@ from torch.distributed.distributed_c10d import _abort_process_group, _world
 
 from .. import process_groups
 from ..group import Group
+from ..machine.deadline import or_end
 from ..sharding.captured import forget_all
 from . import wires
 from .revoke import free, revoke
 from .seat import World
+
+PROVE_S = 60.0
+"""For the proof of wires to end, which waits for 20 s itself: a call into a driver may not come back."""
+STOP_S = 20.0
+"""To revoke and abort, which hang where a driver does; the host is done waiting before that where a job is aborted."""
 
 
 class Membership:
@@ -37,8 +43,9 @@ class Membership:
         self.was_aborted = False
         """Since the last `join`: whatever then goes wrong in the group's work, the cause lies with another rank."""
 
-    def join(self, world: World, rank: int) -> None:
-        """Collective: leave the present group and join another, as its `rank` of `world.size`.
+    def join(self, world: World, rank: int, *, is_proven: bool = False) -> None:
+        """Collective: leave the present group and join another, as its `rank` of `world.size`; `is_proven` as of
+        `wires.prove`.
 
         Raises `BadWires` where what accelerators send to each other does not arrive whole.
         """
@@ -58,7 +65,9 @@ class Membership:
             everyone = range(world.size)
             process_groups.group_of(everyone, process_groups.Use.VOTES)
             if is_cuda:  # gloo's are sockets, which check what they carry
-                wires.prove(Group(everyone, rank, process_groups.group_of(everyone)), self._device)
+                group = Group(everyone, rank, process_groups.group_of(everyone))
+                with or_end("the proof of the wires between ranks", limit_s=PROVE_S):
+                    wires.prove(group, self._device, is_proven=is_proven)
         except BaseException:
             self.leave()
             _world.group_count = 0  # torch names groups by it, and those who were not here have not counted
@@ -68,7 +77,7 @@ class Membership:
         """Not collective: collectives under way end with an error here, or where they wait for this rank. Revoked where
         NCCL can, which keeps what other ranks' kernels may still read until `leave`; otherwise aborted.
         """
-        with self._lock:
+        with or_end("leaving a process group", limit_s=STOP_S), self._lock:
             if self._is_joined:
                 forget_all()
                 connected = process_groups.connected()
@@ -86,7 +95,7 @@ class Membership:
 
     def leave(self) -> None:
         """Not collective: the others may be gone, and whoever is not has stopped, so that nothing of it is in use."""
-        with self._lock:
+        with or_end("leaving a process group", limit_s=STOP_S), self._lock:
             if self._is_joined:
                 forget_all()
                 self._is_joined = False

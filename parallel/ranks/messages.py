@@ -11,7 +11,9 @@ office; each message may bring descriptors, and numbers in brackets say who is m
     NotForked   server  host                     it could not be [rank, birth]
     NoSpare     server  host                     the spare could not be forked
     Exited      server  host                     a rank, or the spare, has ended [pid]
-    Hello       rank    host                     it begins to listen                         (anything below)
+    Hello       rank    host                     it begins to listen                         Kernels, where it has a GPU
+    Kernels     host    rank                     what attends there is known, or to be tried Kernels
+    Kernels     rank    host                     it was found out, of a further dtype too    (anything below)
     Ping        rank    host                     nothing was heard for Fork.ping_s
     Join        host    rank                     ranks are to work together                  Joined
     Joined      rank    host                     it is in the process group, or cannot be
@@ -37,6 +39,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 import types
 import typing
 from collections.abc import Collection, Mapping
@@ -114,9 +117,34 @@ class Exited:
 # Host and rank
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Hello:
     """This rank listens."""
+
+    gpu: str = ""
+    """What decides which kernels work on its device, as `Known` keeps them; "" where there is no choice."""
+    uuid: str = ""
+    """Which GPU it has, whatever number that has here; "" where nobody says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attends:
+    """What attends in a number format: a kernel, and (another that might have been faster, why it was left out)."""
+
+    dtype: str
+    kernel: str
+    left_out: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernels:
+    """What attends on a kind of GPU; from the host, with nothing found: try them."""
+
+    found: tuple[Attends, ...] = ()
+    is_first: bool = False
+    """Whether cuDNN may be torch's own first choice, too."""
+    is_news: bool = False
+    """Whether one was left out that is installed."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +158,8 @@ class Join:
 
     world: World
     rank: int
+    is_proven: bool = False
+    """Whether the wires between its GPUs were seen to carry what is sent since the machine was started."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,8 +271,8 @@ class Failure:
 
 ToServer = Fork | ForkSpare
 FromServer = Ready | Forked | NotForked | NoSpare | Exited
-ToRank = Join | Run | Cancel | Abort
-FromRank = Hello | Ping | Joined | Stuck | Phase | Step | Moves | Preview | Ended
+ToRank = Kernels | Join | Run | Cancel | Abort
+FromRank = Hello | Kernels | Ping | Joined | Stuck | Phase | Step | Moves | Preview | Ended
 OfJob = Stuck | Phase | Step | Moves | Preview | Ended
 Message = ToServer | FromServer | ToRank | FromRank
 
@@ -252,26 +282,7 @@ TO_RANK: tuple[type[ToRank], ...] = typing.get_args(ToRank)
 FROM_RANK: tuple[type[FromRank], ...] = typing.get_args(FromRank)
 
 KINDS: Mapping[str, type[Message]] = {
-    "fork": Fork,
-    "fork_spare": ForkSpare,
-    "ready": Ready,
-    "forked": Forked,
-    "not_forked": NotForked,
-    "no_spare": NoSpare,
-    "exited": Exited,
-    "hello": Hello,
-    "ping": Ping,
-    "join": Join,
-    "joined": Joined,
-    "run": Run,
-    "cancel": Cancel,
-    "abort": Abort,
-    "stuck": Stuck,
-    "phase": Phase,
-    "step": Step,
-    "moves": Moves,
-    "preview": Preview,
-    "ended": Ended,
+    re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower(): kind for kind in typing.get_args(Message)
 }
 """By their names on the wire."""
 NAMES = {kind: name for name, kind in KINDS.items()}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib
+import logging
 import os
 import queue
 import select
@@ -20,7 +21,7 @@ from typing import Any
 
 import torch
 
-from ..attention.choice import prefer
+from ..attention import choice
 from ..errors import BadWires, Closed
 from ..process_groups import is_in_rendezvous, work_among
 from . import guard
@@ -28,10 +29,25 @@ from .channel import Channel, Received, read_body
 from .grants import Granted
 from .heap import give_back_large
 from .membership import Membership
-from .messages import Abort, Cancel, Fork, Hello, Join, Joined, Moves, Ping, Run, Stuck, ToRank
+from .messages import (
+    Abort,
+    Attends,
+    Cancel,
+    Fork,
+    Hello,
+    Join,
+    Joined,
+    Kernels,
+    Moves,
+    Ping,
+    Run,
+    Stuck,
+    ToRank,
+)
 from .rank_job import RankJob, loses_device
 from .seat import Seat
 
+logger = logging.getLogger("latentloom")
 LANES = {"main": -1, "side": 0}
 """With the priority of each one's stream on an accelerator, the lowest number first: what one rank does meanwhile takes
 what the steps leave, and no step waits for it in a queue.
@@ -41,6 +57,9 @@ it is whole and until a stage, which waits for its stream, has ended well (`pipe
 After one that failed nobody waits, since its collectives may never end; what it still has under way only reads what was
 lent.
 """
+ALONE = {"NCCL_RAS_ENABLE": "0", "NCCL_IB_DISABLE": "1", "NCCL_NET_PLUGIN": "none"}
+"""Of ranks that meet on one machine, unless the user says otherwise: NCCL looks for no network, which takes it time in
+every rank, and starts no thread that listens for questions about it."""
 
 
 def main(channel: Channel[ToRank], host_pidfd: int, order: Fork, *, server_pidfd: int) -> None:
@@ -52,8 +71,10 @@ def main(channel: Channel[ToRank], host_pidfd: int, order: Fork, *, server_pidfd
         os.environ[name] = order.interface
     if not order.has_p2p:
         os.environ["NCCL_P2P_DISABLE"] = "1"  # NCCL reads it once, when it makes its first group
+    if order.interface == "lo":
+        for name, value in ALONE.items():
+            os.environ.setdefault(name, value)
     _take(order.device)  # what this thread aborts is there too
-    prefer(torch.device(order.device))  # before any lane computes, so that all it ever gives has the same bits
     with contextlib.suppress(Closed):
         Rank(channel, order).listen(host_pidfd)
     guard.tell_after(host_pidfd, server_pidfd, signal.SIGCONT)
@@ -68,6 +89,8 @@ class Rank:
         self.device = order.device
         self.ping_s = order.ping_s
         self.membership = Membership(self.device)
+        self.kernels = Kernels()
+        """What attends on its device, as the host was told."""
         self.jobs: dict[int, RankJob] = {}
         self.lanes: dict[str, queue.SimpleQueue[Callable[[], None]]] = {}
         for name, priority in LANES.items():
@@ -77,7 +100,8 @@ class Rank:
             ).start()
 
     def listen(self, host_pidfd: int) -> None:
-        self.channel.send(Hello())
+        own = torch.device(self.device)
+        self.channel.send(Hello(gpu=choice.kind_of(own), uuid=_uuid_of(own)))
         poll = select.poll()
         poll.register(self.channel.fileno(), select.POLLIN)
         poll.register(host_pidfd, select.POLLIN)
@@ -96,6 +120,8 @@ class Rank:
 
     def _hear(self, received: Received[ToRank]) -> None:
         match received.message:
+            case Kernels() as told:  # before any lane computes, so that all it ever gives has the same bits
+                self._choose(told)
             case Join() as order:  # into the lane: the others are waited for
                 self.lanes["main"].put(lambda: self._join(order))
             case Run() as order:
@@ -106,6 +132,29 @@ class Rank:
             case Abort(number):
                 self._cancel(number)
                 self._abort(number)
+
+    def _choose(self, told: Kernels) -> None:
+        """Attend with what another rank has found on such a device; try it where none has, or that cannot be."""
+        device, is_sound = torch.device(self.device), told.is_first if told.found else None
+        try:
+            for each in told.found:
+                choice.adopt(device, each.dtype, each.kernel, dict(each.left_out))
+        except ValueError as error:
+            logger.warning("what was found of attention kernels is tried again: %s", error)
+            is_sound = None
+        self._tell_kernels(is_first=choice.prefer(device, is_sound=is_sound))
+
+    def _tell_kernels(self, *, is_first: bool) -> None:
+        found = choice.found(torch.device(self.device))
+        self.kernels = Kernels(
+            found=tuple(
+                Attends(dtype=dtype, kernel=each.kernel.name, left_out=tuple(each.left_out.items()))
+                for dtype, each in found.items()
+            ),
+            is_first=is_first,
+            is_news=any(each.is_news or (each.kernel.name == "cudnn" and not is_first) for each in found.values()),
+        )
+        self.channel.send(self.kernels)
 
     def _cancel(self, number: int) -> None:
         if job := self.jobs.get(number):
@@ -120,7 +169,7 @@ class Rank:
 
     def _join(self, order: Join) -> None:
         try:
-            self.membership.join(order.world, order.rank)
+            self.membership.join(order.world, order.rank, is_proven=order.is_proven)
             told = Joined(world=order.world.name, problem="")
         except Exception as error:  # the disk is full, a port is taken: the host tells the user
             is_wire = isinstance(error, BadWires)
@@ -153,6 +202,8 @@ class Rank:
             with torch.no_grad():
                 return _function(job.order.function)(request, job, seat)
         finally:
+            if len(self.kernels.found) < len(choice.found(torch.device(self.device))) and self.kernels.found:
+                self._tell_kernels(is_first=self.kernels.is_first)
             del self.jobs[job.order.job]  # before its end is told: the host may send it again at once
             if job.granted is not None:
                 job.granted.close()
@@ -187,6 +238,11 @@ def _take(device: str) -> None:
     """CUDA's current device, which each thread has of its own."""
     if device.startswith("cuda"):
         torch.cuda.set_device(device)
+
+
+def _uuid_of(device: torch.device) -> str:
+    """Which GPU it is; "" where torch does not tell."""
+    return str(getattr(torch.cuda.get_device_properties(device), "uuid", "")) if device.type == "cuda" else ""
 
 
 def _opened(body: int, grants: int = -1) -> tuple[Any, Granted | None]:

@@ -20,21 +20,27 @@ LIMIT_S = 20.0
 """Also for NCCL to connect each two ranks, which takes it seconds where there are many."""
 EXCHANGED_BYTES = 1 << 20
 """To each other rank."""
+BRIEF_BYTES = 4 << 10
 
 
-def prove(group: Group, device: torch.device, *, limit_s: float = LIMIT_S) -> None:
-    """Collective: send by all-reduce, to the next rank and from each to each, and look at every byte that arrives.
+def prove(group: Group, device: torch.device, *, is_proven: bool = False, limit_s: float = LIMIT_S) -> None:
+    """Collective: send by all-reduce, to the next rank and from each to each, and look at every byte that arrives; of
+    few bytes where that was seen to be well before.
 
     Raises `BadWires` where that is another, or nothing, within `limit_s` on an accelerator.
     """
-    start = time.monotonic()
+    start, num_sent = time.monotonic(), (BRIEF_BYTES if is_proven else EXCHANGED_BYTES) // 4
+
+    def sent(sender: int, receiver: int) -> Tensor:
+        return _sent(device, sender, receiver, num_sent)
+
     before, after = ((group.index + step) % group.size for step in (-1, 1))
     others = [other for other in range(group.size) if other != group.index]
-    total = add(_sent(device, group.index, group.index), group=group)
-    received = {other: _sent(device, other, group.index).zero_() for other in others}
-    hop = start_hop(_sent(device, group.index, after), size_in=_num_sent(), group=group)()
+    total = add(sent(group.index, group.index), group=group)
+    received = {other: sent(other, group.index).zero_() for other in others}
+    hop = start_hop(sent(group.index, after), size_in=num_sent, group=group)()
     start_exchange(
-        [[] if other == group.index else [_sent(device, group.index, other)] for other in range(group.size)],
+        [[] if other == group.index else [sent(group.index, other)] for other in range(group.size)],
         [[] if other == group.index else [received[other]] for other in range(group.size)],
         group=group,
     )()
@@ -42,21 +48,17 @@ def prove(group: Group, device: torch.device, *, limit_s: float = LIMIT_S) -> No
         event = torch.cuda.Event()
         event.record()
         _wait(event.query, start + limit_s, limit_s)
-    sums = sum(_sent(device, other, other) for other in range(group.size))
+    sums = sum(sent(other, other) for other in range(group.size))
     assert isinstance(sums, Tensor), "of several ranks"
     _check("an all-reduce", total, sums)
-    _check(f"rank {before}'s send", hop, _sent(device, before, group.index))
+    _check(f"rank {before}'s send", hop, sent(before, group.index))
     for other in others:
-        _check(f"rank {other}'s part of an exchange", received[other], _sent(device, other, group.index))
+        _check(f"rank {other}'s part of an exchange", received[other], sent(other, group.index))
 
 
-def _num_sent() -> int:
-    return EXCHANGED_BYTES // 4
-
-
-def _sent(device: torch.device, sender: int, receiver: int) -> Tensor:
+def _sent(device: torch.device, sender: int, receiver: int, num_sent: int) -> Tensor:
     """What one sends to another: no two pairs the same, no two neighbours in it, every byte in use; int32."""
-    numbers = torch.arange(_num_sent(), dtype=torch.int32, device=device)
+    numbers = torch.arange(num_sent, dtype=torch.int32, device=device)
     return numbers * 16_777_619 + (sender * 64 + receiver) * 69_069
 
 

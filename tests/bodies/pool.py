@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 
+from latentloom.parallel import process_groups
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.process_groups import at_work
 from latentloom.parallel.ranks import guard
@@ -104,6 +106,37 @@ def make_group(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str
         time.sleep(0.5)  # until the others wait
         os.kill(os.getpid(), signal.SIGKILL)
     return {"size": mesh_for(ParallelPlan(ulysses=seat.num_ranks)).plan.num_ranks}
+
+
+def connect(request: Mapping[str, Any], progress: Any, seat: Any) -> list[float]:
+    """A group is made as on GPUs, by gloo. Rank 1 works before it comes, and before the first exchange; or it hangs
+    the first time, where NCCL would connect it or have it exchange.
+    """
+    is_here, hangs, flag = seat.rank == 1, request.get("hangs"), Path(request.get("flag", "/"))
+    limit_s = 60 if hangs and not is_here else request["limit_s"]  # the others would end, too, and one as early
+    helper, backend = process_groups._new_process_group_helper, dist.get_backend
+
+    def hang_once(where: str) -> None:
+        if is_here and hangs == where and not flag.exists():
+            flag.touch()
+            time.sleep(10_000)
+
+    def made(*given: Any, **options: Any) -> Any:
+        hang_once("connecting")
+        return helper(*given[:3], "gloo", *given[4:], **{**options, "device_id": None})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process_groups._here(), "device", torch.device("cuda:0"))
+        patch.setattr(process_groups, "CONNECT_S", limit_s)
+        patch.setattr(process_groups, "_new_process_group_helper", made)
+        patch.setattr(process_groups, "set_up", lambda groups: [hang_once("first") for _ in groups])
+        patch.setattr(dist, "get_backend", lambda group: "nccl" if hangs == "first" else backend(group))
+        time.sleep(is_here * request["busy_s"])
+        group = process_groups.at_work()
+        time.sleep(is_here * request["busy_s"])
+        value = torch.tensor([seat.rank + 1.0])
+        dist.all_reduce(value, group=group)
+    return value.tolist()
 
 
 def die_once(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str, Any]:

@@ -462,7 +462,7 @@ def process(rank: int) -> int:
 # ---- wires
 
 
-def proved_wires(rank: int, faults: list[str]) -> list[str]:
+def proved_wires(rank: int, faults: list[str], is_proven: bool = False) -> list[str]:
     """What is said of wires of which one way to send changes a number."""
     found = []
     for fault in faults:
@@ -471,7 +471,7 @@ def proved_wires(rank: int, faults: list[str]) -> list[str]:
                 stack.callback(setattr, wires, fault, getattr(wires, fault))
                 setattr(wires, fault, _corrupting(getattr(wires, fault), fault))
             try:
-                wires.prove(Group(range(4), rank, dist.group.WORLD), torch.device("cpu"))
+                wires.prove(Group(range(4), rank, dist.group.WORLD), torch.device("cpu"), is_proven=is_proven)
                 found.append("well")
             except BadWires as error:
                 found.append(str(error))

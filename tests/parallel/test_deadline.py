@@ -1,3 +1,4 @@
+import subprocess
 import sys
 import threading
 import time
@@ -44,3 +45,16 @@ def test_a_late_function_is_left_behind() -> None:
     with pytest.raises(TimeoutError, match=r"no answer in 0.1 s"):
         within(release.wait, timeout_s=0.1)
     release.set()
+
+
+def test_a_process_that_hangs_ends_and_says_in_what() -> None:
+    code = (
+        "import time; from latentloom.parallel.machine.deadline import or_end\n"
+        "def stuck():\n    time.sleep(60)\n"
+        "with or_end('a short wait', limit_s=60):\n    print('done')\n"
+        "with or_end('a call into a driver', limit_s=0.2):\n    stuck()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout) == (1, "done\n")
+    assert "in stuck" in ended.stderr
+    assert ended.stderr.endswith("\nit hung: a call into a driver took over 0.2 s\n")

@@ -32,9 +32,11 @@ def untried() -> Iterator[None]:
     caches = (choice.choose, choice.chosen, choice.fault)
     for cache in caches:
         cache.cache_clear()
+    choice._found.clear()
     yield
     for cache in caches:
         cache.cache_clear()
+    choice._found.clear()
 
 
 class Seen(TorchDispatchMode):
@@ -293,9 +295,23 @@ def test_a_rank_has_torch_choose_cudnn_too_if_its_masked_answers_are_the_same(
     monkeypatch.setattr(choice, "choose", lambda device, dtype: KERNELS["cudnn"])
     monkeypatch.setattr(choice, "_masked_answers", lambda device: next(answers))
     try:
-        choice.prefer(CUDA)
+        assert choice.prefer(CUDA) == is_same
         first = torch._C._get_sdp_priority_order()[0]
         assert (first == int(nn.attention.SDPBackend.CUDNN_ATTENTION)) == is_same
     finally:
         choice._order.close()
     assert torch._C._get_sdp_priority_order() == before
+
+
+@pytest.mark.parametrize("is_sound", [True, False])
+def test_a_rank_believes_another_that_torch_may_choose_cudnn_too(
+    is_sound: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, asked = torch._C._get_sdp_priority_order(), list[object]()
+    monkeypatch.setattr(choice, "choose", lambda device, dtype: KERNELS["cudnn"])
+    monkeypatch.setattr(choice, "_masked_answers", asked.append)
+    try:
+        assert choice.prefer(CUDA, is_sound=is_sound) == is_sound
+        assert (torch._C._get_sdp_priority_order() != before) == is_sound and not asked
+    finally:
+        choice._order.close()

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch.distributed.distributed_c10d import _world
 
 from latentloom.parallel import process_groups
 from latentloom.parallel.pool.pool import Pool
-from latentloom.parallel.progress import Progress
+from latentloom.parallel.progress import SILENT, Progress
 from latentloom.parallel.ranks import membership, revoke
 from latentloom.parallel.ranks.membership import Membership
 from latentloom.parallel.ranks.seat import World
@@ -193,3 +194,33 @@ def test_graphs_are_dropped_before_a_group_goes_and_none_is_launched_in_the_next
             getattr(member, way)()
         assert seen and all(seen)
         assert torch.equal(module(torch.ones(2)), wanted) and tapes.made[0].num_replays == 1
+
+
+def connect(pool: Pool, progress: Progress = SILENT, **request: Any) -> Any:
+    return pool.call("bodies.pool:connect", request, progress, num_ranks=3)
+
+
+def test_a_peer_that_compiles_for_longer_than_nccl_may_take_is_waited_for(pool: Pool) -> None:
+    before = [state.pid for state in pool.states()]
+    assert connect(pool, limit_s=0.3, busy_s=1.0) == [6.0]
+    assert [state.pid for state in pool.states()] == before
+
+
+@pytest.mark.parametrize(
+    ("hangs", "what"),
+    [("connecting", "connecting ranks by NCCL"), ("first", "the first collective over NCCL")],
+)
+def test_a_rank_that_hangs_in_nccl_ends_with_its_stacks_in_its_log_and_is_replaced(
+    start_pool: Callable[..., Pool], tmp_path: Path, hangs: str, what: str
+) -> None:
+    told: list[str] = []
+
+    class Told(Progress):
+        def phase(self, text: str, *, is_loading: bool = False) -> None:
+            told.append(text)
+
+    with start_pool(["cpu"] * 3) as pool:
+        assert connect(pool, Told(), limit_s=1.0, busy_s=0.0, hangs=hangs, flag=str(tmp_path / "flag")) == [6.0]
+        log = pool.states()[1].log.read_text()
+    assert any(f"rank 1 (cpu) ended with exit code 1: it hung: {what} took over 1 s" in text for text in told), told
+    assert "in hang_once" in log and "most recent call first" in log

@@ -1,0 +1,142 @@
+"""What ranks have found out about this machine's GPUs, so that the next need not: in memory, and in a small file of the
+user's own.
+
+Which kernels attend is kept for each kind of GPU, driver and versions; that wires carry what is sent, for each two GPUs
+until the machine is started again. A file that is none, or says what cannot be, is begun anew: what it lost is tried
+again. A rank looks at what it is told before it believes it (`attention/choice.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import json
+import logging
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from ..errors import BadMessage
+from ..ranks.messages import Kernels, read
+from .rank_process import RankProcess
+
+logger = logging.getLogger("latentloom")
+FILE = "ranks.json"
+MOST = 64
+"""Kinds of GPUs that are kept; the oldest go first."""
+MOST_BYTES = 1 << 20
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfKind:
+    """What attends on GPUs of one kind."""
+
+    gpu: str
+    kernels: Kernels
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    kinds: tuple[OfKind, ...] = ()
+    boot: str = ""
+    pairs: tuple[tuple[str, ...], ...] = ()
+    """GPUs, by two, whose wires were proven since that boot."""
+
+
+class Known:
+    """Owned by a pool's supervisor. Without a folder it lasts as long as the pool."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._path = folder and folder / FILE
+        self._boot = _text(BOOT).strip()
+        self._kernels: dict[str, Kernels] = {}
+        """What this pool's ranks have told."""
+
+    def kernels(self, gpu: str) -> Kernels | None:
+        """What attends on GPUs of this kind; None where that is to be tried."""
+        kept = {each.gpu: each.kernels for each in self._kept.kinds}
+        return self._kernels.get(gpu) or kept.get(gpu)
+
+    def keep_kernels(self, gpu: str, kernels: Kernels) -> None:
+        """For this pool; for others, too, where nothing that is installed was left out: that may have been for want of
+        memory, and its reason is worth a warning each time.
+        """
+        self._kernels[gpu] = kernels
+        new = OfKind(gpu=gpu, kernels=kernels)
+        if not kernels.is_news and new not in self._kept.kinds:
+            kept = self._read()
+            others = [each for each in kept.kinds if each.gpu != gpu]
+            self._write(replace(kept, kinds=(*others, new)[-MOST:]))
+
+    def tell_kernels(self, ranks: Sequence[RankProcess]) -> None:
+        """To those that are new on a GPU: the first of each kind tries the kernels, the others wait for its answer."""
+        trying = {rank.gpu for rank in ranks if rank.is_told and not rank.has_begun}
+        for rank in (each for each in ranks if each.gpu and not each.is_told):
+            known = self.kernels(rank.gpu)
+            if known is None:
+                if rank.gpu in trying:
+                    continue
+                logger.info("rank %d (%s) tries attention kernels", rank.number, rank.device)
+                trying.add(rank.gpu)
+            rank.is_told, rank.heard = True, time.monotonic()
+            rank.send(known or Kernels())
+
+    def are_proven(self, gpus: Sequence[str]) -> bool:
+        """Whether the wires between each two of them were seen to carry what is sent. Of a GPU without a name nothing
+        is known.
+        """
+        pairs = _pairs(gpus)
+        return bool(pairs) and pairs <= self._proven
+
+    def keep_proof(self, gpus: Sequence[str], *, is_good: bool) -> None:
+        pairs = _pairs(gpus)
+        if is_good and pairs <= self._proven:
+            return
+        (self._proven.update if is_good else self._proven.difference_update)(pairs)
+        self._write(replace(self._read(), boot=self._boot, pairs=tuple(sorted(self._proven))))
+
+    @functools.cached_property
+    def _proven(self) -> set[tuple[str, ...]]:
+        return {*self._kept.pairs} if self._kept.boot == self._boot != "" else set()
+
+    @functools.cached_property
+    def _kept(self) -> Kept:
+        """As it was when this pool first asked, or wrote."""
+        return self._read()
+
+    def _read(self) -> Kept:
+        text = _text(self._path) if self._path is not None else ""
+        try:
+            return read(Kept, json.loads(text), what=FILE)
+        except (ValueError, RecursionError, BadMessage):
+            return Kept()
+
+    def _write(self, kept: Kept) -> None:
+        """Whole or not at all; of two processes that write at once one is forgotten."""
+        self._kept = kept
+        if self._path is None:
+            return
+        with contextlib.suppress(OSError):  # the disk is full, say
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            new = self._path.with_name(f".{FILE}-{os.getpid()}-{id(self)}")
+            new.write_text(json.dumps(asdict(kept)))
+            new.replace(self._path)
+
+
+def _pairs(gpus: Sequence[str]) -> set[tuple[str, ...]]:
+    return set(itertools.combinations(sorted(gpus), 2)) if all(gpus) else set()
+
+
+def _text(path: Path) -> str:
+    """Of a small regular file; "" where there is none."""
+    try:
+        if path.is_file():
+            with path.open("rb") as file:
+                return file.read(MOST_BYTES).decode()
+    except (OSError, UnicodeDecodeError):
+        pass
+    return ""

@@ -1,0 +1,208 @@
+"""What one rank has found out about GPUs, others are told: no kernel is tried twice, no wire proven twice."""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from latentloom.parallel.attention import choice
+from latentloom.parallel.pool import known
+from latentloom.parallel.pool.known import FILE, Known
+from latentloom.parallel.pool.pool import Pool
+from latentloom.parallel.ranks.messages import Attends, Kernels
+from support.pool_processes import wait_until
+
+CPU = torch.device("cpu")
+SDPA = Kernels(found=(Attends(dtype="torch.bfloat16", kernel="sdpa", left_out=(("cudnn", "not installed"),)),))
+FIRST = ["cudnn torch.bfloat16", "masks"]
+
+
+@pytest.fixture
+def start(start_pool: Callable[..., Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Pool]:
+    """Starts a pool of three ranks that take the CPU for a GPU."""
+    monkeypatch.setenv("TOY_GPU", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return lambda: start_pool(["cpu"] * 3, preload=["bodies.pool", "bodies.toy_gpu"])
+
+
+def tried(folder: Path) -> list[str]:
+    return sorted((folder / "tried").read_text().splitlines())
+
+
+def attend(pool: Pool) -> list[list[str]]:
+    return pool.call_every("bodies.toy_gpu:attends", {}, num_ranks=3)
+
+
+def kill(pool: Pool, number: int) -> None:
+    before = pool.states()[number].pid
+    os.kill(before, signal.SIGKILL)
+    wait_until(lambda: pool.states()[number].pid not in (0, before) and pool.states()[number].is_ready)
+
+
+def test_the_first_rank_tries_kernels_and_those_that_replace_it_or_come_with_another_pool_try_none(
+    start: Callable[[], Pool], tmp_path: Path
+) -> None:
+    with start() as pool:
+        wait_until(lambda: all(state.is_ready for state in pool.states()))
+        assert tried(tmp_path) == FIRST
+        kill(pool, 1)
+        assert tried(tmp_path) == FIRST
+        assert attend(pool) == [["cudnn", "cudnn"]] * 3
+        (tmp_path / "tried").unlink()
+        kill(pool, 0)
+        assert attend(pool) == [["cudnn", "cudnn"]] * 3  # what a job has met later is known too
+        assert not (tmp_path / "tried").exists()
+    with start() as pool:
+        assert attend(pool) == [["cudnn", "cudnn"]] * 3
+    assert not (tmp_path / "tried").exists()
+
+
+def test_a_kernel_that_fails_is_tried_once_in_a_pool_and_again_in_the_next(
+    start: Callable[[], Pool], tmp_path: Path
+) -> None:
+    """It may have failed for want of memory."""
+    (tmp_path / "cudnn").write_text("out of memory")
+    with start() as pool:
+        wait_until(lambda: all(state.is_ready for state in pool.states()))
+        kill(pool, 0)
+        assert tried(tmp_path) == [*FIRST, "sdpa torch.bfloat16"]
+    (tmp_path / "cudnn").unlink()
+    with start() as pool:
+        assert attend(pool)[0] == ["cudnn", "cudnn"]
+
+
+def test_where_the_rank_that_tries_dies_another_tries(start: Callable[[], Pool], tmp_path: Path) -> None:
+    (tmp_path / "cudnn").write_text("kills")
+    with start() as pool:
+        assert attend(pool) == [["cudnn", "cudnn"]] * 3
+    assert tried(tmp_path).count("cudnn torch.bfloat16") == 2
+
+
+def test_what_a_file_says_that_cannot_be_is_tried_again(start: Callable[[], Pool], tmp_path: Path) -> None:
+    told = Kernels(found=(Attends(dtype="torch.bfloat16", kernel="math", left_out=()),))
+    Known(tmp_path / "cache" / "latentloom").keep_kernels("a toy GPU", told)
+    with start() as pool:
+        assert attend(pool) == [["cudnn", "cudnn"]] * 3
+    assert tried(tmp_path)[0] == "cudnn torch.bfloat16"
+
+
+# ---- the file
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[" * 100_000,
+        "3",
+        '{"kinds": [], "boot": 3, "pairs": []}',
+        '{"kinds": [{"gpu": "x"}], "boot": "", "pairs": []}',
+    ],
+    ids=["empty", "cut", "deep", "number", "type", "fields"],
+)
+def test_a_file_that_is_none_is_begun_anew(text: str, tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text(text)
+    assert Known(tmp_path).kernels("x") is None
+    Known(tmp_path).keep_kernels("x", SDPA)
+    assert Known(tmp_path).kernels("x") == SDPA
+
+
+def test_what_cannot_be_read_or_written_is_remembered_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / FILE).mkdir()
+    here = Known(tmp_path)
+    here.keep_kernels("x", SDPA)
+    assert here.kernels("x") == SDPA and Known(tmp_path).kernels("x") is None
+    alone = Known(None)
+    alone.keep_proof(["a", "b"], is_good=True)
+    assert alone.are_proven(["b", "a"])
+
+
+def test_only_so_many_kinds_are_kept(tmp_path: Path) -> None:
+    here = Known(tmp_path)
+    for number in range(known.MOST + 1):
+        here.keep_kernels(str(number), SDPA)
+    assert len(json.loads((tmp_path / FILE).read_text())["kinds"]) == known.MOST
+    assert Known(tmp_path).kernels("0") is None and Known(tmp_path).kernels("1") == SDPA
+
+
+def test_wires_are_proven_once_for_each_two_gpus_and_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    boot = tmp_path / "boot_id"
+    boot.write_text("one\n")
+    monkeypatch.setattr(known, "BOOT", boot)
+    assert not Known(tmp_path).are_proven(["a", "b"])
+    Known(tmp_path).keep_proof(["a", "b", "c"], is_good=True)
+    assert Known(tmp_path).are_proven(["c", "a"]) and not Known(tmp_path).are_proven(["a", "d"])
+    assert not Known(tmp_path).are_proven(["a", ""]) and not Known(tmp_path).are_proven(["a"])
+    Known(tmp_path).keep_proof(["a", "b"], is_good=False)
+    assert Known(tmp_path).are_proven(["c", "a"]) and not Known(tmp_path).are_proven(["a", "b"])
+    boot.write_text("two\n")
+    assert not Known(tmp_path).are_proven(["c", "a"])
+
+
+# ---- in a rank
+
+
+@pytest.fixture
+def untold() -> Iterator[None]:
+    choice._found.clear()
+    choice.chosen.cache_clear()
+    yield
+    choice._found.clear()
+    choice.chosen.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name", "left_out"),
+    [
+        ("torch.int8", "math", {}),
+        ("torch.bfloat16", "sage", {}),
+        ("torch.bfloat16", "math", {}),
+        ("torch.bfloat16", "flash3", {}),
+    ],
+)
+def test_a_kernel_that_cannot_have_been_found_is_not_adopted(
+    dtype: str, name: str, left_out: dict[str, str], monkeypatch: pytest.MonkeyPatch, untold: None
+) -> None:
+    monkeypatch.setattr(choice, "candidates", lambda *_: ("flash3", "math"))
+    monkeypatch.setattr(choice, "_is_installed", lambda package: not package)
+    with pytest.raises(ValueError, match=f"{name}"):
+        choice.adopt(CPU, dtype, name, left_out)
+    assert not choice.found(CPU)
+    choice.adopt(CPU, "torch.bfloat16", "math", {"flash3": "it is broken"})
+    assert str(choice.chosen(CPU, torch.bfloat16)) == "math (left out: flash3: it is broken)"
+
+
+def test_what_decides_is_the_gpu_its_driver_and_all_versions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    gpu: dict[str, Any] = {"name": "H200", "major": 9, "minor": 0}
+    driver = tmp_path / "version"
+    driver.write_text("580.1\n")
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: type("Properties", (), gpu))
+    monkeypatch.setattr(choice, "_version_file", lambda name: driver if name == "nvidia" else tmp_path / "none")
+    monkeypatch.setattr(choice, "_version", lambda package: "2.8")
+    told = [choice.kind_of(torch.device("cuda:0"))]
+    for change in (
+        lambda: gpu.update(name="H100"),
+        lambda: driver.write_text("580.2"),
+        lambda: monkeypatch.setattr(torch, "__version__", "9"),
+        lambda: monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 91900),
+        lambda: monkeypatch.setattr(choice, "_version", lambda package: "2.9"),
+        lambda: monkeypatch.setattr(choice, "_stamp", lambda file: "later"),
+    ):
+        change()
+        told.append(choice.kind_of(torch.device("cuda:0")))
+    assert len(set(told)) == len(told) and choice.kind_of(CPU) == ""
+
+
+def test_a_package_of_another_day_is_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert choice._version("no_such_package") == "none"
+    (tmp_path / "fast_kernel.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    before = choice._version("fast_kernel")
+    os.utime(tmp_path / "fast_kernel.py", (1, 1))
+    assert before != choice._version("fast_kernel") == str(10**9)
