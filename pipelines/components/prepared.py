@@ -57,6 +57,8 @@ class Prepared:
         self._captured: Captured | None = None
         self._is_new = True
         with contextlib.ExitStack() as stack:
+            if share is None:  # weights that are shared out are gathered one by one
+                stack.callback(_fuse(transformer, condition.engine))
             if mesh is not None and share is None:
                 self.handle = shard(transformer, mesh.plan, mesh)
                 stack.callback(self.handle.remove)
@@ -103,6 +105,17 @@ class Prepared:
     def end(self) -> None:
         """The transformer as it was loaded; a second call does nothing."""
         self._undo.close()
+
+
+def _fuse(transformer: Any, engine: Engine) -> Callable[[], None]:
+    """What rounds differently comes with an engine that does anyway: by engine and device alone, so that one rank and
+    many have the same form."""
+    from ..fusing import products
+
+    device = next(iter(transformer.parameters())).device
+    if engine == "eager" or device.type not in products.DEVICES:
+        return lambda: None
+    return products.fuse_products(transformer)
 
 
 def _compile(transformer: Any, handle: Handle | None, engine: Engine) -> Callable[[], None]:

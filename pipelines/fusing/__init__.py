@@ -1,0 +1,5 @@
+"""Forms of a transformer that launch fewer kernels, or read fewer weights, for the same formula.
+
+products: One product for the layers of a block that share an input: q, k and v, and in FLUX's single blocks the MLP's
+    first.
+"""
