@@ -6,6 +6,7 @@ cutting: Following a split plan's specs: what they say of an argument or output 
     gathered.
 fingerprint: Are all ranks given the same inputs? Asked on the first call, and of each job: other noise on one rank is
     silent wrong output.
+graphs/: Graphs of a module's forward, compiled or captured: when they hold, and who makes them.
 halo: Halo exchange: the edges of the neighbours' parts, for convolutions along the sequence.
 hooks: The hooks by which a split plan is followed: they cut arguments, gather outputs, and tell the session where it
     is.
@@ -15,7 +16,6 @@ session: A session: one sharded transformer at work. It knows the streams of the
     attention.
 shard: Sharding a transformer from outside, and taking it back: the module itself is not changed.
 split_plan: A split plan: how one transformer class is cut along its token sequence, as data.
-turns: Compiling in turn: of the ranks that want the same graph one compiles it, and the others read it from the disk.
 unsharded: Leaving padding out of a transformer that is on one device whole: hooks on it alone, none on its blocks.
 weights: Weight sharding: the ranks of a group hold a transformer's weights between them, and gather each block as it
     runs.

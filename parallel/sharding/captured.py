@@ -1,9 +1,10 @@
 """Forwards replayed as CUDA graphs: one launch for all the kernels of a forward, collectives included.
 
-Calls are told apart by their shapes, formats and plain arguments. The first of a kind runs as ever, but for padding,
-which no call of a kind leaves out: a graph may be given another text. The second runs on the stream to capture on, from
-buffers that stand for its tensors: libraries and compilers make there what they make once. The third is captured; from
-then on tensors are copied into the buffers, and the graph is launched.
+Calls are told apart by their shapes, formats and plain arguments, and by the state of the module (`graphs/watched.py`).
+The first of a kind runs as ever, but for padding, which no call of a kind leaves out: a graph may be given another
+text. The second runs on the stream to capture on, from buffers that stand for its tensors: libraries and compilers make
+there what they make once. The third is captured; from then on tensors are copied into the buffers, and the graph is
+launched.
 
 A graph holds addresses and runs no Python. So whatever the forward reads is kept as long as its graph, what it answers
 is copied, for the next launch writes over it, and what waits for the device or reads from the host is never captured:
@@ -29,6 +30,7 @@ from ..attention import packed
 from ..collectives import add
 from ..group import Axis, Count, Group
 from ..mesh import Mesh
+from .graphs.watched import Watched
 from .padding import leaving_out
 
 logger = logging.getLogger("latentloom")
@@ -37,8 +39,6 @@ MOST = 4
 """Kinds of calls that one series may have, such as branches of guidance whose texts differ in length."""
 PLAIN = (type(None), bool, int, float, str, torch.dtype, torch.device, torch.Size)
 """Arguments that say all by their value."""
-CHANGING = ("forward", "processor", "_diffusers_hook")
-"""What a guider or a cache may put on a module between two calls of one kind."""
 
 _living: weakref.WeakSet[Captured] = weakref.WeakSet()
 _registering = threading.Lock()
@@ -125,8 +125,6 @@ class Cuda:
 class _Kind:
     """The calls of one kind: how many there were, and what replays them."""
 
-    hung: Sequence[object]
-    """What hung on its modules: none of it may go while it is known by its id."""
     num_calls: int = 0
     is_used: bool = True
     buffers: list[Tensor] = field(default_factory=list)
@@ -156,7 +154,7 @@ class Captured:
     def __init__(self, module: nn.Module, *, mesh: Mesh | None = None, recorder: Recorder | None = None) -> None:
         self.title = type(module).__name__
         self._module = module
-        self._modules = tuple(module.modules())
+        self._watched = Watched(module, by_address=True)
         self._recorder = recorder or Cuda(next(module.parameters()).device)
         self._peers = None if mesh is None or mesh[Axis.SEQUENCE].size == 1 else mesh[Axis.SEQUENCE]
         self._groups = _distinct(mesh.groups.values() if mesh else ())
@@ -235,13 +233,12 @@ class Captured:
             self._say(reason)
             return None
         values = tuple((leaf.shape, leaf.dtype) if isinstance(leaf, Tensor) else (type(leaf), leaf) for leaf in leaves)
-        hung = self._hung()
-        key = (repr(spec), values, tuple(map(id, hung)), self._num_hooks(), torch.is_inference_mode_enabled())
+        key = (repr(spec), values, self._watched.state(), torch.is_inference_mode_enabled())
         if key not in self._kinds:
             if len(self._kinds) == MOST:
-                self._say(f"it is called in more than {MOST} ways, by shapes and numbers")
+                self._say(f"it is called in more than {MOST} ways, by shapes, numbers and what hangs on it")
                 return None
-            self._kinds[key] = _Kind(hung)
+            self._kinds[key] = _Kind()
         return self._kinds[key]
 
     def _obstacle(self, leaves: Sequence[Any]) -> str:
@@ -253,13 +250,6 @@ class Captured:
             if isinstance(leaf, Tensor) and leaf.device != self._recorder.device:
                 return f"it is given a tensor on {leaf.device}"
         return ""
-
-    def _hung(self) -> Sequence[object]:
-        """What hangs on its modules, and may come and go between two calls."""
-        return [vars(each).get(name) for each in self._modules for name in CHANGING]
-
-    def _num_hooks(self) -> Hashable:
-        return tuple((len(each._forward_pre_hooks), len(each._forward_hooks)) for each in self._modules)
 
     def _capture(self, kind: _Kind, leaves: Sequence[Any], spec: TreeSpec) -> bool:
         """Collective among ranks that share tokens: whether all of them could."""

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from .fingerprint import tensors_in
-from .turns import in_turn
+from .graphs.turns import in_turn
 
 MOST_GRAPHS = 64
 """Of one kind of block, for all LoRAs, dtypes and so on that a process meets; torch's own 8 are soon used up, and then

@@ -25,7 +25,8 @@ from torch._dynamo.utils import counters
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.progress import Progress
-from latentloom.parallel.sharding import captured, compiled, shard, turns
+from latentloom.parallel.sharding import captured, compiled, shard
+from latentloom.parallel.sharding.graphs import turns
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.fusing import products

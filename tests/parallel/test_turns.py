@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from latentloom.parallel.machine.file_lock import ASK_S
-from latentloom.parallel.sharding import turns
+from latentloom.parallel.sharding.graphs import turns
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..machine.file_lock import locked
+from ...machine.file_lock import locked
 
 if TYPE_CHECKING:
     from torch import Tensor
