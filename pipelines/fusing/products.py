@@ -78,25 +78,25 @@ def fuse_products(transformer: nn.Module) -> Callable[[], None]:
     or unlike are left as they are, and so are those of a product of which a weight is replaced later. What is put on
     top of a layer, as a LoRA is, stays there, and is merged into the one weight that there is.
     """
-    products = list(_products(transformer))
+    shared = list(_shared(transformer))
 
     def follow(*_: object) -> None:
-        for each in [each for each in products if not each.is_whole()]:
+        for each in [each for each in shared if not each.is_whole()]:
             logger.warning("%s: a weight was replaced, so these layers are called one by one", each.names)
             each.end()
-            products.remove(each)
+            shared.remove(each)
 
     hook = transformer.register_forward_pre_hook(follow)
 
     def undo() -> None:
         hook.remove()
-        while products:
-            products.pop().end()
+        while shared:
+            shared.pop().end()
 
     return undo
 
 
-def _products(transformer: nn.Module) -> Iterator[Product]:
+def _shared(transformer: nn.Module) -> Iterator[Sharing]:
     for path, block in transformer.named_modules():
         for names in SHARED.get(type(block).__name__, ()):
             layers = [_below(block, name) for name in names]
@@ -106,7 +106,7 @@ def _products(transformer: nn.Module) -> Iterator[Product]:
             if reason := _obstacle(layers):
                 logger.info("%s are called one by one: %s", title, reason)
             else:
-                yield Product(title, [layer for layer in layers if layer is not None])
+                yield Sharing(title, [layer for layer in layers if layer is not None])
 
 
 def _below(block: nn.Module, name: str) -> nn.Module | None:
@@ -132,10 +132,9 @@ def _obstacle(layers: Sequence[Any]) -> str:
 
 
 class Product:
-    """Of layers that share an input, until `end`."""
+    """What a graph sees of it: nothing that tells one block from another."""
 
-    def __init__(self, names: str, layers: Sequence[nn.Linear]) -> None:
-        self.names, self._layers = names, layers
+    def __init__(self, layers: Sequence[nn.Linear]) -> None:
         self.sizes = [each.out_features for each in layers]
         # Parameters, because a compiler takes their shapes for fixed; no module has them, so no weight is listed twice.
         self.weight = nn.Parameter(_side_by_side([each.weight for each in layers]), requires_grad=False)
@@ -143,11 +142,18 @@ class Product:
         self.bias = nn.Parameter(_side_by_side(biases), requires_grad=False) if biases else None
         self.made: tuple[Tensor, Sequence[Tensor]] | None = None
         """What the first layer was given and what came of it, until the last has taken its part."""
+
+
+class Sharing:
+    """Layers that share a product, until `end`."""
+
+    def __init__(self, names: str, layers: Sequence[nn.Linear]) -> None:
+        self.names, self._layers, self._product = names, layers, Product(layers)
         held = [each._parameters for each in layers]
         self._places = [(each, name, each[name]) for each in held for name in ("weight", "bias")]
         self._addresses = self._found()
         for number, layer in enumerate(layers):
-            vars(layer)["forward"] = _taking(self, number, layer, is_last=layer is layers[-1])
+            vars(layer)["forward"] = _taking(self._product, number, layer, is_last=layer is layers[-1])
 
     def is_whole(self) -> bool:
         """Whether the layers' weights are the parts of the joint one still."""
@@ -155,7 +161,7 @@ class Product:
 
     def end(self) -> None:
         """The layers as they were."""
-        self.made = None
+        self._product.made = None
         for layer in self._layers:
             vars(layer).pop("forward", None)
 

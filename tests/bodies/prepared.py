@@ -118,8 +118,8 @@ def denoise_fused(
 
 def _noted(made: list[weakref.ref[products.Product]]) -> type[products.Product]:
     class Noted(products.Product):
-        def __init__(self, names: str, layers: Any) -> None:
-            super().__init__(names, layers)
+        def __init__(self, layers: Any) -> None:
+            super().__init__(layers)
             made.append(weakref.ref(self))
 
     return Noted

@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from latentloom.parallel.sharding.captured import Captured
 from latentloom.parallel.sharding.compiled import Forwards
+from latentloom.parallel.sharding.graphs.watched import Watched
 from latentloom.pipelines.fusing.products import SHARED, fuse_products
 from support.cells import fill, outputs, variants
 from support.tapes import Tapes
@@ -240,6 +241,7 @@ def test_all_blocks_of_a_kind_share_a_compiled_graph(name: str, num_graphs: int,
     wanted = outputs(model, inputs)
     undo = fuse_products(model)
     blocks = [each for each in model.modules() if type(each).__name__ in model._repeated_blocks]
+    assert len({Watched(each).state() for each in blocks}) == num_graphs, "by their key too"
     forwards = Forwards(blocks, name)
     forwards.compile(backend="aot_eager")
     for _ in range(2):
