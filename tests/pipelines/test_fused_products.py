@@ -9,18 +9,17 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from diffusers import FirstBlockCacheConfig
 from peft import LoraConfig
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from latentloom.parallel.sharding.captured import Captured
 from latentloom.parallel.sharding.compiled import Forwards
 from latentloom.parallel.sharding.graphs.watched import Watched
 from latentloom.pipelines.fusing.products import SHARED, fuse_products
 from support.cells import fill, outputs, variants
+from support.launches import Launches
 from support.tapes import Tapes
 from zoo.cases import Case
 
@@ -47,19 +46,8 @@ SAVED = {
     "ltx": 4,
     "minimax_h3": 4,
 }
-"""By variant: the products that one forward of it needs no more."""
+"""By variant: the products, of a launch each, that one forward of it needs no more."""
 LORA = {"r": 2, "target_modules": ["to_q", "to_v", "proj_mlp"], "init_lora_weights": False}
-
-
-class Counted(TorchFunctionMode):
-    """Counts products of linear layers."""
-
-    def __init__(self) -> None:
-        self.num_products = 0
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.num_products += func is F.linear
-        return func(*args, **(kwargs or {}))
 
 
 def built(name: str, *, rows: int = 4) -> tuple[Any, dict[str, Any]]:
@@ -71,8 +59,9 @@ def built(name: str, *, rows: int = 4) -> tuple[Any, dict[str, Any]]:
 
 
 def counted(model: nn.Module, inputs: dict[str, Any]) -> tuple[list[Tensor], int]:
-    with Counted() as seen:
-        return outputs(model, inputs), seen.num_products
+    """What it gives, and how many kernels a GPU would be asked for."""
+    with Launches() as seen:
+        return outputs(model, inputs), seen.count
 
 
 def off(found: list[Tensor], wanted: list[Tensor]) -> float:
@@ -91,10 +80,10 @@ def test_a_class_gives_the_same_by_fewer_products(name: str) -> None:
     model, inputs = built(name)
     wanted, num_apart = counted(model, inputs)
     undo = fuse_products(model)
-    found, num_products = counted(model, inputs)
+    found, num_fused = counted(model, inputs)
     undo()
     assert off(found, wanted) <= TOLERANCE
-    assert num_apart - num_products == SAVED[name]
+    assert num_apart - num_fused == SAVED[name]
 
 
 @pytest.mark.filterwarnings("ignore:.FluxPosEmbed. is deprecated:FutureWarning")
@@ -134,9 +123,9 @@ def test_a_lora_stays_on_top_of_its_layers(is_before: bool) -> None:
     for scale in (1.0, 0.25):
         for each in (plain, model):
             each.set_adapters(["one"], [scale])
-        found, num_products = counted(model, inputs)
+        found, num_fused = counted(model, inputs)
         assert off(found, outputs(plain, inputs)) <= TOLERANCE
-        assert without - num_products == SAVED["flux"]
+        assert without - num_fused == SAVED["flux"]
     for each in (plain, model):
         each.fuse_lora()
     assert off(outputs(model, inputs), outputs(plain, inputs)) <= TOLERANCE
@@ -199,10 +188,10 @@ def test_layers_that_cannot_share_are_left_as_they_are_and_named(caplog: pytest.
     wanted = outputs(model, inputs)
     with caplog.at_level(logging.INFO, "latentloom"):
         undo = fuse_products(model)
-    found, num_products = counted(model, inputs)
+    found, num_fused = counted(model, inputs)
     undo()
     assert off(found, wanted) <= TOLERANCE
-    assert num_apart - num_products == SAVED["flux"] - 2 - 3
+    assert num_apart - num_fused == SAVED["flux"] - 2 - 3
     assert (
         "transformer_blocks.0: attn.to_q, attn.to_k, attn.to_v are called one by one: a weight is packed" in caplog.text
     )
@@ -266,8 +255,8 @@ def test_a_step_cache_skips_the_same_blocks() -> None:
             counts.append([counted(each, inputs) for _ in range(3)])
     wanted, found = counts
     assert wanted[1][1] < wanted[0][1], "blocks are skipped"
-    for (x, num_products), (y, num_apart) in zip(found, wanted, strict=True):
-        assert off(x, y) <= TOLERANCE and num_products < num_apart
+    for (x, num_fused), (y, num_apart) in zip(found, wanted, strict=True):
+        assert off(x, y) <= TOLERANCE and num_fused < num_apart
     undo()
 
 
