@@ -23,6 +23,7 @@ costs/: What a run will cost, in closed forms: seconds, bytes and messages, befo
 denoising/: What the families' denoise functions share: diffusers' blocks run by hand, solvers, guidance, step caches.
 doctor/: What `latentloom doctor` finds out about a machine, one finding after another.
 families/: The families of models: literal data, one module each. Importing this imports neither torch nor diffusers.
+fusing/: Forms of a transformer that launch fewer kernels, or read fewer weights, for the same formula.
 hub/: Models from the Hugging Face hub: the only place that downloads, and only where somebody asks for it.
 models/: What a model is, read from its files and never from their weights: nothing here loads torch modules.
 needs/: What a run holds of each device's memory, before it, and what to change so that it fits.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...parallel.group import Axis
 from ...parallel.plan import ParallelPlan
 from ..values import Engine, Graphs, Lora, StepCache
 
@@ -57,6 +58,8 @@ class Prepared:
         self._captured: Captured | None = None
         self._is_new = True
         with contextlib.ExitStack() as stack:
+            if share is None:  # weights that are shared out are gathered one by one
+                stack.callback(_fuse(transformer, condition.engine, mesh))
             if mesh is not None and share is None:
                 self.handle = shard(transformer, mesh.plan, mesh)
                 stack.callback(self.handle.remove)
@@ -106,6 +109,20 @@ class Prepared:
     def end(self) -> None:
         """The transformer as it was loaded; a second call does nothing."""
         self._undo.close()
+
+
+def _fuse(transformer: Any, engine: Engine, mesh: Mesh | None) -> Callable[[], None]:
+    """What rounds differently comes with an engine that does anyway: by engine and device alone, so that one rank and
+    many have the same form."""
+    from ..fusing import modulation, products
+
+    device = next(iter(transformer.parameters())).device.type
+    with contextlib.ExitStack() as stack:
+        if mesh is not None and mesh[Axis.SEQUENCE].size > 1 and device in modulation.DEVICES:
+            stack.callback(modulation.share_modulation(transformer, mesh[Axis.SEQUENCE]))
+        if engine != "eager" and device in products.DEVICES:
+            stack.callback(products.fuse_products(transformer))
+        return stack.pop_all().close
 
 
 def _compile(transformer: Any, handle: Handle | None, engine: Engine) -> Callable[[], None]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import itertools
 import os
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +30,7 @@ from latentloom.parallel.sharding.graphs import turns
 from latentloom.pipelines import stages
 from latentloom.pipelines.components import store as stored
 from latentloom.pipelines.components.store import store
+from latentloom.pipelines.fusing import products
 from latentloom.pipelines.values import Latents, to_plain
 from support.tapes import Tapes
 
@@ -85,6 +89,41 @@ def denoise_traced(rank: int, request: Mapping[str, Any], plans: Sequence[str]) 
             apart = float((got - wanted).abs().max() / wanted.abs().max())
             found.append((plan, apart, len(made), sum(counters["graph_break"].values())))
     return found
+
+
+def denoise_fused(
+    rank: int, model: Mapping[str, Any], plans: Sequence[str], is_traced: bool
+) -> tuple[list[tuple[str, float, int]], bool]:
+    """Of each plan, with an engine and products fused: how far two denoises of other sizes are from one process
+    without, and how many products stand; and whether all go when something else needs the memory."""
+    store().clear()
+    wanted = [stages.denoise(_request(model, size)).tensor for size in range(2)]
+    found, engine = [], {**model, "engine": "inductor"}
+    made: list[weakref.ref[products.Product]] = []
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(patch.object(products, "DEVICES", ("cpu",)))
+        stack.enter_context(patch.object(products, "Product", _noted(made)))
+        if is_traced:
+            stack.enter_context(counted_graphs())
+        else:
+            stack.enter_context(patch.object(compiled.Forwards, "compile", lambda *_, **__: None))
+        for plan in plans:
+            got = [stages.denoise({**_request(engine, n), "plan": ParallelPlan.parse(plan)}).tensor for n in range(2)]
+            apart = max(float((x - y).abs().max() / y.abs().max()) for x, y in zip(got, wanted, strict=True))
+            gc.collect()
+            found.append((plan, apart, sum(each() is not None for each in made)))
+        store().give_way()
+        gc.collect()
+    return found, all(each() is None for each in made)
+
+
+def _noted(made: list[weakref.ref[products.Product]]) -> type[products.Product]:
+    class Noted(products.Product):
+        def __init__(self, layers: Any) -> None:
+            super().__init__(layers)
+            made.append(weakref.ref(self))
+
+    return Noted
 
 
 def denoise_by_inductor(rank: int, model: Mapping[str, Any], plan: str, home: str) -> tuple[float, int, list[str]]:

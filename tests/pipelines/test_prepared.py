@@ -30,6 +30,27 @@ def test_compiled_holds_with_plans_and_graphs_are_shared(
         assert {count for _, count in graphs[5:]} == {split}, "no plan, size, transformer or run makes another"
 
 
+PRODUCTS = {"flux": 2 * 2 + 2, "wan": 2}
+FUSED = ("ulysses=1", "ulysses=2", "allgather=2", "ring=2", "cfg=2")
+
+
+def test_layers_that_share_an_input_are_fused_with_an_engine_and_any_plan(
+    pair: Ranks, model: Callable[..., Any]
+) -> None:
+    for found, are_gone in pair.run("bodies.prepared:denoise_fused", model("flux"), FUSED, False):
+        assert max(apart for _, apart, _ in found) <= TOLERANCE
+        assert [(plan, num_products) for plan, _, num_products in found] == [(plan, PRODUCTS["flux"]) for plan in FUSED]
+        assert are_gone
+
+
+@pytest.mark.by_hand
+@pytest.mark.parametrize("family", PRODUCTS)
+def test_compiled_blocks_take_them_with_any_plan(pair: Ranks, model: Callable[..., Any], family: str) -> None:
+    for found, _ in pair.run("bodies.prepared:denoise_fused", model(family), FUSED, True, deadline_s=280):
+        assert max(apart for _, apart, _ in found) <= TOLERANCE
+        assert {num_products for *_, num_products in found} == {PRODUCTS[family]}
+
+
 @pytest.mark.by_hand
 def test_of_two_ranks_one_compiles_and_the_other_finds_it_on_the_disk(
     pair: Ranks, model: Callable[..., Any], tmp_path: Path

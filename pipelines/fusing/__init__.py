@@ -1,0 +1,6 @@
+"""Forms of a transformer that launch fewer kernels, or read fewer weights, for the same formula.
+
+modulation: Modulation shared out over the ranks that share tokens: each makes that of some blocks, and all gather it.
+products: One product for the layers of a block that share an input: q, k and v, and in FLUX's single blocks the MLP's
+    first.
+"""
