@@ -17,7 +17,7 @@ from ..graph.graph import Graph, Link, graph_from_plain
 from ..graph.json_text import parse_json
 from ..graph.modes import effective
 from ..graph.problems import GraphError, Problem, refuse, short
-from ..graph.resolve import Overrides, param_values, plain_value, with_overrides
+from ..graph.resolve import Overrides, param_values, plain_value, upgrade, with_overrides
 from ..graph.scalars import as_type
 from ..graph.spec import InputSpec, NodeSpec
 from ..graph.unfolding.unfold import unfold
@@ -38,7 +38,8 @@ def to_comfy(
     unfolding = unfold(graph, specs, overrides or {}, workspace)
     if unfolding.problems:
         raise GraphError(unfolding.problems)
-    graph, overrides = effective(unfolding.graph, specs, unfolding.overrides), unfolding.overrides
+    graph, overrides = upgrade(unfolding.graph, specs, unfolding.overrides)[0], unfolding.overrides
+    graph = effective(graph, specs, overrides)
     params = param_values(graph, overrides or {})
     inputs = with_overrides(graph, overrides or {})
     known = specs_of(graph, specs, overrides or {}, inputs)
@@ -63,6 +64,17 @@ def from_comfy(prompt: Any, specs: Specs, name: str = "imported") -> Graph:
     names = _names(prompt)
     nodes = {names[key]: _import(key, entry, prompt, specs, names) for key, entry in prompt.items()}
     return graph_from_plain({"format": 1, "name": name[:200] or "imported", "nodes": nodes})
+
+
+def version_of(spec: NodeSpec, inputs: Mapping[str, Any]) -> int:
+    """With which version of a node ComfyUI saved it, which does not say so: today's where all inputs are its own, else
+    the first. Its editor's files have values without names, which come at whatever socket has their place now.
+    """
+    if spec.migrate is None or spec.chooser is not None:
+        return spec.version
+    sockets = {name: spec.input(name) for name in inputs}
+    strange = (s is None or (s.type == "choice" and type(inputs[name]) is bool) for name, s in sockets.items())
+    return 1 if any(strange) else spec.version
 
 
 def is_comfy(data: Mapping[str, Any]) -> bool:
@@ -153,7 +165,7 @@ def _import(
     spec = specs[entry["class_type"]]
     meta = entry.get("_meta")
     meta = meta if isinstance(meta, dict) else {}
-    version = meta.get("version", spec.version)
+    version = meta.get("version")
     title = meta.get("title", "")
     given = entry.get("inputs", {})
     inputs = {
@@ -168,7 +180,7 @@ def _import(
             raise refuse("bad_arguments", str(error), node=names[key], socket=ARGUMENTS) from None
     return {
         "type": spec.id,
-        "version": version if type(version) is int and version > 0 else spec.version,
+        "version": version if type(version) is int and version > 0 else version_of(spec, inputs),
         "title": title[:200] if isinstance(title, str) and title != spec.title + OURS else "",
         "inputs": inputs,
     }

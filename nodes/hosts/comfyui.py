@@ -20,9 +20,10 @@ from ..files.audio_files import CODERS
 from ..files.workspace import Workspace
 from ..graph.choosing import fixed_inputs, unfolded
 from ..graph.problems import short
+from ..graph.scalars import fault
 from ..graph.sketch import Refusal, Unknown
 from ..graph.spec import InputSpec, NodeSpec, Saved, files_of
-from .comfy_file import OURS, without_marks
+from .comfy_file import OURS, version_of, without_marks
 
 logger = logging.getLogger("latentloom")
 
@@ -57,8 +58,11 @@ CORE_TITLES = frozenset(
 FINEST = 0.001
 """The step of a FLOAT that names none: ComfyUI's page would round it to 0.1, and 23.976 frames a second are 24 then."""
 
-HIDDEN = {"comfy_prompt": "PROMPT", "comfy_extra": "EXTRA_PNGINFO"}
+HIDDEN = (("comfy_prompt", "PROMPT"), ("comfy_extra", "EXTRA_PNGINFO"))
 """What ComfyUI adds for nodes that write files: the prompt and the page's workflow."""
+SAVED = (("comfy_prompt", "PROMPT"), ("comfy_id", "UNIQUE_ID"))
+"""And for nodes with a migration, which find there what an older version saved: ComfyUI leaves out what it knows no
+socket for."""
 
 
 class Node:
@@ -67,8 +71,9 @@ class Node:
     SPEC: ClassVar[NodeSpec]
     FUNCTION = "run"
 
-    def run(self, comfy_prompt: Any = None, comfy_extra: Any = None, **inputs: Any) -> Any:
+    def run(self, comfy_prompt: Any = None, comfy_extra: Any = None, comfy_id: Any = None, **inputs: Any) -> Any:
         spec = self.SPEC
+        inputs = _renewed(spec, inputs, _saved(comfy_prompt, comfy_id))
         workspace = dataclasses.replace(comfy_workspace(), metadata=_provenance(comfy_prompt, comfy_extra))
         given = {name: _from_comfy(spec, name, value) for name, value in inputs.items() if value is not None}
         progress = ComfyProgress()
@@ -120,8 +125,8 @@ def input_types(spec: NodeSpec) -> dict[str, Any]:
     result: dict[str, Any] = {"required": {}, "optional": {}}
     for socket in fixed_inputs(spec):
         result["required" if socket.required else "optional"][socket.name] = _input_type(socket)
-    if spec.is_output:
-        result["hidden"] = HIDDEN
+    if hidden := HIDDEN * spec.is_output + SAVED * (spec.migrate is not None):
+        result["hidden"] = dict(hidden)
     return result
 
 
@@ -141,6 +146,21 @@ def _input_type(socket: InputSpec) -> tuple[Any, dict[str, Any]]:
     if socket.type == "float" and socket.step is None:
         options |= {"step": FINEST, "round": FINEST}
     return comfy_type(socket.type), options
+
+
+def _saved(prompt: Any, id: Any) -> Mapping[str, Any]:
+    entry = prompt.get(str(id)) if isinstance(prompt, dict) else None
+    inputs = entry.get("inputs") if isinstance(entry, dict) else None
+    return inputs if isinstance(inputs, dict) else {}
+
+
+def _renewed(spec: NodeSpec, inputs: Mapping[str, Any], saved: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs of a prompt that an older version of the node saved, as today's. Raises `ValueError`."""
+    given = {**{name: value for name, value in saved.items() if spec.input(name) is None}, **inputs}
+    version = version_of(spec, given)
+    if spec.migrate is None or version == spec.version:
+        return dict(inputs)
+    return {name: value for name, value in spec.migrate(version, given).items() if spec.input(name) is not None}
 
 
 def _from_comfy(spec: NodeSpec, name: str, value: Any) -> Any:
@@ -213,12 +233,17 @@ def _is_changed(cls: type[Node], **inputs: Any) -> str:
 def _validator(spec: NodeSpec) -> Callable[..., str | bool]:
     """What ComfyUI asks when a prompt is queued, with the values that stand at the node itself: true, or why not.
 
-    Only texts are named, because ComfyUI leaves the checks of what is named to us. What comes by a wire it does not
+    Only texts are named, because ComfyUI leaves the checks of what is named to us, and choices of a node with a
+    migration, where the values of an older version may stand. What comes by a wire it does not
     give, a model among it; so nothing is said of what takes one.
     """
 
     def validate(cls: type[Node], **inputs: Any) -> str | bool:
         assert cls.SPEC.refuses is not None
+        inputs = _renewed(spec, inputs, {})
+        for socket in choices:
+            if (value := inputs.get(socket.name)) is not None and (found := fault(socket, value)):
+                return found[1]
         try:
             refusals = cls.SPEC.refuses(_Standing(inputs))
         except ValueError:  # not known before the run
@@ -226,7 +251,8 @@ def _validator(spec: NodeSpec) -> Callable[..., str | bool]:
         told = (Refusal(code="", why=each) if isinstance(each, str) else each for each in refusals.values())
         return next((each.why for each in told if each.why and each.kind == "error"), True)
 
-    names = [socket.name for socket in fixed_inputs(spec) if socket.type == "string"]
+    choices = [socket for socket in fixed_inputs(spec) if socket.type == "choice" and spec.migrate is not None]
+    names = [socket.name for socket in (*(s for s in fixed_inputs(spec) if s.type == "string"), *choices)]
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     named = [inspect.Parameter(name, kind, default=None) for name in names]
     validate.__dict__["__signature__"] = inspect.Signature([inspect.Parameter("cls", kind), *named])

@@ -132,7 +132,7 @@ def model_migration(version: int, inputs: dict[str, Any]) -> dict[str, Any]:
     """
     inputs = dict(inputs)
     for new, old, words in (("engine", "compiled", ("eager", "inductor")), ("graphs", "cuda_graph", ("auto", "on"))):
-        if isinstance(inputs.get(old), dict):
+        if isinstance(inputs.get(old), dict | list):
             raise ValueError(f"{old} came by a wire, and {new} cannot; write {words[0]} or {words[1]}")
         if old in inputs or new in inputs:
             value = inputs.pop(old, inputs.get(new))
@@ -213,7 +213,7 @@ def _lacking(given: Given, device: str) -> dict[str, str | Refusal]:
     quantization, dtype = given.value("quantization"), pick_dtype(given.value("dtype"), device=device)
     checks: dict[str, tuple[Any, Callable[[], None]]] = {
         "quantization": ("none", lambda: check_quantization(quantization, device=device, dtype=dtype)),
-        "engine": ("eager", lambda: check_engine(given.value("engine"), device=device)),
+        "engine": ("eager", lambda: check_engine(given.value("engine"), device=device, quantization=quantization)),
         "graphs": ("auto", lambda: check_graphs(given.value("graphs"), device=device)),
     }
     refusals: dict[str, str | Refusal] = {}

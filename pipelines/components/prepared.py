@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...parallel.group import Axis
 from ...parallel.plan import ParallelPlan
 from ..values import Engine, Graphs, Lora, StepCache
+from . import tensorrt
 
 if TYPE_CHECKING:
     from ...parallel.mesh import Mesh
@@ -127,7 +128,9 @@ def _fuse(transformer: Any, engine: Engine, mesh: Mesh | None) -> Callable[[], N
 
 def _compile(transformer: Any, handle: Handle | None, engine: Engine) -> Callable[[], None]:
     """The first steps with a new picture size take longer. What it gives undoes it."""
-    options: dict[str, Any] = {"fullgraph": False, **({"backend": "tensorrt"} if engine == "tensorrt" else {})}
+    options: dict[str, Any] = {"fullgraph": False}
+    if engine == "tensorrt":
+        options |= {"backend": tensorrt.backend, "dynamic": False}
     if handle is not None and handle.splits:
         handle.compile(**options)
         return handle.uncompile

@@ -27,7 +27,7 @@ from ..models.describe import fingerprint_of
 from ..models.folder import ComponentFiles, ModelFiles, inspect_model
 from ..models.packed.experts import single_files
 from ..spreading.measured import finish
-from ..values import Graphs, Lora, Model, StepCache
+from ..values import Engine, Graphs, Lora, Model, StepCache
 from .loading import load_component, one_sentence
 from .loans import Loans, unshared
 from .memory import (
@@ -41,6 +41,7 @@ from .memory import (
     tensor_bytes,
 )
 from .prepared import Condition, Prepared
+from .tensorrt import check_built
 
 if TYPE_CHECKING:
     from ..spreading.transformer import Handle
@@ -266,7 +267,7 @@ class ComponentStore:
         if entry is not None and entry.prepared is not None and not entry.prepared.fits(condition, mesh):
             entry.unprepare()
         if _is_transformer(files.name) and (entry is None or entry.prepared is None):
-            check_engine(condition.engine, device=model.device)  # before anything is loaded
+            _check_engine(model, condition.engine)  # before anything is loaded
         if entry is not None and not self._fit_loras(model, files, entry):
             self._drop(key)
             entry = None
@@ -465,6 +466,12 @@ def _graphs(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Graphs:
 @functools.cache
 def _say_once(reason: str) -> None:
     logger.info("steps run without CUDA graphs: %s", reason)
+
+
+def _check_engine(model: Model, engine: Engine) -> None:
+    check_engine(engine, device=model.device, quantization=model.quantization)
+    if engine == "tensorrt":
+        check_built(model.device)
 
 
 def _mesh(model: Model, plan: ParallelPlan) -> Mesh | None:

@@ -29,14 +29,19 @@ def check_quantization(quantization: Quantization, *, device: str, dtype: Dtype)
         )
 
 
-def check_engine(engine: Engine, *, device: str) -> None:
-    """Raises `ValueError` when the engine cannot work on `device` here."""
+def check_engine(engine: Engine, *, device: str, quantization: Quantization = "none") -> None:
+    """Raises `ValueError` when the engine cannot work on `device` here, or not with such weights."""
     kind = device.partition(":")[0]
     if engine == "eager":
         return
     if engine == "tensorrt":
-        if kind not in ("cuda", "auto", ""):
+        if kind not in ("cuda", "auto"):
             raise ValueError(f"engine tensorrt needs a GPU of CUDA, and the device is {device}; choose engine inductor")
+        if quantization != "none":
+            raise ValueError(
+                f"engine tensorrt takes no weights of quantization {quantization}; choose quantization none, or engine "
+                "inductor"
+            )
         if importlib.util.find_spec("torch_tensorrt") is None:
             raise ValueError(
                 "engine tensorrt needs Torch-TensorRT and it was not found; run `pip install torch-tensorrt`, or "

@@ -71,7 +71,7 @@ def describe_model(
         if value not in get_args(choices):
             raise ValueError(f"{name} is {value!r}; choose one of {', '.join(get_args(choices))}")
     if is_here:
-        check_engine(engine, device=chosen)
+        check_engine(engine, device=chosen, quantization=quantization)
     check_graphs(graphs, device=chosen)
     if quantization != "none" and is_here:
         check_quantization(quantization, device=chosen, dtype=number)

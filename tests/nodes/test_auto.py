@@ -305,7 +305,7 @@ def busy_hosts(machine: Machine) -> Machine:
 def _compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(auto, "machine_at", lambda spot: busy_hosts(machine_at(spot)))
-    monkeypatch.setattr(compiling, "check_engine", lambda engine, *, device: None)
+    monkeypatch.setattr(compiling, "check_engine", lambda *_, **__: None)
     auto._chosen.cache_clear()
     yield
     auto._chosen.cache_clear()

@@ -9,8 +9,9 @@ import pytest
 
 from latentloom.nodes.comfy_editor import EXAMPLES, editor_file, example_text
 from latentloom.nodes.graph.graph import read_graph
+from latentloom.nodes.graph.resolve import upgrade
 from latentloom.nodes.headless.workflow_files import shipped_files
-from latentloom.nodes.hosts.comfy_file import to_comfy
+from latentloom.nodes.hosts.comfy_file import from_comfy, to_comfy
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
 from support.folded import paintings
 
@@ -55,6 +56,18 @@ def test_comfyui_s_page_makes_the_prompt_of_an_example_that_we_export(path: Path
         node["inputs"] = {k: v for k, v in node["inputs"].items() if k != "path"}
         wanted[name].pop("path", None)  # a picture is called otherwise there
     assert {name: node["inputs"] for name, node in made.items()} == wanted
+
+
+def test_the_editor_s_file_of_before_there_were_engines_gives_a_prompt_with_equal_values(session: Any) -> None:
+    """Values stand there by place, and what is no socket any more stays at the node, unlinked."""
+    file = json.loads((EXAMPLES / "first_picture.json").read_text(encoding="utf-8"))
+    [load] = [node for node in file["nodes"] if node["type"] == "LoomLoadModel"]
+    load["widgets_values"][-2:] = [True, False]  # compiled, cuda_graph
+    prompt = session.prompt_of(file, CATALOG)
+    [(name, node)] = [(name, node) for name, node in prompt.items() if node["class_type"] == "LoomLoadModel"]
+    graph, problems = upgrade(from_comfy({name: node}, SPECS), SPECS, {})
+    [read] = graph.nodes.values()
+    assert not problems and (read.inputs["engine"], read.inputs["graphs"]) == ("inductor", "auto")
 
 
 def test_a_for_each_is_drawn_unfolded_and_its_boxes_do_not_overlap(session: Any) -> None:

@@ -19,6 +19,8 @@ from latentloom.nodes import load_model
 from latentloom.nodes.files.picture_files import read_metadata
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.choosing import fixed_inputs
+from latentloom.nodes.graph.resolve import upgrade
+from latentloom.nodes.hosts.comfy_file import from_comfy
 from latentloom.nodes.hosts.comfyui import CORE_TITLES, ComfyProgress
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
 from latentloom.parallel.errors import Cancelled
@@ -310,3 +312,41 @@ def test_a_session_with_a_real_comfyui(monkeypatch: pytest.MonkeyPatch) -> None:
     python = os.environ.get("LATENTLOOM_COMFYUI_PYTHON", sys.executable)
     told = list(comfyui_session.session(Path(str(checkout)), python))
     assert len(told) == len(comfyui_session.FORGETS) + len(comfyui_session.REMEMBERS) + 2
+
+
+OLD = {"source": "builtin:bobbin", "dtype": "fp32", "compiled": False, "cuda_graph": False}
+"""Load Model in a prompt of before there were engines."""
+
+
+@pytest.mark.parametrize(
+    ("saved", "engine", "graphs"),
+    [
+        (OLD, "eager", "auto"),
+        ({**OLD, "compiled": True}, "inductor", "auto"),
+        ({"dtype": "fp32", "engine": False, "graphs": False}, "eager", "auto"),  # its editor's file, values by place
+        ({"dtype": "fp32", "engine": True}, "inductor", "auto"),
+        ({"dtype": "fp32", "engine": "inductor", "graphs": "off", "speak": 1}, "inductor", "off"),
+    ],
+)
+def test_a_prompt_of_before_there_were_engines_runs_with_equal_values(
+    saved: dict[str, Any], engine: str, graphs: str
+) -> None:
+    """ComfyUI gives only what it knows a socket for; an API prompt has the old names, its editor's file has none."""
+    node = NODE_CLASS_MAPPINGS["LoomLoadModel"]
+    listed = node.INPUT_TYPES()
+    assert listed["hidden"] == {"comfy_prompt": "PROMPT", "comfy_id": "UNIQUE_ID"}
+    given = {name: value for name, value in saved.items() if name in listed["optional"]}
+    check: Any = node.VALIDATE_INPUTS  # pyright: ignore[reportAttributeAccessIssue]
+    names = inspect.getfullargspec(check).args
+    assert check(**{name: value for name, value in given.items() if name in names}) is True
+    prompt = {"4": {"class_type": "LoomLoadModel", "inputs": saved}}
+    (model,) = node().run(comfy_prompt=prompt, comfy_id="4", **given)
+    assert (model.dtype, model.engine, model.graphs) == ("fp32", engine, graphs)
+    read = upgrade(from_comfy(prompt, SPECS), SPECS, {})[0].nodes["n4"].inputs if "speak" not in saved else saved
+    assert (read.get("engine", "eager"), read.get("graphs", "auto")) == (engine, graphs)
+
+
+def test_a_choice_that_no_version_had_is_told_when_comfyui_queues_it() -> None:
+    check: Any = NODE_CLASS_MAPPINGS["LoomLoadModel"].VALIDATE_INPUTS  # pyright: ignore[reportAttributeAccessIssue]
+    assert check(engine="turbo") == "engine is 'turbo'; choose one of eager, inductor, tensorrt"
+    assert check(engine="eager", graphs=None) is True  # by a wire

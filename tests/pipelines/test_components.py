@@ -403,7 +403,7 @@ def test_loading_reaches_for_no_network(tiny: Callable[[str], Path], monkeypatch
 
 def test_compiled_transformers_compile_their_repeated_blocks(flux: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
-    monkeypatch.setattr("latentloom.pipelines.components.store.check_engine", lambda engine, *, device: None)
+    monkeypatch.setattr("latentloom.pipelines.components.store.check_engine", lambda *_, **__: None)
     monkeypatch.setattr(torch, "compile", lambda forward, **_: called.append(type(forward.__self__).__name__))
     components = ComponentStore()
     blocks = [

@@ -102,6 +102,18 @@ def test_page_allows_the_wires_that_the_checker_allows() -> None:
         assert can_feed(output, socket) == (output == socket or feeds.get(output) == socket)
 
 
+def test_page_opens_older_nodes_as_their_migrations_do() -> None:
+    renamed = json.loads(read(WEB / "src/graph/file/renamed.json"))
+    assert {id: entry["version"] for id, entry in renamed.items()} == {
+        id: spec.version for id, spec in SPECS.items() if spec.version > 1
+    }
+    for id, entry in renamed.items():
+        for name, socket in entry["sockets"].items():
+            for value, now in socket["values"].items():
+                migrate = SPECS[id].migrate
+                assert migrate is not None and migrate(1, {name: value == "true"}) == {socket["now"]: now}
+
+
 def run_npm(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [shutil.which("npm") or "npm", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fromFile, toFile } from "../src/graph/file/workflowFile";
-import type { GraphFile, Json } from "../src/types";
+import type { GraphFile, InputValue, Json } from "../src/types";
 import { shippedFiles } from "./graphs";
 
 for (const [name, file] of shippedFiles()) {
@@ -143,4 +143,18 @@ test("what is malformed in a draft or in copied text is left out", () => {
     [rest.name, rest.params, rest.outputs],
     ["untitled", { b: { type: "int" } }, { good: { from: "a.b" } }],
   );
+});
+
+const old = (inputs: Record<string, InputValue>) => ({ type: "LoomLoadModel", version: 1, inputs });
+const read = (node: ReturnType<typeof old>) => fromFile({ format: 1, name: "n", nodes: { m: node } }).nodes.m!;
+
+test("a node of an older version opens with equal values at today's sockets", () => {
+  const { version, inputs } = read(old({ dtype: "bf16", compiled: true, cuda_graph: false }));
+  assert.deepEqual([version, inputs], [2, { dtype: "bf16", engine: "inductor", graphs: "auto" }]);
+  assert.equal(read(old({})).version, 2);
+});
+
+test("an old socket that a param gives its value stays for the server", () => {
+  const { version, inputs } = read(old({ compiled: { param: "fast" } }));
+  assert.deepEqual([version, inputs], [1, { compiled: { param: "fast" } }]);
 });

@@ -1,9 +1,18 @@
 /** One node of the file to the editor's and back. What is malformed is left out; see `workflowFile.ts`. */
 
 import { t } from "../../i18n";
-import type { EditorNode, Mode, NodeFile, Point } from "../../types";
+import type { EditorNode, InputValue, Mode, NodeFile, Point } from "../../types";
+import { own } from "../record";
+import renamed from "./renamed.json";
 
 const MODES: readonly string[] = ["run", "mute", "bypass"] satisfies Mode[];
+
+interface Renamed {
+  version: number;
+  sockets: Record<string, { now: string; values: Record<string, string> }>;
+}
+
+const RENAMED: Record<string, Renamed> = renamed;
 
 export function readNode(node: NodeFile, place: { at: Point } & Partial<EditorNode>): EditorNode {
   if (!isObject(node) || typeof node.type !== "string") throw new Error(t("file.not_a_workflow"));
@@ -13,13 +22,31 @@ export function readNode(node: NodeFile, place: { at: Point } & Partial<EditorNo
   const more = Object.keys(each).length ? { each } : {};
   return {
     type: node.type,
-    version,
+    ...renewed(node.type, version, recordOf(node.inputs)),
     title: textOf(node.title),
     mode,
-    inputs: recordOf(node.inputs),
     ...more,
     ...place,
   };
+}
+
+/** A node of an older version with today's sockets. One whose old socket has no plain value stays as it is: the server
+knows what comes by a param. */
+function renewed(
+  type: string,
+  version: number,
+  inputs: Record<string, InputValue>,
+): Pick<EditorNode, "version" | "inputs"> {
+  const today = own(RENAMED, type);
+  if (!today || version >= today.version) return { version, inputs };
+  const entries = Object.entries(inputs).map(([name, value]): [string, InputValue | undefined] => {
+    const socket = own(today.sockets, name);
+    return socket ? [socket.now, own(socket.values, String(value))] : [name, value];
+  });
+  const known = entries.filter((entry): entry is [string, InputValue] => entry[1] !== undefined);
+  return known.length < entries.length
+    ? { version, inputs }
+    : { version: today.version, inputs: Object.fromEntries(known) };
 }
 
 export function writeNode(node: EditorNode): NodeFile {
