@@ -27,6 +27,8 @@ from torch.nn.modules import module as everywhere
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from ...group import Group
+
 PLAIN = (type(None), bool, int, float, complex, str, bytes, enum.Enum, type, torch.dtype, torch.device, torch.Size)
 """What says all by its value."""
 BUILT_IN = frozenset(vars(nn.Module())) - {"training"} | {"_compiled_call_impl", "compile", "kwargs"}
@@ -160,10 +162,10 @@ class _Seen:
                 self._changing[0].append(value)
                 self._changing[1].append(copy.deepcopy(value))
             return _frozen(value)
-        # A session's attributes change in each forward; what a graph takes from it is in the key of the graph.
+        # What a session or a group counts changes in each forward, and no graph takes it from there.
         if isinstance(value, CodeType):
             return value
-        if depth > DEEPEST or isinstance(value, (Tensor, nn.Module, ModuleType, TorchFunctionMode)):
+        if depth > DEEPEST or isinstance(value, (Tensor, nn.Module, ModuleType, TorchFunctionMode, Group)):
             return type(value)
         return type(value), *(self._value(each, depth + 1) for each in self._referred(value))
 
