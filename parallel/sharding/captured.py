@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
+import sys
 import threading
 import weakref
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -76,6 +77,8 @@ class _Kind:
     is_wanted: bool | None = None
     """Whether it is to be captured; None before its first call."""
     is_used: bool = True
+    is_anew: bool = False
+    """Whether a capture failed in which something was compiled."""
     buffers: list[Tensor] = field(default_factory=list)
     taken_bytes: int = 0
     """By its first call."""
@@ -245,7 +248,7 @@ class Captured:
             kind.is_wanted, kind.buffers = False, []
             self._say(lacking)
             return False
-        reason, watch = "", Watch(self._recorder.device)
+        reason, watch, num_compiled = "", Watch(self._recorder.device), _num_compiled()
         try:
             with _capturing, self._lock, self._counted(kind):
                 if kind not in self._kinds.values():
@@ -258,9 +261,14 @@ class Captured:
         except (RuntimeError, ValueError) as error:  # how torch, and the watch, say that it cannot be
             reason = str(error).strip().partition("\n")[0]
         if reason := self._agreed(reason):
-            self.forget()
-            self._is_off = True
-            self._say(reason)
+            if kind.is_anew or not self._agreed("compiled" if _num_compiled() > num_compiled else ""):
+                self.forget()
+                self._is_off = True
+                self._say(reason)
+            else:  # what the first call did not: no device lets that be captured
+                with self._lock:
+                    _drop(kind)
+                kind.buffers, kind.is_anew = [], True
         return not reason
 
     def _why_no_room(self, kind: _Kind) -> str:
@@ -295,6 +303,12 @@ class Captured:
             self.reasons.append(reason)
             level = logging.WARNING if self._is_asked else logging.INFO
             logger.log(level, "steps of %s run without a CUDA graph: %s", self.title, reason)
+
+
+def _num_compiled() -> int:
+    """Graphs that torch.compile has made in this process."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    return 0 if dynamo is None else dynamo.counters["stats"]["unique_graphs"]
 
 
 def _in_place_of(leaves: Sequence[Any], buffers: Sequence[Tensor]) -> list[Any]:
