@@ -9,8 +9,8 @@ A graph holds addresses and runs no Python. So whatever the forward reads is kep
 is copied, for the next launch writes over it, and what waits for the device or reads from the host is never captured:
 such a module runs as ever, and the log says why. Which padding is left out is decided before, and part of a kind.
 
-Unless it is asked for, a series of calls is captured only where that pays and memory allows: from `LEAST_STEPS` steps
-on, or where an earlier series of this process had calls of the kind, on all ranks that share its tokens or on none.
+Unless it is asked for, a series of calls is captured only where that pays and memory allows: where the
+series is long, or an earlier one of this process had calls of the kind, on all ranks that share its tokens or on none.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
+import sys
 import threading
 import weakref
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -40,8 +41,6 @@ logger = logging.getLogger("latentloom")
 
 MOST = 4
 """Kinds of calls that one series may have, such as branches of guidance whose texts differ in length."""
-LEAST_STEPS = 6
-"""Of a series that is captured without being asked for, where nobody knows whether its kinds come again."""
 ROOM = 1.3
 """How much of what a first call took has to be free for a graph that nobody asked for."""
 MOST_KNOWN = 256
@@ -78,6 +77,8 @@ class _Kind:
     is_wanted: bool | None = None
     """Whether it is to be captured; None before its first call."""
     is_used: bool = True
+    is_anew: bool = False
+    """Whether a capture failed in which something was compiled."""
     buffers: list[Tensor] = field(default_factory=list)
     taken_bytes: int = 0
     """By its first call."""
@@ -122,7 +123,7 @@ class Captured:
         self._peers = None if mesh is None or mesh[Axis.SEQUENCE].size == 1 else mesh[Axis.SEQUENCE]
         self._groups = _distinct(mesh.groups.values() if mesh else ())
         self._is_asked = is_asked
-        self._num_steps = 0
+        self._is_long = False
         self._names = list(inspect.signature(type(module).forward).parameters)[1:]
         self._texts = Texts(paddings)
         self._kinds: dict[Hashable, _Kind] = {}
@@ -146,11 +147,11 @@ class Captured:
             del vars(self._module)["_compiled_call_impl"]
         self.forget()
 
-    def begin(self, num_steps: int = 0) -> None:
-        """All ranks alike, before a series of calls for so many steps: what the last one did not use, or not to
-        capture it, makes way."""
+    def begin(self, *, is_long: bool = False) -> None:
+        """All ranks alike, before a series of calls, which pays for graphs if it `is_long`: what the last one did not
+        use, or not to capture it, makes way."""
         with self._lock:
-            self._num_steps = num_steps
+            self._is_long = is_long
             for key, kind in list(self._kinds.items()):
                 if not (kind.is_used and kind.buffers):
                     _drop(self._kinds.pop(key))
@@ -226,16 +227,16 @@ class Captured:
         return ""
 
     def _is_worth(self, kind: _Kind) -> bool:
-        """Collective among ranks that share tokens, where there are few steps that nobody asked to capture: whether all
+        """Collective among ranks that share tokens, where a series is short and nobody asked to capture it: whether all
         of them have met the form of these calls before."""
         with _registering:
             is_known = kind.form in _known
             _known[kind.form] = _known.pop(kind.form, None)
             if len(_known) > MOST_KNOWN:
                 del _known[next(iter(_known))]
-        if self._is_asked or self._num_steps >= LEAST_STEPS:
+        if self._is_asked or self._is_long:
             return True
-        reason = self._agreed("" if is_known else f"{self._num_steps} steps do not pay for one the first time")
+        reason = self._agreed("" if is_known else "so few do not pay for one the first time")
         if reason:
             self._say(reason)
         return not reason
@@ -247,7 +248,7 @@ class Captured:
             kind.is_wanted, kind.buffers = False, []
             self._say(lacking)
             return False
-        reason, watch = "", Watch(self._recorder.device)
+        reason, watch, num_compiled = "", Watch(self._recorder.device), _num_compiled()
         try:
             with _capturing, self._lock, self._counted(kind):
                 if kind not in self._kinds.values():
@@ -260,9 +261,14 @@ class Captured:
         except (RuntimeError, ValueError) as error:  # how torch, and the watch, say that it cannot be
             reason = str(error).strip().partition("\n")[0]
         if reason := self._agreed(reason):
-            self.forget()
-            self._is_off = True
-            self._say(reason)
+            if kind.is_anew or not self._agreed("compiled" if _num_compiled() > num_compiled else ""):
+                self.forget()
+                self._is_off = True
+                self._say(reason)
+            else:  # what the first call did not: no device lets that be captured
+                with self._lock:
+                    _drop(kind)
+                kind.buffers, kind.is_anew = [], True
         return not reason
 
     def _why_no_room(self, kind: _Kind) -> str:
@@ -297,6 +303,12 @@ class Captured:
             self.reasons.append(reason)
             level = logging.WARNING if self._is_asked else logging.INFO
             logger.log(level, "steps of %s run without a CUDA graph: %s", self.title, reason)
+
+
+def _num_compiled() -> int:
+    """Graphs that torch.compile has made in this process."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    return 0 if dynamo is None else dynamo.counters["stats"]["unique_graphs"]
 
 
 def _in_place_of(leaves: Sequence[Any], buffers: Sequence[Tensor]) -> list[Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...parallel.group import Axis
 from ...parallel.plan import ParallelPlan
+from ..models.checks import LEAST_STEPS
 from ..values import Engine, Graphs, Lora, StepCache
 from . import tensorrt
 
@@ -94,7 +95,7 @@ class Prepared:
                 self.forget_graphs()
         self._is_new = False
         if self._captured is not None:
-            self._captured.begin(num_steps)
+            self._captured.begin(is_long=num_steps >= LEAST_STEPS)
 
     @property
     def num_bytes(self) -> int:

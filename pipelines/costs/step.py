@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ...parallel.plan import ParallelPlan
 from .chips import Chip
 from .forward import Forward
-from .software import Software
+from .software import KERNEL_S, REPLAY_LAUNCHES, Software
 from .traffic import Sent, gathered_weights, predictions, sent_by
 from .wires import Group, Wires
 
@@ -39,7 +39,7 @@ class Step:
     linear: float
     attention: float
     memory: float
-    """Norms, packing and merging: passes over memory, and what a ring loses at its hops."""
+    """Norms, packing and merging: passes over memory, starts of kernels, and what a ring loses at its hops."""
     exposed: float
     """Waiting for what travels."""
     weights: float
@@ -62,7 +62,8 @@ def step(forward: Forward, plan: ParallelPlan, speeds: Speeds, software: Softwar
     talking = max(talking, plan.num_ranks)
     sent = sent_by(plan, forward.attention(plan))
     linear, attention = _linear(forward, plan, speeds.chip), _attention(forward, plan, speeds)
-    memory = _memory(forward, plan, speeds.chip, software)
+    kernels = software.kernels + software.sharded_kernels * (plan.sequence > 1)
+    memory = _memory(forward, plan, speeds.chip, software) + kernels * KERNEL_S * speeds.is_async
     exposed, hidden = _travel(sent, plan, speeds, software, attention, talking)
     host = speeds.launch_s * _launches(sent, plan, software)
     device = linear + attention + memory + exposed
@@ -150,8 +151,11 @@ def _travel(
 
 
 def _launches(sent: Sent, plan: ParallelPlan, software: Software) -> float:
+    if software.is_captured and plan.weights == 1:
+        return REPLAY_LAUNCHES
     return (
         software.launches
+        + software.sharded_launches * (plan.sequence > 1)
         + software.exchange_launches * (plan.ulysses > 1)
         + software.gather_launches * sent.num_gathers
         + software.hop_launches * sent.num_hops

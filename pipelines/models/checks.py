@@ -16,6 +16,10 @@ from .source import split_source
 ON_CUDA = ("int4", "fp8_dynamic")
 """Quantizations whose kernels are for NVIDIA's GPUs, in bf16; fp8's for those from Ada and Hopper on."""
 
+LEAST_STEPS = 6
+"""Of a denoise that is captured in CUDA graphs where nobody asked for it, and nobody knows whether its like comes
+again."""
+
 
 def check_quantization(quantization: Quantization, *, device: str, dtype: Dtype) -> None:
     """Raises `ValueError` naming the extra to install when torchao is missing, or what the device lacks."""

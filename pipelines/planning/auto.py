@@ -189,7 +189,7 @@ def _chosen(
             None,
         )
     if fresh.chosen is not None:
-        is_made = model.is_compiled or model.graphs == "on" or is_compiled  # anew for each plan: longer than it saves
+        is_made = model.is_compiled or is_compiled  # anew for each plan: longer than it saves
         rival = None if machine.is_assumed or is_made else rival_of(fresh.chosen, fresh.found)
         return _told(fresh, is_compiled=is_compiled, both=both, before=refused), True, rival and rival.plan
     exact = [each for each in eager.found if not each.rounds_differently]
@@ -285,6 +285,7 @@ def choice_path(folder: Path, model: Model, wanted: Wanted, spot: Spot, asked: A
     made = [compiled_in_keys(model.engine), model.graphs == "on"]
     kind = [model.dtype, model.quantization, *made, len(model.loras), wanted.is_guided]
     told = [FORMAT, spot.here.key, list(spot.devices), (pixels - 1).bit_length(), *kind]
+    told += ["no graphs"] * (model.graphs == "off")
     told += [asked.groups] * (asked.groups > 1) + ["compiled", asked.num_runs] * (asked.num_runs > 0)
     return folder / f"{_name_of(model)}-{_hash(json.dumps(told))}.json"
 

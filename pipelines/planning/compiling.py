@@ -1,7 +1,9 @@
-"""Whether a compiled transformer pays: what it saves of all runs that are made, compiling counted, and in which words.
+"""Whether a compiled transformer pays: what it saves of all runs that are made, compiling counted, and in which words;
+and whether steps are replayed as CUDA graphs, compiled or not.
 
 Compiled blocks round differently, so that `auto` compiles only where it was asked to (`auto,compiled`), where that is
-predicted to save a tenth of the whole, and on GPUs alone: nobody has measured what it saves on a CPU.
+predicted to save a tenth of the whole, and on GPUs alone: nobody has measured what it saves on a CPU. A step that is
+replayed has the bits of one that is not.
 """
 
 from __future__ import annotations
@@ -10,10 +12,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ...parallel.plan import ParallelPlan
 from ..costs.machine import Machine
 from ..costs.software import COMPILE_S
 from ..costs.units import duration
-from ..models.checks import check_engine
+from ..models.checks import LEAST_STEPS, check_engine, why_no_graphs
 from ..values import Model
 from .choice import ROUNDING_GAIN, Candidate, all_s, best, spelt
 from .terms import MARK, Wanted
@@ -70,8 +73,6 @@ def counted(num_runs: int) -> int:
 
 def why_not_compiled(model: Model, wanted: Wanted, machine: Machine) -> str:
     """Why `auto` compiles nothing here, however many runs there are; "" where it may."""
-    if model.graphs == "on":
-        return "graphs is on, and nobody has measured what both save together"
     if wanted.has_step_cache:
         return "a step cache runs blocks that a graph would hold"
     if machine.kind != "cuda":
@@ -79,6 +80,22 @@ def why_not_compiled(model: Model, wanted: Wanted, machine: Machine) -> str:
     if machine.is_assumed:
         return "the speed of this machine is only assumed"
     return why_no_compiler(machine)
+
+
+def is_captured(model: Model, machine: Machine, *, steps: int, has_step_cache: bool = False) -> bool:
+    """Whether steps are replayed as CUDA graphs by plans that share no weights, memory allowing."""
+    wanted = model.graphs == "on" or (model.graphs == "auto" and steps >= LEAST_STEPS and not has_step_cache)
+    return wanted and machine.kind == "cuda"
+
+
+def graphs_told(model: Model, machine: Machine, plan: ParallelPlan, *, steps: int) -> str:
+    """How steps are replayed, or why not; "" where nobody would expect it."""
+    if machine.kind != "cuda" or model.graphs == "off":
+        return ""
+    reason = why_no_graphs(plan, has_step_cache=False)
+    if not reason and not is_captured(model, machine, steps=steps):
+        reason = f"{steps} are too few to pay for them the first time"
+    return f"steps without CUDA graphs: {reason}" if reason else "steps as CUDA graphs, where memory allows"
 
 
 def why_no_compiler(machine: Machine) -> str:

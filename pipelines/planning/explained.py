@@ -9,6 +9,7 @@ from typing import Any
 
 from ..costs.units import duration, volume
 from .choice import Candidate, spelt
+from .compiling import is_captured
 from .history import in_words
 from .planned import GIB, Planned, of_each_kind
 
@@ -30,6 +31,8 @@ def _headline(answer: Planned) -> str:
         size += f" x {canvas.frames} frames"
     kind = [model.dtype, *([model.quantization] if model.quantization != "none" else [])]
     kind.append(model.engine)
+    if is_captured(model, answer.machine, steps=job.steps) and (answer.chosen or answer.closest).plan.weights == 1:
+        kind.append("CUDA graphs")
     guided = ", guided" if job.forward.branches > 1 else ""
     times = f", {answer.num_runs} runs" if answer.num_runs > 1 else ""
     return f"{answer.title}, {size}, {job.steps} steps{guided}{times}; {', '.join(kind)}; on {answer.machine.title}"

@@ -16,6 +16,7 @@ from ..models.describe import card_of
 from ..needs.memory import work_of
 from ..values import Model
 from .choice import Candidate, candidate
+from .compiling import graphs_told
 from .known import Spot, machine_at, spot_of
 from .planned import basis_of
 from .terms import ALONE, BY_HAND, Wanted, by_bucket, num_steps_of, wanted_by
@@ -50,9 +51,10 @@ def foreseen_for(
         return None
     run = found.run
     machine = machine_at(spot)
+    graphs = graphs_told(model, machine, plan, steps=run.steps)
     foreseen = Foreseen(
         plan=str(plan),
-        why=why or (BY_HAND if place.devices else ALONE),
+        why="; ".join(filter(None, (why or (BY_HAND if place.devices else ALONE), graphs))),
         machine=machine.title,
         is_measured=machine.is_measured,
         steps=run.steps,

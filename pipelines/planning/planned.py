@@ -20,7 +20,7 @@ from ..shape import check_frames, check_size
 from ..values import Latents, Model, Quantization
 from .asked import job_of
 from .choice import IDLE_GAIN, ROUNDING_GAIN, Candidate, best, candidates, plainness, spelt
-from .compiling import MOST_RUNS, hint, why_not_compiled
+from .compiling import MOST_RUNS, hint, is_captured, why_not_compiled
 from .plans import auto_plan, why_whole
 from .terms import Wanted
 
@@ -85,7 +85,11 @@ def basis_of(model: Model, wanted: Wanted, machine: Machine) -> Basis:
         text_length=text_length,
         weight_bytes=whole_bytes(model),
     )
-    software = software_of(is_compiled=model.is_compiled, sends_pieces=machine.kind == "cpu")
+    software = software_of(
+        is_compiled=model.is_compiled,
+        is_captured=is_captured(model, machine, steps=job.steps, has_step_cache=wanted.has_step_cache),
+        sends_pieces=machine.kind == "cpu",
+    )
     return Basis(work=work, job=job, software=software)
 
 
@@ -124,7 +128,7 @@ def planned(
     if not model.is_compiled and not why_not_compiled(model, wanted, machine):
         plain, swift = (
             candidates(model, work, job, machine, each, is_guided=is_guided, num_runs=max(MOST_RUNS, num_runs))
-            for each in (software, software_of(is_compiled=True))
+            for each in (software, software_of(is_compiled=True, is_captured=software.is_captured))
         )
         faster = hint(plain, swift, num_runs)
     return dataclasses.replace(answer, why=reasons(answer, chosen), rejected=rejected(answer, chosen), hint=faster)

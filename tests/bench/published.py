@@ -27,6 +27,11 @@ from latentloom.pipelines.costs.step import Speeds, step
 from latentloom.pipelines.costs.wires import FABRICS, Fabric
 
 PEER = {"relay_passes": 4, "merge_passes": 8, "calls_in": 3, "exchange_launches": 120, "gather_launches": 30}
+PEER |= {
+    "sharded_launches": 0,
+    "kernels": 0,
+    "sharded_kernels": 0,
+}  # theirs: whatever a kernel takes is in the factor of a table
 THEIRS = replace(EAGER, **PEER, hop_launches=60)
 XDIT = replace(EAGER, **{**PEER, "exchange_launches": 64, "gather_launches": 16}, launches=460, hop_launches=60)
 GRAPHED = replace(COMPILED, **PEER, passes=16, hop_s=0.12e-3, launches=0)

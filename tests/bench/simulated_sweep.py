@@ -2,11 +2,11 @@
 
     python tests/bench/simulated_sweep.py [SEEDS]        # 6 seeds, 1,296 cells, and 1,296 of sweeps: some minutes
 
-A cell is a machine (its constants drawn by a seed), a load, a count of devices, and eager or compiled. Its truth is
-`simulated.py`, which is asked for every plan; the planner knows the machine by `measure` alone. The rules about
-rounding and idle devices (`planning/choice.py`) hold for the truth as for the planner: best is the plan that they would
-pick if true times were known. `of all` is against the fastest plan there is, whatever they say. Exit code 1 where the
-choice is within 2 % in fewer than 95 % of the cells.
+A cell is a machine (its constants drawn by a seed), a load, a count of devices, and eager, or compiled and replayed as
+CUDA graphs. Its truth is `simulated.py`, which is asked for every plan; the planner knows the machine by `measure`
+alone. The rules about rounding and idle devices (`planning/choice.py`) hold for the truth as for the planner: best is
+the plan that they would pick if true times were known. `of all` is against the fastest there is, whatever they say.
+Exit code 1 where the choice is within 2 % in fewer than 95 % of the cells.
 
 A cell of a sweep asks for 3 runs of 4 steps, or 16 of 28, text and picture included: into how many groups the devices
 are put (`planning/sharing.py`), by which plan each works, and whether its ranks decode by rows. Best is the least true
@@ -139,7 +139,7 @@ def outcome(cell: Cell) -> Outcome | None:
     if not listed:
         return None
     machine, job = machine_as_measured(cell), job_of(cell.load)
-    software = software_of(is_compiled=cell.is_compiled)
+    software = software_of(is_compiled=cell.is_compiled, is_captured=cell.is_compiled)
     true = {way: step_s(cell.box, cell.load, way) for way in listed}
     told = {way: predict(job, plan_of(way), machine, software).seconds for way in listed}
     chosen, best = _settled(listed, told), _settled(listed, true)
@@ -267,7 +267,11 @@ def sweep_outcome(sweep: Sweep) -> SweepOutcome | None:
     listed = ways(cell)
     if not listed:
         return None
-    machine, job, software = machine_as_measured(cell), _sweep_job(sweep), software_of(is_compiled=cell.is_compiled)
+    machine, job, software = (
+        machine_as_measured(cell),
+        _sweep_job(sweep),
+        software_of(is_compiled=cell.is_compiled, is_captured=cell.is_compiled),
+    )
     chosen: dict[int, tuple[Shared, float]] = {}
     best: dict[int, tuple[Shared, float]] = {}
     for groups in replicas_of(cell.count, runs):

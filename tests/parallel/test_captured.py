@@ -178,6 +178,30 @@ def test_a_capture_that_the_device_refuses_is_told_by_its_first_line(
     assert said.endswith("without a CUDA graph: CUDA error: operation not permitted when stream is capturing")
 
 
+def test_a_call_that_compiles_more_than_the_first_is_captured_when_it_comes_again(
+    module: Twice, tapes: Tapes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once: what compiles in each capture is left alone."""
+    record, num_fails = tapes.record, 1
+
+    def compiles(action: Callable[[], Any], *, beside: object) -> Any:
+        if len(fails) < num_fails:
+            fails.append(0)
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return record(action, beside=beside)  # pyright: ignore[reportArgumentType]
+
+    fails = list[int]()
+    monkeypatch.setattr(tapes, "record", compiles)
+    monkeypatch.setattr(captured, "_num_compiled", lambda: len(fails))
+    assert [module(torch.full((1,), x))[0].item() for x in range(5)] == [0.0, 2.0, 4.0, 6.0, 8.0]
+    assert (tapes.num_aside, [each.num_replays for each in tapes.made]) == (2, [2]) and not caplog.records
+    of(module).forget()
+    fails.clear()
+    num_fails = 2
+    assert [module(torch.full((1,), x))[0].item() for x in range(6)] == [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
+    assert len(tapes.made) == 1 and len(fails) == 2 and len(caplog.records) == 1
+
+
 def test_a_graph_keeps_what_its_forward_reads(module: Twice, tapes: Tapes) -> None:
     way = packed.Way(None, 1, [], [], None, 1)
     table, places = torch.ones(3), torch.tensor([2, 0])
@@ -375,7 +399,7 @@ def test_no_graph_answers_for_a_module_that_was_changed_between_two_steps(tapes:
 
 
 def series(module: nn.Module, num_steps: int) -> None:
-    of(module).begin(num_steps)
+    of(module).begin(is_long=num_steps >= 6)
     with torch.no_grad():
         for step in range(num_steps):
             assert module(torch.full((3,), float(step)))[0].tolist() == 3 * [2.0 * step]
@@ -389,7 +413,7 @@ def unasked(tapes: Tapes, monkeypatch: pytest.MonkeyPatch) -> Twice:
     return module
 
 
-def test_few_steps_are_captured_where_they_came_before_and_six_at_once(
+def test_a_short_series_is_captured_where_its_like_came_before(
     unasked: Twice, tapes: Tapes, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="latentloom")
@@ -404,11 +428,11 @@ def test_few_steps_are_captured_where_they_came_before_and_six_at_once(
     series(other, 4)
     assert [each.num_replays for each in others.made] == [3], "which kinds come again is known of this process"
     assert [(each.levelname, each.getMessage().partition(": ")[2]) for each in caplog.records] == [
-        ("INFO", "4 steps do not pay for one the first time")
+        ("INFO", "so few do not pay for one the first time")
     ]
 
 
-def test_six_steps_are_captured_where_memory_allows(
+def test_a_long_series_is_captured_where_memory_allows(
     unasked: Twice, tapes: Tapes, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="latentloom")

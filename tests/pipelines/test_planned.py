@@ -131,15 +131,20 @@ def test_where_text_encoders_live_and_what_a_new_prompt_costs_is_told(hollow: Mo
     )
 
 
-def test_a_step_that_waits_for_the_host_is_told_to_be_compiled(hollow: Models) -> None:
+def test_a_step_that_waits_for_the_host_is_replayed_or_told_to_be_compiled(hollow: Models) -> None:
     model = describe_model(str(hollow("flux")), device="cuda:0", is_here=False)
+    replayed = planned(model, Wanted(), named_machine("8xH100-nvlink")).chosen
+    assert replayed is not None and replayed.num_devices == 8 and replayed.run.step.waiting == 0
+    short = planned(model, Wanted(steps=5), named_machine("8xH100-nvlink")).chosen
+    assert short is not None and short.num_devices < 8 and short.run.step.waiting > 0
+    model = dataclasses.replace(model, graphs="off")
     eager = planned(model, Wanted(), named_machine("8xH100-nvlink"))
     assert eager.chosen is not None and eager.chosen.num_devices < 8
-    assert eager.hint.startswith("compiled: ulysses=8 then takes 2")
+    assert eager.hint.startswith("compiled: ")
     assert "compiling takes about 60 s the first time" in eager.hint and " runs make up for" in eager.hint
-    assert eager.hint.endswith("takes it for no sweep, whose groups gain less")
+    assert eager.hint.endswith("runs of a sweep")
     many = planned(model, Wanted(), named_machine("8xH100-nvlink"), num_runs=1000)
-    assert many.hint == ""  # on one device a run the host is ahead, and less than a tenth is saved
+    assert many.hint.startswith("compiled: 8 replicas of one device")
 
 
 def test_compiling_counts_against_the_runs_that_it_makes_faster(hollow: Models) -> None:
@@ -232,7 +237,9 @@ def test_plan_of_a_model_as_text_and_as_json(hollow: Models, capsys: pytest.Capt
     asked = [str(hollow("flux")), "--machine", "8xH100-nvlink", "--devices", "4", "--size", "2048x1024", "--compiled"]
     assert main(["plan", *asked]) == 0
     told = capsys.readouterr().out
-    assert told.startswith("FLUX.1 dev, 2048 x 1024, 28 steps; bf16, inductor; on 4 of 8 x H100, nvlink4\n\nplan    ")
+    assert told.startswith(
+        "FLUX.1 dev, 2048 x 1024, 28 steps; bf16, inductor, CUDA graphs; on 4 of 8 x H100, nvlink4\n\nplan    "
+    )
     assert main(["plan", *asked, "--json"]) == 0
     (plain,) = json.loads(capsys.readouterr().out)
     assert plain["chosen"]["plan"] == "ulysses=4" and plain["machine"]["devices"] == 4
@@ -244,7 +251,7 @@ def test_plan_of_a_workflow_is_that_of_each_denoise(capsys: pytest.CaptureFixtur
     asked = [str(file), "--machine", "2xH100-nvlink", "--set", "denoise.steps=7", "--compare"]
     assert main(["plan", *asked]) == 0
     told = capsys.readouterr().out
-    assert "denoise: bobbin, 128 x 128, 7 steps, guided; bf16, eager; on 2 x H100" in told
+    assert "denoise: bobbin, 128 x 128, 7 steps, guided; bf16, eager, CUDA graphs; on 2 x H100" in told
     assert "chosen" in told
 
 
