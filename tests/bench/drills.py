@@ -2,6 +2,7 @@
 
 python tests/bench/drills.py kill --devices 'cpu*2' --times 200 --seed 1
 python tests/bench/drills.py every --devices 'cuda*4'
+NCCL_MULTI_RANK_GPU_ENABLE=1 python tests/bench/drills.py kill --devices cuda:0,cuda:0
 
 In a pool that lives on: kill, server, spare, stop, cancel, oom. With a host of its own each time: host, all (with its
 fork server and spare), memory (in a control group that is too small, which takes root). `every` runs each in turn. What
@@ -21,11 +22,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+
 from drill_host import all_at_once, host, live
 from drill_memory import NoGroup, memory, starve
 from drill_server import server, spare, spare_memory
 from drill_work import MOMENTS, PLANS, Moment, Work, later
 
+from bench.gpu.sharing import allow_sharing
 from latentloom.parallel.errors import Cancelled, OutOfMemory
 from latentloom.parallel.machine.machine import parse_devices
 from latentloom.parallel.pool.limits import Limits
@@ -213,6 +217,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--size", type=int, default=64)
     asked = parser.parse_args()
+    allow_sharing()
     try:
         devices = parse_devices(asked.devices)
     except ValueError as error:

@@ -4,7 +4,10 @@ kernels    every attention kernel against fp64: head widths, masks, odd lengths,
 attention  milliseconds of each kernel at the shapes of a rank; a masked call against one whose masked keys are left out
 linear     bf16 against fp8 weights against fp8, in the shapes of one FLUX block
 moves      weights off the device and back, pageable and pinned, and from a mapped file
+noise      one seed in bf16 and int8 against fp32
+quant      what torchao takes beside a weight, packed by rows and as a whole; whether the bits are the same
 step       a step as rank 0 of several sees it: host ms, ms, kernels, syncs; eager, compiled, captured; nothing is sent
+breakdown  a step's device time by kernel, compiled and as a CUDA graph, as rank 0 of each plan sees it
 lanes      the steps of one picture beside the decode of another: on one stream, and on two
 join       a process group of one: to join it, split groups off, vote, abort, join again; the memory it takes
 
@@ -25,14 +28,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import torch
 
 import support.checkout  # noqa: F401 (makes the checkout importable)
+from bench.gpu.breakdown import breakdown
 from bench.gpu.kernels import attention, kernels, linear
 from bench.gpu.measuring import Bench, machine
 from bench.gpu.moving import join, moves
+from bench.gpu.pictures import noise
+from bench.gpu.quantized import quant
 from bench.gpu.steps import lanes, step
 from bench.shadow_rank import SUBJECTS
 
 SECTIONS: dict[str, Callable[..., bool]] = {
-    section.__name__: section for section in (kernels, attention, linear, moves, step, lanes, join)
+    section.__name__: section
+    for section in (kernels, attention, linear, noise, quant, moves, step, breakdown, lanes, join)
 }
 
 
@@ -40,8 +47,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sections", nargs="+", choices=list(SECTIONS), metavar="SECTION")
     parser.add_argument("--tiny", action="store_true", help="small shapes, on a CPU if there is no GPU")
-    parser.add_argument("--models", nargs="+", default=["flux-1024"], choices=list(SUBJECTS), help="of step")
-    parser.add_argument("--plans", nargs="+", default=["ulysses=8", "allgather=8"], help="of step")
+    parser.add_argument(
+        "--models", nargs="+", default=["flux-1024"], choices=list(SUBJECTS), help="of step and breakdown"
+    )
+    parser.add_argument("--plans", nargs="+", default=["ulysses=8", "allgather=8"], help="of these")
     asked = parser.parse_args()
     bench = Bench(device=torch.device("cuda:0" if torch.cuda.is_available() else "cpu"), is_tiny=asked.tiny)
     if not bench.is_gpu and not bench.is_tiny:
@@ -53,7 +62,7 @@ def main() -> int:
     for name in asked.sections:
         print(f"\n## {name}\n", flush=True)
         start = time.perf_counter()
-        more = {"models": asked.models, "plans": asked.plans} if name == "step" else {}
+        more = {"models": asked.models, "plans": asked.plans} if name in ("step", "breakdown") else {}
         if not SECTIONS[name](bench, **more):
             failed.append(name)
         print(f"\n({time.perf_counter() - start:.0f} s)", flush=True)

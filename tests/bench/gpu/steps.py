@@ -42,13 +42,13 @@ def step(bench: Bench, models: list[str], plans: list[str]) -> bool:
         alone: Any = twin_of(model)
         good = _ways("one device", alone, given, bench, alone.compile_repeated_blocks) and good
         for plan in plans:
-            with _shadowed(model, plan) as compile_blocks:
+            with shadowed(model, plan) as compile_blocks:
                 good = _ways(plan, model, given, bench, compile_blocks) and good
     return good
 
 
 @contextlib.contextmanager
-def _shadowed(model: nn.Module, plan: str) -> Iterator[Callable[..., None]]:
+def shadowed(model: nn.Module, plan: str) -> Iterator[Callable[..., None]]:
     """The model as rank 0 of a plan has it; gives what compiles its blocks."""
     with Shadow():
         handle = shard(model, split_plan_of(model), planned_mesh(ParallelPlan.parse(plan), 0))
