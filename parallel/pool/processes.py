@@ -20,7 +20,7 @@ from .folder import keep_logs
 from .known import Known
 from .limits import Limits
 from .rank_process import RankProcess
-from .server_process import ServerProcess, how_it_ended, last_line
+from .server_process import BEGIN_ANEW, ServerProcess, how_it_ended, last_line
 from .spare import Spare
 
 logger = logging.getLogger("latentloom")
@@ -193,7 +193,9 @@ class Crew:
         match received.message:
             case Ready(pid, culprit):
                 assert self._server is not None, "it has spoken"
-                self._warn(culprit)
+                if culprit and not self.culprit:
+                    self.culprit = culprit
+                    logger.warning(BEGIN_ANEW, culprit, culprit)
                 if not self._server.hear_ready(pid, received.fds):  # it could not be ended, should it be stopped
                     self._lose_server()
             case NoSpare(problem):
@@ -203,17 +205,6 @@ class Crew:
                     self._codes[told.pid] = told.code
             case Forked() | NotForked() as told:
                 self._hear_forked(told, received.fds)
-
-    def _warn(self, culprit: str) -> None:
-        """Once that ranks are slow to start."""
-        if culprit and not self.culprit:
-            self.culprit = culprit
-            logger.warning(
-                "%s starts CUDA when it is imported, which forked ranks would not survive; so each rank imports for "
-                "itself when it starts, which takes it some seconds; update %s, or remove it where nothing needs it",
-                culprit,
-                culprit,
-            )
 
     def _hear_forked(self, told: Forked | NotForked, fds: Sequence[int]) -> None:
         rank = self.ranks[told.rank]
