@@ -23,6 +23,7 @@ from ..graph.problems import short
 from ..graph.sketch import Refusal, Unknown
 from ..graph.spec import InputSpec, NodeSpec, Saved, files_of
 from .comfy_file import OURS, without_marks
+from .comfy_memory import hear_unloading
 
 logger = logging.getLogger("latentloom")
 
@@ -68,6 +69,7 @@ class Node:
     FUNCTION = "run"
 
     def run(self, comfy_prompt: Any = None, comfy_extra: Any = None, **inputs: Any) -> Any:
+        hear_unloading()
         spec = self.SPEC
         workspace = dataclasses.replace(comfy_workspace(), metadata=_provenance(comfy_prompt, comfy_extra))
         given = {name: _from_comfy(spec, name, value) for name, value in inputs.items() if value is not None}
