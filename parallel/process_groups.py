@@ -176,7 +176,7 @@ def _made(key: Key, device: torch.device | None) -> ProcessGroup:
     return made
 
 
-def _meet(name: str, own: int, ranks: Sequence[int], store: dist.Store) -> None:
+def _meet(name: str, own: int, ranks: Sequence[int], store: Any) -> None:
     """Collective: wait until all are here, as long as the job may."""
     store.set(f"{name}: {own}", "here")
     store.wait([f"{name}: {rank}" for rank in ranks], COLLECTIVE)

@@ -15,7 +15,7 @@ from ..parallel.pool.pool import Pool
 from ..parallel.pool.trial import Deadline
 from ..parallel.progress import Progress
 from ..parallel.ranks.seat import Seat
-from .components.memory import Held
+from .components.memory import Held, wanted_spares
 from .components.store import store
 from .families import FAMILIES, ROWS
 from .models.folder import components_of, read_index
@@ -92,6 +92,12 @@ class Pools:
         with self._lock:
             return any(self._num_users.values())
 
+    def rest_spares(self) -> None:
+        """End the ranks in reserve of all pools, for their memory, until the next job of each."""
+        with self._lock:
+            for pool in self._pools.values():
+                pool.rest_spares()
+
     def close(self) -> None:
         """End all, also those in use."""
         with self._lock:
@@ -103,7 +109,7 @@ class Pools:
         if pool is None or pool.is_closed:
             accelerators = set(key[0]) - {"cpu"}  # what idle pools keep there would be in the way
             self._end([other for other in self._idle() if accelerators & set(other[0])])
-            pool = Pool(key[0], replicas=key[1], preload=preloads(model))
+            pool = Pool(key[0], replicas=key[1], preload=preloads(model), spare_ranks=wanted_spares())
         self._pools[key] = pool
         return pool
 

@@ -24,6 +24,7 @@ from ..graph.scalars import fault
 from ..graph.sketch import Refusal, Unknown
 from ..graph.spec import InputSpec, NodeSpec, Saved, files_of
 from .comfy_file import OURS, version_of, without_marks
+from .comfy_memory import hear_unloading
 
 logger = logging.getLogger("latentloom")
 
@@ -72,6 +73,7 @@ class Node:
     FUNCTION = "run"
 
     def run(self, comfy_prompt: Any = None, comfy_extra: Any = None, comfy_id: Any = None, **inputs: Any) -> Any:
+        hear_unloading()
         spec = self.SPEC
         inputs = _renewed(spec, inputs, _saved(comfy_prompt, comfy_id))
         workspace = dataclasses.replace(comfy_workspace(), metadata=_provenance(comfy_prompt, comfy_extra))

@@ -12,7 +12,8 @@ from typing import Any
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import DEGREES, ParallelPlan
 from ...pipelines.models.describe import card_of
-from ...pipelines.needs.memory import Need, fits, whole_bytes, whole_needs, work_of
+from ...pipelines.needs.memory import Need, asked_of, fits, spares_beside, whole_bytes, whole_needs, work_of
+from ...pipelines.needs.remedies import amount
 from ...pipelines.place import named_plan, names_plan
 from ...pipelines.planning.plans import why_not
 from ...pipelines.planning.terms import ALONE, BY_HAND, Chosen, Way, is_guided
@@ -187,6 +188,13 @@ def _node_plan(
     model, plan, memories = denoise.model, way.plan, memories_of(machine)
     devices, needs = devices_of(model, plan), denoise.needs(plan, machine)
     fit = denoise.fits(needs, devices, memories)
+    if (
+        model.place.devices
+        and not model.place.cluster
+        and (spares := spares_beside(asked_of(needs, devices), memories))
+    ):
+        device, spare = max(spares.items(), key=lambda each: each[1])
+        why = f"{why}; a rank in reserve takes {amount(spare)} more of {device} and its like, while there is room"
     problem, code = _first([problem], plan, model)
     return NodePlan(
         node=name,

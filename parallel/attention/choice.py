@@ -203,6 +203,13 @@ def prefer(device: torch.device, *, is_sound: bool | None = None) -> bool:
     return not reason
 
 
+def load(device: torch.device) -> None:
+    """Have the chosen kernel load its libraries by one tiny call, whatever comes of it."""
+    q, k, v = _sample(device, torch.bfloat16)
+    with contextlib.suppress(Exception):
+        attend_with_lse(q, k, v, mask=None, scale=None, kernel=chosen(device, torch.bfloat16).kernel)
+
+
 @contextlib.contextmanager
 def _standing_in(name: str) -> Iterator[None]:
     """Have torch's flash kernel replaced by another, for good unless that fails."""

@@ -14,7 +14,7 @@ processes: The crew: every rank's process, started, watched and replaced when it
 rank_process: The host's view of one rank: its process, its connection, and when it was last heard.
 replica: A replica: the ranks that do one main job at a time, together, and the process group that they have joined.
 server_process: The host's side of a fork server: starting it, asking it for a spare and for ranks, ending it.
-spare: The spare of a pool's fork server: there while the server lives, and in office when it dies.
+spare: A pool's spares: of its fork server and of its ranks, there while those live, and in office when one dies.
 supervisor: The thread that owns a pool: it gives jobs to ranks, hears what becomes of them, and looks at the clock.
 trial: A trial of this machine: ranks started for a moment on its devices, which meet and add up what each holds.
 """

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from ..errors import Cancelled, RankFailed
+from ..errors import Cancelled, OutOfMemory, RankFailed
 from ..ranks.channel import read_body
 from ..ranks.grants import AHEAD, Grants
 from ..ranks.messages import Abort, Cancel, Ended, OfJob, Phase, Preview, Run, Spread, Step, Stuck
@@ -214,8 +215,10 @@ class JobRun:
         states = {end.state for end in self.ends.values()}
         return len(states) == 1 and all(end.is_whole for end in self.ends.values())
 
-    def settle(self) -> bool:
-        """Tell the caller how it ended; False where it is to be tried again."""
+    def settle(self, *, frees: Callable[[], bool] = lambda: False) -> bool:
+        """Tell the caller how it ended; False where it is to be tried again. `frees` gives memory back that ranks may
+        have, where there is some.
+        """
         job, ends = self.job, self.ends
         if self._grants is not None:
             self._grants.close()
@@ -228,6 +231,10 @@ class JobRun:
         else:
             index, end = first_cause(ends)
             rank = self.ranks[index]
+            if end.code == OutOfMemory.code and job.work.world is None and frees():
+                text = f"starting again without a spare rank: rank {rank.number} ({rank.device}): {end.reason}"
+                job.tell(Phase(job=job.number, text=text, is_loading=True))
+                return False
             if end.state == "failed":
                 keep_logs(rank.log.parent)
             are_alike = all(each.reason == end.reason for each in ends.values())  # some of them late

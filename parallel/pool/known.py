@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ..errors import BadMessage
-from ..ranks.messages import Kernels, read
+from ..ranks.messages import Hello, Kernels, read
 from .rank_process import RankProcess
 
 logger = logging.getLogger("latentloom")
@@ -72,6 +72,18 @@ class Known:
             others = [each for each in kept.kinds if each.gpu != gpu]
             self._write(replace(kept, kinds=(*others, new)[-MOST:]))
 
+    def hear(self, rank: RankProcess, told: Hello | Kernels) -> bool:
+        """What a rank says of its GPU. Whether that was the last word before it can work."""
+        if isinstance(told, Hello):
+            rank.gpu, rank.uuid, rank.memory_bytes = told.gpu, told.uuid, told.memory_bytes
+        else:
+            self.keep_kernels(rank.gpu, told)
+        if rank.has_begun or (rank.gpu and isinstance(told, Hello)):
+            return False
+        rank.has_begun = True
+        logger.info("%s is ready, process %d", rank.title, rank.pid)
+        return True
+
     def tell_kernels(self, ranks: Sequence[RankProcess]) -> None:
         """To those that are new on a GPU: the first of each kind tries the kernels, the others wait for its answer."""
         trying = {rank.gpu for rank in ranks if rank.is_told and not rank.has_begun}
@@ -80,7 +92,7 @@ class Known:
             if known is None:
                 if rank.gpu in trying:
                     continue
-                logger.info("rank %d (%s) tries attention kernels", rank.number, rank.device)
+                logger.info("%s tries attention kernels", rank.title)
                 trying.add(rank.gpu)
             rank.is_told, rank.heard = True, time.monotonic()
             rank.send(known or Kernels())

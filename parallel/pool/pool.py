@@ -56,7 +56,8 @@ class Pool:
     function(request, progress, seat) with plain data; what they give back is plain data too. Close the pool, or use it
     as
     a context: its processes end then, and in any case when this process does. Ranks meet over the network `interface`;
-    but for the loopback it is one by which other machines reach this one.
+    but for the loopback it is one by which other machines reach this one. With `spare_ranks` each device has one more,
+    ready to take the place of a rank that dies; None: where it has at least 40 GB.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Pool:
         preload: Sequence[str] = (),
         limits: Limits | None = None,
         interface: str = "lo",
+        spare_ranks: bool | None = False,
     ) -> None:
         check_platform()
         if not devices or replicas < 1 or len(devices) % replicas:
@@ -94,7 +96,12 @@ class Pool:
         ]
         try:
             self._supervisor = Supervisor(
-                self._replicas, folder=self.folder, preload=preload, limits=limits, known=known
+                self._replicas,
+                folder=self.folder,
+                preload=preload,
+                limits=limits,
+                known=known,
+                spare_ranks=spare_ranks,
             )
         except OSError as error:
             folder.remove()
@@ -143,6 +150,10 @@ class Pool:
             for index, replica in enumerate(self._replicas)
             for rank in replica.ranks
         ]
+
+    def rest_spares(self) -> None:
+        """End the spare ranks, for their memory, until the next job begins."""
+        self._supervisor.rest_spares()
 
     @property
     def culprit(self) -> str:

@@ -10,18 +10,18 @@ import selectors
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ..errors import BadMessage, Closed
 from ..ranks.channel import Channel, Received
-from ..ranks.messages import Exited, Forked, FromRank, FromServer, Hello, Kernels, NoSpare, NotForked, Ready
+from ..ranks.messages import Exited, Forked, FromServer, Hello, Kernels, NoSpare, NotForked, Ready
 from ..ranks.shortage import MemoryKills, advice
 from .folder import keep_logs
 from .known import Known
 from .limits import Limits
-from .rank_process import RankProcess
+from .rank_process import Listener, RankProcess
 from .server_process import BEGIN_ANEW, ServerProcess, how_it_ended, last_line
-from .spare import Spare
+from .spare import Spare, SpareRanks
 
 logger = logging.getLogger("latentloom")
 MAX_FAILURES = 3
@@ -30,17 +30,6 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
 """After the first of them, and at most; each is four times the last."""
 CODE_S = 0.1
 """To wait for the fork server to tell how a rank ended, after the kernel has told that it did."""
-
-
-class Listener(Protocol):
-    """Who is told of ranks."""
-
-    def on_message(self, rank: RankProcess, received: Received[FromRank]) -> None: ...
-
-    def on_loss(self, rank: RankProcess, reason: str) -> None: ...
-
-    def on_failure(self, reason: str) -> None:
-        """Something cannot be started, now that it was tried several times."""
 
 
 class Crew:
@@ -56,8 +45,11 @@ class Crew:
         preload: Sequence[str],
         limits: Limits,
         known: Known | None = None,
+        spare_ranks: bool | None = False,
     ) -> None:
         self.ranks = ranks
+        self.spares = SpareRanks(ranks, wanted=spare_ranks, folder=folder)
+        self._places = [*ranks, *self.spares.ranks]
         self._listener = listener
         self._selector = selector
         self._folder = folder
@@ -86,12 +78,15 @@ class Crew:
             if self._server is None and can_start:
                 num_gpus = sum(rank.device.startswith("cuda") for rank in self.ranks)
                 self._take(ServerProcess.start(self._server_log, self._preload, num_gpus=num_gpus))
-            if self._server is not None:
-                self._spare.keep(self._server)
+            if (server := self._server) is None:
+                return
+            self._spare.keep(server)
             for rank in self.ranks:
-                if self._server is not None and rank.channel is None and can_start:
-                    self._start(self._server, rank)
-            self._known.tell_kernels(self.ranks)
+                if rank.channel is None and not self._seat_spare(rank) and can_start:
+                    self._start(server, rank)
+            for rank in self.spares.due():
+                self._start(server, rank)
+            self._known.tell_kernels(self._places)
         except OSError as error:
             self._fail(f"no rank can be started: {advice(error)}")
         except Closed:
@@ -99,23 +94,23 @@ class Crew:
 
     def close(self) -> None:
         """End every process; returns when they have gone."""
-        for rank in self.ranks:
+        for rank in self._places:
             rank.kill("the pool was closed")
         self._spare.close()
         if self._server is not None:
             self._server.close()
-        for rank in self.ranks:
+        for rank in self._places:
             rank.forget()
 
     def shift(self, seconds: float) -> None:
         """The host itself was stopped for so long."""
-        for rank in self.ranks:
+        for rank in self._places:
             rank.heard += seconds
             if rank.end_time is not None:
                 rank.end_time += seconds
 
     def check_time(self, now: float) -> None:
-        for rank in self.ranks:
+        for rank in self._places:
             silence = now - rank.heard
             if rank.end_time is not None:
                 if now - rank.end_time > self._limits.die_s:
@@ -124,7 +119,11 @@ class Crew:
                 frozen = ": its process is stopped" if rank.is_frozen() else ""
                 rank.kill(f"was silent for {self._limits.silence_s:g} s{frozen}")
             elif rank.channel is not None and not rank.has_begun and (why := self._why_late(rank, silence)):
-                self._fail(f"rank {rank.number} did not start in {silence:.0f} s: {why}")
+                why = f"did not start in {silence:.0f} s: {why}"
+                if rank.is_spare:
+                    rank.kill(why)
+                    continue
+                self._fail(f"rank {rank.number} {why}")
                 if self._server is not None:
                     self._server.kill()
                     self._lose_server()
@@ -147,10 +146,30 @@ class Crew:
             reason = f"{rank.why_killed}, but process {rank.pid} does not end and holds the device; restart the machine"
             if not rank.is_gone:
                 self._tell_loss(rank, reason)
-            self._listener.on_failure(f"rank {rank.number} ({rank.device}) {reason}")
+            if not rank.is_spare:
+                self._listener.on_failure(f"{rank.title} {reason}")
+
+    def _seat_spare(self, rank: RankProcess) -> bool:
+        """Whether the place of a rank could be filled with the spare of its device."""
+        if (spare := self.spares.take(rank)) is None:
+            return False
+        self._ignore(spare.channel)
+        self._ignore(spare.pidfd)
+        rank.take_over(spare)
+        self._listen_to(rank)
+        self._listen(rank.pidfd, lambda: self.lose(rank))
+        return True
 
     def _start(self, server: ServerProcess, rank: RankProcess) -> None:
-        rank.start(server, ping_s=self._limits.silence_s / 5)
+        try:
+            rank.start(server, ping_s=self._limits.silence_s / 5)
+            self._listen_to(rank)
+        except OSError as error:
+            if not rank.is_spare:
+                raise
+            self.spares.lose(rank, f"cannot be had: {advice(error)}")
+
+    def _listen_to(self, rank: RankProcess) -> None:
         assert rank.channel is not None, "it was started"
         self._listen(rank.channel, lambda: self._on_rank(rank))
 
@@ -201,13 +220,13 @@ class Crew:
             case NoSpare(problem):
                 self._spare.refuse(problem)
             case Exited() as told:
-                if any(rank.pid == told.pid for rank in self.ranks):
+                if any(rank.pid == told.pid for rank in self._places):
                     self._codes[told.pid] = told.code
             case Forked() | NotForked() as told:
                 self._hear_forked(told, received.fds)
 
     def _hear_forked(self, told: Forked | NotForked, fds: Sequence[int]) -> None:
-        rank = self.ranks[told.rank]
+        rank = self._places[told.rank]
         if rank.channel is None or rank.birth != told.birth:  # lost already: it sees that nobody listens
             for fd in fds:
                 os.close(fd)
@@ -237,7 +256,7 @@ class Crew:
             self._take(spare)
         if not any(rank.has_begun for rank in self.ranks):
             self._fail(f"ranks do not start: the fork server {how}")
-        for rank in self.ranks:
+        for rank in self._places:
             if rank.channel is not None:
                 rank.why_killed = rank.why_killed or f"was ended with the fork server, which {how}"
                 rank.kill(rank.why_killed)
@@ -245,6 +264,7 @@ class Crew:
                     self._tell_loss(rank, rank.why_killed)
                 if rank.pidfd < 0:
                     self._bury(rank)
+        self.spares.forgive()
 
     # Ranks
 
@@ -259,14 +279,17 @@ class Crew:
         reason = self._reason(rank)
         if rank.is_gone:  # that it was lost with the server was found out meanwhile
             return
-        if not rank.has_begun:
-            self._fail(f"rank {rank.number} ({rank.device}) {reason}")
+        if not rank.has_begun and not rank.is_spare:
+            self._fail(f"{rank.title} {reason}")
         self._tell_loss(rank, reason)
 
     def _tell_loss(self, rank: RankProcess, reason: str) -> None:
         """Once for each process, as soon as it cannot work: its death may take longer."""
-        logger.warning("rank %d (%s) %s; it is started again", rank.number, rank.device, reason)
-        keep_logs(self._folder)
+        if rank.is_spare:
+            self.spares.lose(rank, reason)
+        else:
+            logger.warning("%s %s; it is started again", rank.title, reason)
+            keep_logs(self._folder)
         self._ignore(rank.channel)
         rank.is_gone = True
         rank.end_time = rank.end_time or time.monotonic()
@@ -316,25 +339,12 @@ class Crew:
             if received is None:
                 break
             rank.heard = time.monotonic()
-            match received.message:
-                case Hello() as told:
-                    rank.gpu, rank.uuid = told.gpu, told.uuid
-                    if not rank.gpu:
-                        self._begin(rank)
-                case Kernels() as told:
-                    self._known.keep_kernels(rank.gpu, told)
-                    if not rank.has_begun:
-                        self._begin(rank)
-                case _:
-                    self._listener.on_message(rank, received)
+            if isinstance(received.message, Hello | Kernels):
+                if self._known.hear(rank, received.message) and not rank.is_spare:
+                    self._num_failures = 0
+            elif not rank.is_spare:
+                self._listener.on_message(rank, received)
         return True
-
-    def _begin(self, rank: RankProcess) -> None:
-        rank.has_begun = True
-        self._num_failures = 0
-        logger.info("rank %d (%s) is ready, process %d", rank.number, rank.device, rank.pid)
-
-    # Descriptors
 
     def _listen(self, what: Channel[Any] | int, call: Callable[[], None]) -> None:
         self._selector.register(what, selectors.EVENT_READ, call)

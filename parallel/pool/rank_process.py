@@ -1,6 +1,7 @@
 """The host's view of one rank: its process, its connection, and when it was last heard.
 
-A rank is a place with a number and a device; processes that die are followed by others in the same place.
+A rank is a place with a number and a device; processes that die are followed by others in the same place, by the
+device's spare where it has one. So is that a place, with a number behind those of the ranks.
 """
 
 from __future__ import annotations
@@ -11,21 +12,43 @@ import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from ..errors import Closed
-from ..ranks.channel import Channel
+from ..ranks.channel import Channel, Received
 from ..ranks.messages import Fork, FromRank, ToRank
 from .server_process import ServerProcess, how_it_ended, is_stopped, reap
+
+
+class Listener(Protocol):
+    """Who is told of ranks."""
+
+    def on_message(self, rank: RankProcess, received: Received[FromRank]) -> None: ...
+
+    def on_loss(self, rank: RankProcess, reason: str) -> None: ...
+
+    def on_failure(self, reason: str) -> None:
+        """Something cannot be started, now that it was tried several times."""
 
 
 class RankProcess:
     """One place in a replica, and the process that fills it at present. `number` counts over the whole pool."""
 
-    def __init__(self, number: int, device: str, *, num_threads: int, folder: Path, interface: str = "lo") -> None:
+    def __init__(
+        self,
+        number: int,
+        device: str,
+        *,
+        num_threads: int,
+        folder: Path,
+        interface: str = "lo",
+        is_spare: bool = False,
+    ) -> None:
         self.number = number
         self.device = device
         self.num_threads = num_threads
         self.interface = interface
+        self.is_spare = is_spare
         self.log = folder / f"rank{number}.log"
         self.channel: Channel[FromRank] | None = None
         self.has_p2p = True
@@ -37,6 +60,7 @@ class RankProcess:
         self.gpu = ""
         """What kind of GPU it has, once it has said hello; "" for none of which anything is to be known."""
         self.uuid = ""
+        self.memory_bytes = 0
         self.is_told = False
         """Whether it was told what attends there, or that it is to try that."""
         self.has_begun = False
@@ -47,6 +71,11 @@ class RankProcess:
         self.why_killed = ""
         self.end_time: float | None = None
         """Since when it should be dead."""
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return f"the spare rank of {self.device}" if self.is_spare else f"rank {self.number} ({self.device})"
 
     @property
     def is_ready(self) -> bool:
@@ -67,8 +96,20 @@ class RankProcess:
             ping_s=ping_s,
             interface=self.interface,
             has_p2p=self.has_p2p,
+            is_spare=self.is_spare,
         )
         self.channel = server.fork(order, log=self.log)
+
+    def take_over(self, spare: RankProcess) -> None:
+        """Fill this place with the process of another, and leave that empty."""
+        assert self.channel is None and spare.is_ready, f"rank {self.number} is there already"
+        self.birth += 1
+        self.channel, self.pid, self.pidfd, self.heard = spare.channel, spare.pid, spare.pidfd, spare.heard
+        self.gpu, self.uuid, self.memory_bytes = spare.gpu, spare.uuid, spare.memory_bytes
+        self.log, spare.log = spare.log, self.log
+        self.why_killed, self.is_told, self.has_begun = "", True, True
+        spare.channel, spare.pidfd = None, -1
+        spare.forget()
 
     def send(self, message: ToRank, fds: Sequence[int] = ()) -> None:
         """To a rank that is gone nothing is sent: its death is told elsewhere. One that cannot be told is ended."""
@@ -97,7 +138,7 @@ class RankProcess:
             os.close(self.pidfd)
         self.channel, self.pid, self.pidfd, self.end_time = None, 0, -1, None
         self.has_begun, self.is_gone, self.is_told = False, False, False
-        self.gpu, self.uuid = "", ""
+        self.gpu, self.uuid, self.memory_bytes = "", "", 0
 
     def is_frozen(self) -> bool:
         """Whether its process is stopped."""

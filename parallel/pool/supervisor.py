@@ -75,7 +75,14 @@ CLOSE_S = 15.0
 
 class Supervisor:
     def __init__(
-        self, replicas: Sequence[Replica], *, folder: Path, preload: Sequence[str], limits: Limits, known: Known
+        self,
+        replicas: Sequence[Replica],
+        *,
+        folder: Path,
+        preload: Sequence[str],
+        limits: Limits,
+        known: Known,
+        spare_ranks: bool | None,
     ) -> None:
         self.replicas = replicas
         self.queues = {"main": JobQueue(), "side": JobQueue()}
@@ -92,7 +99,14 @@ class Supervisor:
         self._selector.register(self._woken, selectors.EVENT_READ, self._on_wake)
         ranks = [rank for replica in replicas for rank in replica.ranks]
         self._crew = Crew(
-            ranks, self, selector=self._selector, folder=folder, preload=preload, limits=limits, known=known
+            ranks,
+            self,
+            selector=self._selector,
+            folder=folder,
+            preload=preload,
+            limits=limits,
+            known=known,
+            spare_ranks=spare_ranks,
         )
         self._thread = threading.Thread(target=self._serve, name="latentloom pool", daemon=True)
         self._thread.start()
@@ -106,6 +120,9 @@ class Supervisor:
 
     def cancel(self, job: Job) -> None:
         self._post(lambda: self._cancel(job))
+
+    def rest_spares(self) -> None:
+        self._post(self._rest_spares)
 
     def close(self) -> None:
         """Every job ends with an error, every process ends; returns when they have."""
@@ -189,6 +206,9 @@ class Supervisor:
                 if run.job is job:
                     run.cancel()
 
+    def _rest_spares(self) -> None:
+        self._crew.spares.rest()
+
     def _withdraw(self, job: Job) -> bool:
         """Whether it had not begun; it will not now."""
         if any(jobs.remove(job) for jobs in self.queues.values()):
@@ -237,8 +257,11 @@ class Supervisor:
     # Jobs
 
     def _schedule(self, replica: Replica) -> None:
+        if self._crew.spares.are_leaving(limit_s=self._limits.die_s):
+            return
         if replica.job is None and replica.is_whole and (job := self.queues["main"].take()) is not None:
             replica.take(job)
+            self._crew.spares.wake()
         replica.advance()
 
         def fits(job: Job) -> bool:
@@ -262,5 +285,5 @@ class Supervisor:
                 self._finish(side)
 
     def _finish(self, run: JobRun) -> None:
-        if not run.settle():
+        if not run.settle(frees=lambda: self._crew.spares.rest(for_good=True)):
             self.queues[run.job.work.lane].put_again(run.job)

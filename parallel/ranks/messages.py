@@ -69,11 +69,13 @@ class Fork:
     """The network interface over which it meets others. NCCL reads it once, when it makes its first group."""
     has_p2p: bool = True
     """Whether accelerators may read each other's memory; otherwise what they send goes by way of the host's."""
+    is_spare: bool = False
+    """Whether it waits for another's death, and so has time to load what that takes."""
 
 
 @dataclass(frozen=True)
 class ForkSpare:
-    """Fork a spare, whose connection comes with this."""
+    """Fork a spare of the server, whose connection comes with this."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,8 @@ class Hello:
     """What decides which kernels work on its device, as `Known` keeps them; "" where there is no choice."""
     uuid: str = ""
     """Which GPU it has, whatever number that has here; "" where nobody says."""
+    memory_bytes: int = 0
+    """Of that GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +137,7 @@ class Attends:
 
     dtype: str
     kernel: str
-    left_out: tuple[tuple[str, ...], ...]
+    left_out: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, kw_only=True)

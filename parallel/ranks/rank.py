@@ -14,6 +14,7 @@ import os
 import queue
 import select
 import signal
+import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Sequence
@@ -45,7 +46,7 @@ from .messages import (
     ToRank,
 )
 from .rank_job import RankJob, loses_device
-from .seat import Seat
+from .seat import Seat, World
 
 logger = logging.getLogger("latentloom")
 LANES = {"main": -1, "side": 0}
@@ -88,6 +89,7 @@ class Rank:
         self.channel = channel
         self.device = order.device
         self.ping_s = order.ping_s
+        self.is_spare = order.is_spare
         self.membership = Membership(self.device)
         self.kernels = Kernels()
         """What attends on its device, as the host was told."""
@@ -100,8 +102,17 @@ class Rank:
             ).start()
 
     def listen(self, host_pidfd: int) -> None:
+        if self.is_spare:
+            self._warm_up()
         own = torch.device(self.device)
-        self.channel.send(Hello(gpu=choice.kind_of(own), uuid=_uuid_of(own)))
+        gpu = torch.cuda.get_device_properties(own) if own.type == "cuda" else None
+        self.channel.send(
+            Hello(
+                gpu=choice.kind_of(own),
+                uuid=str(getattr(gpu, "uuid", "")),
+                memory_bytes=getattr(gpu, "total_memory", 0),
+            )
+        )
         poll = select.poll()
         poll.register(self.channel.fileno(), select.POLLIN)
         poll.register(host_pidfd, select.POLLIN)
@@ -133,6 +144,12 @@ class Rank:
                 self._cancel(number)
                 self._abort(number)
 
+    def _warm_up(self) -> None:
+        """Join a group of this rank alone and leave it, which loads and starts what any other takes."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.membership.join(World(name="alone", store=f"{folder}/store", size=1), 0)
+            self.membership.leave()
+
     def _choose(self, told: Kernels) -> None:
         """Attend with what another rank has found on such a device; try it where none has, or that cannot be."""
         device, is_sound = torch.device(self.device), told.is_first if told.found else None
@@ -142,7 +159,10 @@ class Rank:
         except ValueError as error:
             logger.warning("what was found of attention kernels is tried again: %s", error)
             is_sound = None
-        self._tell_kernels(is_first=choice.prefer(device, is_sound=is_sound))
+        is_first = choice.prefer(device, is_sound=is_sound)
+        if self.is_spare:
+            choice.load(device)
+        self._tell_kernels(is_first=is_first)
 
     def _tell_kernels(self, *, is_first: bool) -> None:
         found = choice.found(torch.device(self.device))
@@ -238,11 +258,6 @@ def _take(device: str) -> None:
     """CUDA's current device, which each thread has of its own."""
     if device.startswith("cuda"):
         torch.cuda.set_device(device)
-
-
-def _uuid_of(device: torch.device) -> str:
-    """Which GPU it is; "" where torch does not tell."""
-    return str(getattr(torch.cuda.get_device_properties(device), "uuid", "")) if device.type == "cuda" else ""
 
 
 def _opened(body: int, grants: int = -1) -> tuple[Any, Granted | None]:

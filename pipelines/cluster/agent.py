@@ -25,6 +25,7 @@ from ...parallel.pool.pool import Pool
 from ...parallel.progress import Preview, Progress, RankWork
 from ...parallel.ranks.channel import read_body, write_body
 from ...parallel.ranks.seat import World
+from ..components.memory import wanted_spares
 
 SAME_EVERYWHERE = ("torch", "diffusers", "transformers")
 """Packages of which other versions may draw another picture."""
@@ -49,7 +50,7 @@ class Agent:
         interface = "lo"
         with contextlib.suppress(ValueError):  # `_work` tells of it, where a job needs other machines
             interface = interface_of(address)
-        self._pool = Pool(devices, replicas=replicas, preload=preload, interface=interface)
+        self._pool = Pool(devices, replicas=replicas, preload=preload, interface=interface, spare_ranks=wanted_spares())
         unpack(pack(None))  # imports what else would keep the first job's host waiting
         self._progress_of: dict[str, AgentProgress] = {}
         self._lock = threading.Lock()

@@ -6,10 +6,12 @@ Each memory (the host's, each accelerator's) has a budget for components, and th
 from __future__ import annotations
 
 import functools
+import os
 from dataclasses import dataclass
 from typing import Any
 
 from ...parallel.machine.container import read_container
+from ...parallel.pool.spare import LARGE_BYTES
 from ..models.folder import ComponentFiles
 from ..models.tensor_file import TensorEntry
 from ..values import Model
@@ -22,6 +24,9 @@ USABLE_SHARE = 0.94
 """Which part of a device's memory can be used; free memory lies in pieces, and drivers keep some."""
 CONTEXT_BYTES = 1_200_000_000
 """What an accelerator's context and libraries take."""
+SPARE_BYTES = 600_000_000
+"""What a rank in reserve takes of an accelerator: a context and the libraries that it has loaded. An estimate, not yet
+measured on a GPU."""
 DTYPE_BITS = {"fp32": 32, "bf16": 16, "fp16": 16}
 QUANTIZED_BITS = {"int8": 8, "fp8": 8, "fp8_dynamic": 8, "int4": 4}
 """Bits of one quantized weight; scales, and a transformer's layers that are left alone, add a little."""
@@ -32,6 +37,7 @@ PACKED_AT_A_TIME, PACKED_ON_GPU = 2**19, 2**22
 """Numbers of a weight that torchao is given at a time; a GPU would wait for the host if they were fewer."""
 PACKING_BYTES = 20
 """What torchao takes beside each of them: fp32 copies, and whole numbers."""
+SPARES = {"": None, "0": False, "1": True}
 SMALL_BYTES = 1 << 20
 """What a tokenizer or a scheduler is counted as."""
 
@@ -44,6 +50,25 @@ class Held:
     component: str
     device: str
     num_bytes: int
+
+
+def wanted_spares() -> bool | None:
+    """Whether each device keeps a rank in reserve, by LATENTLOOM_SPARE_RANKS; None, unset: each large GPU does."""
+    told = os.environ.get("LATENTLOOM_SPARE_RANKS", "")
+    if told not in SPARES:
+        raise ValueError(
+            f"LATENTLOOM_SPARE_RANKS is {told!r}; set it to 1 or 0, or unset it: large GPUs have some then"
+        )
+    return SPARES[told]
+
+
+def spare_rank_bytes(device: str, total_bytes: int) -> int:
+    """What a rank in reserve takes of an accelerator with so much memory; 0 where none is kept, and on a CPU, where it
+    shares what it has loaded.
+    """
+    wanted = wanted_spares()
+    has_one = device.startswith("cuda") and (total_bytes >= LARGE_BYTES if wanted is None else wanted)
+    return SPARE_BYTES if has_one else 0
 
 
 def expected_bytes(files: ComponentFiles, model: Model, *, weights: int = 1) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...parallel.machine.machine import Device, Link, Machine, Torch
 from ...parallel.machine.probe import KERNEL_PACKAGES
+from ..components.memory import spare_rank_bytes
 from .finding import Finding, gib
 
 ROOM = 0.1
@@ -43,6 +44,8 @@ def _device(device: Device) -> Finding:
     if device.free_bytes < ROOM * device.total_bytes:
         mend = f"end what else runs on {device.name} (nvidia-smi lists it), or leave it out of --devices"
         return Finding(check=device.name, state="warning", says=f"{says}: others use it", mend=mend)
+    if spare := spare_rank_bytes(device.name, device.total_bytes):
+        says = f"{says}; a rank in reserve takes about {gib(spare)} of it while nothing else needs that"
     return Finding(check=device.name, says=says)
 
 

@@ -14,7 +14,8 @@ Bytes of weights are exact, from the headers of the files. The rest are closed f
 alive in a block (calibrated on FLUX in bf16), what `decoder.py` counts of a VAE while it decodes, and a CUDA context
 with its libraries takes 1.2 GB. On a CPU a rank has no context; it keeps what oneDNN, gloo and the tokenizers have
 made, and holes in glibc's heap, which are no larger than the blocks that it does not give back at once
-(`parallel/ranks/heap.py`). Not counted: activations of text encoders and of the picture encoder, step caches, compiled
+(`parallel/ranks/heap.py`). A rank in reserve takes some of a large GPU, beside all that as long as there is room.
+Not counted: activations of text encoders and of the picture encoder, step caches, compiled
 graphs, and on a CPU the libraries of each process.
 `tests/bench/memory_bound.py` compares all of it with what ranks on a CPU hold.
 """
@@ -30,7 +31,7 @@ from pathlib import Path
 from ...parallel.machine.now import convolves
 from ...parallel.plan import ParallelPlan
 from ...parallel.ranks.heap import LARGE_BYTES
-from ..components.memory import CONTEXT_BYTES, DTYPE_BITS, USABLE_SHARE
+from ..components.memory import CONTEXT_BYTES, DTYPE_BITS, USABLE_SHARE, spare_rank_bytes
 from ..families import FAMILIES
 from ..models.folder import components_of, read_config, read_index
 from ..shape import size_multiple
@@ -243,6 +244,19 @@ def asked_of(needs: Sequence[Need], devices: Sequence[str]) -> dict[str, int]:
         here = [need for need, where in zip(needs, devices, strict=True) if where == device]
         asked[device] = sum(need.own_bytes for need in here) + max(need.shared_bytes for need in here)
     return asked
+
+
+def spares_beside(asked: Mapping[str, int], memories: Mapping[str, int]) -> dict[str, int]:
+    """What ranks in reserve take of each device beside what is asked of it. They have no part in whether that fits: one
+    for which there is no room is ended.
+    """
+    known = {device: memories[device] for device in asked if device in memories}
+    spares = {device: spare_rank_bytes(device, memory) for device, memory in known.items()}
+    return {
+        device: spare
+        for device, spare in spares.items()
+        if spare and asked[device] + spare <= USABLE_SHARE * known[device]
+    }
 
 
 def _num_tokens(model: Model, canvas: Latents) -> int:

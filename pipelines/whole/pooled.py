@@ -18,6 +18,7 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.pool.pool import Pool as Ranks
 from ...parallel.progress import Preview, Progress
 from ...parallel.ranks.seat import Seat
+from ..components.memory import wanted_spares
 from ..doors import follow, order
 from ..models.describe import pick_dtype
 from ..models.folder import read_index
@@ -72,7 +73,7 @@ class Pool:
     def _started(self, preload: list[str]) -> Ranks:
         with self._lock:
             if self._ranks is None or self._ranks.is_closed:
-                self._ranks = Ranks(self.devices, preload=preload)
+                self._ranks = Ranks(self.devices, preload=preload, spare_ranks=wanted_spares())
             return self._ranks
 
 

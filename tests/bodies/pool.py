@@ -139,6 +139,15 @@ def connect(request: Mapping[str, Any], progress: Any, seat: Any) -> list[float]
     return value.tolist()
 
 
+def fits_without(request: Mapping[str, Any], progress: Any, seat: Any) -> str:
+    """There is not enough memory, as long as another process is there; the first time that ends as this does."""
+    flag, is_there = Path(request["flag"]), Path(f"/proc/{request['spare']}/exe").exists()
+    if not flag.exists():
+        flag.touch()
+        raise MemoryError("too little")
+    return "it does not fit" if is_there else "it fits"
+
+
 def die_once(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str, Any]:
     """One rank gets a signal after the first step, the first time; with `parent` it is the fork server that does."""
     flag = Path(request["flag"])

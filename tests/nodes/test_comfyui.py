@@ -24,6 +24,7 @@ from latentloom.nodes.hosts.comfy_file import from_comfy
 from latentloom.nodes.hosts.comfyui import CORE_TITLES, ComfyProgress
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
 from latentloom.parallel.errors import Cancelled
+from latentloom.pipelines import pools
 from latentloom.pipelines.values import Video
 
 CASES = sorted(NODE_CLASS_MAPPINGS)
@@ -299,6 +300,20 @@ def test_interrupt_of_the_host_ends_the_stage_and_reaches_the_host(monkeypatch: 
         progress.raise_interrupt()
     with pytest.raises(InterruptProcessingException):
         call("LoomEncodeText", model=call("LoomLoadModel")[0], prompt="a red star")
+
+
+def test_what_comfyui_unloads_ranks_in_reserve_give_back_once_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    comfy, management = types.ModuleType("comfy"), types.ModuleType("comfy.model_management")
+    management.unload_all_models = lambda: done.append("unloaded")  # type: ignore[attr-defined]
+    comfy.model_management = management  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "comfy", comfy)
+    monkeypatch.setitem(sys.modules, "comfy.model_management", management)
+    monkeypatch.setattr(pools.POOLS, "rest_spares", lambda: done.append("rest"))
+    for _ in range(2):
+        call("LoomSeed", value=7)
+    management.unload_all_models()  # type: ignore[attr-defined]
+    assert done == ["rest", "unloaded"]
 
 
 @pytest.mark.timeout(1200)

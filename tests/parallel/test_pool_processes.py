@@ -164,7 +164,9 @@ def test_a_spare_in_office_that_could_not_be_ended_gives_way_to_another(tmp_path
     theirs.close()
 
 
-@pytest.mark.parametrize("data", [b'{"kind": "hello", "gpu": "", "uuid": ""}', b'{"kind": "ready"}', b"what?"])
+@pytest.mark.parametrize(
+    "data", [b'{"kind": "hello", "gpu": "", "uuid": "", "memory_bytes": 0}', b'{"kind": "ready"}', b"what?"]
+)
 def test_a_fork_server_that_is_not_understood_is_ended(
     data: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -189,7 +191,7 @@ def test_a_rank_that_is_not_understood_is_ended(tmp_path: Path) -> None:
     watched.channel = mine
     with selectors.DefaultSelector() as selector:
         crew = Crew([watched], Deaf(), selector=selector, folder=tmp_path, preload=(), limits=Limits())
-        theirs.send(b'{"kind": "hello", "gpu": "", "uuid": ""}')
+        theirs.send(b'{"kind": "hello", "gpu": "", "uuid": "", "memory_bytes": 0}')
         theirs.send(b'{"kind": "dance"}')
         crew._on_rank(watched)
     assert watched.has_begun and watched.why_killed.startswith("is not understood: a message of kind 'dance' is not kn")

@@ -10,10 +10,10 @@ import torch
 
 from latentloom.parallel.machine.now import convolves
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.pipelines.components.memory import PACKED_ON_GPU, PACKING_BYTES
+from latentloom.pipelines.components.memory import PACKED_ON_GPU, PACKING_BYTES, SPARE_BYTES
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.needs.decoder import MOST_UNFOLDED, NO_LIMIT, decoder_of
-from latentloom.pipelines.needs.memory import CONTEXT_BYTES, LIVE, Need, Work, fits, whole_bytes, work_of
+from latentloom.pipelines.needs.memory import CONTEXT_BYTES, LIVE, Need, Work, fits, spares_beside, whole_bytes, work_of
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.stages import _working_bytes
 from latentloom.pipelines.values import Conditioning, Latents, Lora, Model
@@ -189,3 +189,16 @@ def test_what_a_stage_takes_beside_its_weights_is_that_of_the_plan(flux: Model) 
     assert found == LIVE * (TOKENS + TEXT) * WIDTH * 2
     assert _working_bytes(flux, canvas, ParallelPlan()) == work(flux).decoding(1) > 0
     assert _working_bytes(dataclasses.replace(flux, device="cpu"), canvas, ParallelPlan()) == 0
+
+
+@pytest.mark.parametrize(
+    ("told", "spares"),
+    [("", {"cuda:0": SPARE_BYTES}), ("1", {"cuda:0": SPARE_BYTES, "cuda:1": SPARE_BYTES}), ("0", {})],
+)
+def test_a_rank_in_reserve_is_counted_where_there_is_one_and_room_for_it(
+    told: str, spares: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LATENTLOOM_SPARE_RANKS", told)
+    memories = {"cuda:0": 80 * 10**9, "cuda:1": 24 * 10**9, "cuda:2": 80 * 10**9, "cpu": 10**12}
+    asked = {"cuda:0": 10**10, "cuda:1": 10**10, "cuda:2": 75 * 10**9, "cuda:3": 1, "cpu": 10**10}
+    assert spares_beside(asked, memories) == spares

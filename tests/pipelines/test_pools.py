@@ -11,9 +11,16 @@ from latentloom.pipelines.values import Model, Place
 
 
 class ToyPool:
-    def __init__(self, devices: tuple[str, ...], *, replicas: int, preload: list[str]) -> None:
+    def __init__(
+        self, devices: tuple[str, ...], *, replicas: int, preload: list[str], spare_ranks: bool | None
+    ) -> None:
         self.devices = devices
+        self.spare_ranks = spare_ranks
+        self.num_rests = 0
         self.is_closed = False
+
+    def rest_spares(self) -> None:
+        self.num_rests += 1
 
     def close(self) -> None:
         self.is_closed = True
@@ -90,3 +97,28 @@ def test_closing_ends_all(toys: Pools) -> None:
     with toys.using(at("cpu")) as pool:
         toys.close()
         assert pool.is_closed
+
+
+@pytest.mark.parametrize(("told", "wanted"), [(None, None), ("", None), ("1", True), ("0", False)])
+def test_who_starts_this_says_whether_devices_keep_a_rank_in_reserve(
+    told: str | None, wanted: bool | None, toys: Pools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LATENTLOOM_SPARE_RANKS", raising=False)
+    if told is not None:
+        monkeypatch.setenv("LATENTLOOM_SPARE_RANKS", told)
+    with toys.using(at("cpu")) as pool:
+        assert pool.spare_ranks is wanted  # type: ignore[attr-defined]
+
+
+def test_another_word_for_it_is_refused(toys: Pools, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LATENTLOOM_SPARE_RANKS", "yes")
+    with pytest.raises(ValueError, match="is 'yes'; set it to 1 or 0"), toys.using(at("cpu")):
+        pass
+
+
+def test_spares_of_all_pools_rest_in_use_or_not(toys: Pools) -> None:
+    with toys.using(at("cpu")) as idle:
+        pass
+    with toys.using(at("cpu", "cpu")) as busy:
+        toys.rest_spares()
+    assert idle.num_rests == busy.num_rests == 1  # type: ignore[attr-defined]

@@ -1,0 +1,27 @@
+"""What ComfyUI is asked to free (`POST /free`, its menu, a lack of memory) our ranks in reserve give back, too."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+
+def hear_unloading() -> None:
+    """Have ComfyUI's unloading of all models reach our pools; the first call counts."""
+    try:
+        from comfy import model_management  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        return
+    unload = getattr(model_management, "unload_all_models", None)
+    if unload is None or hasattr(unload, "reaches_ranks"):
+        return
+
+    @functools.wraps(unload)
+    def unload_all_models(*given: Any, **options: Any) -> Any:
+        from ...pipelines.pools import POOLS
+
+        POOLS.rest_spares()
+        return unload(*given, **options)
+
+    unload_all_models.reaches_ranks = True  # pyright: ignore[reportFunctionMemberAccess]
+    model_management.unload_all_models = unload_all_models
