@@ -22,6 +22,7 @@ from ..graph.choosing import fixed_inputs, unfolded
 from ..graph.problems import short
 from ..graph.sketch import Refusal, Unknown
 from ..graph.spec import InputSpec, NodeSpec, Saved, files_of
+from ..preview.meant import tagged
 from .comfy_file import OURS, without_marks
 
 logger = logging.getLogger("latentloom")
@@ -69,7 +70,7 @@ class Node:
 
     def run(self, comfy_prompt: Any = None, comfy_extra: Any = None, **inputs: Any) -> Any:
         spec = self.SPEC
-        workspace = dataclasses.replace(comfy_workspace(), metadata=_provenance(comfy_prompt, comfy_extra))
+        workspace = tagged(dataclasses.replace(comfy_workspace(), metadata=_provenance(comfy_prompt, comfy_extra)), {})
         given = {name: _from_comfy(spec, name, value) for name, value in inputs.items() if value is not None}
         progress = ComfyProgress()
         try:
