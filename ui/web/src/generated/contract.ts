@@ -638,7 +638,7 @@ export interface Setting {
   fingerprint: string;
   dtype: string;
   quantization: string;
-  is_compiled: boolean;
+  engine: string;
   width: number;
   height: number;
   frames: number;
