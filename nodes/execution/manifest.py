@@ -117,6 +117,13 @@ class Told:
     models: dict[str, ModelFacts] = field(default_factory=dict[str, ModelFacts])
     """By the nodes that gave them."""
 
+    @property
+    def is_drawn_by_diffusers(self) -> bool:
+        """Whether it is older than the choice of noise, and in half precision: its noise is what diffusers draws."""
+        denoises = [values for values in self.values.values() if "cache_threshold" in values]
+        is_half = any(model.dtype != "fp32" for model in self.models.values())
+        return is_half and any("noise" not in values for values in denoises)
+
 
 def told_by(folder: Path) -> Told:
     """Of the run in this folder."""

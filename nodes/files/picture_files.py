@@ -46,7 +46,10 @@ PACKING = 4
 WORKFLOW_KEY = "latentloom"
 """The PNG text chunk (and video tag) that holds the workflow file."""
 VALUES_KEY = "latentloom.values"
-"""That which says what 0, "" and "auto" meant, for people: nothing of ours reads it."""
+"""That which says what 0, "" and "auto" meant, for people: of ours only `NOISE_KEY`'s absence has it read."""
+NOISE_KEY = "latentloom.noise"
+"""That which says that noise was drawn by `seed` where the workflow names none. Results without it are of a time when
+all noise was what diffusers draws."""
 
 
 def pixel_limit(asked: int | None) -> int:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ...pipelines.models.source import exists, split_source
 from ..files.audio_files import read_audio_metadata
-from ..files.picture_files import WORKFLOW_KEY, read_metadata
+from ..files.picture_files import NOISE_KEY, VALUES_KEY, WORKFLOW_KEY, read_metadata
 from ..files.video_files import read_video_metadata
-from ..graph.graph import Graph, graph_from_plain, read_graph
+from ..graph.graph import Graph, Node, graph_from_plain, read_graph
 from ..graph.json_text import parse_json, read_bytes
 from ..graph.problems import refuse, short
 from ..hosts.comfy_file import from_comfy, is_comfy, read_chunk
 from ..registry import SPECS
+from ..steps.denoising import noise_recipe
 
 PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 VIDEOS = (".mp4", ".mov", ".webm", ".mkv")
@@ -23,6 +25,8 @@ SHIPPED = Path(__file__).parents[2] / "workflows"
 EXAMPLES = SHIPPED / "bobbin"
 """With the pictures, the clip and the sound that shipped workflows load."""
 NODE_EXAMPLES = EXAMPLES / "nodes"
+HALF = re.compile('"(bf16|fp16)"')
+"""As JSON names a model's number format."""
 
 
 def read_workflow(path: Path) -> Graph:
@@ -37,10 +41,30 @@ def read_workflow(path: Path) -> Graph:
         return read_text(path, name=path.stem)
     metadata = readers[ending](path)
     if WORKFLOW_KEY in metadata:
-        return read_graph(metadata[WORKFLOW_KEY])
-    if "prompt" in metadata:  # ComfyUI saved it
-        return from_comfy(read_chunk(metadata["prompt"]), SPECS, path.stem)
-    raise ValueError(f"{path} carries no workflow; use a picture, video or sound as latentloom or ComfyUI saved it")
+        text = metadata[WORKFLOW_KEY]
+        graph = read_graph(text)
+    elif "prompt" in metadata:  # ComfyUI saved it
+        text = metadata["prompt"]
+        graph = from_comfy(read_chunk(text), SPECS, path.stem)
+    else:
+        raise ValueError(f"{path} carries no workflow; use a picture, video or sound as latentloom or ComfyUI saved it")
+    is_old = NOISE_KEY not in metadata and HALF.search(text + metadata.get(VALUES_KEY, ""))
+    return drawn_by_diffusers(graph) if is_old else graph
+
+
+def drawn_by_diffusers(graph: Graph) -> Graph:
+    """The workflow of a result in half precision that is older than the choice of noise: it gives the same again."""
+    nodes = _drawn_by_diffusers(graph.nodes)
+    subs = {name: sub.model_copy(update={"nodes": _drawn_by_diffusers(sub.nodes)}) for name, sub in graph.subs.items()}
+    return graph.model_copy(update={"nodes": nodes, "subs": subs})
+
+
+def _drawn_by_diffusers(nodes: Mapping[str, Node]) -> dict[str, Node]:
+    draw = {kind for kind, spec in SPECS.items() if spec.recipe is noise_recipe}
+    return {
+        name: node.model_copy(update={"inputs": {"noise": "diffusers", **node.inputs}}) if node.type in draw else node
+        for name, node in nodes.items()
+    }
 
 
 def read_text(path: Path, *, name: str) -> Graph:

@@ -23,6 +23,7 @@ from ..graph.problems import short
 from ..graph.scalars import fault
 from ..graph.sketch import Refusal, Unknown
 from ..graph.spec import InputSpec, NodeSpec, Saved, files_of
+from ..preview.meant import tagged
 from .comfy_file import OURS, version_of, without_marks
 from .comfy_memory import hear_unloading
 
@@ -76,7 +77,7 @@ class Node:
         hear_unloading()
         spec = self.SPEC
         inputs = _renewed(spec, inputs, _saved(comfy_prompt, comfy_id))
-        workspace = dataclasses.replace(comfy_workspace(), metadata=_provenance(comfy_prompt, comfy_extra))
+        workspace = tagged(dataclasses.replace(comfy_workspace(), metadata=_provenance(comfy_prompt, comfy_extra)), {})
         given = {name: _from_comfy(spec, name, value) for name, value in inputs.items() if value is not None}
         progress = ComfyProgress()
         try:

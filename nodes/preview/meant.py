@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..files.picture_files import VALUES_KEY
+from ..files.picture_files import NOISE_KEY, VALUES_KEY
 from ..files.workspace import Workspace
 from ..graph.graph import Link
 from ..graph.scalars import PLAIN_TYPES
@@ -95,11 +95,13 @@ def sizes(walk: Walk) -> dict[str, Sizes]:
 
 
 def tagged(workspace: Workspace, values: Meant) -> Workspace:
-    """The workspace whose results say what stand-ins meant beside the workflow that they carry, if they carry one."""
+    """The workspace whose results say what stand-ins meant, and that they have the noise of their seeds, beside the
+    workflow that they carry, if they carry one."""
     text = json.dumps(values)
-    if not workspace.metadata or not values or len(text) > MOST_TAG:
+    if not workspace.metadata:
         return workspace
-    return dataclasses.replace(workspace, metadata={**workspace.metadata, VALUES_KEY: text})
+    tag = {VALUES_KEY: text} if values and len(text) <= MOST_TAG else {}
+    return dataclasses.replace(workspace, metadata={**workspace.metadata, **tag, NOISE_KEY: "seed"})
 
 
 def _answers(walk: Walk, needed: Collection[str] | None) -> Iterator[At]:

@@ -1,9 +1,10 @@
 """Where noise comes from: one generator per picture, on the CPU, whose noise is drawn in fp32 and then rounded, so that
 it depends on the seed and on nothing else.
 
-`torch.randn` draws other noise for bf16 and fp16 than for fp32, and diffusers asks for it in the model's number format,
-in each of its blocks by itself. A block that takes a generator therefore runs within `DrawnInFp32`: one seed is then
-one picture on every device, in every format and quantization. Who asks for `diffusers` noise has diffusers' own bits.
+`torch.randn` draws other noise for bf16 and fp16 than for fp32 (torch 2.11 always, 2.13 where the length is no multiple
+of 16), and diffusers asks for it in the model's number format, in each of its blocks by itself. A block that takes a
+generator therefore runs within `DrawnInFp32`: one seed is then one picture on every device, in every format and
+quantization. Who asks for `diffusers` noise has diffusers' own bits.
 """
 
 from __future__ import annotations

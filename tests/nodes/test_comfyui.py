@@ -16,7 +16,7 @@ import torch
 
 import latentloom
 from latentloom.nodes import load_model
-from latentloom.nodes.files.picture_files import read_metadata
+from latentloom.nodes.files.picture_files import NOISE_KEY, read_metadata
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.choosing import fixed_inputs
 from latentloom.nodes.graph.resolve import upgrade
@@ -94,7 +94,7 @@ def test_saved_picture_carries_what_comfyui_gives_it(tmp_path: Path, monkeypatch
     picture = torch.zeros(1, 8, 8, 3)
     call("LoomSaveImage", image=picture, comfy_prompt={"1": {}}, comfy_extra={"workflow": {"nodes": ["ä"]}})
     metadata = read_metadata(tmp_path / "output" / "picture_00001_.png")
-    assert metadata == {"prompt": '{"1": {}}', "workflow": '{"nodes": ["\\u00e4"]}'}
+    assert metadata == {"prompt": '{"1": {}}', "workflow": '{"nodes": ["\\u00e4"]}', NOISE_KEY: "seed"}
 
 
 def shown(name: str = "picture", count: int = 1) -> list[str]:

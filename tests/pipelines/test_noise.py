@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from bodies.noise import Draws
 from latentloom.pipelines import stages
 from latentloom.pipelines.denoising.blocks import Assembly, run
-from latentloom.pipelines.denoising.noise import HALF, generators, seeds_of
+from latentloom.pipelines.denoising.noise import HALF, DrawnInFp32, generators, seeds_of
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.values import NUM_SEEDS, Image, Latents, Mask, to_plain
 from support.packed_files import write_gguf
@@ -76,6 +76,16 @@ def test_generators_are_on_the_cpu_and_leave_the_global_one_alone() -> None:
     torch.randn(4, generator=generators([1])[0])
     assert generators([1])[0].device.type == "cpu"
     assert torch.equal(state, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("length", [7, 17, 64])
+def test_what_is_drawn_in_fp32_is_rounded(length: int, dtype: torch.dtype) -> None:
+    with DrawnInFp32():
+        found = randn_tensor((2, length), generator=generators([3, 4]), dtype=dtype)
+        stock = randn_tensor((1, length), generator=generators([3], "diffusers"), dtype=dtype)
+    assert torch.equal(found, randn_tensor((2, length), generator=generators([3, 4])).to(dtype))
+    assert torch.equal(stock, torch.randn(1, length, generator=torch.Generator().manual_seed(3), dtype=dtype))
 
 
 # ---- denoising

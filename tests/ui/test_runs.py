@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from latentloom.nodes.execution.events import Event
+from latentloom.nodes.execution.manifest import Told
 from latentloom.nodes.execution.watch import Token
 from latentloom.nodes.files.picture_files import WORKFLOW_KEY, read_metadata
 from latentloom.nodes.graph.problems import GraphError
@@ -100,6 +101,18 @@ def test_where_users_log_in_a_cache_of_the_owners_holds_what_they_made_themselve
     for name, became in (("one", "done"), ("two", "disk")):
         with runs_in(tmp_path / name, **shared) as runs:
             assert kept(runs, "ada") == became
+
+
+def test_a_run_from_before_the_choice_of_noise_is_opened_with_what_it_had(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = one(runs, pictured())
+    finished(runs, "ada", id)
+    monkeypatch.setattr(Told, "is_drawn_by_diffusers", True)
+    monkeypatch.setattr(
+        runs_module, "drawn_by_diffusers", lambda graph: graph.model_copy(update={"description": "as it was drawn"})
+    )
+    assert runs.get("ada", id).graph["description"] == "as it was drawn"
 
 
 def test_a_failure_is_one_sentence_and_the_rest_is_skipped(runs: Runs) -> None:

@@ -28,6 +28,7 @@ from ...nodes.graph.spec import NodeSpec
 from ...nodes.graph.unfolding.unfold import unfold
 from ...nodes.headless.foretold import foretold
 from ...nodes.headless.sweep import parse_sweep
+from ...nodes.headless.workflow_files import drawn_by_diffusers
 from ...nodes.preview.sharing import sharing_of
 from ...nodes.registry import SPECS
 from ...pipelines.values import Place, from_plain, to_plain
@@ -200,6 +201,8 @@ class Runs:
         run = self.book.with_nodes(self.book.get(user, id))
         graph = self.book.records.read_graph(user, run.batch)
         told = told_by(self._settings.output_dir / run.folder)
+        if graph and told.is_drawn_by_diffusers:
+            graph = drawn_by_diffusers(graph)
         return RunWithGraph(
             **dict(run.told(run.nodes)),
             graph=graph and graph_to_plain(baked(graph, run.overrides)),

@@ -41,7 +41,15 @@ def run_pipeline(
     lora_scales: Annotated[
         Sequence[float], Socket(min=-10, max=10, help="A number for each LoRA; empty is 1, as trained", advanced=True)
     ] = (),
-    seed: Annotated[int, Socket(widget="seed", min=0, max=MAX_SEED)] = 0,
+    seed: Annotated[
+        int,
+        Socket(
+            widget="seed",
+            min=0,
+            max=MAX_SEED,
+            help="Its noise is what diffusers draws: other noise in bf16 than in fp32",
+        ),
+    ] = 0,
     revision: Annotated[str, Socket(help="Branch, tag or commit of a hub id", advanced=True)] = "",
     dtype: Annotated[
         Literal["auto", "fp32", "bf16", "fp16"],
