@@ -109,6 +109,6 @@ def _compile(transformer: Any, handle: Handle | None) -> Callable[[], None]:
 
     repeated = getattr(transformer, "_repeated_blocks", None) or ()
     blocks = [each for each in transformer.modules() if type(each).__name__ in repeated]
-    forwards = Forwards(blocks or [transformer], type(transformer).__name__)
+    forwards = Forwards(transformer, blocks or [transformer], type(transformer).__name__)
     forwards.compile(fullgraph=False)
     return forwards.restore
