@@ -4,31 +4,43 @@ The hooks around a block stay outside. They cut its arguments by lengths that ch
 gather its weights; neither belongs in a graph. A kind of block gets two graphs: one for the lengths that it meets
 first, and a twin for all others. Which of them a forward takes is decided by the lengths of the whole streams, so that
 all ranks take the same one and round alike.
+
+    a block is called     its state (`graphs/watched.py`), and the shapes that it is given
+      never met           it runs as ever, and the session notes its attention calls
+      met                 the graph of its kind, state and calls, made if need be; other blocks alike take it too
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-import math
+import threading
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch._dynamo.exc import Unsupported
+from torch.utils._pytree import tree_map_only
 
-from .fingerprint import tensors_in
+from . import operator
+from .cutting import plain
+from .graphs.traced import Call, free, traced
 from .graphs.turns import in_turn
+from .graphs.watched import Watched
+
+if TYPE_CHECKING:
+    from .session import Session
 
 MOST_GRAPHS = 64
-"""Of one kind of block, for all LoRAs, dtypes and so on that a process meets; torch's own 8 are soon used up, and then
-blocks run uncompiled without a word."""
+"""Of one kind of block, for all states and the like that a process meets; those not used for longest are dropped."""
+MOST_SHAPES = 512
+"""Of one kind of block, for which its attention calls are known."""
 CAPTURING = ("reduce-overhead", "max-autotune")
 """Modes that put whole graphs into CUDA graphs."""
-
-_first: weakref.WeakKeyDictionary[type[nn.Module], dict[Hashable, Hashable]] = weakref.WeakKeyDictionary()
-"""The lengths that each kind of block met first in this process, sharded and not, by dtype and width."""
 
 
 def check_uncompiled(module: nn.Module, blocks: Sequence[nn.Module], title: str) -> None:
@@ -57,15 +69,17 @@ def check_options(options: Mapping[str, Any], title: str) -> None:
 class Forwards:
     """The forwards of a transformer's blocks, compiled when somebody asks, as they were after `restore`.
 
-    `streams` tells the lengths that the forward under way has as a whole, where ranks hold parts of them.
+    `session` is of those whose tokens are spread.
     """
 
     def __init__(
-        self, blocks: Sequence[nn.Module], title: str, *, streams: Callable[[], Hashable] = lambda: None
+        self, module: nn.Module, blocks: Sequence[nn.Module], title: str, *, session: Session | None = None
     ) -> None:
-        self.title, self.blocks = title, tuple(blocks)
-        self._streams = streams
+        self.title, self.blocks, self.session = title, tuple(blocks), session
+        self._module = module
         self._before: dict[nn.Module, Any] = {}
+        self._under_way = _UnderWay()
+        self._hooks: list[Any] = []
 
     @property
     def are_compiled(self) -> bool:
@@ -78,11 +92,21 @@ class Forwards:
             options.setdefault("recompile_limit", MOST_GRAPHS)
         if options.get("backend") in (None, "inductor") and not options.keys() & {"mode", "options"}:
             options["backend"] = in_turn
+        if not self._hooks:
+            self._hooks = [
+                self._module.register_forward_pre_hook(self._under_way.begin),
+                self._module.register_forward_hook(self._under_way.end, always_call=True),
+            ]
         for block in self.blocks if blocks is None else blocks:
             if block in self._before:
                 raise ValueError(f"blocks of this {self.title} are compiled already; compile them once")
-            self._before[block] = vars(block).get("forward")  # a cache or an offloader may have put its own there
-            vars(block)["forward"] = self._compiled(type(block), block.forward, options)
+            before = self._before[block] = vars(block).get("forward")
+            if before is not None:  # of a cache or an offloader
+                vars(block)["forward"] = torch.compile(before, **options)
+                continue
+            vars(block)["forward"] = _Block(block, self._under_way, options, self.session)
+            if self.session is not None:
+                self.session.compiled.add(block)
 
     def restore(self) -> None:
         """Everything as it was."""
@@ -92,25 +116,10 @@ class Forwards:
             else:
                 vars(block)["forward"] = forward
         self._before.clear()
-
-    def _compiled(
-        self, kind: type[nn.Module], forward: Callable[..., Any], options: dict[str, Any]
-    ) -> Callable[..., Any]:
-        compiled = torch.compile(forward, **options)
-        is_automatic = options.get("dynamic") is None
-
-        @functools.wraps(forward)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            args = tuple(map(_plain, args))
-            kwargs = {name: _plain(value) for name, value in kwargs.items()}
-            if is_automatic:
-                given = list(tensors_in((args, kwargs)))
-                if not _meets_first(kind, self._streams(), given):
-                    for x in given:
-                        _free_lengths(x)
-            return compiled(*args, **kwargs)
-
-        return call
+        while self._hooks:
+            self._hooks.pop().remove()
+        if self.session is not None:
+            self.session.compiled.clear()
 
 
 def divert(module: nn.Module, forwards: Forwards) -> Callable[[], None]:
@@ -138,34 +147,188 @@ def divert(module: nn.Module, forwards: Forwards) -> Callable[[], None]:
     return undo
 
 
-def _meets_first(kind: type[nn.Module], streams: Hashable, given: Sequence[Tensor]) -> bool:
-    """Whether these are the lengths for which blocks of this kind have a graph without any symbol."""
-    lengths = (streams, *(x.shape for x in given))
-    sort = (streams is not None, *((given[0].dtype, given[0].shape[-1:]) if given else ()))
-    return _first.setdefault(kind, {}).setdefault(sort, lengths) == lengths
+class _UnderWay(threading.local):
+    """The forward of the transformer that runs in a thread: what its blocks were found to need."""
+
+    found: dict[Hashable, Callable[..., Any]] | None = None
+
+    def begin(self, module: nn.Module, args: Any) -> None:
+        self.found = {}
+
+    def end(self, module: nn.Module, args: Any, output: Any) -> None:
+        self.found = None
 
 
-def _free_lengths(x: Tensor) -> None:
-    """Let a graph for this tensor be one for any number of tokens: they run along any dim but the last, of a mask along
-    that too. What is no such dim is found to be fixed as the graph is made."""
-    is_mask = x.dtype == torch.bool or (x.ndim > 1 and x.shape[-2] == 1)
-    if dims := list(range(x.ndim if is_mask else x.ndim - 1)):
-        torch._dynamo.maybe_mark_dynamic(x, dims)
+class _Block:
+    """In the place of a block's forward: the graph for its state and what it is given, looked up once a forward for
+    all blocks that are alike."""
+
+    def __init__(
+        self, block: nn.Module, under_way: _UnderWay, options: Mapping[str, Any], session: Session | None
+    ) -> None:
+        self._kind, self._block, self._options, self._session = type(block), block, options, session
+        self._under_way, self._watched = under_way, Watched(block)
+        self._by_torch: Callable[..., Any] | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        found = self._under_way.found
+        like = (self._kind, self._watched.state(), _form(args), _form(kwargs))
+        run = None if found is None else found.get(like)
+        if run is None:
+            run = self._run(like)
+            if found is not None:
+                found[like] = run
+        return run(self, args, kwargs)
+
+    def _run(self, like: Hashable) -> Callable[[_Block, Any, Any], Any]:
+        """What runs blocks that are alike: as ever, and their calls are noted; in a graph; or in those that torch makes
+        where one will not do."""
+        kept = _kept_of(self._kind)
+        at_work = operator.at_work()
+        session = self._session if at_work is self._session else None
+        sort = (like, session and session.lengths())
+        calls = None if session is None else kept.calls_of(sort)
+        if session is not None and calls is None:
+            return functools.partial(_Block._learn, session=session, kept=kept, sort=sort)
+        with kept.lock:
+            graphs = kept.graphs_of((self._watched.state(), calls, at_work is not None, _told(self._options)))
+        lengths = (like, session and session.lengths())
+        graphs.first = graphs.first or lengths
+        return functools.partial(
+            _Block._by_graph, graphs=graphs, calls=calls, is_first=graphs.first == lengths, at_work=at_work
+        )
+
+    def _learn(self, args: Any, kwargs: Any, *, session: Session, kept: _Kept, sort: Hashable) -> Any:
+        with session.learning() as calls:
+            out = self._kind.forward(self._block, *args, **kwargs)
+        kept.learn(sort, tuple(calls))
+        return tree_map_only(Tensor, lambda x: x.clone(memory_format=torch.contiguous_format), out)
+
+    def _by_graph(
+        self, args: Any, kwargs: Any, *, graphs: _Graphs, calls: Any, is_first: bool, at_work: operator.Session | None
+    ) -> Any:
+        if graphs.is_broken:
+            return self._as_torch_does(args, kwargs, at_work)
+        run = graphs.get(self._kind, calls, is_first=is_first, is_seen=at_work is not None, options=self._options)
+        try:
+            if at_work is not None and at_work is not self._session:
+                with at_work.aside():
+                    return run(self._block, *args, **kwargs)
+            return run(self._block, *args, **kwargs)
+        except Unsupported:
+            if self._options["fullgraph"]:
+                raise
+            graphs.is_broken = True
+        return self._as_torch_does(args, kwargs, at_work)
+
+    def _as_torch_does(self, args: Any, kwargs: Any, at_work: operator.Session | None) -> Any:
+        """In several graphs, with whoever answers attention around them, and torch's guards."""
+        if self._by_torch is None:
+            self._by_torch = torch.compile(self._kind.forward.__get__(self._block), **self._options)
+        args, kwargs = tree_map_only(Tensor, plain, (args, kwargs))
+        if at_work is None or at_work is not self._session:
+            return self._by_torch(*args, **kwargs)
+        with self._session.seeing():
+            return self._by_torch(*args, **kwargs)
 
 
-def _plain(value: Any) -> Any:
-    """A tensor's numbers as no view, at the start of their memory, with the usual strides even in dims of size 1.
+@dataclass
+class _Graphs:
+    """Those of one kind of block in one state: for the lengths that were met first, and the twin for all others."""
 
-    A part cut off a longer sequence is none of that. Nothing depends on it in a batch of one, but a graph is made for
-    what it met, and one more for the next block, which meets tensors of their own.
-    """
-    if type(value) is not Tensor or value.requires_grad or not value.numel() or not value.is_contiguous():
-        return value
-    if value.is_conj() or value.is_neg():  # its memory holds other numbers
-        return value.resolve_conj().resolve_neg()
-    if value.storage_offset():
-        return value.clone(memory_format=torch.contiguous_format)
-    usual = tuple(math.prod(value.shape[dim + 1 :]) for dim in range(value.ndim))
-    if value.stride() == usual and value._base is None:
-        return value
-    return value.new_empty(0).set_(value.untyped_storage(), 0, value.shape, usual)
+    number: int
+    first: Hashable = None
+    is_broken: bool = False
+    """Torch cannot take the block in one graph."""
+    made: dict[bool, Callable[..., Any]] | None = None
+
+    def get(
+        self, kind: type[nn.Module], calls: Sequence[Call] | None, *, is_first: bool, is_seen: bool, options: Any
+    ) -> Callable[..., Any]:
+        made = self.made = self.made if self.made is not None else {}
+        is_automatic = options.get("dynamic") is None
+        which = is_first or not is_automatic
+        if which not in made:
+            more = {"dynamic": not is_first} if is_automatic else {}
+            name = f"{kind.__name__}_{self.number}_{'first' if is_first else 'any'}"
+            given = {**_without_mode(options), **more, "fullgraph": True}
+            made[which] = traced(kind, calls, is_seen=is_seen, name=name, options=given)
+        return made[which]
+
+    def drop(self) -> None:
+        for each in (self.made or {}).values():
+            free(each)
+
+
+class _Kept:
+    """What this process knows of one kind of block: attention calls by shapes, and graphs by states."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._calls = OrderedDict[Hashable, tuple[Call, ...]]()
+        self._graphs = OrderedDict[Hashable, _Graphs]()
+        self._num_made = 0
+
+    def calls_of(self, sort: Hashable) -> tuple[Call, ...] | None:
+        return self._calls.get(sort)
+
+    def learn(self, sort: Hashable, calls: tuple[Call, ...]) -> None:
+        self._calls[sort] = calls
+        if len(self._calls) > MOST_SHAPES:
+            self._calls.popitem(last=False)
+
+    def graphs_of(self, key: Hashable) -> _Graphs:
+        if key not in self._graphs:
+            self._num_made += 1
+            self._graphs[key] = _Graphs(self._num_made)
+            if len(self._graphs) > MOST_GRAPHS:
+                self._graphs.popitem(last=False)[1].drop()
+        self._graphs.move_to_end(key)
+        return self._graphs[key]
+
+    def forget(self) -> None:
+        while self._graphs:
+            self._graphs.popitem()[1].drop()
+        self._calls.clear()
+
+
+_kinds: weakref.WeakKeyDictionary[type[nn.Module], _Kept] = weakref.WeakKeyDictionary()
+_making = threading.Lock()
+
+
+def _kept_of(kind: type[nn.Module]) -> _Kept:
+    with _making:
+        return _kinds.setdefault(kind, _Kept())
+
+
+def forget() -> None:
+    """Drop all graphs of blocks that this process has made."""
+    for kept in list(_kinds.values()):
+        with kept.lock:
+            kept.forget()
+
+
+def _form(value: Any) -> Hashable:
+    """Of arguments all that decides which calls a block makes: shapes and formats, and whether something is there."""
+    if isinstance(value, Tensor):
+        return value.shape, value.dtype
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_form, value))
+    if isinstance(value, dict):
+        return (*value, *map(_form, value.values()))
+    return value if isinstance(value, (bool, str)) else type(value)
+
+
+def _told(options: Mapping[str, Any]) -> Hashable:
+    return tuple(
+        (name, str(each) if isinstance(each, (dict, list)) else each) for name, each in sorted(options.items())
+    )
+
+
+def _without_mode(options: Mapping[str, Any]) -> dict[str, Any]:
+    """A mode of torch.compile as the options that it stands for: it takes one of both."""
+    given = dict(options)
+    mode = given.pop("mode", None)
+    if mode is not None:
+        given["options"] = torch._inductor.list_mode_options(mode)
+    return given

@@ -6,10 +6,13 @@ and dicts are followed item by item.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from .session import Session
 from .split_plan import Along, Leading, Spec, Tail, Trailing, Units
@@ -25,6 +28,29 @@ def meet(given: Mapping[str, Any], specs: Mapping[str, Spec], session: Session) 
                 stream = each.streams[0]
                 unit = session.split.units.get(stream)
                 session.define(stream, x.shape[each.dim], unit(given) if unit else 1)
+
+
+def cut(name: str, value: Any, spec: Spec, session: Session, *, path: str) -> Any:
+    """This rank's part of the argument of that name of the modules at `path`.
+
+    Blocks of a list are given the same tables, which are cut once a forward, and anew if one was written into. For
+    graphs the parts are made plain.
+    """
+    known = session.parts.get(name)
+    if known is not None and known[0] is value and known[1] == spec and known[2] == _written(value):
+        return known[3]
+    part = part_of(value, spec, session, f"{path or 'the transformer'}'s {name}")
+    if session.compiled:
+        part = tree_map_only(Tensor, plain, part)
+    if path.endswith("*"):
+        session.parts[name] = value, spec, _written(value), part
+    return part
+
+
+def _written(value: Any) -> list[int]:
+    """How often each tensor was written into; inference tensors do not count it."""
+    tensors = (value,) if isinstance(value, Tensor) else tree_leaves(value)
+    return [x._version for x in tensors if isinstance(x, Tensor) and not x.is_inference()]
 
 
 def part_of(value: Any, spec: Spec, session: Session, what: str) -> Any:
@@ -78,3 +104,21 @@ def whole_of(value: Any, spec: Spec, session: Session) -> Any:
     if isinstance(spec, Along) and isinstance(value, Tensor):
         return session.gather(value, spec.dim, *spec.streams)
     return value
+
+
+def plain(x: Tensor) -> Tensor:
+    """A tensor's numbers as no view, at the start of their memory, with the usual strides even in dims of size 1.
+
+    A part cut off a longer sequence is none of that. Nothing depends on it in a batch of one, but a graph is made for
+    what it met, and one more for the next block, which meets tensors of their own.
+    """
+    if type(x) is not Tensor or x.requires_grad or not x.numel() or not x.is_contiguous():
+        return x
+    if x.is_conj() or x.is_neg():  # its memory holds other numbers
+        return x.resolve_conj().resolve_neg()
+    if x.storage_offset():
+        return x.clone(memory_format=torch.contiguous_format)
+    usual = tuple(math.prod(x.shape[dim + 1 :]) for dim in range(x.ndim))
+    if x.stride() == usual and x._base is None:
+        return x
+    return x.new_empty(0).set_(x.untyped_storage(), 0, x.shape, usual)

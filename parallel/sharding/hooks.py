@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..group import Axis
-from .cutting import meet, part_of, whole_of
+from .cutting import cut, meet, whole_of
 from .halo import extended, trimmed
 from .session import Session
 from .split_plan import Halo, Leading, Made, Spec
@@ -202,7 +202,7 @@ def _leaving(module: nn.Module, session: Session) -> Remove:
 def _around_block(block: nn.Module, session: Session) -> list[Remove]:
     def before(_: nn.Module, args: Any) -> None:
         if session.is_entered:
-            session.enter_block()
+            session.enter_block(block)
 
     def after(_: nn.Module, args: Any, output: Any) -> None:
         if session.is_entered:
@@ -251,15 +251,15 @@ def _cutting(module: nn.Module, specs: Mapping[str, Spec], session: Session, pat
             return args, kwargs
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         meet(given, specs, session)
-        cut = {
+        parts = {
             name: spec.make(given[name], given, session)
             if isinstance(spec, Made)
-            else part_of(given[name], spec, session, f"{path or 'the transformer'}'s {name}")
+            else cut(name, given[name], spec, session, path=path)
             for name, spec in specs.items()
             if given.get(name) is not None
         }
-        new = tuple(cut.get(name, arg) for name, arg in zip(names, args, strict=False))
-        return new, {name: cut.get(name, arg) for name, arg in kwargs.items()}
+        new = tuple(parts.get(name, arg) for name, arg in zip(names, args, strict=False))
+        return new, {name: parts.get(name, arg) for name, arg in kwargs.items()}
 
     return module.register_forward_pre_hook(before, with_kwargs=True).remove
 

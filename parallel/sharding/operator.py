@@ -7,8 +7,10 @@ thread.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import torch
@@ -28,6 +30,8 @@ class Session(Protocol):
     ) -> Tensor: ...
 
     def leave(self) -> None: ...
+
+    def aside(self) -> AbstractContextManager[None]: ...
 
 
 class Intercepting(TorchFunctionMode):
@@ -53,6 +57,15 @@ class Intercepting(TorchFunctionMode):
             above.append(top)
         for other in reversed(above):
             _push_mode(other)
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Within it the calls of this thread are not seen: a graph has them answered inside."""
+        self.take_off()
+        try:
+            yield
+        finally:
+            self.__enter__()
 
 
 class _AtWork(threading.local):
@@ -83,14 +96,20 @@ def leave_all() -> None:
     _at_work.sessions.clear()
 
 
-def is_at_work() -> bool:
-    """Whether a forward in this thread has somebody who answers its attention."""
-    return bool(_at_work.sessions)
+def at_work() -> Session | None:
+    """Who answers the attention of the forward under way in this thread, if anybody does."""
+    return _at_work.sessions[-1] if _at_work.sessions else None
 
 
-# No CUDA graph may hold it: replayed, its Python would not run.
-@torch.library.custom_op("latentloom::attend", mutates_args=(), tags=(torch.Tag.cudagraph_unsafe,))
-def attend(
+_library = torch.library.Library("latentloom", "FRAGMENT")
+"""Torch's `custom_op` would do as well, and costs a call three times as much around nothing."""
+_library.define(
+    "attend(Tensor q, Tensor k, Tensor v, Tensor? mask, float? scale, bool causal, int kind) -> Tensor",
+    tags=(torch.Tag.cudagraph_unsafe,),  # no CUDA graph may hold it: replayed, its Python would not run
+)
+
+
+def _attend(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None, causal: bool, kind: int
 ) -> Tensor:
     """Collective: `Session.attend`; B H S D in, B H S D out, laid out as B S H D."""
@@ -99,14 +118,18 @@ def attend(
     found.num_calls += 1
     out = found.attend(q, k, v, mask=mask, scale=scale, causal=causal, kind=kind).transpose(1, 2)  # B S H D
     # A graph was promised this layout, and an operator may not give back one of its inputs.
-    is_own = all(out.untyped_storage().data_ptr() != x.untyped_storage().data_ptr() for x in (q, k, v))
+    own = out.untyped_storage().data_ptr()
+    is_own = all(own != x.untyped_storage().data_ptr() for x in (q, k, v))
     out = out if is_own and out.is_contiguous() else out.clone(memory_format=torch.contiguous_format)
     return out.transpose(1, 2)
 
 
-@attend.register_fake
 def _promised(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None, causal: bool, kind: int
 ) -> Tensor:
     batch, heads, tokens, _ = q.shape
     return q.new_empty(batch, tokens, heads, v.shape[3]).transpose(1, 2)
+
+
+_library.impl("attend", _attend, "CompositeExplicitAutograd")
+torch.library.register_fake("latentloom::attend", _promised, lib=_library)

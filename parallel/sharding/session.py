@@ -19,13 +19,14 @@ for the `Attend` of the split plan. Hooks say the kinds of the coming calls befo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..attention import compose
 from ..attention.choice import choose
@@ -37,6 +38,7 @@ from ..layout import Layout, Stream, shares_of
 from ..mesh import Mesh
 from . import operator
 from .fingerprint import Due, check_same
+from .graphs.traced import Call, Way
 from .padding import Kept, Texts, kept_among, without
 from .split_plan import LOCAL, Along, Attend, SplitPlan
 
@@ -59,6 +61,9 @@ class Session(operator.Intercepting):
         self.is_entered = False
         """The transformer's own forward runs: another model may share its modules, as Z-Image's ControlNet does."""
         self._is_watching = False
+        self.compiled = set[nn.Module]()
+        """Blocks that run in graphs."""
+        self._learned: list[Call] | None = None
         self.begin()
 
     def _kinds(self) -> tuple[Attend, ...]:
@@ -83,6 +88,8 @@ class Session(operator.Intercepting):
         self.depth = 0  # of blocks entered and not left
         self.calls: tuple[int, ...] = (0,)  # the kinds of the coming attention calls, the last for all further ones
         self.kept: tuple[Kept, ...] = ()  # of texts that have padding
+        self.parts: dict[str, tuple[Any, Any, list[int], Any]] = {}
+        """By argument what a block was given last, how it is cut, and this rank's part of it."""
         self.num_calls = 0
         self.num_gathered = 0
 
@@ -96,16 +103,38 @@ class Session(operator.Intercepting):
         """It has ended; nothing happens if it failed before it was entered."""
         if self.is_entered:
             self.is_entered = False
+            self.parts.clear()
             operator.leave(self)
             self._look_away()
 
-    def enter_block(self) -> None:
-        """See the attention calls of this thread from now on. Outside of blocks every call of torch would cost more."""
+    def enter_block(self, block: nn.Module) -> None:
+        """See the attention calls of this thread from now on. Outside of blocks every call of torch would cost more, as
+        it would around the graph of a block that is compiled, which has its calls answered inside."""
         self.depth += 1
         self.calls = (0,)
-        if not self._is_watching:
+        if not self._is_watching and block not in self.compiled:
             self.__enter__()
             self._is_watching = True
+
+    @contextlib.contextmanager
+    def seeing(self) -> Iterator[None]:
+        """See the attention calls within, of a block that is compiled."""
+        self.__enter__()
+        self._is_watching = True
+        try:
+            yield
+        finally:
+            self._look_away()
+
+    @contextlib.contextmanager
+    def learning(self) -> Iterator[list[Call]]:
+        """The same, and note them."""
+        self._learned = []
+        try:
+            with self.seeing():
+                yield self._learned
+        finally:
+            self._learned = None
 
     def leave_block(self) -> None:
         self.depth -= 1
@@ -212,10 +241,18 @@ class Session(operator.Intercepting):
         if is_causal and attn_mask is not None:
             raise ValueError(f"{self.title}: an attention call is causal and masked as well; torch takes one of both")
         kind, self.calls = self.calls[0], self.calls[1:] or self.calls
+        if self._learned is not None:
+            self._learned.append(Call(kind, self._way(kind, query, key, attn_mask, is_causal=is_causal)))
         if torch.compiler.is_compiling():  # the operator counts the call when it runs
             return torch.ops.latentloom.attend(query, key, value, attn_mask, scale, is_causal, kind)
         self.num_calls += 1
         return self.attend(query, key, value, mask=attn_mask, scale=scale, causal=is_causal, kind=kind)
+
+    def _way(self, kind: int, q: Tensor, k: Tensor, mask: Tensor | None, *, is_causal: bool) -> Way:
+        """How such a call goes in a graph, the same on all ranks but where one has nothing to attend to or with."""
+        call = self._met(self.kinds[kind], k.shape[2])
+        is_alone = not call.queries and not call.keys and mask is None and not is_causal
+        return "plain" if is_alone and q.numel() and k.numel() else "opaque"
 
     def attend(
         self,

@@ -151,6 +151,6 @@ def shard(
         lent = modules_ending(module, blocks, split.lent)
         shard_weights(module, [*blocks, *lent], group=mesh[Axis.WEIGHTS], device=device)
     undo = [packed.forget, *install(module, session)] if session else []
-    forwards = Forwards(blocks, title, streams=session.lengths if session else lambda: None)
+    forwards = Forwards(module, blocks, title, session=session)
     _sharded.add(module)
     return handle(module, mesh, session, [*undo, divert(module, forwards), forwards.restore], forwards)

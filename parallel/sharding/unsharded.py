@@ -86,7 +86,7 @@ def leave_out(module: nn.Module, paddings: Sequence[Padding]) -> Remove:
     def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         at_work.leave()  # Ctrl-C ends a forward without its always-called hooks
         given = {**dict(zip(names, args, strict=False)), **kwargs}
-        if texts.are_given(given) and not operator.is_at_work():
+        if texts.are_given(given) and operator.at_work() is None:
             at_work.enter(Unsharded(texts.kept_in(given)))
 
     def after(_: nn.Module, args: Any, output: Any) -> None:

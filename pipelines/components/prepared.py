@@ -139,6 +139,6 @@ def _compile(transformer: Any, handle: Handle | None, engine: Engine) -> Callabl
 
     repeated = getattr(transformer, "_repeated_blocks", None) or ()
     blocks = [each for each in transformer.modules() if type(each).__name__ in repeated]
-    forwards = Forwards(blocks or [transformer], type(transformer).__name__)
+    forwards = Forwards(transformer, blocks or [transformer], type(transformer).__name__)
     forwards.compile(**options)
     return forwards.restore

@@ -10,6 +10,7 @@ import torch._dynamo
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
+from bodies.changes import CHANGES, flux_with_lora
 from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding import compiled, operator
@@ -44,7 +45,7 @@ def through_sizes(rank: int, variant: str, plan: str, how: str, sizes: list[tupl
     if mesh is None:
         return None
     torch._dynamo.reset()
-    compiled._first.clear()
+    compiled.forget()
     counters.clear()
     model = model_of(variant)
     inputs = [inputs_of(variant, rows, columns)[2] for rows, columns in sizes]
@@ -53,7 +54,8 @@ def through_sizes(rank: int, variant: str, plan: str, how: str, sizes: list[tupl
     _compile(model, handle, how)
     found = {"differences": [], "graphs": []}
     for each, wanted in zip(inputs, whole, strict=True):
-        found["differences"].append(_apart(outputs(model, each), wanted))
+        for _ in range(2):  # the first runs as ever, and what attention calls there are is learned
+            found["differences"].append(_apart(outputs(model, each), wanted))
         found["graphs"].append(counters["stats"]["unique_graphs"])
     found["breaks"] = dict(counters["graph_break"])
     if mesh.plan.weights > 1:
@@ -63,9 +65,43 @@ def through_sizes(rank: int, variant: str, plan: str, how: str, sizes: list[tupl
     found["left"] = [name for name, each in model.named_modules() if {"forward", "compile"} & vars(each).keys()]
     handle = shard(model, mesh.plan, mesh)
     _compile(model, handle, how)
-    found["again"] = _apart(outputs(model, inputs[0]), whole[0])
+    found["again"] = max(_apart(outputs(model, inputs[0]), whole[0]) for _ in range(2))
     handle.remove()
     found["graphs_again"] = counters["stats"]["unique_graphs"]
+    return found
+
+
+def through_changes(rank: int, plan: str) -> dict[str, tuple[float, bool]] | None:
+    """Of each thing that may be changed of a compiled FLUX, one after the other: how far it is from the same without
+    graphs, and whether those of before are found again once it is changed back."""
+    mesh = part_of(plan)
+    if mesh is None:
+        return None
+    torch._dynamo.reset()
+    compiled.forget()
+    model, inputs = flux_with_lora()
+    handle = shard(model, mesh.plan, mesh)
+    forwards = handle._forwards or compiled.Forwards(
+        model, [*model.transformer_blocks, *model.single_transformer_blocks], "Flux"
+    )
+
+    def apart(more: dict[str, Any]) -> float:
+        forwards.restore()
+        wanted = outputs(model, {**inputs, **more})
+        forwards.compile(backend="eager")  # what is asked is which graph is taken
+        return max(_apart(outputs(model, {**inputs, **more}), wanted) for _ in range(2))
+
+    found = {"nothing": (apart({}), True)}
+    for what, (change, back) in CHANGES.items():
+        undo = change(model)
+        changed = apart({})
+        back(model, undo)
+        before = counters["stats"]["unique_graphs"]
+        found[what] = max(changed, apart({})), counters["stats"]["unique_graphs"] == before
+    for scale in (0.5, 0.25):
+        found[f"{scale} among the arguments"] = apart({"joint_attention_kwargs": {"scale": scale}}), True
+    forwards.restore()
+    handle.remove()
     return found
 
 

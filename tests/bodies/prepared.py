@@ -54,11 +54,11 @@ def counted_graphs() -> Iterator[list[int]]:
         return graph.forward
 
     torch._dynamo.reset()
-    compiled._first.clear()
+    compiled.forget()
     with patch.object(compiled, "in_turn", backend):
         yield made
     torch._dynamo.reset()
-    compiled._first.clear()
+    compiled.forget()
 
 
 def denoise_compiled(rank: int, models: Sequence[Mapping[str, Any]], plans: Sequence[str]) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def denoise_by_inductor(rank: int, model: Mapping[str, Any], plan: str, home: st
     this rank had to compile, and the folders for them."""
     store().clear()
     torch._dynamo.reset()
-    compiled._first.clear()
+    compiled.forget()
     turns._folder.cache_clear()
     counters.clear()
     request = _request(model, 0)

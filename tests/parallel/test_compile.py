@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from latentloom.parallel.sharding.compiled import _plain
+from latentloom.parallel.sharding.cutting import plain
 
 TOLERANCE = 1e-5  # of the largest output, fp32
 SIZE = [(3, 5)]  # rows and columns, uneven on two ranks
@@ -35,7 +35,15 @@ def test_blocks_whose_weights_are_shared_out_compile_too(ranks: Any) -> None:
 def test_a_view_that_is_conjugated_or_negated_by_its_name_only_keeps_its_numbers() -> None:
     numbers = torch.tensor([1 + 2j, 3 - 4j]).conj()
     for view in (numbers, numbers.imag[:1]):
-        assert torch.equal(_plain(view), view)
+        assert torch.equal(plain(view), view)
+
+
+@pytest.mark.parametrize("plan", ["ulysses=1", "ulysses=2"])
+def test_no_graph_answers_for_what_was_changed_since(ranks: Any, plan: str) -> None:
+    for found in ranks.run("bodies.compiled:through_changes", plan, deadline_s=280):
+        for what, (difference, is_found_again) in (found or {}).items():
+            assert difference == 0, what
+            assert is_found_again or what == "q, k and v fused", what
 
 
 @pytest.mark.parametrize(

@@ -278,7 +278,7 @@ def test_an_interrupted_forward_leaves_its_padding_to_no_other(wanted: None, is_
         module(mask=shows(7))
     if is_removed:
         remove()
-    assert not operator.is_at_work() and _len_torch_function_stack() == before
+    assert operator.at_work() is None and _len_torch_function_stack() == before
 
 
 @pytest.mark.parametrize("plan", [pytest.param("one", marks=pytest.mark.by_hand), "ulysses=2"])
