@@ -5,6 +5,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import diffusers
@@ -253,6 +254,22 @@ def test_graphs_of_steps_make_way_before_weights_do(monkeypatch: pytest.MonkeyPa
             components._entries[(use,)] = _Entry(torch.nn.Linear(9, 9), 400, "cpu", use, prepared=graphs)
         components._make_room("cpu", 0, set(), 0)
         assert (sum(graphs.num_bytes for graphs in held[-kept:]), len(components._entries)) == (num_graphs, kept)
+
+
+def test_graphs_are_dropped_when_asked_for_but_those_of_a_loan(flux: Model) -> None:
+    components = ComponentStore()
+    held = components._entries
+    with components.lent(flux, ("transformer",)):
+        [lent] = held
+        held[("other",)] = _Entry(torch.nn.Linear(9, 9), 400, "cpu", 0)
+        forgotten = list[object]()
+        for key, entry in held.items():
+            entry.prepared = cast(
+                Any, SimpleNamespace(num_bytes=1, forget_graphs=lambda key=key: forgotten.append(key))
+            )
+        components.forget_graphs()
+        assert forgotten == [("other",)]
+        held[lent].prepared = None
 
 
 @pytest.mark.parametrize(
