@@ -37,17 +37,32 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[
     return [dataclasses.asdict(held) for held in store().held()]
 
 
+def forget_graphs() -> None:
+    """Drop the CUDA graphs of this process and of ranks without work, for their memory: they are captured again."""
+    store().forget_graphs()
+    for pool in POOLS.without_work():
+        _asked(pool, "forget_on_rank")
+
+
+def forget_on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> None:
+    """What a rank does when it is told to drop its graphs; called by name."""
+    store().forget_graphs()
+
+
 def _of_ranks(pool: Pool) -> list[Held]:
+    return [Held(**held) for answer in _asked(pool, "on_rank") for held in answer]
+
+
+def _asked(pool: Pool, function: str) -> list[Any]:
     """Nothing where a job came first, a rank is not there, or the pool was ended meanwhile."""
     states = pool.states()
     if pool.size < len(states) or any(state.job or not state.is_ready for state in states):
         return []
     progress = Deadline(ASK_S, close=lambda: None, words="the ranks have other work")
     try:
-        answers = pool.call_every(".pipelines.pools:on_rank", {}, progress, num_ranks=pool.size)
+        return pool.call_every(f".pipelines.pools:{function}", {}, progress, num_ranks=pool.size)
     except (RankFailed, OutOfMemory, ValueError):
         return []
-    return [Held(**held) for answer in answers for held in answer]
 
 
 MAX_IDLE = 2

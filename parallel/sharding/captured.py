@@ -42,7 +42,7 @@ logger = logging.getLogger("latentloom")
 MOST = 4
 """Kinds of calls that one series may have, such as branches of guidance whose texts differ in length."""
 ROOM = 1.3
-"""How much of what a first call took has to be free for a graph that nobody asked for."""
+"""How much of what a forward took has to be free for a graph that nobody asked for, or beside graphs for another."""
 MOST_KNOWN = 256
 PLAIN = (type(None), bool, int, float, str, torch.dtype, torch.device, torch.Size)
 """Arguments that say all by their value."""
@@ -182,6 +182,7 @@ class Captured:
         kind.is_used = True
         given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         if kind.is_wanted is None:
+            self._make_way(kind)
             kind.is_wanted = self._is_worth(kind)
         if not kind.is_wanted:
             return self._run(leaves, spec)
@@ -225,6 +226,16 @@ class Captured:
             if isinstance(leaf, Tensor) and leaf.device != self._recorder.device:
                 return f"it is given a tensor on {leaf.device}"
         return ""
+
+    def _make_way(self, kind: _Kind) -> None:
+        """Collective among ranks that share tokens, if there are graphs: they go where one rank may have no room beside
+        them for a forward of another kind, which takes about as much."""
+        held = [each.num_bytes for each in self._kinds.values() if each.graph is not None]
+        if held and self._agreed("" if self._recorder.free_bytes() >= ROOM * max(held) else "no room"):
+            with self._lock:
+                for key, each in list(self._kinds.items()):
+                    if each is not kind:
+                        _drop(self._kinds.pop(key))
 
     def _is_worth(self, kind: _Kind) -> bool:
         """Collective among ranks that share tokens, where a series is short and nobody asked to capture it: whether all

@@ -92,14 +92,22 @@ class Chip:
 
 
 def _gpu(
-    name: str, half: float, single: float, memory: float, gib: float, units: int, gemm: float, attention: float
+    name: str,
+    half: float,
+    single: float,
+    memory: float,
+    gib: float,
+    units: int,
+    gemm: float,
+    attention: float,
+    passes: float = 1.0,
 ) -> Chip:
-    """TFLOP/s, TB/s, GiB."""
+    """TFLOP/s, TB/s, GiB; then which part of them products, attention and passes over memory reach."""
     return Chip(
         name=name,
         half_flops=half * 1e12,
         single_flops=single * 1e12,
-        bytes_per_s=memory * 1e12,
+        bytes_per_s=passes * memory * 1e12,
         memory_bytes=int(gib * GIB),
         num_units=units,
         gemm_share=gemm,
@@ -110,8 +118,8 @@ def _gpu(
 CHIPS: Mapping[str, Chip] = {
     chip.name: chip
     for chip in (
-        _gpu("B200", 2250, 75, 8.0, 178.3, 148, 0.68, 0.6),
-        _gpu("H200", 989, 67, 4.8, 139.7, 132, 0.68, 0.6),
+        _gpu("B200", 2250, 75, 8.0, 178.3, 148, 0.68, 0.6, 0.7),
+        _gpu("H200", 989, 67, 4.8, 139.7, 132, 0.68, 0.6, 0.7),
         _gpu("H100", 989, 67, 3.35, 79.1, 132, 0.66, 0.58),
         _gpu("H800", 989, 67, 3.35, 79.1, 132, 0.66, 0.58),
         _gpu("H20", 148, 44, 4.0, 95.0, 78, 0.8, 0.7),
@@ -124,4 +132,5 @@ CHIPS: Mapping[str, Chip] = {
 }
 """Peaks, memory rates and multiprocessors: NVIDIA's data sheets and architecture papers (Ampere GA100, Ada AD102,
 Hopper, Blackwell), those of 4090, 5090 and L20 at half rate for sums in fp32; memory as torch tells it. Which part is
-reached: fitted on published times of one device (`tests/bench/published.py`); those of B200 are assumed."""
+reached: fitted on published times of one device (`tests/bench/published.py`); of H200's memory, seen: modulations are
+read at 3.2 to 3.7 TB/s (`tests/bench/first_light.py`). Those of B200 are assumed."""

@@ -6,7 +6,8 @@ ranks that wait for the slowest, and interference of what travels with what comp
 drawn within 30 % of the one written here, by a seed. `measure` is all that a planner may know of it: one product, one
 attention, one copy, one launch, and exchange, gather and hop at three sizes in every kind of group.
 
-Written, and its constants fixed, before the planner was; what it says of sweeps came after the planner's part of them.
+Written, and its constants fixed, before the planner was, but for the kernels of a layer and their passes over memory,
+which the first GPU showed (`first_light.py`); what it says of sweeps came after the planner's part of them.
 """
 
 from __future__ import annotations
@@ -222,8 +223,8 @@ class _Layer:
     def of(cls, box: Box, load: Load, way: Way) -> _Layer:
         text = load.text if way.replicated_text else load.text / way.sequence
         rows, tokens = load.image / way.sequence + text, load.image + load.text
-        kernels = 18 if way.is_compiled else 54
-        passes = 13 if way.is_compiled else 38
+        kernels = 27 if way.is_compiled else 56
+        passes = 10 if way.is_compiled else 75
         inner = load.weights / load.layers / (load.width * 4)
         seconds = gemm_s(box, rows, inner, load.width * 4)
         seconds += passes * rows * load.width * HALF / box.memory_rate

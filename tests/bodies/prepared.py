@@ -212,6 +212,20 @@ def denoise_captured(rank: int, model: Mapping[str, Any], plans: Sequence[str]) 
     return found
 
 
+def denoise_compiled_and_captured(rank: int, model: Mapping[str, Any], plan: str) -> tuple[bool, list[int], list[int]]:
+    """Whether compiled steps that are replayed have the bits of those that are not; how often tapes were replayed, and
+    the graphs that were compiled by then."""
+    store().clear()
+    compiled_model = {**model, "engine": "inductor"}
+    with counted_graphs() as graphs, _tapes() as made:
+        wanted = _captured(compiled_model, 0, plan, graphs="off")
+        counts = [len(graphs)]
+        got = _captured(compiled_model, 0, plan)
+        counts.append(len(graphs))
+    store().clear()
+    return torch.equal(got, wanted), _replays(made), counts
+
+
 def denoise_captured_unasked(
     rank: int, model: Mapping[str, Any], plan: str
 ) -> tuple[list[bool], list[list[int]], bool]:

@@ -448,6 +448,17 @@ def test_a_long_series_is_captured_where_memory_allows(
     assert [each.num_replays for each in tapes.made] == [5]
 
 
+def test_graphs_make_way_for_a_forward_of_another_kind_that_has_no_room_beside_them(
+    module: Twice, tapes: Tapes
+) -> None:
+    for num_free, lengths in ((130, (3, 4)), (129, (5,)), (129, (5,))):
+        tapes.num_free = num_free
+        for length in lengths:
+            for _ in range(3):
+                assert module(torch.ones(length))[0].shape == (length,)
+    assert [each.is_reset for each in tapes.made] == [True, True, False]
+
+
 def test_where_one_rank_has_no_room_none_captures(
     tapes: Tapes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

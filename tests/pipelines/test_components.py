@@ -5,6 +5,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import diffusers
@@ -17,6 +18,7 @@ from latentloom.parallel.machine.container import Container
 from latentloom.parallel.mesh import planned_mesh
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.progress import Progress
+from latentloom.pipelines.components import store as stored
 from latentloom.pipelines.components.loading import load_component, one_sentence
 from latentloom.pipelines.components.memory import default_budget
 from latentloom.pipelines.components.store import ComponentStore, _Entry, store
@@ -252,6 +254,51 @@ def test_graphs_of_steps_make_way_before_weights_do(monkeypatch: pytest.MonkeyPa
             components._entries[(use,)] = _Entry(torch.nn.Linear(9, 9), 400, "cpu", use, prepared=graphs)
         components._make_room("cpu", 0, set(), 0)
         assert (sum(graphs.num_bytes for graphs in held[-kept:]), len(components._entries)) == (num_graphs, kept)
+
+
+def test_graphs_are_dropped_when_asked_for_but_those_of_a_loan(flux: Model) -> None:
+    components = ComponentStore()
+    held = components._entries
+    with components.lent(flux, ("transformer",)):
+        [lent] = held
+        held[("other",)] = _Entry(torch.nn.Linear(9, 9), 400, "cpu", 0)
+        forgotten = list[object]()
+        for key, entry in held.items():
+            entry.prepared = cast(
+                Any, SimpleNamespace(num_bytes=1, forget_graphs=lambda key=key: forgotten.append(key))
+            )
+        components.forget_graphs()
+        assert forgotten == [("other",)]
+        held[lent].prepared = None
+
+
+@pytest.mark.parametrize(
+    ("device", "graphs", "plan", "step_cache", "wanted", "told"),
+    [
+        ("cuda:0", "auto", "ulysses=2", "none", "auto", ""),
+        ("cuda:0", "off", "ulysses=2", "none", "off", ""),
+        ("cpu", "auto", "ulysses=2", "none", "off", ""),
+        ("cuda:0", "auto", "", "first_block", "off", "a step cache leaves out blocks that a graph would run"),
+        ("cuda:0", "auto", "ulysses=2,weights=2", "none", "off", "ranks that share weights gather those of each block"),
+        ("cuda:0", "on", "", "none", "on", ""),
+    ],
+)
+def test_steps_are_captured_where_nothing_stands_against_it_and_why_not_is_said_once(
+    flux: Model,
+    caplog: pytest.LogCaptureFixture,
+    device: str,
+    graphs: Any,
+    plan: str,
+    step_cache: Any,
+    wanted: str,
+    told: str,
+) -> None:
+    caplog.set_level(logging.INFO, logger="latentloom")
+    stored._say_once.cache_clear()
+    model = dataclasses.replace(flux, device=device, graphs=graphs)
+    found = [stored._condition(model, ParallelPlan.parse(plan), step_cache) for _ in range(2)]
+    assert [each.graphs for each in found] == [wanted] * 2
+    assert [(each.levelname, told in each.getMessage()) for each in caplog.records] == [("INFO", True)] * bool(told)
 
 
 def test_clear_forgets_everything(flux: Model) -> None:

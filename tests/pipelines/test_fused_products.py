@@ -231,7 +231,7 @@ def test_all_blocks_of_a_kind_share_a_compiled_graph(name: str, num_graphs: int,
     undo = fuse_products(model)
     blocks = [each for each in model.modules() if type(each).__name__ in model._repeated_blocks]
     assert len({Watched(each).state() for each in blocks}) == num_graphs, "by their key too"
-    forwards = Forwards(blocks, name)
+    forwards = Forwards(model, blocks, name)
     forwards.compile(backend="aot_eager")
     for _ in range(2):
         assert off(outputs(model, inputs), wanted) <= TOLERANCE

@@ -22,10 +22,11 @@ from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.costs.machine import Machine, named_machine
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.planning.choice import IDLE_GAIN, ROUNDING_GAIN, Candidate, counts, settled
-from latentloom.pipelines.planning.compiling import Compiling, counted, hint
+from latentloom.pipelines.planning.compiling import Compiling, counted, graphs_told, hint
 from latentloom.pipelines.planning.explained import as_text
 from latentloom.pipelines.planning.planned import Planned, planned
 from latentloom.pipelines.planning.terms import Wanted, is_guided
+from latentloom.pipelines.values import Graphs, Model
 from support.hollow_models import write_hollow
 
 PLANS = Path(__file__).parent / "plans"
@@ -145,6 +146,31 @@ def test_a_step_that_waits_for_the_host_is_replayed_or_told_to_be_compiled(hollo
     assert eager.hint.endswith("runs of a sweep")
     many = planned(model, Wanted(), named_machine("8xH100-nvlink"), num_runs=1000)
     assert many.hint.startswith("compiled: 8 replicas of one device")
+
+
+@pytest.mark.parametrize(
+    ("machine", "graphs", "plan", "steps", "told"),
+    [
+        ("8xH100-nvlink", "auto", "ulysses=8", 6, "steps as CUDA graphs, where memory allows"),
+        ("8xH100-nvlink", "on", "ulysses=8", 1, "steps as CUDA graphs, where memory allows"),
+        ("8xH100-nvlink", "auto", "ulysses=8", 5, "steps without CUDA graphs: 5 are too few to pay for them the first"),
+        (
+            "8xH100-nvlink",
+            "auto",
+            "ulysses=8,weights=8",
+            6,
+            "steps without CUDA graphs: ranks that share weights gather",
+        ),
+        ("8xH100-nvlink", "off", "ulysses=8", 6, ""),
+        ("cpu", "auto", "ulysses=8", 6, ""),
+    ],
+)
+def test_it_is_told_whether_steps_are_replayed(machine: str, graphs: Graphs, plan: str, steps: int, told: str) -> None:
+    found = named_machine("8xH100-nvlink")
+    found = dataclasses.replace(found, kind="cpu") if machine == "cpu" else found
+    model = Model(source="a", folder="/a", family="flux", graphs=graphs)
+    words = graphs_told(model, found, ParallelPlan.parse(plan), steps=steps)
+    assert words.startswith(told) and bool(words) == bool(told)
 
 
 def test_compiling_counts_against_the_runs_that_it_makes_faster(hollow: Models) -> None:
