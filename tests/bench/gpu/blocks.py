@@ -130,10 +130,6 @@ class Ended:
     seconds: float
     how: str
 
-    @property
-    def is_good(self) -> bool:
-        return self.how.startswith((AS_IT_SHOULD, "left out"))
-
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -154,14 +150,18 @@ def main() -> int:
     print(f"{card}\n", flush=True)
     ended: list[Ended] = []
     for wave in [wave for name in asked.what for wave in PARTS.get(name, ((every.get(name),),))]:
-        ended += _run([block for block in wave if block], where, card)
+        ended += run_wave([block for block in wave if block], where, card)
         print(
             f"[{time.monotonic() - start:.0f} s] {', '.join(_title(each) for each in ended[-len(wave) :])}", flush=True
         )
     text = report(ended, where, card)
     (where.out / "report.md").write_text(text)
     print(text)
-    return 0 if all(each.is_good for each in ended) else 1
+    return 0 if is_all_good(ended) else 1
+
+
+def is_all_good(ended: Sequence[Ended]) -> bool:
+    return all(each.how.startswith((AS_IT_SHOULD, "left out")) for each in ended)
 
 
 def card_of(where: Setting) -> str:
@@ -175,7 +175,7 @@ def _title(ended: Ended) -> str:
     return f"{ended.block.name}: {ended.how}"
 
 
-def _run(wave: Sequence[Block], where: Setting, card: str) -> list[Ended]:
+def run_wave(wave: Sequence[Block], where: Setting, card: str) -> list[Ended]:
     """Start all, and end each that is not done by its deadline."""
     start, ended = time.monotonic(), dict[str, Ended]()
     running: dict[str, subprocess.Popen[bytes]] = {}
