@@ -35,6 +35,8 @@ GPU_TESTS = ("tests/parallel/test_gpu.py", "tests/parallel/test_kernels.py", "te
 ALONE = "without_room or repeats_an_error or second_model or quantized_load or what_is_loaded"
 """Tests that look at the memory of the whole card."""
 PYTEST = ("-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "-m", "gpu", "--tb=short", "--timeout=120")
+OTHER_VERSIONS = ("-W", "ignore::DeprecationWarning", "-W", "ignore::FutureWarning")
+"""A machine's own libraries are not those of constraints.txt, and deprecate other things."""
 PAINT = ("-m", "latentloom", "run", "workflows/bobbin/first_picture.json", "--no-cache", "--out", "{scratch}/{name}")
 STEP = (f"{BENCH}/one_gpu.py", "step", "--models", "flux-1024", "--plans", "ulysses=8", "{tiny}")
 
@@ -73,7 +75,7 @@ FIRST: tuple[Wave, ...] = (
         ),
         Block(
             name="tests",
-            command=(*PYTEST, "-n", "{cores}", "-k", f"not ({ALONE})", *GPU_TESTS),
+            command=(*PYTEST, *OTHER_VERSIONS, "-n", "{cores}", "-k", f"not ({ALONE})", *GPU_TESTS),
             deadline_s=190,
         ),
         Block(name="kernels", command=(f"{BENCH}/one_gpu.py", "kernels", "noise", "{tiny}"), deadline_s=120),
@@ -87,7 +89,7 @@ FIRST: tuple[Wave, ...] = (
         ),
         Block(name="quant", command=(f"{BENCH}/one_gpu.py", "quant", "join", "{tiny}"), deadline_s=60),
     ),
-    (Block(name="tests_alone", command=(*PYTEST, "-k", ALONE, *GPU_TESTS), deadline_s=80),),
+    (Block(name="tests_alone", command=(*PYTEST, *OTHER_VERSIONS, "-k", ALONE, *GPU_TESTS), deadline_s=80),),
 )
 SECOND: tuple[Wave, ...] = (
     (Block(name="step", command=STEP, deadline_s=105),),
