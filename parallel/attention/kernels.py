@@ -42,8 +42,8 @@ def _sdpa_lse(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float
 def _efficient_lse(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None) -> tuple[Tensor, Tensor]:
     if any(x.shape[3] * x.element_size() % ALIGNMENT for x in (q, v)):  # zeros in q and k add nothing to a score
         scale = q.shape[3] ** -0.5 if scale is None else scale
-        wider = [F.pad(x, (0, -x.shape[3] % (ALIGNMENT // x.element_size()))) for x in (q, k, v)]
-        out, lse = _efficient_lse(*wider, mask, scale)
+        wide_q, wide_k, wide_v = (F.pad(x, (0, -x.shape[3] % (ALIGNMENT // x.element_size()))) for x in (q, k, v))
+        out, lse = _efficient_lse(wide_q, wide_k, wide_v, mask, scale)
         return out.narrow(3, 0, v.shape[3]), lse
     bias = None if mask is None else _aligned(mask, q, k)
     found = torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, bias, True, 0.0, False, scale=scale)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from ...parallel.sharding.weights import Settle
 
+INT4_PACKING: Any = "tile_packed_to_4d"
+"""For the tensor cores of CUDA."""
 GROUP_SIZE = 128
 """Weights that share a scale in int4."""
 FP8_TILE = 16
@@ -69,7 +71,7 @@ def _config(quantization: Quantization) -> Any:
 
     kinds = {
         "int8": lambda: torchao.Int8WeightOnlyConfig(),
-        "int4": lambda: torchao.Int4WeightOnlyConfig(group_size=GROUP_SIZE, int4_packing_format="tile_packed_to_4d"),
+        "int4": lambda: torchao.Int4WeightOnlyConfig(group_size=GROUP_SIZE, int4_packing_format=INT4_PACKING),
         "fp8": lambda: torchao.Float8WeightOnlyConfig(),
         "fp8_dynamic": lambda: torchao.Float8DynamicActivationFloat8WeightConfig(granularity=torchao.PerRow()),
     }

@@ -127,7 +127,7 @@ def _captured(model: Any, inputs: dict[str, Any]) -> list[list[Tensor]]:
 
 def _compiled(model: Any, inputs: dict[str, Any]) -> list[list[Tensor]]:
     torch._dynamo.reset()
-    forwards = Forwards([*model.transformer_blocks, *model.single_transformer_blocks], "flux")
+    forwards = Forwards(model, [*model.transformer_blocks, *model.single_transformer_blocks], "flux")
     forwards.compile(backend="aot_eager")
     found = [outputs(model, inputs) for _ in range(2)]
     forwards.restore()

@@ -177,7 +177,8 @@ def test_choices_for_gpus_go_up_to_all_of_them_and_weights_make_room(flux: str) 
 def test_a_model_that_is_too_large_says_how_much_it_lacks_and_what_to_do(flux: str) -> None:
     problem = only(workflow(flux), on=machine(4, gibs=24)).problem
     assert "23.6 GiB are needed on cuda, where 22.6 GiB of 24.0 GiB can be used: 1.1 GiB too much; any of" in problem
-    assert "these fits: plan ulysses=2,weights=2 on cuda:0,cuda:1 (21.0 GiB)" in problem
+    assert "these fits: quantization int8 (" in problem
+    assert "plan ulysses=2,weights=2 on cuda:0,cuda:1 (21.0 GiB)" in problem
     place = Place(devices=tuple(f"cuda:{index}" for index in range(4)), plan="ulysses=4,weights=4")
     node = only(workflow(flux), on=machine(4, gibs=24), place=place)
     assert node.problem == "" and len(node.ranks) == 4

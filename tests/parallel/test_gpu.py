@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -149,3 +150,37 @@ def test_sections_for_one_gpu_run_through_on_a_cpu(
     said = capsys.readouterr().out
     assert "| cpu_flash | float32 |" in said and "auto chooses cpu_flash" in said and "linear: needs a GPU" in said
     assert "not as it should be" not in said
+
+
+def test_blocks_for_one_gpu_are_done_in_15_minutes_and_name_what_is_there() -> None:
+    from bench.gpu.blocks import BEFORE, PARTS, ROOT
+
+    deadlines = {part: sum(max(block.deadline_s for block in wave) for wave in waves) for part, waves in PARTS.items()}
+    assert deadlines["all"] <= 870 and max(deadlines["first"], deadlines["second"]) <= 570
+    blocks = [block for wave in PARTS["all"] for block in wave]
+    assert len({block.name for block in blocks}) == len(blocks) and BEFORE in {block.name for block in blocks}
+    files = {part for block in blocks for part in block.command if part.endswith((".py", ".json"))}
+    assert {file for file in files if not (ROOT / file).exists()} <= {"tests/bench/host_split.py"}
+
+
+def test_a_block_ends_at_its_deadline_with_what_it_started_and_is_told_of(tmp_path: Path) -> None:
+    from bench.gpu import blocks
+
+    def block(name: str, code: str, *, deadline_s: int = 60, tree: str = "") -> blocks.Block:
+        return blocks.Block(name=name, command=("-c", code), deadline_s=deadline_s, tree=tree)
+
+    hangs = "import subprocess, sys; print('begun', flush=True); subprocess.run(['sleep', '1000'])"
+    rows = "print('| one device | eager | 1.00 | 10.00 | 3 |'); print('| ulysses=8 | compiled | 1.00 | 5.00 | 3 |')"
+    wave = [block("step", rows), block("hangs", hangs, deadline_s=1), block("gone", "", tree="nowhere")]
+    where = blocks.Setting(device="cuda:0", is_dry=False, out=tmp_path, site=tmp_path)
+    where.scratch.mkdir()
+    (where.scratch / "before.log").write_text("| ulysses=8 | compiled | 1.00 | 10.00 | 3 |")
+    ended = blocks.run_wave(wave, where, "NVIDIA L4")
+    assert [each.how for each in ended] == [
+        "as it should",
+        "ended at its deadline of 1 s",
+        "left out: nowhere is not here",
+    ]
+    said = blocks.report(ended, where, "NVIDIA L4")
+    assert "begun" in said and "| ulysses=8 | compiled | 5.00 |  | 10.00 | 0.50 |" in said
+    assert not blocks.is_all_good(ended)

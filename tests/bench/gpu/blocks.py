@@ -35,6 +35,8 @@ GPU_TESTS = ("tests/parallel/test_gpu.py", "tests/parallel/test_kernels.py", "te
 ALONE = "without_room or repeats_an_error or second_model or quantized_load or what_is_loaded"
 """Tests that look at the memory of the whole card."""
 PYTEST = ("-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "-m", "gpu", "--tb=short", "--timeout=120")
+OTHER_VERSIONS = ("-W", "ignore::DeprecationWarning", "-W", "ignore::FutureWarning")
+"""A machine's own libraries are not those of constraints.txt, and deprecate other things."""
 PAINT = ("-m", "latentloom", "run", "workflows/bobbin/first_picture.json", "--no-cache", "--out", "{scratch}/{name}")
 STEP = (f"{BENCH}/one_gpu.py", "step", "--models", "flux-1024", "--plans", "ulysses=8", "{tiny}")
 
@@ -73,7 +75,7 @@ FIRST: tuple[Wave, ...] = (
         ),
         Block(
             name="tests",
-            command=(*PYTEST, "-n", "{cores}", "-k", f"not ({ALONE})", *GPU_TESTS),
+            command=(*PYTEST, *OTHER_VERSIONS, "-n", "{cores}", "-k", f"not ({ALONE})", *GPU_TESTS),
             deadline_s=190,
         ),
         Block(name="kernels", command=(f"{BENCH}/one_gpu.py", "kernels", "noise", "{tiny}"), deadline_s=120),
@@ -87,7 +89,7 @@ FIRST: tuple[Wave, ...] = (
         ),
         Block(name="quant", command=(f"{BENCH}/one_gpu.py", "quant", "join", "{tiny}"), deadline_s=60),
     ),
-    (Block(name="tests_alone", command=(*PYTEST, "-k", ALONE, *GPU_TESTS), deadline_s=80),),
+    (Block(name="tests_alone", command=(*PYTEST, *OTHER_VERSIONS, "-k", ALONE, *GPU_TESTS), deadline_s=80),),
 )
 SECOND: tuple[Wave, ...] = (
     (Block(name="step", command=STEP, deadline_s=105),),
@@ -130,10 +132,6 @@ class Ended:
     seconds: float
     how: str
 
-    @property
-    def is_good(self) -> bool:
-        return self.how.startswith((AS_IT_SHOULD, "left out"))
-
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -154,14 +152,18 @@ def main() -> int:
     print(f"{card}\n", flush=True)
     ended: list[Ended] = []
     for wave in [wave for name in asked.what for wave in PARTS.get(name, ((every.get(name),),))]:
-        ended += _run([block for block in wave if block], where, card)
+        ended += run_wave([block for block in wave if block], where, card)
         print(
             f"[{time.monotonic() - start:.0f} s] {', '.join(_title(each) for each in ended[-len(wave) :])}", flush=True
         )
     text = report(ended, where, card)
     (where.out / "report.md").write_text(text)
     print(text)
-    return 0 if all(each.is_good for each in ended) else 1
+    return 0 if is_all_good(ended) else 1
+
+
+def is_all_good(ended: Sequence[Ended]) -> bool:
+    return all(each.how.startswith((AS_IT_SHOULD, "left out")) for each in ended)
 
 
 def card_of(where: Setting) -> str:
@@ -175,7 +177,7 @@ def _title(ended: Ended) -> str:
     return f"{ended.block.name}: {ended.how}"
 
 
-def _run(wave: Sequence[Block], where: Setting, card: str) -> list[Ended]:
+def run_wave(wave: Sequence[Block], where: Setting, card: str) -> list[Ended]:
     """Start all, and end each that is not done by its deadline."""
     start, ended = time.monotonic(), dict[str, Ended]()
     running: dict[str, subprocess.Popen[bytes]] = {}
