@@ -16,19 +16,15 @@ TESTS = str(Path(__file__).resolve().parent.parent)
 PRELOAD = ["bodies.starts_cuda", "bodies.pool"]
 
 
-def test_ranks_begin_anew_also_after_they_or_their_server_were_killed_and_the_module_is_named_once(
+def test_ranks_begin_anew_and_die_with_their_server_as_others_do_and_the_module_is_named_once(
     start_pool: Callable[..., Pool], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
     with start_pool(["cpu"] * 2, preload=PRELOAD) as pool:
-        before = begun(pool)
-        os.kill(before[1], signal.SIGKILL)
-        wait_until(lambda: is_gone(before[1]))
-        killed = begun(pool)
-        assert killed[0] == before[0]
+        first = begun(pool)
         server, spare = server_of(pool), spare_of(pool)
         os.kill(server, signal.SIGKILL)
-        wait_until(lambda: all(map(is_gone, killed)))
+        wait_until(lambda: all(map(is_gone, first)))
         begun(pool)
         assert server_of(pool) == spare and pool.culprit == "bodies.starts_cuda"
     told = [record.getMessage() for record in caplog.records if "starts CUDA" in record.getMessage()]
