@@ -191,7 +191,7 @@ class Crew:
                 assert self._server is not None, "it has spoken"
                 if culprit and not self.culprit:
                     self.culprit = culprit
-                    logger.warning(BEGIN_ANEW, culprit, culprit)
+                    logger.warning(BEGIN_ANEW, culprit)
                 if not self._server.hear_ready(pid, received.fds):  # it could not be ended, should it be stopped
                     self._lose_server()
             case NoSpare(problem):

@@ -34,8 +34,8 @@ if root not in folders:  # the host found it by a path that a new process does n
 getattr(importlib.import_module(package + ".parallel.ranks.fork_server"), function)(*given)
 """
 BEGIN_ANEW = (
-    "%s starts CUDA when it is imported, which forked ranks would not survive; so each rank imports for itself when it "
-    "starts, some seconds each time; update %s, or remove it where nothing needs it"
+    "importing %s starts CUDA, which forked ranks would not survive; so each rank imports for itself when it starts, "
+    "some seconds each time; update that package, or remove it where nothing needs it"
 )
 M = TypeVar("M", bound=Message)
 TAIL_BYTES = 4096

@@ -28,7 +28,7 @@ def test_ranks_begin_anew_and_die_with_their_server_as_others_do_and_the_module_
         begun(pool)
         assert server_of(pool) == spare and pool.culprit == "bodies.starts_cuda"
     told = [record.getMessage() for record in caplog.records if "starts CUDA" in record.getMessage()]
-    assert len(told) == 1 and told[0].startswith("bodies.starts_cuda starts CUDA when it is imported")
+    assert len(told) == 1 and told[0].startswith("importing bodies.starts_cuda starts CUDA, which")
 
 
 def begun(pool: Pool) -> list[int]:
@@ -46,5 +46,5 @@ def test_the_trial_preloads_names_the_module_and_joins_a_rank_to_itself(monkeypa
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([TESTS, os.environ.get("PYTHONPATH", "")]))
     tried = trial(["cpu"], preload=PRELOAD)
     assert tried.says.startswith("1 rank on cpu started, met and ended in ")
-    assert tried.says.endswith("each imports for itself, because bodies.starts_cuda starts CUDA when it is imported")
-    assert tried.mend == "update bodies.starts_cuda, or remove it where nothing needs it"
+    assert tried.says.endswith("each imports for itself, because importing bodies.starts_cuda starts CUDA")
+    assert tried.mend == "update the package of bodies.starts_cuda, or remove it where nothing needs it"
