@@ -20,7 +20,7 @@ from .folder import keep_logs
 from .known import Known
 from .limits import Limits
 from .rank_process import Listener, RankProcess
-from .server_process import BEGIN_ANEW, ServerProcess, how_it_ended, last_line
+from .server_process import ServerProcess, how_it_ended, last_line
 from .spare import Spare, SpareRanks
 
 logger = logging.getLogger("latentloom")
@@ -60,8 +60,7 @@ class Crew:
         self._server_log = folder / "server.log"
         self._spare = Spare(listen=self._listen, ignore=self._ignore)
         self._memory_kills = MemoryKills()
-        self.culprit = ""
-        """The module for which ranks are not just forked (`Ready.culprit`), once it is known."""
+        self.culprit = ""  # as of `Ready`, once it is known
         self._num_failures = 0
         self._next_time = 0.0
         self._codes: dict[int, int] = {}
@@ -210,12 +209,10 @@ class Crew:
 
     def _hear_server(self, received: Received[FromServer]) -> None:
         match received.message:
-            case Ready(pid, culprit):
+            case Ready() as told:
                 assert self._server is not None, "it has spoken"
-                if culprit and not self.culprit:
-                    self.culprit = culprit
-                    logger.warning(BEGIN_ANEW, culprit, culprit)
-                if not self._server.hear_ready(pid, received.fds):  # it could not be ended, should it be stopped
+                self.culprit = told.culprit
+                if not self._server.hear_ready(told, received.fds):  # it could not be ended, should it be stopped
                     self._lose_server()
             case NoSpare(problem):
                 self._spare.refuse(problem)

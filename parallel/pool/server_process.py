@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -19,8 +20,9 @@ from typing import TypeVar
 from ..errors import Closed
 from ..ranks.channel import Channel
 from ..ranks.guard import has_ended
-from ..ranks.messages import FROM_RANK, FROM_SERVER, Fork, ForkSpare, FromRank, FromServer, Message, ToServer
+from ..ranks.messages import FROM_RANK, FROM_SERVER, Fork, ForkSpare, FromRank, FromServer, Message, Ready, ToServer
 
+logger = logging.getLogger("latentloom")
 START = """
 import importlib.util, json, os, sys
 package, root, function, *given = json.loads(sys.argv[1])
@@ -33,10 +35,6 @@ if root not in folders:  # the host found it by a path that a new process does n
     found.loader.exec_module(sys.modules[package])
 getattr(importlib.import_module(package + ".parallel.ranks.fork_server"), function)(*given)
 """
-BEGIN_ANEW = (
-    "%s starts CUDA when it is imported, which forked ranks would not survive; so each rank imports for itself when it "
-    "starts, some seconds each time; update %s, or remove it where nothing needs it"
-)
 M = TypeVar("M", bound=Message)
 TAIL_BYTES = 4096
 LOG_BYTES = 4 << 20
@@ -108,9 +106,15 @@ class ServerProcess:
             theirs.close()
         return mine
 
-    def hear_ready(self, pid: int, fds: Sequence[int]) -> bool:
+    def hear_ready(self, told: Ready, fds: Sequence[int]) -> bool:
         """Whether it can be ended from now on, whatever it does: without a child or a descriptor nobody else can."""
-        self.pid = pid
+        if told.culprit and self._process is not None:  # its spares say the same
+            logger.warning(
+                "importing %s starts CUDA, which forked ranks would not survive; so each rank imports for itself when "
+                "it starts, some seconds each time; update that package, or remove it where nothing needs it",
+                told.culprit,
+            )
+        self.pid = told.pid
         self._pidfd = fds[0] if fds else -1
         return self._process is not None or self._pidfd >= 0
 

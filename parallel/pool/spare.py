@@ -101,7 +101,7 @@ class Spare:
                 return
             if received is None:
                 return
-            if isinstance(received.message, Ready) and self._process.hear_ready(received.message.pid, received.fds):
+            if isinstance(received.message, Ready) and self._process.hear_ready(received.message, received.fds):
                 self._num_losses = 0
                 logger.info("the spare of the fork server is process %d", self._process.pid)
             else:

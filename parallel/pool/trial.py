@@ -61,8 +61,8 @@ def trial(devices: Sequence[str], *, preload: Sequence[str] = (), timeout_s: flo
     done = f"{ranks} on {', '.join(devices)} started, met and ended in {seconds:.1f} s"
     says, mends = [f"{done}; attention kernel: {found['kernel']}"], []
     if culprit:
-        says.append(f"each imports for itself, because {culprit} starts CUDA when it is imported")
-        mends.append(f"update {culprit}, or remove it where nothing needs it")
+        says.append(f"each imports for itself, because importing {culprit} starts CUDA")
+        mends.append(f"update the package of {culprit}, or remove it where nothing needs it")
     if not has_p2p:
         says.append("what they sent peer-to-peer did not arrive whole, so they do without")
         mends.append(

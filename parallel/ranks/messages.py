@@ -84,7 +84,7 @@ class Ready:
 
     pid: int
     culprit: str = ""
-    """The module that starts CUDA as it is imported, so that ranks begin anew and import for themselves; or ""."""
+    """What starts CUDA as it is imported, so that ranks begin anew and import for themselves; or ""."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -122,7 +122,7 @@ class Answers:
         if not self.num_gpus:
             raise RuntimeError("No CUDA GPUs are available")  # torch's words, where there are none
         self.refused.append(module := _who_asks(sys._getframe(1)))
-        raise RuntimeError(f"{module} starts CUDA when it is imported, which forked ranks would not survive")
+        raise RuntimeError(f"importing {module} starts CUDA, which forked ranks would not survive")
 
     def _properties(self, index: int) -> Gpu:
         if self._by_nvml is None:

@@ -16,23 +16,19 @@ TESTS = str(Path(__file__).resolve().parent.parent)
 PRELOAD = ["bodies.starts_cuda", "bodies.pool"]
 
 
-def test_ranks_begin_anew_also_after_they_or_their_server_were_killed_and_the_module_is_named_once(
+def test_ranks_begin_anew_and_die_with_their_server_as_others_do_and_the_module_is_named_once(
     start_pool: Callable[..., Pool], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
     with start_pool(["cpu"] * 2, preload=PRELOAD) as pool:
-        before = begun(pool)
-        os.kill(before[1], signal.SIGKILL)
-        wait_until(lambda: is_gone(before[1]))
-        killed = begun(pool)
-        assert killed[0] == before[0]
+        first = begun(pool)
         server, spare = server_of(pool), spare_of(pool)
         os.kill(server, signal.SIGKILL)
-        wait_until(lambda: all(map(is_gone, killed)))
+        wait_until(lambda: all(map(is_gone, first)))
         begun(pool)
         assert server_of(pool) == spare and pool.culprit == "bodies.starts_cuda"
     told = [record.getMessage() for record in caplog.records if "starts CUDA" in record.getMessage()]
-    assert len(told) == 1 and told[0].startswith("bodies.starts_cuda starts CUDA when it is imported")
+    assert len(told) == 1 and told[0].startswith("importing bodies.starts_cuda starts CUDA, which")
 
 
 def begun(pool: Pool) -> list[int]:
@@ -50,5 +46,5 @@ def test_the_trial_preloads_names_the_module_and_joins_a_rank_to_itself(monkeypa
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([TESTS, os.environ.get("PYTHONPATH", "")]))
     tried = trial(["cpu"], preload=PRELOAD)
     assert tried.says.startswith("1 rank on cpu started, met and ended in ")
-    assert tried.says.endswith("each imports for itself, because bodies.starts_cuda starts CUDA when it is imported")
-    assert tried.mend == "update bodies.starts_cuda, or remove it where nothing needs it"
+    assert tried.says.endswith("each imports for itself, because importing bodies.starts_cuda starts CUDA")
+    assert tried.mend == "update the package of bodies.starts_cuda, or remove it where nothing needs it"
