@@ -81,7 +81,7 @@ class Known:
         if rank.has_begun or (rank.gpu and isinstance(told, Hello)):
             return False
         rank.has_begun = True
-        logger.info("%s is ready, process %d", rank.title, rank.pid)
+        logger.info("%s %s, process %d", rank.title, "waits" if rank.is_spare else "is ready", rank.pid)
         return True
 
     def tell_kernels(self, ranks: Sequence[RankProcess]) -> None:

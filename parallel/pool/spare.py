@@ -179,7 +179,7 @@ class SpareRanks:
 
     def rest(self, *, for_good: bool = False) -> bool:
         """Give their memory back, until a job begins or for good; whether there were any."""
-        were_there = any(rank.channel is not None for rank in self.ranks)
+        were_there = not self._is_over and any(rank.channel is not None for rank in self.ranks)
         self._is_resting, self._is_over = True, self._is_over or for_good
         self._end()
         return were_there

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ..errors import BadInput, Cancelled, RankFailed
 from ..ranks.channel import Received
-from ..ranks.messages import FromRank, Hello, Joined, Kernels, Ping
+from ..ranks.messages import FromRank, Hello, Joined, Kernels, Phase, Ping
 from .attempt import JobRun
 from .job import Job
 from .known import Known
@@ -89,6 +89,8 @@ class Supervisor:
         self.is_closed = False
         self._limits = limits
         self._has_ended = False
+        self._starts: dict[int, str] | None = {}
+        """What was told, by the numbers of jobs, while ranks start; None once all have been there."""
         self._lock = threading.Lock()
         """Between an order and the thread's end."""
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -147,6 +149,7 @@ class Supervisor:
         try:
             while not self.is_closed:
                 self._crew.keep()
+                self._tell_start()
                 for replica in self.replicas:
                     self._schedule(replica)
                 self._wait()
@@ -161,6 +164,19 @@ class Supervisor:
                 self._orders.get()()
             for each in (self._selector, self._woken, self._wake):
                 each.close()
+
+    def _tell_start(self) -> None:
+        """To those who wait for ranks to start, which takes seconds: what they do."""
+        starting = [rank for replica in self.replicas for rank in replica.ranks if not rank.is_ready]
+        if self._starts is None or not starting:
+            self._starts = None
+            return
+        trying = sorted({rank.device for rank in starting if rank.is_told})
+        text = f"trying attention kernels on {', '.join(trying)}" if trying else "starting ranks"
+        for job in self._jobs():
+            if self._starts.get(job.number) != text:
+                self._starts[job.number] = text
+                job.tell(Phase(job=job.number, text=text, is_loading=True))
 
     def _wait(self) -> None:
         is_busy = not self._crew.is_whole or any(replica.runs() or replica.joining for replica in self.replicas)

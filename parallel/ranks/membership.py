@@ -64,9 +64,7 @@ class Membership:
             process_groups.begin(self._device)
             everyone = range(world.size)
             process_groups.group_of(everyone, process_groups.Use.VOTES)
-            if is_cuda and world.size == 1:
-                process_groups.group_of(everyone)
-            elif is_cuda:  # gloo's are sockets, which check what they carry
+            if is_cuda:  # gloo's are sockets, which check what they carry
                 group = Group(everyone, rank, process_groups.group_of(everyone))
                 with or_end("the proof of the wires between ranks", limit_s=PROVE_S):
                     wires.prove(group, self._device, is_proven=is_proven)

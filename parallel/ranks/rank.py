@@ -145,10 +145,15 @@ class Rank:
                 self._abort(number)
 
     def _warm_up(self) -> None:
-        """Join a group of this rank alone and leave it, which loads and starts what any other takes."""
-        with tempfile.TemporaryDirectory() as folder:
-            self.membership.join(World(name="alone", store=f"{folder}/store", size=1), 0)
-            self.membership.leave()
+        """Join a group of this rank alone and leave it, which loads and starts what any other takes. Where that fails,
+        it will be told when it matters.
+        """
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                self.membership.join(World(name="alone", store=f"{folder}/store", size=1), 0, is_proven=True)
+                self.membership.leave()
+        except Exception as error:
+            logger.warning("a spare rank could not join a group of its own: %s", _one_line(error))
 
     def _choose(self, told: Kernels) -> None:
         """Attend with what another rank has found on such a device; try it where none has, or that cannot be."""

@@ -91,6 +91,7 @@ class Work:
         size: int = 64,
         limits: Limits | None = None,
         is_measured: bool = True,
+        spare_ranks: bool = False,
     ) -> None:
         bench = str(Path(__file__).resolve().parent)
         os.environ["PYTHONPATH"] = os.pathsep.join([bench, *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
@@ -107,7 +108,7 @@ class Work:
         logger.setLevel(logging.INFO)
         logger.propagate = False
         preload = [*placement.preloads(self.model), "drill_bodies"]
-        self.pool = Pool(place.devices, preload=preload, limits=self.limits)
+        self.pool = Pool(place.devices, preload=preload, limits=self.limits, spare_ranks=spare_ranks)
         self._using, placement.POOLS.using = placement.POOLS.using, lambda model: contextlib.nullcontext(self.pool)
         self._threads = ThreadPoolExecutor(4)
         self.expected = [self.picture(seed) for seed in range(SEEDS)] if is_measured else []
@@ -155,6 +156,8 @@ class Work:
     def struck(self, moment: str, seed: int, strike: Callable[[], None], *, chance: random.Random) -> "Struck":
         """A picture, and what is done at a random time within one of its stages; `load` is that of the denoise."""
         progress, times = Moment(), list[float]()
+        while not all(rank.is_ready for rank in self.pool._supervisor._crew.spares.ranks):
+            time.sleep(0.002)
 
         def act() -> None:
             times.append(time.monotonic())

@@ -216,6 +216,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--size", type=int, default=64)
+    parser.add_argument(
+        "--spares", action="store_true", help="each device keeps a rank in reserve, ready at each strike"
+    )
     asked = parser.parse_args()
     allow_sharing()
     try:
@@ -241,11 +244,11 @@ def main() -> int:
                 continue
         else:
             drill, times, limits = DRILLS[name]
-            with Work(devices, **size, limits=limits) as work:
+            with Work(devices, **size, limits=limits, spare_ranks=asked.spares) as work:
                 if name == "spare":
                     print(spare_memory(work), flush=True)
                 rows = drill(work, asked.times or times, **options)
-        print(table(rows, f"{name} on {', '.join(devices)}, seed {asked.seed}"), flush=True)
+        print(table(rows, f"{name} on {', '.join(devices)}, seed {asked.seed}{', spares' * asked.spares}"), flush=True)
         is_good = is_good and all(row["equal"] for row in rows)
     return 0 if is_good else 1
 

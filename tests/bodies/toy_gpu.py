@@ -1,6 +1,7 @@
 """Ranks on the CPU that take it for a GPU with kernels to choose from: a stand-in for CUDA's start."""
 
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ def fault(name: str, device: torch.device, dtype: torch.dtype) -> str:
 def prefer(device: torch.device, *, is_sound: bool | None = None) -> bool:
     if is_sound is None:
         note("masks")
+        time.sleep(Path(os.environ[FOLDER], "slow").exists())
     return choice.chosen(device, BF16).kernel.name == "cudnn"
 
 

@@ -14,10 +14,12 @@ from latentloom.parallel.attention import choice
 from latentloom.parallel.pool import known
 from latentloom.parallel.pool.known import FILE, Known
 from latentloom.parallel.pool.pool import Pool
+from latentloom.parallel.progress import Progress
 from latentloom.parallel.ranks.messages import Attends, Kernels
 from support.pool_processes import wait_until
 
 CPU = torch.device("cpu")
+TESTS = str(Path(__file__).resolve().parent.parent)
 SDPA = Kernels(found=(Attends(dtype="torch.bfloat16", kernel="sdpa", left_out=(("cudnn", "not installed"),)),))
 FIRST = ["cudnn torch.bfloat16", "masks"]
 
@@ -60,6 +62,24 @@ def test_the_first_rank_tries_kernels_and_those_that_replace_it_or_come_with_ano
     with start() as pool:
         assert attend(pool) == [["cudnn", "cudnn"]] * 3
     assert not (tmp_path / "tried").exists()
+
+
+def test_who_waits_for_ranks_to_start_is_told_what_they_do(
+    start: Callable[[], Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    class Phases(Progress):
+        def phase(self, text: str, *, is_loading: bool = False) -> None:
+            told.append(text)
+
+    (tmp_path / "slow").touch()
+    monkeypatch.setenv("PYTHONPATH", TESTS)
+    with Pool(["cpu"] * 2, preload=["bodies.pool", "bodies.toy_gpu"]) as pool:
+        pool.call("bodies.pool:echo", {}, Phases())
+        kill(pool, 0)
+        pool.call("bodies.pool:echo", {}, Phases())
+    assert told == ["starting ranks", "trying attention kernels on cpu"]
 
 
 def test_a_kernel_that_fails_is_tried_once_in_a_pool_and_again_in_the_next(

@@ -22,7 +22,7 @@ sys.path.insert(0, os.environ["TESTS"])
 import support.checkout, torch
 from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
-pool = Pool(["cpu", "cpu"])
+pool = Pool(["cpu", "cpu"], spare_ranks="SPARE" in os.environ)
 def works(size=9):
     pool.call("bodies.pool:total", {"tensor": torch.ones(size), "steps": 2}, num_ranks=2)
 def told(call):
@@ -65,8 +65,12 @@ def alone_may_mount() -> bool:
 def test_a_killed_host_leaves_no_process_and_the_next_start_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("SPARE", "")
     program = """
-print(*(state.pid for state in pool.states()), flush=True)
+spare = pool._supervisor._crew.spares.ranks[0]
+while not spare.is_ready:
+    time.sleep(0.01)
+print(spare.pid, *(state.pid for state in pool.states()), flush=True)
 pool.call("bodies.pool:total", {"tensor": torch.ones(9), "steps": 10_000, "pause_s": 0.01}, num_ranks=2)
 """
     with subprocess.Popen(command(program), env=environment(tmp_path), stdout=subprocess.PIPE, text=True) as process:
@@ -76,7 +80,7 @@ pool.call("bodies.pool:total", {"tensor": torch.ones(9), "steps": 10_000, "pause
     end = time.monotonic() + 30
     while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < end:
         time.sleep(0.01)
-    assert len(pids) == 2 and not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert len(pids) == 3 and not any(Path(f"/proc/{pid}").exists() for pid in pids)
     assert [each for each in tmp_path.iterdir() if each.name.startswith(PREFIX)]
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     PoolFolder().remove()
