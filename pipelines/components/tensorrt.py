@@ -85,7 +85,8 @@ def _why_none(device: str) -> str:
             wanted, made = block(x), torch.compile(block.forward, backend=backend, dynamic=False)(x)
             off = float((made - wanted).abs().max() / wanted.abs().max())
     except Exception as error:  # whatever a library of somebody else's raises that does not fit this machine
-        return f"a tiny block could not be built ({type(error).__name__}: {str(error).strip()[:200]})"
+        why = getattr(error, "inner_exception", error)  # torch.compile wraps a backend's
+        return f"a tiny block could not be built ({type(why).__name__}: {str(why).strip()[:200].partition(chr(10))[0]})"
     if not off <= NEAR:
         return f"a tiny block was off by {off:.1e}, and {NEAR:g} is allowed"
     return "" if engines().num_given > before else "it left a tiny block to torch whole"

@@ -1,0 +1,37 @@
+"""What a rank does to test engines of Torch-TensorRT, by the stand-in for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bodies.compiled import _apart, inputs_of, model_of, part_of
+from latentloom.pipelines.components import tensorrt
+from latentloom.pipelines.spreading.transformer import shard
+from support.cells import outputs
+from support.tensorrt_stand_in import stand_in
+
+SIZE = (4, 4)
+
+
+def built(rank: int, variant: str, plan: str, folder: str) -> dict[str, Any] | None:
+    """A transformer of this class by engines: how far it is from one process without, engines of each graph, what is
+    left to torch, the engines' keys, and how many had to be built.
+    """
+    mesh = part_of(plan)
+    if mesh is None:
+        return None
+    model, given = model_of(variant), inputs_of(variant, *SIZE)[2]
+    wanted = outputs(model, given)
+    handle = shard(model, mesh.plan, mesh)
+    with stand_in(Path(folder)) as found:
+        handle.compile(backend=tensorrt.backend, dynamic=False, fullgraph=False)
+        apart = _apart(outputs(model, given), wanted)
+        handle.remove()
+    return {
+        "apart": apart,
+        "engines": found.engines,
+        "left": dict(found.left),
+        "keys": sorted(set(found.keys)),
+        "built": found.num_built,
+    }
