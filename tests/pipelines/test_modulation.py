@@ -32,7 +32,10 @@ def test_no_row_of_the_table_is_of_a_class_that_is_not_tried() -> None:
     assert set(MODULATED) <= {type(each).__name__ for name in LAYERS for each in built(name)[0].modules()}
 
 
-@pytest.mark.parametrize("how", WAYS)
+BY_HAND = {"compiled": (pytest.mark.by_hand,)}
+
+
+@pytest.mark.parametrize("how", [pytest.param(each, marks=BY_HAND.get(each, ())) for each in WAYS])
 def test_it_changes_nothing_beside(pair: Ranks, how: str) -> None:
     for found in pair.run("bodies.modulation:beside", how):
         assert found and all(found)
