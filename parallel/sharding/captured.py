@@ -187,9 +187,10 @@ class Captured:
         if not kind.is_wanted:
             return self._run(leaves, spec)
         if not kind.buffers:
-            kind.buffers = [x.clone() for x in given]
-            inside = _in_place_of(leaves, kind.buffers)
+            buffers = [x.clone() for x in given]
+            inside = _in_place_of(leaves, buffers)
             found, kind.taken_bytes = self._recorder.aside(lambda: self._run(inside, spec))
+            kind.buffers = buffers  # not of a call that failed: whatever it was to make is not there
             return found
         if kind.graph is None and not self._capture(kind, _in_place_of(leaves, kind.buffers), spec):
             return self._run(leaves, spec)

@@ -372,6 +372,8 @@ class ComponentStore:
 
     def _make_room(self, place: str, num_bytes: int, keep: set[tuple[Any, ...]], working_bytes: int) -> None:
         """For components to be loaded, and what is then computed beside them."""
+        # Graphs of what is kept hold what is computed beside it, or make way for that themselves.
+        working_bytes -= sum(self._graph_bytes(key) for key in keep)
         budget = self._budget(place) - max(0, working_bytes - spare_bytes(place))
         candidates = [
             key
@@ -398,6 +400,10 @@ class ComponentStore:
     def _used_bytes(self, place: str) -> int:
         held = [entry for entry in self._entries.values() if entry.place == place]
         return sum(entry.num_bytes + (entry.prepared.num_bytes if entry.prepared else 0) for entry in held)
+
+    def _graph_bytes(self, key: tuple[Any, ...]) -> int:
+        entry = self._entries.get(key)
+        return entry.prepared.num_bytes if entry is not None and entry.prepared is not None else 0
 
     def _forget_graphs(self, key: tuple[Any, ...]) -> None:
         prepared = self._entries[key].prepared

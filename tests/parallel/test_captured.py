@@ -178,6 +178,15 @@ def test_a_capture_that_the_device_refuses_is_told_by_its_first_line(
     assert said.endswith("without a CUDA graph: CUDA error: operation not permitted when stream is capturing")
 
 
+def test_a_first_call_that_fails_is_none(module: Twice, tapes: Tapes, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(Twice, "forward", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            module(torch.ones(1))
+    assert [module(torch.full((1,), x))[0].item() for x in range(3)] == [0.0, 2.0, 4.0]
+    assert [each.num_replays for each in tapes.made] == [2]
+
+
 def test_a_call_that_compiles_more_than_the_first_is_captured_when_it_comes_again(
     module: Twice, tapes: Tapes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -256,6 +256,19 @@ def test_graphs_of_steps_make_way_before_weights_do(monkeypatch: pytest.MonkeyPa
         assert (sum(graphs.num_bytes for graphs in held[-kept:]), len(components._entries)) == (num_graphs, kept)
 
 
+def test_what_graphs_hold_is_not_kept_free_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that is replayed computes in the memory of its graph."""
+    monkeypatch.setattr("latentloom.pipelines.components.store.default_budget", lambda place: 1000)
+    monkeypatch.setattr("latentloom.pipelines.components.store.spare_bytes", lambda place: 0)
+    for graph_bytes, num_kept in ((100, 2), (200, 2), (201, 1)):
+        components = ComponentStore()
+        for key in "ab":
+            components._entries[(key,)] = _Entry(torch.nn.Linear(9, 9), 400, "cuda:0", 0)
+        components._entries[("a",)].prepared = cast(Any, SimpleNamespace(num_bytes=graph_bytes, end=lambda: None))
+        components._make_room("cuda:0", 0, {("a",)}, 200)
+        assert len(components._entries) == num_kept
+
+
 def test_graphs_are_dropped_when_asked_for_but_those_of_a_loan(flux: Model) -> None:
     components = ComponentStore()
     held = components._entries

@@ -11,10 +11,10 @@ from latentloom.parallel.machine.machine import Link
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.costs.chips import CHIPS
-from latentloom.pipelines.costs.machine import Machine
+from latentloom.pipelines.costs.machine import Machine, named_machine
 from latentloom.pipelines.costs.measured import keep, machine_of
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.planning import known
+from latentloom.pipelines.planning import foreseen, known
 from latentloom.pipelines.planning.foreseen import foreseen_for
 from latentloom.pipelines.planning.known import here_of, machine_at, machines_folder, spot_of
 from latentloom.pipelines.requests import Denoise
@@ -105,6 +105,20 @@ def test_a_plan_by_hand_is_foreseen_and_one_process_too() -> None:
     assert (two.plan, two.why, two.steps, two.is_measured) == ("cfg=2", "it was written by hand", 8, False)
     assert one.why.startswith("one process") and 0 < two.step_s < 2 * one.step_s
     assert two.num_bytes > 4e6 and two.seconds > 8 * two.step_s
+
+
+def test_it_is_foreseen_that_steps_are_replayed_or_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreseen, "machine_at", lambda spot: named_machine("2xH100-nvlink"))
+    asked = request(Place(devices=("cuda:0", "cuda:1")))
+    asked = dataclasses.replace(asked, model=dataclasses.replace(asked.model, device="cuda:0"))
+    told = [
+        foreseen_for(dataclasses.replace(asked, steps=steps), ParallelPlan(cfg=2), is_guided=True) for steps in (8, 5)
+    ]
+    assert [each and each.why for each in told] == [
+        "it was written by hand; steps as CUDA graphs, where memory allows",
+        "it was written by hand; steps without CUDA graphs: 5 are too few to pay for them the first time",
+    ]
+    assert told[0] is not None and told[1] is not None and told[0].step_s < told[1].step_s
 
 
 @pytest.mark.parametrize(
