@@ -1,4 +1,5 @@
-"""What ComfyUI is asked to free (`POST /free`, its menu, a lack of memory) our ranks in reserve give back, too."""
+"""What ComfyUI is asked to free (`POST /free`, its menu, a lack of memory) we give back, too: ranks in reserve, and CUDA
+graphs."""
 
 from __future__ import annotations
 
@@ -18,9 +19,10 @@ def hear_unloading() -> None:
 
     @functools.wraps(unload)
     def unload_all_models(*given: Any, **options: Any) -> Any:
-        from ...pipelines.pools import POOLS
+        from ...pipelines.pools import POOLS, forget_graphs
 
         POOLS.rest_spares()
+        forget_graphs()
         return unload(*given, **options)
 
     unload_all_models.reaches_ranks = True  # pyright: ignore[reportFunctionMemberAccess]
