@@ -33,8 +33,10 @@ QUANTIZED_BITS = {"int8": 8, "fp8": 8, "fp8_dynamic": 8, "int4": 4}
 QUANTIZED = ("transformer", "text_encoder")
 LEFT_WHOLE = ("embed", "shared", "lm_head", ".wo.")
 """Parts of the names of a text encoder's weights that transformers does not quantize."""
-PACKED_AT_A_TIME, PACKED_ON_GPU = 2**19, 2**22
-"""Numbers of a weight that torchao is given at a time; a GPU would wait for the host if they were fewer."""
+PACKED_AT_A_TIME, PACKED_ON_GPU = 3 * 2**18, 2**22
+"""Numbers of a weight that torchao is given at a time. Of fewer, fp32 copies would leave holes in a CPU's heap, which
+keeps what is below 2 MiB, and a GPU would wait for the host.
+"""
 PACKING_BYTES = 20
 """What torchao takes beside each of them: fp32 copies, and whole numbers."""
 SPARES = {"": None, "0": False, "1": True}

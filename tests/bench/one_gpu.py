@@ -18,6 +18,7 @@ small shapes, also on a CPU, where what needs a GPU is left out. `one_gpu.sh` ha
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -36,6 +37,7 @@ from bench.gpu.pictures import noise
 from bench.gpu.quantized import quant
 from bench.gpu.steps import lanes, step
 from bench.shadow_rank import SUBJECTS
+from latentloom.parallel.ranks.fork_server import ENVIRONMENT
 
 SECTIONS: dict[str, Callable[..., bool]] = {
     section.__name__: section
@@ -56,6 +58,7 @@ def main() -> int:
     if not bench.is_gpu and not bench.is_tiny:
         print("there is no GPU here; --tiny runs small shapes on the CPU", file=sys.stderr)
         return 2
+    os.environ.update({**ENVIRONMENT, **os.environ})  # as in a pool's ranks
     torch.set_num_threads(torch.get_num_threads() if bench.is_gpu else 1)
     print(machine(bench, ["small shapes"] if bench.is_tiny else []), flush=True)
     failed = []

@@ -97,7 +97,7 @@ def test_rows_are_decoded_on_a_gpu_as_by_one_rank(ranks: Any, kind: str, shape: 
     assert len({x["bits"] for x in found}) == 1
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu(or_cpu="asked")
 @pytest.mark.filterwarnings("default")  # of torch's compiler
 @pytest.mark.parametrize("plan", ["ulysses=2", "ring=2", "allgather=2"])
 def test_a_step_gives_the_same_compiled_and_as_a_cuda_graph(plan: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,6 @@ from typing import Any
 
 faulthandler.dump_traceback_later(20, repeat=True)
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")  # as in a pool's ranks
 STARTS = [time.perf_counter()]
 
 
@@ -29,11 +28,14 @@ def told(what: str) -> None:
 
 def main(device: str) -> None:
     print("| ms | what |\n| --- | --- |")
+    import support.checkout  # noqa: F401 (makes the checkout importable)
+    from latentloom.parallel.ranks.fork_server import ENVIRONMENT
+
+    os.environ.update({**ENVIRONMENT, **os.environ})  # as in a pool's ranks
     import torch
     import torch.distributed
 
     told("import torch")
-    import support.checkout  # noqa: F401 (makes the checkout importable)
     from latentloom.parallel.ranks import rank  # noqa: F401 (timed)
 
     told("import of what a rank is")
