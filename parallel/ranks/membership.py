@@ -71,6 +71,7 @@ class Membership:
         with self._lock:
             if self._is_joined:
                 forget_all()
+                process_groups.forget_names()
                 connected = process_groups.connected()
                 if revoke(connected, self._device):
                     self._revoked = connected
@@ -89,6 +90,7 @@ class Membership:
         with self._lock:
             if self._is_joined:
                 forget_all()
+                process_groups.forget_names()
                 self._is_joined = False
                 _abort_process_group()
             free(self._revoked, self._device)
