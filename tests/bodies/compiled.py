@@ -109,7 +109,13 @@ def through_changes(rank: int, plan: str) -> dict[str, tuple[float, bool]] | Non
 
 
 def in_graph(
-    rank: int, variant: str, plan: str, sizes: list[tuple[int, int]], heads: int, is_planted: bool = False
+    rank: int,
+    variant: str,
+    plan: str,
+    sizes: list[tuple[int, int]],
+    heads: int,
+    options: dict[str, Any] = OPTIONS,
+    is_planted: bool = False,
 ) -> dict[str, Any] | None:
     """Pictures of several sizes as on GPUs, where the exchange is in the graph: how far the output is from one process
     and from the same that is not compiled, how many graphs there are, and what calls go which way."""
@@ -131,7 +137,7 @@ def in_graph(
     before = handle.mesh.sent
     outputs(model, inputs[-1])
     uncompiled_sent = _since(handle.mesh, before)
-    handle.compile(**OPTIONS)
+    handle.compile(**options)
     real = wires.start_traced_exchange
     if is_planted:
         wires.start_traced_exchange = lambda *args: lambda: real(*args)().flip(0)
@@ -149,6 +155,7 @@ def in_graph(
     found["graphs"] = counters["stats"]["unique_graphs"]
     calls = [calls for kept in compiled._kinds.values() for calls in kept._calls.values()]
     found["ways"] = sorted({call.way for each in calls for call in each})
+    found["are broken"] = any(graphs.is_broken for kept in compiled._kinds.values() for graphs in kept._graphs.values())
     handle.remove()
     return found
 
