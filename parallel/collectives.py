@@ -12,9 +12,12 @@ from collections.abc import Callable, Sequence
 
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives  # makes the operators known that graphs hold
 from torch import Tensor
 
 from .group import Group
+
+_TRACED = torch.ops._c10d_functional
 
 
 def start_exchange(
@@ -148,6 +151,19 @@ def start_highest(values: Tensor, process_group: dist.ProcessGroup) -> Callable[
         return found
 
     return wait
+
+
+def start_traced_exchange(
+    packed: Tensor, sizes: Sequence[int], sizes_out: Sequence[int], name: str
+) -> Callable[[], Tensor]:
+    """Collective, in a graph: `exchange_into` by the group of that name. Who runs the graph counts what is sent."""
+    arriving = _TRACED.all_to_all_single(packed, sizes, sizes_out, name)
+    return lambda: _TRACED.wait_tensor(arriving)
+
+
+def traced_gather(block: Tensor, size: int, name: str) -> Tensor:
+    """Collective, in a graph: the blocks of all members, all of one size, by the group of that name; not counted."""
+    return _TRACED.wait_tensor(_TRACED.all_gather_into_tensor(block, size, name))
 
 
 def set_up(process_groups: Sequence[dist.ProcessGroup]) -> None:

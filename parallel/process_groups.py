@@ -19,10 +19,12 @@ from typing import Any, cast
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import _register_process_group, _unregister_process_group
 from torch.distributed import ProcessGroup
 from torch.distributed.distributed_c10d import _new_process_group_helper, _world
 
 from .collectives import set_up
+from .group import Axis
 from .machine.deadline import or_end
 
 COLLECTIVE = timedelta(hours=6)
@@ -185,3 +187,55 @@ def _meet(name: str, own: int, ranks: Sequence[int], store: Any) -> None:
 def _bounded(what: str, device: torch.device | None) -> AbstractContextManager[None]:
     """Of a pool's rank with an accelerator, which others replace; a process of the user's is never ended."""
     return nullcontext() if device is None else or_end(what, limit_s=CONNECT_S)
+
+
+# ---- names by which graphs ask for groups
+
+_slots: list[weakref.ref[threading.Thread]] = []
+_named: dict[str, weakref.ref[Any]] = {}
+_naming = threading.Lock()
+
+
+def name_of(axis: Axis) -> str:
+    """The name by which graphs ask for a group along this axis, in this thread.
+
+    One for each axis, whoever is in the group: torch's own names count groups, so that a graph would be of one group
+    alone, or would find another group of the same number. Threads that live at the same time have names of their own,
+    for each may have a mesh of its own.
+    """
+    return f"latentloom {axis} {_slot()}"
+
+
+def point(name: str, group: ProcessGroup) -> None:
+    """From now on graphs that ask for this name find this group."""
+    known = _named.get(name)
+    if known is not None and known() is group:
+        return
+    with _naming:
+        if name in _named:
+            _unregister_process_group(name)
+        _register_process_group(name, group)
+        _named[name] = weakref.ref(group)  # peers hear that a group is gone when it is let go of
+
+
+def forget_names() -> None:
+    """No graph finds a group any more: those there are go."""
+    with _naming:
+        while _named:
+            _unregister_process_group(_named.popitem()[0])
+
+
+def _slot() -> int:
+    """A small number that no other living thread has."""
+    own = threading.current_thread()
+    with _naming:
+        for number, ref in enumerate(_slots):
+            if ref() is own:
+                return number
+        for number, ref in enumerate(_slots):
+            other = ref()
+            if other is None or not other.is_alive():
+                _slots[number] = weakref.ref(own)
+                return number
+        _slots.append(weakref.ref(own))
+        return len(_slots) - 1

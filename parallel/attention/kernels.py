@@ -24,7 +24,8 @@ ALIGNMENT = 16
 
 def _sdpa(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None) -> Tensor:
     """Torch's own choice of flash, cuDNN and memory-efficient kernels."""
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale, enable_gqa=k.shape[1] != q.shape[1])
+    is_grouped = bool(k.shape[1] != q.shape[1])  # a symbol in a graph for any lengths
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale, enable_gqa=is_grouped)
 
 
 def _cpu_flash_lse(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None) -> tuple[Tensor, Tensor]:
@@ -81,7 +82,9 @@ def _cudnn_lse(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: floa
 
 
 def _fits_cudnn(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """By torch's own rules, which follow cuDNN's version: widths, lengths, strides."""
+    """By torch's own rules, which follow cuDNN's version: widths, lengths, strides. Asked before a graph is made."""
+    if torch.compiler.is_compiling():
+        return True
     cuda = torch.backends.cuda
     return cuda.can_use_cudnn_attention(cuda.SDPAParams(q, k, v, None, 0.0, False, k.shape[1] != q.shape[1]))
 
@@ -133,9 +136,11 @@ KERNELS = {
         Kernel("cudnn", _cudnn, _cudnn_lse, fits=_fits_cudnn),
         Kernel("flash3", _sdpa, _sdpa_lse, package="flash_attn_interface", stand_in="FA3"),
         Kernel("flash4", _sdpa, _sdpa_lse, package="flash_attn.cute", stand_in="FA4"),
-        Kernel("flash_attn", _flash_attn, _flash_attn_lse, package="flash_attn"),
+        Kernel("flash_attn", _flash_attn, _flash_attn_lse, package="flash_attn", is_traced=False),
         Kernel("efficient", _sdpa, _efficient_lse),
         Kernel("math", _sdpa, _math_lse),
-        Kernel("sage", _sage, _sage_lse, package="sageattention", error=0.1),  # 8-bit scores: never chosen by itself
+        Kernel(
+            "sage", _sage, _sage_lse, package="sageattention", is_traced=False, error=0.1
+        ),  # 8-bit scores: never chosen by itself
     )
 }

@@ -298,6 +298,19 @@ def gathering(layout: Layout, rank: int, device: torch.device) -> Gathering:
     )
 
 
+@functools.lru_cache(maxsize=2 * KEPT)
+def padded(layout: Layout, rank: int, device: torch.device) -> tuple[Tensor, Tensor | None]:
+    """For a gathering in a graph: the rows of this rank's tokens to send, and the order of what arrives.
+
+    Padding repeats a row, so that each rank sends as many, and all ranks have the same graph.
+    """
+    way, most = gathering(layout, rank, device), num_padded(layout)
+    assert not layout.num_replicated, "what is not sent has no place among what arrives"
+    own = torch.arange(way.num_own, dtype=torch.int32, device=device) if way.pick is None else way.pick
+    own = own[: layout.num_sharded(rank)]
+    return torch.cat([own, own[:1].expand(most - len(own))]), way.order
+
+
 def num_padded(layout: Layout) -> int:
     """The tokens that every rank sends in a gathering: as many as the one with most."""
     return max(layout.num_sharded(rank) for rank in range(layout.num_ranks))
@@ -307,6 +320,7 @@ def forget() -> None:
     """Drop all index tensors."""
     trade.cache_clear()
     gathering.cache_clear()
+    padded.cache_clear()
 
 
 def _rows(x: Tensor, index: Tensor | None, width: int) -> Tensor:

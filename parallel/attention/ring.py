@@ -61,7 +61,7 @@ def attend(
     num_queries = queries.shape[2]
     if mask is not None:
         queries, mask = _settled(queries, rows.take(mask, 2, mine.joint) if mask.shape[2] > 1 else mask)
-    queries, mask = _folded(queries, mask, kv_heads)
+    queries, mask = folded(queries, mask, kv_heads)
     packed = torch.cat([x.permute(2, 0, 1, 3) for x in (k, v)], 2)
     block = rows.take(packed, 0, sharded_ranges(layout.keys, group.index))  # S B 2K D
     keys, values = k, v  # at first my own sequence, in which replicated streams are whole
@@ -134,7 +134,7 @@ def weighed(parts: Sequence[Part]) -> Tensor:
     return out
 
 
-def _folded(q: Tensor, mask: Tensor | None, num_keys: int) -> tuple[Tensor, Tensor | None]:
+def folded(q: Tensor, mask: Tensor | None, num_keys: int) -> tuple[Tensor, Tensor | None]:
     """Queries with as many heads as the keys: those of a group one after the other, so that no key is repeated."""
     tokens, group = q.shape[2], q.shape[1] // num_keys
     if group == 1:

@@ -56,6 +56,8 @@ class Kernel:
     """What torch calls the kernel that stands in for its own flash kernel, once torch is told to."""
     fits: Callable[[Tensor, Tensor, Tensor], bool] = lambda q, k, v: True
     """Whether it takes these q, k and v, of the usual widths and types, at all."""
+    is_traced: bool = True
+    """Whether torch can trace it, as a part of a compiled block."""
     error: float = 0.02
     """The most that half precision may differ from plain attention to values of variance 1."""
 

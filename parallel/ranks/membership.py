@@ -80,6 +80,7 @@ class Membership:
         with or_end("leaving a process group", limit_s=STOP_S), self._lock:
             if self._is_joined:
                 forget_all()
+                process_groups.forget_names()
                 connected = process_groups.connected()
                 if revoke(connected, self._device):
                     self._revoked = connected
@@ -98,6 +99,7 @@ class Membership:
         with or_end("leaving a process group", limit_s=STOP_S), self._lock:
             if self._is_joined:
                 forget_all()
+                process_groups.forget_names()
                 self._is_joined = False
                 _abort_process_group()
             free(self._revoked, self._device)

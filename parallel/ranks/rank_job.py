@@ -193,7 +193,16 @@ def _state(error: BaseException) -> Literal["cancelled", "refused", "failed"]:
     return "refused" if isinstance(error, ValueError) else "failed"
 
 
-LOST_CONNECTION = ("closed by peer", "reset by peer", "broken pipe", "connection", "aborted", "nccl", "gloo")
+LOST_CONNECTION = (
+    "closed by peer",
+    "reset by peer",
+    "broken pipe",
+    "connection",
+    "aborted",
+    "nccl",
+    "gloo",
+    "resolve the process group",
+)
 """What torch says when it was another rank that failed; it has no class for it."""
 
 

@@ -28,9 +28,11 @@ from torch.utils._pytree import tree_map_only
 
 from . import operator
 from .cutting import plain
-from .graphs.traced import Call, free, traced
+from .fingerprint import tensors_in
+from .graphs.traced import free, traced
 from .graphs.turns import in_turn
 from .graphs.watched import Watched
+from .graphs.wires import Call, Wire
 
 if TYPE_CHECKING:
     from .session import Session
@@ -175,12 +177,12 @@ class _Block:
         like = (self._kind, self._watched.state(), _form(args), _form(kwargs))
         run = None if found is None else found.get(like)
         if run is None:
-            run = self._run(like)
+            run = self._run(like, args, kwargs)
             if found is not None:
                 found[like] = run
         return run(self, args, kwargs)
 
-    def _run(self, like: Hashable) -> Callable[[_Block, Any, Any], Any]:
+    def _run(self, like: Hashable, args: Any, kwargs: Any) -> Callable[[_Block, Any, Any], Any]:
         """What runs blocks that are alike: as ever, and their calls are noted; in a graph; or in those that torch makes
         where one will not do."""
         kept = _kept_of(self._kind)
@@ -190,12 +192,23 @@ class _Block:
         calls = None if session is None else kept.calls_of(sort)
         if session is not None and calls is None:
             return functools.partial(_Block._learn, session=session, kept=kept, sort=sort)
+        wires = (
+            [] if session is None or calls is None else session.wires(calls, next(tensors_in((args, kwargs))).device)
+        )
+        fixed = tuple(wire and wire.fixed for wire in wires)
         with kept.lock:
-            graphs = kept.graphs_of((self._watched.state(), calls, at_work is not None, _told(self._options)))
+            graphs = kept.graphs_of((self._watched.state(), calls, fixed, at_work is not None, _told(self._options)))
         lengths = (like, session and session.lengths())
         graphs.first = graphs.first or lengths
+        make = functools.partial(traced, self._kind, calls, fixed, is_seen=at_work is not None)
         return functools.partial(
-            _Block._by_graph, graphs=graphs, calls=calls, is_first=graphs.first == lengths, at_work=at_work
+            _Block._by_graph,
+            graphs=graphs,
+            make=make,
+            wires=wires,
+            num_calls=sum(call.way != "opaque" for call in calls or ()),  # the operator counts its own
+            is_first=graphs.first == lengths,
+            at_work=at_work,
         )
 
     def _learn(self, args: Any, kwargs: Any, *, session: Session, kept: _Kept, sort: Hashable) -> Any:
@@ -205,21 +218,36 @@ class _Block:
         return tree_map_only(Tensor, lambda x: x.clone(memory_format=torch.contiguous_format), out)
 
     def _by_graph(
-        self, args: Any, kwargs: Any, *, graphs: _Graphs, calls: Any, is_first: bool, at_work: operator.Session | None
+        self,
+        args: Any,
+        kwargs: Any,
+        *,
+        graphs: _Graphs,
+        make: Callable[..., Any],
+        wires: Sequence[Wire | None],
+        num_calls: int,
+        is_first: bool,
+        at_work: operator.Session | None,
     ) -> Any:
         if graphs.is_broken:
             return self._as_torch_does(args, kwargs, at_work)
-        run = graphs.get(self._kind, calls, is_first=is_first, is_seen=at_work is not None, options=self._options)
+        run = graphs.get(self._kind, make, is_first=is_first, options=self._options)
+        for wire in filter(None, wires):
+            wire.make_ready()
+        given = [wire and wire.given for wire in wires]
         try:
             if at_work is not None and at_work is not self._session:
                 with at_work.aside():
-                    return run(self._block, *args, **kwargs)
-            return run(self._block, *args, **kwargs)
+                    return run(given, self._block, *args, **kwargs)
+            out = run(given, self._block, *args, **kwargs)
         except Unsupported:
             if self._options["fullgraph"]:
                 raise
             graphs.is_broken = True
-        return self._as_torch_does(args, kwargs, at_work)
+            return self._as_torch_does(args, kwargs, at_work)
+        if self._session is not None:
+            self._session.num_calls += num_calls
+        return out
 
     def _as_torch_does(self, args: Any, kwargs: Any, at_work: operator.Session | None) -> Any:
         """In several graphs, with whoever answers attention around them, and torch's guards."""
@@ -243,16 +271,15 @@ class _Graphs:
     made: dict[bool, Callable[..., Any]] | None = None
 
     def get(
-        self, kind: type[nn.Module], calls: Sequence[Call] | None, *, is_first: bool, is_seen: bool, options: Any
+        self, kind: type[nn.Module], make: Callable[..., Any], *, is_first: bool, options: Any
     ) -> Callable[..., Any]:
         made = self.made = self.made if self.made is not None else {}
         is_automatic = options.get("dynamic") is None
         which = is_first or not is_automatic
         if which not in made:
             more = {"dynamic": not is_first} if is_automatic else {}
-            name = f"{kind.__name__}_{self.number}_{'first' if is_first else 'any'}"
-            given = {**_without_mode(options), **more, "fullgraph": True}
-            made[which] = traced(kind, calls, is_seen=is_seen, name=name, options=given)
+            name = f"{kind.__name__}_{self.number}_{'first' if which else 'any'}"
+            made[which] = make(name=name, options={**_without_mode(options), **more, "fullgraph": True})
         return made[which]
 
     def drop(self) -> None:

@@ -20,7 +20,7 @@ for the `Attend` of the split plan. Hooks say the kinds of the coming calls befo
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,13 +32,14 @@ from ..attention import compose
 from ..attention.choice import choose
 from ..attention.mask import collapsed, global_mask, outer_mask
 from ..attention.rows import answers_of, cut_along, filled, gather_along, take
+from ..attention.strategy import Shape
 from ..collectives import add
 from ..group import Axis
 from ..layout import Layout, Stream, shares_of
 from ..mesh import Mesh
 from . import operator
 from .fingerprint import Due, check_same
-from .graphs.traced import Call, Way
+from .graphs.wires import Call, Wire, way_of, wire_of
 from .padding import Kept, Texts, kept_among, without
 from .split_plan import LOCAL, Along, Attend, SplitPlan
 
@@ -242,17 +243,32 @@ class Session(operator.Intercepting):
             raise ValueError(f"{self.title}: an attention call is causal and masked as well; torch takes one of both")
         kind, self.calls = self.calls[0], self.calls[1:] or self.calls
         if self._learned is not None:
-            self._learned.append(Call(kind, self._way(kind, query, key, attn_mask, is_causal=is_causal)))
+            self._learned.append(self._learn(kind, query, key, value, attn_mask, is_causal=is_causal))
         if torch.compiler.is_compiling():  # the operator counts the call when it runs
             return torch.ops.latentloom.attend(query, key, value, attn_mask, scale, is_causal, kind)
         self.num_calls += 1
         return self.attend(query, key, value, mask=attn_mask, scale=scale, causal=is_causal, kind=kind)
 
-    def _way(self, kind: int, q: Tensor, k: Tensor, mask: Tensor | None, *, is_causal: bool) -> Way:
-        """How such a call goes in a graph, the same on all ranks but where one has nothing to attend to or with."""
+    def _learn(self, kind: int, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, is_causal: bool) -> Call:
+        """How such a call goes in a graph: on all ranks alike, but where one has nothing to attend to or with."""
         call = self._met(self.kinds[kind], k.shape[2])
-        is_alone = not call.queries and not call.keys and mask is None and not is_causal
-        return "plain" if is_alone and q.numel() and k.numel() else "opaque"
+        layout = self.layout(call.keys)
+        if mask is not None or is_causal or call.queries != call.keys:
+            return Call(kind, "opaque")
+        if not layout.is_split:
+            return Call(kind, "plain" if q.numel() and k.numel() else "opaque")
+        here, kernel = layout.num_held(self.rank), choose(q.device, q.dtype, self.kernel)
+        is_usual = q.shape[2] == k.shape[2] == here and k.shape == v.shape and not q.shape[1] % max(1, k.shape[1])
+        way = way_of(self.mesh, layout, kernel) if is_usual and kernel.fits(q, k, v) else "opaque"
+        if way == "opaque":
+            return Call(kind, way)
+        batch, heads, _, width = q.shape
+        shape = Shape(batch=batch, heads=heads, kv_heads=k.shape[1], head_dim=width, itemsize=q.element_size())
+        return Call(kind, way, call.keys, shape, kernel)
+
+    def wires(self, calls: Sequence[Call], device: torch.device) -> list[Wire | None]:
+        """Of calls that were learned, for the lengths of this forward; None of those that need none."""
+        return [wire_of(call, self.layout(call.streams), self.mesh, device) if call.streams else None for call in calls]
 
     def attend(
         self,

@@ -11,9 +11,12 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 from bodies.changes import CHANGES, flux_with_lora
+from bodies.operator_cases import packing
+from latentloom.parallel.group import Count
 from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding import compiled, operator
+from latentloom.parallel.sharding.graphs import wires
 from latentloom.pipelines.spreading.transformer import Handle, shard
 from support.cells import fill, mesh_for, outputs, variants
 from zoo.cases import Case
@@ -103,6 +106,62 @@ def through_changes(rank: int, plan: str) -> dict[str, tuple[float, bool]] | Non
     forwards.restore()
     handle.remove()
     return found
+
+
+def in_graph(
+    rank: int,
+    variant: str,
+    plan: str,
+    sizes: list[tuple[int, int]],
+    heads: int,
+    options: dict[str, Any] = OPTIONS,
+    is_planted: bool = False,
+) -> dict[str, Any] | None:
+    """Pictures of several sizes as on GPUs, where the exchange is in the graph: how far the output is from one process
+    and from the same that is not compiled, how many graphs there are, and what calls go which way."""
+    mesh = part_of(plan)
+    if mesh is None:
+        return None
+    torch._dynamo.reset()
+    compiled.forget()
+    counters.clear()
+    kind, config, _ = variants()[variant].build(Case("any", rows=3, columns=5, text=7, heads=heads))
+    torch.manual_seed(0)
+    model = kind(**config).eval()
+    fill(model)
+    cases = [Case("any", rows=rows, columns=columns, text=7, heads=heads) for rows, columns in sizes]
+    inputs = [variants()[variant].build(case)[2] for case in cases]
+    alone = [outputs(model, each) for each in inputs]
+    handle = shard(model, mesh.plan, packing(mesh))
+    eager = [outputs(model, each) for each in inputs]
+    before = handle.mesh.sent
+    outputs(model, inputs[-1])
+    uncompiled_sent = _since(handle.mesh, before)
+    handle.compile(**options)
+    real = wires.start_traced_exchange
+    if is_planted:
+        wires.start_traced_exchange = lambda *args: lambda: real(*args)().flip(0)
+    found: dict[str, Any] = {"alone": [], "eager": []}
+    try:
+        for each, wanted, uncompiled in zip(inputs, alone, eager, strict=True):
+            outputs(model, each)
+            before = handle.mesh.sent
+            got = outputs(model, each)
+            found["alone"].append(_apart(got, wanted))
+            found["eager"].append(_apart(got, uncompiled))
+    finally:
+        wires.start_traced_exchange = real
+    found["is as much sent"] = _since(handle.mesh, before) == uncompiled_sent
+    found["graphs"] = counters["stats"]["unique_graphs"]
+    calls = [calls for kept in compiled._kinds.values() for calls in kept._calls.values()]
+    found["ways"] = sorted({call.way for each in calls for call in each})
+    found["are broken"] = any(graphs.is_broken for kept in compiled._kinds.values() for graphs in kept._graphs.values())
+    handle.remove()
+    return found
+
+
+def _since(mesh: Mesh, before: Count) -> tuple[int, int]:
+    return mesh.sent.sent_bytes - before.sent_bytes, mesh.sent.calls - before.calls
 
 
 def _compile(model: Any, handle: Handle, how: str) -> None:

@@ -38,6 +38,25 @@ def test_a_view_that_is_conjugated_or_negated_by_its_name_only_keeps_its_numbers
         assert torch.equal(plain(view), view)
 
 
+SIZES = [(4, 4), (3, 5), (5, 3)]
+IN_GRAPH = [
+    ("flux", "ulysses=2", 4, {"ulysses"}),
+    ("flux", "allgather=2", 4, {"allgather"}),
+    ("flux", "ring=2", 4, {"ring"}),
+]
+
+
+@pytest.mark.parametrize(("variant", "plan", "heads", "ways"), IN_GRAPH)
+def test_an_exchange_in_the_graph_gives_what_the_operator_gives(
+    ranks: Any, variant: str, plan: str, heads: int, ways: set[str]
+) -> None:
+    for found in ranks.run("bodies.compiled:in_graph", variant, plan, SIZES, heads, deadline_s=280):
+        if found is not None:
+            assert set(found["ways"]) == ways
+            assert max(found["eager"]) == 0 and max(found["alone"]) <= TOLERANCE
+            assert found["is as much sent"]
+
+
 @pytest.mark.parametrize("plan", ["ulysses=1", "ulysses=2"])
 def test_no_graph_answers_for_what_was_changed_since(ranks: Any, plan: str) -> None:
     for found in ranks.run("bodies.compiled:through_changes", plan, deadline_s=280):

@@ -4,4 +4,5 @@ recording: What makes CUDA graphs of actions on one device, and what sees that a
 traced: A block's forward as it is traced: a mode of its own answers the attention calls, by what was learned of them.
 turns: Compiling in turn: of the ranks that want the same graph one compiles it, and the others read it from the disk.
 watched: A watched module: whether all is as it was that a graph of it depends on, besides the tensors it is given.
+wires: Wires: what the exchange of an attention call needs to be part of a block's graph, in the place of an operator.
 """

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -23,24 +22,16 @@ from torch._C._dynamo.eval_frame import reset_code
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
-Way = Literal["plain", "opaque"]
-"""How an attention call goes in a graph: as torch's own operator, or as the one that asks the session at work."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """One attention call of a block, as it was met in a forward that was not compiled."""
-
-    kind: int
-    way: Way
+from .wires import TRACED, Call
 
 
 class Traced(TorchFunctionMode):
     """Answers the calls of a block one after the other; of one that nobody learned anything, as `Unsharded` does."""
 
-    def __init__(self, calls: Sequence[Call] | None) -> None:
+    def __init__(self, calls: Sequence[Call] | None, fixed: Sequence[Any], given: Sequence[Any]) -> None:
         super().__init__()
         self.calls, self.num_calls = calls, 0
+        self.fixed, self.given = fixed, given  # of the wires of these calls
 
     def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         if func is F.scaled_dot_product_attention:
@@ -61,35 +52,46 @@ class Traced(TorchFunctionMode):
         enable_gqa: bool = False,
     ) -> Tensor:
         if self.calls is None:
-            call = Call(0, "plain" if attn_mask is None or is_causal or dropout_p else "opaque")
+            kind, way = 0, "plain" if attn_mask is None or is_causal or dropout_p else "opaque"
         else:
-            assert self.num_calls < len(self.calls), "a block makes the calls that were learned"
-            call = self.calls[self.num_calls]
-            self.num_calls += 1
-        if call.way == "opaque":
-            return torch.ops.latentloom.attend(query, key, value, attn_mask, scale, is_causal, call.kind)
+            at, self.num_calls = self.num_calls, self.num_calls + 1
+            assert at < len(self.calls), "a block makes the calls that were learned"
+            call = self.calls[at]
+            kind, way = call.kind, call.way
+            if way in TRACED:
+                assert attn_mask is None and not is_causal and not dropout_p, "it was learned without a mask"
+                return TRACED[way](query, key, value, scale, call.kernel, self.fixed[at], self.given[at])
+        if way == "opaque":
+            return torch.ops.latentloom.attend(query, key, value, attn_mask, scale, is_causal, kind)
         return F.scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )
 
 
 def traced(
-    kind: type[nn.Module], calls: Sequence[Call] | None, *, is_seen: bool, name: str, options: Mapping[str, Any]
+    kind: type[nn.Module],
+    calls: Sequence[Call] | None,
+    fixed: Sequence[Any],
+    *,
+    is_seen: bool,
+    name: str,
+    options: Mapping[str, Any],
 ) -> Callable[..., Any]:
-    """The forward of a kind of block, compiled: `run(block, *args, **kwargs)`, with attention answered if it `is_seen`.
+    """The forward of a kind of block, compiled: `run(given, block, *args, **kwargs)`, with attention answered if it
+    `is_seen`; `fixed` and `given` are those of the wires of its calls.
 
     It is right for whatever has one state, and makes the calls that were learned.
     """
     forward = kind.forward
 
-    def seen(the_block: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        mode = Traced(calls)
+    def seen(the_given: Sequence[Any], the_block: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        mode = Traced(calls, fixed, the_given)
         with mode:
             out = forward(the_block, *args, **kwargs)
         assert calls is None or mode.num_calls == len(calls), "a block makes the calls that were learned"
         return tree_map_only(Tensor, _plain, out)
 
-    def unseen(the_block: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    def unseen(_: Sequence[Any], the_block: nn.Module, *args: Any, **kwargs: Any) -> Any:
         return tree_map_only(Tensor, _plain, forward(the_block, *args, **kwargs))
 
     inner = seen if is_seen else unseen
@@ -113,9 +115,12 @@ def _plain(x: Tensor) -> Tensor:
 
 
 def _needed(entries: Sequence[Any]) -> list[bool]:
-    """All guards on what a block is given, and of those on the block itself, and on what is global, none."""
-    return [
-        entry.guard_type == "SHAPE_ENV"
-        or ("the_block" not in entry.name and not entry.is_global and not isinstance(entry.value, nn.Parameter))
-        for entry in entries
-    ]
+    """All guards on what a block is given; of those on its wires the ones on tensors and on symbols; none
+    on the block itself, or on what is global."""
+    return [entry.guard_type == "SHAPE_ENV" or _is_needed(entry) for entry in entries]
+
+
+def _is_needed(entry: Any) -> bool:
+    if "the_block" in entry.name or entry.is_global:
+        return False
+    return "the_given" not in entry.name or entry.guard_type == "TENSOR_MATCH"
