@@ -23,5 +23,5 @@ def hear_unloading() -> None:
         POOLS.rest_spares()
         return unload(*given, **options)
 
-    unload_all_models.reaches_ranks = True  # pyright: ignore[reportFunctionMemberAccess]
+    unload_all_models.reaches_ranks = True  # pyright: ignore[reportAttributeAccessIssue]
     model_management.unload_all_models = unload_all_models
