@@ -23,7 +23,7 @@ from typing import Any
 
 from drill_host import all_at_once, host, live
 from drill_memory import NoGroup, memory, starve
-from drill_server import server, spare, spare_memory
+from drill_server import server, spare, spare_memory, spare_rank_memory
 from drill_work import MOMENTS, PLANS, Moment, Work, later
 
 from latentloom.parallel.errors import Cancelled, OutOfMemory
@@ -240,6 +240,8 @@ def main() -> int:
         else:
             drill, times, limits = DRILLS[name]
             with Work(devices, **size, limits=limits, spare_ranks=asked.spares) as work:
+                if asked.spares:
+                    print(spare_rank_memory(work), flush=True)
                 if name == "spare":
                     print(spare_memory(work), flush=True)
                 rows = drill(work, asked.times or times, **options)
