@@ -1,4 +1,4 @@
-"""What ComfyUI is asked to free (`POST /free`, its menu, a lack of memory) our ranks in reserve give back, too."""
+"""What ComfyUI is asked to free (`POST /free`, its menu, a lack of memory) our spare ranks give back, too."""
 
 from __future__ import annotations
 

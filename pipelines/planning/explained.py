@@ -82,13 +82,13 @@ def _chosen(answer: Planned, chosen: Candidate) -> list[str]:
 
 
 def _spare(answer: Planned, chosen: Candidate) -> str:
-    """What a rank in reserve takes on this machine, where it has some and there is room; of others nobody knows."""
+    """What a spare rank takes on this machine, where it has some and there is room; of others nobody knows."""
     machine = answer.machine
     if machine.name != "here" or machine.kind != "cuda":
         return ""
     device = machine.devices[0]
     spares = spares_beside({device: chosen.num_bytes}, {device: machine.memory_bytes})
-    return f"; a rank in reserve takes {spares[device] / GIB:.3g} more, while there is room" if spares else ""
+    return f"; a spare rank takes {spares[device] / GIB:.3g} more, while there is room" if spares else ""
 
 
 def _encoder(answer: Planned, chosen: Candidate) -> str:

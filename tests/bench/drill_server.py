@@ -86,7 +86,7 @@ def spare_memory(work: Work) -> str:
 
 
 def spare_rank_memory(work: Work) -> str:
-    """What the ranks in reserve take: of a GPU, what the driver counts of their processes."""
+    """What the spare ranks take: of a GPU, what the driver counts of their processes."""
     spares = work.pool._supervisor._crew.spares.ranks
     wait_until(lambda: all(spare.is_ready for spare in spares))
     asked = ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]
@@ -99,7 +99,7 @@ def spare_rank_memory(work: Work) -> str:
         else f"{spare.device} {memory_of(spare.pid)['Pss'] / MIB:.1f} MiB (PSS)"
         for spare in spares
     ]
-    return f"each rank in reserve takes: {', '.join(told)}"
+    return f"each spare rank takes: {', '.join(told)}"
 
 
 def memory_of(pid: int) -> dict[str, int]:

@@ -212,9 +212,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--size", type=int, default=64)
-    parser.add_argument(
-        "--spares", action="store_true", help="each device keeps a rank in reserve, ready at each strike"
-    )
+    parser.add_argument("--spares", action="store_true", help="each device keeps a spare rank, ready at each strike")
     asked = parser.parse_args()
     try:
         devices = parse_devices(asked.devices)

@@ -82,7 +82,7 @@ def test_who_waits_for_ranks_to_start_is_told_what_they_do(
     assert told == ["starting ranks", "trying attention kernels on cpu"]
 
 
-def test_a_rank_in_reserve_is_told_before_it_is_needed(start: Callable[..., Pool], tmp_path: Path) -> None:
+def test_a_spare_rank_is_told_before_it_is_needed(start: Callable[..., Pool], tmp_path: Path) -> None:
     with start(spare_ranks=True) as pool:
         (spare,) = pool._supervisor._crew.spares.ranks
         wait_until(lambda: spare.is_ready)
