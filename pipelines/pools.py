@@ -108,7 +108,7 @@ class Pools:
             return any(self._num_users.values())
 
     def rest_spares(self) -> None:
-        """End the ranks in reserve of all pools, for their memory, until the next job of each."""
+        """End the spare ranks of all pools, for their memory, until the next job of each."""
         with self._lock:
             for pool in self._pools.values():
                 pool.rest_spares()

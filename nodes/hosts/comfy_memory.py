@@ -1,4 +1,4 @@
-"""What ComfyUI is asked to free (`POST /free`, its menu, a lack of memory) we give back, too: ranks in reserve, and CUDA
+"""What ComfyUI is asked to free (`POST /free`, its menu, a lack of memory) we give back, too: spare ranks, and CUDA
 graphs."""
 
 from __future__ import annotations
@@ -25,5 +25,5 @@ def hear_unloading() -> None:
         forget_graphs()
         return unload(*given, **options)
 
-    unload_all_models.reaches_ranks = True  # pyright: ignore[reportFunctionMemberAccess]
+    unload_all_models.reaches_ranks = True  # pyright: ignore[reportAttributeAccessIssue]
     model_management.unload_all_models = unload_all_models

@@ -194,7 +194,7 @@ def _node_plan(
         and (spares := spares_beside(asked_of(needs, devices), memories))
     ):
         device, spare = max(spares.items(), key=lambda each: each[1])
-        why = f"{why}; a rank in reserve takes {amount(spare)} more of {device} and its like, while there is room"
+        why = f"{why}; a spare rank takes {amount(spare)} more of {device} and its like, while there is room"
     problem, code = _first([problem], plan, model)
     return NodePlan(
         node=name,

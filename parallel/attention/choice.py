@@ -207,7 +207,7 @@ def load(device: torch.device) -> None:
     """Have the chosen kernel load its libraries by one tiny call, whatever comes of it; matrix products theirs, too."""
     q, k, v = _sample(device, torch.bfloat16)
     with contextlib.suppress(Exception):
-        q @ k.transpose(2, 3)
+        torch.matmul(q, k.transpose(2, 3))
         attend_with_lse(q, k, v, mask=None, scale=None, kernel=chosen(device, torch.bfloat16).kernel)
 
 

@@ -66,10 +66,6 @@ class Crew:
         self._codes: dict[int, int] = {}
         """How processes ended, by pid, of which the kernel has not told yet."""
 
-    @property
-    def is_whole(self) -> bool:
-        return all(rank.channel is not None for rank in self.ranks)
-
     def keep(self) -> None:
         """Start what is missing: the spare before the ranks, because a server that has none is slow to replace."""
         can_start = time.monotonic() >= self._next_time
@@ -104,9 +100,7 @@ class Crew:
     def shift(self, seconds: float) -> None:
         """The host itself was stopped for so long."""
         for rank in self._places:
-            rank.heard += seconds
-            if rank.end_time is not None:
-                rank.end_time += seconds
+            rank.shift(seconds)
 
     def check_time(self, now: float) -> None:
         for rank in self._places:

@@ -140,6 +140,12 @@ class RankProcess:
         self.has_begun, self.is_gone, self.is_told = False, False, False
         self.gpu, self.uuid, self.memory_bytes = "", "", 0
 
+    def shift(self, seconds: float) -> None:
+        """The host itself was stopped for so long."""
+        self.heard += seconds
+        if self.end_time is not None:
+            self.end_time += seconds
+
     def is_frozen(self) -> bool:
         """Whether its process is stopped."""
         return is_stopped(self.pid)

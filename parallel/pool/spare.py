@@ -119,7 +119,7 @@ class Spare:
 
 
 class SpareRanks:
-    """One rank in reserve for each device; owned by the crew, which starts and loses them as it does ranks. `wanted`:
+    """One spare rank for each device; owned by the crew, which starts and loses them as it does ranks. `wanted`:
     whether there are any, as of `Pool`.
     """
 

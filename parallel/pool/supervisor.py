@@ -179,7 +179,8 @@ class Supervisor:
                 job.tell(Phase(job=job.number, text=text, is_loading=True))
 
     def _wait(self) -> None:
-        is_busy = not self._crew.is_whole or any(replica.runs() or replica.joining for replica in self.replicas)
+        is_whole = all(rank.channel is not None for rank in self._crew.ranks)
+        is_busy = not is_whole or any(replica.runs() or replica.joining for replica in self.replicas)
         tick = TICK_S if is_busy else IDLE_TICK_S
         before = time.monotonic()
         for key, _ in self._selector.select(tick):

@@ -25,7 +25,7 @@ USABLE_SHARE = 0.94
 CONTEXT_BYTES = 1_200_000_000
 """What an accelerator's context and libraries take."""
 SPARE_BYTES = 600_000_000
-"""What a rank in reserve takes of an accelerator: a context and the libraries that it has loaded. An estimate, not yet
+"""What a spare rank takes of an accelerator: a context and the libraries that it has loaded. An estimate, not yet
 measured on a GPU."""
 DTYPE_BITS = {"fp32": 32, "bf16": 16, "fp16": 16}
 QUANTIZED_BITS = {"int8": 8, "fp8": 8, "fp8_dynamic": 8, "int4": 4}
@@ -55,7 +55,7 @@ class Held:
 
 
 def wanted_spares() -> bool | None:
-    """Whether each device keeps a rank in reserve, by LATENTLOOM_SPARE_RANKS; None, unset: each large GPU does."""
+    """Whether each device keeps a spare rank, by LATENTLOOM_SPARE_RANKS; None, unset: each large GPU does."""
     told = os.environ.get("LATENTLOOM_SPARE_RANKS", "")
     if told not in SPARES:
         raise ValueError(
@@ -65,7 +65,7 @@ def wanted_spares() -> bool | None:
 
 
 def spare_rank_bytes(device: str, total_bytes: int) -> int:
-    """What a rank in reserve takes of an accelerator with so much memory; 0 where none is kept, and on a CPU, where it
+    """What a spare rank takes of an accelerator with so much memory; 0 where none is kept, and on a CPU, where it
     shares what it has loaded.
     """
     wanted = wanted_spares()

@@ -45,7 +45,7 @@ def _device(device: Device) -> Finding:
         mend = f"end what else runs on {device.name} (nvidia-smi lists it), or leave it out of --devices"
         return Finding(check=device.name, state="warning", says=f"{says}: others use it", mend=mend)
     if spare := spare_rank_bytes(device.name, device.total_bytes):
-        says = f"{says}; a rank in reserve takes about {gib(spare)} of it while nothing else needs that"
+        says = f"{says}; a spare rank takes about {gib(spare)} of it while nothing else needs that"
     return Finding(check=device.name, says=says)
 
 

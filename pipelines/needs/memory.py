@@ -15,9 +15,9 @@ alive in a block (calibrated on FLUX in bf16), what `decoder.py` counts of a VAE
 with its libraries takes 1.2 GB. On a CPU a rank has no context; it keeps what oneDNN, gloo and the tokenizers have
 made, and holes in glibc's heap, which are no larger than the blocks that it does not give back at once
 (`parallel/ranks/heap.py`). CUDA graphs hold what a forward takes anyway, and make way for all else; what nobody asked
-for is captured only where there is room. A rank in reserve takes some of a large GPU, beside all that as long as there
-is room. Not counted: activations of text encoders and of the picture encoder, step caches, compiled graphs, and on a
-CPU the libraries of each process.
+for is captured only where there is room. A spare rank takes some of a large GPU, beside all that as long as there is
+room. Not counted: activations of text encoders and of the picture encoder, step caches, compiled graphs, and on a CPU
+the libraries of each process.
 `tests/bench/memory_bound.py` compares all of it with what ranks on a CPU hold.
 """
 
@@ -248,7 +248,7 @@ def asked_of(needs: Sequence[Need], devices: Sequence[str]) -> dict[str, int]:
 
 
 def spares_beside(asked: Mapping[str, int], memories: Mapping[str, int]) -> dict[str, int]:
-    """What ranks in reserve take of each device beside what is asked of it. They have no part in whether that fits: one
+    """What spare ranks take of each device beside what is asked of it. They have no part in whether that fits: one
     for which there is no room is ended.
     """
     known = {device: memories[device] for device in asked if device in memories}

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..costs.units import duration, volume
+from ..needs.memory import spares_beside
 from .choice import Candidate, spelt
 from .compiling import is_captured
 from .history import in_words
@@ -66,7 +67,7 @@ def _chosen(answer: Planned, chosen: Candidate) -> list[str]:
         rows.append(("all", f"{duration(chosen.seconds)} for {answer.num_runs} runs"))
     rows += [
         ("first", f"{duration(run.load_s)} before it, to read {volume(answer.job.load_bytes)} of weights"),
-        ("memory", f"{chosen.num_bytes / GIB:.3g} of {room:.3g} GiB on {where}"),
+        ("memory", f"{chosen.num_bytes / GIB:.3g} of {room:.3g} GiB on {where}{_spare(answer, chosen)}"),
     ]
     if answer.encoder_bytes:
         rows.append(("encoder", _encoder(answer, chosen)))
@@ -81,6 +82,16 @@ def _chosen(answer: Planned, chosen: Candidate) -> list[str]:
     if answer.hint:
         rows.append(("faster", answer.hint))
     return [line for name, text in rows for line in _wrapped(name, text)]
+
+
+def _spare(answer: Planned, chosen: Candidate) -> str:
+    """What a spare rank takes on this machine, where it has some and there is room; of others nobody knows."""
+    machine = answer.machine
+    if machine.name != "here" or machine.kind != "cuda":
+        return ""
+    device = machine.devices[0]
+    spares = spares_beside({device: chosen.num_bytes}, {device: machine.memory_bytes})
+    return f"; a spare rank takes {spares[device] / GIB:.3g} more, while there is room" if spares else ""
 
 
 def _encoder(answer: Planned, chosen: Candidate) -> str:

@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,23 @@ def spare_memory(work: Work) -> str:
         f"PSS of all processes: {whole / MIB:.1f} MiB with the spare, {left / MIB:.1f} without; that of the spare: "
         f"{own['Pss'] / MIB:.1f}, a share of what the server has anyway; pages of its own: {private / MIB:.1f} MiB"
     )
+
+
+def spare_rank_memory(work: Work) -> str:
+    """What the spare ranks take: of a GPU, what the driver counts of their processes."""
+    spares = work.pool._supervisor._crew.spares.ranks
+    wait_until(lambda: all(spare.is_ready for spare in spares))
+    asked = ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]
+    on_gpu = subprocess.run(asked, capture_output=True, text=True).stdout if spares[0].device != "cpu" else ""
+    rows = [line.partition(", ") for line in on_gpu.splitlines()]
+    used = {int(pid): float(mib) for pid, _, mib in rows if mib.isdecimal()}
+    told = [
+        f"{spare.device} {used[spare.pid]:.0f} MiB of the GPU"
+        if spare.pid in used
+        else f"{spare.device} {memory_of(spare.pid)['Pss'] / MIB:.1f} MiB (PSS)"
+        for spare in spares
+    ]
+    return f"each spare rank takes: {', '.join(told)}"
 
 
 def memory_of(pid: int) -> dict[str, int]:

@@ -26,7 +26,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent))
 
 from drill_host import all_at_once, host, live
 from drill_memory import NoGroup, memory, starve
-from drill_server import server, spare, spare_memory
+from drill_server import server, spare, spare_memory, spare_rank_memory
 from drill_work import MOMENTS, PLANS, Moment, Work, later
 
 from bench.gpu.sharing import allow_sharing
@@ -216,9 +216,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--size", type=int, default=64)
-    parser.add_argument(
-        "--spares", action="store_true", help="each device keeps a rank in reserve, ready at each strike"
-    )
+    parser.add_argument("--spares", action="store_true", help="each device keeps a spare rank, ready at each strike")
     asked = parser.parse_args()
     allow_sharing()
     try:
@@ -245,6 +243,8 @@ def main() -> int:
         else:
             drill, times, limits = DRILLS[name]
             with Work(devices, **size, limits=limits, spare_ranks=asked.spares) as work:
+                if asked.spares:
+                    print(spare_rank_memory(work), flush=True)
                 if name == "spare":
                     print(spare_memory(work), flush=True)
                 rows = drill(work, asked.times or times, **options)

@@ -114,8 +114,8 @@ def test_a_plan_in_the_workflow_is_shown_as_written_by_hand() -> None:
     assert node.strategies == {"cfg": 1, "ulysses": 1, "ring": 2, "allgather": 1, "weights": 1, "text": "auto"}
 
 
-def test_a_plan_says_what_ranks_in_reserve_take_of_large_gpus(flux: str) -> None:
-    words = "; a rank in reserve takes 572 MiB more of cuda:0 and its like, while there is room"
+def test_a_plan_says_what_spare_ranks_take_of_large_gpus(flux: str) -> None:
+    words = "; a spare rank takes 572 MiB more of cuda:0 and its like, while there is room"
     graph = workflow(flux, load={"device": "cuda"}, plan={"devices": "cuda*2", "plan": "ulysses=2"})
     assert [words in only(graph, on=machine(2, gibs=gibs)).why for gibs in (80, 24)] == [True, False]
 

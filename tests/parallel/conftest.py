@@ -26,9 +26,8 @@ def start_pool() -> Callable[..., Pool]:
             patch.setenv("PYTHONPATH", os.pathsep.join([TESTS, *path.split(os.pathsep)]) if path else TESTS)
             for name, value in TORCHRUN.items():
                 patch.setenv(name, value)
-            thread = threading.Thread(
-                target=lambda: pools.append(Pool(devices, **{"preload": ["bodies.pool"], **options}))
-            )
+            options = {"preload": ["bodies.pool"], **options}
+            thread = threading.Thread(target=lambda: pools.append(Pool(devices, **options)))
             thread.start()
             thread.join()
             pools[0].call("bodies.pool:echo", {})  # the server has this environment by now

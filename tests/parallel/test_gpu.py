@@ -1,6 +1,7 @@
 """What only a GPU can tell of `parallel`: `pytest -m gpu`. One is enough: ranks that share it talk through gloo."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
 from latentloom.parallel.pool.trial import trial
 from support.gpu import DEVICE, GPU
+from support.pool_processes import wait_until
 
 X = torch.linspace(-1, 1, 12).view(3, 4)
 
@@ -63,6 +65,21 @@ def test_a_rank_whose_gpu_repeats_an_error_is_replaced(one: Pool) -> None:
     with pytest.raises(RankFailed, match=r"^rank 0 \(cuda:0\): .*CUDA error"):
         one.call("bodies.gpu:trap", {})
     assert pid_after(one) != before
+
+
+@pytest.mark.gpu
+def test_a_spare_rank_takes_the_place_of_one_that_dies_and_attends_as_it_did(
+    start_pool: Callable[..., Pool],
+) -> None:
+    with start_pool([GPU], spare_ranks=True) as pool:
+        (spare,), before = pool._supervisor._crew.spares.ranks, pool.call("bodies.gpu:product", {"x": X})
+        wait_until(lambda: spare.is_ready)
+        waiting = spare.pid
+        os.kill(before["pid"], signal.SIGKILL)
+        wait_until(lambda: pool.states()[0].pid == waiting)
+        assert pid_after(pool) == waiting
+        after = pool.call("bodies.gpu:product", {"x": X})
+        assert [after[name] == before[name] for name in ("kernel", "is_cudnn_first")] == [True, True]
 
 
 @pytest.mark.gpu(or_cpu="always")

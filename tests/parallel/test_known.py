@@ -25,11 +25,11 @@ FIRST = ["cudnn torch.bfloat16", "masks"]
 
 
 @pytest.fixture
-def start(start_pool: Callable[..., Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Pool]:
+def start(start_pool: Callable[..., Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pool]:
     """Starts a pool of three ranks that take the CPU for a GPU."""
     monkeypatch.setenv("TOY_GPU", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return lambda: start_pool(["cpu"] * 3, preload=["bodies.pool", "bodies.toy_gpu"])
+    return lambda **options: start_pool(["cpu"] * 3, preload=["bodies.pool", "bodies.toy_gpu"], **options)
 
 
 def tried(folder: Path) -> list[str]:
@@ -80,6 +80,15 @@ def test_who_waits_for_ranks_to_start_is_told_what_they_do(
         kill(pool, 0)
         pool.call("bodies.pool:echo", {}, Phases())
     assert told == ["starting ranks", "trying attention kernels on cpu"]
+
+
+def test_a_spare_rank_is_told_before_it_is_needed(start: Callable[..., Pool], tmp_path: Path) -> None:
+    with start(spare_ranks=True) as pool:
+        (spare,) = pool._supervisor._crew.spares.ranks
+        wait_until(lambda: spare.is_ready)
+        waiting = spare.pid
+        kill(pool, 2)
+        assert pool.states()[2].pid == waiting and tried(tmp_path) == FIRST
 
 
 def test_a_kernel_that_fails_is_tried_once_in_a_pool_and_again_in_the_next(

@@ -1,4 +1,4 @@
-"""A rank in reserve for each device: it takes the place of one that dies, and is the first to go for its memory."""
+"""A spare rank for each device: it takes the place of one that dies, and is the first to go for its memory."""
 
 import os
 import signal

@@ -113,7 +113,7 @@ def test_many_links_that_are_alike_are_one_line() -> None:
 
 
 @pytest.mark.parametrize(("total_gib", "is_told"), [(80, True), (24, False)])
-def test_a_large_gpu_says_what_a_rank_in_reserve_takes(total_gib: int, is_told: bool) -> None:
+def test_a_large_gpu_says_what_a_spare_rank_takes(total_gib: int, is_told: bool) -> None:
     device = dataclasses.replace(GPU, total_bytes=total_gib << 30, free_bytes=total_gib << 30)
     found = the(examine_devices(dataclasses.replace(TWO, devices=(device, OTHER))), "cuda:0")
-    assert ("a rank in reserve takes about 572 MiB of it" in found.says) == is_told
+    assert ("a spare rank takes about 572 MiB of it" in found.says) == is_told

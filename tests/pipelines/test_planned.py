@@ -118,6 +118,14 @@ def test_rows_are_decoded_apart_only_where_that_saves_a_tenth_or_one_device_has_
     assert "4 devices decode, each some rows, because one has no room for all" in tight.why
 
 
+def test_what_spare_ranks_take_is_told_of_this_machine_only(hollow: Models) -> None:
+    found = plan(hollow("flux"), "2xH100-nvlink")
+    here = dataclasses.replace(found, machine=dataclasses.replace(found.machine, name="here"))
+    small = dataclasses.replace(here, machine=dataclasses.replace(here.machine, memory_bytes=37 << 30))
+    words = "on the fullest device; a spare rank takes 0.559 more, while there is room"
+    assert [words in as_text(each).replace("\n        ", " ") for each in (here, small, found)] == [True, False, False]
+
+
 def test_where_text_encoders_live_and_what_a_new_prompt_costs_is_told(hollow: Models) -> None:
     beside, alone = plan(hollow("flux"), "1xH100"), plan(hollow("flux"), "1x4090", quantization="int8")
     assert beside.chosen is not None and beside.chosen.turns_s == 0
