@@ -132,10 +132,11 @@ def model_migration(version: int, inputs: dict[str, Any]) -> dict[str, Any]:
     """
     inputs = dict(inputs)
     for new, old, words in (("engine", "compiled", ("eager", "inductor")), ("graphs", "cuda_graph", ("auto", "on"))):
-        if isinstance(inputs.get(old), dict | list):
+        former = inputs.pop(old, None)
+        value = inputs.get(new, former)  # what a run was given for the new socket of an old node comes first
+        if isinstance(value, dict | list) and new not in inputs:
             raise ValueError(f"{old} came by a wire, and {new} cannot; write {words[0]} or {words[1]}")
-        if old in inputs or new in inputs:
-            value = inputs.pop(old, inputs.get(new))
+        if value is not None:
             inputs[new] = words[value] if type(value) is bool else value
     return inputs
 

@@ -163,14 +163,15 @@ class Engines:
 
     def insert(self, hash: str, entry: tuple[Any, ...]) -> None:
         """Whole or not at all; without room on the disk it is built again next time."""
-        engine, inputs, outputs, _, _, allocates, sends = entry
+        made, inputs, outputs, _, _, allocates, sends = entry
+        engine = bytes(made)  # of TensorRT's own memory
         digest = hashlib.sha256(engine).hexdigest()
         head = {"inputs": inputs, "outputs": outputs, "allocates": allocates, "sends": sends, "sha256": digest}
         with contextlib.suppress(OSError):
             handle, name = tempfile.mkstemp(dir=self.folder)  # 0600
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(json.dumps(head).encode() + b"\n" + bytes(engine))
+                    file.write(json.dumps(head).encode() + b"\n" + engine)
                 Path(name).replace(self._file(hash))
             finally:
                 Path(name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What engines of Torch-TensorRT would hold of every transformer class, by a stand-in that takes every operator but ours.
+"""What engines of Torch-TensorRT would hold of every transformer class, by a stand-in that takes all but our operators.
 
     python tests/bench/engines.py [VARIANT ...]
 

@@ -46,6 +46,7 @@ def first_version(inputs: dict[str, Any], **parts: Any) -> Any:
         ({"compiled": True}, "inductor", "auto"),
         ({"cuda_graph": True}, "eager", "on"),
         ({"compiled": True, "cuda_graph": True}, "inductor", "on"),
+        ({"compiled": True, "engine": "eager"}, "eager", "auto"),  # as a run's own value stands in what it made
     ],
 )
 def test_a_file_with_compiled_and_cuda_graph_opens_with_equal_values(

@@ -1,6 +1,7 @@
 """What runs took, kept; what predictions learn from it; and how well they did."""
 
 import dataclasses
+import json
 import sqlite3
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -69,6 +70,19 @@ def test_what_is_kept_comes_back_and_the_oldest_go_first(tmp_path: Path, monkeyp
     assert len(found := kept(folder)) == 20
     assert {each.steps for each in found} <= set(range(1, 30)) and found[0] == ran(steps=found[0].steps)
     assert stat.S_IMODE((folder / FILE).stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(("was_compiled", "engine"), [(False, "eager"), (True, "inductor")])
+def test_what_was_kept_before_there_were_engines_is_read(was_compiled: bool, engine: str, tmp_path: Path) -> None:
+    plain = dataclasses.asdict(ran())
+    setting = {name: value for name, value in plain["setting"].items() if name != "engine"}
+    line = json.dumps({**plain, "setting": {**setting, "is_compiled": was_compiled}})
+    keep(ran(), tmp_path)
+    with sqlite3.connect(tmp_path / FILE) as lines:
+        lines.execute("UPDATE runs SET line = ?", [line])
+    lines.close()
+    [found] = kept(tmp_path)
+    assert found.setting == dataclasses.replace(SETTING, engine=engine)
 
 
 def test_what_cannot_be_read_is_passed_over(tmp_path: Path) -> None:

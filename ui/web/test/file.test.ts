@@ -151,6 +151,7 @@ const read = (node: ReturnType<typeof old>) => fromFile({ format: 1, name: "n", 
 test("a node of an older version opens with equal values at today's sockets", () => {
   const { version, inputs } = read(old({ dtype: "bf16", compiled: true, cuda_graph: false }));
   assert.deepEqual([version, inputs], [2, { dtype: "bf16", engine: "inductor", graphs: "auto" }]);
+  assert.equal(read(old({ engine: "tensorrt", compiled: true })).inputs.engine, "tensorrt"); // a run's own value
   assert.equal(read(old({})).version, 2);
 });
 

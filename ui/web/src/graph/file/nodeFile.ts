@@ -39,14 +39,12 @@ function renewed(
 ): Pick<EditorNode, "version" | "inputs"> {
   const today = own(RENAMED, type);
   if (!today || version >= today.version) return { version, inputs };
-  const entries = Object.entries(inputs).map(([name, value]): [string, InputValue | undefined] => {
-    const socket = own(today.sockets, name);
-    return socket ? [socket.now, own(socket.values, String(value))] : [name, value];
-  });
-  const known = entries.filter((entry): entry is [string, InputValue] => entry[1] !== undefined);
-  return known.length < entries.length
-    ? { version, inputs }
-    : { version: today.version, inputs: Object.fromEntries(known) };
+  const renamed = Object.entries(today.sockets).flatMap(([name, { now, values }]) =>
+    Object.hasOwn(inputs, name) ? [[now, own(values, String(inputs[name]))] as const] : [],
+  );
+  if (renamed.some(([, value]) => value === undefined)) return { version, inputs };
+  const rest = Object.entries(inputs).filter(([name]) => !Object.hasOwn(today.sockets, name));
+  return { version: today.version, inputs: Object.fromEntries([...renamed, ...rest]) as Record<string, InputValue> };
 }
 
 export function writeNode(node: EditorNode): NodeFile {
