@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from diffusers.models.attention_dispatch import dispatch_attention_fn
@@ -36,12 +36,13 @@ def fuse_rotary(transformer: nn.Module) -> Callable[[], None]:
     """Until what this gives is called, FLUX's attention turns q and k by the kernel, if there is Triton."""
     replaced: list[tuple[Any, Any, Any]] = []
     for each in transformer.modules() if importlib.util.find_spec("triton") else ():
-        old = getattr(each, "processor", None)
+        holder: Any = each
+        old: Any = getattr(holder, "processor", None)
         if type(old) is FluxAttnProcessor:  # one for pictures as prompts has sums of its own
             processor = OneLaunch()
             vars(processor).update(vars(old))
-            each.processor = processor
-            replaced.append((each, old, processor))
+            holder.processor = processor
+            replaced.append((holder, old, processor))
 
     def undo() -> None:
         for holder, old, processor in replaced:
@@ -58,7 +59,7 @@ class OneLaunch(FluxAttnProcessor):
         self,
         attn: Any,
         hidden_states: Tensor,
-        encoder_hidden_states: Tensor | None = None,
+        encoder_hidden_states: Any = None,
         attention_mask: Tensor | None = None,
         image_rotary_emb: Any = None,
     ) -> Any:
@@ -103,8 +104,9 @@ def turned(q: Sequence[Tensor], k: Sequence[Tensor], cos: Tensor, sin: Tensor) -
 
 
 def _plain(q: Sequence[Tensor], k: Sequence[Tensor], cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    angles: Any = (cos, sin)
     whole = (parts[0] if len(parts) == 1 else torch.cat(list(parts), 1) for parts in (q, k))
-    query, key = (apply_rotary_emb(x, (cos, sin), sequence_dim=1) for x in whole)
+    query, key = (cast(Tensor, apply_rotary_emb(x, angles, sequence_dim=1)) for x in whole)
     return query, key
 
 
@@ -125,12 +127,13 @@ def _fault(q: Sequence[Tensor], k: Sequence[Tensor], cos: Tensor, sin: Tensor, w
 def _by_kernel(q: Sequence[Tensor], k: Sequence[Tensor], cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
     from .rotary_kernel import turn
 
+    launch: Any = turn
     cos, sin = cos.detach(), sin.detach()  # seen by who notes what a captured forward reads
     batch, _, heads, width = q[0].shape
     num_tokens, num_text = len(cos), q[0].shape[1] if len(q) > 1 else 0
     query, key = (q[0].new_empty(batch, num_tokens, heads, width) for _ in range(2))
     block = 1 << (heads * width - 1).bit_length()
-    turn[(batch * num_tokens, 2)](
+    launch[(batch * num_tokens, 2)](
         *(q[0], q[-1], k[0], k[-1], cos, sin, query, key),
         *(num_text, num_tokens, heads * width, width),
         BLOCK=block,
