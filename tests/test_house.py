@@ -22,6 +22,7 @@ CHAMBERS = {
     "pipelines/bobbin/training/latents.py": "what a data loader's processes run",
     "pipelines/components/shell.py": "asks loading, which asks skeleton",
     "pipelines/denoising/unwaiting.py": "how torch is asked, whatever the solver",
+    "pipelines/fusing/rotary_kernel.py": "imports Triton, which not every machine has",
     "ui/access/intake.py": "counts requests, whatever the server is",
     "ui/api/downloads.py": "routes of one thing, as its neighbours are of others",
     "ui/api/router.py": "the list of all routes",

@@ -116,12 +116,14 @@ class Prepared:
 def _fuse(transformer: Any, engine: Engine, mesh: Mesh | None) -> Callable[[], None]:
     """What rounds differently comes with an engine that does anyway: by engine and device alone, so that one rank and
     many have the same form."""
-    from ..fusing import modulation, products
+    from ..fusing import modulation, products, rotary
 
     device = next(iter(transformer.parameters())).device.type
     with contextlib.ExitStack() as stack:
         if mesh is not None and mesh[Axis.SEQUENCE].size > 1 and device in modulation.DEVICES:
             stack.callback(modulation.share_modulation(transformer, mesh[Axis.SEQUENCE]))
+        if engine == "eager" and device in rotary.DEVICES:
+            stack.callback(rotary.fuse_rotary(transformer))
         if engine != "eager" and device in products.DEVICES:
             stack.callback(products.fuse_products(transformer))
         return stack.pop_all().close

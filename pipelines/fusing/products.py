@@ -100,16 +100,16 @@ def _shared(transformer: nn.Module) -> Iterator[Sharing]:
     for path, block in transformer.named_modules():
         for names in SHARED.get(type(block).__name__, ()):
             layers = [_below(block, name) for name in names]
-            if None in layers:  # a block that has none of these, as the last one of Stable Diffusion 3
+            if None in layers:  # a block that lacks them, as the last one of Stable Diffusion 3
                 continue
             title = f"{path}: {', '.join(names)}"
             if reason := _obstacle(layers):
                 logger.info("%s are called one by one: %s", title, reason)
             else:
-                yield Sharing(title, [layer for layer in layers if layer is not None])
+                yield Sharing(title, layers)
 
 
-def _below(block: nn.Module, name: str) -> nn.Module | None:
+def _below(block: nn.Module, name: str) -> Any:
     """The layer at a path, under all that was put on top of it."""
     found: Any = block
     for part in name.split("."):
@@ -185,7 +185,7 @@ def _taking(product: Product, number: int, layer: nn.Linear, *, is_last: bool) -
     return forward
 
 
-def _side_by_side(parts: Sequence[nn.Parameter]) -> Tensor:
+def _side_by_side(parts: Sequence[Tensor]) -> Tensor:
     """One tensor whose parts these are from now on; that they lie so already is found, and nothing is copied."""
     first, numel = parts[0], sum(map(Tensor.numel, parts))
     ends = [first.storage_offset()]

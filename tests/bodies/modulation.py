@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 from unittest.mock import patch
@@ -17,7 +19,7 @@ from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding.captured import Captured
 from latentloom.parallel.sharding.compiled import Forwards
 from latentloom.pipelines.components.prepared import Condition, Prepared
-from latentloom.pipelines.fusing import modulation, products
+from latentloom.pipelines.fusing import modulation, products, rotary
 from latentloom.pipelines.fusing.modulation import share_modulation
 from support.cells import fill, mesh_for, outputs, variants
 from support.launches import Launches
@@ -48,22 +50,28 @@ def beside(rank: int, how: str) -> list[bool]:
     return [_same(x, y) for x, y in zip(found, wanted, strict=True)]
 
 
-def prepare(rank: int, plan: str) -> tuple[list[bool], list[int]]:
-    """Of a transformer made ready for a device that fuses, and for one that does not: whether both give the same bits,
-    eager and with an engine; and how many products are saved."""
+def prepare(rank: int, plan: str) -> tuple[list[float], list[int], list[set[str]]]:
+    """Of a transformer made ready for a device that fuses, and for one that does not, eager and with an engine: how far
+    apart they are, how many products are saved, and its attention processors while it is ready and afterwards."""
     model, inputs = built("flux")
     found: dict[tuple[str, bool], tuple[list[Tensor], int]] = {}
-    with patch.object(Forwards, "compile", lambda *_, **__: None):
-        for engine in ("eager", "inductor"):
-            for is_fused in (True, False):
-                devices = ("cpu",) if is_fused else ()
-                with patch.object(modulation, "DEVICES", devices), patch.object(products, "DEVICES", devices):
-                    ready = Prepared(model, Condition(engine=engine), mesh(plan), share=None)
-                    found[engine, is_fused] = counted(model, inputs)
-                    ready.end()
+    processors: list[set[str]] = []
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(patch.object(Forwards, "compile", lambda *_, **__: None))
+        stack.enter_context(patch.object(rotary.importlib.util, "find_spec", lambda name: name))
+        stack.enter_context(patch.object(rotary, "_fault", lambda *_: "there is no kernel here"))
+        for engine, is_fused in itertools.product(("eager", "inductor"), (True, False)):
+            with contextlib.ExitStack() as inner:
+                for form in (modulation, products, rotary):
+                    inner.enter_context(patch.object(form, "DEVICES", ("cpu",) if is_fused else ()))
+                ready = Prepared(model, Condition(engine=engine), mesh(plan), share=None)
+                found[engine, is_fused] = counted(model, inputs)
+                processors.append({type(each).__name__ for each in model.attn_processors.values()})
+                ready.end()
+    processors.append({type(each).__name__ for each in model.attn_processors.values()})
     pairs = [(found[engine, True], found[engine, False]) for engine in ("eager", "inductor")]
     apart = [max(float((x - y).abs().max() / y.abs().max()) for x, y in zip(a[0], b[0], strict=True)) for a, b in pairs]
-    return apart, [b[1] - a[1] for a, b in pairs]
+    return apart, [b[1] - a[1] for a, b in pairs], processors
 
 
 def mesh(plan: str = "ulysses=2") -> Mesh:

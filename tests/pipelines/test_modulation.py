@@ -44,11 +44,14 @@ def test_it_changes_nothing_beside(pair: Ranks, how: str) -> None:
 @pytest.mark.parametrize("plan", ["ulysses=2", "allgather=2", "ring=2"])
 def test_a_spread_transformer_has_every_form_and_as_it_was_afterwards(pair: Ranks, plan: str) -> None:
     found = pair.run("bodies.modulation:prepare", plan)
-    for apart, _ in found:
+    for apart, _, processors in found:
         assert apart[0] == 0, "eager, to the bit"
         assert apart[1] <= 1e-6
-    assert sum(saved[0] for _, saved in found) == LAYERS["flux"]
-    assert sum(saved[1] - saved[0] for _, saved in found) == 2 * 14
+        assert processors == [{"OneLaunch"}, *4 * ({"FluxAttnProcessor"},)], (
+            "turned by one launch without an engine only"
+        )
+    assert sum(saved[0] for _, saved, _ in found) == LAYERS["flux"]
+    assert sum(saved[1] - saved[0] for _, saved, _ in found) == 2 * 14
 
 
 def test_the_busiest_rank_has_least_to_do() -> None:
