@@ -53,6 +53,13 @@ class Layout:
     left_out: Range | None = None
     """Positions of the joint sequence that no query asks: they have no keys and values, only queries."""
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @functools.cached_property
+    def _hash(self) -> int:  # each attention call looks up what it was reckoned
+        return hash((self.streams, self.num_ranks, self.left_out))
+
     @functools.cached_property
     def keys(self) -> Layout:
         """The layout of the keys and values, shorter by those that are left out."""

@@ -250,6 +250,15 @@ class Gathering:
     def __post_init__(self) -> None:
         _held.add(self)
 
+    @functools.cached_property
+    def sent(self) -> Tensor:
+        """Which of its tokens a rank without replicated ones sends, in a graph: padded by repeating one, so that the
+        graphs of all ranks are alike."""
+        pick = self.order if self.order is not None else self.pick
+        device = None if pick is None else pick.device
+        own = torch.arange(self.num_own, dtype=torch.int32, device=device) if self.pick is None else self.pick
+        return torch.cat([own, own[:1].expand(self.num_sent - self.num_own)])
+
     def gather(self, parts: list[Tensor], *, group: Group) -> Tensor:
         """Collective: T B h D, from B S h D parts side by side along their heads."""
         tokens = [part.transpose(0, 1) for part in parts]  # S B h D
@@ -298,19 +307,6 @@ def gathering(layout: Layout, rank: int, device: torch.device) -> Gathering:
     )
 
 
-@functools.lru_cache(maxsize=2 * KEPT)
-def padded(layout: Layout, rank: int, device: torch.device) -> tuple[Tensor, Tensor | None]:
-    """For a gathering in a graph: the rows of this rank's tokens to send, and the order of what arrives.
-
-    Padding repeats a row, so that each rank sends as many, and all ranks have the same graph.
-    """
-    way, most = gathering(layout, rank, device), num_padded(layout)
-    assert not layout.num_replicated, "what is not sent has no place among what arrives"
-    own = torch.arange(way.num_own, dtype=torch.int32, device=device) if way.pick is None else way.pick
-    own = own[: layout.num_sharded(rank)]
-    return torch.cat([own, own[:1].expand(most - len(own))]), way.order
-
-
 def num_padded(layout: Layout) -> int:
     """The tokens that every rank sends in a gathering: as many as the one with most."""
     return max(layout.num_sharded(rank) for rank in range(layout.num_ranks))
@@ -320,7 +316,6 @@ def forget() -> None:
     """Drop all index tensors."""
     trade.cache_clear()
     gathering.cache_clear()
-    padded.cache_clear()
 
 
 def _rows(x: Tensor, index: Tensor | None, width: int) -> Tensor:

@@ -171,6 +171,7 @@ class _Block:
         self._kind, self._block, self._options, self._session = type(block), block, options, session
         self._under_way, self._watched = under_way, Watched(block)
         self._by_torch: Callable[..., Any] | None = None
+        functools.update_wrapper(self, block.forward)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         found = self._under_way.found
@@ -187,7 +188,9 @@ class _Block:
         where one will not do."""
         kept = _kept_of(self._kind)
         at_work = operator.at_work()
-        session = self._session if at_work is self._session else None
+        if at_work is not self._session and (at_work is None or not at_work.is_throughout):
+            at_work = None  # that of another model, which sees what is within its own blocks
+        session = None if at_work is None else self._session
         sort = (like, session and session.lengths())
         calls = None if session is None else kept.calls_of(sort)
         if session is not None and calls is None:
@@ -277,7 +280,7 @@ class _Graphs:
         is_automatic = options.get("dynamic") is None
         which = is_first or not is_automatic
         if which not in made:
-            more = {"dynamic": not is_first} if is_automatic else {}
+            more = {"dynamic": True} if is_automatic and not is_first else {}
             name = f"{kind.__name__}_{self.number}_{'first' if which else 'any'}"
             made[which] = make(name=name, options={**_without_mode(options), **more, "fullgraph": True})
         return made[which]

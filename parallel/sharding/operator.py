@@ -24,6 +24,7 @@ class Session(Protocol):
     """Who answers the attention calls of a forward: `session.Session`, or `unsharded.Unsharded` on one device."""
 
     num_calls: int
+    is_throughout: bool
 
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, scale: float | None, causal: bool, kind: int
@@ -38,6 +39,8 @@ class Intercepting(TorchFunctionMode):
     """Sees the attention calls of its thread, and answers them by `_intercepted`, while `depth` is not zero."""
 
     depth = 1
+    is_throughout = False
+    """Whether the mode is on for the whole of a forward, not within its blocks alone."""
 
     def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         if func is F.scaled_dot_product_attention and self.depth:

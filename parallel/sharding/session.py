@@ -20,8 +20,9 @@ for the `Attend` of the split plan. Hooks say the kinds of the coming calls befo
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -91,6 +92,8 @@ class Session(operator.Intercepting):
         self.kept: tuple[Kept, ...] = ()  # of texts that have padding
         self.parts: dict[str, tuple[Any, Any, list[int], Any]] = {}
         """By argument what a block was given last, how it is cut, and this rank's part of it."""
+        self._decided: dict[Hashable, Callable[..., Tensor]] = {}
+        """What answers the self attention of all streams without a mask, by kinds and shapes."""
         self.num_calls = 0
         self.num_gathered = 0
 
@@ -282,6 +285,9 @@ class Session(operator.Intercepting):
         kind: int,
     ) -> Tensor:
         """Collective: one attention call, by what the split plan says of it; B H S D to B H S D."""
+        usual = (kind, q.shape, k.shape, v.shape, q.dtype) if mask is None and not causal and self.is_agreed else None
+        if usual is not None and (decided := self._decided.get(usual)) is not None:
+            return decided(q, k, v, scale=scale)
         # Every decision down to the strategies follows from global lengths and the split plan alone, never from what
         # this rank happens to hold: a rank that took another way would leave the others in a collective for ever.
         call = self._met(self.kinds[kind], k.shape[2])
@@ -322,7 +328,10 @@ class Session(operator.Intercepting):
             layout = self._without_padding(call.keys, kept)
             k, v = (without(x, layout.asked_of(self.rank)) for x in (k, v))
             mask = mask if mask is None or mask.shape[3] == 1 else take(mask, 3, layout.asked())
-        out = self._attend(q, k, v, layout=layout, mesh=self.mesh, mask=mask, scale=scale, kernel=kernel)
+        answer = partial(self._attend, layout=layout, mesh=self.mesh, mask=mask, kernel=kernel)
+        if usual is not None and asking == call.queries:
+            self._decided[usual] = answer
+        out = answer(q, k, v, scale=scale)
         return out if asking == call.queries else answers_of(asking, out, layout=layout, rank=self.rank)
 
     def _without_padding(self, names: tuple[str, ...], kept: Kept) -> Layout:

@@ -29,6 +29,8 @@ Remove = Callable[[], None]
 class Unsharded(operator.Intercepting):
     """One forward of a transformer of which padding is left out."""
 
+    is_throughout = True
+
     def __init__(self, kept: Sequence[Kept]) -> None:
         super().__init__()
         self.kept = kept

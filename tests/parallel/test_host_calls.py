@@ -170,3 +170,25 @@ def test_graphs_not_used_for_longest_make_way_and_are_freed(monkeypatch: pytest.
             model(torch.ones(1, 2))
     forwards.restore()
     assert len(freed) == 2 and counters["stats"]["unique_graphs"] == 4
+
+
+def test_a_block_that_torch_takes_in_several_graphs_only_runs_in_those(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, inputs = flux()
+    for block in model.single_transformer_blocks:  # pyright: ignore[reportGeneralTypeIssues]
+        block.proj_out.register_forward_hook(lambda *_: torch._dynamo.graph_break())
+    with lone_rank("ulysses=2") as mesh:
+        handle = shard(model, split_plan_of(model), mesh)
+        wanted = outputs(model, inputs)
+        handle.compile(backend="eager", fullgraph=False)
+        attends = counted(monkeypatch, type(handle.session), "attend")
+        for number in range(3):
+            attends.clear()
+            outputs(model, inputs)
+            is_learning = number == 0
+            assert len(attends) == len(model.single_transformer_blocks) + is_learning * len(model.transformer_blocks)  # pyright: ignore[reportArgumentType]
+        handle.uncompile()
+        with pytest.raises(torch._dynamo.exc.Unsupported):
+            handle.compile(backend="eager")
+            outputs(model, inputs)
+        handle.remove()
+    assert len(wanted) == 1

@@ -119,7 +119,8 @@ def _by_ulysses(q: Tensor, k: Tensor, v: Tensor, scale: float | None, kernel: Ke
 
 def _for_allgather(shape: Shape, layout: Layout, mesh: Mesh, device: torch.device) -> tuple[Any, Any]:
     group = mesh[Axis.EXCHANGE]
-    return (group.size,), packed.padded(layout, group.index, device)
+    way = packed.gathering(layout, group.index, device)
+    return (group.size,), (way.sent, way.order)
 
 
 def _by_allgather(
