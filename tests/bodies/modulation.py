@@ -12,10 +12,12 @@ import torch
 from diffusers import FirstBlockCacheConfig
 from peft import LoraConfig
 from torch import Tensor, nn
+from torch._dynamo.backends.debugging import aot_eager
 
 from latentloom.parallel.group import Axis
 from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.sharding import compiled
 from latentloom.parallel.sharding.captured import Captured
 from latentloom.parallel.sharding.compiled import Forwards
 from latentloom.pipelines.components.prepared import Condition, Prepared
@@ -135,10 +137,10 @@ def _captured(model: Any, inputs: dict[str, Any]) -> list[list[Tensor]]:
 
 def _compiled(model: Any, inputs: dict[str, Any]) -> list[list[Tensor]]:
     torch._dynamo.reset()
-    forwards = Forwards(model, [*model.transformer_blocks, *model.single_transformer_blocks], "flux")
-    forwards.compile(backend="aot_eager")
-    found = [outputs(model, inputs) for _ in range(2)]
-    forwards.restore()
+    with patch.object(compiled, "in_turn", aot_eager):
+        ready = Prepared(model, Condition(engine="inductor"), None, share=None)
+    found = [outputs(model, inputs) for _ in range(3)]
+    ready.end()
     torch._dynamo.reset()
     return found
 

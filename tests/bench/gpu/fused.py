@@ -32,7 +32,6 @@ from latentloom.parallel.group import Axis
 from latentloom.parallel.mesh import Mesh, planned_mesh
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding.captured import Captured
-from latentloom.parallel.sharding.compiled import Forwards
 from latentloom.parallel.sharding.shard import shard
 from latentloom.pipelines.fusing import rotary
 from latentloom.pipelines.fusing.modulation import share_modulation
@@ -206,7 +205,7 @@ class _Span:
 
 
 @contextlib.contextmanager
-def _formed(model: nn.Module, plan: str, form: str) -> Iterator[Callable[..., None]]:
+def _formed(model: Any, plan: str, form: str) -> Iterator[Callable[..., None]]:
     """The model as rank 0 of a plan has it, in this form; gives what compiles its blocks."""
     mesh = planned_mesh(ParallelPlan.parse(plan), 0)
     torch.manual_seed(0)  # what arrives is the same for each form
@@ -219,10 +218,9 @@ def _formed(model: nn.Module, plan: str, form: str) -> Iterator[Callable[..., No
             stack.callback(handle.remove)
             yield handle.compile
         else:
-            blocks = [each for each in model.modules() if type(each).__name__ in model._repeated_blocks]  # pyright: ignore
-            forwards = Forwards(blocks, type(model).__name__)
-            stack.callback(forwards.restore)
-            yield forwards.compile
+            yield model.compile_repeated_blocks
+            for each in model.modules():
+                vars(each).pop("_compiled_call_impl", None)
 
 
 if __name__ == "__main__":
