@@ -13,8 +13,8 @@ from latentloom.parallel.machine import folders
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of what tests start: more threads than cores only wait
 
-ON_RANKS = """duel loaded masked modular modulation noise placement pooled prepared rank_work read_together requests rows
-shared_pages split_vae spread step_cache stored_shares verified verify waiting"""
+ON_RANKS = """duel loaded masked modular modulation noise placement pooled prepared rank_work read_together requests
+rows shared_pages split_vae spread step_cache stored_shares verified verify waiting"""
 GROUPS = {
     "page": [*(f"tests/ui/test_page_{letter}" for letter in "abcdeflm"), "tests/ui/test_ui_command.py"],
     "more of the page": [f"tests/ui/test_{name}" for name in ("page_", "bundle.", "gradio_client.", "readme_example.")],

@@ -113,7 +113,7 @@ def _block() -> torch.nn.Module:
 @functools.cache
 def engines() -> Engines:
     """This user's, for this machine and these versions."""
-    from ...parallel.sharding.turns import cache_folder
+    from ...parallel.sharding.graphs.turns import cache_folder
 
     versions = "-".join(importlib.metadata.version(name) for name in ("torch-tensorrt", "tensorrt"))
     folder = cache_folder() / f"tensorrt-{versions}"
