@@ -213,8 +213,8 @@ def point(name: str, group: ProcessGroup) -> None:
         return
     with _naming:
         if name in _named:
-            _unregister_process_group(name)
-        _register_process_group(name, group)
+            _unregister_process_group(cast("Any", name))
+        _register_process_group(cast("Any", name), group)
         _named[name] = weakref.ref(group)  # peers hear that a group is gone when it is let go of
 
 
@@ -222,7 +222,7 @@ def forget_names() -> None:
     """No graph finds a group any more: those there are go."""
     with _naming:
         while _named:
-            _unregister_process_group(_named.popitem()[0])
+            _unregister_process_group(cast("Any", _named.popitem()[0]))
 
 
 def _slot() -> int:

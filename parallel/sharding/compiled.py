@@ -257,7 +257,7 @@ class _Block:
         if self._by_torch is None:
             self._by_torch = torch.compile(self._kind.forward.__get__(self._block), **self._options)
         args, kwargs = tree_map_only(Tensor, plain, (args, kwargs))
-        if at_work is None or at_work is not self._session:
+        if self._session is None or at_work is not self._session:
             return self._by_torch(*args, **kwargs)
         with self._session.seeing():
             return self._by_torch(*args, **kwargs)
