@@ -11,9 +11,9 @@ head's numbers in another order would round differently.
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 from collections.abc import Callable, Hashable, Sequence
+from importlib.util import find_spec
 from typing import Any, cast
 
 import torch
@@ -35,7 +35,7 @@ _faults: dict[Hashable, str] = {}
 def fuse_rotary(transformer: nn.Module) -> Callable[[], None]:
     """Until what this gives is called, FLUX's attention turns q and k by the kernel, if there is Triton."""
     replaced: list[tuple[Any, Any, Any]] = []
-    for each in transformer.modules() if importlib.util.find_spec("triton") else ():
+    for each in transformer.modules() if find_spec("triton") else ():
         holder: Any = each
         old: Any = getattr(holder, "processor", None)
         if type(old) is FluxAttnProcessor:  # one for pictures as prompts has sums of its own

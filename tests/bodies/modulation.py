@@ -60,7 +60,7 @@ def prepare(rank: int, plan: str) -> tuple[list[float], list[int], list[set[str]
     processors: list[set[str]] = []
     with contextlib.ExitStack() as stack:
         stack.enter_context(patch.object(Forwards, "compile", lambda *_, **__: None))
-        stack.enter_context(patch.object(rotary.importlib.util, "find_spec", lambda name: name))
+        stack.enter_context(patch.object(rotary, "find_spec", lambda name: name))
         stack.enter_context(patch.object(rotary, "_fault", lambda *_: "there is no kernel here"))
         for engine, is_fused in itertools.product(("eager", "inductor"), (True, False)):
             with contextlib.ExitStack() as inner:

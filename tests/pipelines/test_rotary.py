@@ -43,7 +43,7 @@ class StandIn:
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rotary, "_faults", {})
-    monkeypatch.setattr(rotary.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr(rotary, "find_spec", lambda name: name)
 
 
 @pytest.fixture

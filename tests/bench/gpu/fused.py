@@ -56,7 +56,7 @@ def _modulation(model: nn.Module, mesh: Mesh) -> Undo:
 
 
 def _rotary(model: nn.Module, mesh: Mesh) -> Undo:
-    with patch.object(rotary.importlib.util, "find_spec", lambda name: name):
+    with patch.object(rotary, "find_spec", lambda name: name):
         return rotary.fuse_rotary(model)
 
 
