@@ -15,10 +15,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,7 +26,8 @@ from torch.utils._pytree import tree_map_only
 from . import operator
 from .cutting import plain
 from .fingerprint import tensors_in
-from .graphs.traced import free, traced
+from .graphs.kept import MOST_GRAPHS, Graphs, Kept, kept_of
+from .graphs.traced import traced
 from .graphs.turns import in_turn
 from .graphs.watched import Watched
 from .graphs.wires import Call, Wire
@@ -37,10 +35,6 @@ from .graphs.wires import Call, Wire
 if TYPE_CHECKING:
     from .session import Session
 
-MOST_GRAPHS = 64
-"""Of one kind of block, for all states and the like that a process meets; those not used for longest are dropped."""
-MOST_SHAPES = 512
-"""Of one kind of block, for which its attention calls are known."""
 CAPTURING = ("reduce-overhead", "max-autotune")
 """Modes that put whole graphs into CUDA graphs."""
 
@@ -87,8 +81,13 @@ class Forwards:
     def are_compiled(self) -> bool:
         return bool(self._before)
 
-    def compile(self, blocks: Sequence[nn.Module] | None = None, **options: Any) -> None:
-        """`torch.compile` on the forward of these blocks, or of all; in one graph each unless told otherwise."""
+    def compile(
+        self, blocks: Sequence[nn.Module] | None = None, *, sends_in_graphs: bool = True, **options: Any
+    ) -> None:
+        """`torch.compile` on the forward of these blocks, or of all; in one graph each unless told otherwise.
+
+        With `sends_in_graphs` off what ranks send each other stays in an operator that the backend does not look into.
+        """
         options = {"fullgraph": True, **options}
         if "recompile_limit" in inspect.signature(torch.compile).parameters:
             options.setdefault("recompile_limit", MOST_GRAPHS)
@@ -106,7 +105,7 @@ class Forwards:
             if before is not None:  # of a cache or an offloader
                 vars(block)["forward"] = torch.compile(before, **options)
                 continue
-            vars(block)["forward"] = _Block(block, self._under_way, options, self.session)
+            vars(block)["forward"] = _Block(block, self._under_way, options, self.session, sends_in_graphs)
             if self.session is not None:
                 self.session.compiled.add(block)
 
@@ -166,9 +165,15 @@ class _Block:
     all blocks that are alike."""
 
     def __init__(
-        self, block: nn.Module, under_way: _UnderWay, options: Mapping[str, Any], session: Session | None
+        self,
+        block: nn.Module,
+        under_way: _UnderWay,
+        options: Mapping[str, Any],
+        session: Session | None,
+        sends_in_graphs: bool,
     ) -> None:
         self._kind, self._block, self._options, self._session = type(block), block, options, session
+        self._sends_in_graphs = sends_in_graphs
         self._under_way, self._watched = under_way, Watched(block)
         self._by_torch: Callable[..., Any] | None = None
         functools.update_wrapper(self, block.forward)
@@ -186,7 +191,7 @@ class _Block:
     def _run(self, like: Hashable, args: Any, kwargs: Any) -> Callable[[_Block, Any, Any], Any]:
         """What runs blocks that are alike: as ever, and their calls are noted; in a graph; or in those that torch makes
         where one will not do."""
-        kept = _kept_of(self._kind)
+        kept = kept_of(self._kind)
         at_work = operator.at_work()
         if at_work is not self._session and (at_work is None or not at_work.is_throughout):
             at_work = None  # that of another model, which sees what is within its own blocks
@@ -195,6 +200,8 @@ class _Block:
         calls = None if session is None else kept.calls_of(sort)
         if session is not None and calls is None:
             return functools.partial(_Block._learn, session=session, kept=kept, sort=sort)
+        if calls is not None and not self._sends_in_graphs:
+            calls = tuple(Call(call.kind, "opaque") if call.streams else call for call in calls)
         wires = (
             [] if session is None or calls is None else session.wires(calls, next(tensors_in((args, kwargs))).device)
         )
@@ -214,7 +221,7 @@ class _Block:
             at_work=at_work,
         )
 
-    def _learn(self, args: Any, kwargs: Any, *, session: Session, kept: _Kept, sort: Hashable) -> Any:
+    def _learn(self, args: Any, kwargs: Any, *, session: Session, kept: Kept, sort: Hashable) -> Any:
         with session.learning() as calls:
             out = self._kind.forward(self._block, *args, **kwargs)
         kept.learn(sort, tuple(calls))
@@ -225,7 +232,7 @@ class _Block:
         args: Any,
         kwargs: Any,
         *,
-        graphs: _Graphs,
+        graphs: Graphs,
         make: Callable[..., Any],
         wires: Sequence[Wire | None],
         num_calls: int,
@@ -234,6 +241,8 @@ class _Block:
     ) -> Any:
         if graphs.is_broken:
             return self._as_torch_does(args, kwargs, at_work)
+        if self._session is None:  # else it was made plain where it was cut
+            args, kwargs = _no_views(args), {name: _no_views(value) for name, value in kwargs.items()}
         run = graphs.get(self._kind, make, is_first=is_first, options=self._options)
         for wire in filter(None, wires):
             wire.make_ready()
@@ -263,79 +272,11 @@ class _Block:
             return self._by_torch(*args, **kwargs)
 
 
-@dataclass
-class _Graphs:
-    """Those of one kind of block in one state: for the lengths that were met first, and the twin for all others."""
-
-    number: int
-    first: Hashable = None
-    is_broken: bool = False
-    """Torch cannot take the block in one graph."""
-    made: dict[bool, Callable[..., Any]] | None = None
-
-    def get(
-        self, kind: type[nn.Module], make: Callable[..., Any], *, is_first: bool, options: Any
-    ) -> Callable[..., Any]:
-        made = self.made = self.made if self.made is not None else {}
-        is_automatic = options.get("dynamic") is None
-        which = is_first or not is_automatic
-        if which not in made:
-            more = {"dynamic": True} if is_automatic and not is_first else {}
-            name = f"{kind.__name__}_{self.number}_{'first' if which else 'any'}"
-            made[which] = make(name=name, options={**_without_mode(options), **more, "fullgraph": True})
-        return made[which]
-
-    def drop(self) -> None:
-        for each in (self.made or {}).values():
-            free(each)
-
-
-class _Kept:
-    """What this process knows of one kind of block: attention calls by shapes, and graphs by states."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self._calls = OrderedDict[Hashable, tuple[Call, ...]]()
-        self._graphs = OrderedDict[Hashable, _Graphs]()
-        self._num_made = 0
-
-    def calls_of(self, sort: Hashable) -> tuple[Call, ...] | None:
-        return self._calls.get(sort)
-
-    def learn(self, sort: Hashable, calls: tuple[Call, ...]) -> None:
-        self._calls[sort] = calls
-        if len(self._calls) > MOST_SHAPES:
-            self._calls.popitem(last=False)
-
-    def graphs_of(self, key: Hashable) -> _Graphs:
-        if key not in self._graphs:
-            self._num_made += 1
-            self._graphs[key] = _Graphs(self._num_made)
-            if len(self._graphs) > MOST_GRAPHS:
-                self._graphs.popitem(last=False)[1].drop()
-        self._graphs.move_to_end(key)
-        return self._graphs[key]
-
-    def forget(self) -> None:
-        while self._graphs:
-            self._graphs.popitem()[1].drop()
-        self._calls.clear()
-
-
-_kinds: weakref.WeakKeyDictionary[type[nn.Module], _Kept] = weakref.WeakKeyDictionary()
-_making = threading.Lock()
-
-
-def _kept_of(kind: type[nn.Module]) -> _Kept:
-    with _making:
-        return _kinds.setdefault(kind, _Kept())
-
-
-def forget() -> None:
-    """Drop all graphs of blocks that this process has made."""
-    for kept in list(_kinds.values()):
-        with kept.lock:
-            kept.forget()
+def _no_views(value: Any) -> Any:
+    """The first block of a transformer is given views where the others are not, and would have a graph of its own."""
+    if isinstance(value, Tensor):
+        return value if value._base is None else plain(value)
+    return tuple(map(_no_views, value)) if type(value) is tuple else value
 
 
 def _form(value: Any) -> Hashable:
@@ -353,12 +294,3 @@ def _told(options: Mapping[str, Any]) -> Hashable:
     return tuple(
         (name, str(each) if isinstance(each, (dict, list)) else each) for name, each in sorted(options.items())
     )
-
-
-def _without_mode(options: Mapping[str, Any]) -> dict[str, Any]:
-    """A mode of torch.compile as the options that it stands for: it takes one of both."""
-    given = dict(options)
-    mode = given.pop("mode", None)
-    if mode is not None:
-        given["options"] = torch._inductor.list_mode_options(mode)
-    return given

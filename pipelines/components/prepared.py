@@ -133,7 +133,7 @@ def _compile(transformer: Any, handle: Handle | None, engine: Engine) -> Callabl
     """The first steps with a new picture size take longer. What it gives undoes it."""
     options: dict[str, Any] = {"fullgraph": False}
     if engine == "tensorrt":
-        options |= {"backend": tensorrt.backend, "dynamic": False}
+        options |= {"backend": tensorrt.backend, "dynamic": False, "sends_in_graphs": False}
     if handle is not None and handle.splits:
         handle.compile(**options)
         return handle.uncompile

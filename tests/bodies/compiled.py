@@ -16,7 +16,7 @@ from latentloom.parallel.group import Count
 from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding import compiled, operator
-from latentloom.parallel.sharding.graphs import wires
+from latentloom.parallel.sharding.graphs import kept, wires
 from latentloom.pipelines.spreading.transformer import Handle, shard
 from support.cells import fill, mesh_for, outputs, variants
 from zoo.cases import Case
@@ -48,7 +48,7 @@ def through_sizes(rank: int, variant: str, plan: str, how: str, sizes: list[tupl
     if mesh is None:
         return None
     torch._dynamo.reset()
-    compiled.forget()
+    kept.forget()
     counters.clear()
     model = model_of(variant)
     inputs = [inputs_of(variant, rows, columns)[2] for rows, columns in sizes]
@@ -81,7 +81,7 @@ def through_changes(rank: int, plan: str) -> dict[str, tuple[float, bool]] | Non
     if mesh is None:
         return None
     torch._dynamo.reset()
-    compiled.forget()
+    kept.forget()
     model, inputs = flux_with_lora()
     handle = shard(model, mesh.plan, mesh)
     forwards = handle._forwards or compiled.Forwards(
@@ -123,7 +123,7 @@ def in_graph(
     if mesh is None:
         return None
     torch._dynamo.reset()
-    compiled.forget()
+    kept.forget()
     counters.clear()
     kind, config, _ = variants()[variant].build(Case("any", rows=3, columns=5, text=7, heads=heads))
     torch.manual_seed(0)
@@ -153,9 +153,9 @@ def in_graph(
         wires.start_traced_exchange = real
     found["is as much sent"] = _since(handle.mesh, before) == uncompiled_sent
     found["graphs"] = counters["stats"]["unique_graphs"]
-    calls = [calls for kept in compiled._kinds.values() for calls in kept._calls.values()]
+    calls = [calls for known in kept._kinds.values() for calls in known._calls.values()]
     found["ways"] = sorted({call.way for each in calls for call in each})
-    found["are broken"] = any(graphs.is_broken for kept in compiled._kinds.values() for graphs in kept._graphs.values())
+    found["are broken"] = any(graphs.is_broken for known in kept._kinds.values() for graphs in known._graphs.values())
     handle.remove()
     return found
 

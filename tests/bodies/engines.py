@@ -25,7 +25,7 @@ def built(rank: int, variant: str, plan: str, folder: str) -> dict[str, Any] | N
     wanted = outputs(model, given)
     handle = shard(model, mesh.plan, mesh)
     with stand_in(Path(folder)) as found:
-        handle.compile(backend=tensorrt.backend, dynamic=False, fullgraph=False)
+        handle.compile(backend=tensorrt.backend, dynamic=False, fullgraph=False, sends_in_graphs=False)
         learned = _apart(outputs(model, given), wanted)  # before there is a graph
         apart = max(learned, _apart(outputs(model, given), wanted))
         handle.remove()

@@ -26,7 +26,7 @@ from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.progress import Progress
 from latentloom.parallel.sharding import captured, compiled, shard
-from latentloom.parallel.sharding.graphs import turns
+from latentloom.parallel.sharding.graphs import kept, turns
 from latentloom.pipelines import stages
 from latentloom.pipelines.components import store as stored
 from latentloom.pipelines.components.store import store
@@ -54,11 +54,11 @@ def counted_graphs() -> Iterator[list[int]]:
         return graph.forward
 
     torch._dynamo.reset()
-    compiled.forget()
+    kept.forget()
     with patch.object(compiled, "in_turn", backend):
         yield made
     torch._dynamo.reset()
-    compiled.forget()
+    kept.forget()
 
 
 def denoise_compiled(rank: int, models: Sequence[Mapping[str, Any]], plans: Sequence[str]) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def denoise_by_inductor(rank: int, model: Mapping[str, Any], plan: str, home: st
     this rank had to compile, and the folders for them."""
     store().clear()
     torch._dynamo.reset()
-    compiled.forget()
+    kept.forget()
     turns._folder.cache_clear()
     counters.clear()
     request = _request(model, 0)

@@ -19,7 +19,7 @@ from latentloom.parallel.group import Axis
 from latentloom.parallel.layout import Layout, Stream, shares_of
 from latentloom.parallel.ranks.rank_job import LOST_CONNECTION
 from latentloom.parallel.sharding import compiled, cutting, operator
-from latentloom.parallel.sharding.graphs import traced
+from latentloom.parallel.sharding.graphs import kept, traced
 from latentloom.parallel.sharding.graphs.wires import TRACED, Call, way_of, wire_of
 from latentloom.parallel.sharding.shard import shard
 from latentloom.pipelines.spreading.transformer import split_plan_of
@@ -36,10 +36,10 @@ SHAPES = [(1, 24, 24), (2, 24, 24), (2, 12, 4), (1, 9, 9), (2, 10, 5)]  # batch,
 @pytest.fixture(autouse=True)
 def _anew() -> Iterator[None]:
     torch._dynamo.reset()
-    compiled.forget()
+    kept.forget()
     counters.clear()
     yield
-    compiled.forget()
+    kept.forget()
     process_groups.forget_names()
 
 
@@ -159,8 +159,8 @@ def test_a_graph_whose_group_is_gone_says_so_in_the_words_of_a_lost_connection()
 
 
 def test_graphs_not_used_for_longest_make_way_and_are_freed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "MOST_GRAPHS", 2)
-    freed = counted(monkeypatch, compiled, "free")
+    monkeypatch.setattr(kept, "MOST_GRAPHS", 2)
+    freed = counted(monkeypatch, kept, "free")
     model = nn.Sequential(nn.Linear(2, 2))
     forwards = compiled.Forwards(model, [model[0]], "Toy")
     forwards.compile(backend="eager")
