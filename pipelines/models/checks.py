@@ -70,8 +70,10 @@ def check_graphs(graphs: Graphs, *, device: str) -> None:
         )
 
 
-def why_no_graphs(plan: ParallelPlan, *, has_step_cache: bool) -> str:
-    """Why no step can be replayed as a CUDA graph; "" where steps can. Only graphs `on` refuse such a denoise."""
+def why_no_graphs(plan: ParallelPlan, engine: Engine, *, has_step_cache: bool) -> str:
+    """Why no step is replayed as a CUDA graph unasked; "" where steps are."""
+    if engine == "tensorrt":
+        return "nobody has seen engines of TensorRT captured"
     if has_step_cache:
         return "a step cache leaves out blocks that a graph would run"
     return "ranks that share weights gather those of each block anew in every step" if plan.weights > 1 else ""
