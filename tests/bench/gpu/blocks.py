@@ -93,13 +93,26 @@ FIRST: tuple[Wave, ...] = (
 )
 SECOND: tuple[Wave, ...] = (
     (Block(name="step", command=STEP, deadline_s=105),),
-    (Block(name=BEFORE, command=STEP, deadline_s=105, tree="before/latentloom"),),
-    (Block(name="host_split", command=(f"{BENCH}/host_split.py",), deadline_s=120),),
+    (Block(name=BEFORE, command=STEP, deadline_s=90, tree="before/latentloom"),),
+    (
+        Block(
+            name="host_split",
+            command=(f"{BENCH}/host_split.py", "--device", "{device}", "--runs", "100"),
+            deadline_s=80,
+        ),
+    ),
+    (
+        Block(
+            name="fused",
+            command=(f"{BENCH}/gpu/fused.py", "--plans", "ulysses=8", "{tiny}"),
+            deadline_s=90,
+        ),
+    ),
     (
         Block(
             name="breakdown",
             command=(f"{BENCH}/one_gpu.py", "breakdown", "--plans", "ulysses=8", "{tiny}"),
-            deadline_s=60,
+            deadline_s=45,
         ),
     ),
 )
