@@ -90,7 +90,7 @@ def test_process_groups_of_nccl_come_and_go(one: Pool) -> None:
 @pytest.mark.gpu(or_cpu="always")
 def test_a_trial_of_the_gpu_names_its_attention_kernel() -> None:
     tried = trial([GPU])
-    assert f"1 ranks on {GPU} started, met and ended" in tried.says and "attention kernel: " in tried.says
+    assert f"1 rank on {GPU} started, met and ended" in tried.says and "attention kernel: " in tried.says
 
 
 @pytest.mark.gpu(or_cpu="always")

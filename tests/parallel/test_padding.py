@@ -272,7 +272,7 @@ def test_an_interrupted_forward_leaves_its_padding_to_no_other(wanted: None, is_
 
     module, before = Endless(), _len_torch_function_stack()
     remove = unsharded.leave_out(module, TEXT)
-    model: Any = SimpleNamespace(loras=(), is_compiled=False, engine="eager", graphs="auto")
+    model: Any = SimpleNamespace(loras=(), is_compiled=False, engine="eager", graphs="auto", device="cpu")
     loan = contextlib.nullcontext() if is_removed else ComponentStore().lent(model, ())
     with pytest.raises(KeyboardInterrupt), loan:
         module(mask=shows(7))

@@ -39,7 +39,7 @@ class Steps(Progress):
 def denoised(request: Mapping[str, Any], plan: str = "") -> tuple[list[Waits], Latents]:
     """The waits of each step of a denoise, by what waits and whose line it is, and what it makes; under a plan those of
     rank 0, to which its peers, who do not exist, say what it says itself."""
-    given = {**request, "model": {**request["model"], "device": str(GPU)}}
+    given = {**request, "model": {**request["model"], "device": str(GPU), "graphs": "off"}}
     load, own = components.load_component, ComponentStore()
 
     def loaded(files: Any, *, device: str = "cpu", readers: Any = None, **options: Any) -> Any:
