@@ -36,7 +36,7 @@ from latentloom.pipelines.costs.step import Speeds
 from latentloom.pipelines.costs.wires import Group, Measured, Speed
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.place import names_plan, read_plan
-from latentloom.pipelines.planning import auto, choice, compiling, foreseen, here, planned
+from latentloom.pipelines.planning import auto, choice, compiling, foreseen, here
 from latentloom.pipelines.planning.auto import (
     KeptChoice,
     choice_path,
@@ -306,7 +306,9 @@ def _compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(auto, "machine_at", lambda spot: busy_hosts(machine_at(spot)))
     monkeypatch.setattr(compiling, "check_engine", lambda *_, **__: None)
-    monkeypatch.setattr(planned, "is_captured", lambda *_, **__: False)  # else no host is waited for
+    monkeypatch.setattr(
+        "latentloom.pipelines.planning.planned.is_captured", lambda *_, **__: False
+    )  # else no host is waited for
     auto._chosen.cache_clear()
     yield
     auto._chosen.cache_clear()

@@ -16,6 +16,7 @@ from __future__ import annotations
 import copy
 import enum
 import functools
+import threading
 from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter, is_not, ne
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
@@ -35,6 +36,7 @@ BUILT_IN = frozenset(vars(nn.Module())) - {"training"} | {"_compiled_call_impl",
 """What every module has, what is put on it to compile it or to replay it, and what peft was given for a layer, by whose
 path no two are equal."""
 FORM = attrgetter("dtype", "device", "requires_grad")
+NOT_FOLLOWED = (Tensor, nn.Module, ModuleType, TorchFunctionMode, Group, threading.local)
 DEEPEST = 2
 """So far it is followed what a hook or a processor refers to: a hook of diffusers is two objects behind the forward
 that it replaces."""
@@ -162,10 +164,11 @@ class _Seen:
                 self._changing[0].append(value)
                 self._changing[1].append(copy.deepcopy(value))
             return _frozen(value)
-        # What a session or a group counts changes in each forward, and no graph takes it from there.
+        # What a session, a group or another watch counts and keeps changes in each forward, and no graph takes it from
+        # there; what is a thread's own neither.
         if isinstance(value, CodeType):
             return value
-        if depth > DEEPEST or isinstance(value, (Tensor, nn.Module, ModuleType, TorchFunctionMode, Group)):
+        if depth > DEEPEST or isinstance(value, (*NOT_FOLLOWED, Watched)):
             return type(value)
         return type(value), *(self._value(each, depth + 1) for each in self._referred(value))
 
