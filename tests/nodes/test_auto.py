@@ -31,12 +31,14 @@ from latentloom.parallel.pool import measuring
 from latentloom.parallel.pool.trial import Deadline
 from latentloom.parallel.progress import SILENT, Foreseen, Progress
 from latentloom.pipelines import placement
+from latentloom.pipelines.costs import software
 from latentloom.pipelines.costs.machine import Machine
 from latentloom.pipelines.costs.step import Speeds
 from latentloom.pipelines.costs.wires import Group, Measured, Speed
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.place import names_plan, read_plan
 from latentloom.pipelines.planning import auto, choice, compiling, foreseen, here
+from latentloom.pipelines.planning import planned as planning
 from latentloom.pipelines.planning.auto import (
     KeptChoice,
     choice_path,
@@ -306,9 +308,9 @@ def _compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(auto, "machine_at", lambda spot: busy_hosts(machine_at(spot)))
     monkeypatch.setattr(compiling, "check_engine", lambda *_, **__: None)
-    monkeypatch.setattr(
-        "latentloom.pipelines.planning.planned.is_captured", lambda *_, **__: False
-    )  # else no host is waited for
+    monkeypatch.setattr(planning, "is_captured", lambda *_, **__: False)  # else no host is waited for
+    quicker = dataclasses.replace(software.COMPILED, launches=60.0, sharded_launches=0.0)
+    monkeypatch.setattr(software, "COMPILED", quicker)
     auto._chosen.cache_clear()
     yield
     auto._chosen.cache_clear()
