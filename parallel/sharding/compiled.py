@@ -27,7 +27,7 @@ from . import operator
 from .cutting import plain
 from .fingerprint import tensors_in
 from .graphs.kept import MOST_GRAPHS, Graphs, Kept, kept_of
-from .graphs.traced import traced
+from .graphs.traced import copied, traced
 from .graphs.turns import in_turn
 from .graphs.watched import Watched
 from .graphs.wires import Call, Wire
@@ -225,7 +225,7 @@ class _Block:
         with session.learning() as calls:
             out = self._kind.forward(self._block, *args, **kwargs)
         kept.learn(sort, tuple(calls))
-        return tree_map_only(Tensor, lambda x: x.clone(memory_format=torch.contiguous_format), out)
+        return tree_map_only(Tensor, copied, out)
 
     def _by_graph(
         self,

@@ -19,13 +19,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._C._dynamo.eval_frame import reset_code
-from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
+from ..operator import Intercepting
 from .wires import TRACED, Call
 
 
-class Traced(TorchFunctionMode):
+class Traced(Intercepting):
     """Answers the calls of a block one after the other; of one that nobody learned anything, as `Unsharded` does."""
 
     def __init__(self, calls: Sequence[Call] | None, fixed: Sequence[Any], given: Sequence[Any]) -> None:
@@ -33,14 +33,7 @@ class Traced(TorchFunctionMode):
         self.calls, self.num_calls = calls, 0
         self.fixed, self.given = fixed, given  # of the wires of these calls
 
-    def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
-        if func is F.scaled_dot_product_attention:
-            return self._answer(*args, **(kwargs or {}))
-        if func is Tensor.unflatten:  # its body calls super(), which torch.compile cannot trace under a mode
-            func = torch.unflatten
-        return func(*args, **(kwargs or {}))
-
-    def _answer(
+    def _intercepted(
         self,
         query: Tensor,
         key: Tensor,
@@ -89,10 +82,10 @@ def traced(
         with mode:
             out = forward(the_block, *args, **kwargs)
         assert calls is None or mode.num_calls == len(calls), "a block makes the calls that were learned"
-        return tree_map_only(Tensor, _plain, out)
+        return tree_map_only(Tensor, copied, out)
 
     def unseen(_: Sequence[Any], the_block: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        return tree_map_only(Tensor, _plain, forward(the_block, *args, **kwargs))
+        return tree_map_only(Tensor, copied, forward(the_block, *args, **kwargs))
 
     inner = seen if is_seen else unseen
     code = inner.__code__.replace(co_name=name)
@@ -109,7 +102,7 @@ def free(compiled: Callable[..., Any]) -> None:
     reset_code(compiled._latentloom_code)  # pyright: ignore[reportFunctionMemberAccess]
 
 
-def _plain(x: Tensor) -> Tensor:
+def copied(x: Tensor) -> Tensor:
     """No view, as the next block's graph was made for; where it is the end of a kernel anyway it costs nothing."""
     return x.clone(memory_format=torch.contiguous_format)
 
