@@ -471,7 +471,7 @@ def _graphs(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Graphs:
         return model.graphs
     if not model.device.startswith("cuda"):
         return "off"
-    reason = why_no_graphs(plan, model.engine, has_step_cache=step_cache != "none")
+    reason = why_no_graphs(model, plan, has_step_cache=step_cache != "none")
     if reason:
         _say_once(reason)
     return "off" if reason else "auto"

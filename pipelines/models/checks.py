@@ -70,9 +70,9 @@ def check_graphs(graphs: Graphs, *, device: str) -> None:
         )
 
 
-def why_no_graphs(plan: ParallelPlan, engine: Engine, *, has_step_cache: bool) -> str:
-    """Why no step is replayed as a CUDA graph unasked; "" where steps are."""
-    if engine == "tensorrt":
+def why_no_graphs(model: Model, plan: ParallelPlan, *, has_step_cache: bool) -> str:
+    """Why no step is replayed as a CUDA graph; "" where steps can be. Only graphs `on` refuse such a denoise."""
+    if model.engine == "tensorrt" and model.graphs == "auto":
         return "nobody has seen engines of TensorRT captured"
     if has_step_cache:
         return "a step cache leaves out blocks that a graph would run"

@@ -84,9 +84,8 @@ def why_not_compiled(model: Model, wanted: Wanted, machine: Machine) -> str:
 
 def is_captured(model: Model, machine: Machine, *, steps: int, has_step_cache: bool = False) -> bool:
     """Whether steps are replayed as CUDA graphs by plans that share no weights, memory allowing."""
-    wanted = model.graphs == "on" or (
-        model.graphs == "auto" and model.engine != "tensorrt" and steps >= LEAST_STEPS and not has_step_cache
-    )
+    may = not why_no_graphs(model, ParallelPlan(), has_step_cache=has_step_cache)
+    wanted = model.graphs == "on" or (model.graphs == "auto" and may and steps >= LEAST_STEPS)
     return wanted and machine.kind == "cuda"
 
 
@@ -94,7 +93,7 @@ def graphs_told(model: Model, machine: Machine, plan: ParallelPlan, *, steps: in
     """How steps are replayed, or why not; "" where nobody would expect it."""
     if machine.kind != "cuda" or model.graphs == "off":
         return ""
-    reason = why_no_graphs(plan, model.engine, has_step_cache=False)
+    reason = why_no_graphs(model, plan, has_step_cache=False)
     if not reason and not is_captured(model, machine, steps=steps):
         reason = f"{steps} are too few to pay for them the first time"
     return f"steps without CUDA graphs: {reason}" if reason else "steps as CUDA graphs, where memory allows"
