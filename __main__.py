@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from .parallel.errors import BadInput, Cancelled, LoomError, code_of, kind_of
 from .parallel.machine.folders import user_cache, user_folder
+from .parallel.machine.waiting import asleep
 
 if TYPE_CHECKING:
     from .nodes.execution.preflight import Foretold
@@ -37,6 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     if argv is not None:
         return _run(arguments)
+    os.environ.update(asleep(os.environ))  # before anything loads torch, which reads it once
     if arguments.is_short:  # before anything is imported
         gc.disable()  # it looks at what is imported again and again, a seventh of the time
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looks for them in every package there is

@@ -37,18 +37,6 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[
     return [dataclasses.asdict(held) for held in store().held()]
 
 
-def forget_graphs() -> None:
-    """Drop the CUDA graphs of this process and of ranks without work, for their memory: they are captured again."""
-    store().forget_graphs()
-    for pool in POOLS.without_work():
-        _asked(pool, "forget_on_rank")
-
-
-def forget_on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> None:
-    """What a rank does when it is told to drop its graphs; called by name."""
-    store().forget_graphs()
-
-
 def _of_ranks(pool: Pool) -> list[Held]:
     return [Held(**held) for answer in _asked(pool, "on_rank") for held in answer]
 
@@ -107,9 +95,10 @@ class Pools:
         with self._lock:
             return any(self._num_users.values())
 
-    def rest_spares(self) -> None:
-        """End the spare ranks of all pools, for their memory, until the next job of each."""
+    def close_idle(self) -> None:
+        """End the pools that nobody uses, for their memory, and of the others the spare ranks, until their next job."""
         with self._lock:
+            self._end(self._idle())
             for pool in self._pools.values():
                 pool.rest_spares()
 

@@ -1,5 +1,5 @@
-"""What ComfyUI is asked to free (`POST /free`, its menu, a lack of memory) we give back, too: spare ranks, and CUDA
-graphs."""
+"""What ComfyUI is asked to free (`POST /free`, its menu, a lack of memory) we give back, too: pools without work, and
+what this process has loaded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def hear_unloading() -> None:
-    """Have ComfyUI's unloading of all models reach our pools; the first call counts."""
+    """Have ComfyUI's unloading of all models reach ours; the first call counts."""
     try:
         from comfy import model_management  # pyright: ignore[reportMissingImports]
     except ImportError:
@@ -19,10 +19,11 @@ def hear_unloading() -> None:
 
     @functools.wraps(unload)
     def unload_all_models(*given: Any, **options: Any) -> Any:
-        from ...pipelines.pools import POOLS, forget_graphs
+        from ...pipelines.components.store import store
+        from ...pipelines.pools import POOLS
 
-        POOLS.rest_spares()
-        forget_graphs()
+        POOLS.close_idle()
+        store().give_way()
         return unload(*given, **options)
 
     unload_all_models.reaches_ranks = True  # pyright: ignore[reportAttributeAccessIssue]

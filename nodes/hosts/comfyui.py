@@ -25,6 +25,7 @@ from ..graph.sketch import Refusal, Unknown
 from ..graph.spec import InputSpec, NodeSpec, Saved, files_of
 from ..preview.meant import tagged
 from .comfy_file import OURS, version_of, without_marks
+from .comfy_folders import LORA, MODEL, TIPS, comfy_workspace, names
 from .comfy_memory import hear_unloading
 
 logger = logging.getLogger("latentloom")
@@ -77,7 +78,7 @@ class Node:
         hear_unloading()
         spec = self.SPEC
         inputs = _renewed(spec, inputs, _saved(comfy_prompt, comfy_id))
-        workspace = tagged(dataclasses.replace(comfy_workspace(), metadata=_provenance(comfy_prompt, comfy_extra)), {})
+        workspace = tagged(dataclasses.replace(_workspace(spec), metadata=_provenance(comfy_prompt, comfy_extra)), {})
         given = {name: _from_comfy(spec, name, value) for name, value in inputs.items() if value is not None}
         progress = ComfyProgress()
         try:
@@ -141,6 +142,8 @@ def _input_type(socket: InputSpec) -> tuple[Any, dict[str, Any]]:
         return socket.choices and list(socket.choices), options | {"default": socket.default}
     if not socket.required and socket.default is not None:
         options["default"] = socket.default
+    if socket.widget in TIPS and (found := names(socket.widget)) is not None:
+        return found, options | {"tooltip": TIPS[socket.widget]}
     if socket.widget == "multiline":
         options["multiline"] = True
     if socket.widget == "seed":
@@ -228,7 +231,7 @@ def _is_changed(cls: type[Node], **inputs: Any) -> str:
     assert cls.SPEC.fingerprint is not None
     values = {socket.name: socket.default for socket in cls.SPEC.inputs} | inputs
     try:
-        return cls.SPEC.fingerprint({k: v for k, v in values.items() if v is not None}, comfy_workspace())
+        return cls.SPEC.fingerprint({k: v for k, v in values.items() if v is not None}, _workspace(cls.SPEC))
     except (ValueError, TypeError, KeyError, OSError):
         return secrets.token_hex(16)
 
@@ -246,13 +249,13 @@ def _validator(spec: NodeSpec) -> Callable[..., str | bool]:
         inputs = _renewed(spec, inputs, {})
         for socket in choices:
             if (value := inputs.get(socket.name)) is not None and (found := fault(socket, value)):
-                return found[1]
+                return Once(found[1])
         try:
-            refusals = cls.SPEC.refuses(_Standing(inputs))
+            refusals = cls.SPEC.refuses(_Standing(spec, inputs))
         except ValueError:  # not known before the run
             return True
         told = (Refusal(code="", why=each) if isinstance(each, str) else each for each in refusals.values())
-        return next((each.why for each in told if each.why and each.kind == "error"), True)
+        return next((Once(each.why) for each in told if each.why and each.kind == "error"), True)
 
     choices = [socket for socket in fixed_inputs(spec) if socket.type == "choice" and spec.migrate is not None]
     names = [socket.name for socket in (*(s for s in fixed_inputs(spec) if s.type == "string"), *choices)]
@@ -262,14 +265,42 @@ def _validator(spec: NodeSpec) -> Callable[..., str | bool]:
     return validate
 
 
+class Once(str):
+    """A refusal that ComfyUI tells once. A check is given the inputs that it names, and ComfyUI repeats its answer for
+    each of these; but it passes over its own `ExecutionBlocker`, which this answer is to it once it was told.
+    """
+
+    __slots__ = ("is_told",)
+
+    def __str__(self) -> str:
+        self.is_told = True
+        return "".join(self)
+
+    @property
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return _blocker() if getattr(self, "is_told", False) else Once
+
+
+def _blocker() -> type:
+    try:
+        from comfy_execution.graph_utils import ExecutionBlocker  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        return Once
+    return ExecutionBlocker
+
+
+def _workspace(spec: NodeSpec) -> Workspace:
+    return comfy_workspace(LORA if any(socket.widget == LORA for socket in spec.inputs) else MODEL)
+
+
 class _Standing:
     """The values that stand at one node, for what it refuses."""
 
     accelerators: Sequence[str] = ()
     is_machine_known = False
 
-    def __init__(self, inputs: Mapping[str, Any]) -> None:
-        self.workspace, self._inputs = comfy_workspace(), inputs
+    def __init__(self, spec: NodeSpec, inputs: Mapping[str, Any]) -> None:
+        self.workspace, self._inputs = _workspace(spec), inputs
 
     def value(self, socket: str) -> Any:
         if not self.has(socket):
@@ -284,23 +315,6 @@ class _Standing:
 
     def tell(self, problem: str) -> None:
         """Of sketches, which nobody asks here."""
-
-
-def comfy_workspace() -> Workspace:
-    """ComfyUI's own input and output folders, and its way with file names; without ComfyUI (tests, tools) the current
-    folder's.
-    """
-    try:
-        import folder_paths  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        return Workspace(host="comfyui", counts_up=True)
-    roots = [folder_paths.get_input_directory(), folder_paths.get_output_directory(), folder_paths.models_dir]
-    return Workspace(
-        output_dir=Path(folder_paths.get_output_directory()).resolve(),
-        roots=tuple(Path(root).resolve() for root in roots),
-        host="comfyui",
-        counts_up=True,
-    )
 
 
 class ComfyProgress(Progress):

@@ -37,7 +37,7 @@ def denoise(
     latents: Latents,
     *,
     seed: Annotated[int, Socket(widget="seed", min=0, max=MAX_SEED, help="Picture i of a batch uses seed + i")] = 0,
-    steps: Annotated[int, Socket(min=0, max=1000, auto=True, help="0 is the model's own")] = 0,
+    steps: Annotated[int, Socket(min=0, max=10_000, auto=True, help="0 is the model's own")] = 0,
     guidance: Annotated[
         float,
         Socket(

@@ -33,6 +33,7 @@ from dataclasses import asdict
 from typing import Any, NoReturn
 
 from ..errors import Closed
+from ..machine.waiting import asleep
 from . import guard
 from .channel import Channel
 from .heap import HUGE_PAGES
@@ -64,7 +65,7 @@ def main(fd: int, host: int, preload: Sequence[str], num_gpus: int) -> None:
         os._exit(1)
     guard.wake_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the host's
-    os.environ.update(environment(num_gpus))
+    os.environ.update(environment(num_gpus) | asleep(os.environ))
     for name in TORCHRUN:
         os.environ.pop(name, None)
     watcher = guard.Watcher(host_pidfd)

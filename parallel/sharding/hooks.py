@@ -191,7 +191,8 @@ def _leaving(module: nn.Module, session: Session) -> Remove:
         if not session.num_calls and not session.is_cached:
             raise ValueError(
                 f"{session.title}: no attention call of its blocks was seen, so nothing was sharded; "
-                "set its attention backend to native (set_attention_backend('native'))"
+                "set its attention backend to native (set_attention_backend('native'), or ComfyUI's "
+                "--use-pytorch-cross-attention)"
             )
         if session.num_gathered != len(session.split.outputs):
             raise ValueError(f"{session.title}: its output was not put together again; its split plan does not fit")

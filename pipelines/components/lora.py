@@ -127,10 +127,13 @@ def _load(component: Any, name: str, *, lora: Lora, mixin: Any) -> bool:
 
 
 def _one_sentence(lora: Lora) -> AbstractContextManager[None]:
-    """What a file that does not match raises depends on diffusers and peft."""
-    return refused_as(
-        lambda error: f"LoRA {lora.path} does not fit this model ({one_reason(error)}); use one made for it"
-    )
+    """What a file that does not match raises depends on diffusers and peft; their assertions say nothing."""
+
+    def told(error: BaseException) -> str:
+        reason = one_reason(error) if str(error).strip() else "its layers are called or shaped otherwise"
+        return f"LoRA {lora.path} does not fit this model ({reason}); use one made for it"
+
+    return refused_as(told)
 
 
 def _shapes(component: Any) -> dict[str, tuple[int, ...]]:

@@ -226,14 +226,6 @@ class ComponentStore:
                 if entry.share is None and not self._loans.is_lent(key):
                     self._drop(key)
 
-    def forget_graphs(self) -> None:
-        """Drop the CUDA graphs of what is not lent, for their memory; all ranks capture anew in its next use."""
-        with self._lock:
-            for key, entry in self._entries.items():
-                if entry.prepared is not None and entry.prepared.num_bytes and not self._loans.is_lent(key):
-                    self._forget_graphs(key)
-                    self._release(entry.place)
-
     @property
     def num_bytes(self) -> int:
         """What the components here take, all memories together."""

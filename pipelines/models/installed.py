@@ -44,9 +44,16 @@ def installed_models(model_dirs: Iterable[Path] = (), *, cache: Path | None = No
     for directory in model_dirs:
         if not directory.is_dir():
             raise ValueError(f"models folder {directory} does not exist; check the path")
-        found.extend(_describe(str(folder), folder) for folder in _model_folders(directory))
-    found.extend(_hub_models(hub_cache() if cache is None else cache))
+        found.extend(_describe(str(folder), folder) for folder in model_folders(directory))
+    hub = _hub_snapshots(hub_cache() if cache is None else cache)
+    found.extend(_describe(name, snapshot, revision=snapshot.name) for name, snapshot in hub)
     return found
+
+
+def names_without_folder() -> list[str]:
+    """What Load Model takes as its source beside folders: the built-in model and those of the hub that are here."""
+    hub = dict.fromkeys(name for name, _ in _hub_snapshots(hub_cache()))
+    return [*(f"builtin:{name}" for name in sorted(BUILTINS)), *hub]
 
 
 def _describe(name: str, folder: Path, *, revision: str = "") -> InstalledModel:
@@ -76,7 +83,7 @@ def _compared(family: Family) -> str:
     )
 
 
-def _model_folders(directory: Path) -> Iterator[Path]:
+def model_folders(directory: Path) -> Iterator[Path]:
     """Folders with a model_index.json at most `MAX_DEPTH` deep; links are followed once, loops end with the depth."""
     for parent, folders, files in os.walk(directory, followlinks=True):
         folders.sort()
@@ -87,13 +94,12 @@ def _model_folders(directory: Path) -> Iterator[Path]:
             folders.clear()
 
 
-def _hub_models(cache: Path) -> Iterator[InstalledModel]:
+def _hub_snapshots(cache: Path) -> Iterator[tuple[str, Path]]:
     """The hub's cache layout: `models--ORG--NAME/snapshots/COMMIT`."""
     for repo in sorted(cache.glob("models--*--*")):
         for snapshot in sorted(repo.glob("snapshots/*")):
             if index_path(snapshot) is not None:
-                name = "/".join(repo.name.split("--")[1:])
-                yield _describe(name, snapshot, revision=snapshot.name)
+                yield "/".join(repo.name.split("--")[1:]), snapshot
 
 
 def _num_bytes(folder: Path) -> int:

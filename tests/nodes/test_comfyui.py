@@ -5,9 +5,11 @@ import inspect
 import json
 import math
 import os
+import shutil
 import sys
 import threading
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +22,16 @@ from latentloom.nodes.files.picture_files import NOISE_KEY, read_metadata
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.choosing import fixed_inputs
 from latentloom.nodes.graph.resolve import upgrade
+from latentloom.nodes.hosts import comfy_folders
 from latentloom.nodes.hosts.comfy_file import from_comfy
+from latentloom.nodes.hosts.comfy_folders import LORA, MODEL, comfy_workspace
 from latentloom.nodes.hosts.comfyui import CORE_TITLES, ComfyProgress
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
 from latentloom.parallel.errors import Cancelled
 from latentloom.pipelines import pools
+from latentloom.pipelines.components.store import store
 from latentloom.pipelines.values import Video
+from support.lora_files import write_pair
 
 CASES = sorted(NODE_CLASS_MAPPINGS)
 
@@ -230,14 +236,7 @@ def test_a_model_that_is_not_here_is_not_pulled_by_a_command_that_comfyui_lacks(
         ("LoomParallelPlan", {"devices": "cpu*2", "plan": "ulysses=3"}, "use plan auto, or give 3 devices$"),
     ],
 )
-def test_advice_in_comfyui_names_no_command_line(
-    id: str, inputs: dict[str, Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folders = types.ModuleType("folder_paths")
-    folders.models_dir = str(tmp_path)  # type: ignore[attr-defined]
-    for name in ("get_input_directory", "get_output_directory"):
-        setattr(folders, name, lambda: str(tmp_path))
-    monkeypatch.setitem(sys.modules, "folder_paths", folders)
+def test_advice_in_comfyui_names_no_command_line(id: str, inputs: dict[str, Any], words: str, folders: Path) -> None:
     models = {"model": call("LoomLoadModel", device="cpu")[0]} if id == "LoomParallelPlan" else {}
     with pytest.raises(ValueError, match=words) as refused:
         call(id, **models, **inputs)
@@ -302,18 +301,100 @@ def test_interrupt_of_the_host_ends_the_stage_and_reaches_the_host(monkeypatch: 
         call("LoomEncodeText", model=call("LoomLoadModel")[0], prompt="a red star")
 
 
-def test_what_comfyui_unloads_ranks_in_reserve_give_back_once_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_comfyui_unloads_we_give_back_too_once_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
     comfy, management = types.ModuleType("comfy"), types.ModuleType("comfy.model_management")
     management.unload_all_models = lambda: done.append("unloaded")  # type: ignore[attr-defined]
     comfy.model_management = management  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "comfy", comfy)
     monkeypatch.setitem(sys.modules, "comfy.model_management", management)
-    monkeypatch.setattr(pools.POOLS, "rest_spares", lambda: done.append("rest"))
+    monkeypatch.setattr(pools.POOLS, "close_idle", lambda: done.append("pools"))
+    monkeypatch.setattr(store(), "give_way", lambda: done.append("here"))
     for _ in range(2):
         call("LoomSeed", value=7)
     management.unload_all_models()  # type: ignore[attr-defined]
-    assert done == ["rest", "unloaded"]
+    assert done == ["pools", "here", "unloaded"]
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """ComfyUI's folders of models, and one of a user's own for each kind, as `extra_model_paths.yaml` adds them."""
+    module = types.ModuleType("folder_paths")
+    known = {name: ([str(tmp_path / "models" / name), str(tmp_path / "mine" / name)], set()) for name in FOLDERS}
+    for paths, _ in known.values():
+        for path in paths:
+            Path(path).mkdir(parents=True)
+    module.models_dir = str(tmp_path / "models")  # type: ignore[attr-defined]
+    module.folder_names_and_paths = known  # type: ignore[attr-defined]
+    module.get_folder_paths = lambda name: known[name][0]  # type: ignore[attr-defined]
+    for name in ("get_input_directory", "get_output_directory"):
+        setattr(module, name, lambda: str(tmp_path))
+    monkeypatch.setitem(sys.modules, "folder_paths", module)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    comfy_folders._names.cache_clear()
+    return tmp_path
+
+
+FOLDERS = ("diffusion_models", "checkpoints", "diffusers", "loras")
+
+
+def offered(id: str, socket: str) -> Any:
+    sockets = NODE_CLASS_MAPPINGS[id].INPUT_TYPES()
+    return (sockets["required"] | sockets["optional"])[socket][0]
+
+
+def test_models_and_loras_of_comfyui_s_folders_are_offered(folders: Path, tiny: Callable[[str], Path]) -> None:
+    base = folders / "mine" / "diffusers" / "tiny"
+    shutil.copytree(tiny("flux"), base)
+    weights = next((base / "transformer").glob("*.safetensors"))
+    shutil.copy(weights, folders / "mine" / "diffusion_models" / "own.safetensors")
+    write_pair(folders / "models" / "diffusion_models" / "odd.safetensors", "transformer.odd")
+    write_pair(folders / "mine" / "loras" / "style.safetensors", "transformer.x_embedder")
+    (folders / "models" / "loras" / "code.pt").touch()
+    assert offered("LoomLoadLora", "path") == ["style.safetensors"]
+    models = ["builtin:bobbin", "tiny", "odd.safetensors", "own.safetensors@tiny"]
+    assert offered("LoomLoadModel", "source") == offered("LoomRunPipeline", "source") == models
+
+    (model,) = call("LoomLoadModel", source="own.safetensors@tiny")
+    (styled,) = call("LoomLoadLora", model=model, path="style.safetensors")
+    assert [Path(lora.path) for lora in styled.loras] == [folders / "mine" / "loras" / "style.safetensors"]
+    check: Any = NODE_CLASS_MAPPINGS["LoomLoadModel"].VALIDATE_INPUTS  # pyright: ignore[reportAttributeAccessIssue]
+    for good in ("builtin:bobbin", str(base), "diffusion_models/../diffusers/../../mine/diffusers/tiny"):
+        assert check(source=good, revision="", device="auto") is True
+    assert "source" in inspect.getfullargspec(check).args, "so that ComfyUI takes what is not in the list"
+
+
+def test_a_name_of_both_kinds_is_that_of_the_socket(folders: Path) -> None:
+    for kind in ("loras", "diffusion_models"):
+        write_pair(folders / "models" / kind / "same.safetensors", "transformer.x_embedder")
+    for first, kind in ((LORA, "loras"), (MODEL, "diffusion_models")):
+        found = comfy_workspace(first).input_path("same.safetensors", socket="path")
+        assert found == folders / "models" / kind / "same.safetensors"
+
+
+class ExecutionBlocker:
+    """ComfyUI's, of which it says nothing."""
+
+
+def test_a_refusal_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ComfyUI does: an answer is told for each input that the check names."""
+    graph = types.ModuleType("comfy_execution.graph_utils")
+    graph.ExecutionBlocker = ExecutionBlocker  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "comfy_execution", types.ModuleType("comfy_execution"))
+    monkeypatch.setitem(sys.modules, "comfy_execution.graph_utils", graph)
+    check: Any = NODE_CLASS_MAPPINGS["LoomLoadModel"].VALIDATE_INPUTS  # pyright: ignore[reportAttributeAccessIssue]
+    given = {"source": "nobody/has-it", "revision": "", "device": "auto"}
+    for _ in range(2):
+        answer, told = check(**given), []
+        for name in given:
+            if answer is not True and not isinstance(answer, ExecutionBlocker):
+                told.append(f"{name} - {answer!s}")
+        [once] = told
+        assert once.startswith("source - model 'nobody/has-it' is not on this machine; download")
+
+
+def test_more_steps_than_a_thousand_are_taken() -> None:
+    assert NODE_CLASS_MAPPINGS["LoomDenoise"].INPUT_TYPES()["optional"]["steps"][1]["max"] == 10_000
 
 
 @pytest.mark.timeout(1200)

@@ -269,22 +269,6 @@ def test_what_graphs_hold_is_not_kept_free_once_more(monkeypatch: pytest.MonkeyP
         assert len(components._entries) == num_kept
 
 
-def test_graphs_are_dropped_when_asked_for_but_those_of_a_loan(flux: Model) -> None:
-    components = ComponentStore()
-    held = components._entries
-    with components.lent(flux, ("transformer",)):
-        [lent] = held
-        held[("other",)] = _Entry(torch.nn.Linear(9, 9), 400, "cpu", 0)
-        forgotten = list[object]()
-        for key, entry in held.items():
-            entry.prepared = cast(
-                Any, SimpleNamespace(num_bytes=1, forget_graphs=lambda key=key: forgotten.append(key))
-            )
-        components.forget_graphs()
-        assert forgotten == [("other",)]
-        held[lent].prepared = None
-
-
 @pytest.mark.parametrize(
     ("device", "graphs", "plan", "step_cache", "wanted", "told"),
     [

@@ -34,8 +34,6 @@ class ToyPool:
         ]
 
     def call_every(self, function: str, request: Mapping[str, Any], progress: Progress, *, num_ranks: int) -> list[Any]:
-        if function == ".pipelines.pools:forget_on_rank":
-            return [loaded_module.forget_on_rank({}, progress, Seat(rank=0, num_ranks=1, device="cpu"))] * num_ranks
         assert function == ".pipelines.pools:on_rank"
         if self.error is not None:
             raise self.error
@@ -86,13 +84,3 @@ def test_a_rank_answers_in_plain_data(store: ComponentStore) -> None:
     store.load(describe_model("builtin:bobbin", device="cpu"), ("vae",))
     [answer] = on_rank({}, SILENT, Seat(rank=0, num_ranks=1, device="cpu"))
     assert Held(**answer) == store.held()[0]
-
-
-def test_graphs_are_dropped_here_and_on_ranks_without_work(
-    store: ComponentStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dropped = list[int]()
-    monkeypatch.setattr(store, "forget_graphs", lambda: dropped.append(1))
-    with_pool(monkeypatch)
-    loaded_module.forget_graphs()
-    assert len(dropped) == 2, "once here, and once for what a rank is called for"

@@ -11,9 +11,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from latentloom.pipelines.components.lora import _one_sentence
 from latentloom.pipelines.components.store import ComponentStore
 from latentloom.pipelines.models.describe import add_lora, describe_model
-from latentloom.pipelines.values import Model, to_plain
+from latentloom.pipelines.values import Lora, Model, to_plain
 from latentloom.pipelines.whole.assembled import load_pipeline
 from support.lora_files import write_lora
 
@@ -321,3 +322,10 @@ def test_a_lora_whose_halves_do_not_match_is_refused(
     save_file(weights, tmp_path / "x.safetensors")
     with pytest.raises(ValueError, match=words):
         add_lora(flux, str(tmp_path / "x.safetensors"))
+
+
+def test_a_file_that_diffusers_only_asserts_away_is_refused_in_words() -> None:
+    lora = Lora(path="odd.safetensors", sha256="", adapter="odd")
+    words = r"^LoRA odd.safetensors does not fit this model \(its layers are called or shaped otherwise\); use one made"
+    with pytest.raises(ValueError, match=words), _one_sentence(lora):
+        raise AssertionError

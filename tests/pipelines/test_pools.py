@@ -116,9 +116,12 @@ def test_another_word_for_it_is_refused(toys: Pools, monkeypatch: pytest.MonkeyP
         pass
 
 
-def test_spares_of_all_pools_rest_in_use_or_not(toys: Pools) -> None:
+def test_pools_without_work_end_when_asked_and_spares_of_the_others_rest(toys: Pools) -> None:
     with toys.using(at("cpu")) as idle:
         pass
     with toys.using(at("cpu", "cpu")) as busy:
-        toys.rest_spares()
-    assert idle.num_rests == busy.num_rests == 1  # type: ignore[attr-defined]
+        toys.close_idle()
+        assert idle.is_closed and not busy.is_closed
+        assert busy.num_rests == 1  # type: ignore[attr-defined]
+    toys.close_idle()
+    assert busy.is_closed and not len(toys)

@@ -39,7 +39,7 @@ TYPES: dict[Kind, str] = {
 SHOWN: dict[Output, type] = {"image": Image, "video": Video, "audio": Audio}
 """What pipelines give, as values. What has none is dropped."""
 RANGES: dict[str, tuple[float, float]] = {
-    "num_inference_steps": (1, 1000),
+    "num_inference_steps": (1, 10_000),
     "height": (1, 16384),
     "width": (1, 16384),
     "num_frames": (1, 4096),
