@@ -36,7 +36,7 @@ Positions = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 KEPT = 8
 """Layouts and shapes whose index tensors are kept; those of a long video take a few megabytes each."""
 MOST_STANDING = 8 << 20
-"""The numbers in a buffer that is kept for the next call: where more is sent, the host is not what is waited for."""
+"""The numbers in a buffer that stands until the next call: where more is sent, the host is not what is waited for."""
 
 
 _held: weakref.WeakSet[Way | Gathering] = weakref.WeakSet()
@@ -57,6 +57,7 @@ class Way:
     sizes_in: list[int]
     order: Tensor | None
     width_in: int  # numbers in an ordered row
+    places: Tensor | None = None  # B H S, for `Standing`: where the answers to each token arrive, in rows of D
 
     def __post_init__(self) -> None:
         _held.add(self)
@@ -83,7 +84,6 @@ class Trade:
     split: tuple[int, ...]  # of the last h
     way_out: Way
     here: tuple[int, int, int, int]  # B S H D
-    places: Tensor | None  # B H S: of what arrives in the end, in rows of D, the answers to each token, for `Standing`
 
     def to_heads(self, q: Tensor, k: Tensor, v: Tensor, *, group: Group) -> tuple[Tensor, ...]:
         """Collective: B H S D blocks with all heads -> B h G D with mine, as a kernel takes them."""
@@ -108,16 +108,14 @@ def trade(layout: Layout, ranks: range, index: int, shape: tuple[int, int, int, 
     mine, within = heads_of(num_queries, num_keys, len(ranks))[index], layout.merged(len(ranks))
     group, counts = ranks[0] // len(ranks), (mine.num_queries, len(mine.looked_at), len(mine.looked_at))
     is_apart = layout.left_out is not None
-    way_out, places = _way_out(layout, ranks, index, shape, device)
     return Trade(
         within=within,
         way_in=(_way_in_apart if is_apart else _way_in)(layout, ranks, index, shape, device),
         joint=(within.num_held(group), batch, counts[0] if is_apart else sum(counts), width),
         asked=(within.keys.num_held(group), batch, sum(counts[1:]), width) if is_apart else None,
         split=counts[1:] if is_apart else counts,
-        way_out=way_out,
+        way_out=_way_out(layout, ranks, index, shape, device),
         here=(batch, layout.num_held(ranks[index]), num_queries, width),
-        places=places,
     )
 
 
@@ -213,11 +211,8 @@ def _tokens(layout: Layout, places: Sequence[Range], *, is_own: bool) -> Positio
     return _range(place for place, stream in parts if stream.is_sharded or is_own)
 
 
-def _way_out(
-    layout: Layout, ranks: range, index: int, shape: tuple[int, int, int, int], device: torch.device
-) -> tuple[Way, Tensor | None]:
-    """Out: each member's tokens, the replicated among them, with my heads. In: all my tokens with each member's; and
-    where among these each answer is, if there are few."""
+def _way_out(layout: Layout, ranks: range, index: int, shape: tuple[int, int, int, int], device: torch.device) -> Way:
+    """Out: each member's tokens, the replicated among them, with my heads. In: all my tokens with each member's."""
     batch, num_queries, num_keys, width = shape
     heads, num_here = heads_of(num_queries, num_keys, len(ranks)), layout.num_held(ranks[index])
     mine, num_joint = heads[index], layout.merged(len(ranks)).num_held(ranks[0] // len(ranks))
@@ -234,15 +229,15 @@ def _way_out(
     if order.size * unit * width <= MOST_STANDING:
         each = (order[..., None] * unit + np.arange(unit)).reshape(batch, num_here, num_queries)
         places = torch.tensor(each, device=device).transpose(1, 2)
-    way = Way(
+    return Way(
         pick=_index(sent, batch * num_joint, device) if mine.num_queries else None,
         width=mine.num_queries * width,
         sizes_out=[each.size * mine.num_queries * width for each in sent],
         sizes_in=[num_here * batch * each.num_queries * width for each in heads],
         order=_index([order], batch * num_here * num_queries // unit, device),
         width_in=unit * width,
+        places=places,
     )
-    return way, places
 
 
 @dataclass(frozen=True, eq=False)

@@ -192,6 +192,8 @@ def _behind_another(attend: Callable[..., Tensor], here: Sequence[Tensor], sessi
         before = first.clone()
         got = attend(*here)
     assert torch.equal(first, before), "an answer was written over"
+    if any(isinstance(each, Standing) for each in session._decided.values()):
+        assert got.transpose(1, 2).is_contiguous(), "else a graph has it copied"
     return got
 
 
