@@ -10,6 +10,7 @@ mask: Masks that a model built from local lengths, made global.
 packed: One buffer each way: which row of it comes from where, reckoned once for each layout and shape.
 ring: Ring attention: keys and values go round, and each rank merges what it attends to, block by block.
 rows: Packing attention's tensors into rows of tokens, the form in which they travel.
+standing: Standing buffers: an attention call answered again and again in the same memory, under Ulysses.
 strategy: What an attention strategy is: three functions, and the values they speak of.
 ulysses: Ulysses: ranks trade tokens for heads, attend to whole sequences with their heads, and trade back.
 """
@@ -26,10 +27,10 @@ from .strategy import Attend, Strategy, Traffic
 STRATEGIES: dict[str, Strategy] = {"ulysses": ulysses, "ring": ring, "allgather": allgather}
 
 
-def compose(plan: ParallelPlan) -> Attend:
-    """The attention of a plan: each strategy around the next one, the local kernel innermost."""
+def compose(plan: ParallelPlan, first: int = 0) -> Attend:
+    """The attention of a plan: each strategy around the next one, the local kernel innermost; from the `first` on."""
     attend: Attend = local.attend
-    for name in reversed(plan.strategies):
+    for name in reversed(plan.strategies[first:]):
         attend = partial(STRATEGIES[name].attend, inner=attend)
     return attend
 

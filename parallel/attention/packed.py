@@ -35,6 +35,8 @@ Positions = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 """Reckoned by numpy, of which no torch mode that counts or fakes operators takes note."""
 KEPT = 8
 """Layouts and shapes whose index tensors are kept; those of a long video take a few megabytes each."""
+MOST_STANDING = 8 << 20
+"""The numbers in a buffer that stands until the next call: where more is sent, the host is not what is waited for."""
 
 
 _held: weakref.WeakSet[Way | Gathering] = weakref.WeakSet()
@@ -55,6 +57,7 @@ class Way:
     sizes_in: list[int]
     order: Tensor | None
     width_in: int  # numbers in an ordered row
+    places: Tensor | None = None  # B H S, for `Standing`: where the answers to each token arrive, in rows of D
 
     def __post_init__(self) -> None:
         _held.add(self)
@@ -221,13 +224,19 @@ def _way_out(layout: Layout, ranks: range, index: int, shape: tuple[int, int, in
         [np.arange(each.num_queries // unit) + batch * num_here * each.queries[0] // unit for each in heads]
     )  # C
     rows = np.arange(num_here) * batch + item[:, None]  # B S
+    order = rows[..., None] * strides + starts  # B S C
+    places = None
+    if order.size * unit * width <= MOST_STANDING:
+        each = (order[..., None] * unit + np.arange(unit)).reshape(batch, num_here, num_queries)
+        places = torch.tensor(each, device=device).transpose(1, 2)
     return Way(
         pick=_index(sent, batch * num_joint, device) if mine.num_queries else None,
         width=mine.num_queries * width,
         sizes_out=[each.size * mine.num_queries * width for each in sent],
         sizes_in=[num_here * batch * each.num_queries * width for each in heads],
-        order=_index([rows[..., None] * strides + starts], batch * num_here * num_queries // unit, device),  # B S C
+        order=_index([order], batch * num_here * num_queries // unit, device),
         width_in=unit * width,
+        places=places,
     )
 
 

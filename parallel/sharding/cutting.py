@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
 
+from .fingerprint import tensors_in
 from .session import Session
 from .split_plan import Along, Leading, Spec, Tail, Trailing, Units
 
@@ -22,12 +23,19 @@ def meet(given: Mapping[str, Any], specs: Mapping[str, Spec], session: Session) 
     """Learn the lengths of streams from the arguments that run along one alone."""
     for name, spec in specs.items():
         for x, each in _pairs(given.get(name), spec):
-            if not isinstance(each, Along) or each.optional or each.batched:
-                continue
-            if len(each.streams) == 1 and _fits(x, each):
+            if isinstance(each, Along) and _is_alone(each) and _fits(x, each):
                 stream = each.streams[0]
                 unit = session.split.units.get(stream)
                 session.define(stream, x.shape[each.dim], unit(given) if unit else 1)
+
+
+def shows(spec: Spec) -> bool:
+    """Whether `meet` learns anything from such an argument."""
+    return any(isinstance(each, Along) and _is_alone(each) for each in (spec if isinstance(spec, tuple) else (spec,)))
+
+
+def _is_alone(spec: Along) -> bool:
+    return len(spec.streams) == 1 and not spec.optional and not spec.batched
 
 
 def cut(name: str, value: Any, spec: Spec, session: Session, *, path: str) -> Any:
@@ -49,8 +57,7 @@ def cut(name: str, value: Any, spec: Spec, session: Session, *, path: str) -> An
 
 def _written(value: Any) -> list[int]:
     """How often each tensor was written into; inference tensors do not count it."""
-    tensors = (value,) if isinstance(value, Tensor) else tree_leaves(value)
-    return [x._version for x in tensors if isinstance(x, Tensor) and not x.is_inference()]
+    return [x._version for x in tensors_in(value) if not x.is_inference()]
 
 
 def part_of(value: Any, spec: Spec, session: Session, what: str) -> Any:

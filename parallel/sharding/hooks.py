@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..group import Axis
-from .cutting import cut, meet, whole_of
+from .cutting import cut, meet, shows, whole_of
 from .halo import extended, trimmed
 from .session import Session
 from .split_plan import Halo, Leading, Made, Spec
@@ -246,12 +246,13 @@ def _cutting(module: nn.Module, specs: Mapping[str, Spec], session: Session, pat
             f"{session.title}: {type(module).__name__} takes no {unknown[0]!r}, which its split plan names; it takes "
             f"{', '.join(names)}; install the diffusers version in constraints.txt"
         )
+    shown = {name: spec for name, spec in specs.items() if shows(spec)}
 
     def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         if not session.is_entered:
             return args, kwargs
         given = {**dict(zip(names, args, strict=False)), **kwargs}
-        meet(given, specs, session)
+        meet(given, shown, session)
         parts = {
             name: spec.make(given[name], given, session)
             if isinstance(spec, Made)

@@ -33,6 +33,7 @@ from ..attention import compose
 from ..attention.choice import choose
 from ..attention.mask import collapsed, global_mask, outer_mask
 from ..attention.rows import answers_of, cut_along, filled, gather_along, take
+from ..attention.standing import standing
 from ..attention.strategy import Shape
 from ..collectives import add
 from ..group import Axis
@@ -108,6 +109,7 @@ class Session(operator.Intercepting):
         if self.is_entered:
             self.is_entered = False
             self.parts.clear()
+            self._decided.clear()
             operator.leave(self)
             self._look_away()
 
@@ -285,7 +287,9 @@ class Session(operator.Intercepting):
         kind: int,
     ) -> Tensor:
         """Collective: one attention call, by what the split plan says of it; B H S D to B H S D."""
-        usual = (kind, q.shape, k.shape, v.shape, q.dtype) if mask is None and not causal and self.is_agreed else None
+        usual = None
+        if mask is None and not causal and self.is_agreed:
+            usual = (kind, q.shape, k.shape, v.shape, q.dtype, k.dtype, v.dtype)
         if usual is not None and (decided := self._decided.get(usual)) is not None:
             return decided(q, k, v, scale=scale)
         # Every decision down to the strategies follows from global lengths and the split plan alone, never from what
@@ -328,8 +332,10 @@ class Session(operator.Intercepting):
             layout = self._without_padding(call.keys, kept)
             k, v = (without(x, layout.asked_of(self.rank)) for x in (k, v))
             mask = mask if mask is None or mask.shape[3] == 1 else take(mask, 3, layout.asked())
-        answer = partial(self._attend, layout=layout, mesh=self.mesh, mask=mask, kernel=kernel)
+        answer: Callable[..., Tensor] = partial(self._attend, layout=layout, mesh=self.mesh, mask=mask, kernel=kernel)
         if usual is not None and asking == call.queries:
+            inner = compose(self.mesh.plan, 1)
+            answer = standing(q, k, v, layout=layout, mesh=self.mesh, kernel=kernel, inner=inner) or answer
             self._decided[usual] = answer
         out = answer(q, k, v, scale=scale)
         return out if asking == call.queries else answers_of(asking, out, layout=layout, rank=self.rank)

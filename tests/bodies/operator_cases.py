@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import random
 import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from latentloom.parallel.attention.rows import cut_along
+from latentloom.parallel.attention.standing import Standing
 from latentloom.parallel.group import Group
 from latentloom.parallel.layout import Layout
 from latentloom.parallel.mesh import Mesh, make_mesh_among
@@ -92,7 +94,7 @@ def call(seed: int) -> Call:
 def answers(rank: int, seeds: list[int], mutation: str = "") -> list[dict[str, Any] | None]:
     """What each call gave on this rank against fp64: None on a rank that takes no part.
 
-    `mutation` is a fault, or "packed" for the way of GPUs.
+    `mutation` is a fault, or "packed" for the way of GPUs, or "standing" for that of all calls but a first.
     """
     found = []
     for seed in seeds:
@@ -140,7 +142,7 @@ def _answer(case: Call, mutation: str) -> dict[str, Any] | None:
     mesh = mesh_for(case.plan)
     if mesh is None:
         return None
-    if mutation == "packed":
+    if mutation in ("packed", "standing"):
         mesh = packing(mesh)
     session = session_of(case.streams, mesh, case.form)
     layout = session.layout(session.split.order)
@@ -159,9 +161,14 @@ def _answer(case: Call, mutation: str) -> dict[str, Any] | None:
     if mutation == "local":
         session._attend = _local
     here = [cut_along(x, 2, layout=session_layout(case, mesh), rank=session.rank) for x in (q, k, v)]
-    got = session.attend(
-        *here, mask=given, scale=case.scale, causal=case.form == "causal", kind=session.kinds.index(_kind(session))
+    attend = functools.partial(
+        session.attend,
+        mask=given,
+        scale=case.scale,
+        causal=case.form == "causal",
+        kind=session.kinds.index(_kind(session)),
     )
+    got = _behind_another(attend, here, session) if mutation == "standing" else attend(*here)
     assert got.shape == wanted.shape, f"{tuple(got.shape)}, not {tuple(wanted.shape)}"
     replicated = [
         got[:, :, start:end].contiguous().numpy().tobytes()
@@ -173,7 +180,21 @@ def _answer(case: Call, mutation: str) -> dict[str, Any] | None:
         "largest": float(wanted.abs().max()) if got.numel() else 0.0,
         "bits": zlib.crc32(b"".join(replicated)),
         "all_bits": zlib.crc32(got.contiguous().numpy().tobytes()),
+        "stands": any(isinstance(each, Standing) for each in session._decided.values()),
     }
+
+
+def _behind_another(attend: Callable[..., Tensor], here: Sequence[Tensor], session: Session) -> Tensor:
+    """The answer to a second call, which leaves that to the first alone."""
+    session.is_agreed = True
+    with torch.no_grad():
+        first = attend(*(x.flip(3) for x in here))
+        before = first.clone()
+        got = attend(*here)
+    assert torch.equal(first, before), "an answer was written over"
+    if any(isinstance(each, Standing) for each in session._decided.values()):
+        assert got.transpose(1, 2).is_contiguous(), "else a graph has it copied"
+    return got
 
 
 def session_layout(case: Call, mesh: Mesh) -> Layout:

@@ -21,15 +21,17 @@ from latentloom.parallel.ranks.rank_job import LOST_CONNECTION
 from latentloom.parallel.sharding import compiled, cutting, operator
 from latentloom.parallel.sharding.graphs import kept, traced
 from latentloom.parallel.sharding.graphs.wires import TRACED, Call, way_of, wire_of
+from latentloom.parallel.sharding.session import Session
 from latentloom.parallel.sharding.shard import shard
 from latentloom.pipelines.spreading.transformer import split_plan_of
 from support.cells import fill, outputs, variants
-from support.launches import Launches, lone_rank
+from support.launches import Launches, Operators, lone_rank
 from zoo.cases import CASES
 
 CPU = torch.device("cpu")
 MOST_GUARDS = 60
 MOST_LAUNCHES = 8
+MOST_OPERATORS = 12
 SHAPES = [(1, 24, 24), (2, 24, 24), (2, 12, 4), (1, 9, 9), (2, 10, 5)]  # batch, heads, key heads
 
 
@@ -103,6 +105,27 @@ def test_what_stays_an_operator_costs_no_calls_of_a_mode_either(monkeypatch: pyt
         outputs(model, inputs)
         handle.remove()
     assert modes == [] and len(attends) == len(model.transformer_blocks) + len(model.single_transformer_blocks)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("plan", ["ulysses=8", "ulysses=3"])
+def test_an_attention_call_outside_a_graph_asks_for_few_operators(plan: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Views, and both collectives, counted; the heads are uneven on three ranks."""
+    model, inputs = flux()
+    operators, attend = list[Operators](), Session.attend
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        operators.append(Operators())
+        with operators[-1]:
+            return attend(*args, **kwargs)
+
+    with lone_rank(plan) as mesh:
+        handle = shard(model, split_plan_of(model), mesh)
+        outputs(model, inputs)  # ranks compare
+        monkeypatch.setattr(Session, "attend", watched)
+        outputs(model, inputs)
+        assert not handle.session._decided, "buffers are gone with the forward"
+        handle.remove()
+    assert len(operators) > 2 and max(each.count for each in operators[1:]) <= MOST_OPERATORS, operators[-1].names
 
 
 @pytest.mark.parametrize("count", range(2, 9))

@@ -25,6 +25,13 @@ def test_one_buffer_each_way_gives_the_bits_of_many_pieces(ranks: Ranks) -> None
     assert packed == pieces
 
 
+def test_buffers_that_stand_give_the_bits_of_new_ones(ranks: Ranks) -> None:
+    seeds = [seed for seed in SEEDS if call(seed).form == "none" and "ulysses" in call(seed).plan]
+    new, standing = (ranks.run("bodies.operator_cases:answers", seeds, way) for way in ("", "standing"))
+    stand = [each.pop("stands") for answers in (*new, *standing) for each in answers if each]
+    assert standing == new and sum(stand) > len(stand) / 4
+
+
 def test_the_cases_meet_every_plan_with_every_kind_of_mask() -> None:
     met = {(call(seed).plan, call(seed).form) for seed in SEEDS}
     assert met == {(plan, form) for plan in operator_cases.PLANS for form in operator_cases.FORMS}

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import torch
 
 from latentloom.parallel.machine.file_lock import ASK_S
 from latentloom.parallel.sharding.graphs import turns
@@ -63,6 +64,17 @@ def test_a_folder_that_the_user_names_is_used_and_torch_s_own_is_not(home: Path)
         os.environ.pop(turns.VARIABLE, None)
         if before is not None:
             os.environ[turns.VARIABLE] = before
+
+
+def test_without_gradients_no_operator_of_a_graph_asks_for_them() -> None:
+    def is_below() -> bool:
+        return torch._C._dispatch_tls_local_exclude_set().has(torch._C.DispatchKey.AutogradFunctionality)
+
+    run, weight = turns._below_autograd(lambda x: (2 * x, is_below())), torch.ones(1, requires_grad=True)
+    with torch.no_grad():
+        assert run(weight)[1]
+    out, was_below = run(weight)
+    assert out.requires_grad and not was_below and not is_below()
 
 
 def test_one_compiles_and_the_others_wait_until_it_is_done(home: Path) -> None:

@@ -18,8 +18,8 @@ FREE = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"
 """Operators that launch nothing, beside those whose answer is a view."""
 
 
-class Launches(TorchDispatchMode):
-    """Counts operators, collectives among them, that neither give a view nor an empty tensor."""
+class Operators(TorchDispatchMode):
+    """Counts operators, collectives among them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,11 +30,20 @@ class Launches(TorchDispatchMode):
         return self.names.total()
 
     def __torch_dispatch__(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
-        name = func.overloadpacket.__name__
-        gives_view = any(given.alias_info and not given.alias_info.is_write for given in func._schema.returns)
-        if name not in FREE and not gives_view:
-            self.names[name] += 1
+        if self._counts(func):
+            self.names[func.overloadpacket.__name__] += 1
         return func(*args, **(kwargs or {}))
+
+    def _counts(self, func: Any) -> bool:
+        return True
+
+
+class Launches(Operators):
+    """Counts those that neither give a view nor an empty tensor."""
+
+    def _counts(self, func: Any) -> bool:
+        gives_view = any(given.alias_info and not given.alias_info.is_write for given in func._schema.returns)
+        return func.overloadpacket.__name__ not in FREE and not gives_view
 
 
 @contextlib.contextmanager

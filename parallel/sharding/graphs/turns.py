@@ -42,7 +42,20 @@ def in_turn(graph: torch.fx.GraphModule, inputs: Sequence[Tensor]) -> Callable[.
 
     folder = _use(os.environ.get(VARIABLE))
     with _turn(folder / f"turn-{_name_of(graph)}"):
-        return lookup_backend("inductor")(graph, list(inputs))
+        return _below_autograd(lookup_backend("inductor")(graph, list(inputs)))
+
+
+def _below_autograd(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Without gradients no operator of the graph asks for them: torch's own collectives do so in Python, 50
+    microseconds a block."""
+
+    def below(*args: Any) -> Any:
+        if torch.is_grad_enabled():
+            return run(*args)
+        with torch._C._AutoDispatchBelowAutograd():
+            return run(*args)
+
+    return below
 
 
 def cache_folder() -> Path:

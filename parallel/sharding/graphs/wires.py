@@ -10,6 +10,7 @@ kept by it. All collectives of a call depend on each other, so that no compiler 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -23,7 +24,8 @@ from ...attention.strategy import Kernel, Shape, Traffic
 from ...collectives import start_traced_exchange, traced_gather
 from ...group import Axis, Group
 from ...layout import Layout
-from ...mesh import Mesh
+from ...mesh import Mesh, planned_mesh
+from ...plan import ParallelPlan
 from ...process_groups import name_of, point
 
 Way = Literal["plain", "opaque", "ulysses", "allgather", "ring"]
@@ -84,10 +86,16 @@ def wire_of(call: Call, layout: Layout, mesh: Mesh, device: torch.device) -> Wir
     """Of a call whose exchange is in the graph."""
     assert call.shape is not None, "its shape was learned"
     axis = Axis.ULYSSES if call.way == "ulysses" else Axis.EXCHANGE
-    group, traffic = mesh[axis], compose_traffic(mesh.plan)(layout, mesh, shape=call.shape)
+    traffic = _traffic(mesh.plan, mesh.rank, layout, call.shape)
     fixed, given = MADE[call.way](call.shape, layout, mesh, device)
     name = name_of(axis)
-    return Wire(name, ";".join(map(str, (name, *fixed))), given, group, traffic)
+    return Wire(name, ";".join(map(str, (name, *fixed))), given, mesh[axis], traffic)
+
+
+@functools.lru_cache(maxsize=64)
+def _traffic(plan: ParallelPlan, rank: int, layout: Layout, shape: Shape) -> Traffic:
+    """Of a mesh that is only planned: a group that is kept is never gone."""
+    return compose_traffic(plan)(layout, planned_mesh(plan, rank), shape=shape)
 
 
 def _for_ulysses(shape: Shape, layout: Layout, mesh: Mesh, device: torch.device) -> tuple[Any, Any]:
