@@ -238,7 +238,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     cancel, tally = threading.Event(), Tally(len(sweep), stops_on_error=arguments.stop_on_error)
     with interrupts(cancel):
         for report in run_headless(job, tally, sink=bars or event_printer(cancel), cancel=cancel):
-            print_report(report, as_json=arguments.json, debug=arguments.debug)
+            print_report(report, as_json=arguments.json, debug=arguments.debug, is_one_of_many=len(sweep) > 1)
         if len(sweep) > 1:
             print_tally(tally, as_json=arguments.json)
     return {"ok": OK, "failed": FAILED, "cancelled": CANCELLED}[tally.state]

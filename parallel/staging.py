@@ -20,6 +20,18 @@ Mark = Callable[[], Callable[[], None]]
 """Gives what waits for the copies asked for so far."""
 
 
+def bytes_of(tensor: Tensor) -> Tensor:
+    """A tensor's elements in their order as one row of bytes: its own memory where that holds them so.
+
+    Torch calls a tensor contiguous whatever the stride of a dim of one element is, and keeps marks of what it has not
+    conjugated or negated yet; neither can be viewed as bytes.
+    """
+    import torch
+
+    flat = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    return flat.as_strided((flat.numel(),), (1,)).view(torch.uint8)
+
+
 def in_host_memory(tensor: Tensor) -> Iterator[memoryview]:
     """The bytes of a tensor's elements in their order, in pieces; each is good until the next one is asked for.
 
@@ -28,7 +40,7 @@ def in_host_memory(tensor: Tensor) -> Iterator[memoryview]:
     """
     import torch
 
-    flat = tensor.detach().contiguous().flatten().view(torch.uint8)
+    flat = bytes_of(tensor)
     if not flat.numel():
         return
     if flat.device.type != "cuda":
@@ -74,9 +86,7 @@ class Upload:
 
     def copy(self, target: Tensor, source: Tensor) -> None:
         """Into a contiguous tensor of the device; returns before its bytes are there."""
-        import torch
-
-        into, whole = (each.view(-1).view(torch.uint8) for each in (target, source.contiguous()))
+        into, whole = bytes_of(target), bytes_of(source)
         start = 0
         while start < len(whole):
             room = self._room()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from .group import Group
 from .mesh import Mesh, everyone
-from .staging import moving
+from .staging import bytes_of, moving
 
 if TYPE_CHECKING:
     import torch
@@ -54,7 +54,7 @@ class Readers:
         def moved(tensor: Tensor) -> Tensor:
             if tensor.nbytes < LEAST_BYTES:
                 return move(tensor)
-            whole = tensor.contiguous().view(-1).view(torch.uint8)
+            whole = bytes_of(tensor)
             each = -(-len(whole) // (count * UNIT_BYTES)) * UNIT_BYTES
             gathered = torch.empty(count * each, dtype=torch.uint8, device=device)
             share = gathered[own * each : (own + 1) * each]

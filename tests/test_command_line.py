@@ -118,6 +118,44 @@ def test_json_ends_with_an_envelope(capsys: pytest.CaptureFixture[str]) -> None:
     assert [Path(f).name for f in last["files"]] == ["picture.png"]
 
 
+WORDS = {
+    "format": 1,
+    "name": "words",
+    "params": {"text": {"type": "string", "default": "a star"}},
+    "nodes": {
+        "join": {"type": "LoomJoinText", "version": 1, "inputs": {"first": {"param": "text"}, "second": "red"}},
+        "sum": {"type": "LoomCalculate", "version": 1, "inputs": {"a": 0.5, "b": 2}},
+    },
+    "outputs": {"words": {"from": "join.text"}, "sum": {"from": "sum.number"}, "is": {"from": "sum.truth"}},
+}
+
+
+def test_text_and_numbers_that_a_workflow_makes_are_printed_and_stand_in_result_and_manifest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("words.json").write_text(json.dumps(WORDS))
+    assert main(["run", "words.json", "--no-cache"]) == 0
+    assert capsys.readouterr().out == "words: a star, red\nsum: 2.5\nis: true\n"
+    told = json.loads(Path("output/manifest.json").read_text())["outputs"]
+    assert [(each["type"], each["value"]) for each in told] == [("str", "a star, red"), ("float", 2.5), ("bool", True)]
+    assert main(["run", "words.json", "--no-cache", "--json"]) == 0
+    last = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert last["outputs"] == {"words": "a star, red", "sum": 2.5, "is": True}
+
+
+def test_what_a_terminal_would_obey_is_spelt_out_long_text_is_cut_and_a_sweep_says_whose_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = "\x1b[2J" + "a" * 5000
+    Path("words.json").write_text(json.dumps(WORDS | {"outputs": {"words": {"from": "join.text"}}}))
+    assert main(["run", "words.json", "--no-cache", f"--set=text={long}", "--sweep=sum.a=1..2"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("output/sum.a=1: words: \\x1b[2Jaaa") and second.startswith("output/sum.a=2: words: ")
+    assert first.endswith("aaa ... (5,009 characters; all of it is in output/sum.a=1/manifest.json)")
+    assert 1990 < first.count("a") < 2050
+    assert json.loads(Path("output/sum.a=1/manifest.json").read_text())["outputs"][0]["value"] == f"{long}, red"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

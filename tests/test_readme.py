@@ -198,8 +198,10 @@ def test_the_node_of_its_readme_is_one_in_a_folder(tmp_path: Path) -> None:
     asked = {each[1:]: latentloom(*each[1:], cwd=tmp_path) for each in named}
     assert {command: done.stderr for command, done in asked.items() if done.returncode} == {}
     assert {command[0] for command in asked} == {"nodes", "check", "run"}
+    printed = {done.stdout for command, done in asked.items() if command[0] == "run"}
+    assert printed == {"text: a red star a red star a red star\n"}
     made = json.loads((tmp_path / "output" / "manifest.json").read_text())
-    assert (made["state"], made["outputs"]) == ("ok", [{"name": "text", "type": "str"}])
+    assert (made["state"], [each["value"] for each in made["outputs"]]) == ("ok", ["a red star a red star a red star"])
 
 
 def test_the_workflow_of_its_readme_is_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

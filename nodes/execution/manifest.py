@@ -204,5 +204,10 @@ def _files(folder: Path, result: RunResult) -> list[dict[str, Any]]:
 
 
 def _values(result: RunResult) -> list[dict[str, Any]]:
+    """One entry for each output that is no file; with its value where that is text, a number or a list of them."""
     values = {name: value for name, value in result.outputs.items() if not isinstance(value, Saved)}
-    return [{"name": name, "type": type(value).__name__} for name, value in values.items()]
+    told = result.plain_outputs()
+    return [
+        {"name": name, "type": type(value).__name__, **({"value": told[name]} if name in told else {})}
+        for name, value in values.items()
+    ]

@@ -5,6 +5,8 @@ They are what a run gives back, in memory; `manifest.py` writes them down.
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -14,6 +16,8 @@ from ...pipelines.costs.outcome import Took, foreseen_to_plain, took_to_plain
 from ..preview.models_used import ModelFacts
 from .failure import NodeFailed
 
+MOST_BITS = 1 << 13
+"""Of a whole number that is told: Python writes no more than 4,300 digits."""
 State = Literal["ok", "failed", "cancelled", "skipped"]
 Cached = Literal["no", "memory", "disk", "unneeded"]
 
@@ -76,7 +80,32 @@ class RunResult:
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Of nodes whose pictures are a batch of several nodes' pictures: those nodes, in order."""
 
+    def plain_outputs(self) -> dict[str, Any]:
+        """Those outputs that are text, numbers, truths, and lists and dicts of them, as JSON holds them."""
+        found: dict[str, Any] = {}
+        for name, value in self.outputs.items():
+            with contextlib.suppress(TypeError, RecursionError):
+                found[name] = _plain(value)
+        return found
+
     def part_of(self, node: str, index: int) -> str:
         """The node that gave the picture of a node's file of this index; "" where that is not known."""
         parts = self.parts.get(node, ())
         return parts[index] if len(parts) == len(self.nodes[node].files) else ""
+
+
+def _plain(value: Any) -> Any:
+    """As JSON holds it: without NaN and infinities, which are their names. Raises TypeError for all else."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str(value).encode(errors="backslashreplace").decode()  # half a character is none in a file
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(value)
+    if isinstance(value, int) and value.bit_length() <= MOST_BITS:
+        return int(value)
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {_plain(key): _plain(each) for key, each in value.items()}
+    raise TypeError(f"a {type(value).__name__} is no plain value")

@@ -68,6 +68,11 @@ class Report:
         """What the run wrote or found unchanged."""
         return () if self.result is None else tuple(f for node in self.result.nodes.values() for f in node.files)
 
+    @property
+    def outputs(self) -> dict[str, Any]:
+        """What the run made that is no file: text, numbers, and lists of them."""
+        return {} if self.result is None else self.result.plain_outputs()
+
     def to_plain(self) -> dict[str, Any]:
         """The envelope that ends a run's lines of JSON."""
         result = self.result
@@ -78,6 +83,7 @@ class Report:
             "folder": str(self.folder),
             "overrides": dict(self.overrides),
             "files": list(self.files),
+            "outputs": self.outputs,
             "seconds": 0.0 if result is None else round(result.seconds, 4),
             **({"denoises": denoises} if (denoises := self._denoises()) else {}),
             "error": self.error or None,

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...pipelines.costs.units import duration
 from ..execution.events import Event
+from ..execution.manifest import MANIFEST_FILE
 from .reports import Report, Tally
 
 LONG_S = 5.0
@@ -79,6 +80,8 @@ class ProgressBars:
 
 
 SHOWN_FAILURES = 20
+MOST_SHOWN = 2000
+"""Characters of an output that a terminal is given."""
 
 _printing = threading.Lock()
 """Runs that overlap tell of their events from threads of their own."""
@@ -109,8 +112,8 @@ def forget_stdout() -> None:
     sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
 
 
-def print_report(report: Report, *, as_json: bool, debug: bool) -> None:
-    """Where the result is, or why there is none."""
+def print_report(report: Report, *, as_json: bool, debug: bool, is_one_of_many: bool = False) -> None:
+    """Where the result is and what of it is no file, or why there is none."""
     result = report.result
     if as_json:
         _print_line(report.to_plain())
@@ -119,11 +122,25 @@ def print_report(report: Report, *, as_json: bool, debug: bool) -> None:
     elif report.state == "cancelled":
         print("latentloom: cancelled; nothing was left half-written", file=sys.stderr)
     elif report.state == "ok":
-        print("\n".join(report.files) or f"done; see {report.folder / 'manifest.json'}")
+        manifest = report.folder / MANIFEST_FILE
+        before = f"{report.folder}: " if is_one_of_many else ""
+        told = [before + _output_line(name, value, manifest) for name, value in report.outputs.items()]
+        print("\n".join([*report.files, *told]) or f"done; see {manifest}")
     if report.error and not as_json:
         print(f"latentloom: {report.error}", file=sys.stderr)
     if debug and result is not None and result.failure is not None:
         traceback.print_exception(result.failure.__cause__)
+
+
+def _output_line(name: str, value: Any, manifest: Path) -> str:
+    """An output in words: text as it is, all else as JSON. Cut where it is long; what a terminal would obey or
+    cannot write is spelt out."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    rest = f" ... ({len(text):,} characters; all of it is in {manifest})" if len(text) > MOST_SHOWN else ""
+    whole = f"{name}: {text[:MOST_SHOWN]}"
+    seen = "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in whole)
+    encoding = sys.stdout.encoding or "utf-8"
+    return seen.encode(encoding, "backslashreplace").decode(encoding) + rest
 
 
 def print_tally(tally: Tally, *, as_json: bool) -> None:

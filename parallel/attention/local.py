@@ -53,7 +53,7 @@ def attend_plain(
 def attend_with_lse(
     q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, scale: float | None, kernel: Kernel
 ) -> tuple[Tensor, Tensor]:
-    """B H S D in the kernel's own format, and fp32 B H S log-sum-exp: -inf in rows that attend to nothing."""
+    """B H S D in the kernel's format (the model's, or fp32), and fp32 B H S log-sum-exp: -inf in rows without keys."""
     if not q.numel() or not k.numel():
         return q.new_zeros(*q.shape[:3], v.shape[3]), _nothing(q)
     if k.shape[1] != q.shape[1]:

@@ -25,7 +25,8 @@ from .local import additive, attend_with_lse
 from .strategy import Attend, Kernel, Shape, Traffic
 
 AT_ONCE = 3
-"""Answers that are merged together, what was merged before among them; until then they wait in the model's format."""
+"""Answers that are merged together, what was merged before among them; until then they wait as the kernel gives
+them: in fp32 on a CPU and by the formula, in the model's format on a GPU, whose kernels round."""
 Part = tuple[Tensor, Tensor]
 """The answers to some keys, B H S D, and their fp32 log-sum-exp, B H S."""
 LOW = -1e3  # added to a number this low the log-sum-exp of a block has too few digits left to merge by

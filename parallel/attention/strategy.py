@@ -43,8 +43,8 @@ class Traffic:
 class Kernel:
     """Two ways to attend on one device: one for any mask, one that also returns log-sum-exp.
 
-    `plain(q, k, v, mask, scale)` -> B H S D; `with_lse(...)` -> B H S D and fp32 B H S. Neither is ever given an empty
-    tensor. `with_lse` gets float masks and as many key heads as query heads.
+    `plain(q, k, v, mask, scale)` -> B H S D; `with_lse(...)` -> B H S D, in fp32 where it can, and fp32 B H S. Neither
+    is ever given an empty tensor. `with_lse` gets float masks and as many key heads as query heads.
     """
 
     name: str

@@ -20,6 +20,7 @@ from ..collectives import highest
 from ..errors import Cancelled, Closed, LoomError, OutOfMemory, PeerLost, code_of
 from ..process_groups import ballot
 from ..progress import Preview, Progress, RankWork
+from ..staging import bytes_of
 from . import messages
 from .channel import Channel, write_body
 from .grants import Granted
@@ -161,7 +162,7 @@ def digest(tensor: Tensor) -> int:
     """A number of 64 bits that is the same on every device where a tensor's bits are the same, and differs for any one
     word of 8 bytes that does: the words are summed up, each times an odd weight of its place. One wait for the device.
     """
-    flat = tensor.detach().contiguous().flatten().view(torch.uint8)
+    flat = bytes_of(tensor)
     num_words, rest = divmod(flat.numel(), 8)
     tail = bytes(flat[num_words * 8 :].tolist()) if rest else b""
     if not num_words:

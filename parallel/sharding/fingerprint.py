@@ -17,6 +17,7 @@ from torch import Tensor
 from ..collectives import add, gather, start_highest
 from ..group import Group
 from ..mesh import Mesh
+from ..staging import bytes_of
 
 PLACES = 64  # more arguments than any transformer takes
 
@@ -105,9 +106,7 @@ def _mark(value: Any) -> int:
     """A number for a value: its bytes, shapes and dtypes, or how it prints."""
     if isinstance(value, Tensor):
         described = zlib.crc32(f"{tuple(value.shape)}{value.dtype}".encode())
-        flat = value.detach().cpu().flatten().clone(memory_format=torch.contiguous_format)
-        raw = flat.view(torch.uint8).numpy()
-        return zlib.crc32(raw.data, described)
+        return zlib.crc32(bytes_of(value.cpu()).numpy().data, described)
     if dataclasses.is_dataclass(value):
         value = fields_of(value)
     if isinstance(value, Mapping):

@@ -148,8 +148,9 @@ class Work:
         share = tokens * self.heads * self.width // plan.sequence
         # By pieces q, k, v and the output are received; else q, k, v are there twice, and the output comes later.
         numbers = (6 if self.packs else 4) * share if plan.ulysses > 1 else 0
-        if plan.ring > 1:
-            return numbers + 8 * held // plan.ring  # two pairs of keys and values, the output in fp32, two that wait
+        if plan.ring > 1:  # two pairs of keys and values, the output in fp32, two that wait
+            in_fp32 = 8 if self.num_bits == 16 and not self.packs else 0  # those, too, and what a CPU's kernel is given
+            return numbers + (8 + in_fp32) * held // plan.ring
         return numbers + ((4 if self.packs else 2) * held if plan.allgather > 1 else 0)  # all keys and values
 
     def _index_bytes(self, plan: ParallelPlan) -> int:

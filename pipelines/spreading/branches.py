@@ -27,6 +27,7 @@ from ...parallel.agreement import any_says
 from ...parallel.collectives import gather
 from ...parallel.group import Group
 from ...parallel.sharding.fingerprint import check_same
+from ...parallel.staging import bytes_of
 from . import rows
 from .waiting import Outline, Waiting, finished, is_waited_for
 
@@ -211,7 +212,7 @@ class Branches:
         is_right = [(each.shape, each.dtype) for each in mine] == [
             (each.shape, each.dtype) for each in outlines[group.index]
         ]
-        pieces = [each.flatten().view(torch.uint8) for each in mine]
+        pieces = [bytes_of(each) for each in mine]
         if not is_right:
             pieces = [torch.zeros(sizes[group.index] - 1, dtype=torch.uint8, device=device)]
         block = torch.cat([torch.tensor([not is_right], dtype=torch.uint8, device=device), *pieces])

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ...parallel.collectives import backend, gather
 from ...parallel.group import Group
+from ...parallel.staging import bytes_of
 from .wire import KIND, from_wire, to_wire
 
 
@@ -92,7 +93,7 @@ def _send(text: str, tensors: list[Tensor], group: Group, device: torch.device) 
     """Collective with `_received`: lengths, then a text that says what follows, then the tensors' bytes."""
     listed = [[list(each.shape), list(each.stride()), str(each.dtype).removeprefix("torch.")] for each in tensors]
     head = bytearray(json.dumps({"text": text, "tensors": listed}).encode())
-    pieces = [each.detach().to(device).flatten().view(torch.uint8) for each in tensors if each.numel()]
+    pieces = [bytes_of(each.to(device)) for each in tensors if each.numel()]
     body = torch.cat(pieces) if pieces else torch.empty(0, dtype=torch.uint8, device=device)
     _first(torch.tensor([len(head), body.numel()]), group, device, size=2)
     _first(torch.frombuffer(head, dtype=torch.uint8), group, device, size=len(head))

@@ -7,10 +7,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 
 from latentloom.nodes.execution.manifest import is_complete, manifest, write_manifest
 from latentloom.nodes.execution.run import RunResult, run
 from latentloom.nodes.files.workspace import Workspace
+from latentloom.pipelines.values import Image
 
 NODES = {"p": ("Picture", {"value": "$v"}), "s": ("Save", {"image": "@p.image"})}
 
@@ -34,6 +36,30 @@ def test_manifest_lists_files_params_nodes_and_versions(made: tuple[Any, RunResu
     assert set(plain["nodes"]["p"]) == {"key", "state", "cached", "seconds", "peak_memory_bytes", "values", "stand_ins"}
     assert plain["versions"].keys() >= {"python", "latentloom", "torch", "diffusers", "transformers", "pillow"}
     assert sorted(p.name for p in tmp_path.iterdir()) == ["manifest.json", "picture.bin"]
+
+
+def test_lists_and_numbers_are_told_as_json_has_them_and_other_values_by_their_type(
+    toys: ModuleType, tmp_path: Path
+) -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    made = {
+        "list": ["a", 1, (True, None, 0.5)],
+        "by name": {"mean": float("inf")},
+        "half a character": "\ud83d",
+        "pictures": [Image(pixels=torch.zeros(1, 1, 1, 3))],
+        "endless": endless,
+        "huge": 10**5000,
+    }
+    result = RunResult(run="", state="ok", outputs=made, nodes={}, seconds=0.0)
+    write_manifest(tmp_path, toys.graph({}), result)
+    told = json.loads((tmp_path / "manifest.json").read_text())["outputs"]
+    assert told == [
+        {"name": "list", "type": "list", "value": ["a", 1, [True, None, 0.5]]},
+        {"name": "by name", "type": "dict", "value": {"mean": "inf"}},
+        {"name": "half a character", "type": "str", "value": "\\ud83d"},
+        *({"name": name, "type": kind} for name, kind in (("pictures", "list"), ("endless", "list"), ("huge", "int"))),
+    ]
 
 
 def test_complete_means_same_workflow_and_unchanged_files(

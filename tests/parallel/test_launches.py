@@ -7,17 +7,15 @@ import pytest
 import torch
 
 from latentloom.parallel.attention import compose, packed
-from latentloom.parallel.attention.choice import choose
 from latentloom.parallel.group import Axis
 from latentloom.parallel.layout import Layout, Stream, shares_of
 from latentloom.parallel.sharding.shard import shard
 from latentloom.pipelines.spreading.transformer import split_plan_of
 from support.cells import outputs, variants
-from support.launches import Launches, lone_rank
+from support.launches import ROUNDS, Launches, lone_rank
 from zoo.cases import CASES
 
 BF16, FP32 = torch.bfloat16, torch.float32
-KERNEL = choose(torch.device("cpu"), FP32)
 SHAPES = [(1, 24, 24), (2, 24, 24), (2, 12, 4), (1, 9, 9), (2, 10, 5)]  # batch, heads, key heads
 
 
@@ -41,7 +39,7 @@ def launched(
         )
         for launches in (Launches(), Launches()):
             with launches:
-                compose(mesh.plan)(q, k, v, layout=layout, mesh=mesh, mask=None, scale=None, kernel=KERNEL)
+                compose(mesh.plan)(q, k, v, layout=layout, mesh=mesh, mask=None, scale=None, kernel=ROUNDS)
     packed.forget()
     return launches
 

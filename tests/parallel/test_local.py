@@ -87,15 +87,24 @@ def test_merged_blocks_are_attention_to_all_be_some_of_them_empty_or_masked() ->
 
 
 def test_answers_in_half_precision_are_merged_in_fp32() -> None:
-    q, k, v = (x.bfloat16() for x in heads(5, 9, 9))
-    given = [
-        ring.attend_to_block(q, k[:, :, at : at + 3], v[:, :, at : at + 3], mask=None, scale=None, kernel=KERNEL)
-        for at in (0, 3, 6)
-    ]
-    assert [out.dtype for out, _ in given] == 3 * [torch.bfloat16]
+    given = [(out.bfloat16(), torch.zeros(2, 2, 5)) for out in heads(5, 5, 5)]
     wanted, _ = ring.merge([(out.float(), lse) for out, lse in given])
     merged, lse = ring.merge(given)
     assert merged.dtype == lse.dtype == torch.float32 and (merged - wanted).abs().max() <= 1e-6
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_blocks_in_half_precision_are_merged_as_near_to_fp64_as_one_kernel_answers(
+    dtype: torch.dtype, is_masked: bool
+) -> None:
+    q, k, v = (x.to(dtype) for x in heads(64, 96, 96, width=32))
+    mask = torch.rand(2, 1, 64, 96, generator=torch.Generator().manual_seed(0)) < 0.9 if is_masked else None
+    wanted = reference(q, k, v, mask, None)
+    whole = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    for at_once in (2, 4):
+        merged = blocks(q, k, v, mask, 48, 80, 96, at_once=at_once).to(dtype)
+        assert (merged - wanted).norm() <= 1.02 * (whole - wanted).norm()
 
 
 def test_attending_to_nothing_twice_is_nothing() -> None:

@@ -81,6 +81,29 @@ def test_views_of_one_storage_and_strided_tensors_cross_as_what_they_show() -> N
         assert torch.equal(found, view)
 
 
+ODD = {
+    "expanded": torch.tensor(0.5).expand(1),
+    "expanded, half": torch.tensor(0.5, dtype=torch.bfloat16).expand(1, 1),
+    "expanded, complex": torch.tensor(1 + 2j).expand(1),
+    "every sixth": torch.arange(6.0)[::6],
+    "strides of nothing": torch.arange(30.0).as_strided((1, 2, 1), (7, 1, 3)),
+    "expanded of nothing": torch.empty(0, 1).expand(0, 5),
+    "bool": torch.tensor(True).expand(1),
+    "conjugated": torch.tensor([1 + 2j, 3j]).conj(),
+    "negated": torch.tensor([1 + 2j]).conj().imag,
+}
+"""What torch calls contiguous and does not view as bytes, and its neighbours."""
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_strides_and_marks_that_torch_ignores_cross_and_are_summed_up_as_what_they_show(name: str) -> None:
+    tensor = ODD[name]
+    plain = tensor.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format).view(-1).view(tensor.shape)
+    found = cross(tensor)
+    assert found.dtype == tensor.dtype and found.shape == tensor.shape and torch.equal(found, plain)
+    assert mark(tensor) == mark(plain)
+
+
 def test_each_tensor_of_a_body_begins_where_its_dtype_may() -> None:
     plain = [torch.ones(size, dtype=dtype) for dtype in (torch.uint8, torch.float64, torch.int16) for size in (3, 1)]
     for found, sent in zip(cross(plain), plain, strict=True):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from bodies.shares import LiveBytes
-from latentloom.parallel.staging import UPLOAD_BYTES, Upload, moving
+from latentloom.parallel.staging import UPLOAD_BYTES, Upload, bytes_of, moving
 
 
 class Late(Upload):
@@ -43,6 +43,7 @@ def tensors() -> list[Tensor]:
         torch.randn(7, 11),
         torch.randn(3, 5).T,
         torch.tensor(2.5),
+        torch.tensor(2.5).expand(1),
         torch.empty(0, 4),
         torch.arange(300, dtype=torch.int16).to(torch.bfloat16),
         torch.ones(3, dtype=torch.bool),
@@ -59,7 +60,7 @@ def gone_up(upload: Late) -> bool:
         upload.copy(target, source)
     upload.finish(len(upload.asked))
     both = zip(targets, sources, strict=True)
-    return all(torch.equal(*(x.contiguous().view(-1).view(torch.uint8) for x in pair)) for pair in both)
+    return all(torch.equal(*map(bytes_of, pair)) for pair in both)
 
 
 @pytest.mark.parametrize("sizes", [(64, 64), (100, 100), (4096, 4096)])
@@ -92,6 +93,4 @@ def test_weights_go_up_to_a_gpu_as_they_are() -> None:
     large = torch.randint(0, 255, (5 * UPLOAD_BYTES + 3,), dtype=torch.uint8)
     there = [(each, move(each)) for each in (*tensors(), large, *tensors())]
     for source, moved in there:
-        assert moved.is_cuda and torch.equal(
-            *(x.contiguous().view(-1).view(torch.uint8) for x in (source, moved.cpu()))
-        )
+        assert moved.is_cuda and torch.equal(bytes_of(source), bytes_of(moved.cpu()))

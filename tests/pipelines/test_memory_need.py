@@ -20,6 +20,7 @@ from latentloom.pipelines.values import Conditioning, Latents, Lora, Model
 from support.flux_folder import BLOCKS, OUTSIDE, TEXT_BYTES, TRANSFORMER_BYTES, write_flux, write_holes
 
 TOKENS, TEXT, WIDTH = 64 * 64, 512, 24 * 128
+RING = ParallelPlan(ring=4)
 
 
 @pytest.fixture(scope="session")
@@ -50,6 +51,10 @@ def test_sequence_parallelism_divides_what_is_alive_and_not_the_weights(flux: Mo
     gathered, index = 4 * (TOKENS + TEXT), 4 * (TOKENS + TEXT)
     assert denoise("allgather=4", flux) == TRANSFORMER_BYTES + (LIVE * rows + gathered) * WIDTH * 2 + index
     assert denoise("ring=4", flux) == TRANSFORMER_BYTES + (LIVE * rows + 8 * rows) * WIDTH * 2
+    held = [
+        dataclasses.replace(work(flux), num_bits=bits, packs=False).activations(RING) * 8 // bits for bits in (16, 32)
+    ]
+    assert held[0] - held[1] == 8 * rows * WIDTH, "a CPU attends to blocks in half precision in fp32"
 
 
 def test_replicated_text_is_alive_on_every_rank(flux: Model) -> None:
