@@ -275,11 +275,13 @@ def _gathering(module: nn.Module, spec: Spec, session: Session, path: str) -> Re
 
 
 def _with_halo(module: nn.Module, halo: Halo, session: Session) -> list[Remove]:
-    """Lend a convolution the neighbours' edges, and drop what it made of them."""
+    """Lend a convolution the neighbours' edges, and drop what it made of them; no graph may hold how many there are."""
 
+    @torch.compiler.disable
     def before(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return (extended(args[0], halo, session.streams[halo.stream], session.mesh[Axis.SEQUENCE]), *args[1:])
 
+    @torch.compiler.disable
     def after(_: nn.Module, args: Any, output: Tensor) -> Tensor:
         return trimmed(output, halo, session.streams[halo.stream], session.rank)
 

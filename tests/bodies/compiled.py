@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from latentloom.parallel.group import Count
 from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding import compiled, operator
-from latentloom.parallel.sharding.graphs import kept, wires
+from latentloom.parallel.sharding.graphs import kept, pieces, wires
 from latentloom.pipelines.spreading.transformer import Handle, shard
 from support.cells import fill, mesh_for, outputs, variants
 from zoo.cases import Case
@@ -125,6 +126,7 @@ def in_graph(
     torch._dynamo.reset()
     kept.forget()
     counters.clear()
+    pieces._told.clear()
     kind, config, _ = variants()[variant].build(Case("any", rows=3, columns=5, text=7, heads=heads))
     torch.manual_seed(0)
     model = kind(**config).eval()
@@ -156,8 +158,15 @@ def in_graph(
     calls = [calls for known in kept._kinds.values() for calls in known._calls.values()]
     found["ways"] = sorted({call.way for each in calls for call in each})
     found["are broken"] = any(graphs.is_broken for known in kept._kinds.values() for graphs in known._graphs.values())
+    found["left out"] = sorted({*map(_left_out, counters["graph_break"]), *(why for _, why in pieces._told)})
     handle.remove()
     return found
+
+
+def _left_out(reason: str) -> str:
+    """What torch could not take into a graph, of all that it says of it."""
+    found = re.search(r"<function (\S+) at|Operator `([\w.]+)`", reason)
+    return next(filter(None, found.groups())) if found else reason.partition("\n")[0]
 
 
 def _since(mesh: Mesh, before: Count) -> tuple[int, int]:

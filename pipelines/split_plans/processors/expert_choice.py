@@ -23,6 +23,7 @@ class ExpertChoice:
     def __init__(self, layer: Any, session: Any) -> None:
         self.layer, self.session = layer, session
 
+    @torch.compiler.disable
     def __call__(
         self, hidden_states: Tensor, hidden_states_unmodulated: Tensor, timestep: Tensor | None = None
     ) -> Tensor:

@@ -26,7 +26,7 @@ def summed(processor: Any, total: Sum) -> Any:
             f"an attention processor {name} cannot be sharded, only {' and '.join(STAND_INS)}; set it back to the "
             "class's own (perturbed attention guidance has others)"
         )
-    return STAND_INS[name](total)
+    return STAND_INS[name](torch.compiler.disable(total))
 
 
 class SumLinear:

@@ -24,6 +24,7 @@ class _BlockSparse:
         self._old = old
         self._session = session
 
+    @torch.compiler.disable
     def _attend(
         self,
         attn: Any,

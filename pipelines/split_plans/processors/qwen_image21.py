@@ -50,8 +50,7 @@ class CausalProcessor:
         key_valid: Tensor | None = None,
     ) -> Tensor:
         if segments is not None:  # all tokens are here, not only those of the picture that is made
-            length = self.session.layout(("tokens",)).length
-            attention_mask = causal_mask(segments, length, hidden_states.device)
+            attention_mask = self._mask(segments, hidden_states.device)
             if key_valid is not None:
                 attention_mask = attention_mask & key_valid[:, None, None, :]  # B 1 S S
         is_filling = layer_cache is not None and cache_write_slice is not None
@@ -67,10 +66,14 @@ class CausalProcessor:
         )
 
     @torch.compiler.disable
+    def _mask(self, segments: list[Segment], device: torch.device) -> Tensor:
+        return causal_mask(segments, self.session.layout(("tokens",)).length, device)
+
+    @torch.compiler.disable
     def _filling(
         self, attn: Any, hidden_states: Tensor, *, layer_cache: Any, cache_write_slice: slice, **others: Any
     ) -> Tensor:
-        """Collective, and so in no graph of a compiled block: the cache gathers what it keeps."""
+        """Collective: the cache gathers what it keeps."""
         cache: Any = WholePrefix(layer_cache, self.session, cache_write_slice.stop)
         return self.plain(attn, hidden_states, layer_cache=cache, cache_write_slice=slice(None), **others)
 

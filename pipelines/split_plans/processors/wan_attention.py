@@ -33,8 +33,10 @@ def face_attention(old: Processor, session: Session) -> Processor:
     `old` reshapes to frames, so a rank's share is filled up with zeros to whole ones, and their answers are dropped:
     queries do not see each other, so what fills up changes no answer of a real token.
     """
+    import torch
     import torch.nn.functional as F
 
+    @torch.compiler.disable
     def attend(
         attn: Any,
         hidden_states: Tensor,
@@ -72,6 +74,7 @@ def animate2_attention(old: Processor, session: Session) -> Processor:
     import torch
     import torch.nn.functional as F
 
+    @torch.compiler.disable
     def attend(
         attn: Any,
         hidden_states: Tensor,
@@ -153,6 +156,7 @@ def causal_attention(old: Processor, session: Session) -> Processor:
     import torch
     import torch.nn.functional as F
 
+    @torch.compiler.disable
     def attend(
         attn: Any,
         hidden_states: Tensor,
