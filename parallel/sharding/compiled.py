@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch._dynamo.exc import FailOnRecompileLimitHit, TorchDynamoException
 from torch.utils._pytree import tree_map_only
 
 from . import operator
 from .cutting import plain
 from .fingerprint import tensors_in
 from .graphs.kept import MOST_GRAPHS, Graphs, Kept, kept_of
-from .graphs.pieces import in_pieces
+from .graphs.pieces import in_pieces, is_of_compiling
 from .graphs.traced import copied, traced
 from .graphs.turns import in_turn
 from .graphs.watched import Watched
@@ -253,11 +252,13 @@ class _Block:
                 with at_work.aside():
                     return run(given, self._block, *args, **kwargs)
             out = run(given, self._block, *args, **kwargs)
-        except (TorchDynamoException, FailOnRecompileLimitHit):  # before anything of it ran
-            if self._options["fullgraph"]:
+        except Exception as error:
+            if self._options["fullgraph"] or not is_of_compiling(error):
                 raise
             graphs.is_broken = True
             return self._as_torch_does(args, kwargs, at_work)
+        for wire in filter(None, wires):
+            wire.count()
         if self._session is not None:
             self._session.num_calls += num_calls
         return out

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch._dynamo
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
@@ -116,7 +117,7 @@ def in_graph(
     sizes: list[tuple[int, int]],
     heads: int,
     options: dict[str, Any] = OPTIONS,
-    is_planted: bool = False,
+    planted: Literal["mixed up", "untraceable", ""] = "",
 ) -> dict[str, Any] | None:
     """Pictures of several sizes as on GPUs, where the exchange is in the graph: how far the output is from one process
     and from the same that is not compiled, how many graphs there are, and what calls go which way."""
@@ -139,9 +140,12 @@ def in_graph(
     before = handle.mesh.sent
     outputs(model, inputs[-1])
     uncompiled_sent = _since(handle.mesh, before)
+    if planted == "untraceable":
+        for block in model.transformer_blocks:
+            vars(block.ff)["forward"] = _reading(handle.session, block.ff.forward)
     handle.compile(**options)
     real = wires.start_traced_exchange
-    if is_planted:
+    if planted == "mixed up":
         wires.start_traced_exchange = lambda *args: lambda: real(*args)().flip(0)
     found: dict[str, Any] = {"alone": [], "eager": []}
     try:
@@ -161,6 +165,21 @@ def in_graph(
     found["left out"] = sorted({*map(_left_out, counters["graph_break"]), *(why for _, why in pieces._told)})
     handle.remove()
     return found
+
+
+def _reading(session: Any, forward: Any) -> Any:
+    def read(*args: Any) -> Any:
+        assert session.rank in (0, 1)  # torch's compiler fails at a mode's property, by an error of its own
+        return forward(*args)
+
+    return read
+
+
+def failing(graph: torch.fx.GraphModule, inputs: Any) -> Any:
+    """A backend that fails on all ranks but the first."""
+    if dist.get_rank():
+        raise RuntimeError("planted")
+    return graph.forward
 
 
 def _left_out(reason: str) -> str:

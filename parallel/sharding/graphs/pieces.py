@@ -10,11 +10,14 @@ from __future__ import annotations
 import functools
 import logging
 import threading
+import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 import torch._dynamo
+from torch._dynamo import convert_frame
+from torch._dynamo.exc import FailOnRecompileLimitHit, TorchDynamoException
 
 logger = logging.getLogger("latentloom")
 
@@ -46,10 +49,19 @@ def in_pieces(forward: Callable[..., Any], title: str, options: Mapping[str, Any
     return run
 
 
+def is_of_compiling(error: Exception) -> bool:
+    """Whether torch raised it before a graph of its ran; some of its own errors are plain ones."""
+    if isinstance(error, (TorchDynamoException, FailOnRecompileLimitHit)):
+        return True
+    return any(
+        frame.f_code.co_filename == convert_frame.__file__ for frame, _ in traceback.walk_tb(error.__traceback__)
+    )
+
+
 @functools.cache
 def _listen() -> None:
     """Torch logs what it goes on without, with a traceback; that becomes a sentence of ours."""
-    logging.getLogger("torch._dynamo.convert_frame").addFilter(_is_others)
+    logging.getLogger(convert_frame.__name__).addFilter(_is_others)
 
 
 def _is_others(record: logging.LogRecord) -> bool:
