@@ -274,7 +274,7 @@ class Session(operator.Intercepting):
         """Of calls that were learned, for the lengths of this forward; None of those that need none."""
         return [wire_of(call, self.layout(call.streams), self.mesh, device) if call.streams else None for call in calls]
 
-    @torch.compiler.disable
+    @operator.in_no_graph
     def attend(
         self,
         q: Tensor,

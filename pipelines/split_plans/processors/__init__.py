@@ -1,7 +1,6 @@
 """Attention processors and layers that stand in for those of diffusers where tokens are spread.
 
-What asks the session is in no graph of a compiled block (`torch.compiler.disable`): a graph would keep the lengths and
-shares of the forward that it was made in.
+What asks the session is `in_no_graph` of a compiled block, which would keep the lengths and shares of one forward.
 
 expert_choice: Experts that choose their tokens, over sharded tokens: the choice is made among all, the work where the
     tokens are.

@@ -11,6 +11,8 @@ import torch
 from diffusers.models.embeddings import apply_rotary_emb
 from torch import Tensor
 
+from ....parallel.sharding.operator import in_no_graph
+
 Rope = tuple[Tensor, Tensor]
 
 
@@ -42,7 +44,7 @@ class ReferenceProcessor:
             return self.inner(attn, hidden_states, **given)
         return self._with_kept(attn, hidden_states, given, kv_cache, kv_cache_mode, num_ref_tokens)
 
-    @torch.compiler.disable
+    @in_no_graph
     def _with_kept(
         self,
         attn: Any,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
+
+from ....parallel.sharding.operator import in_no_graph
 
 if TYPE_CHECKING:
     from ....parallel.sharding.session import Session
@@ -49,7 +50,7 @@ class GlmImageKeeping:
         given = attn, hidden_states, encoder_hidden_states, attention_mask, image_rotary_emb
         return self._old(*given, None) if kv_cache is None else self._with_kept(kv_cache, *given)
 
-    @torch.compiler.disable
+    @in_no_graph
     def _with_kept(self, kv_cache: Any, *given: Any) -> Any:
         """Collective."""
         if kv_cache.mode == "read":
@@ -80,7 +81,7 @@ class RefinerKeeping:
             return self.old(attn, hidden_states, kv_cache=kv_cache, kv_cache_mode=None, **rotary)
         return self._with_kept(attn, hidden_states, kv_cache=kv_cache, kv_cache_mode=kv_cache_mode, **rotary)
 
-    @torch.compiler.disable
+    @in_no_graph
     def _with_kept(
         self, attn: Any, hidden_states: Tensor, *, kv_cache: Any, kv_cache_mode: str, **rotary: Any
     ) -> Tensor:

@@ -11,6 +11,8 @@ import torch
 from diffusers.models.transformers.transformer_qwenimage21 import QwenImage21AttnProcessor, QwenImage21KVLayerCache
 from torch import Tensor
 
+from ....parallel.sharding.operator import in_no_graph
+
 Segment = tuple[int, int, bool]
 """First token, one past the last, and whether they are words."""
 
@@ -65,11 +67,11 @@ class CausalProcessor:
             cache_write_slice=cache_write_slice,
         )
 
-    @torch.compiler.disable
+    @in_no_graph
     def _mask(self, segments: list[Segment], device: torch.device) -> Tensor:
         return causal_mask(segments, self.session.layout(("tokens",)).length, device)
 
-    @torch.compiler.disable
+    @in_no_graph
     def _filling(
         self, attn: Any, hidden_states: Tensor, *, layer_cache: Any, cache_write_slice: slice, **others: Any
     ) -> Tensor:

@@ -33,10 +33,11 @@ def face_attention(old: Processor, session: Session) -> Processor:
     `old` reshapes to frames, so a rank's share is filled up with zeros to whole ones, and their answers are dropped:
     queries do not see each other, so what fills up changes no answer of a real token.
     """
-    import torch
     import torch.nn.functional as F
 
-    @torch.compiler.disable
+    from ....parallel.sharding.operator import in_no_graph
+
+    @in_no_graph
     def attend(
         attn: Any,
         hidden_states: Tensor,
@@ -74,7 +75,9 @@ def animate2_attention(old: Processor, session: Session) -> Processor:
     import torch
     import torch.nn.functional as F
 
-    @torch.compiler.disable
+    from ....parallel.sharding.operator import in_no_graph
+
+    @in_no_graph
     def attend(
         attn: Any,
         hidden_states: Tensor,
@@ -156,7 +159,9 @@ def causal_attention(old: Processor, session: Session) -> Processor:
     import torch
     import torch.nn.functional as F
 
-    @torch.compiler.disable
+    from ....parallel.sharding.operator import in_no_graph
+
+    @in_no_graph
     def attend(
         attn: Any,
         hidden_states: Tensor,
