@@ -8,6 +8,7 @@ all ranks take the same one and round alike.
     a block is called     its state (`graphs/watched.py`), and the shapes that it is given
       never met           it runs as ever, and the session notes its attention calls
       met                 the graph of its kind, state and calls, made if need be; other blocks alike take it too
+      torch fails at it   the graphs that torch makes of its pieces, and what it cannot compile as it is
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch._dynamo.exc import Unsupported
 from torch.utils._pytree import tree_map_only
 
 from . import operator
 from .cutting import plain
 from .fingerprint import tensors_in
 from .graphs.kept import MOST_GRAPHS, Graphs, Kept, kept_of
+from .graphs.pieces import in_pieces, is_of_compiling
 from .graphs.traced import copied, traced
 from .graphs.turns import in_turn
 from .graphs.watched import Watched
@@ -74,7 +75,7 @@ class Forwards:
         self.title, self.blocks, self.session = title, tuple(blocks), session
         self._module = module
         self._before: dict[nn.Module, Any] = {}
-        self._under_way = _UnderWay()
+        self.under_way = _UnderWay()
         self._hooks: list[Any] = []
 
     @property
@@ -95,17 +96,17 @@ class Forwards:
             options["backend"] = in_turn
         if not self._hooks:
             self._hooks = [
-                self._module.register_forward_pre_hook(self._under_way.begin),
-                self._module.register_forward_hook(self._under_way.end, always_call=True),
+                self._module.register_forward_pre_hook(self.under_way.begin),
+                self._module.register_forward_hook(self.under_way.end, always_call=True),
             ]
         for block in self.blocks if blocks is None else blocks:
             if block in self._before:
                 raise ValueError(f"blocks of this {self.title} are compiled already; compile them once")
             before = self._before[block] = vars(block).get("forward")
             if before is not None:  # of a cache or an offloader
-                vars(block)["forward"] = torch.compile(before, **options)
+                vars(block)["forward"] = _by_torch(block, before, self.title, options)
                 continue
-            vars(block)["forward"] = _Block(block, self._under_way, options, self.session, sends_in_graphs)
+            vars(block)["forward"] = _Block(block, self, options, sends_in_graphs)
             if self.session is not None:
                 self.session.compiled.add(block)
 
@@ -167,14 +168,13 @@ class _Block:
     def __init__(
         self,
         block: nn.Module,
-        under_way: _UnderWay,
+        forwards: Forwards,
         options: Mapping[str, Any],
-        session: Session | None,
         sends_in_graphs: bool,
     ) -> None:
-        self._kind, self._block, self._options, self._session = type(block), block, options, session
-        self._sends_in_graphs = sends_in_graphs
-        self._under_way, self._watched = under_way, Watched(block)
+        self._kind, self._block, self._options, self._session = type(block), block, options, forwards.session
+        self._sends_in_graphs, self._title = sends_in_graphs, forwards.title
+        self._under_way, self._watched = forwards.under_way, Watched(block)
         self._by_torch: Callable[..., Any] | None = None
         functools.update_wrapper(self, block.forward)
 
@@ -252,11 +252,13 @@ class _Block:
                 with at_work.aside():
                     return run(given, self._block, *args, **kwargs)
             out = run(given, self._block, *args, **kwargs)
-        except Unsupported:
-            if self._options["fullgraph"]:
+        except Exception as error:
+            if self._options["fullgraph"] or not is_of_compiling(error):
                 raise
             graphs.is_broken = True
             return self._as_torch_does(args, kwargs, at_work)
+        for wire in filter(None, wires):
+            wire.count()
         if self._session is not None:
             self._session.num_calls += num_calls
         return out
@@ -264,12 +266,21 @@ class _Block:
     def _as_torch_does(self, args: Any, kwargs: Any, at_work: operator.Session | None) -> Any:
         """In several graphs, with whoever answers attention around them, and torch's guards."""
         if self._by_torch is None:
-            self._by_torch = torch.compile(self._kind.forward.__get__(self._block), **self._options)
+            forward = self._kind.forward.__get__(self._block)
+            self._by_torch = _by_torch(self._block, forward, self._title, self._options)
         args, kwargs = tree_map_only(Tensor, plain, (args, kwargs))
         if self._session is None or at_work is not self._session:
             return self._by_torch(*args, **kwargs)
         with self._session.seeing():
             return self._by_torch(*args, **kwargs)
+
+
+def _by_torch(
+    block: nn.Module, forward: Callable[..., Any], title: str, options: Mapping[str, Any]
+) -> Callable[..., Any]:
+    if options["fullgraph"]:
+        return torch.compile(forward, **options)
+    return in_pieces(forward, f"{type(block).__name__} of {title}", options)
 
 
 def _no_views(value: Any) -> Any:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from ..group import Axis
 from .cutting import cut, meet, shows, whole_of
 from .halo import extended, trimmed
+from .operator import in_no_graph
 from .session import Session
 from .split_plan import Halo, Leading, Made, Spec
 
@@ -277,11 +278,13 @@ def _gathering(module: nn.Module, spec: Spec, session: Session, path: str) -> Re
 
 
 def _with_halo(module: nn.Module, halo: Halo, session: Session) -> list[Remove]:
-    """Lend a convolution the neighbours' edges, and drop what it made of them."""
+    """Lend a convolution the neighbours' edges, and drop what it made of them; no graph may hold how many there are."""
 
+    @in_no_graph
     def before(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return (extended(args[0], halo, session.streams[halo.stream], session.mesh[Axis.SEQUENCE]), *args[1:])
 
+    @in_no_graph
     def after(_: nn.Module, args: Any, output: Tensor) -> Tensor:
         return trimmed(output, halo, session.streams[halo.stream], session.rank)
 

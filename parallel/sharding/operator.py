@@ -9,15 +9,22 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch._C import _len_torch_function_stack
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def in_no_graph(function: Function) -> Function:
+    """What asks the session: a graph would keep the lengths and shares of the forward that it was made in."""
+    return torch.compiler.disable(function)  # pyright: ignore[reportReturnType]
 
 
 class Session(Protocol):

@@ -258,7 +258,8 @@ class Session(operator.Intercepting):
         """How such a call goes in a graph: on all ranks alike, but where one has nothing to attend to or with."""
         call = self._met(self.kinds[kind], k.shape[2])
         layout = self.layout(call.keys)
-        if mask is not None or is_causal or call.queries != call.keys:
+        is_measured = any(self._measured(call))  # by itself, and so anew in each
+        if mask is not None or is_causal or call.queries != call.keys or is_measured:
             return Call(kind, "opaque")
         if not layout.is_split:
             return Call(kind, "plain" if q.numel() and k.numel() else "opaque")
@@ -275,6 +276,7 @@ class Session(operator.Intercepting):
         """Of calls that were learned, for the lengths of this forward; None of those that need none."""
         return [wire_of(call, self.layout(call.streams), self.mesh, device) if call.streams else None for call in calls]
 
+    @operator.in_no_graph
     def attend(
         self,
         q: Tensor,
@@ -362,8 +364,7 @@ class Session(operator.Intercepting):
 
         Such a stream is whole on every rank, so it is as long as there are more keys than the other streams explain.
         """
-        whole = [name for name in call.keys if name in self.split.whole]
-        extra = tuple(name for name in whole if name not in call.queries or name in self.unshown)
+        extra = self._measured(call)
         if not extra or not call.queries:
             return call
         others = tuple(name for name in call.keys if name not in extra)
@@ -376,6 +377,11 @@ class Session(operator.Intercepting):
             self.layouts.clear()
         self.define(extra[0], num_left)
         return call
+
+    def _measured(self, call: Attend) -> tuple[str, ...]:
+        """The streams whose length the call itself shows."""
+        whole = [name for name in call.keys if name in self.split.whole]
+        return tuple(name for name in whole if name not in call.queries or name in self.unshown)
 
     def _attend_whole(
         self,

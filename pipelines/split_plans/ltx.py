@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...parallel.sharding.split_plan import LOCAL, Along, Attend, SplitPlan, image
-from .processors.kept_keys import RefinerKeeping
 
 SOUND = Along(1, ("audio",))
 TOKENS = {"hidden_states": image(1), "timestep": image(1, optional=True)}
 SOUNDS = {"audio_hidden_states": SOUND, "audio_timestep": Along(1, ("audio",), optional=True)}
 ROPE = image(-2)  # tokens x width, or heads x tokens x width
+
+
+def keep_chunks(processor: Any, session: Any) -> Any:
+    from .processors.kept_keys import RefinerKeeping
+
+    return RefinerKeeping(processor, session)
+
 
 PLANS: dict[str, SplitPlan] = {
     "LTXVideoTransformer3DModel": SplitPlan(
@@ -49,6 +57,6 @@ PLANS: dict[str, SplitPlan] = {
         inputs={"": TOKENS, "transformer_blocks.*": {"video_rotary_emb": ROPE}},
         outputs={"proj_out": image(1)},
         attention={"attn1": (Attend(("image",), ("past", "image")),), "attn2": (LOCAL,)},
-        processors={"attn1": RefinerKeeping},
+        processors={"attn1": keep_chunks},
     ),
 }

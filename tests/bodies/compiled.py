@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import re
+from typing import Any, Literal
 
 import torch
 import torch._dynamo
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
@@ -16,7 +18,7 @@ from latentloom.parallel.group import Count
 from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding import compiled, operator
-from latentloom.parallel.sharding.graphs import kept, wires
+from latentloom.parallel.sharding.graphs import kept, pieces, wires
 from latentloom.pipelines.spreading.transformer import Handle, shard
 from support.cells import fill, mesh_for, outputs, variants
 from zoo.cases import Case
@@ -115,7 +117,7 @@ def in_graph(
     sizes: list[tuple[int, int]],
     heads: int,
     options: dict[str, Any] = OPTIONS,
-    is_planted: bool = False,
+    planted: Literal["mixed up", "untraceable", ""] = "",
 ) -> dict[str, Any] | None:
     """Pictures of several sizes as on GPUs, where the exchange is in the graph: how far the output is from one process
     and from the same that is not compiled, how many graphs there are, and what calls go which way."""
@@ -125,6 +127,7 @@ def in_graph(
     torch._dynamo.reset()
     kept.forget()
     counters.clear()
+    pieces._told.clear()
     kind, config, _ = variants()[variant].build(Case("any", rows=3, columns=5, text=7, heads=heads))
     torch.manual_seed(0)
     model = kind(**config).eval()
@@ -137,9 +140,12 @@ def in_graph(
     before = handle.mesh.sent
     outputs(model, inputs[-1])
     uncompiled_sent = _since(handle.mesh, before)
+    if planted == "untraceable":
+        for block in model.transformer_blocks:
+            vars(block.ff)["forward"] = _reading(handle.session, block.ff.forward)
     handle.compile(**options)
     real = wires.start_traced_exchange
-    if is_planted:
+    if planted == "mixed up":
         wires.start_traced_exchange = lambda *args: lambda: real(*args)().flip(0)
     found: dict[str, Any] = {"alone": [], "eager": []}
     try:
@@ -156,8 +162,30 @@ def in_graph(
     calls = [calls for known in kept._kinds.values() for calls in known._calls.values()]
     found["ways"] = sorted({call.way for each in calls for call in each})
     found["are broken"] = any(graphs.is_broken for known in kept._kinds.values() for graphs in known._graphs.values())
+    found["left out"] = sorted({*map(_left_out, counters["graph_break"]), *(why for _, why in pieces._told)})
     handle.remove()
     return found
+
+
+def _reading(session: Any, forward: Any) -> Any:
+    def read(*args: Any) -> Any:
+        assert session.rank in (0, 1)  # torch's compiler fails at a mode's property, by an error of its own
+        return forward(*args)
+
+    return read
+
+
+def failing(graph: torch.fx.GraphModule, inputs: Any) -> Any:
+    """A backend that fails on all ranks but the first."""
+    if dist.get_rank():
+        raise RuntimeError("planted")
+    return graph.forward
+
+
+def _left_out(reason: str) -> str:
+    """What torch could not take into a graph, of all that it says of it."""
+    found = re.search(r"<function (\S+) at|Operator `([\w.]+)`", reason)
+    return next(filter(None, found.groups())) if found else reason.partition("\n")[0]
 
 
 def _since(mesh: Mesh, before: Count) -> tuple[int, int]:

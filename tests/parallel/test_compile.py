@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 import torch
 
+from bodies.compiled import failing
 from latentloom.parallel.sharding.cutting import plain
+from latentloom.parallel.sharding.graphs import pieces
 
 TOLERANCE = 1e-5  # of the largest output, fp32
 SIZE = [(3, 5)]  # rows and columns, uneven on two ranks
@@ -59,8 +61,36 @@ def test_an_exchange_in_the_graph_gives_what_the_operator_gives(
 
 
 def test_an_exchange_in_the_graph_that_mixes_up_what_arrives_is_found_wrong(ranks: Any) -> None:
-    found = ranks.run("bodies.compiled:in_graph", "flux", "ulysses=2", SIZES, 4, {"backend": "eager"}, True)[0]
+    found = ranks.run("bodies.compiled:in_graph", "flux", "ulysses=2", SIZES, 4, {"backend": "eager"}, "mixed up")[0]
     assert min(found["eager"]) > 1e-3
+
+
+@pytest.mark.parametrize("plan", ["ulysses=2", "ring=2"])
+def test_a_rank_where_torch_fails_works_on_with_one_where_it_does_not(ranks: Any, plan: str) -> None:
+    options = {"backend": failing, "fullgraph": False}
+    found = ranks.run("bodies.compiled:in_graph", "flux", plan, [(3, 5)], 4, options)[:2]
+    assert [each["left out"] for each in found] == [[], ["RuntimeError: planted"]]
+    assert max(*found[0]["eager"], *found[1]["eager"]) == 0
+    assert all(each["is as much sent"] for each in found)
+
+
+def test_a_block_that_torch_cannot_trace_gives_what_it_gives_eager(ranks: Any) -> None:
+    options = {"backend": "eager", "fullgraph": False}
+    for found in ranks.run("bodies.compiled:in_graph", "flux", "ulysses=2", [(3, 5)], 4, options, "untraceable")[:2]:
+        assert found["are broken"] and found["left out"]
+        assert found["graphs"], "of what it can trace"
+        assert max(found["eager"]) == 0 and found["is as much sent"]
+
+
+def test_what_torch_fails_at_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    def fails(graph: torch.fx.GraphModule, inputs: Any) -> Any:
+        raise RuntimeError("planted")
+
+    run = pieces.in_pieces(lambda x: x + 1, "Block of Model", {"backend": fails})
+    assert [int(run(torch.ones(n).sum())) for n in (1, 2)] == [2, 3]
+    told = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert len(told) == 1
+    assert "a part of it runs eager, because torch failed (RuntimeError: planted)" in told[0]
 
 
 @pytest.mark.parametrize("plan", ["ulysses=1", "ulysses=2"])

@@ -23,6 +23,7 @@ from latentloom.parallel.sharding.graphs import kept, traced
 from latentloom.parallel.sharding.graphs.wires import TRACED, Call, way_of, wire_of
 from latentloom.parallel.sharding.session import Session
 from latentloom.parallel.sharding.shard import shard
+from latentloom.parallel.sharding.split_plan import SplitPlan
 from latentloom.pipelines.spreading.transformer import split_plan_of
 from support.cells import fill, outputs, variants
 from support.launches import Launches, Operators, lone_rank
@@ -151,6 +152,16 @@ def test_a_call_in_a_graph_launches_at_most_eight_kernels(name: str, count: int)
         del launches.names["clone"]  # of a kernel's answer, which is picked from next: one kernel of a compiler's
         assert launches.count <= MOST_LAUNCHES, f"{image} tokens on rank {rank}: {launches.names}"
     packed.forget()
+
+
+@pytest.mark.parametrize(("num_words", "way"), [(0, "ulysses"), (3, "opaque")])
+def test_an_exchange_of_words_that_the_call_alone_counts_is_in_no_graph(num_words: int, way: str) -> None:
+    split = SplitPlan(order=("image", "text"), whole=("text",), blocks=(), inputs={}, outputs={})  # Mochi's
+    with lone_rank("ulysses=2") as mesh:
+        session = Session(split, mesh, title="Mochi", shards_text=False, kernel="auto")
+        session.define("image", 8)
+        tokens = torch.zeros(1, 2, 4 + num_words, 8)
+        assert session._learn(0, tokens, tokens, tokens, None, is_causal=False).way == way
 
 
 def test_groups_come_and_go_and_graphs_stay() -> None:

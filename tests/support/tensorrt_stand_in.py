@@ -82,7 +82,9 @@ def _split(graph: fx.GraphModule, options: Mapping[str, Any], found: Graphs) -> 
     whole = split_module(graph, graph, lambda node: places[node])
     cache = options["custom_engine_cache"]
     for engine in (whole.get_submodule(f"submod_{place}") for place in engines):
-        specs = [str(node.meta["val"].shape) for node in engine.graph.find_nodes(op="placeholder")]
+        specs = [
+            str(getattr(node.meta["val"], "shape", "a number")) for node in engine.graph.find_nodes(op="placeholder")
+        ]
         key = cache.get_hash(engine, specs, None)
         found.keys.append(key)
         if cache.check(key) is None:

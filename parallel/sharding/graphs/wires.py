@@ -61,9 +61,12 @@ class Wire:
     traffic: Traffic
 
     def make_ready(self) -> None:
-        """Before each graph that it goes into: its group is found by the name, and what will be sent is counted."""
+        """Before each graph that it goes into: its group is found by the name."""
         assert self.group.process_group is not None, f"{self.group} exchanges and so was made, not only planned"
         point(self.name, self.group.process_group)
+
+    def count(self) -> None:
+        """After it: what it sent."""
         self.group.count.sent_bytes += self.traffic.sent_bytes
         self.group.count.calls += self.traffic.calls
 

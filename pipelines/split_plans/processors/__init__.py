@@ -1,5 +1,7 @@
 """Attention processors and layers that stand in for those of diffusers where tokens are spread.
 
+What asks the session is `in_no_graph` of a compiled block, which would keep the lengths and shares of one forward.
+
 expert_choice: Experts that choose their tokens, over sharded tokens: the choice is made among all, the work where the
     tokens are.
 flux2_reference: Attention of FLUX.2 with reference pictures whose keys and values are kept after the first step,

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ....parallel.sharding.operator import in_no_graph
 from ....parallel.sharding.split_plan import image
 
 
@@ -23,6 +24,7 @@ class ExpertChoice:
     def __init__(self, layer: Any, session: Any) -> None:
         self.layer, self.session = layer, session
 
+    @in_no_graph
     def __call__(
         self, hidden_states: Tensor, hidden_states_unmodulated: Tensor, timestep: Tensor | None = None
     ) -> Tensor:

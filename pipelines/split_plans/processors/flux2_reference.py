@@ -11,6 +11,8 @@ import torch
 from diffusers.models.embeddings import apply_rotary_emb
 from torch import Tensor
 
+from ....parallel.sharding.operator import in_no_graph
+
 Rope = tuple[Tensor, Tensor]
 
 
@@ -38,16 +40,32 @@ class ReferenceProcessor:
         given: dict[str, Any] = {"attention_mask": attention_mask, "image_rotary_emb": rope}
         if words:
             given["encoder_hidden_states"] = words[0]
+        if kv_cache_mode is None:
+            return self.inner(attn, hidden_states, **given)
+        return self._with_kept(attn, hidden_states, given, kv_cache, kv_cache_mode, num_ref_tokens)
+
+    @in_no_graph
+    def _with_kept(
+        self,
+        attn: Any,
+        hidden_states: Tensor,
+        given: dict[str, Any],
+        kv_cache: Any,
+        kv_cache_mode: str,
+        num_ref_tokens: int,
+    ) -> Any:
+        """Collective in the first step."""
+        rope, has_words = given["image_rotary_emb"], "encoder_hidden_states" in given
         if kv_cache_mode == "cached" and kv_cache is not None:
             given |= {"kv_cache": kv_cache, "kv_cache_mode": kv_cache_mode}
-            if not words:
+            if not has_words:
                 given["num_txt_tokens"] = self.session.layout(("text",)).num_held(self.session.rank)
         if kv_cache_mode == "extract" and num_ref_tokens:
             layout = self.session.layout(("text", "image"))
             first = layout.starts()[1]
             given["attention_mask"] = reference_mask(first, first + num_ref_tokens, layout.length, hidden_states.device)
             if kv_cache is not None:
-                self._keep(attn, hidden_states, rope, num_ref_tokens, kv_cache, is_joined=not words)
+                self._keep(attn, hidden_states, rope, num_ref_tokens, kv_cache, is_joined=not has_words)
         return self.inner(attn, hidden_states, **given)
 
     def _keep(

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ....parallel.group import Axis
 from ....parallel.sharding.halo import extended, trimmed
+from ....parallel.sharding.operator import in_no_graph
 from ....parallel.sharding.split_plan import Halo
 
 
@@ -26,6 +27,7 @@ class FramesAround:
         self.forward, self.session = convolution.forward, session
         self.halo = Halo("image", 1, convolution.kernel_size - 1)
 
+    @in_no_graph
     def __call__(self, hidden_states: Tensor, num_frames: int) -> Tensor:
         stream, group = self.session.streams["image"], self.session.mesh[Axis.SEQUENCE]
         around = extended(hidden_states.unflatten(1, (num_frames, -1)), self.halo, stream, group)  # B F S C
@@ -39,6 +41,7 @@ class GatedDelta:
     def __init__(self, module: Any, session: Any) -> None:
         self.eps, self.session = module.eps, session
 
+    @in_no_graph
     def __call__(
         self,
         query: Tensor,
@@ -86,6 +89,7 @@ class GatedDeltaCamera:
     def __init__(self, module: Any, session: Any) -> None:
         self.session = session
 
+    @in_no_graph
     def __call__(
         self,
         query: Tensor,

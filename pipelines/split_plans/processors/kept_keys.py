@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from torch import Tensor
 
+from ....parallel.sharding.operator import in_no_graph
+
+if TYPE_CHECKING:
     from ....parallel.sharding.session import Session
 
 GLM_STREAMS = ("text", "image")
@@ -45,11 +47,15 @@ class GlmImageKeeping:
         image_rotary_emb: Any = None,
         kv_cache: Any = None,
     ) -> Any:
-        if kv_cache is not None:
-            if kv_cache.mode == "read":
-                self._session.calls = self._session.calls[1:]  # the coming call has its keys whole
-            kv_cache = _WholeCache(kv_cache, self._session)
-        return self._old(attn, hidden_states, encoder_hidden_states, attention_mask, image_rotary_emb, kv_cache)
+        given = attn, hidden_states, encoder_hidden_states, attention_mask, image_rotary_emb
+        return self._old(*given, None) if kv_cache is None else self._with_kept(kv_cache, *given)
+
+    @in_no_graph
+    def _with_kept(self, kv_cache: Any, *given: Any) -> Any:
+        """Collective."""
+        if kv_cache.mode == "read":
+            self._session.calls = self._session.calls[1:]  # the coming call has its keys whole
+        return self._old(*given, _WholeCache(kv_cache, self._session))
 
 
 class RefinerKeeping:
@@ -70,14 +76,17 @@ class RefinerKeeping:
         kv_cache: Any = None,
         kv_cache_mode: str | None = None,
     ) -> Tensor:
-        out = self.old(
-            attn,
-            hidden_states,
-            query_rotary_emb=query_rotary_emb,
-            sink_rotary_emb=sink_rotary_emb,
-            kv_cache=kv_cache,
-            kv_cache_mode=kv_cache_mode,
-        )
+        rotary = {"query_rotary_emb": query_rotary_emb, "sink_rotary_emb": sink_rotary_emb}
+        if kv_cache_mode is None:
+            return self.old(attn, hidden_states, kv_cache=kv_cache, kv_cache_mode=None, **rotary)
+        return self._with_kept(attn, hidden_states, kv_cache=kv_cache, kv_cache_mode=kv_cache_mode, **rotary)
+
+    @in_no_graph
+    def _with_kept(
+        self, attn: Any, hidden_states: Tensor, *, kv_cache: Any, kv_cache_mode: str, **rotary: Any
+    ) -> Tensor:
+        """Collective."""
+        out = self.old(attn, hidden_states, kv_cache=kv_cache, kv_cache_mode=kv_cache_mode, **rotary)
         if kv_cache_mode == "capture_pre_rope":
             kv_cache.store_captured_pre_rope(*self._whole(kv_cache.get_captured_pre_rope()))
         if kv_cache_mode == "inject_and_capture_post_rope":

@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ....parallel.sharding.operator import in_no_graph
+
 Sum = Callable[[Tensor], Tensor]
 """Collective: the sum over the ranks that share the sequence."""
 
@@ -26,7 +28,7 @@ def summed(processor: Any, total: Sum) -> Any:
             f"an attention processor {name} cannot be sharded, only {' and '.join(STAND_INS)}; set it back to the "
             "class's own (perturbed attention guidance has others)"
         )
-    return STAND_INS[name](total)
+    return STAND_INS[name](in_no_graph(total))
 
 
 class SumLinear:

@@ -16,6 +16,8 @@ from diffusers.models.attention_dispatch import AttentionBackendName, dispatch_a
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask
 
+from ....parallel.sharding.operator import in_no_graph
+
 BLOCK = 64
 
 
@@ -24,6 +26,7 @@ class _BlockSparse:
         self._old = old
         self._session = session
 
+    @in_no_graph
     def _attend(
         self,
         attn: Any,

@@ -11,6 +11,8 @@ import torch
 from diffusers.models.transformers.transformer_qwenimage21 import QwenImage21AttnProcessor, QwenImage21KVLayerCache
 from torch import Tensor
 
+from ....parallel.sharding.operator import in_no_graph
+
 Segment = tuple[int, int, bool]
 """First token, one past the last, and whether they are words."""
 
@@ -50,8 +52,7 @@ class CausalProcessor:
         key_valid: Tensor | None = None,
     ) -> Tensor:
         if segments is not None:  # all tokens are here, not only those of the picture that is made
-            length = self.session.layout(("tokens",)).length
-            attention_mask = causal_mask(segments, length, hidden_states.device)
+            attention_mask = self._mask(segments, hidden_states.device)
             if key_valid is not None:
                 attention_mask = attention_mask & key_valid[:, None, None, :]  # B 1 S S
         is_filling = layer_cache is not None and cache_write_slice is not None
@@ -66,11 +67,15 @@ class CausalProcessor:
             cache_write_slice=cache_write_slice,
         )
 
-    @torch.compiler.disable
+    @in_no_graph
+    def _mask(self, segments: list[Segment], device: torch.device) -> Tensor:
+        return causal_mask(segments, self.session.layout(("tokens",)).length, device)
+
+    @in_no_graph
     def _filling(
         self, attn: Any, hidden_states: Tensor, *, layer_cache: Any, cache_write_slice: slice, **others: Any
     ) -> Tensor:
-        """Collective, and so in no graph of a compiled block: the cache gathers what it keeps."""
+        """Collective: the cache gathers what it keeps."""
         cache: Any = WholePrefix(layer_cache, self.session, cache_write_slice.stop)
         return self.plain(attn, hidden_states, layer_cache=cache, cache_write_slice=slice(None), **others)
 

@@ -35,6 +35,9 @@ def face_attention(old: Processor, session: Session) -> Processor:
     """
     import torch.nn.functional as F
 
+    from ....parallel.sharding.operator import in_no_graph
+
+    @in_no_graph
     def attend(
         attn: Any,
         hidden_states: Tensor,
@@ -72,6 +75,9 @@ def animate2_attention(old: Processor, session: Session) -> Processor:
     import torch
     import torch.nn.functional as F
 
+    from ....parallel.sharding.operator import in_no_graph
+
+    @in_no_graph
     def attend(
         attn: Any,
         hidden_states: Tensor,
@@ -153,6 +159,9 @@ def causal_attention(old: Processor, session: Session) -> Processor:
     import torch
     import torch.nn.functional as F
 
+    from ....parallel.sharding.operator import in_no_graph
+
+    @in_no_graph
     def attend(
         attn: Any,
         hidden_states: Tensor,
