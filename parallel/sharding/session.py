@@ -90,12 +90,15 @@ class Session(operator.Intercepting):
         self.depth = 0  # of blocks entered and not left
         self.calls: tuple[int, ...] = (0,)  # the kinds of the coming attention calls, the last for all further ones
         self.kept: tuple[Kept, ...] = ()  # of texts that have padding
+        self.entered = set[str]()
+        """The paths of lists of blocks of which the first has run."""
         self.parts: dict[str, tuple[Any, Any, list[int], Any]] = {}
         """By argument what a block was given last, how it is cut, and this rank's part of it."""
         self._decided: dict[Hashable, Callable[..., Tensor]] = {}
         """What answers the self attention of all streams without a mask, by kinds and shapes."""
         self.num_calls = 0
-        self.num_gathered = 0
+        self.gathered = set[str]()
+        """The paths of the outputs that are whole again."""
 
     def enter(self) -> None:
         """The forward runs, in this thread."""

@@ -144,10 +144,10 @@ PERTURBED = "is none that its split plan describes"
 
 TINY = {
     "StableDiffusion3Pipeline": Tiny(sd3, lambda: TEXT, branches=2),
-    # In the second and third step a third call leaves a layer out.
+    # In the second and third step a third call leaves the first layer out.
     "StableDiffusion3Pipeline:skipped layers": Tiny(
         sd3,
-        lambda: {**TEXT, "skip_guidance_layers": [1], "skip_layer_guidance_stop": 0.6},
+        lambda: {**TEXT, "skip_guidance_layers": [0], "skip_layer_guidance_stop": 0.6},
         branches=2,
     ),
     "StableDiffusion3Img2ImgPipeline": Tiny(
