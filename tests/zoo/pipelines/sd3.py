@@ -31,7 +31,7 @@ from transformers import (
 from support.tiny_models import sd3
 from support.tiny_parts import clip, euler, image_vae, qwen3, t5
 from support.tiny_tokenizers import chat_tokenizer, clip_tokenizer, t5_tokenizer
-from zoo.pipelines.tiny import FEWER, GUIDED, PROMPT, SIZED, Tiny, mask, painted, seeded, wide
+from zoo.pipelines.tiny import FEWER, GUIDED, NO_ROWS, PROMPT, SIZED, Tiny, mask, painted, seeded, wide
 
 MODEL: dict[str, Any] = {
     "sample_size": 32,
@@ -167,12 +167,13 @@ TINY = {
         branches=2,
     ),
     "StableDiffusion3PAGPipeline": Tiny(
-        lambda: made(StableDiffusion3PAGPipeline), lambda: TEXT, branches=3, refused=PERTURBED
+        lambda: made(StableDiffusion3PAGPipeline), lambda: TEXT, branches=3, unshared=NO_ROWS, refused=PERTURBED
     ),
     "StableDiffusion3PAGImg2ImgPipeline": Tiny(
         lambda: made(StableDiffusion3PAGImg2ImgPipeline),
         lambda: {**TEXT, **FEWER, **wide("image")},
         branches=3,
+        unshared=NO_ROWS,
         refused=PERTURBED,
     ),
     "CogView3PlusPipeline": Tiny(cogview3, lambda: TEXT, branches=2),
