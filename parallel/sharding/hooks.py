@@ -260,7 +260,7 @@ def _cutting(module: nn.Module, specs: Mapping[str, Spec], session: Session, pat
         if _is_door(path):
             session.entered.add(path)
         given = {**dict(zip(names, args, strict=False)), **kwargs}
-        meet(given, specs, session)
+        meet(given, specs, session, path=path)
         parts = {
             name: spec.make(given[name], given, session)
             if isinstance(spec, Made)
@@ -283,7 +283,7 @@ def _cutting_made(module: nn.Module, spec: Spec, session: Session, path: str) ->
     def after(_: nn.Module, args: Any, output: Any) -> Any:
         if not session.is_entered:
             return output
-        meet({"output": output}, {"output": spec}, session)
+        meet({"output": output}, {"output": spec}, session, path=path)
         return cut("output", output, spec, session, path=path)
 
     return module.register_forward_hook(after).remove

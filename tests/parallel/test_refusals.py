@@ -29,6 +29,14 @@ def test_a_plan_that_splits_guidance_is_refused_until_a_guider_asks(ranks: Any, 
         assert "handle.guider(its guider), or leave cfg out of the plan" in said[0]
 
 
+def test_a_table_that_is_too_short_is_named_with_the_remedy(ranks: Any) -> None:
+    said = (
+        "HunyuanDiT2DModel: its image stream has 16 tokens, but blocks.*'s image_rotary_emb has 5; "
+        "give it one for each token, or one for all, or run it on one device"
+    )
+    assert ranks.run("bodies.rank:short_table") == [said, said, None, None]
+
+
 def test_hooks_of_diffusers_guiders_that_need_all_tokens_in_one_place_are_refused_by_name(ranks: Any) -> None:
     words = {
         "blur": "blurs over the whole picture",
