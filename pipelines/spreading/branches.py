@@ -13,6 +13,7 @@ text (a cache that it fills), its transformer keeps something from step to step,
 from __future__ import annotations
 
 import functools
+import math
 import zlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -33,6 +34,8 @@ from .waiting import Outline, Waiting, finished, is_waited_for
 
 Call = Callable[[Any], Any]
 Mode = Literal["whole", "rows", "turns"]
+NEAR = 100.0
+"""Times what rounding may change: a difference that is told, because rounding may have grown to it."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,8 @@ class Known:
     """By a call's module and signature, how its tensors are put together, and which of what it gave is nothing."""
     way: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
     """By the same, the number of the way in which its rows are cut; -1 where none is right."""
+    nearest: dict[Hashable, float] = field(default_factory=dict[Hashable, float])
+    """How far the nearest of these ways was from right, as `rows.apart` tells it."""
     early: set[Hashable] = field(default_factory=set[Hashable])
     """Steps that look at a branch before they ask the next."""
 
@@ -83,7 +88,7 @@ class Known:
         return zlib.crc32(repr(parts).encode())
 
     def forget(self) -> None:
-        for each in (self.steps, self.specs, self.way, self.early):
+        for each in (self.steps, self.specs, self.way, self.nearest, self.early):
             each.clear()
 
 
@@ -105,6 +110,7 @@ class Branches:
         self._options: Hashable = None
         self._is_busy = False
         self._is_checked = False
+        self._nearest = math.inf  # of the ways to share out the rows of the call under way that were not right
         self._clear_step()
 
     def begin(self, options: Hashable) -> None:
@@ -251,10 +257,14 @@ class Branches:
         given = rows.copied(tree)
         whole = run(tree)
         if number is None:
+            self._nearest = math.inf
             tried = (i for i, way in enumerate(ways) if self._is_right(run, given, way, count, whole))
             self.known.way[key] = number = next(tried, -1)
+            self.known.nearest[key] = self._nearest
         if number < 0:
-            self.reasons[f"no way to share out the {count} rows of a call gave the result of the whole"] = None
+            near = self.known.nearest[key]
+            told = f", the nearest {near:.1f} times as far as rounding may" if near < NEAR else ""
+            self.reasons[f"no way to share out the {count} rows of a call gave the result of the whole{told}"] = None
         return whole, "rows" if number >= 0 else "whole"
 
     def _is_right(self, run: Call, given: Any, way: rows.Way, count: int, whole: Any) -> bool:
@@ -268,7 +278,9 @@ class Branches:
         if self._any_says(error is not None):
             return False
         joined = rows.join(found, count, self.group)
-        return not self._any_says(rows.is_all(found, joined) or not rows.is_same(joined, whole))
+        far = math.inf if rows.is_all(found, joined) else rows.apart(joined, whole)
+        self._nearest = min(self._nearest, far)
+        return not self._any_says(far > 1)
 
     def _any_says(self, is_so: bool) -> bool:
         return any_says(is_so, group=self.group, device=self._device)

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-PAG = "perturbed attention (pag_scale) needs the rows of all branches in one call"
+ALL_ROWS = "perturbed attention (pag_scale) needs the rows of all branches in one call"
+REPLACED = "perturbed attention (pag_scale) is none that the split plan of its transformer describes"
 
 
 def _is_cached(cache: Any, given: Mapping[str, Any]) -> bool:
@@ -24,18 +25,16 @@ CACHES: Mapping[str, Callable[[Any, Mapping[str, Any]], bool]] = {
 """Objects that calls take and fill, by class: whether a call given them and these arguments only reads. All ranks
 compute the calls that fill it, so all have it."""
 
-ALWAYS_WHOLE = {"AnyFlowFARPipeline": "it keeps the keys of all branches from one chunk to the next"}
+NEVER_SHARED = {"AnyFlowFARPipeline": "it keeps the keys of all branches from one chunk to the next"}
 """Pipelines whose guidance is never shared out, and why."""
 BY_TOKENS = ("AnyFlowFARPipeline", "HunyuanDiTPAGPipeline", "PixArtSigmaPAGPipeline")
-"""Of those and of the pipelines with perturbed attention, which can be split by tokens instead."""
+"""Of those and of the pipelines with perturbed attention, which can be split by tokens."""
 
 
-def why_never_shared(pipe: Any, call: Callable[..., Any], given: Mapping[str, Any]) -> str:
-    """Why no branch of guidance of this call of the pipeline can be shared out; "" if that is not known."""
-    kind = type(pipe).__name__
+def is_perturbed(pipe: Any, call: Callable[..., Any], given: Mapping[str, Any]) -> bool:
+    """Whether this call of the pipeline is guided by perturbed attention, for which it changes its transformer."""
     scale = inspect.signature(call).parameters.get("pag_scale")
-    perturbs = scale is not None and "PAG" in kind and float(given.get("pag_scale", scale.default) or 0) > 0
-    return PAG if perturbs else ALWAYS_WHOLE.get(kind, "")
+    return scale is not None and "PAG" in type(pipe).__name__ and (given.get("pag_scale", scale.default) or 0) > 0
 
 
 def opaque(value: Any, given: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ from ..split_plans import is_denoiser
 from ..split_plans.heads import heads_of
 from .borders import Bar, Borders, OnStep
 from .branches import Branches
-from .calls import BY_TOKENS, why_never_shared
+from .calls import ALL_ROWS, BY_TOKENS, NEVER_SHARED, REPLACED, is_perturbed
 from .decoders import why_not
 from .guidance import lift_refusal, split_guider
 from .handed import are_alike, once, same_random_numbers, unchanged
@@ -214,6 +214,7 @@ class Spread:
     # While it runs
 
     def _call(self, run: Callable[..., Any], pipe: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._check_call(run, kwargs)
         self._borders.begin()
         self._is_told = False
         if self._all.size > 1:
@@ -221,7 +222,6 @@ class Spread:
         if self._branches is not None:
             if not are_alike(self._branches.known.mark(), self._all, self.device):
                 self._branches.known.forget()
-            self._check_shared(run, kwargs)
             self._branches.begin(_options(run, args, kwargs))
         if callable(callback := kwargs.get("callback_on_step_end")):
             kwargs["callback_on_step_end"] = _with_values(callback)
@@ -236,11 +236,14 @@ class Spread:
             self._tell_unshared("no guidance was shared out", "or run it for more steps")
         return found
 
-    def _check_shared(self, run: Callable[..., Any], given: Mapping[str, Any]) -> None:
-        """ValueError before the first step where each group is known to do all that the others do."""
-        if reason := why_never_shared(self.pipe, run, given):
+    def _check_call(self, run: Callable[..., Any], given: Mapping[str, Any]) -> None:
+        """ValueError before the first step of a call that is known to gain nothing by the plan, or not to fit it."""
+        by_tokens, perturbs = type(self.pipe).__name__ in BY_TOKENS, is_perturbed(self.pipe, run, given)
+        if perturbs and self.plan.sequence > 1 and not by_tokens:
+            raise ValueError(f"plan {self.plan}: {REPLACED}; use one device, or give pag_scale=0")
+        if self.plan.cfg > 1 and (reason := NEVER_SHARED.get(type(self.pipe).__name__, ALL_ROWS if perturbs else "")):
             instead = str(_plan(self.plan.num_ranks, denoisers_of(self.pipe).values()))
-            remedy = instead if type(self.pipe).__name__ in BY_TOKENS else "one device, or give pag_scale=0"
+            remedy = instead if by_tokens else "one device, or give pag_scale=0"
             raise ValueError(f"plan {self.plan}: cfg shares out nothing here, because {reason}; use {remedy}")
 
     def _ask(self, branches: Branches, name: str, run: Any, part: Any, args: tuple[Any, ...], kwargs: Any) -> Any:

@@ -7,6 +7,7 @@ compared with that of the whole call.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -117,22 +118,23 @@ def is_all(found: Any, joined: Any) -> bool:
     return all(one is other for one, other in pairs)
 
 
-def is_same(found: Any, whole: Any) -> bool:
-    """Whether two results are equal but for rounding: in fp32, 1e-5 of the largest value."""
-    pairs = list(zip(pytree.tree_leaves(found), pytree.tree_leaves(whole), strict=False))
-    if len(pytree.tree_leaves(found)) != len(pytree.tree_leaves(whole)):
-        return False
-    return all(_is_close(one, other) for one, other in pairs)
+def apart(found: Any, whole: Any) -> float:
+    """How far two results are apart, of what rounding may change: in fp32, 1e-5 of the largest value."""
+    ours, theirs = pytree.tree_leaves(found), pytree.tree_leaves(whole)
+    if len(ours) != len(theirs):
+        return math.inf
+    return max((_apart(one, other) for one, other in zip(ours, theirs, strict=True)), default=0.0)
 
 
-def _is_close(one: Any, other: Any) -> bool:
+def _apart(one: Any, other: Any) -> float:
     if not isinstance(other, Tensor) or not isinstance(one, Tensor):
-        return one is other or one == other
+        return 0.0 if one is other or one == other else math.inf
     if one.shape != other.shape or one.dtype != other.dtype:
-        return False
+        return math.inf
     if not other.is_floating_point():
-        return torch.equal(one, other)
+        return 0.0 if torch.equal(one, other) else math.inf
     epsilon = torch.finfo(other.dtype).eps
     tolerance = TOLERANCE if epsilon < TOLERANCE else ROUNDING * epsilon
     difference, largest = (float(each.abs().max()) if each.numel() else 0.0 for each in (one - other, other))
-    return difference <= tolerance * max(1.0, largest)
+    share = difference / (tolerance * max(1.0, largest))
+    return math.inf if math.isnan(share) else share

@@ -16,6 +16,7 @@ from PIL import Image
 from latentloom.pipelines.whole.assembled import without_bars
 from support.tiny_parts import fill
 
+REPLACED = "perturbed attention (pag_scale) is none that the split plan of its transformer describes"
 NO_ROWS = "perturbed attention (pag_scale) needs the rows of all branches in one call"
 
 
