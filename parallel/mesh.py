@@ -132,20 +132,22 @@ def _key(axis: Axis, ranks: Sequence[int], numbers: Sequence[int]) -> tuple[Use,
 
 
 def mesh_of(plan: ParallelPlan, device_mesh: DeviceMesh) -> Mesh:
-    """Collective: our mesh over the whole of a torch DeviceMesh whose dims are named like the plan's axes."""
+    """Collective: our mesh over the whole of a torch DeviceMesh whose dims are named like the plan's axes; others have
+    size 1."""
     names = device_mesh.mesh_dim_names or ()
     wanted = [name for name in ("cfg", "ring", "allgather", "ulysses") if name in names]
     sizes = {name: device_mesh.size(names.index(name)) for name in wanted}
     others = [name for name in ("cfg", "ring", "allgather", "ulysses") if name not in wanted]
     fits = all(getattr(plan, name) == sizes.get(name, 1) for name in (*wanted, *others))
-    if len(wanted) != len(names) or not wanted or not fits:
+    more = [name for name in names if name not in wanted]
+    if any(device_mesh.size(names.index(name)) > 1 for name in more) or not wanted or not fits:
         shape = tuple(device_mesh.shape)
         dims = dict(zip(names, shape, strict=True)) if names else f"{shape} without names"
         raise ValueError(
             f"plan {plan}: the device mesh has dims {dims}; name its dims cfg, ring or allgather, and ulysses, "
-            "with the plan's degrees as sizes"
+            "with the plan's degrees as sizes, and leave no other dim larger than 1"
         )
-    ordered = device_mesh.mesh.permute(*(names.index(name) for name in wanted)).flatten().tolist()
+    ordered = device_mesh.mesh.permute(*(names.index(name) for name in (*wanted, *more))).flatten().tolist()
     if len(ordered) != _world_size(plan):
         raise ValueError(
             f"plan {plan}: the device mesh holds {len(ordered)} of {_world_size(plan)} ranks; "

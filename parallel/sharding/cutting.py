@@ -19,14 +19,14 @@ from .session import Session
 from .split_plan import Along, Leading, Spec, Tail, Trailing, Units
 
 
-def meet(given: Mapping[str, Any], specs: Mapping[str, Spec], session: Session) -> None:
-    """Learn the lengths of streams from the arguments that run along one alone."""
+def meet(given: Mapping[str, Any], specs: Mapping[str, Spec], session: Session, *, path: str) -> None:
+    """Learn the lengths of streams from the arguments, of the modules at `path`, that run along one alone."""
     for name, spec in specs.items():
         for x, each in _pairs(given.get(name), spec):
             if isinstance(each, Along) and _is_alone(each) and _fits(x, each):
                 stream = each.streams[0]
                 unit = session.split.units.get(stream)
-                session.define(stream, x.shape[each.dim], unit(given) if unit else 1)
+                session.define(stream, x.shape[each.dim], unit(given) if unit else 1, what=_called(path, name))
 
 
 def shows(spec: Spec) -> bool:
@@ -47,12 +47,16 @@ def cut(name: str, value: Any, spec: Spec, session: Session, *, path: str) -> An
     known = session.parts.get(name)
     if known is not None and known[0] is value and known[1] == spec and known[2] == _written(value):
         return known[3]
-    part = part_of(value, spec, session, f"{path or 'the transformer'}'s {name}")
+    part = part_of(value, spec, session, _called(path, name))
     if session.compiled:
         part = tree_map_only(Tensor, plain, part)
     if path.endswith("*"):
         session.parts[name] = value, spec, _written(value), part
     return part
+
+
+def _called(path: str, name: str) -> str:
+    return f"{path or 'the transformer'}'s {name}"
 
 
 def _written(value: Any) -> list[int]:

@@ -90,7 +90,9 @@ def _check_processors(module: nn.Module, processors: Mapping[nn.Module, Any], ti
 def _attach(module: nn.Module, session: Session, undo: list[Remove], processors: dict[nn.Module, Any]) -> list[Place]:
     """Hook what is below the root; where each hooked module hangs. `processors` is told which are ours."""
     split = session.split
-    found = {path: modules_at(module, path, session.title) for path in {*split.inputs, *split.outputs, *split.blocks}}
+    paths = {*split.inputs, *split.made, *split.outputs, *split.blocks}
+    found = {path: modules_at(module, path, session.title) for path in paths}
+    found |= {path: modules_at(module, path[:-1] + "*", session.title) for path in split.inputs if _is_door(path)}
     hooked = {each for path, modules in found.items() if path for each in modules}
     for path in split.blocks:
         for block in found[path]:
@@ -98,6 +100,8 @@ def _attach(module: nn.Module, session: Session, undo: list[Remove], processors:
     for path, specs in split.inputs.items():
         for each in found[path] if path else ():
             undo.append(_cutting(each, specs, session, path))
+    for path, spec in split.made.items():
+        undo += [_cutting_made(each, spec, session, path) for each in found[path]]
     for path, spec in split.outputs.items():
         for each in found[path] if path else ():
             undo.append(_gathering(each, spec, session, path))
@@ -195,8 +199,12 @@ def _leaving(module: nn.Module, session: Session) -> Remove:
                 "set its attention backend to native (set_attention_backend('native'), or ComfyUI's "
                 "--use-pytorch-cross-attention)"
             )
-        if session.num_gathered != len(session.split.outputs):
-            raise ValueError(f"{session.title}: its output was not put together again; its split plan does not fit")
+        missing = [path for path in session.split.outputs if path not in session.gathered]
+        if missing:
+            raise ValueError(
+                f"{session.title}: {missing[0]}, where its split plan has the output put together again, did not run; "
+                "leave no last block out, or run it on one device"
+            )
 
     return module.register_forward_hook(after, always_call=True).remove
 
@@ -250,10 +258,12 @@ def _cutting(module: nn.Module, specs: Mapping[str, Spec], session: Session, pat
     shown = {name: spec for name, spec in specs.items() if shows(spec)}
 
     def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        if not session.is_entered:
+        if not session.is_entered or path in session.entered:
             return args, kwargs
+        if _is_door(path):
+            session.entered.add(path)
         given = {**dict(zip(names, args, strict=False)), **kwargs}
-        meet(given, shown, session)
+        meet(given, shown, session, path=path)
         parts = {
             name: spec.make(given[name], given, session)
             if isinstance(spec, Made)
@@ -267,11 +277,26 @@ def _cutting(module: nn.Module, specs: Mapping[str, Spec], session: Session, pat
     return module.register_forward_pre_hook(before, with_kwargs=True).remove
 
 
+def _is_door(path: str) -> bool:
+    """Whether streams enter by the first module of a list: by any of them, because models may skip some."""
+    return path.endswith(".0")
+
+
+def _cutting_made(module: nn.Module, spec: Spec, session: Session, path: str) -> Remove:
+    def after(_: nn.Module, args: Any, output: Any) -> Any:
+        if not session.is_entered:
+            return output
+        meet({"output": output}, {"output": spec}, session, path=path)
+        return cut("output", output, spec, session, path=path)
+
+    return module.register_forward_hook(after).remove
+
+
 def _gathering(module: nn.Module, spec: Spec, session: Session, path: str) -> Remove:
     def after(_: nn.Module, args: Any, output: Any) -> Any:
         if not session.is_entered:
             return output
-        session.num_gathered += 1
+        session.gathered.add(path)
         return whole_of(output, spec, session)
 
     return module.register_forward_hook(after).remove

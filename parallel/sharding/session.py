@@ -45,6 +45,8 @@ from .graphs.wires import Call, Wire, way_of, wire_of
 from .padding import Kept, Texts, kept_among, without
 from .split_plan import LOCAL, Along, Attend, SplitPlan
 
+REMEDY = "give it one for each token, or one for all, or run it on one device"
+
 
 class Session(operator.Intercepting):
     """What hooks and processors of one sharded transformer share; `begin` starts each forward anew."""
@@ -91,12 +93,15 @@ class Session(operator.Intercepting):
         self.depth = 0  # of blocks entered and not left
         self.calls: tuple[int, ...] = (0,)  # the kinds of the coming attention calls, the last for all further ones
         self.kept: tuple[Kept, ...] = ()  # of texts that have padding
+        self.entered = set[str]()
+        """The paths of lists of blocks of which the first has run."""
         self.parts: dict[str, tuple[Any, Any, list[int], Any]] = {}
         """By argument what a block was given last, how it is cut, and this rank's part of it."""
         self._decided: dict[Hashable, Callable[..., Tensor]] = {}
         """What answers the self attention of all streams without a mask, by kinds and shapes."""
         self.num_calls = 0
-        self.num_gathered = 0
+        self.gathered = set[str]()
+        """The paths of the outputs that are whole again."""
 
     def enter(self) -> None:
         """The forward runs, in this thread."""
@@ -159,11 +164,13 @@ class Session(operator.Intercepting):
 
     # ---- streams
 
-    def define(self, name: str, length: int, unit: int = 1) -> None:
-        """The stream has this many tokens; said again in the same forward it must be as many."""
+    def define(self, name: str, length: int, unit: int = 1, *, what: str = "a tensor") -> None:
+        """The stream has this many tokens; said again in the same forward it must be as many, or one for all."""
         known = self.streams.get(name)
-        if known is not None and known.length != length:
-            raise ValueError(f"{self.title}: its {name} stream has {known.length} tokens, but a tensor has {length}")
+        if known is not None and length not in (1, known.length):
+            raise ValueError(
+                f"{self.title}: its {name} stream has {known.length} tokens, but {what} has {length}; {REMEDY}"
+            )
         if known is None:
             count = self.mesh[Axis.SEQUENCE].size
             # Models cut a text off by x[:, :-length], which is empty for a rank that would hold none of it: a text
@@ -190,15 +197,18 @@ class Session(operator.Intercepting):
             missing = [name for name in names if name not in self.streams and name not in self.split.lacking]
             if missing:
                 raise ValueError(
-                    f"{self.title}: its {missing[0]} stream is needed before any tensor has shown its length"
+                    f"{self.title}: its {missing[0]} stream is needed before any tensor has shown its length: nothing "
+                    "ran where its split plan lets it enter; run it on one device, or split guidance alone (cfg=2)"
                 )
             streams = tuple(self.streams[name] for name in names if name in self.streams)
             self.layouts[names] = Layout(streams, self.mesh[Axis.SEQUENCE].size)
         return self.layouts[names]
 
     def cut(self, x: Tensor, spec: Along, *, what: str) -> Tensor:
-        """This rank's part of a tensor that runs along the streams of `spec`."""
+        """This rank's part of a tensor that runs along the streams of `spec`; a value for all tokens is everyone's."""
         layout = self.layout(spec.streams)
+        if x.shape[spec.dim] == 1 != layout.length:
+            return x
         if spec.batched and x.shape[spec.dim] % layout.length == 0:
             dim = spec.dim % x.ndim
             each = x.unflatten(dim, (-1, layout.length))
@@ -208,7 +218,7 @@ class Session(operator.Intercepting):
                 return x
             raise ValueError(
                 f"{self.title}: {what} has {x.shape[spec.dim]} tokens along dim {spec.dim}, but "
-                f"{' and '.join(spec.streams)} have {layout.length}"
+                f"{' and '.join(spec.streams)} have {layout.length}; {REMEDY}"
             )
         return cut_along(x, spec.dim, layout=layout, rank=self.rank)
 
@@ -219,7 +229,8 @@ class Session(operator.Intercepting):
         if x.shape[dim] != layout.num_held(self.rank):
             raise ValueError(
                 f"{self.title}: a tensor of {tuple(x.shape)} was to be gathered along dim {dim}, but this rank holds "
-                f"{layout.num_held(self.rank)} tokens of {' and '.join(streams)}"
+                f"{layout.num_held(self.rank)} tokens of {' and '.join(streams)}; its split plan does not fit: "
+                "run it on one device, or split guidance alone (cfg=2)"
             )
         return gather_along(x, dim, layout=layout, rank=self.rank, group=group)
 

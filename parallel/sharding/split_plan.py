@@ -139,7 +139,10 @@ class SplitPlan:
 
     inputs: Mapping[str, Mapping[str, Spec]]
     """{module path: {argument: spec}}: cut before the module runs. A stream's length is that of the first tensor cut
-    along it alone; "" is the transformer itself."""
+    along it alone; "" is the transformer itself, and `.0` of a list the first of its modules that is not skipped."""
+
+    made: Mapping[str, Spec] = field(default_factory=dict)
+    """{module path: spec of its output}: cut after the module ran, where a stream is needed before the first block."""
 
     outputs: Mapping[str, Spec]
     """{module path: spec of its output}: gathered after the module ran; with the last one the streams are whole."""
@@ -179,7 +182,7 @@ class SplitPlan:
 
     def unshown(self) -> frozenset[str]:
         """The whole streams that no input shows."""
-        specs = [spec for inputs in self.inputs.values() for spec in inputs.values()]
+        specs = [spec for inputs in (*self.inputs.values(), self.made) for spec in inputs.values()]
         each = [item for spec in specs for item in (spec if isinstance(spec, tuple) else (spec,))]
         shown = {name for item in each if isinstance(item, Along) for name in item.streams}
         return frozenset(self.whole) - shown

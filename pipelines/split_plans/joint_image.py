@@ -59,7 +59,9 @@ PLANS: dict[str, SplitPlan] = {
         either=("text",),
         whole=("adapter",),
         blocks=("transformer_blocks",),
-        inputs={"": {"block_controlnet_hidden_states": image(1)}, "transformer_blocks.0": BOTH_ENTER},
+        # Before the blocks: behind one that is skipped, the residual of a ControlNet is added all the same.
+        inputs={"": {"block_controlnet_hidden_states": image(1)}},
+        made={"pos_embed": image(1), "context_embedder": text(1)},
         outputs={"proj_out": image(1)},
         # With an IP-adapter, the image attends a second time, to itself and to the adapter's tokens.
         attention={

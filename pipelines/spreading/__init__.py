@@ -3,6 +3,8 @@
 borders: The step borders of a pipeline's run: after each step of its progress bars, or of its solver if it opens none.
 branches: The branches of guidance of any pipeline: calls of its transformers, shared out over the groups of the cfg
     axis.
+calls: What is known of a transformer's calls before they are made: what tells two apart, and which are never shared
+    out.
 decoders: Which VAEs decode by rows, and into how many ranks' rows latents can be cut: told without torch.
 guidance: Guidance in parallel: each group of the cfg axis runs its share of a guider's branches, then all get all
     predictions.

@@ -13,9 +13,10 @@ text (a cache that it fills), its transformer keeps something from step to step,
 from __future__ import annotations
 
 import functools
+import math
 import zlib
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -29,13 +30,13 @@ from ...parallel.group import Group
 from ...parallel.sharding.fingerprint import check_same
 from ...parallel.staging import bytes_of
 from . import rows
+from .calls import opaque, signature_of
 from .waiting import Outline, Waiting, finished, is_waited_for
 
 Call = Callable[[Any], Any]
 Mode = Literal["whole", "rows", "turns"]
-CACHES = dict.fromkeys(("Flux2KVCache", "QwenImage21KVCache"), ("kv_cache_mode", "cached"))
-"""Objects that calls take and fill, by class: the argument that says what a call does, and its value in one that only
-reads. All ranks compute the calls that fill it, so all have it."""
+NEAR = 100.0
+"""Times what rounding may change: a difference that is told, because rounding may have grown to it."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,10 @@ class Asked:
     signature: Hashable
     """Of its arguments: shapes, number formats, texts; None where one of them is opaque."""
     outlines: tuple[Outline, ...] | None
-    """Of the tensors it gave, in order; None where it gave something else besides."""
+    """Of the tensors it gave, in order; None where it gave something else besides. Nothing, as of a sound that is not
+    asked for, is no tensor of it."""
     mode: Mode
+    num_rows: int
 
     def described(self) -> Hashable:
         shapes = tuple((each.shape, each.dtype) for each in self.outlines) if self.outlines is not None else None
@@ -71,9 +74,11 @@ class Known:
     steps: dict[Hashable, tuple[Asked, ...]] = field(default_factory=dict[Hashable, tuple[Asked, ...]])
     """By how a step begins, what it asked."""
     specs: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
-    """By a call's module and signature, how its tensors are put together."""
+    """By a call's module and signature, how its tensors are put together, and which of what it gave is nothing."""
     way: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
     """By the same, the number of the way in which its rows are cut; -1 where none is right."""
+    nearest: dict[Hashable, float] = field(default_factory=dict[Hashable, float])
+    """How far the nearest of these ways was from right, as `rows.apart` tells it."""
     early: set[Hashable] = field(default_factory=set[Hashable])
     """Steps that look at a branch before they ask the next."""
 
@@ -84,7 +89,7 @@ class Known:
         return zlib.crc32(repr(parts).encode())
 
     def forget(self) -> None:
-        for each in (self.steps, self.specs, self.way, self.early):
+        for each in (self.steps, self.specs, self.way, self.nearest, self.early):
             each.clear()
 
 
@@ -101,9 +106,12 @@ class Branches:
         """Of this run, by how they were computed."""
         self.reasons: dict[str, None] = {}
         """Why calls of this run were not shared out, in order."""
+        self.is_shared = False
+        """A step of this run had something to share out, be it that this is done from the next one on."""
         self._options: Hashable = None
         self._is_busy = False
         self._is_checked = False
+        self._nearest = math.inf  # of the ways to share out the rows of the call under way that were not right
         self._clear_step()
 
     def begin(self, options: Hashable) -> None:
@@ -111,16 +119,30 @@ class Branches:
         self._options, self._is_checked = options, False
         self.num_calls.clear()
         self.reasons.clear()
+        self.is_shared = False
         self._clear_step()
 
-    def step_ends(self) -> None:
-        """Collective, where values wait: what was asked from the last end on was one step."""
+    def step_ends(self) -> bool:
+        """Collective, where values wait: what was asked from the last end on was one step, if anything was."""
         if not self._seen:
-            return  # a second solver, of sound
+            return False  # a second solver, of sound
         self._finish()
         if self._key is not None:
             self.known.steps[self._key] = tuple(self._seen)
+        self._judge()
         self._clear_step()
+        return True
+
+    def _judge(self) -> None:
+        """Say of the step that ends which calls had no others to be shared out with."""
+        count, size = len(self._seen), self.group.size
+        alone = [each for each in self._seen if each.mode != "rows" and each.signature and each.outlines is not None]
+        left = len(alone) % size
+        if count == 1 == left == self._seen[0].num_rows:
+            self.reasons["a step asks the transformer for one branch"] = None
+        elif count > 1 and left:
+            self.reasons[f"of the {count} calls of a step {left} cannot be shared out over {size} groups"] = None
+        self.is_shared = self.is_shared or len(alone) >= size or any(each.mode == "rows" for each in self._seen)
 
     def call(
         self, name: str, compute: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, keeps: bool
@@ -132,6 +154,8 @@ class Branches:
             self._finish()
         args, kwargs = finished((args, kwargs))
         self._check_first(args, kwargs)
+        if keeps:
+            self.reasons["the transformer keeps something from step to step"] = None
         signature = None if keeps or torch.is_grad_enabled() else self._signature((args, kwargs))
         if not self._seen:
             self._key = None if signature is None else (self._options, name, signature)
@@ -148,8 +172,10 @@ class Branches:
         if signature is not None and count > 1 and count % self.group.size == 0:
             found, mode = self._by_rows(run, (args, kwargs), count, (name, signature))
         else:
+            if signature is not None and count > 1:
+                self.reasons[f"a call has {count} rows, which do not go into {self.group.size} groups"] = None
             found, mode = run((args, kwargs)), "whole"
-        self._see(name, signature, found, mode)
+        self._see(name, signature, found, mode, count)
         return found
 
     # Turns
@@ -192,10 +218,10 @@ class Branches:
         self._asked.append(turn)
         if number == max(self._turns):
             self._waiting.finish()
-            return pytree.tree_unflatten(turn.found, turn.spec)
+            return _put_together(turn.found, turn.spec)
         waiting = self._waiting
         later = [waiting.later(outline, lambda i=i: turn.found[i]) for i, outline in enumerate(turn.outlines)]
-        return pytree.tree_unflatten(later, turn.spec)
+        return _put_together(later, turn.spec)
 
     def _finish(self) -> None:
         if self._waiting is not None:
@@ -226,29 +252,36 @@ class Branches:
 
     def _by_rows(self, run: Call, tree: Any, count: int, key: Hashable) -> tuple[Any, Mode]:
         """Collective: the whole result of `count` rows, each group computing some, or all where that is not right."""
-        ways = rows.ways(count, self.group)
-        number = self.known.way.get(key)
+        ways, number = rows.ways(tree[1], count), self.known.way.get(key)
         if number is not None and number >= 0:
-            return rows.join(run(ways[number](tree)), count, self.group), "rows"
+            return rows.join(run(rows.share(tree, count, self.group, ways[number])), count, self.group), "rows"
+        given = rows.copied(tree)
         whole = run(tree)
         if number is None:
-            right = (i for i, way in enumerate(ways) if self._is_right(run, way(tree), count, whole))
-            self.known.way[key] = number = next(right, -1)
+            self._nearest = math.inf
+            tried = (i for i, way in enumerate(ways) if self._is_right(run, given, way, count, whole))
+            self.known.way[key] = number = next(tried, -1)
+            self.known.nearest[key] = self._nearest
         if number < 0:
-            self.reasons["no way to share out the rows of its batch gave the result of the whole"] = None
+            near = self.known.nearest[key]
+            told = f", the nearest {near:.1f} times as far as rounding may" if near < NEAR else ""
+            self.reasons[f"no way to share out the {count} rows of a call gave the result of the whole{told}"] = None
         return whole, "rows" if number >= 0 else "whole"
 
-    def _is_right(self, run: Call, part: Any, count: int, whole: Any) -> bool:
-        """Collective: whether all groups get the whole result of their parts."""
+    def _is_right(self, run: Call, given: Any, way: rows.Way, count: int, whole: Any) -> bool:
+        """Collective: whether all groups get the whole result of the parts that this way gives them."""
         found: Any = None
         error: Exception | None = None
         try:
-            found = run(part)
-        except (RuntimeError, ValueError, IndexError, TypeError) as problem:
+            found = run(rows.share(rows.copied(given), count, self.group, way))
+        except Exception as problem:
             error = problem
         if self._any_says(error is not None):
             return False
-        return not self._any_says(not rows.is_same(rows.join(found, count, self.group), whole))
+        joined = rows.join(found, count, self.group)
+        far = math.inf if rows.is_all(found, joined) else rows.apart(joined, whole)
+        self._nearest = min(self._nearest, far)
+        return not self._any_says(far > 1)
 
     def _any_says(self, is_so: bool) -> bool:
         return any_says(is_so, group=self.group, device=self._device)
@@ -263,22 +296,23 @@ class Branches:
         finally:
             self._is_busy = False
 
-    def _see(self, name: str, signature: Hashable, found: Any, mode: Mode) -> None:
+    def _see(self, name: str, signature: Hashable, found: Any, mode: Mode, count: int) -> None:
         self.num_calls[mode] += 1
         leaves, spec = pytree.tree_flatten(found)
-        outlines = None
-        if all(isinstance(each, Tensor) for each in leaves):
-            outlines = tuple(map(_plain, map(Outline.of, leaves)))
-            self.known.specs[name, signature] = spec
-        self._seen.append(Asked(name, signature, outlines, mode))
+        outlines, tensors = None, [each for each in leaves if isinstance(each, Tensor)]
+        if all(isinstance(each, Tensor | None) for each in leaves):
+            outlines = tuple(map(_plain, map(Outline.of, tensors)))
+            self.known.specs[name, signature] = spec, [each is None for each in leaves]
+        elif mode != "rows":
+            self.reasons["a call gives something that is no tensor"] = None
+        self._seen.append(Asked(name, signature, outlines, mode, count))
 
     def _signature(self, tree: Any) -> Hashable:
-        reads = {name for name, (argument, value) in CACHES.items() if tree[1].get(argument) == value}
-        opaque = next((kind for each in pytree.tree_leaves(tree) if (kind := _opaque(each)) not in {"", *reads}), "")
-        if opaque:
-            self.reasons[f"a call takes {opaque}, which it may change"] = None
+        found = next((kind for each in pytree.tree_leaves(tree) if (kind := opaque(each, tree[1]))), "")
+        if found:
+            self.reasons[f"a call takes {found}, which it may change"] = None
             return None
-        return _signature(tree)
+        return signature_of(tree)
 
     def _check_first(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Collective in the first call of a run: ValueError on every rank where groups were given different things."""
@@ -300,26 +334,11 @@ class Branches:
         self._waiting: Waiting | None = None
 
 
-def _opaque(value: Any) -> str:
-    """The class of a value of which nobody knows whether a call changes it; "" for others."""
-    known = Tensor | bool | int | float | str | torch.dtype | torch.device | None
-    return "" if isinstance(value, known) else type(value).__name__
-
-
-def _signature(value: Any) -> Hashable:
-    if isinstance(value, Tensor):
-        return "tensor", tuple(value.shape), value.dtype, value.device.type
-    if isinstance(value, torch.device):
-        return value.type
-    if isinstance(value, bool | str | torch.dtype | None):
-        return value
-    if isinstance(value, int | float):
-        return type(value).__name__  # such as the time of a step
-    if isinstance(value, list | tuple):
-        return type(value).__name__, tuple(map(_signature, value))
-    if isinstance(value, dict):
-        return "dict", tuple((str(name), _signature(each)) for name, each in value.items())
-    return type(value).__name__
+def _put_together(tensors: Iterable[Tensor], found: tuple[Any, Sequence[bool]]) -> Any:
+    """What a call gave, of its tensors: how they lie, and where between them is nothing."""
+    spec, are_nothing = found
+    rest = iter(tensors)
+    return pytree.tree_unflatten([None if is_nothing else next(rest) for is_nothing in are_nothing], spec)
 
 
 def _plain(outline: Outline) -> Outline:

@@ -32,6 +32,7 @@ from ..split_plans import is_denoiser
 from ..split_plans.heads import heads_of
 from .borders import Bar, Borders, OnStep
 from .branches import Branches
+from .calls import ALL_ROWS, BY_TOKENS, NEVER_SHARED, REPLACED, is_perturbed
 from .decoders import why_not
 from .guidance import lift_refusal, split_guider
 from .handed import are_alike, once, same_random_numbers, unchanged
@@ -97,6 +98,7 @@ class Spread:
         self._undo = contextlib.ExitStack()
         self._branches: Branches | None = None
         self._is_encoding = False
+        self._is_told = False
         self._all = everyone(mesh)
         self._borders = Borders(self._all.size, on_step=on_step, border=border, step_ends=self._step_ends)
 
@@ -122,7 +124,7 @@ class Spread:
         reasons = "; ".join(self._branches.reasons)
         if any(self._branches.num_calls[mode] for mode in ("rows", "turns")):
             return reasons
-        return reasons or "each step asks the transformer for one branch"
+        return reasons or "a step is shared out once one like it was seen, and none was"
 
     def cancel(self) -> None:
         """From any thread, of any rank: the run ends on all ranks after the step under way, by `Cancelled`."""
@@ -212,7 +214,9 @@ class Spread:
     # While it runs
 
     def _call(self, run: Callable[..., Any], pipe: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._check_call(run, kwargs)
         self._borders.begin()
+        self._is_told = False
         if self._all.size > 1:
             same_random_numbers(self._all, self.device)
         if self._branches is not None:
@@ -229,12 +233,18 @@ class Spread:
             leave_all()
             self._borders.end()
         if self._branches is not None and not any(self._branches.num_calls[mode] for mode in ("rows", "turns")):
-            logger.warning(
-                "plan %s: no guidance was shared out, because %s; leave cfg out of the plan",
-                self.plan,
-                self.why_whole(),
-            )
+            self._tell_unshared("no guidance was shared out", "or run it for more steps")
         return found
+
+    def _check_call(self, run: Callable[..., Any], given: Mapping[str, Any]) -> None:
+        """ValueError before the first step of a call that is known to gain nothing by the plan, or not to fit it."""
+        by_tokens, perturbs = type(self.pipe).__name__ in BY_TOKENS, is_perturbed(self.pipe, run, given)
+        if perturbs and self.plan.sequence > 1 and not by_tokens:
+            raise ValueError(f"plan {self.plan}: {REPLACED}; use one device, or give pag_scale=0")
+        if self.plan.cfg > 1 and (reason := NEVER_SHARED.get(type(self.pipe).__name__, ALL_ROWS if perturbs else "")):
+            instead = str(_plan(self.plan.num_ranks, denoisers_of(self.pipe).values()))
+            remedy = instead if by_tokens else "one device, or give pag_scale=0"
+            raise ValueError(f"plan {self.plan}: cfg shares out nothing here, because {reason}; use {remedy}")
 
     def _ask(self, branches: Branches, name: str, run: Any, part: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
         return branches.call(name, run, args, kwargs, keeps=getattr(part, "is_cache_enabled", False))
@@ -262,8 +272,15 @@ class Spread:
         return self._borders.opened(bar)
 
     def _step_ends(self) -> None:
-        if self._branches is not None:
-            self._branches.step_ends()
+        if self._branches is not None and self._branches.step_ends() and not self._branches.is_shared:
+            self._tell_unshared("the step shared out no guidance", "unless later steps have more branches")
+
+    def _tell_unshared(self, what: str, unless: str) -> None:
+        """Once a run, by the first rank."""
+        if not self._is_told and not self.mesh.rank:
+            text = "plan %s: %s, because %s; leave cfg out of the plan, %s"
+            logger.warning(text, self.plan, what, self.why_whole(), unless)
+        self._is_told = True
 
     def _followed(self, step: Callable[..., Any]) -> Callable[..., Any]:
         """A solver's step, which ends the calls that belong together."""

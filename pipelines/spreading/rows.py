@@ -7,8 +7,10 @@ compared with that of the whole call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -32,23 +34,63 @@ def num_rows(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
     return len(first) if isinstance(first, list) and first else 1
 
 
-def cut(tree: Any, count: int, group: Group, *, cuts_values: bool) -> Any:
-    """This group's share of the rows. `cuts_values`: lists of other things than tensors have an entry for each, too."""
+Lists = Literal["all", "of tensors", "none"]
+
+
+@dataclass(frozen=True)
+class Way:
+    """What of a call's arguments is taken to have an entry for each row: lists, and tensors along the first of these
+    dims in which they are as long as there are rows."""
+
+    lists: Lists
+    dims: tuple[int, ...] = (0,)
+    but: str = ""
+    """An argument that all groups get whole."""
+
+
+WAYS = (Way("all"), Way("of tensors"), Way("none"), Way("all", (0, 1)))
+"""The likeliest first. Not every list is one of rows: a ControlNet gives one of its blocks; and layers of a text
+encoder stand before the rows in HiDream."""
+
+
+def ways(kwargs: Mapping[str, Any], count: int) -> list[Way]:
+    """How the rows of a call may be cut, the same on every rank; last without one argument, of which OmniGen's first
+    row is that of all rows."""
+    tensors = [name for name, each in kwargs.items() if isinstance(each, Tensor) and each.ndim and len(each) == count]
+    return [*WAYS, *(Way("all", but=name) for name in tensors if name not in FIRST)]
+
+
+def share(call: tuple[tuple[Any, ...], Mapping[str, Any]], count: int, group: Group, way: Way) -> Any:
+    """A call's arguments with this group's share of the rows."""
+    args, kwargs = call
+    parts = {name: each if name == way.but else cut(each, count, group, way) for name, each in kwargs.items()}
+    return tuple(cut(each, count, group, way) for each in args), parts
+
+
+def cut(tree: Any, count: int, group: Group, way: Way) -> Any:
+    """This group's share of the rows."""
     size = count // group.size
-    share = slice(group.index * size, (group.index + 1) * size)
     if isinstance(tree, Tensor):
-        return tree[share] if tree.ndim and tree.shape[0] == count else tree
-    if (
-        isinstance(tree, list)
-        and len(tree) == count
-        and (cuts_values or all(isinstance(each, Tensor) for each in tree))
-    ):
-        return tree[share]
+        dim = next((dim for dim in way.dims if tree.ndim > dim and tree.shape[dim] == count), None)
+        return tree if dim is None else tree.narrow(dim, group.index * size, size)
+    if isinstance(tree, list) and len(tree) == count and _is_of_rows(tree, way):
+        return tree[group.index * size :][:size]
     if isinstance(tree, list | tuple):
-        return type(tree)(cut(each, count, group, cuts_values=cuts_values) for each in tree)
+        return type(tree)(cut(each, count, group, way) for each in tree)
     if isinstance(tree, dict):
-        return {name: cut(each, count, group, cuts_values=cuts_values) for name, each in tree.items()}
+        return {name: cut(each, count, group, way) for name, each in tree.items()}
     return tree
+
+
+def _is_of_rows(found: list[Any], way: Way) -> bool:
+    return way.lists == "all" or (way.lists == "of tensors" and all(isinstance(each, Tensor) for each in found))
+
+
+def copied(tree: Any) -> Any:
+    """The same in lists and dicts of its own, because some transformers empty those that they are given."""
+    if isinstance(tree, list | tuple):
+        return type(tree)(copied(each) for each in tree)
+    return {name: copied(each) for name, each in tree.items()} if isinstance(tree, dict) else tree
 
 
 def join(tree: Any, count: int, group: Group) -> Any:
@@ -70,27 +112,29 @@ def _gathered(part: Tensor, group: Group) -> Tensor:
     return flat.view(group.size * part.shape[0], *part.shape[1:])
 
 
-def is_same(found: Any, whole: Any) -> bool:
-    """Whether two results are equal but for rounding: in fp32, 1e-5 of the largest value."""
-    pairs = list(zip(pytree.tree_leaves(found), pytree.tree_leaves(whole), strict=False))
-    if len(pytree.tree_leaves(found)) != len(pytree.tree_leaves(whole)):
-        return False
-    return all(_is_close(one, other) for one, other in pairs)
+def is_all(found: Any, joined: Any) -> bool:
+    """Whether a share came out as long as the whole, as where an argument that was not cut is added to it."""
+    pairs = zip(pytree.tree_leaves(found), pytree.tree_leaves(joined), strict=False)
+    return all(one is other for one, other in pairs)
 
 
-def _is_close(one: Any, other: Any) -> bool:
+def apart(found: Any, whole: Any) -> float:
+    """How far two results are apart, of what rounding may change: in fp32, 1e-5 of the largest value."""
+    ours, theirs = pytree.tree_leaves(found), pytree.tree_leaves(whole)
+    if len(ours) != len(theirs):
+        return math.inf
+    return max((_apart(one, other) for one, other in zip(ours, theirs, strict=True)), default=0.0)
+
+
+def _apart(one: Any, other: Any) -> float:
     if not isinstance(other, Tensor) or not isinstance(one, Tensor):
-        return one is other or one == other
+        return 0.0 if one is other or one == other else math.inf
     if one.shape != other.shape or one.dtype != other.dtype:
-        return False
+        return math.inf
     if not other.is_floating_point():
-        return torch.equal(one, other)
+        return 0.0 if torch.equal(one, other) else math.inf
     epsilon = torch.finfo(other.dtype).eps
     tolerance = TOLERANCE if epsilon < TOLERANCE else ROUNDING * epsilon
     difference, largest = (float(each.abs().max()) if each.numel() else 0.0 for each in (one - other, other))
-    return difference <= tolerance * max(1.0, largest)
-
-
-def ways(count: int, group: Group) -> list[Callable[[Any], Any]]:
-    """How the rows may be cut, the likeliest first."""
-    return [lambda tree, values=values: cut(tree, count, group, cuts_values=values) for values in (True, False)]
+    share = difference / (tolerance * max(1.0, largest))
+    return math.inf if math.isnan(share) else share

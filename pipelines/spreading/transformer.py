@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.agreement import ALONE
@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 
 DECIDE_BY_TOKENS = ("FirstBlockCacheConfig", "SeaCacheConfig")
 """Step caches that skip blocks when their tokens have changed little: ranks that share tokens decide together."""
+
+
+BLOCK_SKIP = "TransformerBlockSkipHook"
+SKIPS = (BLOCK_SKIP, "AttentionProcessorSkipHook", "FeedForwardSkipHook")
+"""Hooks by which guiders of diffusers leave a block out, or a part of it."""
 
 
 class Handle(ShardedModule):
@@ -142,6 +147,7 @@ def attend_to(transformer: nn.Module, handle: Handle) -> None:
 def _follow_cache(transformer: nn.Module, handle: Handle) -> None:
     """Let the transformer's step cache, turned on before or later, decide with all ranks that share the sequence."""
     session, group = handle.session, handle.mesh[Axis.SEQUENCE]
+    inside = [] if session is None else list(transformer.modules())
     if session is None and handle.plan.weights == 1:
         return  # no rank takes part in another's forward
 
@@ -149,6 +155,7 @@ def _follow_cache(transformer: nn.Module, handle: Handle) -> None:
         is_cached = getattr(module, "_cache_config", None) is not None
         if session is not None:
             session.is_cached = is_cached
+        _check_hooks(inside, handle.plan)
         if is_cached:
             _check_caches(module, handle.plan)
             share_decisions(module, group)
@@ -171,3 +178,27 @@ def _check_caches(transformer: nn.Module, plan: ParallelPlan) -> None:
             f"plan {plan}: this {name} has a step cache ({cache}) that skips blocks, whose weights the ranks share; "
             "call its disable_cache() first, or use weights=1"
         )
+
+
+def _check_hooks(modules: Sequence[nn.Module], plan: ParallelPlan) -> None:
+    """Refuse hooks of diffusers that do to some of the tokens something else than to all of them."""
+    for registry in [found for each in modules if (found := vars(each).get("_diffusers_hook")) is not None]:
+        for hook in registry.hooks.values():
+            if reason := _why_whole_only(hook):
+                raise ValueError(
+                    f"plan {plan}: diffusers' {type(hook).__name__}, of a guider or a layer that is skipped, {reason}; "
+                    "do without it, or share out guidance alone (cfg=2)"
+                )
+
+
+def _why_whole_only(hook: Any) -> str:
+    """Why a hook needs all tokens in one place; "" if it does not."""
+    name = type(hook).__name__
+    if name == "SmoothedEnergyGuidanceHook":
+        return "blurs over the whole picture, of which each rank has a part"
+    if name in SKIPS and hook.dropout != 1.0:
+        return f"drops values at random (dropout {hook.dropout}), others on every rank"
+    if name == BLOCK_SKIP and hook._metadata.return_encoder_hidden_states_index == 0:
+        # as of 0.42.1; where the picture comes back second, the hook hands both on in the other order
+        return "hands on the picture as text and the text as picture in this class, and ranks hold other parts of each"
+    return ""

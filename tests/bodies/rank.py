@@ -150,17 +150,34 @@ def fingerprints(rank: int, given: list[list[dict[str, Any]]]) -> list[str]:
     return [message(lambda case=case: check_same(case[rank], group, title="Toy", around=group)) for case in given]
 
 
+def short_table(rank: int) -> str | None:
+    """What is said of a table of positions with fewer rows than there are tokens."""
+    mesh = mesh_for(ParallelPlan(ulysses=2))
+    if mesh is None:
+        return None
+    model, inputs, _ = built("hunyuan_dit", "even")
+    handle = shard(model, "ulysses=2", mesh)
+    try:
+        table = tuple(each[:5] for each in inputs["image_rotary_emb"])
+        return message(lambda: outputs(model, {**inputs, "image_rotary_emb": table}))
+    finally:
+        handle.remove()
+
+
 def device_meshes(rank: int) -> list[Any]:
     """Our mesh of torch meshes, and what is said to those that do not fit."""
     from torch.distributed.device_mesh import DeviceMesh
 
     plan = ParallelPlan.parse("ulysses=2,ring=2")
-    good = DeviceMesh("cpu", torch.tensor([[3, 1], [2, 0]]), mesh_dim_names=("ulysses", "ring"))
+    named = ("ulysses", "fsdp", "ring")  # of these one dim is not ours, and of size 1
+    good = DeviceMesh("cpu", torch.tensor([[3, 1], [2, 0]])[:, None], mesh_dim_names=named)
     mesh = mesh_of(plan, good)
     same = DeviceMesh("cpu", torch.arange(4).view(2, 2), mesh_dim_names=("ulysses", "ulysses_too"))
-    flat = DeviceMesh("cpu", torch.arange(4), mesh_dim_names=("ring",))
+    flat = DeviceMesh("cpu", torch.arange(4)[:, None], mesh_dim_names=("ring", "ulysses"))
+    more = DeviceMesh("cpu", torch.arange(4).view(2, 1, 2), mesh_dim_names=("ulysses", "ring", "fsdp"))
     part = DeviceMesh("cpu", torch.arange(2), mesh_dim_names=("ulysses",))
     wrong = [message(lambda each=each: mesh_of(plan, each)) for each in (same, flat)]
+    wrong.append(message(lambda: mesh_of(ParallelPlan(ulysses=2), more)))
     wrong.append(message(lambda: mesh_of(ParallelPlan(ulysses=2), part)))
     wrong.append(message(lambda: make_mesh_among(range(4), ParallelPlan(ulysses=3))))
     groups = [mesh[axis] for axis in (Axis.ULYSSES, Axis.EXCHANGE, Axis.SEQUENCE)]

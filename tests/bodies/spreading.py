@@ -173,6 +173,18 @@ def refused(rank: int, plan: Any) -> None:
         assert before == {id(part): type(part) for part in (pipe, *pipe.components.values())}
 
 
+def asked_once(rank: int, name: str, plan: str) -> tuple[str, int]:
+    """What it raises, and after how many forwards of its transformer."""
+    tiny = tiny_of(name)
+    pipe = build(tiny)
+    with latentloom.spread(pipe, plan), counted(Asked(pipe)) as calls:
+        try:
+            run(pipe, tiny)
+        except ValueError as error:
+            return str(error), len(calls)
+    return "", len(calls)
+
+
 def planned(rank: int, count: int) -> tuple[str, str]:
     with latentloom.spread(build(tiny_of("FluxPipeline")), count) as handle:
         return str(handle.plan), type(handle.pipe).__name__

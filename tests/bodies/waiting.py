@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -24,8 +26,24 @@ class Transformer(nn.Module):
         self.num_calls = 0
         self.largest_rows = 0
 
-    def forward(self, hidden_states: Any, text: Any = 0.0, cache: Any = None, table: Any = None) -> tuple[Any]:
+    def forward(
+        self,
+        hidden_states: Any,
+        text: Any = 0.0,
+        *,
+        cache: Any = None,
+        table: Any = None,
+        other: Any = None,
+        residuals: Any = None,
+        layers: Any = None,
+        gives_sound: bool = True,
+    ) -> tuple[Any, ...]:
+        """`residuals` are taken out of their list; `layers` are of a text encoder, in front of the rows."""
         self.num_calls += 1
+        while residuals:
+            hidden_states = hidden_states + residuals.pop()
+        if layers is not None:
+            hidden_states = hidden_states + layers.sum(0)
         self.largest_rows = max(self.largest_rows, len(hidden_states))
         if cache is not None:
             cache.calls.append(self.num_calls)
@@ -35,7 +53,8 @@ class Transformer(nn.Module):
             return ([self.inside(x + y) for x, y in zip(hidden_states, texts, strict=True)],)
         if isinstance(text, list):
             text = torch.tensor(text)[:, None]
-        return (self.inside(hidden_states + text) + (0 if table is None else table.sum()),)
+        found = self.inside(hidden_states + text) + sum(each.sum() for each in (table, other) if each is not None)
+        return (found,) if gives_sound else (found, None)
 
 
 class Cache:
@@ -161,10 +180,45 @@ def listed(pipe: Pipeline, latents: Tensor, step: int) -> Tensor:
 
 
 def table_as_long(pipe: Pipeline, latents: Tensor, step: int) -> Tensor:
-    """A table with as many entries as rows is none of rows: no way to cut gives the right result."""
+    """A table with as many entries as rows is none of rows: all groups need it whole."""
     both = torch.cat([latents] * 2)
     found = pipe.transformer(both, 1.0, table=torch.arange(float(len(both))))[0]
     return found.chunk(2)[0]
+
+
+def emptied(pipe: Pipeline, latents: Tensor, step: int) -> Tensor:
+    """As many residuals as rows, in a list that the transformer empties."""
+    both = torch.cat([latents] * 2)
+    residuals = [both * scale for scale in (0.1, 0.2)[: len(both)]]
+    positive, negative = pipe.transformer(both, 1.0, residuals=residuals)[0].chunk(2)
+    return negative + 3.0 * positive
+
+
+def behind_layers(pipe: Pipeline, latents: Tensor, step: int) -> Tensor:
+    """Rows in the second dim."""
+    both = torch.cat([latents] * 2)
+    layers = torch.stack([both * scale for scale in (0.1, 0.2, 0.3)])
+    return pipe.transformer(both, 1.0, layers=layers)[0].chunk(2)[0]
+
+
+def mixed(pipe: Pipeline, latents: Tensor, step: int) -> Tensor:
+    """Two tables: no way to cut leaves both whole."""
+    both = torch.cat([latents] * 2)
+    table = torch.arange(float(len(both)))
+    return pipe.transformer(both, 1.0, table=table, other=2 * table)[0].chunk(2)[0]
+
+
+def odd_rows(pipe: Pipeline, latents: Tensor, step: int) -> Tensor:
+    return pipe.transformer(torch.cat([latents] * 3), 1.0)[0].chunk(3)[0]
+
+
+def one_branch(pipe: Pipeline, latents: Tensor, step: int) -> Tensor:
+    return pipe.transformer(latents, 1.0)[0]
+
+
+def without_sound(pipe: Pipeline, latents: Tensor, step: int) -> Tensor:
+    positive, _ = pipe.transformer(latents, 1.0, gives_sound=False)
+    return positive - pipe.transformer(latents, -1.0, gives_sound=False)[0]
 
 
 def last_chunk(pipe: Pipeline, latents: Tensor, step: int) -> Tensor:
@@ -190,6 +244,12 @@ SCRIPTS: dict[str, Callable[[Pipeline, Tensor, int], Tensor]] = {
         doubled,
         listed,
         table_as_long,
+        emptied,
+        behind_layers,
+        mixed,
+        odd_rows,
+        one_branch,
+        without_sound,
         last_chunk,
     )
 }
@@ -202,11 +262,14 @@ def compare(rank: int, script: str, rows: int, sizes: tuple[int, ...]) -> dict[s
     alone, pipe = Pipeline(), Pipeline()
     wanted = [alone(script, rows=rows + extra) for extra in sizes]
     pipe.rank = rank
-    handle = latentloom.spread(pipe, "cfg=2")  # pyright: ignore[reportArgumentType] (a toy)
-    found, modes, calls = [], [], []
+    steps: list[int] = []
+    handle = latentloom.spread(pipe, "cfg=2", on_step=lambda done, _: steps.append(done))  # pyright: ignore[reportArgumentType] (a toy)
+    found, modes, calls, told = [], [], [], list[tuple[int, str]]()
     for extra in sizes:
         before = pipe.transformer.num_calls
-        found.append(pipe(script, rows=rows + extra))
+        steps.clear()
+        with _hearing(lambda message: told.append((len(steps), message))):
+            found.append(pipe(script, rows=rows + extra))
         calls.append(pipe.transformer.num_calls - before)
         modes.append(handle.num_calls)
     handle.remove()
@@ -219,6 +282,19 @@ def compare(rank: int, script: str, rows: int, sizes: tuple[int, ...]) -> dict[s
         "alone": alone.transformer.num_calls // len(sizes),
         "why": handle.why_whole(),
         "shown": pipe.shown,
+        "told": told,
         "cache": pipe.cache.calls,
         "kind": type(pipe).__name__ + type(pipe.scheduler).__module__ + str(type(pipe) is Pipeline),
     }
+
+
+@contextlib.contextmanager
+def _hearing(tell: Callable[[str], None]) -> Iterator[None]:
+    """What is logged within it."""
+    handler = logging.Handler()
+    handler.emit = lambda record: tell(record.getMessage())
+    logging.getLogger("latentloom").addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger("latentloom").removeHandler(handler)

@@ -34,6 +34,39 @@ def test_sharded_equals_one_process(ranks: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "plan", "way", "place"),
+    [
+        ("flux", "ulysses=2", "call", 0),
+        ("krea2", "ring=2", "call", 0),
+        ("cogvideox", "allgather=2", "hook", 0),
+        ("motif_video", "ulysses=2", "hook", 2),
+    ],
+)
+def test_a_block_that_is_left_out_leaves_no_stream_outside(
+    ranks: Any, name: str, plan: str, way: str, place: int
+) -> None:
+    assert verdict(ranks.run("bodies.skipped:without_block", name, plan, way, place)) == "ok"
+
+
+@pytest.mark.by_hand
+@pytest.mark.parametrize("plan", ["ulysses=2", "ring=2"])
+@pytest.mark.parametrize(("way", "place"), [("hook", 0), ("hook", 1), ("hook", 2), ("call", 0)])
+def test_every_class_is_right_without_a_block_or_refuses_diffusers_hook_by_name(
+    ranks: Any, plan: str, way: str, place: int
+) -> None:
+    found = {name: ranks.run("bodies.skipped:without_block", name, plan, way, place)[:2] for name in NAMES}
+    tried = {name: each for name, each in found.items() if each[0] is not None}
+    wrong = {name: each for name, each in tried.items() if not _is_held(each)}
+    assert not wrong and len(tried) > 20
+
+
+def _is_held(each: list[Any]) -> bool:
+    if isinstance(each[0], str):
+        return each[0] == each[1] and "diffusers' TransformerBlockSkipHook" in each[0]
+    return verdict(each) in ("ok", "no test: the largest value is 0")
+
+
+@pytest.mark.parametrize(
     ("name", "case", "plan"),
     [
         ("wan_ti2v", "few1", "ulysses=4"),

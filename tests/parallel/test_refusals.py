@@ -29,6 +29,25 @@ def test_a_plan_that_splits_guidance_is_refused_until_a_guider_asks(ranks: Any, 
         assert "handle.guider(its guider), or leave cfg out of the plan" in said[0]
 
 
+def test_a_table_that_is_too_short_is_named_with_the_remedy(ranks: Any) -> None:
+    said = (
+        "HunyuanDiT2DModel: its image stream has 16 tokens, but blocks.*'s image_rotary_emb has 5; "
+        "give it one for each token, or one for all, or run it on one device"
+    )
+    assert ranks.run("bodies.rank:short_table") == [said, said, None, None]
+
+
+def test_hooks_of_diffusers_guiders_that_need_all_tokens_in_one_place_are_refused_by_name(ranks: Any) -> None:
+    words = {
+        "blur": "blurs over the whole picture",
+        "dropout": "drops values at random",
+        "order": "the text as picture",
+    }
+    for said in filter(None, ranks.run("bodies.skipped:foreign_hooks", "ulysses=2")):
+        assert all(part in said[name] and "share out guidance alone" in said[name] for name, part in words.items())
+        assert "difference" in said["none"]
+
+
 def test_a_processor_put_in_the_place_of_one_that_knows_other_ranks_is_refused_by_name(ranks: Any) -> None:
     for said in filter(None, ranks.run("bodies.rank:with_processors_of_others", "sana", "SanaLinearAttnProcessor2_0")):
         assert "its transformer_blocks.0.attn1 was given the attention processor SanaLinearAttnProcessor2_0" in said[0]

@@ -1,5 +1,6 @@
 """`latentloom.spread`: a diffusers pipeline gives on several ranks what it gives on one; bench/pipelines.py has all."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ def held(ranks: Ranks, name: str, plan: str) -> dict[str, Any]:
         ("SanaPipeline", [4, 5, 4]),  # a doubled batch
         ("ZImagePipeline", [4, 5, 4]),  # a doubled batch, as lists
         ("HunyuanVideo15Pipeline", [8, 4, 4]),  # a guider
+        ("HunyuanDiTControlNetPipeline", [4, 5, 4]),  # a transformer that empties a list which it is given
+        ("HiDreamImagePipeline", [4, 8, 4]),  # layers of a text encoder in front of the rows
         ("LTX2Pipeline", [12, 10, 8]),  # four branches: two rows and two calls; pictures and sound
         ("QwenImage21Pipeline", [8, 6, 5]),  # a cache that is filled in the first step
         ("WanPipeline:two experts", [8, 6, 4]),  # two transformers
@@ -80,6 +83,29 @@ def test_guidance_and_tokens_are_shared_out_over_four(ranks: Ranks) -> None:
 def test_what_cannot_be_is_refused_on_all_ranks_and_changes_nothing(pair: Ranks, plan: Any, words: str) -> None:
     with pytest.raises(RankError, match=words):
         pair.run("bodies.spreading:refused", plan)
+
+
+@pytest.mark.parametrize(
+    ("name", "plan", "words"),
+    [
+        ("HunyuanDiTPAGPipeline", "cfg=2", r"plan cfg=2: cfg shares out nothing here, because .*; use allgather=2"),
+        (
+            "SanaPAGPipeline",
+            "cfg=2",
+            r"needs the rows of all branches in one call; use one device, or give pag_scale=0",
+        ),
+        (
+            "SanaPAGPipeline",
+            "ulysses=2",
+            r"plan ulysses=2: perturbed attention \(pag_scale\) is none .*; use one device",
+        ),
+    ],
+)
+def test_what_a_plan_cannot_do_for_a_call_is_refused_before_its_first_step(
+    pair: Ranks, name: str, plan: str, words: str
+) -> None:
+    first, second = pair.run("bodies.spreading:asked_once", name, plan)
+    assert first == second and first[1] == 0 and re.search(words, first[0])
 
 
 def test_a_number_of_ranks_is_a_plan(pair: Ranks) -> None:

@@ -26,7 +26,7 @@ def test_pictures_are_given_where_a_text_is_refused(pair: Ranks, saved: Any) -> 
     found = pair.run("bodies.spreading:verified", str(saved("FluxFillPipeline")), SIZE, "ring=2 cfg=2")
     for ring, cfg in found:
         assert ring["largest"] > 0 and ring["difference"] <= 1e-5 * max(1.0, ring["largest"])
-        assert cfg["note"] == "guidance is not shared out, because each step asks the transformer for one branch"
+        assert cfg["note"] == "guidance is not shared out, because a step asks the transformer for one branch"
     assert found[0][0]["mark"] == found[1][0]["mark"]
 
 

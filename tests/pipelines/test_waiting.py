@@ -7,6 +7,9 @@ import pytest
 from support.ranks import Ranks
 
 STEPS = 4
+NO_USE = (
+    "plan cfg=2: the step shared out no guidance, because {}; leave cfg out of the plan, unless later steps have more"
+)
 
 
 def compared(pair: Ranks, script: str, *, rows: int = 1, sizes: tuple[int, ...] = (0, 0)) -> list[dict[str, Any]]:
@@ -16,7 +19,7 @@ def compared(pair: Ranks, script: str, *, rows: int = 1, sizes: tuple[int, ...] 
     return found
 
 
-@pytest.mark.parametrize("script", ["guided", "pieces", "operand_changed", "as_numpy"])
+@pytest.mark.parametrize("script", ["guided", "pieces", "operand_changed", "as_numpy", "without_sound"])
 def test_branches_are_taken_in_turns_with_the_bits_of_one_process(pair: Ranks, script: str) -> None:
     for each in compared(pair, script):
         assert all(each["is_same"]) and each["alone"] == 2 * STEPS
@@ -66,10 +69,31 @@ def test_rows_of_a_doubled_batch_are_shared_out_once_that_is_proven(pair: Ranks,
         assert each["calls"] == [STEPS + 1, STEPS], "the first call is made whole as well"
 
 
-def test_what_is_as_long_as_the_batch_and_no_rows_is_found_out(pair: Ranks) -> None:
-    for each in compared(pair, "table_as_long"):
-        assert all(each["is_same"]) and each["modes"][1] == {"whole": STEPS}
-        assert each["why"] == "no way to share out the rows of its batch gave the result of the whole"
+@pytest.mark.parametrize(
+    ("script", "num_tried"),
+    [("emptied", 3), ("behind_layers", 4), ("table_as_long", 5)],  # lists that are no rows, other dims, one argument
+)
+def test_rows_are_shared_out_where_they_lie_otherwise(pair: Ranks, script: str, num_tried: int) -> None:
+    for each in compared(pair, script):
+        assert each["modes"][1] == {"rows": STEPS} and not each["why"]
+        assert each["calls"] == [1 + num_tried + STEPS - 1, STEPS]
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("mixed", "no way to share out the 2 rows of a call gave the result of the whole"),
+        ("odd_rows", "a call has 3 rows, which do not go into 2 groups"),
+        ("one_branch", "a step asks the transformer for one branch"),
+    ],
+)
+def test_what_cannot_be_shared_out_is_computed_whole_and_told_after_the_first_step(
+    pair: Ranks, script: str, why: str
+) -> None:
+    first, second = compared(pair, script)
+    for each in (first, second):
+        assert all(each["is_same"]) and each["modes"][1] == {"whole": STEPS} and each["why"] == why
+    assert second["told"] == [] and first["told"] == [(0, f"{NO_USE.format(why)} branches")] * 2, "before it is over"
 
 
 def test_another_size_is_learnt_anew(pair: Ranks) -> None:

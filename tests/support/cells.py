@@ -97,7 +97,7 @@ def cell(rank: int, variant: str, case: str, plan: str, control: bool = False) -
         got = outputs(model, inputs)
     finally:
         handle.remove()
-    return {**_compared(got, whole), "calls": mesh[Axis.SEQUENCE].count.calls - before}
+    return {**compared(got, whole), "calls": mesh[Axis.SEQUENCE].count.calls - before}
 
 
 def padded(rank: int, variant: str, case: str, plan: str) -> dict[str, Any] | None:
@@ -113,10 +113,10 @@ def padded(rank: int, variant: str, case: str, plan: str) -> dict[str, Any] | No
             got = outputs(model, inputs)
         finally:
             undo()
-    return {**_compared(got, whole), "calls": 0}
+    return {**compared(got, whole), "calls": 0}
 
 
-def _compared(got: list[Tensor], whole: list[Tensor]) -> dict[str, Any]:
+def compared(got: list[Tensor], whole: list[Tensor]) -> dict[str, Any]:
     if [x.shape for x in got] != [x.shape for x in whole]:
         raise AssertionError(f"shapes {[tuple(x.shape) for x in got]}, not {[tuple(x.shape) for x in whole]}")
     return {

@@ -43,6 +43,8 @@ PADDED = (
     Case("padded_alone", masked=True, rows=3, columns=5, text=11),
 )
 """Texts of which keys are left out: of a batch those behind its longest prompt, and all but two of one prompt."""
+SKIPPED = Case("skipped", layers=3, rows=3, columns=5, text=7)
+"""Of three blocks each one is left out in turn."""
 CASES = {
     case.name: case
     for case in (
@@ -56,6 +58,7 @@ CASES = {
         Case("masked_odd", masked=True, batch=2, rows=3, columns=5, text=7),
         *FEW,
         *PADDED,
+        SKIPPED,
     )
 }
 

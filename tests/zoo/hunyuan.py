@@ -199,6 +199,12 @@ def hunyuan_dit_controlnet(case: Case) -> Built:
     return cls, config, dict(inputs, controlnet_block_samples=[noise(case.batch, tokens, 8 * case.heads)])
 
 
+def hunyuan_dit_one_row(case: Case) -> Built:
+    """Its tokens are turned by one row, as its attention allows."""
+    cls, config, inputs = hunyuan_dit(case)
+    return cls, config, dict(inputs, image_rotary_emb=tuple(table[1:2] for table in inputs["image_rotary_emb"]))
+
+
 VARIANTS: dict[str, Variant] = {
     "hunyuan_video": Variant(hunyuan_video, masks=True),
     "hunyuan_video_token_replace": Variant(hunyuan_video_token_replace, masks=True),
@@ -209,4 +215,5 @@ VARIANTS: dict[str, Variant] = {
     "hunyuan_image_byt5": Variant(hunyuan_image_byt5, masks=True),
     "hunyuan_dit": Variant(hunyuan_dit, masks=True),
     "hunyuan_dit_controlnet": Variant(hunyuan_dit_controlnet, masks=True),
+    "hunyuan_dit_one_row": Variant(hunyuan_dit_one_row),
 }

@@ -255,6 +255,16 @@ def sd35(case: Case) -> Built:
     return model, config, {**inputs, "block_controlnet_hidden_states": samples}
 
 
+def sd35_skipping(layer: int) -> Variant:
+    """One of three blocks left out; the residual behind it is added all the same."""
+
+    def build(case: Case) -> Built:
+        model, config, inputs = sd35(case)
+        return model, {**config, "num_layers": 3}, {**inputs, "skip_layers": [layer]}
+
+    return Variant(build)
+
+
 class AdaptedSD3(SD3Transformer2DModel):
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
@@ -411,6 +421,9 @@ VARIANTS: dict[str, Variant] = {
     "qwen_image21_later_step": Variant(qwen_image21_later_step, masks=True),
     "sd3": Variant(sd3),
     "sd35": Variant(sd35),
+    "sd35_first_skipped": sd35_skipping(0),
+    "sd35_middle_skipped": sd35_skipping(1),
+    "sd35_last_skipped": sd35_skipping(2),
     "sd3_adapter": Variant(sd3_adapter),
     "aura_flow": Variant(aura_flow),
     "hidream": Variant(hidream),

@@ -43,7 +43,7 @@ from support.tiny_parts import euler, image_vae, small_language, t5
 from support.tiny_tokenizers import qwen_tokenizer, t5_tokenizer
 from zoo import cross, hunyuan, image_joint, single_stream
 from zoo.cases import tiny_transformer
-from zoo.pipelines.tiny import PROMPT, Tiny, mask, picture
+from zoo.pipelines.tiny import NO_ROWS, PROMPT, Tiny, mask, picture
 
 LATENTS = {"in_channels": 16, "out_channels": 32}
 """The mean and what is dropped of the variance."""
@@ -260,12 +260,14 @@ TINY = {
     "BriaFiboEditPipeline": Tiny(partial(fibo, BriaFiboEditPipeline), _edit, branches=2),
     "DiTPipeline": Tiny(dit, _label, branches=2),
     "HunyuanDiTPipeline": Tiny(hunyuan_dit, _unbinned, branches=2),
-    "HunyuanDiTPAGPipeline": Tiny(partial(hunyuan_dit, HunyuanDiTPAGPipeline), _perturbed_hunyuan, branches=3),
+    "HunyuanDiTPAGPipeline": Tiny(
+        partial(hunyuan_dit, HunyuanDiTPAGPipeline), _perturbed_hunyuan, branches=3, unshared=NO_ROWS
+    ),
     "HunyuanDiTControlNetPipeline": Tiny(hunyuan_dit_controlnet, _controlled, branches=2),
     "LuminaPipeline": Tiny(lumina, _uncleaned, branches=2),
     "PixArtAlphaPipeline": Tiny(partial(pixart, PixArtAlphaPipeline), _raw, branches=2),
     "PixArtSigmaPipeline": Tiny(partial(pixart, PixArtSigmaPipeline), _raw, branches=2),
-    "PixArtSigmaPAGPipeline": Tiny(partial(pixart, PixArtSigmaPAGPipeline), _perturbed, branches=3),
+    "PixArtSigmaPAGPipeline": Tiny(partial(pixart, PixArtSigmaPAGPipeline), _perturbed, branches=3, unshared=NO_ROWS),
     "PRXPipeline": Tiny(prx, _unbinned, branches=2),
     "PRXPixelPipeline": Tiny(prx_pixel, _unbinned, branches=2),
 }

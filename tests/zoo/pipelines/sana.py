@@ -26,7 +26,7 @@ from support.tiny_parts import euler
 from support.tiny_tokenizers import qwen_tokenizer
 from zoo import cross, video
 from zoo.cases import Case, noise, tiny_transformer
-from zoo.pipelines.tiny import PROMPT, Tiny, picture
+from zoo.pipelines.tiny import NO_ROWS, PROMPT, REPLACED, Tiny, picture
 
 GEMMA = {"intermediate_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4}
 
@@ -211,7 +211,8 @@ TINY = {
         partial(sana, SanaPAGPipeline),
         _perturbed,
         branches=3,
-        refused="was given the attention processor PAGCFGSanaLinearAttnProcessor2_0",
+        unshared=NO_ROWS,
+        refused=REPLACED,
     ),
     "SanaControlNetPipeline": Tiny(controlnet, _controlled, branches=2),
     "SanaSprintPipeline": Tiny(partial(sprint, SanaSprintPipeline), _sprint),

@@ -31,7 +31,7 @@ from transformers import (
 from support.tiny_models import sd3
 from support.tiny_parts import clip, euler, image_vae, qwen3, t5
 from support.tiny_tokenizers import chat_tokenizer, clip_tokenizer, t5_tokenizer
-from zoo.pipelines.tiny import FEWER, GUIDED, PROMPT, SIZED, Tiny, mask, painted, seeded, wide
+from zoo.pipelines.tiny import FEWER, GUIDED, NO_ROWS, PROMPT, REPLACED, SIZED, Tiny, mask, painted, seeded, wide
 
 MODEL: dict[str, Any] = {
     "sample_size": 32,
@@ -138,16 +138,13 @@ def hidream() -> HiDreamImagePipeline:
 
 TEXT: dict[str, Any] = {"prompt": PROMPT, **GUIDED, **SIZED, "max_sequence_length": 32}
 
-PERTURBED = "is none that its split plan describes"
-"""A second call, in which no part of the picture sees another, by a mask of the tokens that one process has."""
-
 
 TINY = {
     "StableDiffusion3Pipeline": Tiny(sd3, lambda: TEXT, branches=2),
-    # In the second and third step a third call leaves a layer out.
+    # In the second and third step a third call leaves the first layer out.
     "StableDiffusion3Pipeline:skipped layers": Tiny(
         sd3,
-        lambda: {**TEXT, "skip_guidance_layers": [1], "skip_layer_guidance_stop": 0.6},
+        lambda: {**TEXT, "skip_guidance_layers": [0], "skip_layer_guidance_stop": 0.6},
         branches=2,
     ),
     "StableDiffusion3Img2ImgPipeline": Tiny(
@@ -167,13 +164,14 @@ TINY = {
         branches=2,
     ),
     "StableDiffusion3PAGPipeline": Tiny(
-        lambda: made(StableDiffusion3PAGPipeline), lambda: TEXT, branches=3, refused=PERTURBED
+        lambda: made(StableDiffusion3PAGPipeline), lambda: TEXT, branches=3, unshared=NO_ROWS, refused=REPLACED
     ),
     "StableDiffusion3PAGImg2ImgPipeline": Tiny(
         lambda: made(StableDiffusion3PAGImg2ImgPipeline),
         lambda: {**TEXT, **FEWER, **wide("image")},
         branches=3,
-        refused=PERTURBED,
+        unshared=NO_ROWS,
+        refused=REPLACED,
     ),
     "CogView3PlusPipeline": Tiny(cogview3, lambda: TEXT, branches=2),
     "CogView4Pipeline": Tiny(lambda: cogview4(CogView4Pipeline, in_channels=16), lambda: TEXT, branches=2),

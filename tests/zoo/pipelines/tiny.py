@@ -16,6 +16,9 @@ from PIL import Image
 from latentloom.pipelines.whole.assembled import without_bars
 from support.tiny_parts import fill
 
+REPLACED = "perturbed attention (pag_scale) is none that the split plan of its transformer describes"
+NO_ROWS = "perturbed attention (pag_scale) needs the rows of all branches in one call"
+
 
 @dataclass(frozen=True)
 class Tiny:
@@ -31,6 +34,8 @@ class Tiny:
     """Why `prompt_embeds` stand in for what a text encoder would make; empty where the encoder works."""
     refused: str = ""
     """Words by which plans that split tokens are refused in its first run; empty where they are not."""
+    unshared: str = ""
+    """Words by which `cfg=2` is refused before its first step; empty where it is not."""
     rounds: str = ""
     """Why ring, whose sums have other last bits, is not compared; empty where it is."""
 

@@ -262,7 +262,10 @@ TINY = {
     ),
     AnyFlowPipeline.__name__: Tiny(anyflow, lambda: _call(guidance_scale=2.0), branches=2),
     AnyFlowFARPipeline.__name__: Tiny(
-        anyflow_far, lambda: _call(guidance_scale=2.0, num_frames=17, chunk_partition=[1, 2, 2]), branches=2
+        anyflow_far,
+        lambda: _call(guidance_scale=2.0, num_frames=17, chunk_partition=[1, 2, 2]),
+        branches=2,
+        unshared="it keeps the keys of all branches from one chunk to the next",
     ),
     HeliosPipeline.__name__: Tiny(helios, lambda: chunks(image=picture(WIDTH, HEIGHT)), branches=2),
     HeliosPyramidPipeline.__name__: Tiny(helios_pyramid, pyramid, branches=2),
