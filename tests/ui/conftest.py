@@ -215,6 +215,8 @@ def start_page(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> It
         return started[-1]
 
     yield start
+    for page in started:  # all at one time
+        page.process.terminate()
     for page in started:
         stop(page)
 
