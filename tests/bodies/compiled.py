@@ -91,7 +91,8 @@ def through_changes(rank: int, plan: str) -> dict[str, tuple[float, bool]] | Non
     def apart(more: dict[str, Any]) -> float:
         forwards.restore()
         wanted = outputs(model, {**inputs, **more})
-        forwards.compile(backend="eager")  # what is asked is which graph is taken
+        if rank == 0:  # the other ranks only answer it
+            forwards.compile(backend="eager")  # what is asked is which graph is taken
         return max(_apart(outputs(model, {**inputs, **more}), wanted) for _ in range(2))
 
     found = {"nothing": (apart({}), True)}
@@ -116,9 +117,13 @@ def in_graph(
     heads: int,
     options: dict[str, Any] = OPTIONS,
     is_planted: bool = False,
+    backends: dict[int, str] | None = None,
 ) -> dict[str, Any] | None:
     """Pictures of several sizes as on GPUs, where the exchange is in the graph: how far the output is from one process
-    and from the same that is not compiled, how many graphs there are, and what calls go which way."""
+    and from the same that is not compiled, how many graphs there are, and what calls go which way.
+
+    With `backends`, by rank: a rank that has none compiles nothing, and only answers those that do.
+    """
     mesh = part_of(plan)
     if mesh is None:
         return None
@@ -137,7 +142,8 @@ def in_graph(
     before = handle.mesh.sent
     outputs(model, inputs[-1])
     uncompiled_sent = _since(handle.mesh, before)
-    handle.compile(**options)
+    if backends is None or rank in backends:
+        handle.compile(**options if backends is None else {"backend": backends[rank]})
     real = wires.start_traced_exchange
     if is_planted:
         wires.start_traced_exchange = lambda *args: lambda: real(*args)().flip(0)
