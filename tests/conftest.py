@@ -21,8 +21,11 @@ GROUPS = {
         *(f"tests/test_{name}.py" for name in ("devices", "doors", "layers", "ranks", "readme")),
         *(f"tests/pipelines/test_{name}.py" for name in ON_RANKS.split()),
     ],
-    "more of the page": [f"tests/ui/test_{name}" for name in ("page_", "bundle.", "gradio_client.", "readme_example.")],
-    "page": [*(f"tests/ui/test_page_{letter}" for letter in "abcdeflm"), "tests/ui/test_ui_command.py"],
+    "page": [*(f"tests/ui/test_page_{begin}" for begin in (*"abcdeflm", "run.")), "tests/ui/test_ui_command.py"],
+    "more of the page": [
+        *(f"tests/ui/test_{name}" for name in ("page_", "gradio_client.", "readme_example.")),
+        *(f"tests/ui/test_{name}." for name in ("bundle", "page_accessible")),  # what npm gets
+    ],
     "waits": [
         *(f"tests/parallel/test_pool_{name}.py" for name in ("faults", "host")),
         *(f"tests/pipelines/test_{name}.py" for name in ("cluster", "drills")),
