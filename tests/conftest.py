@@ -14,24 +14,28 @@ from latentloom.parallel.machine import folders
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of what tests start: more threads than cores only wait
 
 ON_RANKS = """duel loaded masked modular modulation noise placement pooled prepared rank_work read_together requests
-rows shared_pages split_vae spread step_cache stored_shares verified verify waiting"""
+rows shared_pages split_vae spread step_cache stored_shares tensorrt verified verify waiting"""
 GROUPS = {
-    "page": [*(f"tests/ui/test_page_{letter}" for letter in "abcdeflm"), "tests/ui/test_ui_command.py"],
-    "more of the page": [f"tests/ui/test_{name}" for name in ("page_", "bundle.", "gradio_client.", "readme_example.")],
-    "waits": [
-        *(f"tests/parallel/test_pool_{name}.py" for name in ("faults", "host")),
-        *(f"tests/pipelines/test_{name}.py" for name in ("cluster", "drills")),
-    ],
     "ranks": [
         "tests/parallel/",
         *(f"tests/test_{name}.py" for name in ("devices", "doors", "layers", "ranks", "readme")),
         *(f"tests/pipelines/test_{name}.py" for name in ON_RANKS.split()),
+        "tests/nodes/test_run_pipeline.py",
+    ],
+    "page": [*(f"tests/ui/test_page_{begin}" for begin in (*"abcdeflm", "run.")), "tests/ui/test_ui_command.py"],
+    "more of the page": [
+        *(f"tests/ui/test_{name}" for name in ("page_", "gradio_client.", "readme_example.")),
+        *(f"tests/ui/test_{name}." for name in ("bundle", "page_accessible")),  # what npm gets
+    ],
+    "waits": [
+        *(f"tests/parallel/test_pool_{name}.py" for name in ("faults", "host")),
+        *(f"tests/pipelines/test_{name}.py" for name in ("cluster", "drills")),
     ],
     "bobbin": ["tests/pipelines/bobbin/"],
     "diffusers": [f"tests/pipelines/test_{name}.py" for name in ("signatures", "tiny_pipelines")],
 }
-"""What takes longest, by how its path begins, in the order in which workers take it: it waits, or shares warm
-processes, which are ranks or a browser, or what is made once in a process: the tables that read bobbin's pictures, and
+"""What takes longest, by how its path begins, the longest first, as workers take it: it shares warm processes, which
+are ranks or a browser, or waits, or shares what is made once in a process: the tables that read bobbin's pictures, and
 all of diffusers imported."""
 
 
@@ -69,7 +73,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def _group(nodeid: str) -> str:
     file = nodeid.partition("::")[0]
-    return next((group for group, paths in GROUPS.items() if file.startswith(tuple(paths))), file)
+    fits = [(len(path), group) for group, paths in GROUPS.items() for path in paths if file.startswith(path)]
+    return max(fits, default=(0, file))[1]
 
 
 def no_home() -> Path:

@@ -93,7 +93,8 @@ def through_changes(rank: int, plan: str) -> dict[str, tuple[float, bool]] | Non
     def apart(more: dict[str, Any]) -> float:
         forwards.restore()
         wanted = outputs(model, {**inputs, **more})
-        forwards.compile(backend="eager")  # what is asked is which graph is taken
+        if rank == 0:  # the other ranks only answer it
+            forwards.compile(backend="eager")  # what is asked is which graph is taken
         return max(_apart(outputs(model, {**inputs, **more}), wanted) for _ in range(2))
 
     found = {"nothing": (apart({}), True)}
@@ -118,9 +119,13 @@ def in_graph(
     heads: int,
     options: dict[str, Any] = OPTIONS,
     planted: Literal["mixed up", "untraceable", ""] = "",
+    backends: dict[int, str] | None = None,
 ) -> dict[str, Any] | None:
     """Pictures of several sizes as on GPUs, where the exchange is in the graph: how far the output is from one process
-    and from the same that is not compiled, how many graphs there are, and what calls go which way."""
+    and from the same that is not compiled, how many graphs there are, and what calls go which way.
+
+    With `backends`, by rank: a rank that has none compiles nothing, and only answers those that do.
+    """
     mesh = part_of(plan)
     if mesh is None:
         return None
@@ -143,7 +148,8 @@ def in_graph(
     if planted == "untraceable":
         for block in model.transformer_blocks:
             vars(block.ff)["forward"] = _reading(handle.session, block.ff.forward)
-    handle.compile(**options)
+    if backends is None or rank in backends:
+        handle.compile(**options if backends is None else {"backend": backends[rank]})
     real = wires.start_traced_exchange
     if planted == "mixed up":
         wires.start_traced_exchange = lambda *args: lambda: real(*args)().flip(0)

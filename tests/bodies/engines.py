@@ -15,8 +15,8 @@ SIZE = (4, 4)
 
 
 def built(rank: int, variant: str, plan: str, folder: str) -> dict[str, Any] | None:
-    """A transformer of this class by engines: how far it is from one process without, engines of each graph, what is
-    left to torch, the engines' keys, and how many had to be built.
+    """A transformer of this class by engines on the first rank: how far it is from one process without, engines of each
+    graph, what is left to torch, the engines' keys, and how many had to be built. The other ranks only answer.
     """
     mesh = part_of(plan)
     if mesh is None:
@@ -25,7 +25,8 @@ def built(rank: int, variant: str, plan: str, folder: str) -> dict[str, Any] | N
     wanted = outputs(model, given)
     handle = shard(model, mesh.plan, mesh)
     with stand_in(Path(folder)) as found:
-        handle.compile(backend=tensorrt.backend, dynamic=False, fullgraph=False, sends_in_graphs=False)
+        if rank == 0:
+            handle.compile(backend=tensorrt.backend, dynamic=False, fullgraph=False, sends_in_graphs=False)
         learned = _apart(outputs(model, given), wanted)  # before there is a graph
         apart = max(learned, _apart(outputs(model, given), wanted))
         handle.remove()

@@ -6,7 +6,8 @@ from bodies import operator_cases
 from bodies.operator_cases import call, verdict
 from support.ranks import Ranks
 
-SEEDS = list(range(500))
+SEEDS = list(range(240))
+MORE = range(240, 500)
 TOLERANCE = 1e-5
 
 
@@ -15,13 +16,14 @@ def verdicts(ranks: Ranks, seeds: list[int], mutation: str = "") -> dict[int, st
     return {seed: verdict(list(each), TOLERANCE) for seed, each in zip(seeds, zip(*answers, strict=True), strict=True)}
 
 
-def test_sharded_attention_equals_one_attention_in_fp64(ranks: Ranks) -> None:
-    wrong = {call(seed): found for seed, found in verdicts(ranks, SEEDS).items() if found != "ok"}
+@pytest.mark.parametrize("seeds", [SEEDS, pytest.param(list(MORE), marks=pytest.mark.by_hand)], ids=["some", "more"])
+def test_sharded_attention_equals_one_attention_in_fp64(ranks: Ranks, seeds: list[int]) -> None:
+    wrong = {call(seed): found for seed, found in verdicts(ranks, seeds).items() if found != "ok"}
     assert not wrong
 
 
 def test_one_buffer_each_way_gives_the_bits_of_many_pieces(ranks: Ranks) -> None:
-    pieces, packed = (ranks.run("bodies.operator_cases:answers", SEEDS[:216], way) for way in ("", "packed"))
+    pieces, packed = (ranks.run("bodies.operator_cases:answers", SEEDS[:108], way) for way in ("", "packed"))
     assert packed == pieces
 
 
@@ -48,6 +50,6 @@ def test_the_cases_meet_the_shapes_that_break_kernels() -> None:
 
 @pytest.mark.parametrize("mutation", ["local", "layout"])
 def test_attention_that_stays_local_or_mixes_up_streams_is_found_wrong(ranks: Ranks, mutation: str) -> None:
-    seeds = [seed for seed in SEEDS[:200] if call(seed).plan != "ulysses=1" and len(call(seed).streams) > 1]
+    seeds = [seed for seed in SEEDS[:90] if call(seed).plan != "ulysses=1" and len(call(seed).streams) > 1]
     found = list(verdicts(ranks, seeds, mutation).values())
     assert sum(each != "ok" for each in found) > len(found) * 0.6  # a few calls have one token, or streams of one size

@@ -126,7 +126,8 @@ def test_a_folder_whose_host_lives_is_left_alone(tmp_path: Path, monkeypatch: py
     assert not list(tmp_path.iterdir())
 
 
-def test_a_process_that_the_host_forks_does_not_end_its_pool(tmp_path: Path) -> None:
+def test_a_process_that_the_host_forks_and_too_many_open_files_do_not_end_its_pool(tmp_path: Path) -> None:
+    """Too many are one sentence each time."""
     program = """
 before = [state.pid for state in pool.states()]
 if not os.fork():
@@ -134,12 +135,6 @@ if not os.fork():
 os.wait()
 works()
 print(before == [state.pid for state in pool.states()] and pool.folder.exists())
-"""
-    assert host(program, tmp_path) == ["True"]
-
-
-def test_too_many_open_files_is_one_sentence_and_the_pool_lives_on(tmp_path: Path) -> None:
-    program = """
 import resource
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 used = max(map(int, os.listdir("/proc/self/fd")))
@@ -155,13 +150,16 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 works()
 print("alive")
 """
-    *lines, last = host(program, tmp_path)
+    forked, *lines, last = host(program, tmp_path)
+    assert forked == "True"
     assert last == "alive" and lines
     assert all("oo many open files" in line for line in lines), lines
 
 
 @pytest.mark.skipif(not alone_may_mount(), reason="mounting a small folder needs root")
-def test_a_full_folder_for_temporary_files_is_one_sentence_and_the_pool_lives_on(tmp_path: Path) -> None:
+def test_a_full_folder_for_temporary_files_is_one_sentence_and_tiny_shared_memory_has_no_effect(
+    tmp_path: Path,
+) -> None:
     program = """
 full = pool.folder / "full"
 with full.open("wb", buffering=0) as file:
@@ -175,15 +173,10 @@ time.sleep(1)
 told(works)
 full.unlink()
 works()
+works(1 << 20)
 print("alive")
 """
-    mount = [*UNSHARE, "sh", "-c", 'mount -t tmpfs -o size=256k tmpfs "$0" && exec "$@"', str(tmp_path)]
-    *lines, last = host(program, tmp_path, before=mount)
+    small = 'mount -t tmpfs -o size=256k tmpfs "$0" && mount -t tmpfs -o size=64k tmpfs /dev/shm && exec "$@"'
+    *lines, last = host(program, tmp_path, before=[*UNSHARE, "sh", "-c", small, str(tmp_path)])
     assert last == "alive"
     assert all("no space left" in line.lower() for line in lines), lines
-
-
-@pytest.mark.skipif(not alone_may_mount(), reason="mounting a small folder needs root")
-def test_tiny_shared_memory_has_no_effect(tmp_path: Path) -> None:
-    mount = [*UNSHARE, "sh", "-c", 'mount -t tmpfs -o size=64k tmpfs /dev/shm && exec "$@"', "sh"]
-    assert host("works(1 << 20)\nprint('alive')", tmp_path, before=mount) == ["alive"]

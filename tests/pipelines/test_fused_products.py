@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -14,7 +14,7 @@ from diffusers import FirstBlockCacheConfig
 from peft import LoraConfig
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from torch._dynamo.backends.debugging import aot_eager
+from torch._dynamo.backends.debugging import aot_eager, eager
 
 from latentloom.parallel.sharding import compiled as sharding_compiled
 from latentloom.parallel.sharding.captured import Captured
@@ -230,13 +230,21 @@ def compiled() -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "num_graphs"),
-    [("flux", 2), *(pytest.param(name, 1, marks=pytest.mark.by_hand) for name in ("qwen_image", "wan"))],
+    ("name", "num_graphs", "backend"),
+    [
+        ("flux", 2, eager),
+        *(
+            pytest.param(name, num_graphs, aot_eager, marks=pytest.mark.by_hand)
+            for name, num_graphs in {"flux": 2, "qwen_image": 1, "wan": 1}.items()
+        ),
+    ],
 )
-def test_all_blocks_of_a_kind_share_a_compiled_graph(name: str, num_graphs: int, compiled: dict[str, Any]) -> None:
+def test_all_blocks_of_a_kind_share_a_compiled_graph(
+    name: str, num_graphs: int, backend: Callable[..., Any], compiled: dict[str, Any]
+) -> None:
     model, inputs = built(name)
     wanted = outputs(model, inputs)
-    with patch.object(sharding_compiled, "in_turn", aot_eager), patch.object(products, "DEVICES", ("cpu",)):
+    with patch.object(sharding_compiled, "in_turn", backend), patch.object(products, "DEVICES", ("cpu",)):
         ready = Prepared(model, Condition(engine="inductor"), None, share=None)
     blocks = [each for each in model.modules() if type(each).__name__ in model._repeated_blocks]
     assert len({Watched(each).state() for each in blocks}) == num_graphs, "by their key too"

@@ -23,13 +23,11 @@ TOLERANCE = 1e-5  # of the largest output, fp32
 
 def test_engines_of_one_plan_serve_every_other(ranks: Any, tmp_path: Path) -> None:
     plans = ("ulysses=2", "ring=2")
-    first, *others = (ranks.run("bodies.engines:built", "flux", plan, str(tmp_path))[:2] for plan in plans)
-    for rank, found in enumerate(first):
-        assert found["engines"] == [2, 2], "of a kind of block one before the attention and one behind it"
-        assert found["left"] == {"latentloom.attend.default": 2}
-        for each in (found, *(plan[rank] for plan in others)):
-            assert each["apart"] <= TOLERANCE and each["keys"] == found["keys"]
-        assert [plan[rank]["built"] for plan in others] == [0]
+    first, other = (ranks.run("bodies.engines:built", "flux", plan, str(tmp_path))[:2] for plan in plans)
+    assert max(each["apart"] for each in (*first, *other)) <= TOLERANCE
+    assert first[0]["engines"] == [2, 2], "of a kind of block one before the attention and one behind it"
+    assert first[0]["left"] == {"latentloom.attend.default": 2}
+    assert first[0]["keys"] == other[0]["keys"] != [] and other[0]["built"] == 0
 
 
 @pytest.mark.usefixtures("_on_a_cpu")

@@ -201,13 +201,27 @@ def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
         yield nursery
 
 
+STARTED = pytest.StashKey[list[Page]]()
+
+
+@pytest.fixture(autouse=True)
+def _ends_its_pages(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test by itself started has no runs left that go on beside the tests after it."""
+    before = len(request.session.stash.setdefault(STARTED, []))
+    yield
+    for page in request.session.stash[STARTED][before:]:
+        page.process.terminate()
+
+
 @pytest.fixture(scope="session")
-def start_page(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Iterator[Callable[..., Page]]:
+def start_page(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, nursery: Nursery
+) -> Iterator[Callable[..., Page]]:
     """`start_page(*arguments, folder=None)` starts `latentloom ui`; a folder that was used before is opened again.
 
     Each is a process of its own, and with `is_forked=False` one that imports all by itself.
     """
-    started: list[Page] = []
+    started = request.session.stash.setdefault(STARTED, [])
 
     def start(*arguments: str, folder: Path | None = None, port: int = 0, is_forked: bool = True) -> Page:
         where = folder or tmp_path_factory.mktemp("page")
@@ -215,6 +229,8 @@ def start_page(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> It
         return started[-1]
 
     yield start
+    for page in started:  # all at one time
+        page.process.terminate()
     for page in started:
         stop(page)
 

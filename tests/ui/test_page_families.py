@@ -44,6 +44,7 @@ def test_a_picture(shown: Callable[..., Locator]) -> None:
     expect(shown("z_image/z_image", "z_image_turbo", "img", steps=2)).to_have_js_property("naturalWidth", 64)
 
 
+@pytest.mark.by_hand  # a video with sound is one
 def test_a_video(shown: Callable[..., Locator]) -> None:
     video = shown("wan/wan_text_to_video", "wan", "video", steps=2, frames=5)
     expect(video).to_have_js_property("videoWidth", 64)

@@ -77,7 +77,8 @@ THEIRS = (
         "flux",
         "latentloom",
     ),
-    *("transformers", "diffusers", "safetensors", "tokenizers", "torch", "numpy", "pillow", "peft", "python", "av"),
+    *("transformers", "diffusers", "safetensors", "tokenizers", "torch", "numpy", "pillow", "peft"),
+    *("torchao", "python", "av"),
     *(
         "tokenizer_2",
         "tokenizer",
