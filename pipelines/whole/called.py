@@ -36,7 +36,7 @@ from .sound import heard, with_rate
 
 POLL_S = 0.2
 CRASHES = (
-    *(AssertionError, AttributeError, IndexError, KeyError, NotImplementedError),
+    *(AssertionError, AttributeError, IndexError, KeyError, NotImplementedError, OverflowError),
     *(RuntimeError, UnboundLocalError, ZeroDivisionError),
 )
 """What pipelines raise for arguments that they do not check, and no class derived from these, such as torch's for a

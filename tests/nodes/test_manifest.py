@@ -2,15 +2,17 @@
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from latentloom.nodes.execution.manifest import is_complete, manifest, write_manifest
+from latentloom.nodes.execution.manifest import Told, is_complete, manifest, told_by, write_manifest
 from latentloom.nodes.execution.run import RunResult, run
 from latentloom.nodes.files.workspace import Workspace
+from latentloom.parallel.machine.deadline import within
 
 NODES = {"p": ("Picture", {"value": "$v"}), "s": ("Save", {"image": "@p.image"})}
 
@@ -34,6 +36,15 @@ def test_manifest_lists_files_params_nodes_and_versions(made: tuple[Any, RunResu
     assert set(plain["nodes"]["p"]) == {"key", "state", "cached", "seconds", "peak_memory_bytes", "values", "stand_ins"}
     assert plain["versions"].keys() >= {"python", "latentloom", "torch", "diffusers", "transformers", "pillow"}
     assert sorted(p.name for p in tmp_path.iterdir()) == ["manifest.json", "picture.bin"]
+
+
+def test_a_pipe_in_place_of_a_manifest_is_not_waited_for(
+    made: tuple[Any, RunResult], toys: ModuleType, tmp_path: Path
+) -> None:
+    (tmp_path / "manifest.json").unlink()
+    os.mkfifo(tmp_path / "manifest.json")
+    assert within(lambda: told_by(tmp_path), timeout_s=10) == Told()
+    assert not within(lambda: is_complete(tmp_path, made[0], {}), timeout_s=10)
 
 
 def test_complete_means_same_workflow_and_unchanged_files(

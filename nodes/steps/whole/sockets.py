@@ -45,6 +45,9 @@ RANGES: dict[str, tuple[float, float]] = {
     "num_frames": (1, 4096),
     "num_images_per_prompt": (1, 256),
     "num_videos_per_prompt": (1, 256),
+    "num_waveforms_per_prompt": (1, 256),
+    "video_length": (1, 4096),
+    **dict.fromkeys(("max_sequence_length", "max_text_length", "max_lyric_length", "tokenizer_max_length"), (1, 16384)),
 }
 LONGEST = 10_000
 """Characters of a text: some classes clean it with patterns whose work grows with its square."""
