@@ -85,6 +85,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         "unknown_input",
         "HunyuanVideoPipeline has no input 'prompt_template'; it is a format string",
     ),
+    ({"prompt": "a", "max_sequence_length": -1}, "out_of_range", "max_sequence_length is -1; it takes 1 to 16384"),
     ({"prompt": "a" * 10_001}, "too_long", "prompt has 10,001 characters; at most 10,000 are taken"),
     (
         {"prompt": "a", "pipeline": "Cosmos3OmniPipeline", "enable_safety_check": False},
