@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .parallel.errors import BadInput, Cancelled, LoomError, code_of, kind_of
-from .parallel.machine.folders import user_cache, user_folder
+from .parallel.machine.folders import user_cache, user_data
 from .parallel.machine.waiting import asleep
 
 if TYPE_CHECKING:
@@ -467,7 +467,7 @@ def doctor_command(arguments: argparse.Namespace) -> int:
 
         return trial(trial_devices(), preload=preloads(describe_model("builtin:bobbin", device="cpu")))
 
-    found = examine(cache_dir=user_cache(), trial=trial if has_ranks() else None)
+    found = examine(cache_dir=user_cache(), data_dir=user_data(), trial=trial if has_ranks() else None)
     print(json.dumps([vars(each) for each in found], indent=2) if arguments.json else as_text(found))
     return FAILED if has_problems(found) else OK
 
@@ -476,7 +476,7 @@ def ui_command(arguments: argparse.Namespace) -> int:
     from .ui.command import serve
     from .ui.options import prepare_gradio, read_settings
 
-    data_dir = user_folder("XDG_DATA_HOME", ".local/share") or Path("latentloom-data")
+    data_dir = user_data() or Path("latentloom-data")
     settings = read_settings(arguments, place=_place(arguments), default_data_dir=data_dir)
     prepare_gradio(settings)
     serve(settings, opens_browser=arguments.open)

@@ -28,7 +28,7 @@ HIDDEN = (
         "reads",
         "chooser",
     ),
-    "chosen",
+    *("chosen", "left_out", "longest"),
 )
 
 
@@ -39,8 +39,7 @@ def catalog(id: str = "") -> list[dict[str, Any]]:
 
 def entry(spec: NodeSpec) -> dict[str, Any]:
     """One node as JSON data; `chosen_by` are the inputs that decide which others it has."""
-    found = {f.name: _plain(getattr(spec, f.name)) for f in dataclasses.fields(spec) if f.name not in HIDDEN}
-    return {**found, "chosen_by": list(spec.chooser.by) if spec.chooser else []}
+    return {**_plain(spec), "chosen_by": list(spec.chooser.by) if spec.chooser else []}
 
 
 def table() -> str:
@@ -92,5 +91,5 @@ def _number(value: float | None) -> str:
 
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.name not in HIDDEN}
     return [_plain(item) for item in value] if isinstance(value, tuple) else value

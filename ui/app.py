@@ -29,7 +29,7 @@ from .access.gate import UPLOAD_BYTES, Gate
 from .access.login import Guard, login_routes
 from .access.origin import Door
 from .access.policy import Policy, mark_scripts
-from .api.gradio_client import MISUSES, CheckedBlocks, add_endpoints
+from .api.gradio_client import MISUSES, Answers, CheckedBlocks, add_endpoints
 from .api.router import make_router
 from .bundle import STATIC, Bundle
 from .canvas import LoomView
@@ -126,6 +126,7 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
                     Middleware(Policy),
                     Middleware(Guard),
                     Middleware(Gate, door=door, trusted=settings.trusted_proxies),
+                    Middleware(Answers),
                 ],
                 "exception_handlers": MISUSES,
             },

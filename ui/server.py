@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from pathlib import Path
 from typing import IO
 
 from ..nodes.headless.claim import InUse, claim
+from ..parallel.machine.folders import private_folder, why_open
 from ..pipelines.tokens.counter import Counter
 from .access.intake import Intake
 from .downloads.downloads import Downloads
@@ -21,18 +23,22 @@ from .store.uploads import Uploads
 from .store.user_files import remove_leftovers
 from .views.newest import Newest
 
+logger = logging.getLogger("latentloom")
+
 
 class Server:
     """Opens a data folder, which no other server may have open. Raises `ValueError` where it cannot."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        _make(settings.data_dir, "--data-dir")
+        _make(settings.data_dir, "--data-dir", is_private=True)
         _make(settings.output_dir, "--output-dir")
+        if why := why_open(settings.data_dir):
+            logger.warning("%s", why)
         self._claim = _claimed(settings.data_dir)
         self.scratch = settings.data_dir / SCRATCH
         shutil.rmtree(self.scratch, ignore_errors=True)
-        _make(self.scratch, "--data-dir")
+        _make(self.scratch, "--data-dir", is_private=True)
         remove_leftovers(settings.data_dir)
         self.intake = Intake(self.scratch)
         self.live = Live()
@@ -62,7 +68,7 @@ class Server:
 
 def _claimed(folder: Path) -> IO[bytes]:
     try:
-        return claim(folder / "server.lock")
+        return claim(folder / "server.lock", is_private=True)
     except InUse as error:
         raise ValueError(
             f"another server works with {folder} ({error.holder}); "
@@ -75,8 +81,10 @@ def _claimed(folder: Path) -> IO[bytes]:
         ) from None
 
 
-def _make(folder: Path, option: str) -> None:
+def _make(folder: Path, option: str, *, is_private: bool = False) -> None:
     try:
+        if is_private:
+            private_folder(folder)
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = error.strerror or str(error)

@@ -17,7 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...pipelines.models.regular_file import sha256_of
+from ...parallel.machine.folders import private, private_folder
+from ...pipelines.models.regular_file import bytes_of, sha256_of
 from ...pipelines.values import from_plain, to_plain
 from ..files.atomic import sync
 from ..graph.spec import SCALARS, VALUE_TYPES, type_name
@@ -38,7 +39,7 @@ class DiskCache:
         self.folder = folder
         self.budget_bytes = budget_bytes
         self.salt = salt
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         self._drop_stale()
 
     def get(self, key: str) -> Any | None:
@@ -103,14 +104,16 @@ def _write(folder: Path, value: Any) -> None:
         from safetensors.torch import save_file
 
         save_file(tensors, folder / TENSORS)
+        (folder / TENSORS).chmod(0o600)
         body["tensors"] = sha256_of(folder / TENSORS)
         sync(folder / TENSORS)
-    (folder / MANIFEST).write_text(json.dumps({"sha256": _digest(body), "body": body}))
+    with open(folder / MANIFEST, "w", opener=private) as file:
+        file.write(json.dumps({"sha256": _digest(body), "body": body}))
     sync(folder / MANIFEST)
 
 
 def _read(entry: Path) -> Any | None:
-    manifest = json.loads((entry / MANIFEST).read_text())
+    manifest = json.loads(bytes_of(entry / MANIFEST))
     body = manifest["body"]
     if manifest["sha256"] != _digest(body) or body["format"] != FORMAT or not is_intact(body["files"]):
         return None

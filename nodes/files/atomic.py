@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...parallel.errors import BadInput
+from ...parallel.machine.folders import private_folder
 
 LIVE: set[Path] = set()
 """What a process that ends without unwinding removes, see `remove_temporaries`."""
@@ -30,12 +31,16 @@ class NotWritten(BadInput):
 
 
 @contextlib.contextmanager
-def replacing(target: Path) -> Iterator[Path]:
+def replacing(target: Path, *, is_private: bool = False) -> Iterator[Path]:
     """A temporary path to write to; it becomes `target` when the block ends well and vanishes when it does not.
+
+    What is private no other account of the machine may read, nor look into the folders that are made for it.
 
     Raises `NotWritten` when the folder cannot be written or the disk is full.
     """
     try:
+        if is_private:
+            private_folder(target.parent)
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.stem}-", suffix=target.suffix)
         os.close(handle)
@@ -46,7 +51,7 @@ def replacing(target: Path) -> Iterator[Path]:
     try:
         yield temporary
         sync(temporary)
-        temporary.chmod(0o666 & ~_UMASK)
+        temporary.chmod(0o600 if is_private else 0o666 & ~_UMASK)
         temporary.replace(target)
         sync(target.parent)
     except OSError as error:
@@ -74,9 +79,9 @@ def check_place(target: Path) -> None:
     raise NotWritten(target, OSError(found, os.strerror(found)))
 
 
-def write_atomic(target: Path, data: bytes) -> None:
+def write_atomic(target: Path, data: bytes, *, is_private: bool = False) -> None:
     """`data` as the whole content of `target`; raises `NotWritten` as `replacing` does."""
-    with replacing(target) as temporary:
+    with replacing(target, is_private=is_private) as temporary:
         temporary.write_bytes(data)
 
 

@@ -64,16 +64,15 @@ def read_audio(path: Path, *, start: float = 0.0, duration: float = 0.0, name: s
         end = _end(container, stream)
         if duration:
             end = min(end, first + max(1, round(duration * rate)))
+        if (min(end, _told_end(container, stream)) - first) * channels > MAX_SAMPLES:
+            raise ValueError(_too_long(name, rate, channels))
         pieces, count = [], 0
         for piece in _pieces(container, stream, name):
             before, count = count, min(count + piece.shape[1], end)
             if count > first:
                 pieces.append(piece[:, max(0, first - before) : count - before])
             if (count - first) * channels > MAX_SAMPLES:
-                raise ValueError(
-                    f"{name} has more than {MAX_SAMPLES:,} samples ({_minutes(rate, channels)}), which is the most "
-                    "that is read; set a duration"
-                )
+                raise ValueError(_too_long(name, rate, channels))
             if count == end:
                 break
     if not count:
@@ -140,11 +139,8 @@ def track_rate(rate: int) -> int:
 def audio_facts(container: InputContainer, name: str) -> AudioFacts:
     """Of an opened file. Raises `ValueError` for a sound that is not read."""
     stream = _stream(container, name)
-    if stream.duration and stream.time_base:
-        length_s = float(stream.duration * stream.time_base)
-    else:
-        length_s = (container.duration or 0) / 1_000_000
-    return AudioFacts(rate=stream.rate, channels=stream.layout.nb_channels, length_s=max(0.0, length_s))
+    length_s = _length_s(container, stream)
+    return AudioFacts(rate=stream.rate, channels=stream.layout.nb_channels, length_s=length_s)
 
 
 def read_audio_metadata(path: Path) -> dict[str, str]:
@@ -195,6 +191,18 @@ def _end(container: InputContainer, stream: AudioStream) -> int:
     return 1 << 62
 
 
+def _told_end(container: InputContainer, stream: AudioStream) -> int:
+    """How many samples the file's header says that there are, before any is decoded. MP3 has none: what FFmpeg says of
+    it is a guess."""
+    return 0 if container.format.name == "mp3" else round(_length_s(container, stream) * stream.rate)
+
+
+def _length_s(container: InputContainer, stream: AudioStream) -> float:
+    if stream.duration and stream.time_base:
+        return max(0.0, float(stream.duration * stream.time_base))
+    return max(0.0, (container.duration or 0) / 1_000_000)
+
+
 def _pieces(container: InputContainer, stream: AudioStream, name: str) -> Iterator[Tensor]:
     """Blocks C S in -1..1, as they are decoded."""
     import av
@@ -221,5 +229,6 @@ def _frame(block: Tensor, *, format: str, rate: int, start: int) -> AudioFrame:
     return frame
 
 
-def _minutes(rate: int, channels: int) -> str:
-    return f"{MAX_SAMPLES / rate / channels / 60:.0f} minutes at its {rate:,} a second in {channels} channels"
+def _too_long(name: str, rate: int, channels: int) -> str:
+    minutes = f"{MAX_SAMPLES / rate / channels / 60:.0f} minutes at its {rate:,} a second in {channels} channels"
+    return f"{name} has more than {MAX_SAMPLES:,} samples ({minutes}), which is the most that is read; set a duration"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from ...pipelines.models.regular_file import open_regular
 
@@ -28,6 +29,19 @@ SAID = {
 """What a file lacks where FFmpeg has nothing to say, and what would do."""
 
 
+class _Seekable:
+    """A file as PyAV asks it: of what a seek raises PyAV would print a traceback, and FFmpeg takes a number for it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.read, self.tell = file, file.read, file.tell
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        try:
+            return self._file.seek(offset, whence)
+        except OSError as error:  # before its beginning, in a file that is shorter than any such one
+            return -(error.errno or errno.EINVAL)
+
+
 @contextlib.contextmanager
 def opened_container(path: Path, *, what: Literal["video", "sound"], name: str = "") -> Iterator[InputContainer]:
     """A file of video or sound, read as what its name says, by which it is called. Raises `ValueError` for what is
@@ -42,7 +56,7 @@ def opened_container(path: Path, *, what: Literal["video", "sound"], name: str =
     lacking, instead = SAID[what]
     try:
         reader = READERS.get(Path(name).suffix.lower(), "mov")
-        with open_regular(path) as file, av.open(file, "r", format=reader) as container:
+        with open_regular(path) as file, av.open(_Seekable(file), "r", format=reader) as container:
             yield container
     except (OSError, FFmpegError, IndexError, StopIteration) as error:
         reason = getattr(error, "strerror", "") or lacking

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Method = Literal["bicubic", "bilinear", "nearest"]
+MOST_TOGETHER = 4
+"""A batch may have the pixels of so many of the largest pictures."""
 
 
 def size_like(model: Model, image: Image, *, width: int, height: int) -> tuple[int, int]:
@@ -42,15 +44,18 @@ def check_area(
     width: int,
     height: int,
     *,
+    count: int = 1,
     max_pixels: int = MAX_PIXELS,
     what: str = "picture",
     remedy: str = "make it smaller",
 ) -> None:
-    """Refuse a picture before the memory for it is asked for."""
+    """Refuse a picture, or a batch of so many, before the memory for it is asked for."""
     if width * height > max_pixels:
         raise ValueError(
             f"the {what} would be {width} x {height} pixels, more than the {max_pixels:,} that are made; {remedy}"
         )
+    if count * width * height > max_pixels * MOST_TOGETHER:
+        raise ValueError(f"{count} pictures of {width} x {height} are too many pixels; {remedy}")
 
 
 def cover(pixels: Tensor, width: int, height: int, method: Method = "bicubic") -> Tensor:

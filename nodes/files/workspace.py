@@ -115,7 +115,8 @@ class Workspace:
         """Where an output called `name` goes; folders in it are made. Raises `ValueError` outside `output_dir`."""
         root = self.output_dir.resolve()
         target = _real(root / name) if "\0" not in name else root
-        if target.name.startswith(".") or not target.is_relative_to(root) or target == root:
+        inside = target.relative_to(root).parts if target.is_relative_to(root) else ()
+        if not inside or any(part.startswith(".") for part in inside):  # hidden folders are others', such as .git
             raise ValueError(f"{socket} is {name!r}; give a name inside the output folder, such as 'picture'")
         mine = object()
         if self.claims is not None and (other := self.claims.setdefault(target, mine)) is not mine:

@@ -164,7 +164,7 @@ def _node(
     if num_known < len(entries) and spec.chooser is None:
         sockets = [socket.name for socket in spec.inputs]
         for socket_name in entries.keys() - sockets:
-            hint = names.offer(socket_name, sockets)
+            hint = spec.left_out.get(socket_name) or names.offer(socket_name, sockets)
             message = f"{spec.chosen or spec.id} has no input {short(socket_name)}; {hint}; correct or remove it"
             yield Problem(name, socket_name, "unknown_input", message)
 

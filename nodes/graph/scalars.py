@@ -95,8 +95,9 @@ def can_feed(output: str, socket: str) -> bool:
 
 
 def _text_fault(socket: InputSpec, value: str) -> tuple[str, str] | None:
-    if len(value) > MAX_STRING:
-        return "too_long", f"{socket.name} has {len(value):,} characters; at most {MAX_STRING:,} are taken; shorten it"
+    most = socket.longest or MAX_STRING
+    if len(value) > most:
+        return "too_long", f"{socket.name} has {len(value):,} characters; at most {most:,} are taken; shorten it"
     try:
         value.encode()
     except UnicodeEncodeError:

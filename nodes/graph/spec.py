@@ -126,6 +126,8 @@ class InputSpec:
     min: float | None = None
     max: float | None = None
     step: float | None = None
+    longest: int = 0
+    """Characters of a text that are taken; 0: as many as of any text."""
     widget: Widget = ""
     advanced: bool = False
     auto: bool = False
@@ -178,6 +180,8 @@ class NodeSpec:
     """Of a node whose sockets depend on what is given at some of them: how. Those here are the ones it always has."""
     chosen: str = ""
     """What they are then chosen by, such as a pipeline class."""
+    left_out: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Inputs that what is chosen has and this node never gives it, each with the reason."""
 
     def make(
         self,

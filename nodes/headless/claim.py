@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from ...parallel.errors import BadInput
+from ...parallel.machine.folders import private
 from ..files.atomic import LIVE, NotWritten
 
 logger = logging.getLogger("latentloom")
@@ -37,12 +38,13 @@ class InUse(BadInput):
         self.holder = holder
 
 
-def claim(path: Path) -> IO[bytes]:
-    """Lock a file, made if it is not there. Close what is returned to give it free. Raises `InUse`, or `OSError`.
+def claim(path: Path, *, is_private: bool = False) -> IO[bytes]:
+    """Lock a file, made if it is not there; where it `is_private`, no other account may read it. Close what is returned
+    to give it free. Raises `InUse`, or `OSError`.
 
     A lock also holds between machines that share a folder by NFS; where a file system has none, a warning says so.
     """
-    file = path.open("a+b")
+    file = open(path, "a+b", opener=private if is_private else None)  # noqa: SIM115 (the caller's to close)
     try:
         _lock(file)
     except OSError as error:

@@ -90,7 +90,8 @@ def outpaint(
             f"feathering is {feathering}, but the picture is {wide} x {tall}; give less than half its shorter side"
         )
     height, width = top + tall + bottom, left + wide + right
-    check_area(width, height, max_pixels=workspace.max_pixels, remedy=f"add less ({SMALLER[workspace.host]})")
+    remedy = f"add less ({SMALLER[workspace.host]})"
+    check_area(width, height, count=batch, max_pixels=workspace.max_pixels, remedy=remedy)
     canvas = pixels.new_full((batch, height, width, channels), GREY)
     mask = pixels.new_ones(1, height, width)
     inside = slice(top, top + tall), slice(left, left + wide)
@@ -128,6 +129,7 @@ def paste_image(
     top: Corner = 0,
     width: Extent = 0,
     height: Extent = 0,
+    workspace: Workspace = HERE,
 ) -> Image:
     """What was painted, put back where Encode Image, or Crop Image with the same numbers, took it from.
 
@@ -135,7 +137,7 @@ def paste_image(
     """
     import torch
 
-    from ..files.resize import kept, stretch
+    from ..files.resize import check_area, kept, stretch
 
     above, below = image.pixels, onto.pixels
     if len(below) not in (1, len(above)) or above.shape[3] != below.shape[3]:
@@ -143,6 +145,8 @@ def paste_image(
             f"image is {_told(above)} and onto is {_told(below)}; give one picture for all or one for each, of as many "
             "channels"
         )
+    tall, wide = below.shape[1:3]
+    check_area(wide, tall, count=len(above), max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
     part = _part(onto, left, top, width, height)
     made = below.expand(len(above), -1, -1, -1).clone()
     room = made[:, *part]

@@ -102,7 +102,8 @@ def resize_image(
     """Pictures at another size."""
     from ..files import resize
 
-    resize.check_area(width, height, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
+    count, remedy = len(image.pixels), SMALLER[workspace.host]
+    resize.check_area(width, height, count=count, max_pixels=workspace.max_pixels, remedy=remedy)
     scale = {"cover": resize.cover, "contain": resize.contain, "stretch": resize.stretch}[fit]
     return Image(pixels=scale(image.pixels, width, height, method))
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import Annotated, Any
 
+from ..graph.scalars import MAX_LISTED
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
 
@@ -59,8 +61,7 @@ def layout_prompt(
     """A prompt that says where in the picture each element goes, as FLUX.3 reads it; without boxes as it is."""
     lines = [line for line in boxes.splitlines() if line.strip()]
     rows = [_box(line) for line in lines]
-    names = [row["id"] for row in rows]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := sorted(name for name, count in Counter(row["id"] for row in rows).items() if count > 1)[:MAX_LISTED]:
         raise ValueError(f"boxes has {', '.join(twice)} more than once; give each box a name of its own")
     return f"{prompt.strip()} {json.dumps(rows, ensure_ascii=False)}" if rows else prompt
 

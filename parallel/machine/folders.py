@@ -1,4 +1,4 @@
-"""Where this user's results, measurements and choices are kept between runs."""
+"""Where this user's results, measurements and choices are kept between runs, for nobody else on the machine to read."""
 
 from __future__ import annotations
 
@@ -11,12 +11,41 @@ def user_cache() -> Path | None:
     return user_folder("XDG_CACHE_HOME", ".cache")
 
 
+def user_data() -> Path | None:
+    """Of the page, unless it is told another: below `XDG_DATA_HOME`, else the home."""
+    return user_folder("XDG_DATA_HOME", ".local/share")
+
+
 def user_folder(variable: str, below_home: str) -> Path | None:
     try:
         base = os.environ.get(variable) or _home() / below_home
     except RuntimeError:
         return None
     return Path(base) / "latentloom"
+
+
+def private_folder(folder: Path) -> None:
+    """Make a folder, and what is missing above it, that no other account may look into; one that is there stays as it
+    is. Raises `OSError`."""
+    for each in reversed([folder, *folder.parents]):
+        if not each.is_dir():  # exist_ok: another process may be as quick
+            each.mkdir(mode=0o700, exist_ok=True)
+
+
+def private(path: str, flags: int) -> int:
+    """For `open(..., opener=private)`: a file that is made then is for no other account to read."""
+    return os.open(path, flags | getattr(os, "O_BINARY", 0), 0o600)
+
+
+def why_open(folder: Path | None) -> str:
+    """What others may do with a folder that is to be this user's alone, and the remedy; "" for one that is, or is not
+    there."""
+    try:
+        is_open = folder is not None and os.name == "posix" and bool(folder.stat().st_mode & 0o077)
+    except OSError:
+        is_open = False
+    told = f"other accounts of this machine can look into {folder}; close it with: chmod -R go-rwx {folder}"
+    return told if is_open else ""
 
 
 def _home() -> Path:

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ..errors import BadMessage
+from ..machine.folders import private, private_folder
 from ..ranks.messages import Hello, Kernels, read
 from .rank_process import RankProcess
 
@@ -133,9 +134,10 @@ class Known:
         if self._path is None:
             return
         with contextlib.suppress(OSError):  # the disk is full, say
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(self._path.parent)
             new = self._path.with_name(f".{FILE}-{os.getpid()}-{id(self)}")
-            new.write_text(json.dumps(asdict(kept)))
+            with open(new, "w", opener=private) as file:
+                file.write(json.dumps(asdict(kept)))
             new.replace(self._path)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ..errors import Closed
+from ..machine.folders import private
 from ..ranks.channel import Channel
 from ..ranks.guard import has_ended
 from ..ranks.messages import FROM_RANK, FROM_SERVER, Fork, ForkSpare, FromRank, FromServer, Message, Ready, ToServer
@@ -66,7 +67,7 @@ class ServerProcess:
         root = str(Path(__file__).resolve().parents[2])
         order = json.dumps([package, root, "main", theirs.fileno(), os.getpid(), list(preload), num_gpus])
         try:
-            with log.open("ab") as file:
+            with open(log, "ab", opener=private) as file:
                 process = subprocess.Popen(
                     [sys.executable, "-P", "-c", START, order],  # no module is taken from the current folder
                     pass_fds=[theirs.fileno()],
@@ -89,7 +90,7 @@ class ServerProcess:
     def fork(self, order: Fork, *, log: Path) -> Channel[FromRank]:
         """Ask for a rank; it says hello on the channel given back. Raises `OSError` or `Closed`."""
         shorten(log)
-        with log.open("ab") as file:
+        with open(log, "ab", opener=private) as file:
             channel = self._ask(order, FROM_RANK, file.fileno())
         channel.socket.setblocking(False)
         return channel

@@ -16,6 +16,7 @@ from torch.distributed import FileStore, Store, TCPStore  # pyright: ignore[repo
 from torch.distributed.distributed_c10d import _abort_process_group, _world
 
 from .. import process_groups
+from ..errors import BadInput
 from ..group import Group
 from ..machine.deadline import or_end
 from ..sharding.captured import forget_all
@@ -23,6 +24,8 @@ from . import wires
 from .revoke import free, revoke
 from .seat import World
 
+NO_LOOPBACK = "ifa != nullptr"
+"""Of what gloo says where the interface that it is to use has no address."""
 PROVE_S = 60.0
 """For the proof of wires to end, which waits for 20 s itself: a call into a driver may not come back."""
 STOP_S = 20.0
@@ -68,9 +71,14 @@ class Membership:
                 group = Group(everyone, rank, process_groups.group_of(everyone))
                 with or_end("the proof of the wires between ranks", limit_s=PROVE_S):
                     wires.prove(group, self._device, is_proven=is_proven)
-        except BaseException:
+        except BaseException as error:
             self.leave()
             _world.group_count = 0  # torch names groups by it, and those who were not here have not counted
+            if NO_LOOPBACK in str(error):
+                raise BadInput(
+                    "this machine's loopback is down, over which its ranks meet; bring it up (ip link set lo up), or "
+                    "give the container a network of its own"
+                ) from error
             raise
 
     def stop(self) -> None:

@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ...parallel.machine.folders import private_folder
 from ...parallel.progress import Setting
 from ..models.json_file import parse_strict
 
@@ -75,7 +76,7 @@ def keep(ran: Ran, folder: Path) -> None:
             lines.execute("DELETE FROM runs WHERE id <= ?", [last - MOST])
 
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(folder)
         os.close(os.open(folder / FILE, os.O_CREAT | os.O_RDWR, 0o600))
         _with_lines(folder / FILE, add)
     except (OSError, sqlite3.Error) as error:

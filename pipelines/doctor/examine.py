@@ -25,6 +25,7 @@ Check = Callable[[], list[Finding]]
 def examine(
     *,
     cache_dir: Path | None,
+    data_dir: Path | None = None,
     trial: Callable[[], Tried] | None = None,
     probe_s: float = PROBE_S,
     check_s: float = CHECK_S,
@@ -34,7 +35,7 @@ def examine(
     found = looked_at("packages", examine_packages, timeout_s=check_s)
     machine = _machine(probe_s)
     found += looked_at("devices", lambda: examine_devices(machine), timeout_s=check_s)
-    for name, check in system_checks(cache_dir=cache_dir, num_gpus=len(machine.devices)).items():
+    for name, check in system_checks(cache_dir=cache_dir, data_dir=data_dir, num_gpus=len(machine.devices)).items():
         found += looked_at(name, check, timeout_s=check_s)
     if trial is not None:
         found += looked_at("trial", lambda: [_tried(trial())], timeout_s=probe_s)

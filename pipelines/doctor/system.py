@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from ...parallel.machine.container import Container, num_cores, read_container
+from ...parallel.machine.folders import why_open
 from ...parallel.machine.needs import NEEDS
 from .finding import Finding, State, gib
 
@@ -34,7 +35,9 @@ NEED_MENDS = {"loopback": NETWORK_MEND, "interface lo": NETWORK_MEND}
 KERNEL_MEND = "use Linux 5.3 or later, outside of sandboxes that filter system calls (docker: a newer seccomp profile)"
 
 
-def system_checks(*, cache_dir: Path | None, num_gpus: int) -> dict[str, Callable[[], list[Finding]]]:
+def system_checks(
+    *, cache_dir: Path | None, data_dir: Path | None, num_gpus: int
+) -> dict[str, Callable[[], list[Finding]]]:
     """What to look at, by name; each may hang on a dead file server, so the caller sets a deadline."""
     checks: dict[str, Callable[[], list[Finding]]] = {
         "processor": _processor,
@@ -43,6 +46,8 @@ def system_checks(*, cache_dir: Path | None, num_gpus: int) -> dict[str, Callabl
     }
     if cache_dir is not None:
         checks["cache folder"] = partial(_space, "cache folder", cache_dir, mend=CACHE_MEND, worst="warning")
+    if data_dir is not None:
+        checks["privacy"] = partial(_privacy, cache_dir, data_dir)
     if sys.platform != "linux":
         return {**checks, "ranks": _elsewhere}
     checks["shared memory"] = partial(_shared_memory, Path("/dev/shm"), num_gpus=num_gpus)
@@ -83,6 +88,13 @@ def _temporary_folder() -> list[Finding]:
     except OSError as error:
         return [Finding(check=name, state="problem", says=f"there is none ({error.strerror})", mend=TEMPORARY_MEND)]
     return _space(name, folder, mend=TEMPORARY_MEND)
+
+
+def _privacy(*folders: Path | None) -> list[Finding]:
+    told = [why.split("; ", 1) for folder in folders if (why := why_open(folder))]
+    return [Finding(check="privacy", state="warning", says=says, mend=mend) for says, mend in told] or [
+        Finding(check="privacy", says="what is kept between runs is for this account alone")
+    ]
 
 
 def _space(name: str, folder: Path, *, mend: str, worst: State = "problem") -> list[Finding]:

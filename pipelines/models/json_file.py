@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.errors import BadInput
+from ...parallel.machine.folders import private, private_folder
 from .regular_file import open_regular
 
 MAX_BYTES = 4 << 20
@@ -55,11 +56,13 @@ def read_object(path: Path, *, what: str, max_bytes: int = MAX_BYTES) -> dict[st
 
 
 def write_object(path: Path, plain: Mapping[str, Any], *, indent: int | None = None) -> None:
-    """Whoever else reads or writes it meanwhile finds it whole. It may be lost with the power. Raises `OSError`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """For this user alone. Who reads or writes it meanwhile finds it whole. It may be lost with the power. Raises
+    `OSError`."""
+    private_folder(path.parent)
     part = path.with_name(f".{path.stem}-{secrets.token_hex(16)}.part")
     try:
-        part.write_text(json.dumps(plain, indent=indent))
+        with open(part, "w", opener=private) as file:
+            file.write(json.dumps(plain, indent=indent))
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

@@ -55,6 +55,12 @@ def open_regular(path: Path) -> BufferedReader:
         raise
 
 
+def bytes_of(path: Path) -> bytes:
+    """The content of a regular file. Raises `OSError`, for a pipe too, which would be waited for."""
+    with open_regular(path) as file:
+        return file.read()
+
+
 def check_regular(path: Path) -> os.stat_result:
     """What the system knows of a regular file; for readers that take a name only. Raises `OSError` for others."""
     status = path.stat()

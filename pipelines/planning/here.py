@@ -12,6 +12,7 @@ from typing import Any
 
 from ...parallel.machine.container import num_cores
 from ...parallel.machine.file_lock import locked
+from ...parallel.machine.folders import private, private_folder
 from ...parallel.machine.now import DeviceNow, devices_now
 from ...parallel.machine.topology import num_sockets
 from ...parallel.progress import SILENT, Progress
@@ -68,8 +69,8 @@ def _turn(folder: Path | None, progress: Progress) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         if folder is not None and os.name == "posix":
             with contextlib.suppress(OSError):  # who cannot keep anything need not wait
-                folder.mkdir(parents=True, exist_ok=True)
-                lock = stack.enter_context((folder / "measuring").open("ab"))
+                private_folder(folder)
+                lock = stack.enter_context(open(folder / "measuring", "ab", opener=private))
                 locked(lock.fileno(), wait_s=TURN_S, go_on=progress.check)
         yield
 

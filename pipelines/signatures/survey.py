@@ -24,15 +24,19 @@ from ..split_plans import SPLIT_PLANS
 from . import calls
 from .calls import is_modular, specs_of
 from .conditions import PLACES, condition_class, names_of
-from .table import TABLE, Kind, Output
+from .table import MAIN as KEYS
+from .table import REVIEWED, TABLE, TEXTS, Kind, Output, reviewed
 
 PLUMBING = re.compile(
     r"self|return_dict|output_type|callback(_.*)?|(cross_|joint_)?attention_kwargs|kwargs|args|generator|seed|eta|"
-    r"clean_caption|initial_audio_sampling_rate|prompt_enhancement_kwargs|(negative_)?ip_adapter_image|_.*"
+    r"clean_caption|enable_safety_check|initial_audio_sampling_rate|prompt_enhancement_kwargs|(negative_)?ip_adapter_image|_.*"
 )
 """`generator` and `seed` are what our own socket `seed` gives, and a sound has its rate. An IP adapter's picture wants
 the adapter, which nothing loads. `prompt_enhancement_kwargs`
-goes to transformers' `generate` as it is, which can be told to fetch code and run it: no workflow may say so."""
+goes to transformers' `generate` as it is, which can be told to fetch code and run it: no workflow may say so. Nor may
+one switch off `enable_safety_check`, without which the licence of the models forbids to run them."""
+GUARD = re.compile(r"\bCosmosSafetyChecker\b")
+"""Classes of a package of their own, of which a pipeline makes one where it is given none."""
 TENSOR = re.compile(
     r"embeds|attention_mask(_2)?$|latents?$|_latents_|latent_ids|token_.*ids$|pooled|cu_seqlens|_grid_thw|camera_video"
 )
@@ -180,6 +184,8 @@ def row_of(pipeline: Any) -> dict[str, Any]:
         name for name, kind in kinds.items() if kind == "tensor" and found[name].default is inspect.Parameter.empty
     ]:
         row["lacks"] = lacks
+    if guard := _guard(pipeline):
+        row["guard"] = guard
     if is_modular(pipeline):
         row["parts"] = calls.parts_of(pipeline)
     return row
@@ -207,6 +213,14 @@ def _parameter(kind: Any, parameter: inspect.Parameter, *, is_alone: bool) -> li
     if len(json.dumps(default)) > LONGEST_DEFAULT:
         default = None
     return [kind, default, _choices(_annotation(parameter))] if kind == "choice" else [kind, default]
+
+
+def _guard(pipeline: Any) -> list[str]:
+    """The components that it makes itself, by a package of their own."""
+    if is_modular(pipeline):
+        return []
+    parameters = inspect.signature(pipeline.__init__).parameters.values()
+    return [each.name for each in parameters if GUARD.search(str(each.annotation))]
 
 
 def _takes_loras(pipeline: type) -> bool:
@@ -252,6 +266,11 @@ def text_of(table: dict[str, Any]) -> str:
     return head + ",\n".join(lines) + "\n}}\n"
 
 
+def texts_of(row: dict[str, Any]) -> set[str]:
+    """The parameters that need a verdict."""
+    return {name for key in KEYS for name, each in row[key].items() if each[0] in TEXTS}
+
+
 def counts(table: dict[str, Any]) -> str:
     """How many of the parameters map by name and annotation."""
     kinds: Counter[str] = Counter()
@@ -272,6 +291,9 @@ def main() -> None:
     made = table()
     TABLE.write_text(text_of(made))
     print(counts(made))
+    for name, row in made["classes"].items():
+        if new := sorted(texts_of(row) - reviewed()["classes"].get(name, {}).keys()):
+            print(f"nobody has looked at what {name} does with {', '.join(new)}: write a verdict into {REVIEWED.name}")
 
 
 if __name__ == "__main__":

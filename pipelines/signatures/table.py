@@ -9,11 +9,15 @@ import difflib
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 TABLE = Path(__file__).with_name("signatures.json")
+REVIEWED = Path(__file__).with_name("reviewed.json")
+"""What somebody has read of the classes' own code: for each text, path and JSON among their parameters a verdict, with
+its reason. One that is not there is not given, so that no new diffusers brings a path, an address or a format string
+that nobody has looked at."""
 
 Kind = Literal[
     "text",
@@ -34,6 +38,8 @@ Kind = Literal[
     "json",
 ]
 """`conditions` are pictures at places of a video, `references` a clip beside it, as `conditions.py` finds them."""
+TEXTS: tuple[Kind, ...] = ("text", "texts", "json")
+"""What may hold any characters, and so needs a verdict."""
 SCALES = ("true_cfg_scale", "guidance_scale")
 """Parameters that are scales of guidance; of two the first counts."""
 Output = Literal["image", "video", "audio"]
@@ -65,6 +71,10 @@ class Signature:
     """The components that every call of a modular pipeline needs."""
     lacks: tuple[str, ...] = ()
     """Tensors that it must be given, which no socket has."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Texts that it takes and is never given, each with the reason."""
+    guard: tuple[str, ...] = ()
+    """Components that it makes itself, of a package of their own, to check what it is asked for and what it made."""
     transformers: tuple[str, ...] = ()
     """The classes that its transformers may have."""
     takes_loras: bool = False
@@ -117,19 +127,43 @@ def class_names() -> tuple[str, ...]:
 @functools.cache
 def _signature(name: str) -> Signature:
     row = _table()["classes"][name]
+    parameters = [_parameter(*each, is_advanced=key == "advanced") for key in MAIN for each in row[key].items()]
+    left_out = {each.name: why for each in parameters if (why := _why_not_given(name, each))}
     return Signature(
         name=name,
-        parameters=tuple(_parameter(*each, is_advanced=key == "advanced") for key in MAIN for each in row[key].items()),
+        parameters=tuple(each for each in parameters if each.name not in left_out),
         outputs=row["gives"],
         fps=row.get("fps", 0.0),
         parts=tuple(row.get("parts", ())),
-        lacks=tuple(row.get("lacks", ())),
+        lacks=(
+            *row.get("lacks", ()),
+            *(each.name for each in parameters if each.is_required and each.name in left_out),
+        ),
+        left_out=left_out,
+        guard=tuple(row.get("guard", ())),
         transformers=tuple(row["of"]),
         takes_loras=row.get("loras", False),
     )
 
 
 MAIN = ("takes", "advanced")
+
+
+def _why_not_given(name: str, parameter: Parameter) -> str:
+    """Why a class is never given a text that it takes; "" where somebody has found that it may be."""
+    if parameter.kind not in TEXTS:
+        return ""
+    verdict = reviewed()["classes"].get(name, {}).get(parameter.name)
+    if verdict is None:
+        return "nobody has looked at what the class does with it"
+    found = reviewed()["verdicts"][verdict]
+    return "" if found["is_taken"] else found["reason"]
+
+
+@functools.cache
+def reviewed() -> dict[str, Any]:
+    """{"verdicts": {name: {"is_taken", "reason"}}, "classes": {class: {parameter: verdict}}}"""
+    return json.loads(REVIEWED.read_text())
 
 
 def _parameter(name: str, row: list[Any], *, is_advanced: bool) -> Parameter:

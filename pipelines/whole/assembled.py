@@ -6,11 +6,12 @@ Any class that diffusers has will do, and nothing else: no code of the model's o
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..components.loading import load_component
+from ..components.loading import load_component, offline, one_reason
 from ..models.folder import CLASS, components_of, inspect_component, read_index
 from ..models.packed.experts import check_checkpoints
 from ..models.source import resolve_source
@@ -18,11 +19,23 @@ from ..signatures.calls import is_modular, parts_of, specs_of
 from ..signatures.table import class_names, signature_of
 from ..spreading.pipeline import bars_of
 from ..values import Dtype
+from .guarded import why_no_guard, without_guard
 from .modular import put_together
 
 if TYPE_CHECKING:
     from diffusers.modular_pipelines.modular_pipeline import ModularPipeline
     from diffusers.pipelines.pipeline_utils import DiffusionPipeline
+
+
+TEXTS = {
+    "hdr_transform": re.compile(r"\w{1,50}"),
+    "prediction_type": re.compile(r"\w{1,50}"),
+    "pag_applied_layers": re.compile(r"[\w.]{1,200}"),  # which diffusers takes for regular expressions
+    "id2label": re.compile(r".{0,500}"),
+    "target_properties": re.compile(r".{0,500}"),
+}
+"""What a class may be made with that is text, or holds it, and which text an index may give for it. A closed list: what
+a class of a new diffusers does with others nobody has looked at."""
 
 
 def load_pipeline(
@@ -42,8 +55,12 @@ def load_pipeline(
     found = resolve_source(source, revision=revision, roots=roots)
     index = read_index(found.folder)
     cls = pipeline_class(class_name or str(index["_class_name"]))
-    if cls.__name__ in class_names() and (why := signature_of(cls.__name__).why_not_of(index)):
-        raise ValueError(f"{found.folder} makes no {cls.__name__}: {why}")
+    if cls.__name__ in class_names():
+        if why := signature_of(cls.__name__).why_not_of(index):
+            raise ValueError(f"{found.folder} makes no {cls.__name__}: {why}")
+        if why := why_no_guard(signature_of(cls.__name__)):
+            raise ValueError(why)
+    index = without_guard(cls.__name__, index)
     allowed = roots if found.is_local else None
     named = components_of(index)
     single = {} if found.file is None else check_checkpoints(found.file, named, roots=allowed)
@@ -59,9 +76,12 @@ def load_pipeline(
         files = inspect_component(found.folder, name, library=library, class_name=class_name, roots=allowed)
         parts[name] = load_component(files, dtype=dtype, device=device, checkpoint=single.get(name))
     try:
-        return cls(**parts, **_values(wanted, index, named)) if is_classic else put_together(cls, parts, index)
+        with offline():
+            return cls(**parts, **_values(wanted, index, named)) if is_classic else put_together(cls, parts, index)
     except (TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{found.folder} does not make a {cls.__name__}: {error}; copy or pull it again") from error
+    except (OSError, ImportError, LookupError) as error:  # of a safety checker's package
+        raise ValueError(f"{cls.__name__} could not make its parts: {one_reason(error)}; install them again") from error
 
 
 def pipeline_class(name: str) -> Any:
@@ -97,6 +117,14 @@ def _missing(cls: Any, wanted: Mapping[str, Any], index: Mapping[str, Any], name
     return sorted(needed - given - {"self", *cls._optional_components})
 
 
+def _texts_in(given: Any) -> Iterator[str]:
+    if isinstance(given, str):
+        yield given
+    elif isinstance(given, list | dict):
+        for each in given.values() if isinstance(given, dict) else given:
+            yield from _texts_in(each)
+
+
 def _values(wanted: Mapping[str, Any], index: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
     """What the pipeline takes besides components: numbers, texts and lists of the index; nothing for what is absent."""
     found: dict[str, Any] = {}
@@ -105,6 +133,8 @@ def _values(wanted: Mapping[str, Any], index: Mapping[str, Any], named: Mapping[
             continue
         given = index.get(name)
         if given is not None and given != [None, None]:
+            if not all(name in TEXTS and TEXTS[name].fullmatch(text) for text in _texts_in(given)):
+                raise ValueError(f"its model_index.json says {name} is {str(given)[:100]!r}, which is not taken")
             found[name] = given
         elif parameter.default is inspect.Parameter.empty:
             found[name] = None

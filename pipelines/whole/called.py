@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 from ...parallel.errors import LoomError, is_out_of_memory
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Progress
-from ..components.loading import one_reason
+from ..components.loading import offline, one_reason
 from ..components.lora import refit_all
 from ..components.store import store
 from ..denoising import quiet  # noqa: F401 (quiet for what it silences)
@@ -36,7 +36,7 @@ from .sound import heard, with_rate
 
 POLL_S = 0.2
 CRASHES = (
-    *(AssertionError, AttributeError, IndexError, KeyError, NotImplementedError),
+    *(AssertionError, AttributeError, IndexError, KeyError, NotImplementedError, OverflowError),
     *(RuntimeError, UnboundLocalError, ZeroDivisionError),
 )
 """What pipelines raise for arguments that they do not check, and no class derived from these, such as torch's for a
@@ -127,9 +127,10 @@ def _check(pipe: Any, whole: Whole, made: Mapping[str, Any]) -> None:
 
 def asked(pipe: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """A pipeline's result by the names of its output class, or of what its blocks give; `value` where it has none."""
-    if is_modular(type(pipe)):
-        return modular.run(pipe, given)
-    made = pipe(**given)
+    with offline():
+        if is_modular(type(pipe)):
+            return modular.run(pipe, given)
+        made = pipe(**given)
     return dict(made.items() if hasattr(made, "items") else {"value": made})
 
 

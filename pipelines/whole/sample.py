@@ -35,7 +35,7 @@ GIVEN: dict[str, Any] = {
     **dict.fromkeys(("audio_duration", "audio_duration_s", "audio_end_in_s", "duration"), SECONDS),
     # at the size that is asked for, and by the pipeline's own parts alone
     **dict.fromkeys(("use_resolution_binning", "_auto_resize"), False),
-    **dict.fromkeys(("clean_caption", "enable_prompt_rewrite", "enable_safety_check"), False),
+    **dict.fromkeys(("clean_caption", "enable_prompt_rewrite"), False),
 }
 """What a call is given where it has a parameter of the name; all else has the pipeline's own default."""
 SCENES = ("image", "control_image", "cond_image")

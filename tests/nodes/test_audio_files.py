@@ -128,18 +128,22 @@ HOSTILE = {
     "fast.wav": (wav(rate=4_000_000), "4,000,000 samples a second"),
     "wide.wav": (wav(channels=60, data=b"\0" * 240), "60 channels; 1 to 8 are taken"),
     "empty.wav": (wav(data=b""), "sound without a sample"),
+    "nothing.flac": (b"", "not a sound that can be read"),
     "gone.mp3": (None, "cannot be read|is not a sound that can be read"),
 }
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_is_no_sound_is_refused_in_a_sentence(tmp_path: Path, name: str) -> None:
+def test_what_is_no_sound_is_refused_in_a_sentence(
+    tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     data, words = HOSTILE[name]
     if data is not None:
         (tmp_path / name).write_bytes(data)
     with pytest.raises(ValueError, match=words) as told:
         read_audio(tmp_path / name)
     assert len(str(told.value).splitlines()) == 1
+    assert capfd.readouterr().err == ""
 
 
 def test_a_video_without_sound_says_so(tmp_path: Path) -> None:
@@ -154,10 +158,29 @@ def test_too_long_a_sound_is_refused_while_it_is_read(tmp_path: Path, monkeypatc
     monkeypatch.setattr(audio_files, "MAX_SAMPLES", RATE)
     with pytest.raises(ValueError, match=r"more than 8,000 samples .* set a duration"):
         read_audio(tmp_path / "a.flac")
+    monkeypatch.setattr(audio_files, "_told_end", lambda container, stream: 0)  # a header that says less than is there
+    with pytest.raises(ValueError, match=r"more than 8,000 samples .* set a duration"):
+        read_audio(tmp_path / "a.flac")
     assert read_audio(tmp_path / "a.flac", start=0.5).waveform.shape == (1, 2, 4000)
     monkeypatch.setattr(audio_files, "MAX_FILE_BYTES", 10)
     with pytest.raises(ValueError, match=r"more than the 10 that are read"):
         check_audio_file(tmp_path / "a.flac")
+
+
+@pytest.mark.parametrize("ending", ["flac", "wav", "mp4"])
+def test_too_long_a_sound_is_refused_by_its_header(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    file = tmp_path / f"a.{ending}"
+    if ending == "mp4":
+        sound = Audio(waveform=tone(1)[None], rate=RATE)
+        write_video(torch.rand(8, 16, 16, 3), file, fps=8, quality=30, metadata={}, audio=sound)
+    else:
+        write_audio(tone(1), file, rate=RATE, metadata={})
+    monkeypatch.setattr(audio_files, "MAX_SAMPLES", RATE - 1)
+    monkeypatch.setattr(audio_files, "_pieces", lambda *given: pytest.fail("it was decoded"))
+    with pytest.raises(ValueError, match=r"more than 7,999 samples .* set a duration"):
+        read_audio(file)
 
 
 def test_a_start_behind_the_end_says_how_long_the_sound_is(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import torch
 from latentloom.nodes.execution.cache import ENTRY_BYTES, MemoryCache
 from latentloom.nodes.execution.disk_cache import DiskCache
 from latentloom.nodes.graph.spec import Saved
+from latentloom.parallel.machine.deadline import within
+from latentloom.pipelines.models.json_file import write_object
 from latentloom.pipelines.values import Conditioning, Image, Latents, Lora, Model, Sampling
 
 KB = 1024
@@ -136,6 +138,26 @@ def test_damaged_entry_is_dropped_silently(name: str, damage: str, tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
     cache.put("k", image())
     assert cache.get("k") is not None
+
+
+def test_a_pipe_in_place_of_a_manifest_is_not_waited_for(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path, 10**6)
+    cache.put("k", image())
+    (cache._entry("k") / "manifest.json").unlink()
+    os.mkfifo(cache._entry("k") / "manifest.json")
+    assert within(lambda: cache.get("k"), timeout_s=10) is None
+    cache.put("k", image())
+    assert cache.get("k") is not None
+
+
+def test_what_is_kept_is_for_this_account_alone(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path / "a" / "b", 10**6)
+    cache.put("k", image())
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "a").rglob("*") if path.is_dir()} == {0o700}
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "a").rglob("*.*") if path.is_file()} == {0o600}
+    write_object(tmp_path / "c" / "machines" / "one.json", {"a": 1})
+    kept = [tmp_path / "c", tmp_path / "c" / "machines", tmp_path / "c" / "machines" / "one.json"]
+    assert [path.stat().st_mode & 0o777 for path in kept] == [0o700, 0o700, 0o600]
 
 
 def test_manifest_is_json_and_no_file_is_a_pickle(tmp_path: Path) -> None:

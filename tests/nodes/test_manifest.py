@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from latentloom.nodes.execution.manifest import is_complete, manifest, write_manifest
+from latentloom.nodes.execution.manifest import Told, is_complete, manifest, told_by, write_manifest
 from latentloom.nodes.execution.run import RunResult, run
 from latentloom.nodes.files.workspace import Workspace
+from latentloom.parallel.machine.deadline import within
 from latentloom.pipelines.values import Image
 
 NODES = {"p": ("Picture", {"value": "$v"}), "s": ("Save", {"image": "@p.image"})}
@@ -60,6 +62,15 @@ def test_lists_and_numbers_are_told_as_json_has_them_and_other_values_by_their_t
         {"name": "half a character", "type": "str", "value": "\\ud83d"},
         *({"name": name, "type": kind} for name, kind in (("pictures", "list"), ("endless", "list"), ("huge", "int"))),
     ]
+
+
+def test_a_pipe_in_place_of_a_manifest_is_not_waited_for(
+    made: tuple[Any, RunResult], toys: ModuleType, tmp_path: Path
+) -> None:
+    (tmp_path / "manifest.json").unlink()
+    os.mkfifo(tmp_path / "manifest.json")
+    assert within(lambda: told_by(tmp_path), timeout_s=10) == Told()
+    assert not within(lambda: is_complete(tmp_path, made[0], {}), timeout_s=10)
 
 
 def test_complete_means_same_workflow_and_unchanged_files(

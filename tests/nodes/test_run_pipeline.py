@@ -75,6 +75,23 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"prompt": "a", "ip_adapter_image": "x.png"}, "unknown_input", "FluxPipeline has no input 'ip_adapter_image'"),
     ({"prompt": "a", "pipeline": "FluxPipelin"}, "unknown_choice", "did you mean FluxPipeline?"),
+    (
+        {"prompt": "a", "pipeline": "BriaFibo2Pipeline", "fonts": ["/etc/passwd"]},
+        "unknown_input",
+        "BriaFibo2Pipeline has no input 'fonts'; it names files, which the class opens",
+    ),
+    (
+        {"prompt": "a", "pipeline": "HunyuanVideoPipeline", "prompt_template": {"value": {"template": "{:>6}"}}},
+        "unknown_input",
+        "HunyuanVideoPipeline has no input 'prompt_template'; it is a format string",
+    ),
+    ({"prompt": "a", "max_sequence_length": -1}, "out_of_range", "max_sequence_length is -1; it takes 1 to 16384"),
+    ({"prompt": "a" * 10_001}, "too_long", "prompt has 10,001 characters; at most 10,000 are taken"),
+    (
+        {"prompt": "a", "pipeline": "Cosmos3OmniPipeline", "enable_safety_check": False},
+        "unknown_input",
+        "Cosmos3OmniPipeline has no input 'enable_safety_check'",
+    ),
     ({"pipeline": "SanaWMLTX2Refiner"}, "unknown_choice", "which no node makes"),
     ({"prompt": "a", "pipeline": "AceStepPipeline", "src_audio": "x.wav"}, "wrong_type", "wire a Audio"),
     ({"prompt": "a", "pipeline": "FluxFillPipeline", "mask_image": "x.png"}, "wrong_type", "wire a Mask"),
@@ -93,13 +110,9 @@ def test_json_is_checked_where_a_class_takes_what_no_socket_is_made_for() -> Non
     assert check(workflow(**given, video_tiles="[1, 2]"), SPECS) == []
     assert [each.code for each in check(workflow(**given, video_tiles="[1, 2"), SPECS)] == ["not_json"]
     assert check(workflow(**given, video_tiles={"value": {"frame": 2}}), SPECS) == []
-    framepack = signature_of("HunyuanVideoFramepackPipeline")
-    image, template = Image(pixels=torch.zeros(1, 4, 4, 3)), {"template": "{}", "crop_start": 5}
-    for told in (template, json.dumps(template)):
-        assert (
-            arguments_of(framepack, {"prompt": "a", "image": image, "prompt_template": told})["prompt_template"]
-            == template
-        )
+    for told in ([[1, 2]], "[[1, 2]]"):
+        made = arguments_of(signature_of("LTX2DFRPipeline"), {"prompt": "a", "video_tiles": told})
+        assert made["video_tiles"] == [[1, 2]]
 
 
 def test_check_reads_the_folders_that_a_run_may(tiny: Callable[[str], Path], tmp_path: Path) -> None:

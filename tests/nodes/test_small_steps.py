@@ -11,12 +11,17 @@ from latentloom.nodes import (
     change_case,
     compare_pictures,
     format_text,
+    layout_prompt,
+    outpaint,
+    paste_image,
     picture_size,
     replace_text,
+    resize_image,
     size_from_ratio,
     split_text,
 )
 from latentloom.nodes.execution.run import run
+from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.check import check
 from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.headless.sweep import parse_set
@@ -53,10 +58,14 @@ def test_formulas(formula: str, expected: float) -> None:
         ("__import__('os')", "where a number should stand|is no number, name or sign"),
         ("1 / (a - a)", "divides by zero"),
         ("9 ** 9 ** 9", "too large"),
-        ("(" * 60 + "1" + ")" * 60, "brackets inside each other"),
+        ("(" * 60 + "1" + ")" * 60, "brackets or powers inside each other"),
         ("sqrt(-1)", "sqrt|math"),
         ("1e300 * 1e300", "no finite result"),
         ("max(1, 2", "lacks '\\)'"),
+        ("round(5, -9000000)", r"round\(5, -9e\+06\), which cannot be reckoned \(it takes -20 to 20 digits\)"),
+        ("*".join(["10**15"] * 21), "multiplies .*too large"),
+        ("floor(1e308 * 10 - 1e308 * 10)", r"floor\(nan\), which cannot be reckoned"),
+        ("1**" * 300 + "1", "powers inside each other"),
     ],
 )
 def test_what_is_no_formula_is_one_sentence(formula: str, words: str) -> None:
@@ -73,13 +82,38 @@ def test_texts() -> None:
     assert change_case("  A  red\tSTAR ", case="sentence") == "A red star"
 
 
-@pytest.mark.parametrize("find", [r"(a+)+b", r"(a|a)*b", r"a(?=b)", r"(a)\1", r".*.*.*.*x", "("])
+MANY = f"[{''.join(chr(0x10000 + 3000 * n) for n in range(200))}]{{400}}x"
+"""A class that is compared with its members one by one."""
+
+
+@pytest.mark.parametrize(
+    "find", [r"(a+)+b", r"(a|a)*b", r"a(?=b)", r"(a)\1", r".*.*.*.*x", "(", "a{4000}b", r"(a{2000}|b)a{2000}c", MANY]
+)
 def test_a_pattern_that_may_take_for_ever_is_refused_at_once(find: str) -> None:
     began = time.process_time()
-    with pytest.raises(ValueError, match=r"repeats a group|refers back|too many ways|no regular expression"):
-        replace_text("a" * 5000 + "c", find=find, pattern=True)
+    with pytest.raises(ValueError, match=r"repeats a group|refers back|compare too much|no regular expression"):
+        replace_text("a" * 15000 + "c", find=find, pattern=True)
     assert time.process_time() - began < 1
     assert replace_text("a" * 1000 + "c", find=r"a+b", pattern=True).endswith("c")
+
+
+def test_names_of_many_boxes_are_compared_once() -> None:
+    with pytest.raises(ValueError, match="boxes has cup more than once"):
+        layout_prompt(
+            "x", boxes="\n".join(["cup 1 1 2 2 x", *(f"cup_{n} 1 1 2 2 x" for n in range(9)), "cup 1 1 2 2 x"])
+        )
+
+
+def test_a_batch_is_refused_before_it_is_enlarged() -> None:
+    many, workspace = Image(pixels=torch.zeros(9, 1, 1, 3)), Workspace(max_pixels=100)
+    large = Image(pixels=torch.zeros(1, 8, 8, 3))
+    for make in (
+        lambda: resize_image(many, width=8, height=8, workspace=workspace),
+        lambda: outpaint(many, left=7, top=7, workspace=workspace),
+        lambda: paste_image(many, large, workspace=workspace),
+    ):
+        with pytest.raises(ValueError, match="9 pictures of 8 x 8 are too many pixels"):
+            make()
 
 
 def test_sizes_and_differences() -> None:

@@ -263,7 +263,7 @@ def test_batch_is_saved_with_numbers(tmp_path: Path) -> None:
     assert all(Path(f).is_file() for f in saved.files)
 
 
-@pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../evil", "", ".", "x\0y"])
+@pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../evil", "", ".", "x\0y", "a/.git/hooks/post"])
 def test_save_stays_in_the_output_folder(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="name inside the output folder"):
         save_image(flat(0), name=name, workspace=Workspace(output_dir=tmp_path / "out"))

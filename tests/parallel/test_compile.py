@@ -53,7 +53,7 @@ IN_GRAPH = [
 def test_an_exchange_in_the_graph_gives_what_the_operator_gives(
     ranks: Any, plan: str, backends: dict[int, str]
 ) -> None:
-    everyone = ranks.run("bodies.compiled:in_graph", "flux", plan, SIZES, 4, {}, False, backends, deadline_s=280)
+    everyone = ranks.run("bodies.compiled:in_graph", "flux", plan, SIZES, 4, {}, "", backends, deadline_s=280)
     for rank, found in enumerate(everyone[:2]):
         assert set(found["ways"]) == ({plan.partition("=")[0]} if rank in backends else set())
         assert max(found["eager"]) == 0 and max(found["alone"]) <= TOLERANCE

@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import _world
 
 from latentloom.parallel import process_groups
+from latentloom.parallel.errors import BadInput
 from latentloom.parallel.pool.pool import Pool
 from latentloom.parallel.progress import SILENT, Progress
 from latentloom.parallel.ranks import membership, revoke
@@ -137,6 +138,19 @@ def test_a_group_that_is_stopped_by_revoking_is_freed_when_the_rank_leaves(
     member.leave()
     member.leave()
     assert done == [f"{int(is_revoked)} freed", "0 freed"]
+
+
+def test_a_loopback_that_is_down_is_told_as_that(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """What gloo says where `ip link set lo down` was run."""
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError(
+            "[enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/device.cc:84] ifa != nullptr. "
+        )
+
+    monkeypatch.setattr(dist, "init_process_group", fail)
+    with pytest.raises(BadInput, match=r"this machine's loopback is down, .*ip link set lo up"):
+        Membership("cpu").join(World(name="w", store=str(tmp_path / "store"), size=1), 0)
 
 
 def test_what_was_revoked_is_aborted_together() -> None:

@@ -70,7 +70,7 @@ def test_the_trial_s_ranks_import_what_those_of_pools_do(monkeypatch: pytest.Mon
     monkeypatch.setattr("latentloom.parallel.pool.trial.trial", trial)
     monkeypatch.setattr(
         "latentloom.pipelines.doctor.examine.examine",
-        lambda *, cache_dir, trial: [Finding(check="trial", says=trial().says)],
+        lambda *, cache_dir, data_dir, trial: [Finding(check="trial", says=trial().says)],
     )
     assert main(["doctor"]) == 0
     assert given["preload"] == preloads(describe_model("builtin:bobbin", device="cpu")) != []

@@ -20,7 +20,7 @@ def test_a_small_shared_memory_matters_to_several_gpus_only(monkeypatch: pytest.
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(64 << 20, 0, 64 << 20))
     monkeypatch.setattr(sys, "platform", "linux")
     for num_gpus, state in ((0, "ok"), (1, "ok"), (2, "problem")):
-        (finding,) = system_checks(cache_dir=None, num_gpus=num_gpus)["shared memory"]()
+        (finding,) = system_checks(cache_dir=None, data_dir=None, num_gpus=num_gpus)["shared memory"]()
         assert finding.state == state
         assert "64 MiB of 64 MiB free" in finding.says
     assert "--shm-size" in finding.mend and "--ipc=host" in finding.mend
@@ -29,7 +29,7 @@ def test_a_small_shared_memory_matters_to_several_gpus_only(monkeypatch: pytest.
 @pytest.mark.parametrize(("free", "state"), [(2 << 30, "ok"), (512 << 20, "warning"), (1 << 20, "problem")])
 def test_a_full_disk_is_told(free: int, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(4 << 30, 0, free))
-    checks = system_checks(cache_dir=tmp_path, num_gpus=0)
+    checks = system_checks(cache_dir=tmp_path, data_dir=None, num_gpus=0)
     assert checks["temporary folder"]()[0].state == state
     # without a cache everything still works
     assert checks["cache folder"]()[0].state == ("warning" if state == "problem" else state)
@@ -40,10 +40,10 @@ def test_a_folder_that_takes_no_files_is_told(tmp_path: Path, monkeypatch: pytes
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
-    (finding,) = system_checks(cache_dir=tmp_path, num_gpus=0)["cache folder"]()
+    (finding,) = system_checks(cache_dir=tmp_path, data_dir=None, num_gpus=0)["cache folder"]()
     assert finding.state == "warning" and "cannot be written to (No space left on device)" in finding.says
     monkeypatch.setattr(tempfile, "gettempdir", refuse)
-    (finding,) = system_checks(cache_dir=None, num_gpus=0)["temporary folder"]()
+    (finding,) = system_checks(cache_dir=None, data_dir=None, num_gpus=0)["temporary folder"]()
     assert finding.state == "problem" and "TMPDIR" in finding.mend
 
 
@@ -72,7 +72,7 @@ def test_few_open_files_are_told(soft: int, state: str, monkeypatch: pytest.Monk
     import resource
 
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (soft, soft))
-    (finding,) = system_checks(cache_dir=None, num_gpus=0)["open files"]()
+    (finding,) = system_checks(cache_dir=None, data_dir=None, num_gpus=0)["open files"]()
     assert finding.state == state
     assert ("ulimit -n" in finding.mend) == (state != "ok")
 
@@ -84,7 +84,7 @@ def test_what_ranks_need_and_the_system_lacks_is_told(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(os, "memfd_create", refuse)
     monkeypatch.setattr(socket, "create_server", refuse)
-    checks = system_checks(cache_dir=None, num_gpus=0)
+    checks = system_checks(cache_dir=None, data_dir=None, num_gpus=0)
     for name, cure in (("memory files", "Linux 5.3"), ("loopback", "ip link set lo up")):
         (finding,) = checks[name]()
         assert finding.state == "problem" and cure in finding.mend
@@ -93,6 +93,6 @@ def test_what_ranks_need_and_the_system_lacks_is_told(monkeypatch: pytest.Monkey
 
 def test_on_other_systems_ranks_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    checks = system_checks(cache_dir=None, num_gpus=0)
+    checks = system_checks(cache_dir=None, data_dir=None, num_gpus=0)
     assert set(checks) == {"processor", "memory", "temporary folder", "ranks"}
     assert "one device, in process" in checks["ranks"]()[0].says

@@ -1,18 +1,68 @@
 """The table of pipelines' signatures: it is that of the installed diffusers, and small enough to ship."""
 
+import inspect
+import json
+import re
+from typing import Any
+
+import diffusers
 import pytest
 from diffusers.pipelines.ltx.pipeline_ltx_condition import LTXVideoCondition
 from diffusers.pipelines.ltx2.pipeline_ltx2_ic_lora import LTX2ReferenceCondition
 
-from latentloom.pipelines.signatures import survey
-from latentloom.pipelines.signatures.table import TABLE, class_names, signature_of
+from latentloom.pipelines.signatures import survey, table
+from latentloom.pipelines.signatures.calls import is_modular
+from latentloom.pipelines.signatures.table import TABLE, class_names, reviewed, signature_of
+from latentloom.pipelines.whole import assembled
 from zoo import pipelines
+
+
+def survey_rows() -> dict[str, Any]:
+    """Of the table that is shipped."""
+    return json.loads(TABLE.read_text())["classes"]
 
 
 def test_the_table_is_what_the_survey_makes_of_the_installed_diffusers() -> None:
     made = survey.table()
     assert survey.text_of(made) == TABLE.read_text(), "run python -m latentloom.pipelines.signatures.survey"
-    assert "2083 map by name and annotation, 15 are JSON" in survey.counts(made)
+    assert "2082 map by name and annotation, 15 are JSON" in survey.counts(made)
+
+
+def test_somebody_has_looked_at_every_text_that_a_class_takes_and_at_none_that_is_gone() -> None:
+    """A verdict for each is written into `reviewed.json` by whoever has read what the class does with it."""
+    looked_at = {name: row.keys() for name, row in reviewed()["classes"].items()}
+    assert looked_at == {name: texts for name, row in survey_rows().items() if (texts := survey.texts_of(row))}
+    assert {each for row in reviewed()["classes"].values() for each in row.values()} == reviewed()["verdicts"].keys()
+
+
+def test_a_text_that_nobody_has_looked_at_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = reviewed()
+    monkeypatch.setattr(table, "reviewed", lambda: {**known, "classes": {"WanPipeline": {"negative_prompt": "words"}}})
+    found = table._signature.__wrapped__("WanPipeline")  # pyright: ignore[reportPrivateUsage]
+    assert found.left_out == {"prompt": "nobody has looked at what the class does with it"}
+    assert found.lacks == ("prompt",) and "negative_prompt" in {each.name for each in found.parameters}
+
+
+def test_no_text_reaches_a_file_a_format_string_or_what_counts_on_for_ever() -> None:
+    left_out = {(name, each) for name in class_names() for each in signature_of(name).left_out}
+    hunyuan = ("HunyuanSkyreelsImageToVideo", "HunyuanVideoFramepack", "HunyuanVideoImageToVideo", "HunyuanVideo")
+    assert left_out == {
+        *((f"{name}Pipeline", "prompt_template") for name in hunyuan),
+        ("BriaFibo2Pipeline", "fonts"),
+        ("LTXI2VLongMultiPromptPipeline", "prompt_segments"),
+        ("SanaWMPipeline", "action"),
+    }
+
+
+def test_what_an_index_may_give_as_text_is_a_closed_list() -> None:
+    """The texts among what classes are made with, but for their components."""
+    found: set[str] = set()
+    for name in class_names():
+        kind = getattr(diffusers, name)
+        if not is_modular(kind):
+            own = inspect.signature(kind.__init__).parameters.values()
+            found |= {each.name for each in own if re.search(r"\b(str|dict|Any)\b", str(each.annotation))}
+    assert found <= assembled.TEXTS.keys()
 
 
 def test_it_has_every_class_that_is_tried() -> None:

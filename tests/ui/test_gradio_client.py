@@ -41,6 +41,9 @@ def test_it_runs_a_workflow_and_fetches_its_picture(caller: Any, page_server: An
     [result] = run["results"]
     assert result["url"] == f"loom/files/{result['id']}"
     path = caller.predict(result["id"], api_name="/fetch_result")
+    status, said = post(page_server, "run/fetch_result", {"data": [result["id"]]})
+    assert status == 200 and str(page_server.data_dir) not in json.dumps(said)
+    assert said["data"][0]["path"].startswith("copies/")
     with Image.open(Path(path)) as picture:
         assert picture.format == "PNG"
         assert '"a red ring"' in picture.text["latentloom"]
@@ -146,6 +149,22 @@ def test_a_call_that_fits_no_endpoint_is_refused(page_server: Any, path: str, bo
     status, said = post(page_server, path, body)
     assert status == 400 and re.search(says, said["error"])
     assert "Traceback" not in page_server.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "says"),
+    [
+        ("run/get_run", [], r"0 instead of 1 arguments were given; get_run takes run \(text\)"),
+        ("api/run_workflow", ["first_picture", {}, 0, 0], "4 instead of 3 arguments"),
+        ("api/fetch_result/", [1], "it takes text"),
+        ("run/get_run", ["../x"], "there is no run"),
+    ],
+)
+def test_a_mistake_in_a_direct_call_is_no_failure_of_the_server(
+    page_server: Any, path: str, data: Any, says: str
+) -> None:
+    status, said = post(page_server, path, {"data": data})
+    assert status == 422 and re.search(says, said["error"])
 
 
 @pytest.mark.parametrize(

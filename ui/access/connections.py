@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
@@ -32,6 +34,8 @@ SHARES = 4
 FEW = 3 * ACCEPTED_AT_ONCE
 """Where the part is smaller than this it is half: one of fewer would make room before its header was looked at, when
 others of its address come as fast as they are accepted."""
+NOT_ACCEPTED = "ASGI callable returned without completing handshake."
+QUIET_S = 60.0
 START_S = 30.0
 """For the event loop to change over, on a busy machine."""
 
@@ -179,6 +183,29 @@ class Connection(H11Protocol):
         self.transport.close()
 
 
+class Seldom(logging.Filter):
+    """Of what uvicorn logs of each websocket that is refused, though it was answered, one line a minute: a page that
+    asks again and again would fill the log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next_s = 0.0
+        self._num_left_out = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.msg != NOT_ACCEPTED:
+            return True
+        if time.monotonic() < self._next_s:
+            self._num_left_out += 1
+            return False
+        record.msg = f"a websocket was refused; {self._num_left_out} more since the last such line"
+        self._next_s, self._num_left_out = time.monotonic() + QUIET_S, 0
+        return True
+
+
+_SELDOM = Seldom()
+
+
 def guard(server: uvicorn.Server, patience: Patience, *, grace_s: int) -> None:
     """Put a server that listens behind these limits; `grace_s` is how long open connections may hold up its end.
 
@@ -195,6 +222,7 @@ def guard(server: uvicorn.Server, patience: Patience, *, grace_s: int) -> None:
         proxy_headers=False,  # who asks is told by `address_of` alone: uvicorn would believe every local program
     )
     config.load()
+    logging.getLogger("uvicorn.error").addFilter(_SELDOM)
     in_all = min(patience.in_all, _room_for_connections())
     share = max(in_all // SHARES, min(in_all // 2, FEW))
     crowd = Crowd(replace(patience, in_all=in_all, per_address=min(patience.per_address, share)))

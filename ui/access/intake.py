@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
+from ...parallel.machine.folders import private
+
 if TYPE_CHECKING:
     from starlette.requests import Request
 
@@ -33,7 +35,7 @@ class Intake:
         with ExitStack() as stack:
             try:
                 path = Path(stack.enter_context(TemporaryDirectory(dir=self._scratch))) / "file"
-                with path.open("wb") as file:
+                with open(path, "wb", opener=private) as file:
                     async for chunk in request.stream():
                         file.write(chunk)
             except OSError as error:

@@ -10,6 +10,7 @@ import re
 import time
 import traceback
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import gradio as gr
@@ -19,7 +20,9 @@ from gradio.events import api
 from gradio.processing_utils import save_file_to_cache
 from gradio.route_utils import FnIndexInferError
 from gradio.utils import get_upload_folder
+from gradio_client.utils import is_file_obj_with_meta, traverse
 from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...nodes.graph.graph import Graph, graph_from_plain
 from ...nodes.graph.problems import short
@@ -71,11 +74,16 @@ class CheckedBlocks(gr.Blocks):
         if (name := block_fn.api_name) not in TAKES:
             return await super().preprocess_data(block_fn, inputs, *rest, **named)
         if (given := len(inputs)) != (wanted := len(block_fn.inputs)):
-            raise gr.Error(f"{given} instead of {wanted} arguments were given; {usage(name)}", print_exception=False)
+            raise _mistake(f"{given} instead of {wanted} arguments were given; {usage(name)}")
         try:
             return await super().preprocess_data(block_fn, inputs, *rest, **named)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            raise gr.Error(f"the arguments cannot be read; {usage(name)}", print_exception=False) from None
+            raise _mistake(f"the arguments cannot be read; {usage(name)}") from None
+
+    async def postprocess_data(self, *args: Any, **named: Any) -> list[Any]:
+        """Files in answers are named without the folder that they lie in, which is the server's own business."""
+        made = await super().postprocess_data(*args, **named)
+        return traverse(made, _without_folder, is_file_obj_with_meta)
 
 
 def usage(name: str) -> str:
@@ -225,7 +233,49 @@ def _told() -> Iterator[None]:
     try:
         yield
     except (ValueError, NotHere, Conflict) as error:
-        raise gr.Error(str(error), print_exception=False) from None
+        raise _mistake(str(error)) from None
+
+
+def _mistake(said: str) -> gr.Error:
+    """Of the caller, who is told what it was."""
+    if (told := _MISTAKES.get()) is not None:
+        told.append(said)
+    return gr.Error(said, print_exception=False)
+
+
+_MISTAKES: ContextVar[list[str] | None] = ContextVar("mistakes", default=None)
+"""Of the direct call that is being answered."""
+COPIES = "copies"
+"""What stands in names of files for Gradio's folder of copies."""
+
+
+def _without_folder(file: dict[str, Any]) -> dict[str, Any]:
+    folder = get_upload_folder()
+    names = {key: str(file[key]).replace(folder, COPIES, 1) for key in ("path", "url") if file.get(key)}
+    return {**file, **names}
+
+
+class Answers:
+    """A middleware: a caller's mistake is 422, where Gradio says 500 of whatever failed in a direct call; and a copy
+    is found by the name that its answer had."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        mistakes: list[str] = []
+
+        async def told(message: Message) -> None:
+            is_mistake = bool(mistakes) and message["type"] == "http.response.start" and message["status"] == 500
+            await send({**message, "status": 422} if is_mistake else message)
+
+        if scope["type"] == "http":
+            scope = {**scope, "path": scope["path"].replace(f"/file={COPIES}/", f"/file={get_upload_folder()}/", 1)}
+        token = _MISTAKES.set(mistakes)
+        try:
+            await self.app(scope, receive, told if scope["type"] == "http" else send)
+        finally:
+            _MISTAKES.reset(token)
 
 
 def _check_text(name: str, value: Any) -> str:

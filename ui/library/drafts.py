@@ -73,7 +73,7 @@ class Drafts:
             heads, path = self._heads_of(user), self._path(user, key)
             self._quota.check(user, "drafts", num_bytes=len(data) - size_of(path))
             with self._quota.changing(user, "drafts", path, count=key not in heads):
-                write_atomic(path, data)
+                write_atomic(path, data, is_private=True)
             heads[key] = head
             others = [each for each in heads.values() if each is not head]
             if len(heads) > MAX_DRAFTS:

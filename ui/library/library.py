@@ -204,7 +204,7 @@ class Library:
     def _write_thumbnail(self, user: str, id: str, data: bytes) -> None:
         path = self._files(user).thumb_path(id)
         with self._quota.changing(user, "workflows", path):
-            write_atomic(path, data)
+            write_atomic(path, data, is_private=True)
 
     def _add_version(self, user: str, head: Head, graph: Graph) -> Workflow:
         number = head.version + 1 if head.versions else 1

@@ -9,6 +9,7 @@ from pathlib import Path
 from ...nodes.files.atomic import write_atomic
 from ...nodes.graph.graph import Graph
 from ...nodes.graph.json_text import parse_json
+from ...pipelines.models.regular_file import bytes_of
 from ..live.state import Run
 from ..store.quota import Quota
 from ..store.user_files import ID, put_aside, read_graph_file, read_record, user_folder, write_graph_file, write_record
@@ -59,12 +60,12 @@ class RunRecords:
 
     def write_order(self, ids: Iterable[str]) -> None:
         """The order of the queue, all users together."""
-        write_atomic(self._order_path, json.dumps(list(ids), indent=0).encode())
+        write_atomic(self._order_path, json.dumps(list(ids), indent=0).encode(), is_private=True)
 
     def read_order(self) -> list[str]:
         """Empty where it was lost: then the time of their making orders the runs."""
         try:
-            ids = parse_json(self._order_path.read_bytes())
+            ids = parse_json(bytes_of(self._order_path))
             return [str(id) for id in ids]
         except FileNotFoundError:
             return []

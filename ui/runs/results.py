@@ -10,6 +10,7 @@ from typing import Any
 
 from ...nodes.files.atomic import write_atomic
 from ...nodes.files.thumbnails import picture_thumbnail, sound_thumbnail, video_thumbnail
+from ...pipelines.models.regular_file import bytes_of
 from ..contract.run import Board, BoardRow, Kind, Maker, Result, TagRow
 from ..errors import NotHere
 from ..live.state import Made, Run
@@ -137,11 +138,11 @@ class Results:
         file = self.path(user, id)
         kept = thumbnail_path(self._data_dir, user, id)
         if kept.is_file():
-            return kept.read_bytes()
+            return bytes_of(kept)
         _, made = self._find(user, id)
         options = {"frame": made.poster} if made.kind == "video" else {}
         data = THUMBNAILS[made.kind](file, side=THUMB_SIDE, **options)
-        write_atomic(kept, data)
+        write_atomic(kept, data, is_private=True)
         return data
 
     def set_poster(self, user: str, id: str, frame: int) -> Result:
@@ -152,7 +153,11 @@ class Results:
         _, made = self._find(user, id)
         if made.kind != "video":
             raise ValueError(f"{made.name} is no video, so no frame of it can stand for it; choose a video")
-        write_atomic(thumbnail_path(self._data_dir, user, id), video_thumbnail(file, side=THUMB_SIDE, frame=frame))
+        write_atomic(
+            thumbnail_path(self._data_dir, user, id),
+            video_thumbnail(file, side=THUMB_SIDE, frame=frame),
+            is_private=True,
+        )
         self._book.mark(user, {id: {"poster": frame}})
         return self.get(user, id)
 

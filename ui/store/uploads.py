@@ -72,7 +72,10 @@ class Uploads:
         with self._lock:
             self._quota.check(user, "uploads", num_bytes=num_bytes, count=1)
             count = 0 if (folder / path).exists() else 1
-            with self._quota.changing(user, "uploads", folder / path, count=count), replacing(folder / path) as new:
+            with (
+                self._quota.changing(user, "uploads", folder / path, count=count),
+                replacing(folder / path, is_private=True) as new,
+            ):
                 shutil.copyfile(file, new)
         return Upload(
             path=path,

@@ -18,6 +18,7 @@ from ...nodes.files.atomic import write_atomic
 from ...nodes.graph.graph import Graph, graph_text, read_graph
 from ...nodes.graph.json_text import MAX_BYTES
 from ...nodes.graph.problems import GraphError
+from ...pipelines.models.regular_file import bytes_of
 from ..errors import NotHere
 
 MAX_NAME = 200
@@ -92,13 +93,13 @@ def nothing(id: str, what: str) -> NotHere:
 
 def write_record(path: Path, record: BaseModel) -> None:
     """Without what says nothing. Raises `ValueError` when it cannot be written."""
-    write_atomic(path, record.model_dump_json(exclude_defaults=True).encode())
+    write_atomic(path, record.model_dump_json(exclude_defaults=True).encode(), is_private=True)
 
 
 def read_record(path: Path, kind: type[Record]) -> Record | None:
     """None where there is none, one that cannot be read now, or a damaged one, which is then put aside."""
     try:
-        data = path.read_bytes()
+        data = bytes_of(path)
     except FileNotFoundError:
         return None
     except OSError as error:  # too many open files, or a disk that is away: the file itself may be sound
@@ -134,7 +135,7 @@ def graph_bytes(graph: Graph) -> bytes:
 
 def write_graph_file(path: Path, graph: Graph) -> None:
     """Raises `ValueError` when it is too large to be read again, or cannot be written."""
-    write_atomic(path, graph_bytes(graph))
+    write_atomic(path, graph_bytes(graph), is_private=True)
 
 
 def read_graph_file(path: Path) -> Graph | None:

@@ -14,17 +14,29 @@ MAX_LENGTH = 1000
 MAX_DEPTH = 50
 LARGEST = 1e15
 """Of what a power may give, so that no number grows without end."""
+MOST = 10**300
+"""Of any other whole number on the way."""
+MOST_DIGITS = 20
+"""That `round` keeps, and that it rounds away: Python reckons 10 to the power of them, however long that takes."""
 Number = int | float
 _TOKEN = re.compile(
     r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)|([A-Za-z_]\w*)|(\*\*|//|<=|>=|==|!=|[-+*/%()<>,]))", re.ASCII
 )
+
+
+def _rounded(value: Number, digits: Number = 0) -> Number:
+    if not abs(digits) <= MOST_DIGITS:
+        raise ValueError(f"it takes -{MOST_DIGITS} to {MOST_DIGITS} digits")
+    return round(value, int(digits)) if digits else round(value)
+
+
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "abs": abs,
     "ceil": math.ceil,
     "floor": math.floor,
     "max": lambda *given: max(given),
     "min": lambda *given: min(given),
-    "round": lambda value, digits=0: round(value, int(digits)) if digits else round(value),
+    "round": _rounded,
     "sqrt": math.sqrt,
 }
 COMPARED: Mapping[str, Callable[[Number, Number], bool]] = {
@@ -44,11 +56,12 @@ def reckon(formula: str, values: Mapping[str, Number]) -> Number:
         raise ValueError(f"the formula has {len(formula)} characters; at most {MAX_LENGTH} are read; shorten it")
     try:
         found = _Reader(_tokens(formula), values).read()
+        is_number = not isinstance(found, complex) and math.isfinite(found) and abs(found) <= 1e300
     except ZeroDivisionError:
         raise ValueError(f"{formula.strip()[:80]!r} divides by zero; correct what it divides by") from None
     except (OverflowError, TypeError) as error:
         raise ValueError(f"{formula.strip()[:80]!r} cannot be reckoned ({error}); correct it") from None
-    if isinstance(found, complex) or not math.isfinite(found) or abs(found) > 1e300:
+    if not is_number:
         raise ValueError(f"{formula.strip()[:80]!r} has no finite result; correct it")
     return found
 
@@ -92,9 +105,7 @@ class _Reader:
             raise ValueError(f"the formula lacks {token!r} before {self._next() or 'its end'!r}; write it")
 
     def _choice(self) -> Number:
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise ValueError(f"the formula has more than {MAX_DEPTH} brackets inside each other; simplify it")
+        self._deeper()
         found = self._either()
         if self._take("if"):
             condition = self._either()
@@ -103,6 +114,11 @@ class _Reader:
             found = found if condition else other
         self.depth -= 1
         return found
+
+    def _deeper(self) -> None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise ValueError(f"the formula has more than {MAX_DEPTH} brackets or powers inside each other; simplify it")
 
     def _either(self) -> Number:
         found = self._both()
@@ -155,7 +171,9 @@ class _Reader:
         found = self._value()
         if not self._take("**"):
             return found
+        self._deeper()
         exponent = self._signed()
+        self.depth -= 1
         if abs(exponent) > 1000 or (found and abs(exponent) * math.log10(abs(found)) > math.log10(LARGEST)):
             raise ValueError(
                 f"the formula takes {found:g} to the power of {exponent:g}, which is too large; correct it"
@@ -174,7 +192,7 @@ class _Reader:
             while self._take(","):
                 given.append(self._choice())
             self._expect(")")
-            return FUNCTIONS[token](*given)
+            return _called(token, given)
         if token in self.values:
             return self.values[token]
         if token[:1].isdigit() or token[:1] == ".":
@@ -185,9 +203,20 @@ class _Reader:
         raise ValueError(f"the formula has {token[:40]!r}, which is nothing that it knows; there is {names}")
 
 
+def _called(name: str, given: list[Number]) -> Number:
+    try:
+        return FUNCTIONS[name](*given)
+    except ValueError as error:  # such as Python's own for the root of -1
+        told = ", ".join(f"{each:g}" for each in given)
+        raise ValueError(f"the formula has {name}({told}), which cannot be reckoned ({error}); correct it") from None
+
+
 def _times(first: Number, sign: str, second: Number) -> Number:
     if sign == "*":
-        return first * second
+        found = first * second
+        if isinstance(found, int) and abs(found) > MOST:
+            raise ValueError(f"the formula multiplies {first:g} by {second:g}, which is too large; correct it")
+        return found
     if sign == "/":
         return first / second
     return first // second if sign == "//" else first % second

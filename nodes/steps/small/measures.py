@@ -98,14 +98,15 @@ def batch_pictures(
     """Pictures of one size as one batch, in the order of the inputs."""
     import torch
 
+    from ...files.resize import check_area
+
     given = (image, image_2, image_3, image_4, image_5, image_6, image_7, image_8)
     batches = [each.pixels for each in given if each is not None]
     if len(sizes := {tuple(each.shape[1:]) for each in batches}) > 1:
         listed = ", ".join(f"{wide} x {tall} in {channels} channels" for tall, wide, channels in sorted(sizes))
         raise ValueError(f"the pictures have several sizes ({listed}); give them one size with Resize Image first")
     count, (tall, wide) = sum(map(len, batches)), batches[0].shape[1:3]
-    if count * tall * wide > workspace.max_pixels * 4:
-        raise ValueError(f"{count} pictures of {wide} x {tall} are too many pixels; {SMALLER[workspace.host]}")
+    check_area(wide, tall, count=count, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
     return Image(pixels=torch.cat(batches))
 
 

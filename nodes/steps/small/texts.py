@@ -11,12 +11,16 @@ from re import _constants as sre  # pyright: ignore[reportAttributeAccessIssue, 
 from re import _parser  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage, reportUnknownVariableType]
 from typing import Annotated, Any, Literal
 
+from ...graph.problems import short
 from ...graph.scalars import MAX_STRING
 from ...graph.spec import Socket
 from ..arguments import checked
 from ..text import Text
 
 PLACE = re.compile(r"\{(\w*)(?::(\d{0,2})(?:\.(\d{1,2}))?)?\}", re.ASCII)
+
+LONGEST_NUMBER = 400
+"""Characters: 1e308 and 99 digits."""
 
 
 @checked
@@ -88,7 +92,7 @@ def format_text(
         shown = f"{value:.{digits}f}" if digits else f"{value:.0f}" if value.is_integer() else f"{value:g}"
         return shown.zfill(int(width)) if width.startswith("0") and width != "0" else shown.rjust(int(width or 0))
 
-    if len(template) + template.count("{") * max(map(len, texts.values())) > MAX_STRING * 10:
+    if len(template) + template.count("{") * max(LONGEST_NUMBER, *map(len, texts.values())) > MAX_STRING * 10:
         return _too_long()
     found = PLACE.sub(filled, template)
     return found if len(found) <= MAX_STRING else _too_long()
@@ -123,35 +127,46 @@ def bounded(pattern: str, text: str) -> re.Pattern[str]:
         raise ValueError(f"the pattern has {len(pattern)} characters; at most {MAX_PATTERN} are taken; shorten it")
     try:
         compiled = re.compile(pattern)
-        ways = _ways(_parser.parse(pattern), len(text))  # pyright: ignore[reportUnknownMemberType]
+        _, work = _all_of(_parser.parse(pattern), len(text))  # pyright: ignore[reportUnknownMemberType]
     except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"{pattern!r} is no regular expression ({error}); correct it") from None
-    if ways * (len(text) + 1) > MAX_WORK:
+        raise ValueError(f"{short(pattern)} is no regular expression ({error}); correct it") from None
+    if work * (len(text) + 1) > MAX_WORK:
         raise ValueError(
-            f"{pattern!r} may have to try too many ways in a text of {len(text):,} characters; repeat fewer things "
-            "(as in [^,]{1,20}), or shorten the text"
+            f"{short(pattern)} may have to compare too much in a text of {len(text):,} characters; repeat fewer "
+            "things, and not as often (as in [^,]{1,20}), or shorten the text"
         )
     return compiled
 
 
-def _ways(parsed: Any, length: int) -> int:
-    """In how many ways at most a pattern can lie at one place of a text, and how long each is to try."""
-    ways = 1
+def _all_of(parsed: Any, length: int) -> tuple[int, int]:
+    """Of a pattern at one place of a text: in how many ways at most it can lie there, and how many characters are
+    compared until all of them are tried. What follows is tried anew after each way of what stands before it."""
+    ways, work = 1, 0
     for kind, given in parsed:
-        ways *= _ways_of(kind, given, length)
-    return ways * max(1, len(parsed))
+        own_ways, own_work = _one_of(kind, given, length)
+        work += ways * own_work
+        ways *= own_ways
+    return ways, max(1, work)
 
 
-def _ways_of(kind: Any, given: Any, length: int) -> int:
+def _members(kind: Any, given: Any) -> int:
+    """What one character costs: in a class it may be compared with each member, which is quick for a few."""
+    return 1 + len(given) // 8 if kind == sre.IN else 1  # pyright: ignore[reportUnknownMemberType]
+
+
+def _one_of(kind: Any, given: Any, length: int) -> tuple[int, int]:
+    """The ways and the work of one part of a pattern."""
     if kind in ONE or kind == sre.AT:  # pyright: ignore[reportUnknownMemberType]
-        return 1
+        return 1, _members(kind, given)
     if kind in (sre.MAX_REPEAT, sre.MIN_REPEAT):  # pyright: ignore[reportUnknownMemberType]
         least, most, inner = given
         if len(inner) != 1 or inner[0][0] not in ONE:
             raise ValueError("the pattern repeats a group; repeat single characters or classes of them, as [a-z]+")
-        return max(1, min(int(most), length) - int(least) + 1)
+        longest = min(int(most), length)
+        return max(1, longest - int(least) + 1), max(1, longest) * _members(*inner[0])
     if kind == sre.SUBPATTERN:  # pyright: ignore[reportUnknownMemberType]
-        return _ways(given[-1], length)
+        return _all_of(given[-1], length)
     if kind == sre.BRANCH:  # pyright: ignore[reportUnknownMemberType]
-        return sum(_ways(branch, length) for branch in given[1])
+        each = [_all_of(branch, length) for branch in given[1]]
+        return sum(ways for ways, _ in each), sum(work for _, work in each)
     raise ValueError("the pattern refers back or looks around, which may take too long; write it without that")

@@ -81,8 +81,8 @@ class _Variation:
     each other, and for a file that is not there.
     """
 
-    def __init__(self, text: str, seed: str, read_lines: ReadLines | None, drawn: list[str], *, depth: int = 0) -> None:
-        """`drawn` are the files of which lines were taken so far; without `read_lines` none is."""
+    def __init__(self, text: str, seed: str, read_lines: ReadLines | None, drawn: list[int], *, depth: int = 0) -> None:
+        """`drawn` are the lengths of the lines that were taken from files so far; without `read_lines` none is."""
         self._parts: list[str] = (WITH_FILES if read_lines else PLAIN).findall(text)
         self._at = self._num_choices = 0
         self._seed, self._read_lines, self._drawn, self._depth = seed, read_lines, drawn, depth
@@ -120,10 +120,12 @@ class _Variation:
     def _line(self, name: str, read_lines: ReadLines, *, depth: int) -> str:
         """One of a file, in which the choices are made as well."""
         number, lines = self._next(), read_lines(name)
-        self._drawn.append(name)
+        line = lines[_drawn(self._seed, number, len(lines))]
+        self._drawn.append(len(line))
         if len(self._drawn) > MOST_DRAWN:
             raise ValueError(f"text takes more than {MOST_DRAWN} lines from files, which name each other; take less")
-        line = lines[_drawn(self._seed, number, len(lines))]
+        if sum(self._drawn) > MAX_STRING:
+            raise ValueError(f"text takes more than {MAX_STRING:,} characters from files; take less")
         return _Variation(line, f"{self._seed} {number}", read_lines, self._drawn, depth=depth + 1).made()
 
     def _next(self) -> int:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from ....parallel.progress import SILENT, Progress
 from ....pipelines.signatures.table import class_names, signature_of
 from ....pipelines.values import Audio, Image, Video
+from ....pipelines.whole.guarded import why_no_guard
 from ...files.workspace import HERE, Workspace
 from ...graph.choosing import ARGUMENTS, Chooser
 from ...graph.spec import MAX_SEED, VALUE_TYPES, InputSpec, NodeSpec, Socket, read_spec
@@ -102,6 +103,8 @@ def find(values: Mapping[str, Any], workspace: Workspace) -> Mapping[str, Any]:
                 raise ValueError(
                     f"{source[:300]} is a {index['_class_name'][:100]}, which is no class that is run whole"
                 )
+            if why := why_no_guard(signature_of(index["_class_name"])):
+                raise ValueError(why)
             return {"pipeline": index["_class_name"]}
     except ValueError as error:
         words = "pipeline is auto, which is the class that the model's folder names, but"
@@ -110,11 +113,13 @@ def find(values: Mapping[str, Any], workspace: Workspace) -> Mapping[str, Any]:
 
 def why_no_fit(values: Mapping[str, Any], workspace: Workspace) -> str:
     """Why the model's folder makes no pipeline of the class that is written; "" where it may, or is not here."""
+    name = str(values.get("pipeline", AUTO))
+    if why := why_no_guard(signature_of(name)) if name in class_names() else "":
+        return why
     try:
         source, index = index_of(values, workspace)
     except ValueError:
         return ""
-    name = str(values.get("pipeline", AUTO))
     why = signature_of(name).why_not_of(index) if name in class_names() else ""
     return why and f"{source[:300]} makes no {name}: {why}"
 
@@ -145,6 +150,7 @@ def _spec(name: str) -> NodeSpec:
         call=call,
         chooser=None,
         chosen=name,
+        left_out={each: f"it {why}" for each, why in signature.left_out.items()},
     )
 
 

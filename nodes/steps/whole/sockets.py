@@ -45,7 +45,12 @@ RANGES: dict[str, tuple[float, float]] = {
     "num_frames": (1, 4096),
     "num_images_per_prompt": (1, 256),
     "num_videos_per_prompt": (1, 256),
+    "num_waveforms_per_prompt": (1, 256),
+    "video_length": (1, 4096),
+    **dict.fromkeys(("max_sequence_length", "max_text_length", "max_lyric_length", "tokenizer_max_length"), (1, 16384)),
 }
+LONGEST = 10_000
+"""Characters of a text: some classes clean it with patterns whose work grows with its square."""
 LONG_TEXTS = ("prompt", "lyrics", "instruction")
 HELP = {
     "picture": "A batch gives several pictures",
@@ -92,6 +97,7 @@ def input_of(parameter: Parameter) -> InputSpec:
         choices=parameter.choices,
         min=low,
         max=high,
+        longest=LONGEST if parameter.kind in ("text", "texts") else 0,
         widget="json" if parameter.kind == "json" else "multiline" if is_long else "",
         advanced=parameter.is_advanced,
         help=HELP.get(parameter.kind, ""),
@@ -127,7 +133,8 @@ def arguments_of(signature: Signature, inputs: Mapping[str, Any]) -> dict[str, A
     """What the pipeline is called with, of what stands at its sockets. Raises `ValueError` by the socket's name."""
     sockets = {socket.name: socket for socket in inputs_of(signature)}
     if unknown := next((name for name in inputs if name not in sockets), ""):
-        raise ValueError(f"{signature.name} has no input {unknown!r}; {Names().offer(unknown, sockets)}")
+        hint = f"it {why}" if (why := signature.left_out.get(unknown)) else Names().offer(unknown, sockets)
+        raise ValueError(f"{signature.name} has no input {unknown!r}; {hint}")
     given = {name: argument(sockets[name], value) for name, value in inputs.items()}
     if missing := next((s.name for s in sockets.values() if s.required and given.get(s.name) is None), ""):
         raise ValueError(f"{signature.name} needs {missing}; give it")

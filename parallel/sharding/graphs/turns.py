@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...machine.file_lock import locked
+from ...machine.folders import private, private_folder
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -64,7 +65,7 @@ def cache_folder() -> Path:
     folder = Path(home) / "latentloom" / f"compiled-{_machine()}"
     try:
         for each in (folder.parent, folder):
-            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder(each)
             _check_own(each)
     except (OSError, RuntimeError) as error:  # RuntimeError: there is no home
         other = tempfile.mkdtemp(prefix="latentloom-compiled-")
@@ -128,7 +129,7 @@ def _turn(path: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         lock = None
         if not _is_done(path) and os.name == "posix":  # elsewhere there are no ranks
-            lock = stack.enter_context(path.open("ab"))
+            lock = stack.enter_context(open(path, "ab", opener=private))
             if not locked(lock.fileno(), wait_s=WAIT_S):
                 logger.warning("another process has compiled for %.0f s; this one does so too", WAIT_S)
                 lock = None
