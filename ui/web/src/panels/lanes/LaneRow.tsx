@@ -12,7 +12,7 @@ interface LaneRowProps {
   seconds: number;
   device: Device | undefined;
   titleOf: (node: string) => string;
-  /** Its colour, by number. */
+  /** The colour that it has on the canvas, by number. */
   toneOf: (node: string) => number;
 }
 
