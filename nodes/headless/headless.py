@@ -18,7 +18,7 @@ from ..execution.events import Event, Sink
 from ..execution.failure import NodeFailed
 from ..execution.manifest import as_made, has_failed, is_complete
 from ..execution.overlap import next_on, overlapped, width_of
-from ..execution.preflight import blocking
+from ..execution.preflight import UNKNOWN_WORDS, blocking
 from ..execution.schedule import schedule
 from ..execution.watch import Token
 from ..files.workspace import Workspace
@@ -76,9 +76,12 @@ def run_headless(
 
 def _foretold(job: Headless, points: Sequence[Point]) -> tuple[list[Point], list[Report]]:
     """The points that may be begun, and what is wrong with the others. Raises `GraphError` where none may."""
+    foretold = told_of(job, points, is_complete=lambda point: job.resume and _is_complete(job, point))
+    notes = (problem for told in foretold for problem in told.problems if problem.code == UNKNOWN_WORDS)
+    for note in dict.fromkeys(str(problem) for problem in notes):
+        logger.warning("%s", note)
     found = [
-        [with_remedy(problem) for problem in blocking(told.problems, is_forced=job.is_forced)]
-        for told in told_of(job, points, is_complete=lambda point: job.resume and _is_complete(job, point))
+        [with_remedy(problem) for problem in blocking(told.problems, is_forced=job.is_forced)] for told in foretold
     ]
     if job.resume:  # what is there already needs no room
         pairs = zip(points, found, strict=True)

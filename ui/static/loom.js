@@ -1,1 +1,1 @@
-import{Bc as r,Cc as e}from"./loom.chunk.HU5BL6XI.js";r(new URL(import.meta.url).searchParams.get("v")??"");export{e as mount};
+import{Bc as r,Cc as e}from"./loom.chunk.GGOQX6G5.js";r(new URL(import.meta.url).searchParams.get("v")??"");export{e as mount};

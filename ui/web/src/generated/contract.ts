@@ -292,6 +292,10 @@ export interface Count {
    * The words that are not read, or not whole.
    */
   cut: string;
+  /**
+   * The words that a toy model cannot know.
+   */
+  unknown: string[];
 }
 /**
  * A named set of results; one result may be on several.
