@@ -15,6 +15,7 @@ from graphlib import TopologicalSorter
 from typing import Any, Literal
 
 from ...parallel.errors import Cancelled
+from ...parallel.machine.now import is_busy
 from ...parallel.progress import RankWork
 from ...pipelines.costs.outcome import Took, after
 from ...pipelines.planning.terms import FREE
@@ -400,6 +401,7 @@ class _Session:
             text_s=_sum_of(map(_warm_s, texts)) if is_warm else None,  # what follows loading takes many times as long
             decode_s=_sum_of(map(_warm_s, decoded)),
             num_bytes=max(map(_held_bytes, (record, *texts, *decoded))),
+            is_busy=is_busy(len(record.ranks)),
         )
 
     def _result(self) -> RunResult:

@@ -1,5 +1,5 @@
-"""Which words of a prompt a toy model cannot know, told before it runs: one whose card lists what it can draw, such as the
-built-in model's. Of a model that was trained on people's words nobody can say that, and nothing is said.
+"""Which words of a prompt a toy model cannot know, told before it runs: one whose card lists what it can draw, as that
+of the built-in model does. Of a model that was trained on what people write nobody can say it, and nothing is said.
 """
 
 from __future__ import annotations

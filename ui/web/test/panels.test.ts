@@ -256,4 +256,7 @@ test("what a run was predicted to take stands beside what it took, of the parts 
   const nodes = { denoise: { foreseen, took }, save: { foreseen: null, took: null } };
   assert.equal(outcomeText(nodes as unknown as Record<string, NodeState>), "predicted 10 s, took 11.6 s (+16 %)");
   assert.equal(outcomeText({}), "");
+  const hours = { denoise: { foreseen, took: { ...took, step_s: 200, is_busy: true } } };
+  const told = outcomeText(hours as unknown as Record<string, NodeState>);
+  assert.equal(told, "predicted 10 s, took 10 min 5 s (longer than foretold: the machine was busy)");
 });

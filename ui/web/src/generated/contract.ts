@@ -1001,6 +1001,10 @@ export interface Took {
    * measured.
    */
   num_bytes: number;
+  /**
+   * Whether the machine had too much else to do.
+   */
+  is_busy: boolean;
 }
 /**
  * One place of the queue; another user's has neither `id` nor `name`.
