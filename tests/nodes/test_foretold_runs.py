@@ -197,6 +197,16 @@ def test_prediction_and_outcome_are_in_events_manifest_and_report(
     assert plain["denoises"]["first"] == {"foreseen": denoise["foreseen"], "took": denoise["took"]}
 
 
+def test_the_first_node_that_needs_it_says_that_torch_is_loaded(
+    toys: ModuleType, specs: dict[str, Any], told: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("latentloom.nodes.execution.run.has_torch", lambda: any(e.kind == "finished" for e in told))
+    made(toys, specs, told)
+    first = [(event.kind, event.node, event.message) for event in told if event.node][:2]
+    assert first == [("started", "text", ""), ("phase", "text", "loading PyTorch")]
+    assert sum(event.message == "loading PyTorch" for event in told) == 1
+
+
 def test_on_a_busy_machine_nobody_is_told_thousands_of_percent_and_nothing_is_learned(
     toys: ModuleType, specs: dict[str, Any], told: list[Event], clock: Clock
 ) -> None:

@@ -5,7 +5,15 @@ import { move, setMode } from "../src/graph/edits";
 import { formatLeft } from "../src/parts/format";
 import { announce, announceNew } from "../src/store/announce";
 import { changedNodes } from "../src/store/changedSinceRun";
-import { applyMessage, EMPTY_LIVE, endedRuns, newestActive, newRuns, type LiveState } from "../src/store/liveState";
+import {
+  applyMessage,
+  EMPTY_LIVE,
+  endedRuns,
+  isStarting,
+  newestActive,
+  newRuns,
+  type LiveState,
+} from "../src/store/liveState";
 import { dismissToast, pageStore } from "../src/store/page";
 import { hold, holding } from "../src/holding";
 import { percentOf } from "../src/store/progress";
@@ -207,4 +215,11 @@ test("a run's progress is told once there are steps or times, and never goes bac
   assert.equal(told({ done: 0, total: 6 }), "50 %"); // a server that was started again begins anew
   assert.equal(told({ done: 21, total: 21, nodes }), "99 %");
   assert.equal(told({ state: "done", done: 21, total: 21, nodes }), "");
+});
+
+test("a run whose nodes all wait yet is starting", () => {
+  const nodes = { load: node("waiting"), draw: node("waiting") };
+  assert.ok(isStarting(liveRun("s", { nodes })));
+  assert.ok(!isStarting(liveRun("s", { nodes: { ...nodes, load: node("running") } })));
+  assert.ok(!isStarting(liveRun("s", { state: "waiting", nodes })));
 });

@@ -8,6 +8,7 @@ import { IconButton } from "../../parts/IconButton";
 import { useEditor } from "../../store/editor";
 import { isOver, serverNow, useDevices, useWatchedRun } from "../../store/live";
 import type { Run } from "../../types";
+import { isStarting } from "../../store/liveState";
 import { percentOf } from "../../store/progress";
 import { setLanesOpen, usePanels } from "../panelState";
 import { LaneRow } from "./LaneRow";
@@ -56,6 +57,7 @@ function LanesOf({ run }: { run: Run }) {
               key={lane.rank}
               lane={lane}
               hasRanks={lanes.length > 1}
+              isStarting={isStarting(run)}
               seconds={seconds}
               device={devices.find((device) => device.name === lane.device)}
               titleOf={(node) => titleOf(graph, catalog, node)}

@@ -9,6 +9,7 @@ import { Meter } from "../../parts/Meter";
 import { MenuButton, type MenuItem } from "../../parts/overlays/Menu";
 import { leftAt, useServerNow } from "../../store/left";
 import { useLive, watchRun } from "../../store/live";
+import { isStarting } from "../../store/liveState";
 import { go } from "../../store/page";
 import { partOf, percentOf } from "../../store/progress";
 import type { QueueEntry, Run, RunState } from "../../types";
@@ -173,7 +174,7 @@ function factsOf(run: Run, left: number | null, wait: Wait | undefined, percent:
   const state = t(`panels.state_${run.state}`);
   const words = wait ? waitText(wait) : state;
   if (run.state === "running") {
-    const words = percent ? `${state}, ${percent}` : state;
+    const words = isStarting(run) ? `${state}, ${t("panels.starting")}` : percent ? `${state}, ${percent}` : state;
     return left === null ? words : `${words}, ${leftOf(run, left)}`;
   }
   if (run.state === "waiting" && run.priority !== "normal") return t(`panels.waits_${run.priority}`, { wait: words });
