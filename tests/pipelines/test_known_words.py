@@ -44,5 +44,5 @@ def test_a_prompt_of_unknown_words_is_a_note_of_the_check_and_one_line_of_a_run(
 
     monkeypatch.setattr(headless, "attempt", ends)
     with caplog.at_level(logging.WARNING, "latentloom"):
-        main(["run", FIRST, "--set", CAT, "--sweep", "seed=1..3", "--out", str(tmp_path / "out")])
+        main(["run", FIRST, "--sweep", "seed=1,2", "--sweep", "prompt=a cat,a dog", "--out", str(tmp_path / "out")])
     assert len([record for record in caplog.records if "cannot know" in record.getMessage()]) == 1

@@ -18,7 +18,7 @@ const [EMPTY, ENCODE] = ["LoomEmptyLatents", "LoomEncodeImage"];
 export function asImageToImage(graph: EditorGraph, catalog: Catalog, load: string): EditorGraph | null {
   const spec = specOf(catalog, ENCODE);
   const denoise = Object.keys(graph.nodes).find((name) => emptyBefore(graph, name) && sourceOf(graph, `${name}.model`));
-  if (!spec || !denoise) return null;
+  if (!spec || !denoise || !has(graph.nodes, load)) return null;
   const empty = emptyBefore(graph, denoise);
   const name = freshName("encode_image", (taken) => has(graph.nodes, taken));
   const inputs = {
