@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ...parallel.machine.now import DeviceNow
 from ...parallel.progress import SILENT
+from ...pipelines.tokens.known import why_unknown
 from ..files.workspace import Workspace
 from ..graph.check import check
 from ..graph.graph import Graph
@@ -21,11 +22,13 @@ from ..graph.unfolding.unfold import unfold
 from ..preview.disk import why_no_room, written
 from ..preview.meant import Meant, Sizes, meant, sizes
 from ..preview.preview import TOO_MANY, planned
+from ..preview.text_tokens import readings_of
 from ..preview.walk import Walk, refused
 from .schedule import needs_of_checked
 
 KINDS = ("error", "estimate", "unknown")
 """In the order in which they are told."""
+UNKNOWN_WORDS = "unknown_words"
 NOT_ASKED = "whether it fits is not known, because nobody has asked the cluster's machines for their memory"
 
 
@@ -83,6 +86,7 @@ def foretell(
             found.append(_note(node.node, TOO_MANY))
         elif workspace.place.cluster and not node.problem:
             found.append(_note(node.node, NOT_ASKED))
+    found += _not_known_to_model(walk)
     found += [_note(name, _silent(origin)) for name, origin in walk.silent.items()]
     saved = written(walk, needed)
     num_bytes = sum(saved.values())
@@ -100,6 +104,14 @@ def blocking(problems: Iterable[Problem], *, is_forced: bool) -> Iterator[Proble
 
 def _note(node: str, message: str) -> Problem:
     return Problem(node, "", "not_known", message, kind="unknown")
+
+
+def _not_known_to_model(walk: Walk) -> Iterator[Problem]:
+    """Words that a toy model would pass over, and make something else of the rest."""
+    for name, reading in readings_of(walk).items():
+        for socket, text in reading.texts.items():
+            if why := why_unknown(reading.model, text):
+                yield Problem(name, socket, UNKNOWN_WORDS, why, kind="unknown")
 
 
 def _silent(origin: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import queue
+import sys
 import threading
 import time
 from collections import Counter
@@ -15,6 +16,7 @@ from graphlib import TopologicalSorter
 from typing import Any, Literal
 
 from ...parallel.errors import Cancelled
+from ...parallel.machine.now import is_busy
 from ...parallel.progress import RankWork
 from ...pipelines.costs.outcome import Took, after
 from ...pipelines.planning.terms import FREE
@@ -231,6 +233,8 @@ class _Session:
         spec, values = node.spec, node.values
         try:
             progress = NodeProgress(name, self.watch)
+            if spec.uses_device and not has_torch():
+                progress.phase("loading PyTorch", is_loading=True)  # which takes longer than what the node does with it
             with PeakMemory(measure=spec.uses_device) as memory:
                 inputs = self._inputs(name)
                 values = {each.name: inputs[each.name] for each in spec.inputs if each.type in PLAIN_TYPES}
@@ -400,6 +404,7 @@ class _Session:
             text_s=_sum_of(map(_warm_s, texts)) if is_warm else None,  # what follows loading takes many times as long
             decode_s=_sum_of(map(_warm_s, decoded)),
             num_bytes=max(map(_held_bytes, (record, *texts, *decoded))),
+            is_busy=is_busy(len(record.ranks)),
         )
 
     def _result(self) -> RunResult:
@@ -432,6 +437,11 @@ class _Session:
             titles={name: nodes[name].node.title for name in self.schedule.order if "/" in name},
             parts={name: parts for name in self.schedule.order if (parts := parts_of(name, nodes))},
         )
+
+
+def has_torch() -> bool:
+    """Whether this process has loaded it: what needs it first waits for that."""
+    return "torch" in sys.modules
 
 
 def _warm_s(record: NodeRecord) -> float | None:

@@ -18,12 +18,12 @@ from ..execution.events import Event, Sink
 from ..execution.failure import NodeFailed
 from ..execution.manifest import as_made, has_failed, is_complete
 from ..execution.overlap import next_on, overlapped, width_of
-from ..execution.preflight import blocking
+from ..execution.preflight import UNKNOWN_WORDS, blocking
 from ..execution.schedule import schedule
 from ..execution.watch import Token
 from ..files.workspace import Workspace
 from ..graph.graph import Graph
-from ..graph.problems import GraphError
+from ..graph.problems import GraphError, Problem
 from ..preview.sharing import Sharing, sharing_of
 from ..registry import SPECS
 from .claim import LOCK_FILE, InUse, claimed
@@ -76,9 +76,10 @@ def run_headless(
 
 def _foretold(job: Headless, points: Sequence[Point]) -> tuple[list[Point], list[Report]]:
     """The points that may be begun, and what is wrong with the others. Raises `GraphError` where none may."""
+    foretold = told_of(job, points, is_complete=lambda point: job.resume and _is_complete(job, point))
+    _tell_unknown([problem for told in foretold for problem in told.problems if problem.code == UNKNOWN_WORDS])
     found = [
-        [with_remedy(problem) for problem in blocking(told.problems, is_forced=job.is_forced)]
-        for told in told_of(job, points, is_complete=lambda point: job.resume and _is_complete(job, point))
+        [with_remedy(problem) for problem in blocking(told.problems, is_forced=job.is_forced)] for told in foretold
     ]
     if job.resume:  # what is there already needs no room
         pairs = zip(points, found, strict=True)
@@ -101,6 +102,12 @@ def _foretold(job: Headless, points: Sequence[Point]) -> tuple[list[Point], list
             )
         )
     return good, bad
+
+
+def _tell_unknown(notes: Sequence[Problem]) -> None:
+    """In one line, however many texts a sweep has."""
+    if texts := list(dict.fromkeys(map(str, notes))):
+        logger.warning("%s%s", texts[0], f"; so it is with {len(texts) - 1} more texts" if texts[1:] else "")
 
 
 def _sharing(job: Headless, points: Sequence[Point]) -> Sharing | None:

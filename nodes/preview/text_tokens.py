@@ -39,7 +39,7 @@ def text_tokens(
     except GraphError:
         return {}
     found: dict[str, dict[str, tuple[Count, ...]]] = {}
-    for name, reading in _readings(walk).items():
+    for name, reading in readings_of(walk).items():
         for socket, text in reading.texts.items():
             if sum(map(len, found.values())) == MOST_TEXTS:
                 return found
@@ -49,8 +49,8 @@ def text_tokens(
     return found
 
 
-def _readings(walk: Walk) -> dict[str, Reading]:
-    """Of the nodes whose model is known."""
+def readings_of(walk: Walk) -> dict[str, Reading]:
+    """The texts of each node whose model is known."""
     found: dict[str, Reading] = {}
     for name, spec in walk.specs.items():
         try:

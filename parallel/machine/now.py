@@ -7,6 +7,7 @@ it does not know, AMD's GPUs, are as full as they were when they were found, and
 from __future__ import annotations
 
 import functools
+import os
 import platform
 import sys
 import threading
@@ -21,6 +22,7 @@ from .machine import Link, Machine, read_machine
 FIND_S = 60.0
 ASK_S = 5.0
 MIB = 1 << 20
+BUSY = 1.5
 GPU_FILES = ("dev/nvidiactl", "dev/nvidia0", "dev/kfd", "dev/dxg", "dev/nvhost-gpu")
 """What drivers of NVIDIA and AMD leave in Linux, the last two under Windows and on Jetson boards."""
 QUERY = "--query-gpu=uuid,memory.used,utilization.gpu"
@@ -101,6 +103,14 @@ def read_usage(listed: str) -> dict[str, tuple[int, float | None]]:
             load = int(cells[2]) / 100 if cells[2].isdecimal() else None
             usage[cells[0].removeprefix("GPU-")] = int(cells[1]) * MIB, load
     return usage
+
+
+def is_busy(num_own: int = 1) -> bool:
+    """Whether the processors had half as much again to do in the last minute as they can, or as so many processes of
+    ours ask for: what was timed then says what others did, not what the machine can do.
+    """
+    most = max(os.cpu_count() or 1, num_own)  # the load is that of the machine, also in a container
+    return hasattr(os, "getloadavg") and os.getloadavg()[0] > BUSY * most
 
 
 def _host() -> DeviceNow:

@@ -38,6 +38,8 @@ class Took:
     num_bytes: int = 0
     """On the device that held most, its context left out: on a CPU beyond what an idle rank has; 0 where it was not
     measured."""
+    is_busy: bool = False
+    """Whether the machine had too much else to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +78,11 @@ def ratio(foreseen: Foreseen, took: Took) -> float | None:
     return found and found[1] / found[0]
 
 
+def is_hindered(foreseen: Foreseen, took: Took) -> bool:
+    """Whether it took too long while the machine was busy: it then says nothing of the prediction."""
+    return took.is_busy and (ratio(foreseen, took) or 0.0) > 1 + OFF
+
+
 def before(foreseen: Foreseen) -> str:
     """The plan in plain words, for whoever waits."""
     plan = "one device" if foreseen.plan in ("", str(ParallelPlan())) else foreseen.plan
@@ -98,14 +105,20 @@ def after(foreseen: Foreseen, took: Took, *, is_kept: bool) -> str:
         words += f", and {duration(cold_s)} more until it was warm"
     if abs(found[1] / found[0] - 1) <= OFF:
         return words
+    if is_hindered(foreseen, took):
+        return f"{words}, longer than foretold: the machine was busy, so later predictions learn nothing from it"
     missed = [
         f"{part.name} {duration(part.took)}, not {duration(part.predicted)}"
         for part in parts(foreseen, took)
         if abs(part.took - part.predicted) > max(LEAST_TOLD_S, OFF * part.predicted)
     ]
     learns = "later predictions are corrected by what runs here took; " if is_kept and foreseen.setting else ""
+    off = found[1] / found[0] - 1
+    how = (
+        f"which is {off:+.0%}" if off <= 1 else "longer than foretold"
+    )  # a percentage of hundreds tells nobody anything
     return (
-        f"{words}, which is {found[1] / found[0] - 1:+.0%} ({'; '.join(missed) or 'all parts a little'}): {learns}"
+        f"{words}, {how} ({'; '.join(missed) or 'all parts a little'}): {learns}"
         "latentloom plan MODEL --measure measures this machine anew"
     )
 
@@ -132,8 +145,9 @@ def _rounded(plain: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ran_of(foreseen: Foreseen, took: Took, *, torch: str) -> Ran | None:
-    """The line to keep; None where no step was measured, or nobody said what the prediction was for."""
-    if foreseen.setting is None or not took.step_s:
+    """The line to keep; None where no step was measured, the machine was busy, or nobody said what the prediction was
+    for."""
+    if foreseen.setting is None or not took.step_s or is_hindered(foreseen, took):
         return None
     return Ran(
         day=time.strftime("%Y-%m-%d"),

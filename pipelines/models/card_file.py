@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,14 @@ def read_card(folder: Path, family: Family) -> Card:
         raise ValueError(f"{path}: defaults is {str(defaults)[:50]}, not an object; fix the card")
     overrides = {name: plain[name] for name in TOP_LEVEL if name in plain} | defaults
     return dataclasses.replace(card, **{name: _check(path, name, value) for name, value in overrides.items()})
+
+
+def vocabulary_of(folder: Path) -> Mapping[str, Sequence[str]]:
+    """What a toy model's card says that it can draw, by kind; nothing of any other model."""
+    path = folder / FILE_NAME
+    found = _PLAIN(path).get("vocabulary") if path.is_file() else None
+    kinds = found if isinstance(found, dict) else {}
+    return {kind: [str(name) for name in names] for kind, names in kinds.items() if isinstance(names, list)}
 
 
 _PLAIN = FromFile(lambda path: read_object(path, what="model card", max_bytes=MAX_BYTES))

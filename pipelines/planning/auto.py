@@ -18,7 +18,6 @@ from ...parallel.machine.folders import user_cache
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import ParallelPlan
 from ..costs.machine import Machine
-from ..costs.units import duration
 from ..models.json_file import read_object, write_object
 from ..values import Model, compiled_in_keys
 from .choice import Candidate, pick, rival_of, spelt
@@ -236,13 +235,14 @@ def _why_no_more(before: KeptChoice, found: Planned) -> str:
 def _told(
     answer: Planned, *, is_compiled: bool = False, both: Compiling | None = None, why: str = "", before: str = ""
 ) -> Chosen:
-    """What the answer has chosen; `both` where it was compared with a compiled transformer, or that with this one."""
+    """What the answer has chosen; `both` where it was compared with a compiled transformer, or that with this one. How
+    long a step takes is told beside it, corrected by what runs here took.
+    """
     taken, there = answer.chosen, answer.machine.num_devices
     assert taken is not None, "who asks has seen that something is chosen"
     devices = "one device" if there == 1 else f"{there} devices"
     where = devices if taken.num_devices == there else f"{taken.num_devices} of {devices}"
     each = "" if taken.replicas == 1 else f" in each of {taken.replicas} groups"
-    step = f"a step is predicted to take {duration(taken.run.step.seconds)} ({answer.machine.title})"
     if taken.lacking_bytes:
         why = "no plan fits, and it lacks least"
     why = why or "; ".join([reasons(answer, taken), *([both.words()] if both else [])])
@@ -250,7 +250,7 @@ def _told(
     return Chosen(
         plan=taken.plan,
         is_compiled=is_compiled,
-        why=f"{before}plan auto is {Way(taken.plan, is_compiled)}{each} on {where}: {why}; {step}",
+        why=f"{before}plan auto is {Way(taken.plan, is_compiled)}{each} on {where}: {why}; reckoned for {answer.machine.title}",
         rejected=tuple([*([both.rejected()] if both else []), *rows][:NUM_REJECTED]),
     )
 

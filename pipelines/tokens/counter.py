@@ -14,7 +14,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from ...parallel.progress import SILENT
 from ..models.describe import card_of
 from ..models.folder import component_in, inspect_component, kind_of, read_config, read_index
 from ..values import Model
+from .known import unknown_words
 from .readers import OTHERS, READERS, Reader
 
 FIRST_S = 60.0
@@ -53,6 +54,8 @@ class Count:
     """How many an empty prompt would be."""
     cut: str
     """The words that are not read, or not whole."""
+    unknown: tuple[str, ...] = ()
+    """The words that a toy model cannot know."""
 
     @property
     def room(self) -> float:
@@ -82,7 +85,10 @@ class Counter:
             return ()
         found = [self._count(order, go_on) for order in orders]
         known = [count for count in found if count is not None]
-        return tuple(sorted(known, key=lambda count: count.room)) if len(known) == len(found) else ()
+        if len(known) != len(found):
+            return ()
+        unknown = unknown_words(model, text)
+        return tuple(replace(count, unknown=unknown) for count in sorted(known, key=lambda count: count.room))
 
     def close(self) -> None:
         with self._lock:

@@ -115,6 +115,7 @@ def chosen_for(planned: Schedule) -> Chosen:
 def test_a_machine_that_nobody_measured_idles_no_device(num: int, is_guided: bool, plan: str) -> None:
     choice = choose(at(num), Wanted(is_guided=is_guided))
     assert str(choice.plan) == plan and f"plan auto is {plan} on {num} devices: " in choice.why
+    assert "a step is" not in choice.why  # it would be another number than the one that runs here taught
     assert "whose speed is assumed" in choice.why and choice.rejected
 
 

@@ -20,7 +20,8 @@ from latentloom.nodes.graph.spec import read_spec
 from latentloom.nodes.headless.reports import Report
 from latentloom.nodes.headless.terminal import ProgressBars
 from latentloom.nodes.hosts.comfyui import ComfyProgress
-from latentloom.parallel.progress import Foreseen, Progress, RankWork
+from latentloom.parallel.progress import Foreseen, Progress, RankWork, Setting
+from latentloom.pipelines.costs.outcome import after, ran_of
 from latentloom.pipelines.values import Conditioning, Image, Latents, Model
 
 NODES = {
@@ -52,6 +53,7 @@ class Clock:
         self.decode_s = 55.0
         self.foreseen: Foreseen | None = FORESEEN
         self.is_cold = False
+        self.is_busy = False
 
     def __call__(self) -> float:
         return self.now
@@ -60,6 +62,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
+    monkeypatch.setattr("latentloom.nodes.execution.run.is_busy", lambda _: clock.is_busy)
     for module in ("outlook", "watch"):
         monkeypatch.setattr(f"latentloom.nodes.execution.{module}.time.perf_counter", clock)
     return clock
@@ -174,7 +177,15 @@ def test_prediction_and_outcome_are_in_events_manifest_and_report(
     result = made(toys, specs, told)
     denoise = manifest(tmp_path, toys.graph(NODES), result)["nodes"]["first"]
     assert denoise["foreseen"]["seconds"] == 49.0 and denoise["foreseen"]["rejected"][0]["plan"] == "ring=2"
-    took = {"steps": 4, "step_s": 3.0, "steps_s": 14.0, "text_s": 1.5, "decode_s": 55.0, "num_bytes": 9}
+    took = {
+        "steps": 4,
+        "step_s": 3.0,
+        "steps_s": 14.0,
+        "text_s": 1.5,
+        "decode_s": 55.0,
+        "num_bytes": 9,
+        "is_busy": False,
+    }
     took |= {"predicted_bytes": 8 << 30}
     assert denoise["took"] == {**took, "predicted_s": 49.0, "seconds": 68.5, "ratio": round(68.5 / 49, 6)}
     (event,) = [event.to_plain() for event in told if event.kind == "took"]
@@ -184,6 +195,33 @@ def test_prediction_and_outcome_are_in_events_manifest_and_report(
     )
     json.dumps(plain := Report(folder=tmp_path, overrides={}, result=result).to_plain())
     assert plain["denoises"]["first"] == {"foreseen": denoise["foreseen"], "took": denoise["took"]}
+
+
+def test_the_first_node_that_needs_it_says_that_torch_is_loaded(
+    toys: ModuleType, specs: dict[str, Any], told: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("latentloom.nodes.execution.run.has_torch", lambda: any(e.kind == "finished" for e in told))
+    made(toys, specs, told)
+    first = [(event.kind, event.node, event.message) for event in told if event.node][:2]
+    assert first == [("started", "text", ""), ("phase", "text", "loading PyTorch")]
+    assert sum(event.message == "loading PyTorch" for event in told) == 1
+
+
+def test_on_a_busy_machine_nobody_is_told_thousands_of_percent_and_nothing_is_learned(
+    toys: ModuleType, specs: dict[str, Any], told: list[Event], clock: Clock
+) -> None:
+    clock.step_s, clock.is_busy = [900.0] * 4, True
+    record = made(toys, specs, told).nodes["first"]
+    (event,) = [event for event in told if event.kind == "took"]
+    assert "longer than foretold: the machine was busy" in event.message and "%" not in event.message
+    assert record.foreseen is not None and record.took is not None
+    texts = dict.fromkeys(("machine", "model", "class_name", "fingerprint", "dtype", "quantization", "engine"), "")
+    numbers = dict.fromkeys(("width", "height", "frames", "batch", "text_tokens"), 1)
+    foreseen = dataclasses.replace(record.foreseen, setting=Setting(**texts, **numbers))  # pyright: ignore
+    assert ran_of(foreseen, record.took, torch="2.9") is None
+    idle = dataclasses.replace(record.took, is_busy=False)
+    assert ran_of(foreseen, idle, torch="2.9") is not None and "%" not in after(foreseen, idle, is_kept=True)
+    assert ran_of(foreseen, dataclasses.replace(record.took, step_s=2.0, decode_s=40.0), torch="2.9") is not None
 
 
 def test_what_came_close_is_told_in_one_line(

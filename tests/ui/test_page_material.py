@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 INPAINT = json.loads((ROOT / "workflows/bobbin/inpaint.json").read_text())
 
+STYLES = "all => all.map((each) => each.getAttribute('style'))"
+
 
 def sent(url: str, picture: Image.Image, name: str = "a.png") -> str:
     """The path of an upload."""
@@ -69,11 +71,16 @@ def test_a_mask_is_painted_by_keys_and_mouse_and_an_inpaint_keeps_every_byte_out
     expect(painter.get_by_text("The strokes that you had not used yet are back")).to_be_visible()
     expect(told).to_contain_text("7 % painted")
 
+    below = page.locator(".react-flow__viewport, .react-flow__node")
+    lay = below.evaluate_all(STYLES)
     x, y = middle(stage)
     page.mouse.move(x, y)
     page.mouse.down()
     page.mouse.move(x, y + 150, steps=4)
     page.mouse.up()
+    painter.get_by_role("heading").hover()
+    page.mouse.wheel(0, 200)
+    assert below.evaluate_all(STYLES) == lay  # the node whose dialog this is would have gone with the brush
     expect(told).not_to_contain_text("7 %")
     page.keyboard.press("Control+z")
     expect(told).to_contain_text("7 %")

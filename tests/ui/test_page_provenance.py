@@ -124,8 +124,11 @@ def test_a_picture_opens_over_the_canvas_and_its_values_come_back_to_it(
     picture.click()
     dialog.get_by_role("button", name="Use on the canvas").click()
     page.get_by_role("menuitem", name="Use as input").click()
-    expect(card(page, "load_image")).to_be_visible()
-    assert file_graph(page)["nodes"]["load_image"]["inputs"]["path"].endswith(".png")
+    expect(card(page, "load_image")).to_be_in_viewport(ratio=0.9)
+    say(page, "The result is an input").locator("..").get_by_role("button", name="Make it image to image").click()
+    nodes = file_graph(page)["nodes"]
+    assert nodes["load_image"]["inputs"]["path"].endswith(".png") and "empty_latents" not in nodes
+    assert nodes["encode_image"]["inputs"]["image"] == {"from": "load_image.image"}
 
 
 def test_a_picture_of_another_program_tells_how_it_was_made_and_gives_its_values(

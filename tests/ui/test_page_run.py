@@ -234,6 +234,59 @@ def test_each_rank_has_a_lane_that_says_what_it_does(page_server: Any, open_page
     is_at_work(page)
 
 
+SIZES = ({"width": 1440, "height": 900}, {"width": 1280, "height": 720}, {"width": 390, "height": 844})
+UNDER = """region => {
+  const root = region.getRootNode();
+  const pressable = "button, a[href], input, select, textarea, [role=tab], .react-flow__handle, .react-flow__node";
+  return [...root.querySelectorAll(pressable)].filter((each) => !region.contains(each)).flatMap((each) => {
+    const { x, y, width, height } = each.getBoundingClientRect();
+    const under = root.elementFromPoint(x + width / 2, y + height / 2);
+    return width && height && under && region.contains(under) ? [each.outerHTML.slice(0, 200)] : [];
+  });
+}"""
+"""What could be pressed, were it not for a message over it."""
+IN_VIEW = """picture => {
+  const [seen, room] = [picture, picture.closest(".ll-canvas")].map((each) => each.getBoundingClientRect());
+  return seen.top >= room.top && seen.bottom <= room.bottom && seen.left >= room.left && seen.right <= room.right;
+}"""
+
+
+def test_each_run_of_a_template_makes_another_picture_which_is_in_view_until_its_seed_is_locked(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    url, there = page_server.url, {run["id"] for run in call(page_server.url, "runs")}
+
+    def made() -> list[dict[str, Any]]:
+        return [call(url, f"runs/{run['id']}") for run in call(url, "runs") if run["id"] not in there]
+
+    page = open_page(url)
+    page.get_by_role("button", name="First Picture").click()
+    messages, picture = page.get_by_role("region", name="Messages"), card(page, "save").locator("img")
+    for size in SIZES:
+        page.set_viewport_size(size)
+        visit(page, url)
+        start(page)
+        expect(messages.get_by_text("is done.")).to_be_visible(timeout=MODEL_MS)
+        picture.evaluate(
+            f"async picture => {{ while (!({IN_VIEW})(picture)) await new Promise(requestAnimationFrame) }}"
+        )
+        assert messages.evaluate(UNDER) == []
+    seeds = {run["graph"]["params"]["seed"]["default"] for run in made()}
+    assert len(seeds) == 3 and 7 not in seeds
+
+    page.set_viewport_size(SIZES[0])
+    visit(page, url)
+    card(page, "denoise").get_by_role("button", name="Keep this seed").click()
+    last, before = picture.get_attribute("src"), card(page, "denoise").locator(".ll-made img").get_attribute("src")
+    start(page)
+    expect(say(page, "Nothing has changed since the last run")).to_be_visible()
+    assert card(page, "denoise").locator(".ll-made img").get_attribute("src") == before
+    assert len(made()) == 3
+    messages.get_by_role("button", name="Run with a new seed").click()
+    expect(picture).not_to_have_attribute("src", str(last), timeout=MODEL_MS)
+    assert made()[0]["graph"]["params"]["seed"]["default"] not in seeds
+
+
 def test_a_server_that_is_started_again_has_lost_nothing_and_the_page_says_so(
     start_page: Callable[..., Any], open_page: Callable[..., Page], watch: Watch, tmp_path: Path
 ) -> None:
@@ -258,6 +311,7 @@ def test_a_server_that_is_started_again_has_lost_nothing_and_the_page_says_so(
     start_page(folder=tmp_path, port=port)
     page.evaluate("dispatchEvent(new Event('online'))")  # so that it does not wait before it tries again
     expect(say(page, "The server was started again")).to_be_visible()
+    expect(page.get_by_role("region", name="Messages").locator(".ll-toast")).to_have_count(1)  # of what came back
     expect(entry(page, "running")).to_have_count(1)
     expect(entry(page, "waiting")).to_have_count(2)
     assert ids(entry(page, "running")) + ids(entry(page, "waiting")) == order

@@ -33,6 +33,7 @@ def test_a_prompt_tells_its_tokens_and_what_is_not_read_on_card_inspector_and_fo
     before = card(page, "encode_text").bounding_box()
     field.fill("a red circle above a blue square " * 6 + "lighthouse")
     expect(shown).to_have_class(re.compile("ll-tokens-cut"), timeout=20_000)
+    expect(card(page, "encode_text").locator("u")).to_have_text([*["circle", "above", "square"] * 6, "lighthouse"])
     field.fill(graph["params"]["prompt"]["default"])
     expect(shown).not_to_have_class(re.compile("ll-tokens-cut"), timeout=20_000)
     assert card(page, "encode_text").bounding_box() == before

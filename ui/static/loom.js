@@ -1,1 +1,1 @@
-import{Ac as r,Bc as e}from"./loom.chunk.MZARFKHJ.js";r(new URL(import.meta.url).searchParams.get("v")??"");export{e as mount};
+import{Bc as r,Cc as e}from"./loom.chunk.SSRA2P45.js";r(new URL(import.meta.url).searchParams.get("v")??"");export{e as mount};

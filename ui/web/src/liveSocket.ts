@@ -11,14 +11,14 @@ const PING_MS = 20_000;
 
 interface Listener {
   onMessage: (message: LiveMessage) => void;
-  /** On with the first message; off with the number of tries in a row that brought none. */
-  onConnection: (isOn: boolean, numTries: number) => void;
+  /** On with the first message; off with each try that brought none. */
+  onConnection: (isOn: boolean) => void;
 }
 
 export class LiveSocket {
   private socket: WebSocket | null = null;
   private waitMs = FIRST_WAIT_MS;
-  private numTries = 0;
+  private isOn = false;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private pings: ReturnType<typeof setInterval> | undefined;
   private isClosed = false;
@@ -41,13 +41,12 @@ export class LiveSocket {
   private connect(): void {
     const socket = new WebSocket(address("/live").replace(/^http/, "ws"));
     this.socket = socket;
-    this.numTries += 1;
     socket.onopen = () => {
       this.pings = setInterval(() => socket.send("ping"), PING_MS);
     };
     socket.onmessage = (event) => {
-      if (this.numTries > 0) this.listener.onConnection(true, 0);
-      this.numTries = 0;
+      if (!this.isOn) this.listener.onConnection(true);
+      this.isOn = true;
       this.waitMs = FIRST_WAIT_MS;
       this.listener.onMessage(parseExact(String(event.data)) as LiveMessage);
     };
@@ -57,7 +56,8 @@ export class LiveSocket {
   private connectLater(): void {
     clearInterval(this.pings);
     if (this.isClosed) return;
-    this.listener.onConnection(false, this.numTries);
+    this.isOn = false;
+    this.listener.onConnection(false);
     this.timer = setTimeout(() => this.connect(), this.waitMs);
     this.waitMs = Math.min(this.waitMs * 2, LONGEST_WAIT_MS);
   }

@@ -6,11 +6,14 @@ import { changeable, inputOf, valueOf } from "../src/gallery/detail/changeable";
 import { inputsBehind } from "../src/gallery/inputsBehind";
 import { byDay, neighbour, sweeps, withNewest, withOlder } from "../src/gallery/resultPages";
 import { lengthOf } from "../src/gallery/resultWords";
+import { asImageToImage } from "../src/gallery/recall/imageToImage";
 import { actualSize, panned, place, WHOLE, zoomed } from "../src/gallery/stage/zoom";
 import { cellSize } from "../src/gallery/sweeps/gridPicture";
 import { heading, sweepTable } from "../src/gallery/sweeps/sweepTable";
+import { addNode } from "../src/graph/edits";
 import { fromFile } from "../src/graph/file/workflowFile";
 import type { Catalog, GraphFile, Json, Result, Run } from "../src/types";
+import { input, shipped, spec } from "./graphs";
 import { liveRun } from "./live";
 
 const ids = (items: readonly { id: string }[]) => items.map((item) => item.id).join(" ");
@@ -198,3 +201,19 @@ function result(id: string, facts: Partial<Result> = {}): Result {
 function run(id: string, varied: Record<string, Json>): Run {
   return liveRun(id, { created: Number(id.slice(1)), varied, state: "done", total: 1, done: 1 });
 }
+
+test("a picture on the canvas becomes what the denoise begins with, in the place of empty latents", () => {
+  const encode = spec("LoomEncodeImage", [input("model", "Model"), input("image", "Image")], { latents: "Latents" });
+  const catalog: Catalog = { version: "1", types: [], nodes: [encode] };
+  const load = spec("LoomLoadImage", [input("path", "string")], { image: "Image" });
+  const graph = addNode(shipped("first_picture.json"), { name: "mine", spec: load, at: [0, 0] });
+  const wired = asImageToImage(graph, catalog, "mine")!;
+  assert.ok(!("empty_latents" in wired.nodes));
+  assert.deepEqual(wired.nodes.encode_image?.inputs, {
+    model: { from: "load_model.model" },
+    image: { from: "mine.image" },
+  });
+  assert.deepEqual(wired.nodes.denoise?.inputs.latents, { from: "encode_image.latents" });
+  assert.equal(wired.nodes.denoise?.inputs.strength, 0.6);
+  assert.equal(asImageToImage(wired, catalog, "mine"), null);
+});

@@ -5,14 +5,23 @@ import { move, setMode } from "../src/graph/edits";
 import { formatLeft } from "../src/parts/format";
 import { announce, announceNew } from "../src/store/announce";
 import { changedNodes } from "../src/store/changedSinceRun";
-import { applyMessage, EMPTY_LIVE, endedRuns, newestActive, newRuns, type LiveState } from "../src/store/liveState";
+import {
+  applyMessage,
+  EMPTY_LIVE,
+  endedRuns,
+  isStarting,
+  newestActive,
+  newRuns,
+  type LiveState,
+} from "../src/store/liveState";
 import { dismissToast, pageStore } from "../src/store/page";
 import { hold, holding } from "../src/holding";
+import { percentOf } from "../src/store/progress";
 import { titleOf } from "../src/store/tabTitle";
 import { leftAt } from "../src/store/left";
 import type { NodeState, Run } from "../src/types";
 import { toyGraph } from "./graphs";
-import { liveMessage } from "./live";
+import { liveMessage, liveRun } from "./live";
 
 const node = (state: NodeState["state"], done = 0): NodeState => ({
   state,
@@ -148,7 +157,8 @@ test("a run that began and ended between two messages is told, unless all runs a
 });
 
 test("the tab tells how far the run is, else what is being edited", () => {
-  const run = full({ a: { name: "stars", state: "running", done: 3, total: 8 } }).runs.a!;
+  const nodes = { draw: node("running", 3) };
+  const run = full({ a: { name: "stars", state: "running", done: 3, total: 8, nodes } }).runs.a!;
   assert.equal(titleOf("cats", run), "37 % · stars · latentloom");
   assert.equal(titleOf("cats", { ...run, state: "waiting" }), "stars · latentloom");
   assert.equal(titleOf("cats", null), "cats · latentloom");
@@ -192,4 +202,24 @@ test("what comes while the view moves is taken in its order soon after, and at o
   hold(false);
   send(5);
   assert.deepEqual(taken, [1, 2, 3, 4, 5]);
+});
+
+test("a run's progress is told once there are steps or times, and never goes back", () => {
+  const told = (facts: Partial<Run>) => percentOf(liveRun("p", { started: 100, ...facts }), 110);
+  const nodes = { draw: node("running") };
+  assert.equal(told({ done: 2, total: 6 }), ""); // nodes, of which one has its steps yet to tell
+  assert.equal(told({ done: 2, total: 21, nodes }), "9 %");
+  assert.equal(told({ is_left_least: false, left_s: 10, left_at: 110 }), "50 %");
+  assert.equal(told({ is_left_least: false, left_s: 90, left_at: 110 }), "50 %");
+  assert.equal(told({ state: "waiting" }), "");
+  assert.equal(told({ done: 0, total: 6 }), "50 %"); // a server that was started again begins anew
+  assert.equal(told({ done: 21, total: 21, nodes }), "99 %");
+  assert.equal(told({ state: "done", done: 21, total: 21, nodes }), "");
+});
+
+test("a run whose nodes all wait yet is starting", () => {
+  const nodes = { load: node("waiting"), draw: node("waiting") };
+  assert.ok(isStarting(liveRun("s", { nodes })));
+  assert.ok(!isStarting(liveRun("s", { nodes: { ...nodes, load: node("running") } })));
+  assert.ok(!isStarting(liveRun("s", { state: "waiting", nodes })));
 });

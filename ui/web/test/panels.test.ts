@@ -207,6 +207,15 @@ test("each rank has a lane, with what it sent; while work is under way the plan 
   assert.equal(lanes[1]!.device, "cuda:1");
 });
 
+test("what was drawn of a rank stays when the run is cancelled before its ranks have told their work", () => {
+  const nodes = { draw: state({ state: "cancelled", started: 100, seconds: 3, plan: "ulysses=2" }) };
+  const lanes = lanesOf({ run: runOf(nodes, "ulysses=2"), devices: DEVICES, now: 104, usesDevice: () => true });
+  assert.deepEqual(
+    lanes.map(({ segments }) => segments.map(({ to }) => to)),
+    [[3], [3]],
+  );
+});
+
 test("of questions in a row the newest is heard, and the one before is ended", async () => {
   const newest = new Newest<string>();
   const heard: unknown[] = [];
@@ -247,4 +256,7 @@ test("what a run was predicted to take stands beside what it took, of the parts 
   const nodes = { denoise: { foreseen, took }, save: { foreseen: null, took: null } };
   assert.equal(outcomeText(nodes as unknown as Record<string, NodeState>), "predicted 10 s, took 11.6 s (+16 %)");
   assert.equal(outcomeText({}), "");
+  const hours = { denoise: { foreseen, took: { ...took, step_s: 200, is_busy: true } } };
+  const told = outcomeText(hours as unknown as Record<string, NodeState>);
+  assert.equal(told, "predicted 10 s, took 10 min 5 s (longer than foretold: the machine was busy)");
 });

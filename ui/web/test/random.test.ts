@@ -94,6 +94,7 @@ const RANDOM: Record<keyof typeof edits, RandomEdit> = {
   giveValue: (graph, hand) => edits.giveValue(graph, ...parts(hand.pick(inputs(graph))), hand.pick([1, "text", ""])!),
   setTitle: (graph, hand) => edits.setTitle(graph, hand.pick(Object.keys(graph.nodes)) ?? "", `T${hand.below(99)}`),
   setSeedNew: (graph, hand) => edits.setSeedNew(graph, hand.pick(inputs(graph)) ?? "", hand.number() < 0.5),
+  withMovingSeeds: (graph) => edits.withMovingSeeds(graph, TOYS),
   setMode: (graph, hand) =>
     edits.setMode(graph, [hand.pick(Object.keys(graph.nodes)) ?? ""], hand.pick<Mode>(["run", "mute", "bypass"])!),
   setCollapsed: (graph, hand) =>

@@ -1,14 +1,25 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { rename, setSeedNew } from "../src/graph/edits";
+import {
+  exposeParam,
+  fold,
+  giveValue,
+  hideParam,
+  rename,
+  setInput,
+  setSeedNew,
+  withMovingSeeds,
+} from "../src/graph/edits";
 import { newSeedsOf } from "../src/graph/edits/seeds";
 import { emptyGraph, fromFile, toFile } from "../src/graph/file/workflowFile";
 import { hubAddress, hubModelIn, isHubId, pullCommand } from "../src/models/pullCommand";
-import type { EditorGraph } from "../src/types";
+import { insideOf, withInsides } from "../src/graph/inside";
+import type { Catalog, EditorGraph, GraphFile } from "../src/types";
 import { limit, readNumber, sliderOf, stepped } from "../src/widgets/numbers/numberRange";
-import { isKept, newSeed, setKept, withNewSeeds } from "../src/widgets/numbers/seeds";
+import { isKept, newSeed, setKept, withNewSeeds, withSeedsThrown } from "../src/widgets/numbers/seeds";
 import { areasOf, megapixels, painted, pixelsOf, RATIOS, ratioOf, scaled, sizeOf } from "../src/widgets/numbers/sizes";
 import { meantText } from "../src/widgets/widget";
+import { input, spec } from "./graphs";
 
 const STEPS = { type: "int", min: 0, max: 1000, step: null };
 const STRENGTH = { type: "float", min: 0.01, max: 1, step: 0.01 };
@@ -75,9 +86,42 @@ test("only seeds that are not kept change with a run", () => {
   assert.deepEqual(Object.keys(next.nodes), ["a", "b"]);
   assert.deepEqual(newSeedsOf(fromFile(toFile(changing))), keys);
   assert.deepEqual(newSeedsOf(rename(changing, "a", "c")), ["c.seed", ...keys.slice(1)]);
-  assert.deepEqual(setSeedNew(changing, "$seed", false).rest, { $seeds: keys.filter((key) => key !== "$seed") });
+  assert.deepEqual(setSeedNew(changing, "$seed", false).meta, { $seeds: keys.filter((key) => key !== "$seed") });
+  const older = fromFile({ ...toFile(graph), layout: { $seeds: ["a.seed"] } });
+  assert.deepEqual(toFile(setSeedNew(older, "$seed", true)).meta, { $seeds: ["a.seed", "$seed"] });
   setKept("#form.seed", false);
   assert.ok(!isKept("#form.seed") && isKept("#form.other"));
+});
+
+test("a seed that nobody touched moves wherever it goes, and stays once somebody sets it", () => {
+  const seed = input("seed", "int", { widget: "seed", default: 0 });
+  const text = input("text", "string", { widget: "multiline" });
+  const catalog: Catalog = { version: "1", types: [], nodes: [spec("Draw", [seed, text], { image: "Image" })] };
+  const file: GraphFile = {
+    format: 1,
+    name: "w",
+    nodes: { a: { type: "Draw" }, b: { type: "Draw", inputs: { seed: 3 } } },
+  };
+  const moving = withMovingSeeds(fromFile(file), catalog);
+  assert.deepEqual(newSeedsOf(moving), ["a.seed", "b.seed"]);
+  const next = withNewSeeds(moving);
+  assert.deepEqual(newSeedsOf(next), ["a.seed", "b.seed"]);
+  assert.notEqual(next.nodes.b?.inputs.seed, 3);
+  assert.deepEqual(newSeedsOf(setInput(moving, "a", "text", "a star")), ["a.seed", "b.seed"]);
+  assert.deepEqual(newSeedsOf(giveValue(moving, "a", "seed", 7)), ["b.seed"]);
+  const exposed = exposeParam(moving, "a", { spec: seed, name: "seed" });
+  assert.deepEqual(newSeedsOf(exposed), ["b.seed", "$seed"]);
+  assert.deepEqual(newSeedsOf(giveValue(exposed, "a", "seed", 7)), ["b.seed"]);
+  assert.deepEqual(newSeedsOf(hideParam(exposed, "seed")), ["b.seed", "a.seed"]);
+  const folded = fold(moving, catalog, ["a", "b"])!;
+  assert.deepEqual(newSeedsOf(folded.graph), [`${folded.name}.seed`]); // b's has a value: a field of the node
+  const inside = insideOf(folded.graph, [folded.name])!;
+  assert.deepEqual(newSeedsOf(inside), ["a.seed"]);
+  const thrown = withInsides(folded.graph, withNewSeeds);
+  assert.equal(typeof insideOf(thrown, [folded.name])?.nodes.a?.inputs.seed, "number");
+  assert.deepEqual(newSeedsOf(insideOf(fromFile(toFile(thrown)), [folded.name])!), ["a.seed"]);
+  const once = withSeedsThrown(fromFile(file), catalog);
+  assert.ok(once.nodes.a?.inputs.seed !== undefined && newSeedsOf(once).length === 0);
 });
 
 test("a slider reaches a few times as far as the model's own number, and as far as what is there", () => {

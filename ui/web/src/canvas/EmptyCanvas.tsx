@@ -1,5 +1,5 @@
 import { t } from "../i18n";
-import { openUnsaved } from "../panels/files/fileActions";
+import { openTemplate } from "../panels/files/fileActions";
 import { TemplatePicture } from "../panels/library/TemplatePicture";
 import { titled } from "../parts/format";
 import { useTemplates } from "../panels/library/useTemplates";
@@ -50,7 +50,7 @@ function Start({ template }: { template: Template }) {
   return (
     <li className="ll-card">
       <TemplatePicture template={template} />
-      <button type="button" className="ll-card-open" onClick={() => void openUnsaved(graph, name)}>
+      <button type="button" className="ll-card-open" onClick={() => void openTemplate(graph, name)}>
         {titled(name)}
       </button>
       <p className="ll-quiet">

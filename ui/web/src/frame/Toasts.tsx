@@ -1,4 +1,5 @@
-/** Short messages in a corner, above everything else; errors are read aloud at once. */
+/** Short messages at the bottom, above everything else and beside it: views and dialogs leave them room (`--ll-said`), so
+ * that nothing that can be pressed lies below one. Errors are read aloud at once. */
 
 import { useLayoutEffect, useRef } from "react";
 import { t } from "../i18n";
@@ -21,6 +22,14 @@ export function Toasts() {
     if (element.matches(":popover-open")) element.hidePopover();
     if (toasts.length) element.showPopover();
   }, [toasts]);
+  useLayoutEffect(() => {
+    const element = region.current;
+    const root = element?.parentElement;
+    if (!element || !root) return;
+    const watcher = new ResizeObserver(() => root.style.setProperty("--ll-said", `${element.offsetHeight}px`));
+    watcher.observe(element);
+    return () => watcher.disconnect();
+  }, []);
   return (
     <div ref={region} popover="manual" className="ll-toasts" role="region" aria-label={t("frame.messages")}>
       {toasts.map((shown) => (
@@ -30,7 +39,7 @@ export function Toasts() {
   );
 }
 
-function OneToast({ shown: { id, kind, text, run, action } }: { shown: Toast }) {
+function OneToast({ shown: { id, kind, text, run, actions } }: { shown: Toast }) {
   return (
     <div className={`ll-toast ll-toast-${kind}`} role={kind === "error" ? "alert" : "status"}>
       <Icon name={ICONS[kind]} size={18} />
@@ -40,7 +49,17 @@ function OneToast({ shown: { id, kind, text, run, action } }: { shown: Toast }) 
           {t("frame.show")}
         </Button>
       )}
-      {action === "reload" && <Button onClick={() => location.reload()}>{t("frame.reload")}</Button>}
+      {actions?.map(({ label, act }) => (
+        <Button
+          key={label}
+          onClick={() => {
+            dismissToast(id);
+            act();
+          }}
+        >
+          {label}
+        </Button>
+      ))}
       <IconButton icon="close" label={t("frame.dismiss")} onClick={() => dismissToast(id)} />
     </div>
   );

@@ -292,6 +292,10 @@ export interface Count {
    * The words that are not read, or not whole.
    */
   cut: string;
+  /**
+   * The words that a toy model cannot know.
+   */
+  unknown: string[];
 }
 /**
  * A named set of results; one result may be on several.
@@ -997,6 +1001,10 @@ export interface Took {
    * measured.
    */
   num_bytes: number;
+  /**
+   * Whether the machine had too much else to do.
+   */
+  is_busy: boolean;
 }
 /**
  * One place of the queue; another user's has neither `id` nor `name`.

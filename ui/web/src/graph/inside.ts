@@ -5,6 +5,7 @@ that `poster` uses. */
 
 import type { EditorGraph, EditorNode, Param, SubFile } from "../types";
 import { rewired, usedSubs } from "./edits/fold";
+import { MARK, newSeedsOf } from "./edits/seeds";
 import { fromFile, toFile } from "./file/workflowFile";
 import { changeRecord, filterRecord, has, mapRecord, own } from "./record";
 import { SUB, isSub } from "./subs";
@@ -114,13 +115,14 @@ function asFile(key: string, { title, help, params, nodes, outputs, layout }: Su
 
 function written(key: string, old: SubFile | undefined, next: EditorGraph): SubFile {
   const { name, description, nodes, params, outputs, layout } = toFile(next);
+  const seeds = newSeedsOf(next);
   const sub: SubFile = {
     ...((name !== key || old?.title) && { title: name }),
     ...(description && { help: description }),
     ...(params && { params }),
     nodes,
     ...(outputs && { outputs }),
-    ...(layout && { layout }),
+    ...((layout || seeds.length > 0) && { layout: { ...layout, ...(seeds.length > 0 && { [MARK]: seeds }) } }),
   };
   opened.set(sub, next);
   return sub;

@@ -49,8 +49,9 @@ export function formatDuration(seconds: number): string {
   return `${value.toLocaleString(language(), { maximumSignificantDigits: 3 })} ${unit}`;
 }
 
-/** How far off something is: 0.081 -> "+8 %". */
+/** How far off something is: 0.081 -> "+8 %"; from twice on how many times it is, 91.1 -> "92 ×". */
 export function formatPercent(part: number): string {
+  if (part > 1) return `${(part + 1).toLocaleString(language(), { maximumSignificantDigits: 2 })} ×`;
   return `${(part * 100).toLocaleString(language(), { maximumFractionDigits: 0, signDisplay: "exceptZero" })} %`;
 }
 

@@ -1,4 +1,5 @@
-import { useMemo } from "react";
+import { useEffect, useMemo } from "react";
+import { newSeedsOf } from "../graph/edits/seeds";
 import { fromFile } from "../graph/file/workflowFile";
 import { t } from "../i18n";
 import { openUnsaved } from "../panels/files/fileActions";
@@ -7,6 +8,7 @@ import { Button } from "../parts/Button";
 import { go } from "../store/page";
 import type { Catalog, EditorGraph, GraphFile, Run } from "../types";
 import { ChangeOfFields, GraphOfFields } from "../widgets/graphOfFields";
+import { setKept } from "../widgets/numbers/seeds";
 import { fieldsOf, groupsOf, withDefaults } from "./formFields";
 import { Making } from "./Making";
 import { Offers } from "./Offers";
@@ -26,6 +28,10 @@ export function Maker({ choice, graph, catalog }: MakerProps) {
   const fields = useMemo(() => fieldsOf(graph, catalog), [graph, catalog]);
   const form = useForm(choice.canvas ? "" : choice.key, fields);
   const known = useMeant(graph, form.values);
+  useEffect(() => {
+    const moving = choice.canvas ? newSeedsOf(fromFile(choice.canvas)) : []; // as on the canvas
+    for (const key of moving.filter((each) => each.startsWith("$"))) setKept(`#${choice.key}.${key.slice(1)}`, false);
+  }, [choice.key]);
   const graphNow = () => fromFile(withDefaults(graph, form.now()));
   const change = (_: string, make: (last: EditorGraph) => EditorGraph) => {
     const before = graphNow();

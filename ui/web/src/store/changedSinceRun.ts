@@ -1,11 +1,13 @@
 /** Which nodes were changed since the run that the canvas shows: what it says of them is no longer true of them. */
 
+import { fromFile } from "../graph/file/workflowFile";
 import { usedSubs } from "../graph/edits/fold";
 import { insideOf } from "../graph/inside";
 import { inOrder, sourcesOf } from "../graph/order";
 import { own } from "../graph/record";
 import { isParamRef } from "../graph/values";
-import type { EditorGraph } from "../types";
+import { host } from "../host";
+import type { EditorGraph, Run } from "../types";
 import { useEditor } from "./editor";
 import { useLive } from "./live";
 
@@ -17,6 +19,17 @@ export function rememberRan(run: string, graph: EditorGraph): void {
   const oldest = ran.size >= MOST ? ran.keys().next().value : undefined;
   if (oldest !== undefined) ran.delete(oldest);
   ran.set(run, graph);
+}
+
+/** Whether a run had all of the workflow as it is now: it would make the same again. */
+export async function isAsItRan({ id, targets, overrides }: Run, now: EditorGraph): Promise<boolean> {
+  if (targets) return false;
+  const kept = Object.keys(overrides).length ? undefined : ran.get(id);
+  const file = kept ? null : (await host.run(id)).graph;
+  const before = kept ?? (file && fromFile(file));
+  if (!before) return false;
+  const isSame = Object.keys(before.nodes).length === Object.keys(now.nodes).length;
+  return isSame && changedNodes(before, now).size === 0;
 }
 
 /** Whether the node, or what feeds it, is no longer as the watched run had it; false where that is not known. */

@@ -40,6 +40,11 @@ export function isOver(state: RunState): boolean {
   return OVER.includes(state);
 }
 
+/** Whether a run is under way and none of its nodes has begun: where it is made, all is got ready first. */
+export function isStarting(run: Pick<Run, "state" | "nodes"> | undefined): boolean {
+  return run?.state === "running" && Object.values(run.nodes).every(({ state }) => state === "waiting");
+}
+
 /** The state after a message. What did not change stays the same object, so that nothing is drawn twice. */
 export function applyMessage(state: LiveState, message: LiveMessage, now = Date.now()): LiveState {
   const known = message.full ? {} : state.runs;

@@ -20,8 +20,8 @@ export interface Toast {
   run?: string;
   /** Of the toasts about one thing only the newest is shown. */
   about?: string;
-  /** "reload": a button that loads the page again. */
-  action?: "reload";
+  /** Buttons; each closes it. */
+  actions?: readonly { label: string; act: () => void }[];
   /** It stays until it is dismissed. */
   isLasting?: boolean;
 }
@@ -86,7 +86,7 @@ export function toast(shown: Omit<Toast, "id">): number {
   const id = ++numToasts;
   if (shown.about) dismissAbout(shown.about);
   pageStore.setState(({ toasts }) => ({ toasts: [...toasts.slice(1 - MAX_TOASTS), { ...shown, id }] }));
-  if (!shown.action && !shown.isLasting) setTimeout(() => dismissToast(id), TOAST_MS[shown.kind]);
+  if (!shown.isLasting) setTimeout(() => dismissToast(id), shown.actions ? TOAST_MS.error : TOAST_MS[shown.kind]);
   return id;
 }
 

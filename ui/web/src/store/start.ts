@@ -12,15 +12,18 @@ import { holding } from "../holding";
 import { followKept } from "./kept";
 import { liveStore, receive, setConnection } from "./live";
 import { endedRuns, newRuns } from "./liveState";
-import { dismissToast, pageStore, setMe, startLanguage, toast } from "./page";
+import { dismissAbout, pageStore, setMe, startLanguage, toast } from "./page";
 import { askShared, openedApp, openShared } from "./links";
 import { keepTitle } from "./tabTitle";
 
 /** After so many tries the live connection is said not to get through. */
 const DEAF_TRIES = 3;
 
-let offlineToast: number | null = null;
-let deafToast: number | null = null;
+/** Of what is said of the server only the newest is shown. */
+const ABOUT = "server";
+let isOffline = false;
+/** Tries of the live connection in a row that did not get through although the server answers. */
+let numDeaf = 0;
 let isBegun = false;
 
 /** Begin once for all views of the page. */
@@ -76,52 +79,43 @@ export async function logOut(): Promise<void> {
   location.reload();
 }
 
-function onConnection(isOn: boolean, numTries: number): void {
+function onConnection(isOn: boolean): void {
   setConnection(isOn);
-  if (isOn) {
-    tell("online");
-    void keep();
-    if (deafToast !== null) dismissToast(deafToast);
-    deafToast = null;
-  } else void findReason(numTries);
+  if (!isOn) return void findReason();
+  if (numDeaf >= DEAF_TRIES) dismissAbout(ABOUT);
+  numDeaf = 0;
+  tell("online");
+  void keep();
 }
 
 /** A socket that is refused does not say why; a request does. */
-async function findReason(numTries: number): Promise<void> {
+async function findReason(): Promise<void> {
   try {
     await host.me();
   } catch {
+    numDeaf = 0;
     return; // `tell` has heard of it
   }
-  if (numTries >= DEAF_TRIES)
-    deafToast ??= toast({
-      kind: "error",
-      text: t("frame.no_live"),
-      isLasting: true,
-    });
+  numDeaf += 1;
+  if (numDeaf === DEAF_TRIES) toast({ kind: "error", text: t("frame.no_live"), about: ABOUT, isLasting: true });
 }
 
 function onMessage(message: LiveMessage): void {
   const before = liveStore.getState();
   receive(message);
   const after = liveStore.getState();
-  if (before.server && before.server !== after.server) toast({ kind: "info", text: t("frame.restarted") });
+  if (before.server && before.server !== after.server)
+    toast({ kind: "info", text: t("frame.restarted"), about: ABOUT });
   if (!before.server || openedApp()) return; // an app shows its own run, and no other
   newRuns(before, after).forEach(announceNew);
   endedRuns(before, after).forEach((run) => announce(run, after.runs));
 }
 
 function tell(trouble: Trouble): void {
-  if (trouble === "login") toast({ kind: "error", text: t("host.login"), action: "reload" });
-  if (trouble === "offline")
-    offlineToast ??= toast({
-      kind: "error",
-      text: t("host.offline"),
-      isLasting: true,
-    });
-  if (trouble === "online" && offlineToast !== null) {
-    dismissToast(offlineToast);
-    offlineToast = null;
-    toast({ kind: "success", text: t("frame.online") });
-  }
+  const reload = { label: t("frame.reload"), act: () => location.reload() };
+  if (trouble === "login") toast({ kind: "error", text: t("host.login"), actions: [reload], isLasting: true });
+  if (trouble === "offline" && !isOffline)
+    toast({ kind: "error", text: t("host.offline"), about: ABOUT, isLasting: true });
+  if (trouble === "online" && isOffline) toast({ kind: "success", text: t("frame.online"), about: ABOUT });
+  isOffline = trouble === "offline" || (isOffline && trouble !== "online");
 }

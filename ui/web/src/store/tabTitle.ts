@@ -2,8 +2,9 @@
 
 import type { Run } from "../types";
 import { editorStore } from "./editor";
-import { liveStore } from "./live";
+import { liveStore, serverNow } from "./live";
 import { newestActive } from "./liveState";
+import { percentOf } from "./progress";
 
 const PAGE = "latentloom";
 
@@ -20,8 +21,6 @@ export function keepTitle(edited = () => editorStore.getState().whole.name): () 
 }
 
 /** "37 % · stars · latentloom"; without a run, what is being edited. */
-export function titleOf(edited: string, active: Run | null): string {
-  const isRunning = active?.state === "running" && active.total > 0;
-  const part = isRunning ? `${Math.floor((100 * active.done) / active.total)} %` : "";
-  return [part, active?.name ?? edited, PAGE].filter(Boolean).join(" · ");
+export function titleOf(edited: string, active: Run | null, now = serverNow()): string {
+  return [active ? percentOf(active, now) : "", active?.name ?? edited, PAGE].filter(Boolean).join(" · ");
 }

@@ -75,6 +75,7 @@ interface FieldProps {
 export function Field(props: FieldProps) {
   const { spec, id, value, onChange, disabled = false, compact = false, placeholder, problem, seedKey, place } = props;
   const tokens = shownTokens(props);
+  const unknown = tokens?.[0]?.unknown;
   const syntax = tokens && typeof value === "string" ? syntaxText(value) : "";
   const Widget = widgetOf(spec);
   if (!Widget) return null;
@@ -101,11 +102,12 @@ export function Field(props: FieldProps) {
             .filter(Boolean)
             .join(" ") || undefined
         }
-        isInvalid={Boolean(problem)}
+        isInvalid={Boolean(problem) && !unknown?.length}
         placeholder={placeholder}
         meant={isBelow ? undefined : meant || undefined}
         seedKey={seedKey}
         place={place}
+        unknown={unknown}
         own={meant && typeof props.meant === "number" ? props.meant : undefined}
       />
       {tokens && <TokenCount id={`${id}-tokens`} counts={tokens} compact={compact} />}

@@ -28,6 +28,8 @@ export interface WidgetProps {
   own?: number;
   /** Names the seed for "a new one for each run": "node.socket" or "$param". Without it there is no such choice. */
   seedKey?: string;
+  /** Words of the text that its model cannot know. */
+  unknown?: readonly string[];
   /** Where the value stands in the workflow: "node.socket" or "$param"; "" and none where it stands nowhere. */
   place?: string;
 }

@@ -36,8 +36,17 @@ export function showItem(key: string): void {
 /** Select what was just made, bring it into view once it is drawn, and put the focus on it. */
 export function showNew(key: string): void {
   select([key]);
-  requestAnimationFrame(() => reveal(key));
+  revealSoon(key);
   focusItem(key);
+}
+
+/** As soon as it is drawn, and the canvas in sight. */
+function revealSoon(key: string, tries = TRIES): void {
+  requestAnimationFrame(() => {
+    const { flow, box } = canvasUi.getState();
+    if (box?.clientWidth && flow?.getInternalNode(key)?.measured.height) reveal(key);
+    else if (tries > 0) revealSoon(key, tries - 1);
+  });
 }
 
 /** Move the view so that the item is seen, at least at a zoom; nothing moves where it is seen already. */

@@ -1,7 +1,7 @@
 /** Commands that make nodes and wires. */
 
 import { titleOf } from "../../graph/catalog";
-import { addReroute, connect, disconnect, addNode } from "../../graph/edits";
+import { addReroute, connect, disconnect, addNode, withMovingSeeds } from "../../graph/edits";
 import { itemKey } from "../../graph/items";
 import { freshName, nameFrom } from "../../graph/names";
 import { has } from "../../graph/record";
@@ -64,7 +64,8 @@ export function putNode(type: string, at: Point, wire: WireEnd | null): void {
   let name = "";
   edit(t("canvas.add_node", { node: spec.title }), (graph) => {
     name = freshName(nameFrom(toldTitle(type)), (taken) => has(graph.nodes, taken));
-    const added = addNode(graph, { name, spec, at, inputs: type === CANVAS ? newSize() : {} });
+    const inputs = type === CANVAS ? newSize() : {};
+    const added = withMovingSeeds(addNode(graph, { name, spec, at, inputs }), catalog, [name]);
     const socket = wire && fitting(catalog, wire).find((fit) => fit.spec.id === type)?.socket;
     if (!wire || !socket) return added;
     const [from, to] = wire.side === "output" ? [wire.name, `${name}.${socket}`] : [`${name}.${socket}`, wire.name];

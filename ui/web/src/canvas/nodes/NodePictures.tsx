@@ -22,7 +22,11 @@ interface PicturesProps {
 /** What a node has made: its results; before there are any the latest preview, then the picture that came of it. */
 export function NodePictures({ name, ran, title, state }: Omit<PicturesProps, "state"> & { state: NodeState | null }) {
   if (state && state.files.length > 0) return <Results state={state} title={title} />;
-  if (state && state.preview > 0) return <Preview name={name} ran={ran} title={title} state={state} />;
+  if (state) return <Preview name={name} ran={ran} title={title} state={state} />;
+  return <Nothing />;
+}
+
+function Nothing() {
   return (
     <div className="ll-made ll-made-none">
       <Icon name="image" size={28} />
@@ -36,12 +40,13 @@ function Preview({ name, ran, title, state }: PicturesProps) {
   const graph = useEditor((editor) => editor.graph);
   const catalog = useEditor((editor) => editor.catalog);
   const before = ran.slice(0, ran.length - name.length);
-  const isOver = state.state === "done" || state.state === "cached";
+  const isOver = ["done", "cached", "skipped"].includes(state.state); // skipped: all that it feeds was there
   const sharp = useLive((live) => {
     const nodes = isOver && run ? live.runs[run]?.nodes : undefined;
     return nodes ? shownAfter(graph, catalog, name, (after) => stateIn(nodes, before + after)?.files[0]) : undefined;
   });
   if (sharp) return <Made id={sharp} title={title} className="ll-made" />;
+  if (state.preview === 0) return <Nothing />;
   return (
     <div className="ll-made">
       <img

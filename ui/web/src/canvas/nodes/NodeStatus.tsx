@@ -2,6 +2,8 @@ import { t } from "../../i18n";
 import { formatLeft, formatSeconds } from "../../parts/format";
 import { Icon, type IconName } from "../../parts/icons";
 import { useLeft } from "../../store/left";
+import { useLive } from "../../store/live";
+import { isStarting } from "../../store/liveState";
 import type { NodeState } from "../../types";
 import { worded } from "../../worded";
 
@@ -35,7 +37,14 @@ function Told({ title, state, isStale }: { title: string; state: NodeState; isSt
   const isRunning = state.state === "running";
   const icon = isStale ? "history" : ICONS[state.state];
   const left = useLeft(state);
-  const words = isRunning ? running(state, left) : isStale ? t("canvas.changed_since") : ended(state);
+  const isFirst = useLive(({ watched, runs }) => state.state === "waiting" && isStarting(runs[watched ?? ""]));
+  const words = isRunning
+    ? running(state, left)
+    : isFirst
+      ? t("canvas.starting")
+      : isStale
+        ? t("canvas.changed_since")
+        : ended(state);
   return (
     <div className="ll-node-status" title={words}>
       {isRunning && <Bar title={title} state={state} words={words} />}

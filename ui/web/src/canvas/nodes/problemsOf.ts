@@ -34,6 +34,8 @@ export function worstOf(problems: readonly Problem[], node: string): ProblemKind
 }
 
 /** What is no fact says so. */
-function told({ kind, message }: Problem): string {
-  return kind === "error" ? worded(message) : `${t(`core.problem_${kind}`)}: ${worded(message)}`;
+function told({ kind, code, message }: Problem): string {
+  return kind === "error" || code === "unknown_words"
+    ? worded(message)
+    : `${t(`core.problem_${kind}`)}: ${worded(message)}`;
 }

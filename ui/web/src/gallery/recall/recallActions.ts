@@ -1,5 +1,6 @@
 /** Values of a result, or the result itself, brought into the workflow on the canvas; each is one step of undo. */
 
+import { showNew } from "../../canvas/commands/focusItem";
 import { addNode, giveValue } from "../../graph/edits";
 import { specOf } from "../../graph/catalog";
 import { fromFile } from "../../graph/file/workflowFile";
@@ -14,6 +15,7 @@ import { go, openDialog, toast } from "../../store/page";
 import type { EditorGraph, Point, Result, Upload } from "../../types";
 import { gallery } from "../galleryState";
 import { runRecord } from "../useRunRecord";
+import { asImageToImage } from "./imageToImage";
 import { placesFor, recall, recallAll, type Place, type Recalled, type RecallKind } from "./places";
 
 /** What the dialog of several places is opened for. */
@@ -84,8 +86,15 @@ export function placeInput({ path, kind }: Upload, at: Point = below(editorStore
   const name = target ?? freshName(`load_${kind}`, (taken) => has(graph.nodes, taken));
   if (target === undefined) edit(label, (last) => addNode(last, { name, spec, at, inputs: { path } }));
   else edit(label, (last) => giveValue(last, target, "path", path));
-  select([itemKey("node", name)]);
-  done("gallery.used_as_input");
+  showNew(itemKey("node", name));
+  const offer = { label: t("gallery.to_image_to_image"), act: () => toImageToImage(name) };
+  const canWire = kind === "image" && asImageToImage(editorStore.getState().graph, catalog, name) !== null;
+  toast({ kind: "success", text: t("gallery.used_as_input"), about: "recall", ...(canWire && { actions: [offer] }) });
+}
+
+function toImageToImage(load: string): void {
+  const { catalog } = editorStore.getState();
+  edit(t("gallery.to_image_to_image"), (last) => asImageToImage(last, catalog, load) ?? last);
 }
 
 function toCanvas(): void {

@@ -5,6 +5,7 @@ import type {
   EditorGraph,
   EditorNode,
   InputValue,
+  Json,
   Link,
   NodeFile,
   Point,
@@ -20,6 +21,7 @@ import { SUB, subOf } from "../subs";
 import { isLink, isParamRef, joinTarget, splitTarget } from "../values";
 import { replaceMembers } from "./frames";
 import { tidyReroutes } from "./reroutes";
+import { MARK, newSeedsOf, renameSeeds } from "./seeds";
 
 /** What stands in the form of a folded node by itself: what is changed from run to run. */
 const FORM: readonly string[] = ["multiline", "seed"];
@@ -83,11 +85,17 @@ export function fold(
   const at = firstOf([...inside].map((name) => (graph.nodes[name] as EditorNode).at));
   const key = freshName("part", (taken) => has(graph.subs, taken));
   const layout = Object.fromEntries([...inside].map((name) => [name, (graph.nodes[name] as EditorNode).at]));
-  const sub: SubFile = { ...(title && { title }), params, nodes, outputs, layout };
+  const isInside = (seed: string): boolean => inside.has(splitTarget(seed)[0]);
+  const seeds = newSeedsOf(graph).filter((seed) => isInside(seed) && !byValue.has(`own ${seed}`));
+  const marks: Record<string, Json> = seeds.length > 0 ? { [MARK]: seeds } : {};
+  const sub: SubFile = { ...(title && { title }), params, nodes, outputs, layout: { ...layout, ...marks } };
   const node: EditorNode = { type: SUB + key, version: 1, title: "", mode: "run", inputs: given, at };
   return {
     graph: tidyReroutes({
-      ...rest,
+      ...renameSeeds(rest, (seed) => {
+        const outside = byValue.get(`own ${seed}`);
+        return outside ? joinTarget(user, outside) : isInside(seed) ? [] : seed;
+      }),
       nodes: withEntry(rest.nodes, user, node),
       groups: replaceMembers(
         graph.groups,

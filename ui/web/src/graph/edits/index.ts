@@ -13,7 +13,7 @@ export { addNode, rename, setCollapsed, setMode, setOutput, setShown, setTitle }
 export { exposeParam, giveValue, hideParam, renameParam, setParam } from "./params";
 export { move, removeItems, resize, setColor } from "./places";
 export { addReroute, moveReroute, removeReroute } from "./reroutes";
-export { setSeedNew } from "./seeds";
+export { setSeedNew, withMovingSeeds } from "./seeds";
 export { addWord } from "./triggers";
 export { connect, disconnect, setInput } from "./wires";
 

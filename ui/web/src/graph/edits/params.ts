@@ -4,8 +4,8 @@ import { isExact } from "../../exact";
 import type { EachList, EditorGraph, InputSpec, InputValue, Json, Param, ParamType, Scalar } from "../../types";
 import { isName } from "../names";
 import { changeRecord, has, mapRecord, own, renameKey, withEntry, without } from "../record";
-import { asInput, isLink, isParamRef, plainValue, splitTarget } from "../values";
-import { renameSeeds } from "./seeds";
+import { asInput, isLink, isParamRef, joinTarget, plainValue, splitTarget } from "../values";
+import { newSeedsOf, renameSeeds, setSeedNew } from "./seeds";
 import { setInput } from "./wires";
 
 const TYPES: readonly string[] = ["string", "int", "float", "bool", "choice"] satisfies ParamType[];
@@ -37,7 +37,9 @@ export function exposeParam(
 ): EditorGraph {
   if (!isName(name) || !has(graph.nodes, node) || !(isInside || canExpose(spec))) return graph;
   const params = has(graph.params, name) ? graph.params : withEntry(graph.params, name, paramFor(graph, node, spec));
-  return setInput({ ...graph, params }, node, spec.name, { param: name });
+  const isMoving = newSeedsOf(graph).includes(joinTarget(node, spec.name));
+  const exposed = setInput({ ...graph, params }, node, spec.name, { param: name });
+  return isMoving && params !== graph.params ? setSeedNew(exposed, `$${name}`, true) : exposed;
 }
 
 /** Take a param back: the inputs that it set keep its default as their own value. */
@@ -45,12 +47,16 @@ export function hideParam(graph: EditorGraph, name: string): EditorGraph {
   const param = own(graph.params, name);
   if (!param) return graph;
   const value = param.default === undefined || param.default === null ? undefined : asInput(param.default);
-  return { ...changeRefs(graph, name, () => value), params: without(graph.params, name) };
+  const seeded = renameSeeds(graph, (key) => (key === `$${name}` ? usersOf(graph, name) : key));
+  return { ...changeRefs(seeded, name, () => value), params: without(graph.params, name) };
 }
 
+/** A seed that is set stays as it is. */
 export function setParam(graph: EditorGraph, name: string, change: Partial<Param>): EditorGraph {
   const param = own(graph.params, name);
-  return param ? { ...graph, params: withEntry(graph.params, name, { ...param, ...change }) } : graph;
+  if (!param) return graph;
+  const seeded = "default" in change ? setSeedNew(graph, `$${name}`, false) : graph;
+  return { ...seeded, params: withEntry(graph.params, name, { ...param, ...change }) };
 }
 
 /** Give an input a value; where a param sets it, the param has the new value. */

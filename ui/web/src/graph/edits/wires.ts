@@ -2,9 +2,10 @@
 
 import type { EditorGraph, InputValue } from "../../types";
 import { has, own, withEntry, without } from "../record";
-import { isLink, splitTarget } from "../values";
+import { isLink, joinTarget, splitTarget } from "../values";
 import { changeNodes, withoutEach } from "./nodes";
 import { rootOf, tidyReroutes } from "./reroutes";
+import { setSeedNew } from "./seeds";
 
 /** Link an output ("node.socket", or "$id": through that reroute) to an input; ask `canConnect` first. */
 export function connect(graph: EditorGraph, from: string, to: string): EditorGraph {
@@ -23,7 +24,7 @@ export function disconnect(graph: EditorGraph, to: string): EditorGraph {
   return inputs && isLink(own(inputs, socket)) ? setInput(graph, node, socket, undefined) : graph;
 }
 
-/** Give an input a value, a link or a param; undefined brings its default back. */
+/** Give an input a value, a link or a param; undefined brings its default back. A seed that is set stays as it is. */
 export function setInput(graph: EditorGraph, node: string, socket: string, value: InputValue | undefined): EditorGraph {
   const changed = changeNodes(graph, [node], (old) => {
     if (value === undefined) {
@@ -32,5 +33,5 @@ export function setInput(graph: EditorGraph, node: string, socket: string, value
     const node = old.each && has(old.each, socket) ? withoutEach(old, socket) : old;
     return own(old.inputs, socket) === value ? node : { ...node, inputs: withEntry(old.inputs, socket, value) };
   });
-  return changed === graph ? graph : tidyReroutes(changed);
+  return changed === graph ? graph : tidyReroutes(setSeedNew(changed, joinTarget(node, socket), false));
 }

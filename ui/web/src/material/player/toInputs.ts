@@ -1,5 +1,6 @@
 /** What a player shows, taken as material: each becomes a file of the user's and the node that loads it. */
 
+import { showNew } from "../../canvas/commands/focusItem";
 import { specOf } from "../../graph/catalog";
 import { addNode } from "../../graph/edits";
 import { itemKey } from "../../graph/items";
@@ -8,7 +9,7 @@ import { has } from "../../graph/record";
 import { gallery } from "../../gallery/galleryState";
 import { host, sentence } from "../../host";
 import { t } from "../../i18n";
-import { edit, editorStore, select } from "../../store/editor";
+import { edit, editorStore } from "../../store/editor";
 import { go, toast } from "../../store/page";
 import type { InputValue, Point, Result } from "../../types";
 
@@ -47,9 +48,9 @@ function load(type: string, base: string, inputs: Record<string, InputValue>): v
   if (!spec) throw new Error(t("material.no_node", { type }));
   const name = freshName(base, (taken) => has(graph.nodes, taken));
   edit(t("material.edit_input"), (last) => addNode(last, { name, spec, at: below(), inputs }));
-  select([itemKey("node", name)]);
   gallery.getState().close(true);
   go("build");
+  showNew(itemKey("node", name));
   toast({ kind: "success", text: t("material.on_canvas", { name: spec.title }) });
 }
 

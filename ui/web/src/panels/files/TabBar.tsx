@@ -1,4 +1,4 @@
-import { useRef, type KeyboardEvent, type MouseEvent } from "react";
+import { useEffect, useRef, type KeyboardEvent, type MouseEvent } from "react";
 import { t } from "../../i18n";
 import { IconButton } from "../../parts/IconButton";
 import { Icon } from "../../parts/icons";
@@ -13,6 +13,10 @@ import { useIsNarrow } from "../useIsNarrow";
 import { newWorkflow } from "./fileActions";
 import { close } from "./tabActions";
 
+/** So many letters at the end of a name are shown always: names of one family differ there. */
+const NAME_END = 6;
+const NEAREST = { block: "nearest", inline: "nearest" } as const;
+
 /** The workflows that are open, as soon as there are two. */
 export function TabBar() {
   const tabs = useTabs();
@@ -20,6 +24,15 @@ export function TabBar() {
   const active = useEditor((state) => state.draftKey);
   const dragged = useRef<string | null>(null);
   const list = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const element = list.current;
+    if (!element) return;
+    const follow = () => element.querySelector("[aria-selected=true]")?.scrollIntoView(NEAREST);
+    follow();
+    const watcher = new ResizeObserver(follow);
+    watcher.observe(element);
+    return () => watcher.disconnect();
+  }, [active, tabs.length, isNarrow]);
   if (tabs.length < 2 || isNarrow) return null;
   const onKeyDown = (event: KeyboardEvent) => {
     const at = tabs.findIndex((tab) => tab.key === active);
@@ -53,6 +66,7 @@ export function TabBar() {
           />
         ))}
       </div>
+      <MenuButton icon="chevron-down" label={t("panels.all_tabs")} items={itemsOf(tabs, active)} />
       <IconButton
         icon="plus"
         size={16}
@@ -95,7 +109,10 @@ function OneTab({ tab, isActive, onPress, onPass }: OneTabProps) {
       onPointerEnter={(event) => event.buttons === 1 && onPass()}
     >
       {isBusy && <i className="ll-tab-busy" />}
-      <span>{nameOf(tab)}</span>
+      <span className="ll-tab-name">
+        <span>{nameOf(tab).slice(0, -NAME_END)}</span>
+        <span>{nameOf(tab).slice(-NAME_END)}</span>
+      </span>
       <span
         className={tab.isDirty ? "ll-tab-close ll-tab-dirty" : "ll-tab-close"}
         onPointerDown={(event) => event.stopPropagation()}
@@ -117,15 +134,19 @@ export function TabMenu() {
   const active = useEditor((state) => state.draftKey);
   if (tabs.length < 2 || !isNarrow) return null;
   const items: MenuItem[] = [
-    ...tabs.map((tab) => ({
-      label: tab.isDirty ? `${nameOf(tab)} •` : nameOf(tab),
-      icon: tab.key === active ? ("check" as const) : undefined,
-      onSelect: () => void goToTab(tab.key),
-    })),
+    ...itemsOf(tabs, active),
     "-",
     { label: t("panels.close"), icon: "close", onSelect: () => void close() },
   ];
   return <MenuButton icon="queue" label={t("panels.open_workflows")} items={items} />;
+}
+
+function itemsOf(tabs: readonly Tab[], active: string): MenuItem[] {
+  return tabs.map((tab) => ({
+    label: tab.isDirty ? `${nameOf(tab)} •` : nameOf(tab),
+    icon: tab.key === active ? "check" : undefined,
+    onSelect: () => void goToTab(tab.key),
+  }));
 }
 
 function nameOf({ name }: Tab): string {

@@ -1,8 +1,9 @@
 /** Saving and opening workflows: the library, the disk, shared links. */
 
 import { textExact } from "../../exact";
-import { describe } from "../../graph/edits";
+import { describe, withMovingSeeds } from "../../graph/edits";
 import { emptyGraph, fromFile, toFile } from "../../graph/file/workflowFile";
+import { withInsides } from "../../graph/inside";
 import { ApiError, host, sentence } from "../../host";
 import { t } from "../../i18n";
 import { downloadText } from "../../parts/download";
@@ -107,6 +108,13 @@ export async function openDraft({ key, name }: DraftEntry): Promise<void> {
 /** Open a graph that no workflow of the library holds. */
 export async function openUnsaved(graph: GraphFile, name: string): Promise<void> {
   await said(async () => show(named(graph, name), null));
+}
+
+/** Open one of the shipped workflows: its seeds are new for each run, until somebody sets or locks them. */
+export async function openTemplate(graph: GraphFile, name: string): Promise<void> {
+  const { catalog } = editorStore.getState();
+  const moving = (opened: EditorGraph): EditorGraph => withMovingSeeds(opened, catalog);
+  await said(async () => show(withInsides(moving(named(graph, name)), moving), null));
 }
 
 export async function newWorkflow(): Promise<void> {

@@ -7,7 +7,7 @@ import { host } from "../../host";
 import { editorStore, select } from "../../store/editor";
 import { openDialog } from "../../store/page";
 import type { Template } from "../../types";
-import { openUnsaved, said } from "../files/fileActions";
+import { openTemplate, said } from "../files/fileActions";
 
 /** Whose help is asked for: a type of nodes, and the node on the canvas where it was asked at one. */
 export interface HelpAsked {
@@ -28,7 +28,7 @@ export function openHelpOf(name: string): boolean {
 
 /** Open a workflow in a tab of its own, with the node selected, and in view (`useFit`). */
 export async function openAt({ graph, name }: Template, node: string): Promise<void> {
-  await openUnsaved(graph, name);
+  await openTemplate(graph, name);
   select([itemKey("node", node)]);
   focusItem(itemKey("node", node));
 }

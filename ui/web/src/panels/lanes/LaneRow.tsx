@@ -8,22 +8,26 @@ import { worded } from "../../worded";
 interface LaneRowProps {
   lane: Lane;
   hasRanks: boolean;
+  /** The run has begun, and none of its nodes. */
+  isStarting: boolean;
   /** The length of the time line. */
   seconds: number;
   device: Device | undefined;
   titleOf: (node: string) => string;
-  /** Its colour, by number. */
+  /** The colour that it has on the canvas, by number. */
   toneOf: (node: string) => number;
 }
 
 /** One lane: what the rank does now, its time line, its memory, what it sent. */
-export function LaneRow({ lane, hasRanks, seconds, device, titleOf, toneOf }: LaneRowProps) {
+export function LaneRow({ lane, hasRanks, isStarting, seconds, device, titleOf, toneOf }: LaneRowProps) {
   const open = lane.segments.find((segment) => segment.isOpen);
   const name = hasRanks ? rankName(lane) : lane.device;
   return (
     <li className="ll-lane" data-testid={`lane-${lane.rank}`}>
       <span className="ll-lane-name">{name}</span>
-      <span className="ll-lane-now">{open ? workText(open, titleOf) : t("panels.idle")}</span>
+      <span className="ll-lane-now">
+        {open ? workText(open, titleOf) : t(isStarting ? "panels.starting" : "panels.idle")}
+      </span>
       <TimeLine lane={lane} seconds={seconds} titleOf={titleOf} toneOf={toneOf} />
       <Memory name={name} device={device} peakBytes={lane.peakBytes} />
       <span className="ll-lane-traffic">{trafficText(lane)}</span>
@@ -31,7 +35,7 @@ export function LaneRow({ lane, hasRanks, seconds, device, titleOf, toneOf }: La
   );
 }
 
-function TimeLine({ lane, seconds, titleOf, toneOf }: Omit<LaneRowProps, "hasRanks" | "device">) {
+function TimeLine({ lane, seconds, titleOf, toneOf }: Omit<LaneRowProps, "hasRanks" | "isStarting" | "device">) {
   return (
     <div className="ll-timeline" role="img" aria-label={timeLineText(lane, titleOf)}>
       {lane.segments.map((segment) => (

@@ -1,4 +1,5 @@
 import { useEffect, useState } from "react";
+import { kindOf } from "../../canvas/look";
 import { specOf, titleOf } from "../../graph/catalog";
 import { typeIn } from "../../graph/subs";
 import { t } from "../../i18n";
@@ -7,12 +8,13 @@ import { IconButton } from "../../parts/IconButton";
 import { useEditor } from "../../store/editor";
 import { isOver, serverNow, useDevices, useWatchedRun } from "../../store/live";
 import type { Run } from "../../types";
+import { isStarting } from "../../store/liveState";
+import { percentOf } from "../../store/progress";
 import { setLanesOpen, usePanels } from "../panelState";
 import { LaneRow } from "./LaneRow";
 import { lanesOf } from "./timeline";
 
 const TICK_MS = 250;
-const NUM_TONES = 6;
 
 /** Below the canvas while a run is shown on it: what each device or rank does, and when it did what. */
 export function Lanes() {
@@ -30,9 +32,7 @@ function LanesOf({ run }: { run: Run }) {
   // A node that is not in this workflow is of a run of another one: nobody knows what it used.
   const usesDevice = (node: string) => specOf(catalog, typeIn(graph, node))?.uses_device ?? true;
   const lanes = lanesOf({ run, devices, now: end, usesDevice });
-  // In the order of their start, so that a node keeps its colour while others follow.
-  const segments = lanes.flatMap((lane) => lane.segments).sort((a, b) => a.from - b.from);
-  const nodes = [...new Set(segments.map((segment) => segment.node))];
+  const percent = percentOf(run, now);
   const seconds = Math.max(end - (run.started ?? end), 0.1);
   return (
     <section className="ll-lanes" aria-label={t("panels.lanes")}>
@@ -46,7 +46,7 @@ function LanesOf({ run }: { run: Run }) {
         <h2>{t("panels.lanes")}</h2>
         <span className="ll-quiet">
           {run.name}, {t(`panels.state_${run.state}`)}
-          {run.state === "running" && run.total > 0 && ` ${run.done}/${run.total}`}, {formatSeconds(seconds)}
+          {percent && `, ${percent}`}, {formatSeconds(seconds)}
           {run.plan && `, ${run.plan}`}
         </span>
       </header>
@@ -57,10 +57,11 @@ function LanesOf({ run }: { run: Run }) {
               key={lane.rank}
               lane={lane}
               hasRanks={lanes.length > 1}
+              isStarting={isStarting(run)}
               seconds={seconds}
               device={devices.find((device) => device.name === lane.device)}
               titleOf={(node) => titleOf(graph, catalog, node)}
-              toneOf={(node) => nodes.indexOf(node) % NUM_TONES}
+              toneOf={(node) => kindOf(specOf(catalog, typeIn(graph, node))).tone}
             />
           ))}
         </ul>

@@ -57,13 +57,18 @@ function laneOf(rank: number, { run, worked, now, device }: OneLane): Lane {
   const lane: Lane = { rank, device, segments: [], sentBytes: 0, exchanges: 0, bytesPerSecond: 0, peakBytes: 0 };
   for (const [name, node] of worked) {
     const work = node.ranks.find((entry) => entry.rank === rank);
-    const hasPart = node.ranks.length === 0 ? node.state === "running" || rank === 0 : work !== undefined;
+    const hasPart = node.ranks.length === 0 ? rank === 0 || mayBeOnAll(node) : work !== undefined;
     const segment = hasPart ? segmentOf(name, node, { run, now }) : null;
     if (segment) lane.segments.push(segment);
     if (work) addWork(lane, work);
   }
   lane.segments.sort((a, b) => a.from - b.from);
   return lane;
+}
+
+/** Of a node that has told no ranks: they tell at their end, and one that was cut off does not come to it. */
+function mayBeOnAll({ state, plan }: NodeState): boolean {
+  return product(plan) > 1 || state === "running" || state === "cancelled" || state === "failed";
 }
 
 function addWork(lane: Lane, work: RankWork): void {

@@ -6,7 +6,7 @@ import { Dialog } from "../../parts/overlays/Dialog";
 import { Spinner } from "../../parts/Spinner";
 import { Words } from "../../parts/Words";
 import { closeDialog } from "../../store/page";
-import { openUnsaved } from "../files/fileActions";
+import { openTemplate } from "../files/fileActions";
 import { Needed } from "./Needed";
 import { TemplatePicture } from "./TemplatePicture";
 import { useTemplates } from "./useTemplates";
@@ -34,7 +34,7 @@ export function TemplatesDialog() {
             <button
               type="button"
               className="ll-card-open"
-              onClick={() => void openUnsaved(template.graph, template.name)}
+              onClick={() => void openTemplate(template.graph, template.name)}
             >
               {titled(template.name)}
             </button>

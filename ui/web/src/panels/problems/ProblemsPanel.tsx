@@ -47,13 +47,13 @@ export function ProblemsPanel() {
 function OneProblem({ problem }: { problem: Problem }) {
   const isHere = useEditor((state) => has(state.whole.nodes, problem.node));
   const title = useEditor((state) => titleOf(state.whole, state.catalog, problem.node));
-  const { kind } = problem;
+  const { kind, code } = problem;
   const place = problem.socket ? `${title}: ${spoken(problem.socket)}` : title;
   const content = (
     <>
       <Icon name={PROBLEM_ICONS[kind]} size={16} />
       <span>
-        <span className="ll-problem-kind">{t(`core.problem_${kind}`)}</span>
+        <span className="ll-problem-kind">{t(code === "unknown_words" ? "core.note" : `core.problem_${kind}`)}</span>
         {place && <strong>{place}</strong>}
         <span>{worded(problem.message)}</span>
       </span>

@@ -7,9 +7,11 @@ import type { EntryFrame } from "../../parts/long/LongList";
 import { Icon, type IconName } from "../../parts/icons";
 import { Meter } from "../../parts/Meter";
 import { MenuButton, type MenuItem } from "../../parts/overlays/Menu";
-import { useLeft } from "../../store/left";
+import { leftAt, useServerNow } from "../../store/left";
 import { useLive, watchRun } from "../../store/live";
+import { isStarting } from "../../store/liveState";
 import { go } from "../../store/page";
+import { partOf, percentOf } from "../../store/progress";
 import type { QueueEntry, Run, RunState } from "../../types";
 import { worded } from "../../worded";
 import { openRun, watch } from "../runs/openRun";
@@ -68,7 +70,9 @@ export function RunEntry({ run, frame, order, wait, choice }: RunEntryProps) {
   const outcome = isActive ? "" : outcomeText(run.nodes);
   const varied = variedText(run.varied);
   const name = varied ? `${run.name}, ${varied}` : run.name;
-  const left = useLeft(run);
+  const now = useServerNow(run.state === "running");
+  const left = leftAt(run, now);
+  const part = partOf(run, now);
   const onKeyDown = (event: KeyboardEvent) => {
     const turn = { ArrowUp: order?.onUp, ArrowDown: order?.onDown }[event.key];
     if (!event.altKey || !order || !turn) return;
@@ -112,7 +116,7 @@ export function RunEntry({ run, frame, order, wait, choice }: RunEntryProps) {
           {varied && <span className="ll-run-varied"> · {varied}</span>}
         </span>
         <span className="ll-run-facts" title={outcome || undefined}>
-          {factsOf(run, left, wait)}
+          {factsOf(run, left, wait, percentOf(run, now))}
           {outcome && <span className="ll-hidden">, {outcome}</span>}
         </span>
         {failure && <span className={run.error ? "ll-run-error" : "ll-run-facts"}>{failure}</span>}
@@ -146,7 +150,7 @@ export function RunEntry({ run, frame, order, wait, choice }: RunEntryProps) {
         )}
         <MenuButton label={t("panels.run_menu", { name })} items={menuOf(run)} />
       </div>
-      {run.state === "running" && <Meter label={t("panels.progress", { name })} value={run.done} max={run.total} />}
+      {run.state === "running" && <Meter label={t("panels.progress", { name })} value={part ?? 0} max={part ? 1 : 0} />}
     </li>
   );
 }
@@ -166,12 +170,12 @@ export function OtherEntry({ entry, frame }: { entry: QueueEntry; frame: EntryFr
   );
 }
 
-function factsOf(run: Run, left: number | null, wait: Wait | undefined): string {
+function factsOf(run: Run, left: number | null, wait: Wait | undefined, percent: string): string {
   const state = t(`panels.state_${run.state}`);
   const words = wait ? waitText(wait) : state;
   if (run.state === "running") {
-    const steps = run.total > 0 ? ` ${run.done}/${run.total}` : "";
-    return left === null ? `${state}${steps}` : `${state}${steps}, ${leftOf(run, left)}`;
+    const words = isStarting(run) ? `${state}, ${t("panels.starting")}` : percent ? `${state}, ${percent}` : state;
+    return left === null ? words : `${words}, ${leftOf(run, left)}`;
   }
   if (run.state === "waiting" && run.priority !== "normal") return t(`panels.waits_${run.priority}`, { wait: words });
   if (run.state === "waiting" || !run.ended) return words;

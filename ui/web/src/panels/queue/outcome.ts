@@ -4,13 +4,20 @@ import { t } from "../../i18n";
 import { formatDuration, formatPercent } from "../../parts/format";
 import type { NodeState } from "../../types";
 
+/** Times as long from which on a percentage tells nobody anything. */
+const MOST = 2;
+
 /** "predicted 5.2 s, took 5.6 s (+8 %)" of all denoises together; "" where none was predicted and measured. */
 export function outcomeText(nodes: Readonly<Record<string, NodeState>>): string {
   const pairs = Object.values(nodes).flatMap(pairsOf);
   const predicted = pairs.reduce((sum, [seconds]) => sum + seconds, 0);
   const took = pairs.reduce((sum, [, seconds]) => sum + seconds, 0);
   if (predicted <= 0) return "";
-  const off = formatPercent(took / predicted - 1);
+  const isBusy = Object.values(nodes).some((node) => node.took?.is_busy);
+  const off =
+    took > MOST * predicted
+      ? t(isBusy ? "panels.was_busy" : "panels.took_longer")
+      : formatPercent(took / predicted - 1);
   return t("panels.predicted_took", { predicted: formatDuration(predicted), took: formatDuration(took), off });
 }
 

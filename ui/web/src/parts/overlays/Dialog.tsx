@@ -15,7 +15,11 @@ interface DialogProps {
   children: ReactNode;
 }
 
-/** A modal dialog: open while it is mounted. The browser keeps the focus inside and gives it back afterwards. */
+/**
+ * A modal dialog: open while it is mounted. The browser keeps the focus inside and gives it back afterwards. What happens
+ * in it is not the canvas's: a node draws its own dialogs, and React Flow, which knows its three class names only, would
+ * drag the node by a stroke of a brush.
+ */
 export function Dialog({ title, onClose, description, footer, size = "medium", role, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const isPressedOutside = useRef(false);
@@ -25,7 +29,7 @@ export function Dialog({ title, onClose, description, footer, size = "medium", r
     <dialog
       ref={dialog}
       role={role}
-      className={`ll-dialog ll-dialog-${size}`}
+      className={`ll-dialog ll-dialog-${size} nodrag nopan nowheel`}
       aria-labelledby={`${id}-title`}
       aria-describedby={description ? `${id}-text` : undefined}
       onCancel={(event) => {
@@ -38,7 +42,11 @@ export function Dialog({ title, onClose, description, footer, size = "medium", r
         event.stopPropagation();
         isPressedOutside.current = event.target === event.currentTarget;
       }}
+      onContextMenu={(event) => event.stopPropagation()}
+      onDoubleClick={(event) => event.stopPropagation()}
+      onPaste={(event) => event.stopPropagation()}
       onClick={(event) => {
+        event.stopPropagation();
         if (isPressedOutside.current && event.target === event.currentTarget) onClose();
       }}
     >

@@ -3,11 +3,11 @@
 import { useStore } from "zustand";
 import { createStore } from "zustand/vanilla";
 import { isDigits, limitOf } from "../../exact";
-import { newSeedsOf, setSeedNew } from "../../graph/edits/seeds";
+import { newSeedsOf, setSeedNew, withMovingSeeds } from "../../graph/edits/seeds";
 import { own } from "../../graph/record";
 import { t } from "../../i18n";
 import { edit, useEditor } from "../../store/editor";
-import type { EditorGraph } from "../../types";
+import type { Catalog, EditorGraph } from "../../types";
 
 /** Ten digits at most: easy to read aloud and to type again. */
 const MAX_SEED = 2 ** 32 - 1;
@@ -52,6 +52,11 @@ export function setKept(key: string, isKept: boolean): void {
 /** Of a form's seed. */
 export function isKept(key: string): boolean {
   return !changing.getState().keys.has(key);
+}
+
+/** The graph with a new number in every seed that nothing feeds, this once. */
+export function withSeedsThrown(graph: EditorGraph, catalog: Catalog): EditorGraph {
+  return { ...withNewSeeds(withMovingSeeds(graph, catalog)), meta: graph.meta, rest: graph.rest };
 }
 
 /** The graph with a new number in every seed that changes with each run; the same object where none does. */
