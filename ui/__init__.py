@@ -17,4 +17,5 @@ live/: What the page is told while things happen, and the state of a run that it
 runs/: Runs of the page: queued, worked off, recorded, found again after a restart.
 store/: Files of each user, counted against a quota, listed by pages.
 views/: What the page's panels show of plans, models and devices.
+worker/: The process in which runs are made, so that no work of a user's keeps the server from answering.
 """
