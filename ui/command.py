@@ -12,6 +12,7 @@ from ..nodes.headless.interrupts import interrupts
 from .bundle import read_bundle
 from .server import Server
 from .settings import Settings
+from .watchdog import watched
 from .worker.process import WorkerProcess
 
 POLL_S = 0.5
@@ -29,8 +30,9 @@ def serve(settings: Settings, *, opens_browser: bool) -> None:
         print(f"latentloom: the page is at {address(settings)} (Ctrl-C ends it)", flush=True)
         if opens_browser:
             webbrowser.open(address(settings))
-        while not stop.is_set():  # never `wait`, see `interrupts`
-            time.sleep(POLL_S)
+        with watched(app.loop_of(page)):
+            while not stop.is_set():  # never `wait`, see `interrupts`
+                time.sleep(POLL_S)
         page.close(verbose=False)
 
 
