@@ -118,8 +118,13 @@ def test_a_run_whose_worker_is_killed_begins_again_and_those_behind_it_wait(
 ) -> None:
     held, later = (runs.submit("ada", gated(tmp_path)).runs[0] for _ in range(2))
     until(lambda: times(tmp_path) == 1)
+    folder = tmp_path / "out" / runs.book.get("ada", held).folder
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (".half-x1y2z3a4.png", "whole.png"):
+        (folder / name).touch()
     kill(work)
     until(lambda: times(tmp_path) == 2)
+    assert [path.name for path in folder.iterdir()] == ["whole.png"]
     run = runs.book.get("ada", held)
     assert (run.state, run.note, run.restarts) == ("running", AGAIN, 1)
     assert runs.book.get("ada", later).state == "waiting"

@@ -32,7 +32,7 @@ from ...pipelines.values import Place, from_plain, to_plain
 from ..contract.run import LeftOut, NodeState, Priority, RunWithGraph, State, Submitted
 from ..errors import NoRoom, NotHere
 from ..live.live import Live
-from ..live.state import Outcome, Run
+from ..live.state import AGAIN, Outcome, Run
 from ..settings import Settings
 from ..store.paging import FIRST_ROWS, page_of, short_values
 from ..store.quota import Quota
@@ -40,7 +40,7 @@ from ..store.uploads import inputs_folder
 from ..store.user_files import fresh_id, graph_bytes
 from ..views.plan_view import predicted_seconds
 from ..worker.made import MAX_PROMPT, is_own_file, thumbnail_path
-from ..worker.work import Here, Order, Told, Work
+from ..worker.work import Ended, Here, Order, Told, Work
 from .book import RunBook
 from .previews import Previews
 from .records import RunRecords
@@ -291,7 +291,13 @@ class Runs:
                     self._previews.put(run.id, told.event.node, told.picture)
                 self._on_event(told.event, tell)
 
-        outcome = self.work.make(order, hear, cancel)
+        if run.note == AGAIN:
+            _remove_half_written(order.folder)
+        try:
+            outcome = self.work.make(order, hear, cancel)
+        except Ended:
+            _remove_half_written(order.folder)
+            raise
         gone = seen - {made.id for made in self.book.made(run.id)}  # the user has deleted them meanwhile
         return dataclasses.replace(outcome, made=tuple(made for made in outcome.made if made.id not in gone))
 
@@ -307,6 +313,13 @@ class Runs:
 
 def _told(left_out: Sequence[LeftOut]) -> dict[str, Any]:
     return {"left_out": tuple(left_out[:MOST_TOLD]), "num_left_out": len(left_out)}
+
+
+def _remove_half_written(folder: Path) -> None:
+    """What a process that was killed was writing there; every such name begins with a dot, and no other does."""
+    for path in folder.rglob(".*"):
+        if path.is_file() and not path.is_symlink():
+            path.unlink(missing_ok=True)
 
 
 def _remove_empty(folder: Path) -> None:
