@@ -24,6 +24,7 @@ from latentloom.ui.live.state import AGAIN, GIVEN_UP, MAX_RESTARTS, Made, Outcom
 from latentloom.ui.runs.runs import Runs
 from latentloom.ui.worker import process as process_module
 from latentloom.ui.worker.process import WorkerProcess
+from latentloom.ui.worker.program import Thinned
 from latentloom.ui.worker.wire import Line, line_of, written
 from latentloom.ui.worker.work import Ended, Order, Picture, Told
 from support.toy_server import DEADLINE_S, finished, graph, settings_in, until
@@ -274,3 +275,14 @@ def test_what_a_run_tells_is_the_same_on_the_other_side() -> None:
     assert (back.picture, back.made, back.thread) == (picture, made, 9)
     outcome = Outcome(state="done", seconds=1.0, plan="ring=2", made=(made,))
     assert Line.model_validate_json(written(Line(run="r", outcome=outcome))).outcome == outcome
+
+
+def test_previews_that_come_closer_than_a_page_shows_them_are_left_out() -> None:
+    told: list[int] = []
+    times = iter([0.0, 0.01, 0.05, 0.2, 0.21])
+    thin = Thinned(lambda each: told.append(each.event.done if each.event else -1), clock=lambda: next(times))
+    picture = Picture(width=1, height=1, pixels=bytes(3))
+    for done in (1, 2, 3, 4, 5):
+        thin(Told(event=Event(kind="progress", run="r", node="n", done=10 * done, total=50)))
+        thin(Told(event=Event(kind="preview", run="r", node="n", done=done, total=5), picture=picture))
+    assert told == [10, 1, 20, 30, 40, 4, 50, 5]

@@ -160,9 +160,7 @@ class RunBook:
             self._live.count(run.user, "results")
 
     def begin_again(self, id: str, *, is_blamed: bool) -> None:
-        """What made a run under way is gone: it waits again, before all others. One that `is_blamed` may be what ended
-        it, as if the server had been killed; after too many times it is given up.
-        """
+        """What made a run is gone: it waits again, before all others, and is given up when `is_blamed` too often."""
         with self._lock:
             before = self._runs[id]
             self._cancels.pop(id, None)

@@ -73,6 +73,12 @@ class WorkerProcess:
         process = self.start()
         said = process.listen(order.run)
         process.send(order)
+        try:
+            return self._followed(process, said, order, tell, cancel)
+        finally:
+            process.forget(order.run)
+
+    def _followed(self, process: _Process, said: Said, order: Order, tell: Tell, cancel: Token) -> Outcome:
         is_told = False
         while True:
             if cancel.is_set() and not is_told:
@@ -87,7 +93,7 @@ class WorkerProcess:
                 return _without(process, order.run, tell)
             if line.outcome is not None:
                 return line.outcome
-            tell(line.told())
+            _tell(tell, order.run, line)
 
     def loaded(self) -> Sequence[Held]:
         """Nothing where there is no worker, or it is too busy to tell."""
@@ -126,8 +132,18 @@ class WorkerProcess:
 
 
 NUMBERS = itertools.count(1)
-Said = queue.SimpleQueue[Line | None]
-"""What one run, or one question, is told; None at the end of the worker."""
+Said = queue.Queue[Line | None]
+"""What one run, or one question, is told; None at the end of the worker. Where it is full, the worker has to wait, or a
+cancel would come behind all that was told before it.
+"""
+MOST_SAID = 8
+
+
+def _tell(tell: Tell, run: str, line: Line) -> None:
+    try:
+        tell(line.told())
+    except Exception:
+        logger.warning("what run %s told was lost; the run goes on", run, exc_info=True)
 
 
 def _without(process: _Process, run: str, tell: Tell) -> Outcome:
@@ -177,7 +193,7 @@ class _Process:
         return self._process.pid
 
     def listen(self, to: str | int) -> Said:
-        said: Said = queue.SimpleQueue()
+        said: Said = queue.Queue(MOST_SAID)
         with self._lock:
             if self.is_alive:
                 self._listening[to] = said
@@ -185,9 +201,9 @@ class _Process:
                 said.put(None)
         return said
 
-    def forget(self, number: int) -> None:
+    def forget(self, to: str | int) -> None:
         with self._lock:
-            self._listening.pop(number, None)
+            self._listening.pop(to, None)
 
     def send(self, order: Order | Cancel | Ask) -> None:
         """Never waits: a worker that is held up reads nothing."""
@@ -256,18 +272,27 @@ class _Process:
             if line.error and not line.answer:
                 self.refusal = line
             to = line.run or line.answer
-            said = self._listening.pop(to, None) if line.outcome else self._listening.get(to)
+            said = self._listening.get(to)
         if said is not None:
-            said.put(line)
+            self._put(said, to, line)
+
+    def _put(self, said: Said, to: str | int, line: Line | None) -> None:
+        """Once there is room, or nobody listens any more."""
+        while True:
+            try:
+                said.put(line, timeout=LOOK_S)
+            except queue.Full:
+                if self._listening.get(to) is said:
+                    continue
+            return
 
     def _end(self) -> None:
         with self._lock:
             self.is_alive = False
-            waiting = list(self._listening.values())
-            self._listening.clear()
+            waiting = dict(self._listening)
         self._orders.put(None)
-        for said in waiting:
-            said.put(None)
+        for to, said in waiting.items():
+            self._put(said, to, None)
 
 
 def _is_over(line: Line, whose: tuple[str, str]) -> bool:

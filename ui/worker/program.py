@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import IO, Any
 
@@ -19,8 +19,10 @@ from ...parallel.ranks.guard import die_with_parent
 from ...pipelines import doors
 from ...pipelines.pools import POOLS
 from .wire import Ask, Line, Order, Start, line_of, read_order, written
-from .work import Here, Work, stopped
+from .work import Here, Tell, Told, Work, stopped
 
+PREVIEW_S = 1 / 13
+"""A page is told of changes twelve times a second at most."""
 ALIVE_S = 1.0
 """So often it says that it is alive while it has work: whoever holds the interpreter keeps it from that."""
 
@@ -42,6 +44,23 @@ def main(server: int) -> None:
     Worker(Here(start.cache_dir), lines).serve(orders)
     POOLS.close()
     os._exit(0)
+
+
+class Thinned:
+    """Leaves out previews that come closer than a page shows them, but for those of last steps."""
+
+    def __init__(self, tell: Tell, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._tell = tell
+        self._clock = clock
+        self._last = float("-inf")
+
+    def __call__(self, told: Told) -> None:
+        if told.picture is not None and told.event is not None:
+            now, is_last = self._clock(), told.event.done >= told.event.total
+            if now - self._last < PREVIEW_S and not is_last:
+                return
+            self._last = now
+        self._tell(told)
 
 
 class Worker:
@@ -68,8 +87,9 @@ class Worker:
                 self._cancels[order.cancel].set()
 
     def _make(self, order: Order, cancel: threading.Event) -> None:
+        thin = Thinned(lambda told: self._tell(line_of(order.run, told)))
         try:
-            outcome = self._work.make(order, lambda told: self._tell(line_of(order.run, told)), cancel)
+            outcome = self._work.make(order, thin, cancel)
         except BaseException as error:  # whatever it is, the server waits for an end
             outcome = stopped(order.run, error)
         self._cancels.pop(order.run, None)

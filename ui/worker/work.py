@@ -23,13 +23,13 @@ from ...parallel.errors import code_of
 from ...pipelines.components.memory import Held
 from ...pipelines.pools import loaded
 from ...pipelines.values import Place, from_plain
-from ..contract.shown import PlanMachine
 from ..live.state import Made, Outcome
-from ..views.plan_view import measured
 from .made import made_by, made_of
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from ..contract.shown import PlanMachine
 
 logger = logging.getLogger("latentloom")
 
@@ -157,6 +157,8 @@ class Here:
         return loaded()
 
     def measured(self) -> PlanMachine:
+        from ..views.plan_view import measured
+
         return measured()
 
     def close(self) -> None:
