@@ -8,6 +8,7 @@ errors: What the server's stores refuse beside `ValueError`: what is not there, 
 options: The options of `latentloom ui`, and the settings that they mean.
 server: Everything that the page's routes stand on, and the order in which it opens and ends.
 settings: What the server was started with: where it listens, who may log in, and the folders it may touch.
+watchdog: A server whose event loop has not turned for a minute of processor time ends, and says where it hangs.
 access/: Who may come in: addresses, logins, rates, limits and headers, before any route is reached.
 api/: The HTTP routes of the page, one module for each group of them.
 contract/: What goes between the server and the page, each thing defined once.
@@ -17,4 +18,5 @@ live/: What the page is told while things happen, and the state of a run that it
 runs/: Runs of the page: queued, worked off, recorded, found again after a restart.
 store/: Files of each user, counted against a quota, listed by pages.
 views/: What the page's panels show of plans, models and devices.
+worker/: The process in which runs are made, so that no work of a user's keeps the server from answering.
 """

@@ -12,6 +12,8 @@ from ..nodes.headless.interrupts import interrupts
 from .bundle import read_bundle
 from .server import Server
 from .settings import Settings
+from .watchdog import watched
+from .worker.process import WorkerProcess
 
 POLL_S = 0.5
 """How often a waiting server looks whether it was asked to end."""
@@ -22,13 +24,15 @@ def serve(settings: Settings, *, opens_browser: bool) -> None:
     bundle, app = read_bundle(), _app()
     app.check_port(settings.host, settings.port)
     stop = threading.Event()
-    with interrupts(stop), closing(Server(settings)) as server:
+    with interrupts(stop), closing(Server(settings, work := WorkerProcess(settings.cache_dir))) as server:
         page = app.launch(server, bundle)
+        work.start()  # so that the first run need not wait for it
         print(f"latentloom: the page is at {address(settings)} (Ctrl-C ends it)", flush=True)
         if opens_browser:
             webbrowser.open(address(settings))
-        while not stop.is_set():  # never `wait`, see `interrupts`
-            time.sleep(POLL_S)
+        with watched(app.loop_of(page)):
+            while not stop.is_set():  # never `wait`, see `interrupts`
+                time.sleep(POLL_S)
         page.close(verbose=False)
 
 

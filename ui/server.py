@@ -22,6 +22,7 @@ from .store.quota import Quota
 from .store.uploads import Uploads
 from .store.user_files import remove_leftovers
 from .views.newest import Newest
+from .worker.work import Work
 
 logger = logging.getLogger("latentloom")
 
@@ -29,7 +30,8 @@ logger = logging.getLogger("latentloom")
 class Server:
     """Opens a data folder, which no other server may have open. Raises `ValueError` where it cannot."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, work: Work | None = None) -> None:
+        """Runs are made by `work`, which ends with this; without it, in this process."""
         self.settings = settings
         _make(settings.data_dir, "--data-dir", is_private=True)
         _make(settings.output_dir, "--output-dir")
@@ -45,7 +47,7 @@ class Server:
         self.quota = quota = Quota(settings.data_dir, user_bytes=settings.user_bytes, counts_results=settings.has_auth)
         self.library = Library(settings, self.live, quota=quota)
         self.uploads = Uploads(settings.data_dir, max_pixels=settings.max_pixels, quota=quota)
-        self.runs = Runs(settings, self.live, quota=quota)
+        self.runs = Runs(settings, self.live, quota=quota, work=work)
         self.results = Results(settings, self.runs)
         self.hashes = Hashes(settings, self.runs)
         self.downloads = Downloads(settings, self.live, quota=quota)

@@ -19,7 +19,6 @@ from .video_files import opened_video, picture_stream
 
 if TYPE_CHECKING:
     from PIL import Image as Pillow
-    from torch import Tensor
 
 Format = Literal["WEBP", "PNG"]
 QUALITY = 80
@@ -43,11 +42,11 @@ class Facts:
     """Of a sound."""
 
 
-def preview_webp(pixels: Tensor, *, side: int) -> bytes:
-    """WebP of uint8 H W 3, at most `side` pixels long."""
+def preview_webp(pixels: bytes, *, size: tuple[int, int], side: int) -> bytes:
+    """WebP of uint8 H W 3 of this width and height, at most `side` pixels long."""
     from PIL import Image as Pillow
 
-    return _small(Pillow.fromarray(pixels.cpu().numpy()), side, "WEBP")
+    return _small(Pillow.frombytes("RGB", size, pixels), side, "WEBP")
 
 
 def picture_facts(path: Path, *, name: str = "") -> Facts:

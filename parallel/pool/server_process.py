@@ -34,8 +34,11 @@ if root not in folders:  # the host found it by a path that a new process does n
     found = importlib.util.spec_from_file_location(package, file, submodule_search_locations=[root])
     sys.modules[package] = importlib.util.module_from_spec(found)
     found.loader.exec_module(sys.modules[package])
-getattr(importlib.import_module(package + ".parallel.ranks.fork_server"), function)(*given)
+module, _, name = function.rpartition(":")
+getattr(importlib.import_module(package + (module or ".parallel.ranks.fork_server")), name)(*given)
 """
+"""A fresh interpreter that has the package as this process has it, and calls a function: of the fork server, or of a
+module of ours, as `.of.ours:function`."""
 M = TypeVar("M", bound=Message)
 TAIL_BYTES = 4096
 LOG_BYTES = 4 << 20

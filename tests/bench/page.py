@@ -7,7 +7,7 @@
 `git worktree add FOLDER/latentloom COMMIT` makes it.
 
 Needs playwright and Chromium (CHROMIUM=/path/to/it). The server is the real one with one more node, which tells of 13
-steps a second, each with a preview (`page_host.py`). Chromium draws in software. What is measured where:
+steps a second, each with a preview (`page_nodes/bench.py`). Chromium draws in software. What is measured where:
 
 - readable: from the start of the navigation until a node of first_picture is in view with a title of 11 pixels: in a
   browser without a past, after a reload, by a shared link;
@@ -36,7 +36,9 @@ from playwright.sync_api import Browser, Page
 
 PROBE = (Path(__file__).parent / "page_probe.js").read_text()
 ROOT = Path(__file__).parents[2]
-HOST = "tests/bench/page_host.py"
+NODES = "tests/bench/page_nodes"
+OLD_HOST = "tests/bench/page_host.py"
+"""What commits had in its place that made runs in the server."""
 EVENTS_PER_S = 13
 SETTLE_S = 2.0
 MOST_MS = {"interactive": 1300.0, "frame": 20.0, "latency": 100.0}
@@ -77,7 +79,7 @@ def main() -> int:
     lines: list[Line] = []
     with (
         tempfile.TemporaryDirectory() as folder,
-        served(Path(folder), (str(ROOT / HOST),)) as url,
+        served(Path(folder), _command(ROOT)) as url,
         chromium() as browser,
     ):
         print(f"{machine(browser)}\n\n| | measured | at most | kept | |\n| --- | --- | --- | --- | --- |", flush=True)
@@ -96,12 +98,12 @@ def _compare(args: argparse.Namespace) -> int:
         urls = []
         for package, root in zip((None, args.against), roots, strict=True):
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            urls.append(stack.enter_context(served(folder, (str(root / HOST),), package=package)))
+            urls.append(stack.enter_context(served(folder, _command(root), package=package)))
         browser = stack.enter_context(chromium())
         first = [json.loads(next(root.glob("workflows/**/first_picture.json")).read_text()) for root in roots]
-        large = large_graph(args.nodes, seconds=args.seconds)
+        large = [large_graph(args.nodes, seconds=args.seconds, ticks=_ticks(root)) for root in roots]
         for _ in range(args.rounds):
-            ours, theirs = (_times(browser, url, graph, large) for url, graph in zip(urls, first, strict=True))
+            ours, theirs = (_times(browser, *each) for each in zip(urls, first, large, strict=True))
             for name, value in ours.items():
                 taken.setdefault(name, []).append((value, theirs[name]))
         print(f"{machine(browser)}; medians of {args.rounds} rounds, in turn")
@@ -264,10 +266,19 @@ def _open(context: Any, link: str, *, nodes: int) -> Page:
     return page
 
 
-def large_graph(num_nodes: int, *, seconds: float) -> dict[str, Any]:
+def _command(root: Path) -> tuple[str, ...]:
+    old = root / OLD_HOST
+    return (str(old),) if old.is_file() else ("-m", "latentloom", "ui", "--nodes", str(root / NODES))
+
+
+def _ticks(root: Path) -> str:
+    return "BenchTicks" if (root / OLD_HOST).is_file() else "bench_Ticks"
+
+
+def large_graph(num_nodes: int, *, seconds: float, ticks: str = "bench_Ticks") -> dict[str, Any]:
     """Rows of real nodes, wired as for a picture each, and the one that ticks; only that one has to run."""
     nodes: dict[str, Any] = {
-        "ticks": {"type": "BenchTicks", "inputs": {"seconds": seconds, "per_second": float(EVENTS_PER_S)}}
+        "ticks": {"type": ticks, "inputs": {"seconds": seconds, "per_second": float(EVENTS_PER_S)}}
     }
     num_rows = (num_nodes - 1 + 4) // 5
     layout: dict[str, list[int]] = {"ticks": [4320, 520 * (num_rows // 8)]}  # in a gap near the middle

@@ -22,7 +22,7 @@ from latentloom.nodes.graph.unfolding.unfold import unfold
 from latentloom.nodes.headless.workflow_files import shipped_files
 from latentloom.nodes.python_script import to_python
 from latentloom.nodes.registry import SPECS
-from latentloom.ui.runs.made import made_by
+from latentloom.ui.worker.made import made_by
 from support.folded import paintings
 
 HOSTILE = '"""\n\'); import os; os.abort() #\\\x00{}\u2028'

@@ -14,7 +14,7 @@ from latentloom.nodes.execution.run import run
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, graph_from_plain
 from latentloom.nodes.registry import SPECS
-from latentloom.ui.runs.made import behind, told_of
+from latentloom.ui.worker.made import behind, told_of
 
 FIRST = Path(__file__).resolve().parents[2] / "workflows" / "bobbin" / "first_picture.json"
 

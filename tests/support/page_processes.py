@@ -144,11 +144,26 @@ def _slow_down() -> None:
     NodeProgress.step = slow
 
 
+def _work_here() -> None:
+    """A page makes its runs in its own process, as in the libraries that it was forked with; what the worker's own
+    process does is told by tests/ui/test_worker.py and by pages that are not forked.
+    """
+    from latentloom.ui import command
+    from latentloom.ui.worker.work import Here
+
+    class Work(Here):
+        def start(self) -> None:
+            pass
+
+    command.WorkerProcess = Work
+
+
 def _serve() -> None:
     sys.path.append(str(Path(__file__).resolve().parents[1]))
     for name in ("support.checkout", *PRELOADED):
         importlib.import_module(name)
     _slow_down()
+    _work_here()
     gc.freeze()  # or each child would go through all of it when it ends
     for line in sys.stdin:
         asked = json.loads(line)

@@ -12,11 +12,11 @@ from latentloom.nodes.graph.graph import read_graph
 from latentloom.nodes.registry import SPECS as REAL
 from latentloom.ui.errors import NoRoom, NotHere
 from latentloom.ui.live.state import Made, Run
-from latentloom.ui.runs.made import behind, told_of
 from latentloom.ui.runs.results import MOST_TAGS, Marks, Results
 from latentloom.ui.runs.runs import Runs
 from latentloom.ui.runs.search import terms_of
 from latentloom.ui.store.uploads import Uploads
+from latentloom.ui.worker.made import behind, told_of
 from support.toy_server import finished, pictured, reset, runs_in, settings_in
 
 WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows"

@@ -22,7 +22,6 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A CPU, no hub cache, nothing loaded, nothing remembered."""
     cpu = DeviceNow(name="cpu", title="a CPU", total_bytes=64 << 30, used_bytes=1 << 30, load=0.1)
     monkeypatch.setattr(models_module, "devices_now", lambda: [cpu])
-    monkeypatch.setattr(models_module, "loaded", list)
     monkeypatch.setattr(models_module, "_TABLE", models_module._Table())
     monkeypatch.setattr("latentloom.pipelines.models.installed.hub_cache", lambda: tmp_path / "no_hub")
     yield
@@ -124,14 +123,13 @@ def test_many_who_ask_to_look_again_at_once_cost_two_looks(
     assert len(looks) <= 2
 
 
-def test_what_is_loaded_has_the_models_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_loaded_has_the_models_name(tmp_path: Path) -> None:
     location = by_name(models_view(settings(tmp_path)))["builtin:bobbin"].location
     held = [
         Held(folder=location, component="vae", device="cuda:1", num_bytes=7),
         Held(folder="/gone", component="transformer", device="cpu", num_bytes=8),
     ]
-    monkeypatch.setattr(models_module, "loaded", lambda: held)
-    assert models_view(settings(tmp_path)).loaded == [
+    assert models_view(settings(tmp_path), loaded=held).loaded == [
         LoadedPart(name="builtin:bobbin", component="vae", device="cuda:1", bytes=7),
         LoadedPart(name="/gone", component="transformer", device="cpu", bytes=8),
     ]

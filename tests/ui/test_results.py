@@ -13,9 +13,9 @@ from latentloom.nodes.execution.attempt import shown
 from latentloom.nodes.execution.records import NodeRecord, RunResult
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.ui.errors import NotHere
-from latentloom.ui.runs.made import made_by
 from latentloom.ui.runs.results import Results
 from latentloom.ui.runs.runs import Runs
+from latentloom.ui.worker.made import made_by
 from support.toy_server import SPECS, finished, graph, pictured, reset, runs_in, settings_in
 
 
@@ -125,7 +125,7 @@ def test_only_sound_files_of_the_run_become_results(tmp_path: Path) -> None:
 def test_prompt_and_seed_are_those_behind_the_node() -> None:
     from latentloom.nodes.graph.graph import read_graph
     from latentloom.nodes.registry import SPECS as REAL
-    from latentloom.ui.runs.made import behind, told_of
+    from latentloom.ui.worker.made import behind, told_of
 
     root = Path(__file__).parent.parent.parent
     workflow = read_graph(root / "workflows" / "bobbin" / "first_picture.json")
@@ -136,7 +136,7 @@ def test_prompt_and_seed_are_those_behind_the_node() -> None:
 
 def test_a_seed_that_was_left_as_it_is_is_told() -> None:
     from latentloom.nodes.registry import SPECS as REAL
-    from latentloom.ui.runs.made import behind, told_of
+    from latentloom.ui.worker.made import behind, told_of
 
     denoise = {"conditioning": {"from": "encode_text.conditioning"}}
     nodes = {"encode_text": ("LoomEncodeText", {"prompt": "a blue cube"}), "denoise": ("LoomDenoise", denoise)}

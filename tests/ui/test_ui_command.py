@@ -10,7 +10,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -239,9 +239,11 @@ def test_a_signal_ends_the_page_whatever_lock_its_main_thread_holds(
             raise AssertionError("a signal in here would wait for ever")
 
     page = SimpleNamespace(close=lambda **_: None)
-    app = SimpleNamespace(check_port=lambda *_: None, launch=lambda *_: page)
+    app = SimpleNamespace(check_port=lambda *_: None, launch=lambda *_: page, loop_of=lambda _: None)
+    monkeypatch.setattr(command, "watched", lambda _: nullcontext())
     monkeypatch.setattr(command, "_app", lambda: app)
-    monkeypatch.setattr(command, "Server", lambda _: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(command, "WorkerProcess", lambda _: SimpleNamespace(start=lambda: None))
+    monkeypatch.setattr(command, "Server", lambda *_: SimpleNamespace(close=lambda: None))
     monkeypatch.setattr(command, "threading", SimpleNamespace(Event=Held))
     monkeypatch.setattr(command, "time", SimpleNamespace(sleep=lambda _: signal.raise_signal(signal.SIGINT)))
     command.serve(settings_in(tmp_path), opens_browser=False)

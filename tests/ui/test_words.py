@@ -71,6 +71,7 @@ IN_GERMAN = (
     "ui/store/user_files.py",
     "ui/views/devices.py",
     "ui/views/newest.py",
+    "ui/worker/process.py",
     "pipelines/denoise_checks.py",
     "pipelines/hub/child.py",
     "pipelines/hub/fetching.py",

@@ -10,10 +10,10 @@ from ..access.answers import nothing
 from ..contract.kept import Upload, UploadKind, UploadRow
 from ..server import Server
 from ..store.files import KEEP, picture, send
-from ..store.paging import FIRST_ROWS, Before, Limit
+from ..store.paging import FIRST_ROWS
 from .described import sends, takes
 from .graphs import FileName, file_name
-from .requests import Id, User
+from .requests import Before, Id, Limit, User
 
 UploadPath = Annotated[str, Path(max_length=200, description="What `POST /uploads` called it.")]
 

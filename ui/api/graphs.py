@@ -30,7 +30,7 @@ from ..library.opening import open_file
 from ..server import Server
 from ..store.uploads import inputs_folder
 from ..views.devices import devices_now
-from ..views.plan_view import measured, plan_view
+from ..views.plan_view import plan_view
 from .described import CONFLICT, takes
 from .requests import User
 
@@ -141,7 +141,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
     def measure(body: Empty) -> PlanMachine:
         """Measure the server's machine for its predictions, in about ten seconds; refused while anything is at work."""
         with server.runs.idle():
-            return measured()
+            return server.runs.work.measured()
 
 
 def file_name(header: str) -> str:

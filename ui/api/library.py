@@ -14,9 +14,9 @@ from ..contract.bodies import DraftBody, Empty, NewWorkflowBody, RenameBody, Sav
 from ..contract.kept import Draft, DraftWithGraph, NamedGraph, Token, Workflow, WorkflowVersion, WorkflowWithGraph
 from ..server import Server
 from ..store.files import HEADERS, attachment, picture
-from ..store.paging import FIRST_ROWS, Before, Limit
+from ..store.paging import FIRST_ROWS
 from .described import CONFLICT, sends, takes
-from .requests import Id, User
+from .requests import Before, Id, Limit, User
 
 Search = Annotated[str, Query(max_length=200)]
 Number = Annotated[int | None, Query(ge=1, le=1_000_000)]

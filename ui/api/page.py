@@ -116,7 +116,7 @@ def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
     @router.get("/models")
     def models(refresh: Annotated[bool, Query()] = False) -> ModelsView:
         """What is installed, what fits on these devices, and what is loaded; `refresh` looks for models again."""
-        return models_view(server.settings, refresh=refresh)
+        return models_view(server.settings, loaded=server.runs.work.loaded(), refresh=refresh)
 
     @router.get("/loras")
     def loras(

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
-from fastapi import Depends, Path, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 from starlette.concurrency import run_in_threadpool
@@ -18,6 +18,7 @@ from ...parallel.errors import did_you_mean
 from ...pipelines.models.json_file import JsonFault, parse_strict
 from ..access.answers import error_answer, plain
 from ..access.auth import user_of
+from ..store.paging import MAX_ROWS
 
 
 class StrictRequest(Request):
@@ -99,5 +100,7 @@ User = Annotated[str, Depends(_user)]
 """Who asks."""
 Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 """The id of a workflow, run, batch, result or draft, in a path."""
+Limit = Annotated[int, Query(ge=1, le=MAX_ROWS, description="Rows at most.")]
+Before = Annotated[str, Query(max_length=128, description="The last row of the page before.")]
 NodeName = Annotated[str, Path(pattern=r"^[a-z][a-z0-9_]{0,63}(:[a-z0-9_]{1,64}){0,40}$")]
 """Of a node that was unfolded with `:` for each `/`."""

@@ -12,8 +12,8 @@ from ..contract.kept import Upload
 from ..contract.run import Board, BoardRow, Hashing, Kind, Maker, Result, TagRow
 from ..runs.results import Marks
 from ..server import Server
-from ..store.paging import FIRST_ROWS, Before, Limit
-from .requests import Id, User
+from ..store.paging import FIRST_ROWS
+from .requests import Before, Id, Limit, User
 
 Search = Annotated[
     str, Query(max_length=400, description="Words, and what values were: `star steps:16 tag:best is:starred -blue`.")

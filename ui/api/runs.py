@@ -14,10 +14,10 @@ from ..contract.run import Cancelled, RunRow, RunWithGraph, State, Submitted
 from ..errors import NotHere
 from ..server import Server
 from ..store.files import picture
-from ..store.paging import FIRST_ROWS, Before, Limit
+from ..store.paging import FIRST_ROWS
 from ..views.devices import accelerators, asked_place, devices_now
 from .described import CONFLICT, sends
-from .requests import Id, NodeName, User
+from .requests import Before, Id, Limit, NodeName, User
 
 States = Annotated[list[State] | None, Query(description="Only runs in one of these states.")]
 BatchId = Annotated[str, Query(max_length=64, description="Only runs that one request started.")]

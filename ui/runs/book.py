@@ -159,6 +159,19 @@ class RunBook:
         if run.made:
             self._live.count(run.user, "results")
 
+    def begin_again(self, id: str, *, is_blamed: bool) -> None:
+        """What made a run is gone: it waits again, before all others, and is given up when `is_blamed` too often."""
+        with self._lock:
+            before = self._runs[id]
+            self._cancels.pop(id, None)
+            again = recovered(before, now=self._clock()) if is_blamed or before.is_ending else set_back(before)
+            self._put(again)
+            if again.state == "waiting":
+                self._queue.add([_waiting(again)])
+            self._show_queue()
+        if before.made:
+            self._live.count(before.user, "results")
+
     def cancel(self, user: str, id: str) -> None:
         """A waiting run is over; a running one ends at its next step."""
         self.cancel_all(user, [id])

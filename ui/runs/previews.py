@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING
 
 from ...nodes.files.thumbnails import preview_webp
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from ..worker.work import Picture
 
 SIDE = 512
 KEPT_RUNS = 20
@@ -19,13 +16,13 @@ class Previews:
     """The newest previews of the runs that had one last; threads may share it."""
 
     def __init__(self) -> None:
-        self._runs: OrderedDict[str, dict[str, Tensor | bytes]] = OrderedDict()
+        self._runs: OrderedDict[str, dict[str, Picture | bytes]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def put(self, run: str, node: str, pixels: Tensor) -> None:
-        """uint8 H W 3; replaces the node's last one."""
+    def put(self, run: str, node: str, picture: Picture) -> None:
+        """Replaces the node's last one."""
         with self._lock:
-            self._runs.setdefault(run, {})[node] = pixels
+            self._runs.setdefault(run, {})[node] = picture
             self._runs.move_to_end(run)
             while len(self._runs) > KEPT_RUNS:
                 self._runs.popitem(last=False)
@@ -35,7 +32,7 @@ class Previews:
             known = self._runs.get(run, {}).get(node)
         if known is None or isinstance(known, bytes):
             return known
-        data = preview_webp(known, side=SIDE)
+        data = preview_webp(known.pixels, size=(known.width, known.height), side=SIDE)
         with self._lock:
             if self._runs.get(run, {}).get(node) is known:
                 self._runs[run][node] = data

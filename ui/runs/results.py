@@ -17,8 +17,8 @@ from ..live.state import Made, Run
 from ..settings import Settings
 from ..store.paging import FIRST_ROWS, page_of, short_values
 from ..store.user_files import checked_name
+from ..worker.made import MAX_PROMPT, is_own_file, thumbnail_path
 from .boards import Boards
-from .made import MAX_PROMPT, is_own_file, thumbnail_path
 from .runs import Runs
 from .search import terms_of
 

@@ -12,9 +12,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from ...nodes.execution.attempt import attempt, open_caches, workspace_of
 from ...nodes.execution.events import Event
-from ...nodes.execution.failure import NodeFailed
 from ...nodes.execution.manifest import MANIFEST_FILE, told_by
 from ...nodes.execution.overlap import BESIDE, next_on, width_of
 from ...nodes.execution.preflight import blocking
@@ -25,7 +23,6 @@ from ...nodes.graph.graph import Graph, graph_to_plain
 from ...nodes.graph.problems import GraphError
 from ...nodes.graph.resolve import baked, param_values
 from ...nodes.graph.spec import NodeSpec
-from ...nodes.graph.unfolding.unfold import unfold
 from ...nodes.headless.foretold import foretold
 from ...nodes.headless.sweep import parse_sweep
 from ...nodes.headless.workflow_files import drawn_by_diffusers
@@ -35,15 +32,16 @@ from ...pipelines.values import Place, from_plain, to_plain
 from ..contract.run import LeftOut, NodeState, Priority, RunWithGraph, State, Submitted
 from ..errors import NoRoom, NotHere
 from ..live.live import Live
-from ..live.state import Outcome, Run
+from ..live.state import AGAIN, Outcome, Run
 from ..settings import Settings
 from ..store.paging import FIRST_ROWS, page_of, short_values
 from ..store.quota import Quota
 from ..store.uploads import inputs_folder
 from ..store.user_files import fresh_id, graph_bytes
 from ..views.plan_view import predicted_seconds
+from ..worker.made import MAX_PROMPT, is_own_file, thumbnail_path
+from ..worker.work import Ended, Here, Order, Told, Work
 from .book import RunBook
-from .made import MAX_PROMPT, is_own_file, made_by, made_of, thumbnail_path
 from .previews import Previews
 from .records import RunRecords
 from .workers import RunWorkers
@@ -62,12 +60,19 @@ class Runs:
     """Threads may share it. `close` it, so that what is running is begun again by the next server."""
 
     def __init__(
-        self, settings: Settings, live: Live, *, specs: Mapping[str, NodeSpec] = SPECS, quota: Quota | None = None
+        self,
+        settings: Settings,
+        live: Live,
+        *,
+        specs: Mapping[str, NodeSpec] = SPECS,
+        quota: Quota | None = None,
+        work: Work | None = None,
     ) -> None:
+        """They are made by `work`; without it, in this process."""
         self._settings = settings
         self._specs = specs
         self._previews = Previews()
-        self._caches = open_caches(settings.cache_dir)
+        self.work = work or Here(settings.cache_dir, specs=specs)
         self._quota = quota or Quota(settings.data_dir)
         self.book = RunBook(RunRecords(settings.data_dir, quota=self._quota), live)
         self._submitting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -244,6 +249,7 @@ class Runs:
 
     def close(self) -> None:
         self._workers.close(CLOSE_S)
+        self.work.close()
 
     def _check_waiting(self, user: str, count: int) -> None:
         if (waiting := self.book.num_waiting(user)) + count > MAX_WAITING:
@@ -261,61 +267,44 @@ class Runs:
         graph = self.book.records.read_graph(run.user, run.batch)
         if graph is None:
             return Outcome(state="failed", error=LOST, code=NotHere.code)
-        graph = baked(graph, run.overrides)
-        folder = self._settings.output_dir / run.folder
-        roots = self._settings.roots(inputs_folder(self._settings.data_dir, run.user))
-        place = from_plain(Place, run.place) if run.place else self._settings.place
-        where = {"folder": folder, "output_dir": self._settings.output_dir}
-        workspace = workspace_of(
-            graph,
-            self._specs,
-            folder,
-            roots=roots,
-            place=place,
-            host="page",
-            max_pixels=self._settings.max_pixels,
+        settings = self._settings
+        order = Order(
+            run=run.id,
+            keeper=run.user if settings.has_auth else "",
+            graph=graph_to_plain(baked(graph, run.overrides)),
+            folder=settings.output_dir / run.folder,
+            output_dir=settings.output_dir,
+            roots=settings.roots(inputs_folder(settings.data_dir, run.user)),
+            place=run.place or to_plain(settings.place),
+            max_pixels=settings.max_pixels,
             num_runs=run.num_runs,
-        )
-        plain = unfold(graph, self._specs, {}, workspace).graph
-
-        def sink(event: Event) -> None:
-            if event.kind != "saved":
-                self._on_event(run.id, event, tell)
-            elif (found := made_of(Path(event.message), event.node, plain, self._specs, **where)) is not None:
-                self.book.add_made(run.id, found)
-
-        made = attempt(
-            graph,
-            self._specs,
-            workspace=workspace,
-            caches=self._caches.of(run.user) if self._settings.has_auth else self._caches,
-            sink=sink,
-            cancel=cancel,
-            previews=True,
             targets=run.targets,
-            shows=True,
         )
-        result = made.result
-        failed, code = made.problem, made.problem_code
-        if result.failure:
-            failed, code = str(result.failure), result.failure.code
-            level = logging.ERROR if code == NodeFailed.code else logging.INFO  # the sentence names the log
-            logger.log(level, "run %s: %s", run.id, failed, exc_info=result.failure.__cause__)
-        return Outcome(
-            state="failed" if failed else "done" if result.state == "ok" else "cancelled",
-            seconds=round(result.seconds, 3),
-            error=failed,
-            code=code,
-            plan="; ".join(dict.fromkeys(record.plan for record in result.nodes.values() if record.plan)),
-            made=made_by(result, plain, self._specs, **where, known=self.book.made(run.id)),
-        )
+        seen: set[str] = set()
+
+        def hear(told: Told) -> None:
+            if told.made is not None:
+                seen.add(told.made.id)
+                self.book.add_made(run.id, told.made)
+            if told.event is not None:
+                if told.picture is not None:
+                    self._previews.put(run.id, told.event.node, told.picture)
+                self._on_event(told.event, tell)
+
+        if run.note == AGAIN:
+            _remove_half_written(order.folder)
+        try:
+            outcome = self.work.make(order, hear, cancel)
+        except Ended:
+            _remove_half_written(order.folder)
+            raise
+        gone = seen - {made.id for made in self.book.made(run.id)}  # the user has deleted them meanwhile
+        return dataclasses.replace(outcome, made=tuple(made for made in outcome.made if made.id not in gone))
 
     def _groups(self, run: Run) -> int:
         return from_plain(Place, run.place).replicas if run.place else self._settings.place.replicas
 
-    def _on_event(self, id: str, event: Event, tell: Callable[[Event], None]) -> None:
-        if event.preview is not None:
-            self._previews.put(id, event.node, event.preview)
+    def _on_event(self, event: Event, tell: Callable[[Event], None]) -> None:
         is_shared = self._settings.shared_cache_dir is not None and not self._settings.has_auth
         if (event.kind, event.message) == ("cached", "disk") and is_shared:
             event = dataclasses.replace(event, message="shared")  # nobody knows whose
@@ -324,6 +313,13 @@ class Runs:
 
 def _told(left_out: Sequence[LeftOut]) -> dict[str, Any]:
     return {"left_out": tuple(left_out[:MOST_TOLD]), "num_left_out": len(left_out)}
+
+
+def _remove_half_written(folder: Path) -> None:
+    """What a process that was killed was writing there; every such name begins with a dot, and no other does."""
+    for path in folder.rglob(".*"):
+        if path.is_file() and not path.is_symlink():
+            path.unlink(missing_ok=True)
 
 
 def _remove_empty(folder: Path) -> None:

@@ -7,21 +7,17 @@ does it.
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
 
 from ...nodes.execution.events import Event
-from ...nodes.execution.failure import sentence
 from ...nodes.execution.overlap import BESIDE, NextOn, steps_began
 from ...nodes.execution.watch import Token
-from ...parallel.errors import code_of
 from ..errors import Conflict
 from ..live.state import Outcome, Run
+from ..worker.work import Ended, stopped
 from .book import RunBook
-
-logger = logging.getLogger("latentloom")
 
 Execute = Callable[[Run, Callable[[Event], None], Token], Outcome]
 
@@ -90,13 +86,16 @@ class RunWorkers:
             groups = self._groups(run)
             try:
                 outcome = self._execute(run, lambda event, id=run.id: self._tell(id, event), cancel)
+            except Ended as ended:
+                outcome = ended
             except Exception as error:  # a run must never end the thread that makes the next one
-                if not isinstance(error, ValueError):
-                    logger.error("run %s stopped", run.id, exc_info=error)
-                outcome = Outcome(state="failed", error=sentence(error, "page"), code=code_of(error))
+                outcome = stopped(run.id, error)
             self._has_begun(run.id)
-            is_left = self._is_closing and outcome.state == "cancelled" and not self._book.is_ending(run.id)
-            if not is_left:
+            is_over = isinstance(outcome, Outcome) and outcome.state != "cancelled"
+            is_left = self._is_closing and not is_over and not self._book.is_ending(run.id)
+            if isinstance(outcome, Ended) and not is_left:
+                self._book.begin_again(run.id, is_blamed=outcome.is_blamed)
+            elif isinstance(outcome, Outcome) and not is_left:
                 self._book.end(run.id, outcome)
             with self._changed:
                 self._under_way.remove(groups)

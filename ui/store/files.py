@@ -1,10 +1,7 @@
-"""What files are by their names, and how they are sent: by id, never run by a browser, in ranges where these are asked
-for.
-"""
+"""How files are sent: by id, never run by a browser, in ranges where these are asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,15 +10,8 @@ from fastapi.responses import FileResponse, JSONResponse
 from starlette.types import Receive, Scope
 from starlette.types import Send as Sends
 
-from ...nodes.headless.workflow_files import PICTURES, SOUNDS, VIDEOS
-from ..contract.run import Kind
 from ..errors import NotHere, error_body
 
-KINDS: Mapping[str, Kind] = {
-    **dict.fromkeys(PICTURES, "image"),
-    **dict.fromkeys(VIDEOS, "video"),
-    **dict.fromkeys(SOUNDS, "audio"),
-}
 MEDIA_TYPES = {
     ".png": "image/png",
     ".jpg": "image/jpeg",

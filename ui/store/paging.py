@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, TypeVar
-
-from fastapi import Query
+from typing import Any, TypeVar
 
 from ..errors import NotHere
 
@@ -13,9 +11,6 @@ MAX_ROWS = 1000
 FIRST_ROWS = 100
 MAX_TEXT = 500
 """Characters of a text that a user wrote, in a row of a list."""
-
-Limit = Annotated[int, Query(ge=1, le=MAX_ROWS, description="Rows at most.")]
-Before = Annotated[str, Query(max_length=128, description="The last row of the page before.")]
 
 Row = TypeVar("Row")
 

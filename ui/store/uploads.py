@@ -22,10 +22,9 @@ from ...nodes.files.thumbnails import (
 from ...pipelines.models.regular_file import sha256_of
 from ..contract.kept import Upload, UploadKind, UploadRow
 from ..errors import NotHere
-from .files import KINDS
 from .paging import FIRST_ROWS, page_of
 from .quota import Quota
-from .user_files import user_folder
+from .user_files import KINDS, user_folder
 
 THUMB_SIDE = 384
 NAME = re.compile(r"[0-9a-f]{16}-[A-Za-z0-9._-]{1,80}")

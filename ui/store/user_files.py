@@ -9,6 +9,7 @@ import re
 import secrets
 import shutil
 import unicodedata
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,9 +19,17 @@ from ...nodes.files.atomic import write_atomic
 from ...nodes.graph.graph import Graph, graph_text, read_graph
 from ...nodes.graph.json_text import MAX_BYTES
 from ...nodes.graph.problems import GraphError
+from ...nodes.headless.workflow_files import PICTURES, SOUNDS, VIDEOS
 from ...pipelines.models.regular_file import bytes_of
+from ..contract.run import Kind
 from ..errors import NotHere
 
+KINDS: Mapping[str, Kind] = {
+    **dict.fromkeys(PICTURES, "image"),
+    **dict.fromkeys(VIDEOS, "video"),
+    **dict.fromkeys(SOUNDS, "audio"),
+}
+"""What files are, by the ends of their names."""
 MAX_NAME = 200
 MAX_FOLDER = 200
 MAX_DEPTH = 8

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...nodes.preview.table import ModelRow, model_rows
 from ...parallel.machine.now import DeviceNow
-from ...pipelines.pools import loaded
+from ...pipelines.components.memory import Held
 from ..contract.shown import LoadedPart, ModelsView
 from ..settings import Settings
 from .devices import devices_now
@@ -41,7 +42,7 @@ class _Table:
 _TABLE = _Table()
 
 
-def models_view(settings: Settings, *, refresh: bool = False) -> ModelsView:
+def models_view(settings: Settings, *, loaded: Sequence[Held] = (), refresh: bool = False) -> ModelsView:
     """`refresh` looks for models again. Raises `ValueError` for a folder of models that is not there."""
     now = devices_now()
     models = _TABLE.rows(settings.models_dirs, now, refresh=refresh)
@@ -53,6 +54,6 @@ def models_view(settings: Settings, *, refresh: bool = False) -> ModelsView:
             device=each.device,
             bytes=each.num_bytes,
         )
-        for each in loaded()
+        for each in loaded
     ]
     return ModelsView(models=models, devices=now, loaded=held)

@@ -19,8 +19,7 @@ from ...nodes.graph.graph import Graph, Link
 from ...nodes.graph.resolve import param_values, plain_value, with_overrides
 from ...nodes.graph.spec import NodeSpec
 from ..live.state import Made
-from ..store.files import KINDS
-from ..store.user_files import fresh_id, user_folder
+from ..store.user_files import KINDS, fresh_id, user_folder
 
 Specs = Mapping[str, NodeSpec]
 MAX_PROMPT = 2000

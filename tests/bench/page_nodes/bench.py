@@ -1,18 +1,11 @@
-"""`latentloom ui` with one more node, Bench Ticks, which tells of even steps, so many a second: for `page.py`."""
+"""A node for `page.py`, Bench Ticks, which tells of even steps, so many a second."""
 
 from __future__ import annotations
 
-import dataclasses
-import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
-import torch
-
-from latentloom.__main__ import main
-from latentloom.nodes import registry
 from latentloom.nodes.graph.spec import Socket, read_spec
-from latentloom.nodes.hosts.comfyui import node_class
 from latentloom.parallel.progress import SILENT, Progress
 
 if TYPE_CHECKING:
@@ -38,17 +31,10 @@ def ticks(
 
 def _stripes(shift: int) -> Tensor:
     """A picture that is another one at every step; uint8 H W 3."""
+    import torch
+
     row = (torch.arange(PREVIEW_SIDE) * 4 + shift * 16) % 256
     return row.to(torch.uint8)[None, :, None].expand(PREVIEW_SIDE, PREVIEW_SIDE, 3).contiguous()
 
 
-def add_ticks() -> None:
-    spec = read_spec(ticks, title="Bench Ticks", category="bench", is_output=True, is_kept=False)
-    node = node_class(dataclasses.replace(spec, id="BenchTicks"))
-    registry.NODE_CLASS_MAPPINGS["BenchTicks"] = node
-    registry.SPECS["BenchTicks"] = node.SPEC
-
-
-if __name__ == "__main__":
-    add_ticks()
-    sys.exit(main(["ui", *sys.argv[1:]]))
+NODES = {"bench_Ticks": read_spec(ticks, title="Bench Ticks", category="bench", is_output=True, is_kept=False)}

@@ -1,0 +1,321 @@
+"""The server's end of the worker: started, heard, ended where a node holds it up, and begun anew when it died.
+
+It dies with the server by the kernel, which kills it when the thread that started it ends; that thread hears it, and so
+lives as long. A node that uses no device may take its time, but not the interpreter: one that lets nobody else work for
+`LIMIT_S` of its thread's processor time costs the worker. What is stopped or starved uses none, and is waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import logging
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ...nodes.execution.events import Event
+from ...nodes.execution.failure import NodeFailed
+from ...nodes.execution.watch import ENDS, Token
+from ...parallel.errors import LoomError, RankFailed
+from ...parallel.pool.server_process import START
+from ...pipelines import doors
+from ...pipelines.components.memory import Held
+from ..contract.shown import PlanMachine
+from ..errors import Conflict
+from ..live.state import Outcome
+from .wire import Ask, Cancel, Line, Order, Question, Start, written
+from .work import Ended, Tell, Told
+
+LOOK_S = 0.1
+"""How often whoever waits for the worker looks whether its run is cancelled, or held up."""
+SILENT_S = 3.0
+"""A worker with a run says something three times as often."""
+LIMIT_S = 10.0
+LOADED_S = 5.0
+MEASURED_S = 300.0
+END_S = 5.0
+"""For the worker to end its ranks."""
+
+logger = logging.getLogger("latentloom")
+
+
+class WorkerProcess:
+    """Work in a process of its own, which starts with the first run, or `start`."""
+
+    def __init__(self, cache_dir: Path) -> None:
+        self._cache_dir = cache_dir
+        self._lock = threading.Lock()
+        self._process: _Process | None = None
+
+    @property
+    def pid(self) -> int:
+        """0 where none is running."""
+        return self._process.pid if self._process is not None and self._process.is_alive else 0
+
+    def start(self) -> _Process:
+        """The worker, begun anew where it has ended. Raises `ValueError` where the system has no room for it."""
+        with self._lock:
+            if self._process is None or not self._process.is_alive:
+                self._process = _Process(Start(cache_dir=self._cache_dir, doors=doors.order()))
+            return self._process
+
+    def make(self, order: Order, tell: Tell, cancel: Token) -> Outcome:
+        process = self.start()
+        said = process.listen(order.run)
+        process.send(order)
+        try:
+            return self._followed(process, said, order, tell, cancel)
+        finally:
+            process.forget(order.run)
+
+    def _followed(self, process: _Process, said: Said, order: Order, tell: Tell, cancel: Token) -> Outcome:
+        is_told = False
+        while True:
+            if cancel.is_set() and not is_told:
+                process.send(Cancel(cancel=order.run))
+                is_told = True
+            try:
+                line = said.get(timeout=LOOK_S)
+            except queue.Empty:
+                process.end_if_held()
+                continue
+            if line is None:
+                return _without(process, order.run, tell)
+            if line.outcome is not None:
+                return line.outcome
+            _tell(tell, order.run, line)
+
+    def loaded(self) -> Sequence[Held]:
+        """Nothing where there is no worker, or it is too busy to tell."""
+        if not self.pid:
+            return []
+        try:
+            return [Held(**each) for each in self._ask("loaded", LOADED_S)]
+        except (LoomError, ValueError):
+            return []
+
+    def measured(self) -> PlanMachine:
+        return PlanMachine.model_validate(self._ask("measured", MEASURED_S))
+
+    def close(self) -> None:
+        with self._lock:
+            if self._process is not None:
+                self._process.close()
+
+    def _ask(self, what: Question, timeout_s: float) -> Any:
+        """Raises what the worker raised, by its code, or `RankFailed`."""
+        process = self.start()
+        number = next(NUMBERS)
+        said = process.listen(number)
+        process.send(Ask(ask=number, what=what))
+        try:
+            line = said.get(timeout=timeout_s)
+        except queue.Empty:
+            raise RankFailed(f"the worker did not answer in {timeout_s:g} s; try again") from None
+        finally:
+            process.forget(number)
+        if line is None:
+            raise RankFailed("the worker ended meanwhile; try again")
+        if line.code:
+            raise next((kind for kind in (Conflict, RankFailed) if kind.code == line.code), LoomError)(line.error)
+        return line.value
+
+
+NUMBERS = itertools.count(1)
+Said = queue.Queue[Line | None]
+"""What one run, or one question, is told; None at the end of the worker. Where it is full, the worker has to wait, or a
+cancel would come behind all that was told before it.
+"""
+MOST_SAID = 8
+
+
+def _tell(tell: Tell, run: str, line: Line) -> None:
+    try:
+        tell(line.told())
+    except Exception:
+        logger.warning("what run %s told was lost; the run goes on", run, exc_info=True)
+
+
+def _without(process: _Process, run: str, tell: Tell) -> Outcome:
+    """How a run ends whose worker is gone: in a sentence, where a node of its own held it up, or the worker could not
+    begin. Else raises `Ended`.
+    """
+    if process.refusal is not None:
+        return Outcome(state="failed", error=process.refusal.error, code=process.refusal.code)
+    if process.held is None or process.held[0] != run:
+        raise Ended(is_blamed=process.held is None)
+    _, node = process.held
+    why = f"it let nothing else work for {LIMIT_S:g} s of processor time, so it was ended; give it less to do"
+    tell(Told(event=Event(kind="failed", run=run, node=node, message=why, code=NodeFailed.code)))
+    return Outcome(state="failed", error=f"node {node!r}: {why}", code=NodeFailed.code)
+
+
+class _Process:
+    """One worker, from its start to its end."""
+
+    def __init__(self, start: Start) -> None:
+        self.held: tuple[str, str] | None = None
+        """The run, and the node of it, for which it was ended."""
+        self.refusal: Line | None = None
+        """Why it could not begin."""
+        self.is_alive = True
+        self._problem: OSError | None = None
+        self._listening: dict[str | int, Said] = {}
+        self._small: dict[int, tuple[str, str]] = {}
+        """The nodes that use no device and work now, by their threads."""
+        self._noted: dict[int, float] = {}
+        """Of these threads the processor time, since the worker is silent."""
+        self._heard = time.monotonic()
+        self._lock = threading.Lock()
+        self._orders: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._orders.put(written(start))
+        self._has_begun = threading.Event()
+        threading.Thread(target=self._own, name="worker", daemon=True).start()
+        self._has_begun.wait()
+        if self._problem is not None:
+            raise ValueError(
+                f"the process in which runs are made cannot be started ({self._problem.strerror or self._problem}); "
+                "end other programs, or look at this system's limits"
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def listen(self, to: str | int) -> Said:
+        said: Said = queue.Queue(MOST_SAID)
+        with self._lock:
+            if self.is_alive:
+                self._listening[to] = said
+            else:
+                said.put(None)
+        return said
+
+    def forget(self, to: str | int) -> None:
+        with self._lock:
+            self._listening.pop(to, None)
+
+    def send(self, order: Order | Cancel | Ask) -> None:
+        """Never waits: a worker that is held up reads nothing."""
+        self._orders.put(written(order))
+
+    def end_if_held(self) -> None:
+        """Kill the worker where a small node has kept it from saying and doing anything else for too long."""
+        with self._lock:
+            if time.monotonic() - self._heard < SILENT_S:
+                self._noted.clear()
+                return
+            used = processor_s(self.pid) if self._small else {}
+            for thread, whose in self._small.items():
+                since = self._noted.setdefault(thread, used.get(thread, 0.0))
+                if used.get(thread, 0.0) - since >= LIMIT_S and self.held is None:
+                    self.held = whose
+                    logger.error("node %r of run %s holds up all other work, so the worker is ended", *reversed(whose))
+                    self._process.kill()
+
+    def close(self) -> None:
+        """End it in order, or else at once; returns when it is gone."""
+        self._orders.put(None)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(END_S)
+        self._process.kill()
+        self._process.wait()
+
+    def _own(self) -> None:
+        """Start it, and hear it until it has ended."""
+        try:
+            self._process = _started()
+        except OSError as error:
+            self._problem, self.is_alive = error, False
+            return
+        finally:
+            self._has_begun.set()
+        threading.Thread(target=self._write, name="orders", daemon=True).start()
+        lines = self._process.stdout
+        assert lines is not None, "it was asked for"
+        try:
+            with lines:
+                for line in lines:
+                    self._hear(Line.model_validate_json(line))
+        except (ValidationError, OSError, ValueError):
+            logger.error("the worker said what is not understood, and is ended", exc_info=True)
+        finally:
+            self._process.kill()
+            self._process.wait()
+            self._end()
+
+    def _write(self) -> None:
+        pipe = self._process.stdin
+        assert pipe is not None, "it was asked for"
+        with contextlib.suppress(OSError, ValueError), pipe:  # it is gone, as its thread sees
+            while (order := self._orders.get()) is not None:
+                pipe.write(order)
+                pipe.flush()
+
+    def _hear(self, line: Line) -> None:
+        with self._lock:
+            self._heard = time.monotonic()
+            if line.event is not None:
+                self._small = {thread: each for thread, each in self._small.items() if not _is_over(line, each)}
+            if line.thread and line.event is not None:
+                self._small[line.thread] = (line.run, line.event.node)
+            if line.error and not line.answer:
+                self.refusal = line
+            to = line.run or line.answer
+            said = self._listening.get(to)
+        if said is not None:
+            self._put(said, to, line)
+
+    def _put(self, said: Said, to: str | int, line: Line | None) -> None:
+        """Once there is room, or nobody listens any more."""
+        while True:
+            try:
+                said.put(line, timeout=LOOK_S)
+            except queue.Full:
+                if self._listening.get(to) is said:
+                    continue
+            return
+
+    def _end(self) -> None:
+        with self._lock:
+            self.is_alive = False
+            waiting = dict(self._listening)
+        self._orders.put(None)
+        for to, said in waiting.items():
+            self._put(said, to, None)
+
+
+def _is_over(line: Line, whose: tuple[str, str]) -> bool:
+    return line.event is not None and line.event.kind in ENDS and (line.run, line.event.node) == whose
+
+
+def _started() -> subprocess.Popen[bytes]:
+    package = (__package__ or "").split(".")[0]
+    root = str(Path(__file__).resolve().parents[2])
+    order = json.dumps([package, root, ".ui.worker.program:main", os.getpid()])
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", START, order],  # no module is taken from the current folder
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,  # a Ctrl-C in the terminal reaches the server, which decides
+    )
+
+
+def processor_s(pid: int) -> dict[int, float]:
+    """Seconds of the processor that each thread of a process has had; none of one that is gone."""
+    import psutil
+
+    try:
+        return {each.id: each.user_time + each.system_time for each in psutil.Process(pid).threads()}
+    except psutil.Error:
+        return {}

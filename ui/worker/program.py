@@ -1,0 +1,124 @@
+"""What the worker does: runs in threads, told of a line at a time, gone with the server.
+
+Started by `process.py`. It has torch, caches and pools; what it prints goes to the server's log.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import IO, Any
+
+from ...nodes.doors import open_doors
+from ...parallel.errors import code_of
+from ...parallel.ranks.guard import die_with_parent
+from ...pipelines import doors
+from ...pipelines.pools import POOLS
+from .wire import Ask, Line, Order, Start, line_of, read_order, written
+from .work import Here, Tell, Told, Work, stopped
+
+PREVIEW_S = 1 / 13
+"""A page is told of changes twelve times a second at most."""
+ALIVE_S = 1.0
+"""So often it says that it is alive while it has work: whoever holds the interpreter keeps it from that."""
+
+
+def main(server: int) -> None:
+    """Serve the process `server`, which has started this one."""
+    if sys.platform == "linux":  # elsewhere the end of its input tells
+        die_with_parent(server)
+    orders, lines = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries and nodes print is no line
+    start = Start.model_validate_json(orders.readline())
+    try:
+        open_doors(start.doors["folder"])
+        doors.follow(start.doors)
+    except ValueError as error:
+        lines.write(written(Line(error=str(error), code=code_of(error))))
+        lines.flush()
+        os._exit(1)
+    Worker(Here(start.cache_dir), lines).serve(orders)
+    POOLS.close()
+    os._exit(0)
+
+
+class Thinned:
+    """Leaves out previews that come closer than a page shows them, but for those of last steps."""
+
+    def __init__(self, tell: Tell, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._tell = tell
+        self._clock = clock
+        self._last = float("-inf")
+
+    def __call__(self, told: Told) -> None:
+        if told.picture is not None and told.event is not None:
+            now, is_last = self._clock(), told.event.done >= told.event.total
+            if now - self._last < PREVIEW_S and not is_last:
+                return
+            self._last = now
+        self._tell(told)
+
+
+class Worker:
+    """Makes what it is ordered, each run in a thread of its own, and tells of it in lines."""
+
+    def __init__(self, work: Work, lines: IO[bytes]) -> None:
+        self._work = work
+        self._lines = lines
+        self._telling = threading.Lock()
+        self._cancels: dict[str, threading.Event] = {}
+        """Of the runs under way."""
+
+    def serve(self, orders: Iterable[bytes]) -> None:
+        """Until there are no more orders."""
+        threading.Thread(target=self._live, name="alive", daemon=True).start()
+        for line in orders:
+            order = read_order(line)
+            if isinstance(order, Order):
+                self._cancels[order.run] = cancel = threading.Event()
+                threading.Thread(target=self._make, args=(order, cancel), name="run", daemon=True).start()
+            elif isinstance(order, Ask):
+                threading.Thread(target=self._answer, args=(order,), name="answer", daemon=True).start()
+            elif order.cancel in self._cancels:
+                self._cancels[order.cancel].set()
+
+    def _make(self, order: Order, cancel: threading.Event) -> None:
+        thin = Thinned(lambda told: self._tell(line_of(order.run, told)))
+        try:
+            outcome = self._work.make(order, thin, cancel)
+        except BaseException as error:  # whatever it is, the server waits for an end
+            outcome = stopped(order.run, error)
+        self._cancels.pop(order.run, None)
+        self._tell(Line(run=order.run, outcome=outcome))
+
+    def _answer(self, asked: Ask) -> None:
+        try:
+            found = self._ask(asked)
+        except Exception as error:
+            self._tell(Line(answer=asked.ask, error=str(error), code=code_of(error)))
+        else:
+            self._tell(Line(answer=asked.ask, value=found))
+
+    def _ask(self, asked: Ask) -> Any:
+        if asked.what == "loaded":
+            return [asdict(held) for held in self._work.loaded()]
+        return self._work.measured().model_dump()
+
+    def _live(self) -> None:
+        while True:
+            time.sleep(ALIVE_S)
+            if self._cancels:
+                self._tell(Line())
+
+    def _tell(self, line: Line) -> None:
+        data = written(line)
+        try:
+            with self._telling:
+                self._lines.write(data)
+                self._lines.flush()
+        except OSError:  # the server is gone
+            os._exit(1)
