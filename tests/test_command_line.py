@@ -138,9 +138,11 @@ def test_text_and_numbers_that_a_workflow_makes_are_printed_and_stand_in_result_
     assert capsys.readouterr().out == "words: a star, red\nsum: 2.5\nis: true\n"
     told = json.loads(Path("output/manifest.json").read_text())["outputs"]
     assert [(each["type"], each["value"]) for each in told] == [("str", "a star, red"), ("float", 2.5), ("bool", True)]
-    assert main(["run", "words.json", "--no-cache", "--json"]) == 0
-    last = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert last["outputs"] == {"words": "a star, red", "sum": 2.5, "is": True}
+    for more in ([], ["--resume"]):
+        assert main(["run", "words.json", "--no-cache", "--json", *more]) == 0
+        last = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert last["outputs"] == {"words": "a star, red", "sum": 2.5, "is": True}
+    assert last["state"] == "resumed"
 
 
 def test_what_a_terminal_would_obey_is_spelt_out_long_text_is_cut_and_a_sweep_says_whose_it_is(

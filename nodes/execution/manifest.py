@@ -105,6 +105,15 @@ def has_failed(folder: Path, graph: Graph) -> bool:
         return False
 
 
+def outputs_told_by(folder: Path) -> dict[str, Any]:
+    """What the run in this folder made that is text, numbers or lists of them."""
+    try:
+        plain = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
+        return {each["name"]: each["value"] for each in plain["outputs"] if "value" in each}
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return {}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Told:
     """What a manifest says of how its results were made; all of it is empty where the manifest is gone or damaged."""

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from ...parallel.errors import code_of
 from ...pipelines.finite import NotFinite
+from ..execution.manifest import outputs_told_by
 from ..execution.records import RunResult
 
 RunState = Literal["ok", "failed", "cancelled", "resumed", "busy"]
@@ -70,8 +71,10 @@ class Report:
 
     @property
     def outputs(self) -> dict[str, Any]:
-        """What the run made that is no file: text, numbers, and lists of them."""
-        return {} if self.result is None else self.result.plain_outputs()
+        """What the run made that is no file: text, numbers, and lists of them; also where it was complete already."""
+        if self.result is not None:
+            return self.result.plain_outputs()
+        return outputs_told_by(self.folder) if self.state == "resumed" else {}
 
     def to_plain(self) -> dict[str, Any]:
         """The envelope that ends a run's lines of JSON."""

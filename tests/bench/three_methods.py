@@ -1,9 +1,10 @@
 """Print how near the three methods are to each other and to one process: the tables of `parallel/README.md`.
 
-    python tests/bench/three_methods.py models    # u, r, a: Ulysses, ring, AllGather-KV; 1: one process. Four minutes
-    python tests/bench/three_methods.py calls     # half precision, one attention call, against fp64. Two minutes
+    python tests/bench/three_methods.py models    # u, r, a: Ulysses, ring, AllGather-KV; 1: one process
+    python tests/bench/three_methods.py calls     # half precision, one attention call, against fp64
 
-`models`: the largest difference of tiny random models, of the largest value, on 2 / 4 ranks of one thread on gloo.
+A few minutes each. `models`: the largest difference of tiny random models, of the largest value, on 2 / 4 ranks of one
+thread on gloo.
 `calls`: the error of a plan's answers by that of one process's, root mean square and largest; once by the kernel of a
 CPU, which answers in fp32, once by one that rounds each answer to the model's format, as those of GPUs do.
 """

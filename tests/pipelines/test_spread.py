@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from bench.pipelines import of_all, problems
+from latentloom.pipelines.spreading import handed
 from support.ranks import RankError, Ranks
 from zoo.pipelines import tiny_of
 
@@ -37,6 +39,18 @@ def held(ranks: Ranks, name: str, plan: str) -> dict[str, Any]:
 def test_each_idiom_of_guidance_is_shared_out(pair: Ranks, name: str, calls: list[int]) -> None:
     found = held(pair, name, "cfg=2")
     assert found["calls"] == calls and tiny_of(name).branches > 1
+
+
+def test_what_one_rank_hands_on_crosses_whatever_its_strides(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = [torch.tensor(0.5).expand(1), torch.tensor([1 + 2j]).conj(), torch.empty(0, 3), torch.randn(2, 3).T]
+    plain, copies = handed._described(given)
+    sent: list[torch.Tensor] = []
+    group: Any = None
+    monkeypatch.setattr(handed, "_first", lambda block, *_, size: sent.append(block))
+    handed._send("", copies, group, torch.device("cpu"))
+    monkeypatch.setattr(handed, "_first", lambda *_, size: sent.pop(0))
+    found = handed._rebuilt(plain, handed._received(group, torch.device("cpu"))[1])
+    assert all(map(torch.equal, found, given)) and [x.stride() for x in found] == [x.stride() for x in copies]
 
 
 @pytest.mark.parametrize(
