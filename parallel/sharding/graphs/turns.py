@@ -47,8 +47,7 @@ def in_turn(graph: torch.fx.GraphModule, inputs: Sequence[Tensor]) -> Callable[.
 
 
 def _below_autograd(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Without gradients no operator of the graph asks for them: torch's own collectives do so in Python, 50
-    microseconds a block."""
+    """Without gradients no operator of the graph asks for them, as torch's own collectives would in Python."""
 
     def below(*args: Any) -> Any:
         if torch.is_grad_enabled():
