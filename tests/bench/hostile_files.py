@@ -5,8 +5,8 @@ python tests/bench/hostile_files.py --count 10000 --seed 1        also: --only K
 Workflow files, pictures, videos, sounds, model folders, LoRAs, headers of safetensors and GGUF files, paths and names,
 what small nodes are asked (formulas, patterns, texts, sizes): each from `--seed` and its number alone. They are read by
 warm processes that run the command line, or what a stage calls. Exits with 1 where a file ran code, changed or
-opened something elsewhere, printed a traceback, took longer than `--limit-s` or more than `--limit-mib` above the idle process,
-or hung.
+opened something elsewhere, printed a traceback, took longer than `--limit-s` or more than `--limit-mib` above the
+idle process, or hung.
 """
 
 import argparse
