@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from hostile_small import call_of
 from safetensors.torch import save
 
 from latentloom.__main__ import main
@@ -482,6 +483,11 @@ def comfyui(bench: Bench, folder: Path, dice: random.Random) -> tuple[str, Calla
     return what, lambda: sentence(lambda: from_comfy(data, SPECS, "x"))
 
 
+def small(bench: Bench, folder: Path, dice: random.Random) -> tuple[str, Callable[[], str]]:
+    what, call = call_of(dice)
+    return what, lambda: sentence(call)
+
+
 CASES: dict[str, Case] = {
     "workflow": workflow,
     "light": light,
@@ -493,4 +499,5 @@ CASES: dict[str, Case] = {
     "header": header,
     "gguf": gguf,
     "comfyui": comfyui,
+    "small": small,
 }

@@ -2,10 +2,11 @@
 
 python tests/bench/hostile_files.py --count 10000 --seed 1        also: --only KIND, --index N --only KIND to repeat one
 
-Workflow files, pictures, videos, sounds, model folders, LoRAs, headers of safetensors and GGUF files, paths and names:
-each from `--seed` and its number alone. They are read by warm processes that run the command line, or what a stage
-calls. Exits with 1 where a file ran code, changed or opened something elsewhere, printed a traceback, took longer than
-`--limit-s` or more than `--limit-mib` above the idle process, or hung.
+Workflow files, pictures, videos, sounds, model folders, LoRAs, headers of safetensors and GGUF files, paths and names,
+what small nodes are asked (formulas, patterns, texts, sizes): each from `--seed` and its number alone. They are read by
+warm processes that run the command line, or what a stage calls. Exits with 1 where a file ran code, changed or
+opened something elsewhere, printed a traceback, took longer than `--limit-s` or more than `--limit-mib` above the
+idle process, or hung.
 """
 
 import argparse
@@ -27,8 +28,8 @@ from typing import Any
 
 WORKER = Path(__file__).with_name("hostile_worker.py")
 SHARES = {
-    "workflow": 33,
-    "light": 16,
+    "workflow": 29,
+    "light": 12,
     "picture": 22,
     "video": 4,
     "audio": 3,
@@ -37,6 +38,7 @@ SHARES = {
     "header": 2,
     "gguf": 1,
     "comfyui": 3,
+    "small": 8,
 }
 """Of a hundred files."""
 GOOD = ("ok", "refused", "failed in one sentence")

@@ -21,6 +21,8 @@ from ..refusing import refused_by
 MOST_IN_EACH_OTHER = 16
 MOST_DRAWN = 1000
 """Lines that one text takes from files, those within lines included."""
+MOST_CHOICES = 10_000
+"""Of a text, or of a line of a file."""
 MOST_BYTES = 1 << 20
 """Of a file."""
 FOLDER = "wildcards"
@@ -130,6 +132,8 @@ class _Variation:
 
     def _next(self) -> int:
         number, self._num_choices = self._num_choices, self._num_choices + 1
+        if number > MOST_CHOICES:
+            raise ValueError(f"text has more than {MOST_CHOICES:,} choices; make it plainer")
         return number
 
 
