@@ -16,9 +16,8 @@ import {
 } from "../src/store/liveState";
 import { dismissToast, pageStore } from "../src/store/page";
 import { hold, holding } from "../src/holding";
-import { percentOf } from "../src/store/progress";
 import { titleOf } from "../src/store/tabTitle";
-import { leftAt } from "../src/store/left";
+import { leftAt, percentOf } from "../src/store/left";
 import type { NodeState, Run } from "../src/types";
 import { toyGraph } from "./graphs";
 import { liveMessage, liveRun } from "./live";

@@ -4,7 +4,7 @@ import type { Run } from "../types";
 import { editorStore } from "./editor";
 import { liveStore, serverNow } from "./live";
 import { newestActive } from "./liveState";
-import { percentOf } from "./progress";
+import { percentOf } from "./left";
 
 const PAGE = "latentloom";
 

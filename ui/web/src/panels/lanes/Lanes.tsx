@@ -9,7 +9,7 @@ import { useEditor } from "../../store/editor";
 import { isOver, serverNow, useDevices, useWatchedRun } from "../../store/live";
 import type { Run } from "../../types";
 import { isStarting } from "../../store/liveState";
-import { percentOf } from "../../store/progress";
+import { percentOf } from "../../store/left";
 import { setLanesOpen, usePanels } from "../panelState";
 import { LaneRow } from "./LaneRow";
 import { lanesOf } from "./timeline";
