@@ -16,9 +16,9 @@ from __future__ import annotations
 import typing
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, Literal, Union
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
+from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, TypeAdapter, create_model
 
 from ...nodes.execution.events import Event
 from ..live.state import Made, Outcome
@@ -55,16 +55,23 @@ class Ask(BaseModel):
     what: Question
 
 
-HINTS = typing.get_type_hints(Event, localns={"Tensor": object})
-EventLine = create_model(
-    "EventLine",
-    __config__=STRICT,
-    **{
-        field.name: (HINTS[field.name], ... if field.default is MISSING else field.default)
-        for field in fields(Event)
-        if field.name != "preview"
-    },
-)
+_HINTS = typing.get_type_hints(Event, localns={"Tensor": object})
+_FIELDS: dict[str, Any] = {
+    field.name: (_HINTS[field.name], ... if field.default is MISSING else field.default)
+    for field in fields(Event)
+    if field.name != "preview"
+}
+_Event = create_model("_Event", __config__=STRICT, **_FIELDS)
+
+
+def _read(plain: Any) -> Event | None:
+    return plain and Event(**dict(_Event.model_validate(plain)))
+
+
+def _plain(event: Event | None) -> dict[str, Any] | None:
+    return event and _Event(**{name: getattr(event, name) for name in _FIELDS}).model_dump(
+        mode="json", exclude_defaults=True
+    )
 
 
 class Line(BaseModel):
@@ -75,7 +82,8 @@ class Line(BaseModel):
     model_config = STRICT
 
     run: str = ""
-    event: EventLine | None = None
+    event: Annotated[Any, PlainValidator(_read), PlainSerializer(_plain)] = None
+    """An `Event`, or None."""
     picture: Picture | None = None
     made: Made | None = None
     thread: int = 0
@@ -87,20 +95,17 @@ class Line(BaseModel):
     code: str = ""
 
     def told(self) -> Told:
-        event = self.event and Event(**{name: getattr(self.event, name) for name in EventLine.model_fields})
-        return Told(event=event, picture=self.picture, made=self.made, thread=self.thread)
+        return Told(event=self.event, picture=self.picture, made=self.made, thread=self.thread)
 
 
 def line_of(run: str, told: Told) -> Line:
-    event = told.event and EventLine(**{name: getattr(told.event, name) for name in EventLine.model_fields})
-    return Line(run=run, event=event, picture=told.picture, made=told.made, thread=told.thread)
+    return Line.model_construct(run=run, event=told.event, picture=told.picture, made=told.made, thread=told.thread)
 
 
-ToWorker = Order | Cancel | Ask
-_ORDERS: TypeAdapter[ToWorker] = TypeAdapter(Union[ToWorker])  # noqa: UP007
+_ORDERS: TypeAdapter[Order | Cancel | Ask] = TypeAdapter(Order | Cancel | Ask)
 
 
-def read_order(line: bytes) -> ToWorker:
+def read_order(line: bytes) -> Order | Cancel | Ask:
     return _ORDERS.validate_json(line)
 
 
