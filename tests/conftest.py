@@ -14,12 +14,13 @@ from latentloom.parallel.machine import folders
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of what tests start: more threads than cores only wait
 
 ON_RANKS = """duel loaded masked modular modulation noise placement pooled prepared rank_work read_together requests
-rows shared_pages split_vae spread step_cache stored_shares verified verify waiting"""
+rows shared_pages split_vae spread step_cache stored_shares tensorrt verified verify waiting"""
 GROUPS = {
     "ranks": [
         "tests/parallel/",
         *(f"tests/test_{name}.py" for name in ("devices", "doors", "layers", "ranks", "readme")),
         *(f"tests/pipelines/test_{name}.py" for name in ON_RANKS.split()),
+        "tests/nodes/test_run_pipeline.py",
     ],
     "page": [*(f"tests/ui/test_page_{begin}" for begin in (*"abcdeflm", "run.")), "tests/ui/test_ui_command.py"],
     "more of the page": [

@@ -40,14 +40,20 @@ DOCUMENTS = {
 README = DOCUMENTS["README.md"]
 MOST_LINES = 200
 
-FIRST, GRID = (f"workflows/bobbin/{name}.json" for name in ("first_picture", "prompt_grid"))
+FIRST, GRID, AGAIN, PART = (
+    f"workflows/bobbin/{name}.json" for name in ("first_picture", "prompt_grid", "image_to_image", "inpaint")
+)
+SMALL = ("--set=empty_latents.width=64", "--set=empty_latents.height=64")
 FLUX = "workflows/flux/flux_text_to_image.json"
 SUBSTITUTED = {
     "cuda*4": ("cpu*2",),  # no GPU
+    "seed=1..4": ("seed=1..2",),
     "seed=1..20": ("seed=1..2",),
     "/models": ("models",),
-    # a fourth of the size, where that is not what the command is about
-    **{name: (name, "--set=empty_latents.width=64", "--set=empty_latents.height=64") for name in (FIRST, GRID)},
+    # a fourth of the size or of the steps, where that is not what the command is about
+    FIRST: (FIRST, *SMALL),
+    GRID: (GRID, *SMALL, *(f"--set=denoise_{row}.steps=4" for row in range(1, 5))),
+    **{name: (name, "--set=denoise.steps=4") for name in (AGAIN, PART)},
     # no foreign model: a tiny one of the same family
     FLUX: (FLUX, "--allow=tiny_flux", "--set=source=tiny_flux", "--set=width=64", "--set=height=64", "--set=steps=2"),
 }
