@@ -246,11 +246,12 @@ def _told(
     if taken.lacking_bytes:
         why = "no plan fits, and it lacks least"
     why = why or "; ".join([reasons(answer, taken), *([both.words()] if both else [])])
+    told = f"{before}plan auto is {Way(taken.plan, is_compiled)}{each} on {where}: {why}"
     rows = [(spelt(other), other.run.step.seconds, words) for other, words in rejected(answer, taken)]
     return Chosen(
         plan=taken.plan,
         is_compiled=is_compiled,
-        why=f"{before}plan auto is {Way(taken.plan, is_compiled)}{each} on {where}: {why}; reckoned for {answer.machine.title}",
+        why=f"{told}; reckoned for {answer.machine.title}",
         rejected=tuple([*([both.rejected()] if both else []), *rows][:NUM_REJECTED]),
     )
 

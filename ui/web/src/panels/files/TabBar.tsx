@@ -53,15 +53,16 @@ export function TabBar() {
         aria-label={t("panels.open_workflows")}
         className="ll-tab-bar-list"
         onKeyDown={onKeyDown}
-        onPointerUp={() => (dragged.current = null)}
-        onPointerLeave={() => (dragged.current = null)}
       >
         {tabs.map((tab, index) => (
           <OneTab
             key={tab.key}
             tab={tab}
             isActive={tab.key === active}
-            onPress={() => (dragged.current = tab.key)}
+            onPress={() => {
+              dragged.current = tab.key;
+              window.addEventListener("pointerup", () => (dragged.current = null), { once: true });
+            }}
             onPass={() => dragged.current && moveTab(dragged.current, index)}
           />
         ))}
