@@ -273,6 +273,8 @@ def test_what_a_run_tells_is_the_same_on_the_other_side() -> None:
     back = Line.model_validate_json(written(line)).told()
     assert back.event is not None and dataclasses.asdict(back.event) == dataclasses.asdict(told)
     assert (back.picture, back.made, back.thread) == (picture, made, 9)
+    odd = Told(event=Event(kind="failed", run="r", node="n", message="x\udc80"))
+    assert Line.model_validate_json(written(line_of("r", odd))).told().event.message == "x?"
     outcome = Outcome(state="done", seconds=1.0, plan="ring=2", made=(made,))
     assert Line.model_validate_json(written(Line(run="r", outcome=outcome))).outcome == outcome
 

@@ -5,6 +5,7 @@ Started by `process.py`. It has torch, caches and pools; what it prints goes to 
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -20,6 +21,8 @@ from ...pipelines import doors
 from ...pipelines.pools import POOLS
 from .wire import Ask, Line, Order, Start, line_of, read_order, written
 from .work import Here, Tell, Told, Work, stopped
+
+logger = logging.getLogger("latentloom")
 
 PREVIEW_S = 1 / 13
 """A page is told of changes twelve times a second at most."""
@@ -93,7 +96,11 @@ class Worker:
         except BaseException as error:  # whatever it is, the server waits for an end
             outcome = stopped(order.run, error)
         self._cancels.pop(order.run, None)
-        self._tell(Line(run=order.run, outcome=outcome))
+        try:
+            self._tell(Line(run=order.run, outcome=outcome))
+        except BaseException:  # the server would wait for ever
+            logger.error("the end of run %s cannot be told, so the worker ends", order.run, exc_info=True)
+            os._exit(1)
 
     def _answer(self, asked: Ask) -> None:
         try:

@@ -13,12 +13,14 @@ Nothing is pickled. A preview is a small picture, in base64.
 
 from __future__ import annotations
 
+import json
 import typing
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, TypeAdapter, create_model
+from pydantic_core import PydanticSerializationError
 
 from ...nodes.execution.events import Event
 from ..live.state import Made, Outcome
@@ -110,4 +112,8 @@ def read_order(line: bytes) -> Order | Cancel | Ask:
 
 
 def written(said: BaseModel) -> bytes:
-    return said.model_dump_json(exclude_defaults=True).encode() + b"\n"
+    try:
+        text = said.model_dump_json(exclude_defaults=True)
+    except PydanticSerializationError:  # a text that is none, such as the name of a file may be
+        text = json.dumps(said.model_dump(mode="json", exclude_defaults=True), ensure_ascii=False)
+    return text.encode(errors="replace") + b"\n"
