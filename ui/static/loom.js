@@ -1,1 +1,1 @@
-import{Dc as r,Ec as e}from"./loom.chunk.ADOSI4XW.js";r(new URL(import.meta.url).searchParams.get("v")??"");export{e as mount};
+import{Dc as r,Ec as e}from"./loom.chunk.SXEEIKAE.js";r(new URL(import.meta.url).searchParams.get("v")??"");export{e as mount};
