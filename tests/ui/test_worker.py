@@ -26,7 +26,7 @@ from latentloom.ui.worker import process as process_module
 from latentloom.ui.worker.process import WorkerProcess
 from latentloom.ui.worker.program import Thinned
 from latentloom.ui.worker.wire import Line, line_of, written
-from latentloom.ui.worker.work import Ended, Order, Picture, Told
+from latentloom.ui.worker.work import Order, Picture, Told, WorkerLost
 from support.toy_server import DEADLINE_S, finished, graph, settings_in, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -163,7 +163,7 @@ def test_a_node_that_holds_the_interpreter_costs_its_own_run_and_blames_no_other
     assert outcome.error.startswith("node 'sum': it let nothing else work for 0.3 s of processor time")
     assert [(each.event.node, each.event.kind) for each in told if each.event][-1] == ("sum", "failed")
     ended = beside.raised()
-    assert isinstance(ended, Ended) and not ended.is_blamed
+    assert isinstance(ended, WorkerLost) and not ended.is_blamed
 
 
 class _Thread(threading.Thread):

@@ -40,7 +40,7 @@ from ..store.uploads import inputs_folder
 from ..store.user_files import fresh_id, graph_bytes
 from ..views.plan_view import predicted_seconds
 from ..worker.made import MAX_PROMPT, is_own_file, thumbnail_path
-from ..worker.work import Ended, Here, Order, Told, Work
+from ..worker.work import Here, Order, Told, Work, WorkerLost
 from .book import RunBook
 from .previews import Previews
 from .records import RunRecords
@@ -295,7 +295,7 @@ class Runs:
             _remove_half_written(order.folder)
         try:
             outcome = self.work.make(order, hear, cancel)
-        except Ended:
+        except WorkerLost:
             _remove_half_written(order.folder)
             raise
         gone = seen - {made.id for made in self.book.made(run.id)}  # the user has deleted them meanwhile

@@ -16,7 +16,7 @@ from ...nodes.execution.overlap import BESIDE, NextOn, steps_began
 from ...nodes.execution.watch import Token
 from ..errors import Conflict
 from ..live.state import Outcome, Run
-from ..worker.work import Ended, stopped
+from ..worker.work import WorkerLost, stopped
 from .book import RunBook
 
 Execute = Callable[[Run, Callable[[Event], None], Token], Outcome]
@@ -86,14 +86,14 @@ class RunWorkers:
             groups = self._groups(run)
             try:
                 outcome = self._execute(run, lambda event, id=run.id: self._tell(id, event), cancel)
-            except Ended as ended:
+            except WorkerLost as ended:
                 outcome = ended
             except Exception as error:  # a run must never end the thread that makes the next one
                 outcome = stopped(run.id, error)
             self._has_begun(run.id)
             is_over = isinstance(outcome, Outcome) and outcome.state != "cancelled"
             is_left = self._is_closing and not is_over and not self._book.is_ending(run.id)
-            if isinstance(outcome, Ended) and not is_left:
+            if isinstance(outcome, WorkerLost) and not is_left:
                 self._book.begin_again(run.id, is_blamed=outcome.is_blamed)
             elif isinstance(outcome, Outcome) and not is_left:
                 self._book.end(run.id, outcome)

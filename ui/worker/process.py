@@ -34,7 +34,7 @@ from ..contract.shown import PlanMachine
 from ..errors import Conflict
 from ..live.state import Outcome
 from .wire import Ask, Cancel, Line, Order, Question, Start, written
-from .work import Ended, Tell, Told
+from .work import Tell, Told, WorkerLost
 
 LOOK_S = 0.1
 """How often whoever waits for the worker looks whether its run is cancelled, or held up."""
@@ -148,12 +148,12 @@ def _tell(tell: Tell, run: str, line: Line) -> None:
 
 def _without(process: _Process, run: str, tell: Tell) -> Outcome:
     """How a run ends whose worker is gone: in a sentence, where a node of its own held it up, or the worker could not
-    begin. Else raises `Ended`.
+    begin. Else raises `WorkerLost`.
     """
     if process.refusal is not None:
         return Outcome(state="failed", error=process.refusal.error, code=process.refusal.code)
     if process.held is None or process.held[0] != run:
-        raise Ended(is_blamed=process.held is None)
+        raise WorkerLost(is_blamed=process.held is None)
     _, node = process.held
     why = f"it let nothing else work for {LIMIT_S:g} s of processor time, so it was ended; give it less to do"
     tell(Told(event=Event(kind="failed", run=run, node=node, message=why, code=NodeFailed.code)))

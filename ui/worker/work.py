@@ -19,7 +19,7 @@ from ...nodes.graph.graph import graph_from_plain
 from ...nodes.graph.spec import NodeSpec
 from ...nodes.graph.unfolding.unfold import unfold
 from ...nodes.registry import SPECS
-from ...parallel.errors import code_of
+from ...parallel.errors import LoomError, code_of
 from ...pipelines.components.memory import Held
 from ...pipelines.pools import loaded
 from ...pipelines.values import Place, from_plain
@@ -83,8 +83,10 @@ class Told:
 Tell = Callable[[Told], None]
 
 
-class Ended(Exception):
+class WorkerLost(LoomError):
     """What made a run is gone, and the run is not over. `is_blamed`: it may be what ended it."""
+
+    code = "worker-lost"
 
     def __init__(self, *, is_blamed: bool) -> None:
         super().__init__("the process that makes runs ended")
@@ -95,7 +97,7 @@ class Work(Protocol):
     """Makes runs, several at a time, each in a thread of the caller's. `close` it once they are over."""
 
     def make(self, order: Order, tell: Tell, cancel: Token) -> Outcome:
-        """Raises `Ended`, or what keeps a run from beginning."""
+        """Raises `WorkerLost`, or what keeps a run from beginning."""
         ...
 
     def loaded(self) -> Sequence[Held]:
