@@ -66,7 +66,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"prompt": "a", "heigth": 64}, "unknown_input", "has no input 'heigth'; did you mean 'height'?"),
     ({}, "missing_input", "prompt is not given; it takes a string"),
     ({"prompt": "a", "height": 64.5}, "wrong_type", "height is 64.5; it takes a whole number"),
-    ({"prompt": "a", "num_inference_steps": 0}, "out_of_range", "it takes 1 to 1000"),
+    ({"prompt": "a", "num_inference_steps": 0}, "out_of_range", "it takes 1 to 10000"),
     ({"prompt": "a", "sigmas": 1.0}, "wrong_type", "it takes a list"),
     (
         {"prompt": "a", "pipeline": "FluxImg2ImgPipeline", "image": "x.png"},

@@ -283,16 +283,16 @@ def test_fields_take_what_their_socket_takes(page_server: Any, open_page: Callab
     denoise = card(page, "denoise")
     steps = denoise.get_by_role("spinbutton", name="steps")
     expect(steps).to_have_attribute("placeholder", "auto: 16")  # the model's own, where the file says 0
-    steps.fill("9999")
+    steps.fill("99999")
     steps.press("Enter")
-    expect(denoise.get_by_role("alert")).to_contain_text("0 to 1000 is allowed")
+    expect(denoise.get_by_role("alert")).to_contain_text("0 to 10000 is allowed")
     denoise.get_by_role("slider", name="guidance, slider").press("ArrowRight")
     denoise.get_by_role("button", name="Advanced").click()
     denoise.get_by_role("combobox", name="step cache").select_option(index=1)
     denoise.get_by_role("button", name="Another seed").click()
     graph = file_graph(page)
     inputs = graph["nodes"]["denoise"]["inputs"]
-    assert inputs["steps"] == 1000
+    assert inputs["steps"] == 10000
     assert inputs["guidance"] > 0
     assert inputs["step_cache"] != "none"
     assert graph["params"]["seed"]["default"] != 7
