@@ -21,6 +21,8 @@ from support.pool_processes import alive_with, server_of, spare_of
 MARK = "LATENTLOOM_DRILL"
 GONE_S = 1.0
 SHARED = Path("/dev/shm")
+FOREIGN = "sem.mp-"
+"""Semaphores of multiprocessing, which nothing of ours makes: a test beside this one may leave some for a while."""
 
 
 def live(devices: Sequence[str], *, steps: int, size: int) -> NoReturn:
@@ -118,7 +120,8 @@ def _unused(files: set[Path]) -> list[str]:
         with contextlib.suppress(OSError):
             lines = (process / "maps").read_text().splitlines()
             mapped |= {int(line.split()[4]) for line in lines if f"{SHARED}/" in line}
-    return sorted(str(file) for file in files if file.exists() and file.stat().st_ino not in mapped)
+    ours = [file for file in files if file.exists() and not file.name.startswith(FOREIGN)]
+    return sorted(str(file) for file in ours if file.stat().st_ino not in mapped)
 
 
 def _swept(folder: str) -> list[str]:

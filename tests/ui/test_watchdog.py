@@ -65,7 +65,13 @@ def serving() -> subprocess.Popen[str]:
 
 def test_a_server_whose_loop_is_held_up_writes_all_stacks_and_ends() -> None:
     with serving() as server:
-        _, stacks = server.communicate("hold\n", timeout=60)
+        assert server.stdin is not None and server.stderr is not None
+        try:
+            print("hold", file=server.stdin, flush=True)  # and no end of the input, by which it would leave off watching
+            server.wait(60)
+            stacks = server.stderr.read()
+        finally:
+            server.kill()
     assert server.returncode == -signal.SIGPROF
     assert stacks.count("hread 0x") >= 2 and "in <lambda>" in stacks and "in run_forever" in stacks
 
