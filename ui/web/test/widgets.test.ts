@@ -127,6 +127,7 @@ test("a seed that nobody touched moves wherever it goes, and stays once somebody
 test("a slider reaches a few times as far as the model's own number, and as far as what is there", () => {
   assert.deepEqual(sliderOf(STEPS, 16), { min: 0, max: 48, step: 1 });
   assert.deepEqual(sliderOf(STEPS, 16, 200), { min: 0, max: 200, step: 1 });
+  assert.deepEqual(sliderOf({ ...STEPS, max: 10_000 }, 16, 10_000), { min: 0, max: 48, step: 1 });
   assert.deepEqual(sliderOf({ type: "int", min: 0, max: 16384, step: null }, 128), { min: 0, max: 384, step: 1 });
   assert.equal(sliderOf({ type: "int", min: 0, max: 16384, step: null }), null);
   assert.equal(sliderOf({ type: "int", min: 0, max: 4096, step: null }, 1), null);

@@ -54,7 +54,8 @@ export function sliderOf(range: Range, own: number | null = null, value = 0): Sl
   if (min === null || max === null || max <= min) return null;
   const step = stepOf(range);
   const isNear = own !== null && own - min >= FEWEST_STEPS * step;
-  const near = !isNear ? max : Math.min(max, Math.max(min + Math.ceil(SPAN * (own - min)), value));
+  const far = (value - min) / step <= MAX_POSITIONS ? value : min; // a slider that went would take its field along
+  const near = !isNear ? max : Math.min(max, Math.max(min + Math.ceil(SPAN * (own - min)), far));
   return (near - min) / step <= MAX_POSITIONS ? { min, max: near, step } : null;
 }
 
