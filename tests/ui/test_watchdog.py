@@ -67,9 +67,7 @@ def test_a_server_whose_loop_is_held_up_writes_all_stacks_and_ends() -> None:
     with serving() as server:
         assert server.stdin is not None and server.stderr is not None
         try:
-            print(
-                "hold", file=server.stdin, flush=True
-            )  # and no end of its input: it would watch no more
+            print("hold", file=server.stdin, flush=True)  # and no end of its input: it would watch no more
             server.wait(60)
             stacks = server.stderr.read()
         finally:
