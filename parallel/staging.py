@@ -87,6 +87,7 @@ class Upload:
     def copy(self, target: Tensor, source: Tensor) -> None:
         """Into a contiguous tensor of the device; returns before its bytes are there."""
         into, whole = bytes_of(target), bytes_of(source)
+        assert into.data_ptr() == target.data_ptr(), "the bytes are the target's own, not those of a copy"
         start = 0
         while start < len(whole):
             room = self._room()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.machine.folders import private, private_folder
-from ...pipelines.models.regular_file import bytes_of, sha256_of
+from ...pipelines.models.regular_file import read_regular, sha256_of
 from ...pipelines.values import from_plain, to_plain
 from ..files.atomic import sync
 from ..graph.spec import SCALARS, VALUE_TYPES, type_name
@@ -113,7 +113,7 @@ def _write(folder: Path, value: Any) -> None:
 
 
 def _read(entry: Path) -> Any | None:
-    manifest = json.loads(bytes_of(entry / MANIFEST))
+    manifest = json.loads(read_regular(entry / MANIFEST))
     body = manifest["body"]
     if manifest["sha256"] != _digest(body) or body["format"] != FORMAT or not is_intact(body["files"]):
         return None

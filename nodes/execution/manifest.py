@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from ...pipelines.models.regular_file import bytes_of, sha256_of
+from ...pipelines.models.regular_file import read_regular, sha256_of
 from ...pipelines.spreading.measured import title_of
 from ..files.atomic import write_atomic
 from ..graph.graph import Graph, graph_text
@@ -67,10 +67,15 @@ def manifest(folder: Path, graph: Graph, result: RunResult) -> dict[str, Any]:
     }
 
 
+def _read(folder: Path) -> dict[str, Any]:
+    """What stands in the manifest there, which nobody has checked. Raises `OSError` and `ValueError`."""
+    return json.loads(read_regular(folder / MANIFEST_FILE))
+
+
 def as_made(folder: Path, graph: Graph) -> Graph:
     """The workflow with `$schema` and `meta` of the run in this folder: they make no other result."""
     try:
-        told = json.loads(bytes_of(folder / MANIFEST_FILE))["workflow"]
+        told = _read(folder)["workflow"]
         own = {"schema_uri": str(told.get("$schema", "")), "meta": dict(told.get("meta", {}))}
         return graph.model_copy(update=own)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -85,7 +90,7 @@ def _own_keys(graph: Graph) -> dict[str, Any]:
 def is_complete(folder: Path, graph: Graph, keys: Mapping[str, str]) -> bool:
     """Whether a run of this very workflow ended well here with these keys and versions, and its files are unchanged."""
     try:
-        plain = json.loads(bytes_of(folder / MANIFEST_FILE))
+        plain = _read(folder)
         if plain["state"] != "ok" or plain["workflow"]["sha256"] != workflow_sha256(graph):
             return False
         if plain["versions"] != versions() or {n: node["key"] for n, node in plain["nodes"].items()} != dict(keys):
@@ -99,7 +104,7 @@ def is_complete(folder: Path, graph: Graph, keys: Mapping[str, str]) -> bool:
 def has_failed(folder: Path, graph: Graph) -> bool:
     """Whether a run of this very workflow ended here with a failure."""
     try:
-        plain = json.loads(bytes_of(folder / MANIFEST_FILE))
+        plain = _read(folder)
         return plain["state"] == "failed" and plain["workflow"]["sha256"] == workflow_sha256(graph)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
@@ -108,7 +113,7 @@ def has_failed(folder: Path, graph: Graph) -> bool:
 def outputs_told_by(folder: Path) -> dict[str, Any]:
     """What the run in this folder made that is text, numbers or lists of them."""
     try:
-        plain = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
+        plain = _read(folder)
         return {each["name"]: each["value"] for each in plain["outputs"] if "value" in each}
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return {}
@@ -137,7 +142,7 @@ class Told:
 def told_by(folder: Path) -> Told:
     """Of the run in this folder."""
     try:
-        plain = json.loads(bytes_of(folder / MANIFEST_FILE))
+        plain = _read(folder)
         return _TOLD.validate_python(
             {
                 "versions": plain["versions"],

@@ -10,7 +10,7 @@ import functools
 import math
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +60,9 @@ def _names(kind: str, now: int) -> Sequence[str]:
     files = sorted(_files(kind), key=str.casefold)
     if kind == LORA:
         return files
-    models = _models()
-    return [*models, *(name for file in files for name in _joint(file, models))]
+    workspace, models = comfy_workspace(), _models()
+    sizes = {name: _num_in_transformer(name, workspace) for name in models} if files else {}
+    return [*models, *(name for file in files for name in _joint(file, sizes, workspace))]
 
 
 def _models() -> list[str]:
@@ -72,49 +73,36 @@ def _models() -> list[str]:
     return [*names_without_folder(), *sorted(dict.fromkeys(found), key=str.casefold)]
 
 
-def _joint(file: str, models: Iterable[str]) -> list[str]:
+def _joint(file: str, sizes: Mapping[str, int], workspace: Workspace) -> list[str]:
     """A file that holds a transformer, with each model whose transformer has as many numbers; alone where none has,
     so that whoever takes it is told what is missing.
     """
-    workspace = comfy_workspace()
-    held = next((_num_weights(str(path), _mark(path)) for path in _places(file, workspace)), 0)
-    fitting = [name for name in models if held and held == _num_in_transformer(name, workspace)]
-    return [f"{file}@{name}" for name in fitting] or [file]
+    held = next(map(_num_weights, _places(file, workspace)), 0)
+    return [f"{file}@{name}" for name, size in sizes.items() if held and held == size] or [file]
 
 
-@functools.lru_cache(1024)
-def _num_weights(path: str, mark: object) -> int:
+def _num_weights(path: Path) -> int:
     """Of the transformer in a single file, 0 where it has none that can be read."""
     from ...pipelines.models.packed.packing import read_checkpoint, read_packing
 
     try:
-        file = read_checkpoint(Path(path))
+        file = read_checkpoint(path)
         return sum(math.prod(file.tensors[name].shape) for name in read_packing(file))
     except (ValueError, OSError):
         return 0
 
 
 def _num_in_transformer(name: str, workspace: Workspace) -> int:
+    """-1 of a model that has none, or cannot be read."""
+    from ...pipelines.models.folder import inspect_components, read_index
     from ...pipelines.models.source import resolve_source
 
     try:
         folder = resolve_source(name, roots=workspace.roots).folder
-        return _num_in_folder(str(folder), _mark(folder))
-    except (ValueError, OSError):
+        weights = inspect_components(folder, read_index(folder))["transformer"].weights
+    except (ValueError, OSError, KeyError):
         return -1
-
-
-@functools.lru_cache(256)
-def _num_in_folder(folder: str, mark: object) -> int:
-    from ...pipelines.models.folder import inspect_components, read_index
-
-    weights = inspect_components(Path(folder), read_index(Path(folder)))["transformer"].weights
     return sum(math.prod(entry.shape) for each in weights for entry in each.tensors.values())
-
-
-def _mark(path: Path) -> object:
-    status = path.stat()
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _places(file: str, workspace: Workspace) -> Iterator[Path]:

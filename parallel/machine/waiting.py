@@ -2,7 +2,7 @@
 
 OpenMP's threads spin between two computations, some hundred thousand turns, and so each is there at once when the next
 one begins. Where other processes want the cores, those turns are what the others wait for, and then the last thread of
-each computation waits for a core: steps of a small model that take 0.9 s took 15.5 s beside two busy loops a core. A
+each computation waits for a core: the steps of a first picture took ten times as long beside two busy loops a core. A
 thread that sleeps instead is woken in microseconds (`tests/bench/busy.py` times both).
 
 An OpenMP library reads its environment once, when it is loaded: torch loads one. So it is set before, for a process

@@ -103,7 +103,8 @@ def after(foreseen: Foreseen, took: Took, *, is_kept: bool) -> str:
     cold_s = took.steps_s - took.steps * (took.step_s or 0.0)
     if took.step_s is not None and cold_s > COLD_PART * took.steps_s:
         words += f", and {duration(cold_s)} more until it was warm"
-    if abs(found[1] / found[0] - 1) <= OFF:
+    off = found[1] / found[0] - 1
+    if abs(off) <= OFF:
         return words
     if is_hindered(foreseen, took):
         return f"{words}, longer than foretold: the machine was busy, so later predictions learn nothing from it"
@@ -113,10 +114,8 @@ def after(foreseen: Foreseen, took: Took, *, is_kept: bool) -> str:
         if abs(part.took - part.predicted) > max(LEAST_TOLD_S, OFF * part.predicted)
     ]
     learns = "later predictions are corrected by what runs here took; " if is_kept and foreseen.setting else ""
-    off = found[1] / found[0] - 1
-    how = (
-        f"which is {off:+.0%}" if off <= 1 else "longer than foretold"
-    )  # a percentage of hundreds tells nobody anything
+    # A percentage of hundreds tells nobody anything.
+    how = f"which is {off:+.0%}" if off <= 1 else "longer than foretold"
     return (
         f"{words}, {how} ({'; '.join(missed) or 'all parts a little'}): {learns}"
         "latentloom plan MODEL --measure measures this machine anew"

@@ -55,7 +55,7 @@ def open_regular(path: Path) -> BufferedReader:
         raise
 
 
-def bytes_of(path: Path) -> bytes:
+def read_regular(path: Path) -> bytes:
     """The content of a regular file. Raises `OSError`, for a pipe too, which would be waited for."""
     with open_regular(path) as file:
         return file.read()

@@ -319,14 +319,14 @@ def test_what_comfyui_unloads_we_give_back_too_once_each_time(monkeypatch: pytes
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """ComfyUI's folders of models, and one of a user's own for each kind, as `extra_model_paths.yaml` adds them."""
-    module = types.ModuleType("folder_paths")
+    module: Any = types.ModuleType("folder_paths")
     known = {name: ([str(tmp_path / "models" / name), str(tmp_path / "mine" / name)], set()) for name in FOLDERS}
     for paths, _ in known.values():
         for path in paths:
             Path(path).mkdir(parents=True)
-    module.models_dir = str(tmp_path / "models")  # type: ignore[attr-defined]
-    module.folder_names_and_paths = known  # type: ignore[attr-defined]
-    module.get_folder_paths = lambda name: known[name][0]  # type: ignore[attr-defined]
+    module.models_dir = str(tmp_path / "models")
+    module.folder_names_and_paths = known
+    module.get_folder_paths = lambda name: known[name][0]
     for name in ("get_input_directory", "get_output_directory"):
         setattr(module, name, lambda: str(tmp_path))
     monkeypatch.setitem(sys.modules, "folder_paths", module)
@@ -378,8 +378,8 @@ class ExecutionBlocker:
 
 def test_a_refusal_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """As ComfyUI does: an answer is told for each input that the check names."""
-    graph = types.ModuleType("comfy_execution.graph_utils")
-    graph.ExecutionBlocker = ExecutionBlocker  # type: ignore[attr-defined]
+    graph: Any = types.ModuleType("comfy_execution.graph_utils")
+    graph.ExecutionBlocker = ExecutionBlocker
     monkeypatch.setitem(sys.modules, "comfy_execution", types.ModuleType("comfy_execution"))
     monkeypatch.setitem(sys.modules, "comfy_execution.graph_utils", graph)
     check: Any = NODE_CLASS_MAPPINGS["LoomLoadModel"].VALIDATE_INPUTS  # pyright: ignore[reportAttributeAccessIssue]

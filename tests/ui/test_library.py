@@ -230,7 +230,7 @@ def test_a_file_that_cannot_be_read_for_a_while_is_not_put_aside(
         raise OSError(errno.EMFILE, "Too many open files", str(path))
 
     with monkeypatch.context() as broken:
-        broken.setattr("latentloom.ui.store.user_files.bytes_of", refuse)
+        broken.setattr("latentloom.ui.store.user_files.read_regular", refuse)
         broken.setattr(Path, "open", refuse)
         broken.setattr("latentloom.nodes.graph.json_text.open_regular", refuse)
         again = Library(settings_in(tmp_path), Live())

@@ -18,7 +18,7 @@ from ...nodes.files.atomic import write_atomic
 from ...nodes.graph.json_text import parse_json
 from ...nodes.preview.models_used import ModelFacts, name_of, weights_of
 from ...parallel.errors import Cancelled
-from ...pipelines.models.regular_file import bytes_of, check_regular, open_regular
+from ...pipelines.models.regular_file import check_regular, open_regular, read_regular
 from ...pipelines.models.source import resolve_source
 from ...pipelines.models.tensor_file import TensorFile
 from ...pipelines.values import Model
@@ -183,7 +183,7 @@ def _mark(path: Path) -> str:
 
 def _read_kept(path: Path) -> dict[str, str]:
     try:
-        found = parse_json(bytes_of(path))
+        found = parse_json(read_regular(path))
         return {str(mark): str(sha256) for mark, sha256 in found.items()}
     except (OSError, ValueError, AttributeError):
         return {}

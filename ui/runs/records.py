@@ -9,7 +9,7 @@ from pathlib import Path
 from ...nodes.files.atomic import write_atomic
 from ...nodes.graph.graph import Graph
 from ...nodes.graph.json_text import parse_json
-from ...pipelines.models.regular_file import bytes_of
+from ...pipelines.models.regular_file import read_regular
 from ..live.state import Run
 from ..store.quota import Quota
 from ..store.user_files import ID, put_aside, read_graph_file, read_record, user_folder, write_graph_file, write_record
@@ -65,7 +65,7 @@ class RunRecords:
     def read_order(self) -> list[str]:
         """Empty where it was lost: then the time of their making orders the runs."""
         try:
-            ids = parse_json(bytes_of(self._order_path))
+            ids = parse_json(read_regular(self._order_path))
             return [str(id) for id in ids]
         except FileNotFoundError:
             return []

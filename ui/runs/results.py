@@ -10,7 +10,7 @@ from typing import Any
 
 from ...nodes.files.atomic import write_atomic
 from ...nodes.files.thumbnails import picture_thumbnail, sound_thumbnail, video_thumbnail
-from ...pipelines.models.regular_file import bytes_of
+from ...pipelines.models.regular_file import read_regular
 from ..contract.run import Board, BoardRow, Kind, Maker, Result, TagRow
 from ..errors import NotHere
 from ..live.state import Made, Run
@@ -138,7 +138,7 @@ class Results:
         file = self.path(user, id)
         kept = thumbnail_path(self._data_dir, user, id)
         if kept.is_file():
-            return bytes_of(kept)
+            return read_regular(kept)
         _, made = self._find(user, id)
         options = {"frame": made.poster} if made.kind == "video" else {}
         data = THUMBNAILS[made.kind](file, side=THUMB_SIDE, **options)

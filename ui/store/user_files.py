@@ -20,7 +20,7 @@ from ...nodes.graph.graph import Graph, graph_text, read_graph
 from ...nodes.graph.json_text import MAX_BYTES
 from ...nodes.graph.problems import GraphError
 from ...nodes.headless.workflow_files import PICTURES, SOUNDS, VIDEOS
-from ...pipelines.models.regular_file import bytes_of
+from ...pipelines.models.regular_file import read_regular
 from ..contract.run import Kind
 from ..errors import NotHere
 
@@ -108,7 +108,7 @@ def write_record(path: Path, record: BaseModel) -> None:
 def read_record(path: Path, kind: type[Record]) -> Record | None:
     """None where there is none, one that cannot be read now, or a damaged one, which is then put aside."""
     try:
-        data = bytes_of(path)
+        data = read_regular(path)
     except FileNotFoundError:
         return None
     except OSError as error:  # too many open files, or a disk that is away: the file itself may be sound
