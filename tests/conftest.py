@@ -13,7 +13,7 @@ from latentloom.parallel.machine import folders
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of what tests start: more threads than cores only wait
 
-ON_RANKS = """duel loaded masked modular modulation noise placement pooled prepared rank_work read_together requests
+ON_RANKS = """cluster drills duel loaded masked modular modulation noise placement pooled prepared rank_work read_together requests
 rows shared_pages split_vae spread step_cache stored_shares tensorrt verified verify waiting"""
 GROUPS = {
     "ranks": [
@@ -27,16 +27,13 @@ GROUPS = {
         *(f"tests/ui/test_{name}" for name in ("page_", "gradio_client.", "readme_example.")),
         *(f"tests/ui/test_{name}." for name in ("bundle", "page_accessible")),  # what npm gets
     ],
-    "waits": [
-        *(f"tests/parallel/test_pool_{name}.py" for name in ("faults", "host")),
-        *(f"tests/pipelines/test_{name}.py" for name in ("cluster", "drills")),
-    ],
     "bobbin": ["tests/pipelines/bobbin/"],
     "diffusers": [f"tests/pipelines/test_{name}.py" for name in ("signatures", "tiny_pipelines")],
 }
 """What takes longest, by how its path begins, the longest first, as workers take it: it shares warm processes, which
-are ranks or a browser, or waits, or shares what is made once in a process: the tables that read bobbin's pictures, and
-all of diffusers imported."""
+are ranks or a browser, or what is made once in a process: the tables that read bobbin's pictures, and all of diffusers
+imported. Faults and drills have short clocks, and so stand with the ranks: beside them, and two browsers, a process that
+was killed took longer to go than a second."""
 
 
 def pytest_collection_finish() -> None:
