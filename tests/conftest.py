@@ -13,8 +13,8 @@ from latentloom.parallel.machine import folders
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of what tests start: more threads than cores only wait
 
-ON_RANKS = """cluster drills duel loaded masked modular modulation noise placement pooled prepared rank_work read_together requests
-rows shared_pages split_vae spread step_cache stored_shares tensorrt verified verify waiting"""
+ON_RANKS = """cluster drills duel loaded masked modular modulation noise placement pooled prepared rank_work
+read_together requests rows shared_pages split_vae spread step_cache stored_shares tensorrt verified verify waiting"""
 GROUPS = {
     "ranks": [
         "tests/parallel/",
@@ -32,8 +32,8 @@ GROUPS = {
 }
 """What takes longest, by how its path begins, the longest first, as workers take it: it shares warm processes, which
 are ranks or a browser, or what is made once in a process: the tables that read bobbin's pictures, and all of diffusers
-imported. Faults and drills have short clocks, and so stand with the ranks: beside them, and two browsers, a process that
-was killed took longer to go than a second."""
+imported. Faults and drills have short clocks, and so stand with the ranks: beside them, and two browsers, a process
+that was killed took longer to go than a second."""
 
 
 def pytest_collection_finish() -> None:
