@@ -16,12 +16,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of what tests start: more 
 ON_RANKS = """cluster drills duel loaded masked modular modulation noise placement pooled prepared rank_work
 read_together requests rows shared_pages split_vae spread step_cache stored_shares tensorrt verified verify waiting"""
 GROUPS = {
-    "ranks": [
-        "tests/parallel/",
+    "ranks of pipelines": [
         *(f"tests/test_{name}.py" for name in ("devices", "doors", "layers", "ranks", "readme")),
         *(f"tests/pipelines/test_{name}.py" for name in ON_RANKS.split()),
         "tests/nodes/test_run_pipeline.py",
     ],
+    "ranks": ["tests/parallel/"],
     "page": [*(f"tests/ui/test_page_{begin}" for begin in (*"abcdeflm", "run.")), "tests/ui/test_ui_command.py"],
     "more of the page": [
         *(f"tests/ui/test_{name}" for name in ("page_", "gradio_client.", "readme_example.")),
@@ -32,8 +32,8 @@ GROUPS = {
 }
 """What takes longest, by how its path begins, the longest first, as workers take it: it shares warm processes, which
 are ranks or a browser, or what is made once in a process: the tables that read bobbin's pictures, and all of diffusers
-imported. Faults and drills have short clocks, and so stand with the ranks: beside them, and two browsers, a process
-that was killed took longer to go than a second."""
+imported. Clocks of faults and drills are in seconds that a process may want which was killed, or waits its turn, beside
+two groups more."""
 
 
 def pytest_collection_finish() -> None:

@@ -30,7 +30,7 @@ def drills() -> Iterator[Any]:
 def work(drills: Any, warm_pools: None) -> Iterator[Any]:
     from drill_work import Work
 
-    with Work(CPUS, **SMALL, limits=Limits(silence_s=3)) as work:
+    with Work(CPUS, **SMALL, limits=Limits(silence_s=6)) as work:
         yield work
 
 
