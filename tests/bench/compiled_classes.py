@@ -3,8 +3,9 @@
     python tests/bench/compiled_classes.py --kept /tmp/classes.jsonl [--variants flux ...] [--backend inductor]
 
 On two ranks of a CPU, tiny, fp32, of an uneven size; with `--sizes 3` of two more, which share a second graph. What was
-found is kept in the file, and not run again; the table of all that is there is printed at the end. Exits with 1 where
-something is further off than 1e-5 of the largest number. Ten seconds a class and size, more by inductor.
+found is kept in the file, and not run again; the table of all that is there is printed at the end, which is
+`tests/parallel/compiled_classes.md`. Exits with 1 where something is further off than 1e-5 of the largest number. Ten
+seconds a class and size, more by inductor.
 """
 
 from __future__ import annotations
@@ -26,6 +27,17 @@ from zoo.cases import CASES
 TOLERANCE = 1e-5
 DEADLINE_S = 3600  # of one class, on a busy machine
 SIZES = [(3, 5), (4, 4), (5, 4)]
+
+HEAD = (
+    "# Every class compiled",
+    "",
+    "How far compiled blocks are from the same blocks eager, and from one process, as a share of the largest number:",
+    "with the exchange in the graph, then in an operator; one number where a class has none in the graph. Two ranks of",
+    "a CPU, fp32, tiny models of an uneven size, by `tests/bench/compiled_classes.py`.",
+    "",
+    "| class (variant) | plan, backend, sizes | from eager, sharded | from one process | graphs | not in a graph |",
+    "| --- | --- | --- | --- | --- | --- |",
+)
 
 
 def main() -> int:
@@ -93,15 +105,15 @@ def is_right(row: dict[str, Any]) -> bool:
 
 
 def print_table(found: list[dict[str, Any]]) -> None:
-    print("| class | plan, backend, sizes | from eager, sharded | from one process | graphs | not in a graph |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    for row in sorted(found, key=lambda row: (row["class"], row["plan"], row["backend"])):
+    for line in HEAD:
+        print(line)
+    for row in sorted(found, key=lambda row: (row["class"], row["variant"], row["plan"], row["backend"])):
         ways = [row[way] for way in ("in graph", "operator") if way in row]
         apart = [", ".join(f"{each[what]:.1e}" for each in ways) for what in ("eager", "alone")]
         left = ", ".join(ways[0]["left out"]) if ways and ways[0]["are broken"] else ""
         graphs = ways[0]["graphs"] if ways else ""
         cells = (
-            row["class"],
+            f"{row['class']} ({row['variant']})",
             f"{row['plan']}, {row['backend']}, {row['sizes']}",
             *apart,
             graphs,
