@@ -45,7 +45,8 @@ def part_of(plan: str) -> Mesh | None:
 
 
 def through_sizes(rank: int, variant: str, plan: str, how: str, sizes: list[tuple[int, int]]) -> dict[str, Any] | None:
-    """Pictures of several sizes through compiled blocks, then the bare model, then sharded and compiled anew."""
+    """Pictures of several sizes through blocks that the first rank compiles, then the bare model, then sharded and
+    compiled anew."""
     mesh = part_of(plan)
     if mesh is None:
         return None
@@ -56,7 +57,8 @@ def through_sizes(rank: int, variant: str, plan: str, how: str, sizes: list[tupl
     inputs = [inputs_of(variant, rows, columns)[2] for rows, columns in sizes]
     whole = [outputs(model, each) for each in inputs]
     handle = shard(model, mesh.plan, mesh)
-    _compile(model, handle, how)
+    if rank == 0:
+        _compile(model, handle, how)
     found = {"differences": [], "graphs": []}
     for each, wanted in zip(inputs, whole, strict=True):
         for _ in range(2):  # the first runs as ever, and what attention calls there are is learned
@@ -69,7 +71,8 @@ def through_sizes(rank: int, variant: str, plan: str, how: str, sizes: list[tupl
     found["bare"] = _apart(outputs(model, inputs[0]), whole[0])
     found["left"] = [name for name, each in model.named_modules() if {"forward", "compile"} & vars(each).keys()]
     handle = shard(model, mesh.plan, mesh)
-    _compile(model, handle, how)
+    if rank == 0:
+        _compile(model, handle, how)
     found["again"] = max(_apart(outputs(model, inputs[0]), whole[0]) for _ in range(2))
     handle.remove()
     found["graphs_again"] = counters["stats"]["unique_graphs"]
@@ -94,7 +97,8 @@ def through_changes(rank: int, plan: str) -> dict[str, tuple[float, bool]] | Non
         forwards.restore()
         wanted = outputs(model, {**inputs, **more})
         if rank == 0:  # the other ranks only answer it
-            forwards.compile(backend="eager")  # what is asked is which graph is taken
+            # What is asked is which graph is taken: one kind of block will do, and a backend that changes nothing.
+            forwards.compile(model.single_transformer_blocks, backend="eager")
         return max(_apart(outputs(model, {**inputs, **more}), wanted) for _ in range(2))
 
     found = {"nothing": (apart({}), True)}
@@ -119,12 +123,14 @@ def in_graph(
     heads: int,
     options: dict[str, Any] = OPTIONS,
     planted: Literal["mixed up", "untraceable", ""] = "",
-    backends: dict[int, str] | None = None,
+    by_rank: dict[int, dict[str, Any]] | None = None,
+    without: str = "",
 ) -> dict[str, Any] | None:
     """Pictures of several sizes as on GPUs, where the exchange is in the graph: how far the output is from one process
     and from the same that is not compiled, how many graphs there are, and what calls go which way.
 
-    With `backends`, by rank: a rank that has none compiles nothing, and only answers those that do.
+    With `by_rank`, options of each rank: one that has none compiles nothing, and only answers those that do.
+    `without` names in the model's config a kind of block that it then has none of.
     """
     mesh = part_of(plan)
     if mesh is None:
@@ -135,7 +141,7 @@ def in_graph(
     pieces._told.clear()
     kind, config, _ = variants()[variant].build(Case("any", rows=3, columns=5, text=7, heads=heads))
     torch.manual_seed(0)
-    model = kind(**config).eval()
+    model = kind(**{**config, without: 0} if without else config).eval()
     fill(model)
     cases = [Case("any", rows=rows, columns=columns, text=7, heads=heads) for rows, columns in sizes]
     inputs = [variants()[variant].build(case)[2] for case in cases]
@@ -148,8 +154,8 @@ def in_graph(
     if planted == "untraceable":
         for block in model.transformer_blocks:
             vars(block.ff)["forward"] = _reading(handle.session, block.ff.forward)
-    if backends is None or rank in backends:
-        handle.compile(**options if backends is None else {"backend": backends[rank]})
+    if by_rank is None or rank in by_rank:
+        handle.compile(**(options if by_rank is None else by_rank[rank]))
     real = wires.start_traced_exchange
     if planted == "mixed up":
         wires.start_traced_exchange = lambda *args: lambda: real(*args)().flip(0)

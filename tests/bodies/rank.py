@@ -522,6 +522,11 @@ def measured(rank: int, count: int) -> dict[str, Any]:
     from latentloom.parallel.progress import SILENT
     from latentloom.parallel.ranks.seat import Seat
 
-    measuring.ROUNDS, measuring.STEADY_S = 6, 0.0  # all of it, not for long
+    measuring.ROUNDS, measuring.ROUNDS_OF, measuring.STEADY_S = 1, (1, 1, 1), 0.0  # all of it, not for long
+    measuring.REPEATS_ALONE = 3
+    measuring.SIZES = {"cpu": (16 << 10, 64 << 10, 256 << 10)}
+    measuring.ATTENTIONS = {"cpu": ((64, 8, 24), (128, 8, 24))}
+    measuring.TOKENS = {"cpu": ((32, 192), (128, 192))}
+    measuring.CONVOLUTIONS = {"cpu": (32, 32)}
     asked = {"kinds": measuring.groups_of(count)}
     return measuring.on_rank(asked, SILENT, Seat(rank=rank, num_ranks=count, device="cpu"))

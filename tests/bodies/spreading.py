@@ -40,17 +40,19 @@ from zoo.pipelines.tiny import Tiny, build
 
 NUDGE = 1e-7
 """Of the noise: what a free run is compared with, because later steps make small differences larger."""
+TOLERANCE = 1e-5
+"""Of what a run of several ranks makes: more is held against `NUDGE`."""
 CANCEL_AT = 2
 """The step after which a run is cancelled."""
 
 
-def compare(rank: int, name: str, plan: str) -> dict[str, Any]:
+def compare(rank: int, name: str, plan: str, is_brief: bool = False) -> dict[str, Any]:
     """Collective: one pipeline under one plan, and by itself.
 
     `difference`: the most that any transformer call differs, given the inputs of the run alone, of its largest value;
     `first`: likewise, of the calls of a free run's first step. `drift`: the most that a whole free run's result
     differs, and `nudge` the most that a change of the noise, up or down, does to it: the first rank changes it up, the
-    second down.
+    second down; `is_brief`: only where it drifts.
     """
     torch.set_num_threads(1)
     KNOWN.clear()
@@ -59,10 +61,6 @@ def compare(rank: int, name: str, plan: str) -> dict[str, Any]:
     asked = Asked(pipe)
     with asked.recorded() as alone:
         whole = run(pipe, tiny)
-    nudged: list[dict[str, Tensor]] = []
-    for nudge in (NUDGE, -NUDGE)[rank : rank + 1]:
-        with nudging(asked, nudge):
-            nudged.append(run(pipe, tiny))
     steps: list[tuple[int, int]] = []
     before = mesh_for(ParallelPlan.parse(plan)).sent.sent_bytes
     handle = latentloom.spread(pipe, plan, on_step=lambda done, total: steps.append((done, total)))
@@ -72,7 +70,6 @@ def compare(rank: int, name: str, plan: str) -> dict[str, Any]:
         second = run(pipe, tiny, rank)
     found = {
         "drift": max(distance(first, whole), distance(second, whole)),
-        "nudge": max((distance(each, whole) for each in nudged), default=0.0),
         "mark": marked((first, second)),
         "calls": [len(alone), len(first_calls), len(calls)],
         "modes": handle.num_calls,
@@ -83,6 +80,8 @@ def compare(rank: int, name: str, plan: str) -> dict[str, Any]:
         "first": first_step(free, alone, max(1, len(steps) // 2)).share,
     }
     handle.remove()
+    nudge = (NUDGE, -NUDGE)[rank : rank + 1] if found["drift"] > TOLERANCE or not is_brief else ()
+    found["nudge"] = max((nudged(pipe, tiny, asked, each, whole) for each in nudge), default=0.0)
     found["is_restored"] = marked(run(pipe, tiny)) == marked(whole)
     found["cancelled"] = cancelled(pipe, tiny, plan, rank)
     return found
@@ -100,6 +99,11 @@ def counted(asked: Asked) -> Iterator[list[str]]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def nudged(pipe: Any, tiny: Tiny, asked: Asked, nudge: float, whole: Mapping[str, Tensor]) -> float:
+    with nudging(asked, nudge):
+        return distance(run(pipe, tiny), whole)
 
 
 @contextmanager

@@ -253,9 +253,11 @@ def equality(rank: int, kind: str, degree: int, shape: Sequence[int]) -> dict[st
     if group is None:
         return None
     model, z = vae(kind), latents(shape)
-    whole = untiled(model, z)
+    whole = untiled(model, z) if rank == 0 else None
     with split_vae(model, group):
         got = decode(model, z)
+    if whole is None:  # the first rank compares, and all have its bits
+        whole = got
     assert got.shape == whole.shape
     return {
         "difference": float((got - whole).abs().max()),
@@ -365,7 +367,7 @@ def unchanged(rank: int, kind: str) -> dict[str, bool]:
     """Whether a VAE is as it was after split decodes, one of which failed, and decodes as it did."""
     group = group_of(4)
     assert group is not None
-    model, z = copy.deepcopy(vae(kind)), latents((2, 4, 8, 4) if kind == "sd" else (2, 4, 5, 8, 2))
+    model, z = copy.deepcopy(vae(kind)), latents((2, 4, 8, 4) if kind == "sd" else (2, 4, 2, 8, 2))
     model.enable_slicing()
     if kind == "sd":
         model.enable_tiling()

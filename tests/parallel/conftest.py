@@ -10,6 +10,7 @@ import pytest
 
 from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
+from support.warm_server import pools_from
 
 TESTS = str(Path(__file__).resolve().parent.parent)
 TORCHRUN = {"MASTER_ADDR": "203.0.113.1", "MASTER_PORT": "29500", "RANK": "7", "WORLD_SIZE": "9"}
@@ -32,6 +33,17 @@ def start_pool() -> Callable[..., Pool]:
             thread.join()
             pools[0].call("bodies.pool:echo", {})  # the server has this environment by now
         return pools[0]
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def start_warm_pool(start_pool: Callable[..., Pool], warm_server: Any) -> Callable[..., Pool]:
+    """As `start_pool`, but its fork server has imported everything already."""
+
+    def start(devices: Sequence[str], **options: Any) -> Pool:
+        with pools_from(warm_server):
+            return start_pool(devices, **options)
 
     return start
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from bodies.toy_gpu import FOLDER
 from latentloom.parallel.attention import choice
 from latentloom.parallel.pool import known
 from latentloom.parallel.pool.known import FILE, Known
@@ -17,19 +18,38 @@ from latentloom.parallel.pool.pool import Pool
 from latentloom.parallel.progress import Progress
 from latentloom.parallel.ranks.messages import Attends, Kernels
 from support.pool_processes import wait_until
+from support.warm_server import pools_from, warm_server
 
 CPU = torch.device("cpu")
-TESTS = str(Path(__file__).resolve().parent.parent)
+PRELOAD = ["bodies.pool", "bodies.toy_gpu"]
 SDPA = Kernels(found=(Attends(dtype="torch.bfloat16", kernel="sdpa", left_out=(("cudnn", "not installed"),)),))
 FIRST = ["cudnn torch.bfloat16", "masks"]
 
 
+@pytest.fixture(scope="module")
+def toys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of the toy GPU; the ranks of this module's pools take the CPU for it."""
+    folder = tmp_path_factory.mktemp("toys")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FOLDER, str(folder))
+        with warm_server(tmp_path_factory.mktemp("server"), PRELOAD) as server, pools_from(server):
+            yield folder
+
+
 @pytest.fixture
-def start(start_pool: Callable[..., Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pool]:
+def folder(toys: Path) -> Path:
+    for each in toys.iterdir():
+        each.unlink()
+    return toys
+
+
+@pytest.fixture
+def start(
+    start_pool: Callable[..., Pool], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Pool]:
     """Starts a pool of three ranks that take the CPU for a GPU."""
-    monkeypatch.setenv("TOY_GPU", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return lambda **options: start_pool(["cpu"] * 3, preload=["bodies.pool", "bodies.toy_gpu"], **options)
+    return lambda **options: start_pool(["cpu"] * 3, preload=PRELOAD, **options)
 
 
 def tried(folder: Path) -> list[str]:
@@ -47,77 +67,76 @@ def kill(pool: Pool, number: int) -> None:
 
 
 def test_the_first_rank_tries_kernels_and_those_that_replace_it_or_come_with_another_pool_try_none(
-    start: Callable[[], Pool], tmp_path: Path
+    start: Callable[[], Pool], folder: Path
 ) -> None:
     with start() as pool:
         wait_until(lambda: all(state.is_ready for state in pool.states()))
-        assert tried(tmp_path) == FIRST
+        assert tried(folder) == FIRST
         kill(pool, 1)
-        assert tried(tmp_path) == FIRST
+        assert tried(folder) == FIRST
         assert attend(pool) == [["cudnn", "cudnn"]] * 3
-        (tmp_path / "tried").unlink()
+        (folder / "tried").unlink()
         kill(pool, 0)
         assert attend(pool) == [["cudnn", "cudnn"]] * 3  # what a job has met later is known too
-        assert not (tmp_path / "tried").exists()
+        assert not (folder / "tried").exists()
     with start() as pool:
         assert attend(pool) == [["cudnn", "cudnn"]] * 3
-    assert not (tmp_path / "tried").exists()
+    assert not (folder / "tried").exists()
 
 
-def test_who_waits_for_ranks_to_start_is_told_what_they_do(
-    start: Callable[[], Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_waits_for_ranks_to_start_is_told_what_they_do(start: Callable[[], Pool], folder: Path) -> None:
     told: list[str] = []
 
     class Phases(Progress):
         def phase(self, text: str, *, is_loading: bool = False) -> None:
             told.append(text)
 
-    (tmp_path / "slow").touch()
-    monkeypatch.setenv("PYTHONPATH", TESTS)
-    with Pool(["cpu"] * 2, preload=["bodies.pool", "bodies.toy_gpu"]) as pool:
+    (folder / "slow").touch()
+    with Pool(["cpu"] * 2, preload=PRELOAD) as pool:
         pool.call("bodies.pool:echo", {}, Phases())
         kill(pool, 0)
         pool.call("bodies.pool:echo", {}, Phases())
     assert told == ["starting ranks", "trying attention kernels on cpu"]
 
 
-def test_a_spare_rank_is_told_before_it_is_needed(start: Callable[..., Pool], tmp_path: Path) -> None:
+def test_a_spare_rank_is_told_before_it_is_needed(start: Callable[..., Pool], folder: Path) -> None:
     with start(spare_ranks=True) as pool:
         (spare,) = pool._supervisor._crew.spares.ranks
         wait_until(lambda: spare.is_ready)
         waiting = spare.pid
         kill(pool, 2)
-        assert pool.states()[2].pid == waiting and tried(tmp_path) == FIRST
+        assert pool.states()[2].pid == waiting and tried(folder) == FIRST
 
 
 def test_a_kernel_that_fails_is_tried_once_in_a_pool_and_again_in_the_next(
-    start: Callable[[], Pool], tmp_path: Path
+    start: Callable[[], Pool], folder: Path
 ) -> None:
     """It may have failed for want of memory."""
-    (tmp_path / "cudnn").write_text("out of memory")
+    (folder / "cudnn").write_text("out of memory")
     with start() as pool:
         wait_until(lambda: all(state.is_ready for state in pool.states()))
         kill(pool, 0)
-        assert tried(tmp_path) == [*FIRST, "sdpa torch.bfloat16"]
-    (tmp_path / "cudnn").unlink()
+        assert tried(folder) == [*FIRST, "sdpa torch.bfloat16"]
+    (folder / "cudnn").unlink()
     with start() as pool:
         assert attend(pool)[0] == ["cudnn", "cudnn"]
 
 
-def test_where_the_rank_that_tries_dies_another_tries(start: Callable[[], Pool], tmp_path: Path) -> None:
-    (tmp_path / "cudnn").write_text("kills")
+def test_where_the_rank_that_tries_dies_another_tries(start: Callable[[], Pool], folder: Path) -> None:
+    (folder / "cudnn").write_text("kills")
     with start() as pool:
         assert attend(pool) == [["cudnn", "cudnn"]] * 3
-    assert tried(tmp_path).count("cudnn torch.bfloat16") == 2
+    assert tried(folder).count("cudnn torch.bfloat16") == 2
 
 
-def test_what_a_file_says_that_cannot_be_is_tried_again(start: Callable[[], Pool], tmp_path: Path) -> None:
+def test_what_a_file_says_that_cannot_be_is_tried_again(
+    start: Callable[[], Pool], folder: Path, tmp_path: Path
+) -> None:
     told = Kernels(found=(Attends(dtype="torch.bfloat16", kernel="math", left_out=()),))
     Known(tmp_path / "cache" / "latentloom").keep_kernels("a toy GPU", told)
     with start() as pool:
         assert attend(pool) == [["cudnn", "cudnn"]] * 3
-    assert tried(tmp_path)[0] == "cudnn torch.bfloat16"
+    assert tried(folder)[0] == "cudnn torch.bfloat16"
 
 
 # ---- the file

@@ -257,9 +257,9 @@ def test_failures_and_new_groups_leave_no_descriptor_behind(pool: Pool) -> None:
     assert all(now <= then + 5 for now, then in zip(count(), before, strict=True))
 
 
-def test_replicas_run_two_jobs_at_once(start_pool: Callable[..., Pool], tmp_path: Path) -> None:
+def test_replicas_run_two_jobs_at_once(start_warm_pool: Callable[..., Pool], tmp_path: Path) -> None:
     ways = [{"own": str(tmp_path / own), "other": str(tmp_path / other)} for own, other in ("ab", "ba")]
-    with start_pool(["cpu", "cpu"], replicas=2) as pool, ThreadPoolExecutor() as threads:
+    with start_warm_pool(["cpu", "cpu"], replicas=2) as pool, ThreadPoolExecutor() as threads:
         assert all(list(threads.map(lambda request: pool.call("bodies.pool:meet", request), ways)))
 
 

@@ -1,18 +1,22 @@
 """What a whole host process does to its pool, and its machine to both; each host is a process of its own."""
 
+import contextlib
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 
 from latentloom.parallel.pool.folder import PREFIX, PoolFolder
 from support.pool_processes import alive_with, wait_until
+from support.ranks import started
 
 TESTS = Path(__file__).resolve().parent.parent
 BEGIN = """
@@ -22,7 +26,7 @@ sys.path.insert(0, os.environ["TESTS"])
 import support.checkout, torch
 from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
-pool = Pool(["cpu", "cpu"], spare_ranks="SPARE" in os.environ)
+pool = Pool(["cpu", "cpu"], preload=["bodies.pool"], spare_ranks="SPARE" in os.environ)
 def works(size=9):
     pool.call("bodies.pool:total", {"tensor": torch.ones(size), "steps": 2}, num_ranks=2)
 def told(call):
@@ -54,6 +58,27 @@ def host(program: str, folder: Path, *, before: Sequence[str] = ()) -> list[str]
     return done.stdout.splitlines()
 
 
+@contextlib.contextmanager
+def forked(program: str, folder: Path, **more: str) -> Iterator[tuple[int, Connection]]:
+    """A host that needs no import of torch: its pid, and what it says; it is gone at the end."""
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    process = started(be, BEGIN + program, {**environment(folder), **more}, theirs)
+    theirs.close()
+    with ours:
+        try:
+            yield process.pid, ours
+        finally:
+            process.kill()
+            process.join()
+
+
+def be(program: str, environment: dict[str, str], told: Connection) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    tempfile.tempdir = environment["TMPDIR"]
+    exec(program, {"say": lambda *numbers: told.send(numbers)})  # noqa: S102 - it is this file's
+
+
 def alone_may_mount() -> bool:
     """Whether this user can have mounts that nobody else sees."""
     try:
@@ -65,18 +90,15 @@ def alone_may_mount() -> bool:
 def test_a_killed_host_leaves_no_process_and_the_next_start_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SPARE", "")
     program = """
 spare = pool._supervisor._crew.spares.ranks[0]
 while not spare.is_ready:
     time.sleep(0.01)
-print(spare.pid, *(state.pid for state in pool.states()), flush=True)
+say(spare.pid, *(state.pid for state in pool.states()))
 pool.call("bodies.pool:total", {"tensor": torch.ones(9), "steps": 10_000, "pause_s": 0.01}, num_ranks=2)
 """
-    with subprocess.Popen(command(program), env=environment(tmp_path), stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        pids = process.stdout.readline().split()
-        process.kill()
+    with forked(program, tmp_path, SPARE="") as (_, told):
+        pids = told.recv()
     end = time.monotonic() + 30
     while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < end:
         time.sleep(0.01)
@@ -101,14 +123,13 @@ for _ in range({num_losses}):
     server, spare = server_of(pool), spare_of(pool)
     os.kill(server, 9)
     wait_until(lambda: server_of(pool) == spare)
-print(server_of(pool), spare_of(pool), flush=True)
+say(server_of(pool), spare_of(pool))
 pool.call("bodies.pool:total", {{"tensor": torch.ones(9), "steps": 10_000, "pause_s": 0.01}}, num_ranks=2)
 """
-    with subprocess.Popen(command(program), env=environment(tmp_path), stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        server, spare = map(int, process.stdout.readline().split())
-        pids = {"host": process.pid, "server": server, "spare": spare}
-        assert len(alive_with(str(tmp_path))) == 5
+    with forked(program, tmp_path) as (pid, told):
+        server, spare = told.recv()
+        pids = {"host": pid, "server": server, "spare": spare}
+        assert len(alive_with(str(tmp_path))) == 4, "beside the host, which has another's environment"
         for name in stopped.split():
             os.kill(pids[name], signal.SIGSTOP)
         for name in killed.split():

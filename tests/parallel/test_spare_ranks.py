@@ -24,8 +24,8 @@ TENSOR = torch.linspace(-1, 1, 7)
 
 
 @pytest.fixture(scope="module")
-def pool(start_pool: Callable[..., Pool]) -> Iterator[Pool]:
-    with start_pool(["cpu"] * 2, limits=Limits(silence_s=3, work_s=30), spare_ranks=True) as pool:
+def pool(start_warm_pool: Callable[..., Pool]) -> Iterator[Pool]:
+    with start_warm_pool(["cpu"] * 2, limits=Limits(silence_s=3, work_s=30), spare_ranks=True) as pool:
         yield pool
 
 
@@ -108,8 +108,8 @@ def test_a_spare_that_dies_as_its_rank_does_costs_a_fork(pool: Pool) -> None:
     assert len(pool.call_every("bodies.pool:echo", {}, num_ranks=2)) == 2
 
 
-def test_spares_die_with_the_server_and_with_the_pool(start_pool: Callable[..., Pool]) -> None:
-    with start_pool(["cpu"], spare_ranks=True) as pool:
+def test_spares_die_with_the_server_and_with_the_pool(start_warm_pool: Callable[..., Pool]) -> None:
+    with start_warm_pool(["cpu"], spare_ranks=True) as pool:
         waiting, server = pid_of_spare(pool), server_of(pool)
         spare_of(pool)
         os.kill(server, signal.SIGKILL)
@@ -122,9 +122,9 @@ def test_spares_die_with_the_server_and_with_the_pool(start_pool: Callable[..., 
 
 
 def test_a_rank_that_runs_out_of_memory_is_given_that_of_the_spare_first(
-    start_pool: Callable[..., Pool], tmp_path: Path
+    start_warm_pool: Callable[..., Pool], tmp_path: Path
 ) -> None:
-    with start_pool(["cpu"], spare_ranks=True) as pool:
+    with start_warm_pool(["cpu"], spare_ranks=True) as pool:
         waiting, progress = pid_of_spare(pool), Phases()
         request = {"flag": str(tmp_path / "flag"), "spare": waiting}
         assert pool.call("bodies.pool:fits_without", request, progress) == "it fits"
@@ -134,8 +134,8 @@ def test_a_rank_that_runs_out_of_memory_is_given_that_of_the_spare_first(
         assert spare_rank(pool).channel is None and not pool._supervisor._crew.spares.due()
 
 
-def test_a_spare_rests_until_the_next_job(start_pool: Callable[..., Pool]) -> None:
-    with start_pool(["cpu"], spare_ranks=True) as pool:
+def test_a_spare_rests_until_the_next_job(start_warm_pool: Callable[..., Pool]) -> None:
+    with start_warm_pool(["cpu"], spare_ranks=True) as pool:
         waiting = pid_of_spare(pool)
         pool.rest_spares()
         wait_until(lambda: is_gone(waiting) and spare_rank(pool).channel is None)

@@ -17,7 +17,7 @@ from zoo.pipelines import tiny_of
 
 def held(ranks: Ranks, name: str, plan: str) -> dict[str, Any]:
     """What one rank found, after it was seen to be right on all."""
-    found = of_all(ranks.run("bodies.spreading:compare", name, plan))
+    found = of_all(ranks.run("bodies.spreading:compare", name, plan, True))
     assert not problems(found)
     return found
 
@@ -57,7 +57,8 @@ def test_what_one_rank_hands_on_crosses_whatever_its_strides(monkeypatch: pytest
     ("name", "plan"),
     [
         ("Flux2Pipeline:references", "ulysses=2"),
-        ("LTX2Pipeline", "ring=2"),
+        ("ZImagePipeline", "ring=2"),
+        pytest.param("LTX2Pipeline", "ring=2", marks=pytest.mark.by_hand),
         ("SanaSprintPipeline", "allgather=2"),
     ],
 )
@@ -82,7 +83,7 @@ def test_a_vae_that_was_told_to_decode_in_tiles_does_so(pair: Ranks) -> None:
 
 
 def test_guidance_and_tokens_are_shared_out_over_four(ranks: Ranks) -> None:
-    alone, _, calls = held(ranks, "LTX2Pipeline", "cfg=2,ulysses=2")["calls"]
+    alone, _, calls = held(ranks, "FluxPipeline", "cfg=2,ulysses=2")["calls"]
     assert calls < alone
 
 

@@ -12,8 +12,15 @@ WAIT_S = 60.0
 
 def server_of(pool: Any) -> int:
     """The pid of the fork server, the parent of the ranks; waits until all are there."""
-    wait_until(lambda: all(state.is_ready for state in pool.states()))
-    return int(field(pool.states()[0].pid, "PPid"))
+    found = [""]
+
+    def is_there() -> bool:
+        states = pool.states()
+        found[0] = field(states[0].pid, "PPid")  # "" where it has died, and that was not heard of
+        return bool(found[0]) and all(state.is_ready for state in states)
+
+    wait_until(is_there)
+    return int(found[0])
 
 
 def spare_of(pool: Any) -> int:

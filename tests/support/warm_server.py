@@ -19,13 +19,14 @@ from latentloom.pipelines.pools import preloads
 from support.checkout import TESTS
 
 MORE = (
+    "bodies.pool",
     ".pipelines.families.qwen_image",
     ".pipelines.families.wan",
     ".pipelines.whole.pooled",
     "diffusers:QwenImagePipeline",
     "diffusers:WanPipeline",
 )
-"""Beside what the built-in model needs."""
+"""Beside what the built-in model needs: what tests run in ranks."""
 
 
 class Forked(ServerProcess):
@@ -35,8 +36,9 @@ class Forked(ServerProcess):
 
 
 @contextlib.contextmanager
-def warm_server(folder: Path) -> Iterator[ServerProcess]:
-    preload = [*preloads(describe_model("builtin:bobbin", device="cpu")), *MORE]
+def warm_server(folder: Path, preload: Sequence[str] | None = None) -> Iterator[ServerProcess]:
+    """With what most tests need, unless they say."""
+    preload = preload or [*preloads(describe_model("builtin:bobbin", device="cpu")), *MORE]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(
             "PYTHONPATH", os.pathsep.join([str(TESTS), str(TESTS / "bench"), os.environ.get("PYTHONPATH", "")])
