@@ -171,6 +171,7 @@ def test_packages_that_cannot_be_are_told_by_name_and_left_out_and_all_others_wo
     install(tmp_path, "leaves", "raise SystemExit(3)")
     install(tmp_path, "claims", CLAIMS % "'LoomDenoise'")
     install(tmp_path, "poses", CLAIMS % "'loom_example_Other'")
+    (tmp_path / "torch.py").touch()  # in the place of the real one, which takes seconds
     install(tmp_path, "heavy", "import torch\n" + CLAIMS % "'heavy_Number'")
     install(tmp_path, "absent", "", nodes="NOTHING")
     install(tmp_path, "vague", "", nodes="no name")

@@ -105,16 +105,13 @@ def test_a_planted_upward_import_is_found(line: str) -> None:
 
 @pytest.fixture(scope="module")
 def heavy_of() -> dict[str, list[str]]:
-    """The heavy libraries that each of LIGHT imports, in a fork of its own of one fresh process."""
+    """The heavy libraries that are there once each of LIGHT is imported, one after the other in one fresh process: the
+    first that has one imports it, and all after it have it too."""
     code = f"""
-import importlib, json, os, sys
-import pydantic  # light enough, and most of what each of them would import anew
+import importlib, json, sys
 for module in {LIGHT}:
-    if not os.fork():
-        importlib.import_module(module)
-        print(json.dumps([module, [name for name in {HEAVY} if name in sys.modules]]), flush=True)
-        os._exit(0)
-    assert os.wait()[1] == 0, module
+    importlib.import_module(module)
+    print(json.dumps([module, [name for name in {HEAVY} if name in sys.modules]]))
 """
     return dict(map(json.loads, fresh_python(code).splitlines()))
 

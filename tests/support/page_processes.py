@@ -43,11 +43,12 @@ class Nursery:
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env
 
-    def start(self, *arguments: str, cwd: Path, env: Mapping[str, str], log: Path) -> Forked:
-        """`latentloom ARGUMENTS`; what it writes on stderr goes to the end of `log`."""
+    def start(self, *arguments: str, cwd: Path, env: Mapping[str, str], log: Path, before: str = "") -> Forked:
+        """`latentloom ARGUMENTS`, after other code; what it writes on stderr goes to the end of `log`."""
         said = cwd / f"said-{time.monotonic_ns()}"
         os.mkfifo(said)
         asked = {"arguments": arguments, "cwd": str(cwd), "env": dict(env), "said": str(said), "log": str(log)}
+        asked["before"] = before
         forked = Forked(self, self.ask(**asked), said.open(encoding="utf-8"))
         said.unlink()
         return forked
@@ -109,7 +110,7 @@ class Forked:
         self.wait()
 
 
-def _fork(arguments: Sequence[str], cwd: str, env: Mapping[str, str], said: str, log: str) -> int:
+def _fork(arguments: Sequence[str], cwd: str, env: Mapping[str, str], said: str, log: str, before: str) -> int:
     """The child's id, in the parent; the child is the command."""
     assert threading.active_count() == 1, f"a fork would lose {threading.enumerate()}"
     if pid := os.fork():
@@ -122,6 +123,7 @@ def _fork(arguments: Sequence[str], cwd: str, env: Mapping[str, str], said: str,
         os.dup2(opened := os.open(path, flags | os.O_CREAT, 0o600), fd)
         os.close(opened)
     sys.argv = ["latentloom", *arguments]
+    exec(before, {})  # noqa: S102 (the test's own text)
     from latentloom.__main__ import main
 
     sys.exit(main())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 NAMED = re.compile(r"\{\w+\}")
@@ -12,7 +13,12 @@ NAMED = re.compile(r"\{\w+\}")
 
 def sentences_in(path: Path) -> set[str]:
     """Every text in a module, of any length."""
-    return set(_texts(ast.parse(path.read_text(encoding="utf-8"))))
+    return set(_texts(_tree(path)))
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _texts(node: ast.AST) -> Iterator[str]:
@@ -38,7 +44,7 @@ def _template(node: ast.AST) -> str | None:
 def raised_in(path: Path) -> set[str]:
     """What `path` raises or tells as a problem, where the sentence stands there and then."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Raise | ast.Return | ast.Yield):
             found |= {text for text in _texts(node) if len(text.replace("{}", "").split()) > 3}
     return found

@@ -2,10 +2,9 @@
 
 import asyncio
 import json
+import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import urllib.error
 import urllib.request
@@ -22,7 +21,9 @@ import uvicorn
 from latentloom.__main__ import main
 from latentloom.ui.access.crowd import Patience
 from latentloom.ui.settings import Settings
-from support.toy_server import settings_in
+from support.page_processes import Forked, Nursery
+from support.ports import free_port
+from support.toy_server import settings_in, until
 
 
 def get(url: str, **headers: str) -> tuple[int, bytes]:
@@ -136,18 +137,43 @@ def test_gradios_routes_are_guarded_as_ours_are(page_server: Any) -> None:
         urllib.request.urlopen(call, timeout=30)
 
 
+NODES = '''
+"""A node that works until it is cancelled, and imports nothing for it."""
+import time
+from pathlib import Path
+
+from latentloom.nodes.graph.spec import read_spec
+from latentloom.parallel.progress import Progress
+
+
+def work(folder: str, progress: Progress) -> int:
+    """Tells by a file that it has begun."""
+    Path(folder, "begun").touch()
+    while True:
+        progress.check()
+        time.sleep(0.01)
+
+
+NODES = {"odd_Work": read_spec(work, title="Work", category="odd", is_output=True, is_kept=False)}
+'''
+
+
 def test_it_ends_in_order_and_the_next_start_finds_everything(
     start_page: Callable[..., Any], tmp_path: Path, first: dict[str, Any]
 ) -> None:
-    page = start_page(folder=tmp_path, is_forked=False)
-    first["nodes"]["denoise"]["inputs"]["steps"] = 1000
-    runs = [post(page, "runs", {"graph": first})["runs"][0] for _ in range(3)]
+    (tmp_path / "nodes").mkdir(mode=0o700)
+    (tmp_path / "nodes" / "odd.py").write_text(NODES)
+    page = start_page("--nodes", str(tmp_path / "nodes"), folder=tmp_path, is_forked=False)
+    work = {"type": "odd_Work", "version": 1, "inputs": {"folder": str(tmp_path)}}
+    long = {"format": 1, "name": "long", "nodes": {"work": work}}
+    runs = [post(page, "runs", {"graph": long})["runs"][0] for _ in range(3)]
     put = {"graph": first, "workflow_id": None, "base_version": None}
     post(page, "drafts/mine", put, method="PUT")
+    until((tmp_path / "begun").exists)
     page.process.send_signal(signal.SIGINT)
     assert page.process.wait(60) == 0
     assert not (page.data_dir / "loom-scratch").exists()
-    again = start_page(folder=tmp_path)
+    again = start_page("--nodes", str(tmp_path / "nodes"), folder=tmp_path)
     found = json.loads(get(again.url + "loom/runs")[1])
     assert {run["id"]: run["state"] for run in found}.keys() == set(runs)
     assert {run["state"] for run in found} <= {"waiting", "running"}
@@ -199,31 +225,24 @@ def test_the_page_holds_no_more_half_sent_requests_of_an_address_than_it_may(pag
 
 
 BUSY = """
-import socket, sys
 import gradio.networking
-from latentloom.__main__ import main
 from latentloom.ui import app
 gradio.networking.url_ok = lambda url: False
-{}
-with socket.create_server(("127.0.0.1", 0)) as probe:
-    port = probe.getsockname()[1]
-sys.exit(main(["ui", "--port", str(port), *sys.argv[1:]]))
 """
 
 
-def start_busy(tmp_path: Path, how: str) -> subprocess.Popen[str]:
+def start_busy(nursery: Nursery, folder: Path, how: str) -> Forked:
     """The page on a machine where Gradio's one look at itself comes to nothing."""
-    folders = ["--output-dir", str(tmp_path / "output"), "--data-dir", str(tmp_path / "data")]
-    command = [sys.executable, "-c", BUSY.format(how), *folders]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8")
+    command = ["ui", "--port", str(free_port()), "--output-dir", str(folder / "output")]
+    where: Any = {"cwd": folder, "env": os.environ, "log": folder / "log.txt"}
+    return nursery.start(*command, "--data-dir", str(folder / "data"), **where, before=BUSY + how)
 
 
 @pytest.mark.by_hand
-def test_a_machine_too_busy_for_gradios_look_at_itself_gets_its_page(tmp_path: Path) -> None:
+def test_a_machine_too_busy_for_gradios_look_at_itself_gets_its_page(nursery: Nursery, tmp_path: Path) -> None:
     late = "real, looks = app.answers, []\napp.answers = lambda *to: looks.append(to) or looks[3:] and real(*to)"
-    with start_busy(tmp_path, late) as process:
-        assert process.stdout is not None and process.stderr is not None
-        assert " is at http" in process.stdout.readline(), process.stderr.read()
+    with start_busy(nursery, tmp_path, late) as process:
+        assert " is at http" in process.stdout.readline(), (tmp_path / "log.txt").read_text()
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
 
@@ -249,10 +268,12 @@ def test_a_signal_ends_the_page_whatever_lock_its_main_thread_holds(
     command.serve(settings_in(tmp_path), opens_browser=False)
 
 
-def test_a_page_that_never_answers_is_told_in_our_words(tmp_path: Path) -> None:
-    with start_busy(tmp_path, "app.START_S, app.answers = 0.0, lambda *to: False") as process:
-        said, error = process.communicate(timeout=120)
-    assert (process.returncode, said, error.count("\n")) == (2, "", 1)
+def test_a_page_that_never_answers_is_told_in_our_words(nursery: Nursery, tmp_path: Path) -> None:
+    with start_busy(nursery, tmp_path, "app.START_S, app.answers = 0.0, lambda *to: False") as process:
+        said = process.stdout.read()
+        assert process.wait(60) == 2
+    error = (tmp_path / "log.txt").read_text()
+    assert (said, error.count("\n")) == ("", 1)
     assert error.startswith("latentloom: nothing answered on 127.0.0.1, port ")
     assert "share" not in error and "give another --host or --port" in error
 
