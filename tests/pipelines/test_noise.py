@@ -128,7 +128,7 @@ def test_int8_makes_no_other_noise(model: Any, picture: torch.Tensor) -> None:
     assert equal(found, drawn(stages.denoise, **asked(model("flux"), "flux", picture)))
 
 
-@pytest.mark.parametrize("steps", [3, 16])
+@pytest.mark.parametrize("steps", [3, pytest.param(16, marks=pytest.mark.by_hand)])
 def test_a_seed_is_a_picture_in_bf16_too(steps: int, canvas: Any, paint: Any) -> None:
     def picture(dtype: Any) -> torch.Tensor:
         bobbin = to_plain(describe_model("builtin:bobbin", device="cpu", dtype=dtype))
