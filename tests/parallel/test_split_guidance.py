@@ -43,6 +43,7 @@ def test_without_guidance_every_group_runs_the_one_branch(ranks: Any, tiny: Call
     model = to_plain(describe_model(str(tiny("flux")), device="cpu"))
     found = ranks.run("bodies.guided:denoise_both_ways", model, "cfg=2,ulysses=2", 1.0)
     assert max(each["difference"] for each in found) <= TOLERANCE * max(1.0, found[0]["largest"])
+    assert len({each["bits"] for each in found}) == 1
     assert {each["forwards"] for each in found} == {2}
 
 
