@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import weakref
 from pathlib import Path
@@ -61,19 +62,22 @@ def shared_out(rank: int, variant: str, plan: str) -> dict[str, Any] | None:
     }
 
 
-def streamed(rank: int, variant: str, plan: str, dtype: str, folder: str) -> dict[str, Any] | None:
-    """Loaded sharded, against loaded whole and then sharded."""
-    model, inputs = small(variant, layers=4)
+def streamed(
+    rank: int, variant: str, plan: str, dtype: str, folder: str, counts: bool = False
+) -> dict[str, Any] | None:
+    """Loaded sharded, against loaded whole and then sharded; `counts` the memory of both, for twice the layers."""
+    model, inputs = small(variant, layers=4 if counts else 2)
     kind = type(model)
     if rank == 0:
-        model.save_pretrained(folder, max_shard_size="100KB")
+        model.save_pretrained(folder, max_shard_size="300KB")
     dist.barrier()
     mesh = part_of(plan)
     if mesh is None:
         return None
-    with LiveBytes() as live, torch.no_grad():
+    live, all_live = LiveBytes(), LiveBytes()
+    with live if counts else contextlib.nullcontext(), torch.no_grad():
         transformer, _ = load_sharded(folder, mesh.plan, mesh, dtype=dtype)  # pyright: ignore[reportArgumentType]
-    with LiveBytes() as all_live, torch.no_grad():
+    with all_live if counts else contextlib.nullcontext(), torch.no_grad():
         other = kind.from_pretrained(folder, torch_dtype=torch_dtype(dtype))  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
         other = other.requires_grad_(False)
         held = sum(x.numel() * x.element_size() for x in other.parameters())

@@ -21,9 +21,10 @@ X = torch.linspace(-1, 1, 12).view(3, 4)
 
 
 @pytest.fixture(scope="module")
-def one(start_pool: Callable[..., Pool]) -> Iterator[Pool]:
+def one(request: pytest.FixtureRequest) -> Iterator[Pool]:
     """A rank that was forked for a GPU."""
-    with start_pool([GPU], limits=Limits(silence_s=30, work_s=120)) as pool:
+    start = request.getfixturevalue("start_pool" if GPU.startswith("cuda") else "start_warm_pool")
+    with start([GPU], limits=Limits(silence_s=30, work_s=120)) as pool:
         yield pool
 
 

@@ -129,7 +129,7 @@ def test_its_signature_is_what_its_blocks_do_not_make_themselves() -> None:
 
 
 def test_tokens_are_shared_out(pair: Ranks) -> None:
-    found = of_all(pair.run("bodies.spreading:compare", f"{H3}:references", "ulysses=2"))
+    found = of_all(pair.run("bodies.spreading:compare", f"{H3}:references", "ulysses=2", True))
     assert not problems(found) and found["sent"] and found["steps"] == [3, 3, 3]
 
 
@@ -148,7 +148,7 @@ def test_a_guider_s_scale_is_an_argument_of_the_call(saved: Any) -> None:
 
 
 def test_a_guider_is_shared_out(pair: Ranks) -> None:
-    found = of_all(pair.run("bodies.spreading:compare", ANIMA, "cfg=2"))
+    found = of_all(pair.run("bodies.spreading:compare", ANIMA, "cfg=2", True))
     assert not problems(found) and found["calls"] == [8, 4, 4]
 
 

@@ -13,6 +13,7 @@ from support.ranks import RankError, Ranks
 SIZE = "80x48"
 
 
+@pytest.mark.usefixtures("warm_pools")
 def test_a_pipeline_of_no_family_passes_from_the_command_line(saved: Any, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["verify", "--model", str(saved("ZImagePipeline")), "--size", SIZE, "--json"]
     code = main([*asked, "--plan", "ulysses=2", "--plan", "cfg=2"])
