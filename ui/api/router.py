@@ -5,6 +5,9 @@ Plain routes, no sub-application: behind a proxy that strips its prefix a mounte
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 from fastapi import APIRouter, Request, Response
 
 from ..access.answers import plain
@@ -25,11 +28,15 @@ def make_router(server: Server, bundle: Bundle) -> APIRouter:
     for part in (graphs, library, apps, runs, results, files, downloads, live_socket):
         part.add_routes(router, server)
     page.add_routes(router, server, bundle)
-    openapi_data = described(router)
+
+    @cache
+    def openapi_data() -> dict[str, Any]:
+        """Made for who asks: it takes as long as all the routes, and no page needs it."""
+        return described(router)
 
     @router.get("/openapi.json", include_in_schema=False)
     def openapi() -> Response:
-        return plain(openapi_data)
+        return plain(openapi_data())
 
     @router.api_route("/{rest:path}", methods=METHODS, include_in_schema=False)
     def unknown(request: Request, rest: str) -> Response:
