@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -209,9 +210,7 @@ def _run(
     """
     place = request.model.place
     if not place.devices:
-        from .stages import STAGES
-
-        return STAGES[request.stage](request, progress)
+        return _stage(request.stage, progress)(request, progress)
     plain = {
         "stage": request.stage,
         "request": to_plain(request),
@@ -222,6 +221,15 @@ def _run(
     with ranks_of(request.model) as ranks:
         found = ranks.call(".pipelines.placement:on_rank", plain, progress, num_ranks=num_ranks, lane=lane, rank=rank)
     return from_plain(answer, found)
+
+
+def _stage(name: str, progress: Progress) -> Callable[[Any, Progress], Any]:
+    """Done in this process, of which the first stage waits for libraries: seconds, in which it would seem to hang."""
+    if f"{__package__}.stages" not in sys.modules:
+        progress.phase("loading diffusers", is_loading=True)
+    from .stages import STAGES
+
+    return STAGES[name]
 
 
 @contextlib.contextmanager

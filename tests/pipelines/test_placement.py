@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import importlib
 import logging
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from unittest.mock import MagicMock
 import pytest
 import torch
 
+from latentloom import pipelines
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.progress import SILENT, Progress, RankWork
 from latentloom.parallel.ranks.seat import Seat
@@ -67,6 +69,16 @@ def canvas(side: int = 64, **options: Any) -> Latents:
 
 def to_denoise(**options: Any) -> Denoise:
     return Denoise(**{"model": at("ring=4"), "conditioning": TEXT, "latents": canvas(), "steps": 3, **options})
+
+
+def test_the_first_stage_in_a_process_says_that_libraries_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipelines, "stages", stages)  # as it was, afterwards
+    monkeypatch.delitem(sys.modules, stages.__name__)
+    told: list[str] = []
+    progress = MagicMock(phase=lambda text, **_: told.append(text))
+    for _ in range(2):
+        assert placement._stage("encode_text", progress).__module__ == stages.__name__
+    assert told == ["loading diffusers"]
 
 
 def plan_of(model: Model, *, is_guided: bool) -> ParallelPlan:

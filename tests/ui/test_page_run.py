@@ -231,7 +231,13 @@ def test_each_rank_has_a_lane_that_says_what_it_does(page_server: Any, open_page
         lane = lanes.get_by_role("listitem").filter(has_text=f"rank {rank} on cpu")
         expect(lane).to_contain_text("Denoise", timeout=MODEL_MS)
         expect(lane.get_by_role("meter", name="Memory")).to_be_visible()
+        tone = re.search(r"ll-tone-\d+", card(page, "denoise").get_attribute("class") or "")
+        expect(lane.locator(".ll-segment").last).to_have_class(re.compile(str(tone and tone[0])))
     is_at_work(page)
+    bars = lanes.locator(".ll-segment")
+    page.get_by_role("button", name="Cancel run", exact=True).click()
+    expect(card(page, "denoise")).to_have_attribute("data-status", "cancelled")
+    expect(bars.get_by_text("Denoise", exact=True)).to_have_count(2)  # as it was drawn of each
 
 
 SIZES = ({"width": 1440, "height": 900}, {"width": 1280, "height": 720}, {"width": 390, "height": 844})

@@ -208,8 +208,11 @@ test("a run's progress is told once there are steps or times, and never goes bac
   const nodes = { draw: node("running") };
   assert.equal(told({ done: 2, total: 6 }), ""); // nodes, of which one has its steps yet to tell
   assert.equal(told({ done: 2, total: 21, nodes }), "9 %");
-  assert.equal(told({ is_left_least: false, left_s: 10, left_at: 110 }), "50 %");
-  assert.equal(told({ is_left_least: false, left_s: 90, left_at: 110 }), "50 %");
+  const timed = { is_left_least: false, left_at: 110, total: 21 };
+  assert.equal(told({ ...timed, left_s: 1 }), "9 %"); // before its first step: what took so long was loaded
+  assert.equal(told({ ...timed, left_s: 1, done: 5, nodes }), "23 %"); // which is no part of what is left, either
+  assert.equal(told({ ...timed, left_s: 10, done: 12, nodes }), "50 %");
+  assert.equal(told({ ...timed, left_s: 90, done: 13, nodes }), "50 %");
   assert.equal(told({ state: "waiting" }), "");
   assert.equal(told({ done: 0, total: 6 }), "50 %"); // a server that was started again begins anew
   assert.equal(told({ done: 21, total: 21, nodes }), "99 %");

@@ -36,9 +36,9 @@ export function useServerNow(isTicking: boolean): number {
 /** By run; of those that are over nothing is kept. */
 const furthest = new Map<string, number>();
 
-/** How far a run is, by time where the server knows that, else by steps: 0 to 1; null where it does not run, or nobody can
- * tell yet. It never goes back, although a node may tell late how much it has to do, and a run that was under way when a
- * server ended begins anew. */
+/** How far a run is, 0 to 1, as time tells where the server knows that, and no further than its steps; null where it does
+ * not run, or nobody can tell yet. It never goes back, although a node may tell late how much it has to do, and a run that
+ * was under way when a server ended begins anew. */
 export function partOf(run: Run, now: number): number | null {
   if (run.state !== "running") {
     if (run.state !== "waiting") furthest.delete(run.id);
@@ -49,13 +49,14 @@ export function partOf(run: Run, now: number): number | null {
   return part > 0 ? part : null;
 }
 
-/** Until a node has told its steps a run has none: six nodes are not six of them. */
+/** Until a node has told its steps a run has none: six nodes are not six of them. And until then time tells nothing: what
+ * is loaded first may take as long as a hundred steps. */
 function reckoned(run: Run, now: number): number {
+  const isTold = Object.values(run.nodes).some(({ total }) => total > 1);
+  if (!isTold || run.total <= 0) return 0;
   const left = run.is_left_least ? null : leftAt(run, now);
   const elapsed = run.started ? Math.max(now - run.started, 0) : 0;
-  if (left !== null) return elapsed / (elapsed + left);
-  const isTold = Object.values(run.nodes).some(({ total }) => total > 1);
-  return isTold && run.total > 0 ? run.done / run.total : 0;
+  return Math.min(run.done / run.total, left === null ? 1 : elapsed / (elapsed + left));
 }
 
 /** "37 %"; "" where nobody can tell. It is 100 % once the run is over, and not before. */
