@@ -218,6 +218,7 @@ def test_seven_tabs_watch_one_run_and_none_stalls(page_server: Any, open_page: C
         is_at_work(each)
 
 
+@pytest.mark.by_hand  # what the lanes are made of, and how, is told without a browser
 def test_each_rank_has_a_lane_that_says_what_it_does(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url, graph=steps(SOME_STEPS, seed=109))
     panel = page.get_by_role("complementary", name="Panels")

@@ -321,6 +321,7 @@ def test_the_plan_follows_the_degrees_and_goes_into_the_workflow(
 # --- the whole page ---
 
 
+@pytest.mark.by_hand  # as test_page_settings, and a German browser
 def test_the_page_speaks_german_and_remembers_it(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url, graph=FIRST)
     choose(page, "Language", "Deutsch")
