@@ -32,6 +32,7 @@ FLAGS = (
     "--headless=new",
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-software-rasterizer",
     "--disable-dev-shm-usage",  # where drills look for what a killed pool leaves
     "--disable-background-networking",
     "--disable-component-update",
@@ -67,6 +68,23 @@ STANDS = """async (thing, longest) => {
   throw new Error("it does not come to rest, or is not to be seen");
 }"""
 """The middle of a thing that has not moved between two frames."""
+GRADIO_WAITS = """(() => {
+  let isWanted = false, held = [];
+  addEventListener("loom-rests", (event) => {
+    if (isWanted || window.gradioBegins) return;
+    event.stopImmediatePropagation();
+    held = [...document.querySelectorAll('script[type="loom/held"]')];
+    for (const script of held) script.remove();
+  });
+  window.beginGradio = () => {
+    const waiting = held;
+    [isWanted, held] = [true, []];
+    document.head.append(...waiting);
+    if (waiting.length) dispatchEvent(new Event("loom-rests"));
+  };
+})()"""
+"""Gradio, whose start is half of what it takes to open the page, begins when a test asks for one of its tabs; and as it
+does for users where `gradioBegins` is set."""
 STORED = "cookies,file_systems,indexeddb,local_storage,service_workers,cache_storage"
 LOOPBACK = ("127.0.0.1", "localhost", "")
 
@@ -142,6 +160,7 @@ class KeptBrowser:
                 folder, executable_path=str(CHROMIUM), args=list(FLAGS), timeout=MODEL_MS, **USUAL
             )
             stack.callback(self.profile.close)
+            self.profile.add_init_script(GRADIO_WAITS)
             self.profile.new_page()
             self.close = stack.pop_all().close
 
@@ -193,6 +212,8 @@ def new_profile(
         def make(**options: Any) -> BrowserContext:
             is_kept = not (made or options)
             context = kept_profile if is_kept else chromium.new_context(**{**USUAL, **options})
+            if not is_kept:
+                context.add_init_script(GRADIO_WAITS)
             made.append(context)
             context.set_default_timeout(WAIT_MS)
             stack.enter_context(watch.listening(context))  # until after all else, for what is told late
@@ -265,6 +286,11 @@ def visit(page: Page, url: str) -> None:
     page.goto(url)
     expect(page.get_by_test_id("canvas")).to_be_visible(timeout=MODEL_MS)
     rest(page)
+
+
+def begin_gradio(page: Page) -> None:
+    """What is behind the other tabs than Build begins with it."""
+    page.evaluate("window.beginGradio()")
 
 
 def rest(page: Page) -> None:
@@ -397,6 +423,7 @@ def toolbar(page: Page) -> Locator:
 
 def tab(page: Page, name: str) -> Locator:
     """One of Gradio's tabs: Build, Simple, Gallery, Models."""
+    begin_gradio(page)
     return page.get_by_role("tab", name=name, exact=True)
 
 

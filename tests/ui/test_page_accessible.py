@@ -25,7 +25,7 @@ FIRST, INPAINT = (
     json.loads((ROOT / f"workflows/bobbin/{name}.json").read_text()) for name in ("first_picture", "inpaint")
 )
 FIND = """async (part) => {
-  const { violations, passes } = await axe.run(part, { resultTypes: ["violations"] });
+  const { violations, passes } = await axe.run(part, { resultTypes: ["violations"], preload: { assets: ["media"] } });
   if (!passes.length) throw new Error("axe looked at nothing");
   const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
   const told = (id) => ({ target, failureSummary }) => `${id}: ${JSON.stringify(target)} ${failureSummary}`;

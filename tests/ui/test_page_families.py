@@ -40,6 +40,7 @@ def shown(server: Any, open_page: Callable[..., Page], tiny: Callable[[str], Pat
     return run
 
 
+@pytest.mark.by_hand  # a video with sound goes the same way
 def test_a_picture(shown: Callable[..., Locator]) -> None:
     expect(shown("z_image/z_image", "z_image_turbo", "img", steps=2)).to_have_js_property("naturalWidth", 64)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
-from support.browser import MODEL_MS, call, choose, made, say, tab, toolbar
+from support.browser import MODEL_MS, begin_gradio, call, choose, made, say, tab, toolbar
 from support.checkout import ROOT
 from support.page_processes import LONG_STEPS
 
@@ -151,6 +151,7 @@ def test_what_is_gone_full_or_away_is_said_and_the_draft_is_there(
         {"kind": "drafts", "num_bytes": 5000, "count": 1, "most_count": 200, "is_counted": True},
     ]
     page.route("**/loom/kept", lambda route: route.fulfill(json=kept))
+    begin_gradio(page)
     choose(page, "File", "Storage")
     storage = page.get_by_role("dialog", name="Storage")
     expect(storage.get_by_role("note")).to_contain_text("You keep 19 GiB of 20 GiB.")

@@ -75,7 +75,7 @@ def test_what_gradio_shows_while_it_begins_takes_no_press(
     page_server: Any, new_profile: Callable[..., BrowserContext]
 ) -> None:
     page = new_profile().new_page()
-    page.add_init_script(STACKS)
+    page.add_init_script(f"gradioBegins = true; {STACKS}")
     visit(page, page_server.url)
     expect(tab(page, "Gallery")).to_be_visible()
     stacks = page.evaluate("stacks")
@@ -104,7 +104,7 @@ INJECT = """() => {
 def test_a_script_that_is_injected_does_not_run(page_server: Any, open_page: Callable[..., Page], watch: Watch) -> None:
     page = open_page(page_server.url)
     for view in ("Simple", "Gallery", "Models", "Build"):
-        page.get_by_role("tab", name=view, exact=True).click()
+        tab(page, view).click()
     assert watch.unforeseen() == []  # the page itself breaks no rule
     watch.foresee("Content Security Policy|Content-Security-Policy")
     with page.expect_console_message(lambda message: "base" in message.text):

@@ -225,7 +225,7 @@ def test_a_result_built_by_hand_tells_its_prompt_its_seed_and_what_was_set(
 
 
 def test_the_simple_view_is_filled_and_run(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
+    page = open_page(page_server.url, graph=small())
     tab(page, "Simple").click()
     view = page.get_by_role("region", name="Simple view")
     form = view.get_by_role("form", name="Settings")
@@ -321,6 +321,7 @@ def test_the_plan_follows_the_degrees_and_goes_into_the_workflow(
 # --- the whole page ---
 
 
+@pytest.mark.by_hand  # as test_page_settings, and a German browser
 def test_the_page_speaks_german_and_remembers_it(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url, graph=FIRST)
     choose(page, "Language", "Deutsch")
@@ -333,7 +334,7 @@ def test_the_page_speaks_german_and_remembers_it(page_server: Any, open_page: Ca
 def test_a_german_browser_gets_a_german_page(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url, graph=FIRST, locale="de-DE")
     expect(page.get_by_role("tab", name="Läufe")).to_be_visible()
-    expect(page.get_by_role("tab", name="Galerie")).to_be_visible()
+    expect(tab(page, "Galerie")).to_be_visible()
 
 
 def test_the_page_works_on_a_phone(page_server: Any, open_page: Callable[..., Page]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from latentloom.parallel.machine.now import devices_now
-from support.browser import MODEL_MS, card, choose, made, on_canvas
+from support.browser import MODEL_MS, begin_gradio, card, choose, made, on_canvas
 from support.checkout import ROOT
 
 if TYPE_CHECKING:
@@ -161,6 +161,7 @@ def test_no_text_escapes_the_language_where_material_is_worked_on(
         page.keyboard.press("Shift+Enter")
         expect(card(page, "denoise")).to_contain_text(in_brackets("von außen"))
         yield "inside"
+        begin_gradio(page)
         page.locator("[data-tab-id=gallery]").click()
         page.get_by_role("button", name=in_brackets("Auswählen"), exact=True).click()
         for result in results:
@@ -173,12 +174,14 @@ def test_no_text_escapes_the_language_where_material_is_worked_on(
     assert {screen: texts for screen, texts in left.items() if texts} == {}
 
 
+@pytest.mark.by_hand
 def test_no_text_escapes_the_language(start_page: Callable[..., Any], open_page: Callable[..., Page]) -> None:
     server = start_page()  # where no other test has left its names
     result = made(server.url, FIRST, prompt="a red star", seed=5)
     page = open_page(server.url, graph=FIRST, locale="de-DE")
     page.route("**/loom.de.json*", bracketed)
     page.reload()
+    begin_gradio(page)
     expect(card(page, "denoise")).to_contain_text(OPEN)
     expect(page.locator("[data-tab-id=simple]")).to_contain_text(OPEN)  # Gradio begins later, with words of its own
     expect(page.get_by_text("Laden...")).to_have_count(0)

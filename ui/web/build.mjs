@@ -60,7 +60,7 @@ for (const [file, { bytes }] of made.flatMap(({ metafile }) => Object.entries(me
 
 /** The modules that the page reads later, by `import()`: absolute paths. */
 async function loadedLater(options) {
-  const { metafile } = await build({ ...options, write: false });
+  const { metafile } = await build({ ...options, minify: false, write: false });
   const entries = Object.values(metafile.outputs).flatMap(({ entryPoint }) => entryPoint ?? []);
   const first = options.entryPoints.map((entry) => entry.in);
   return new Set(entries.filter((entry) => !first.includes(entry)).map((entry) => join(here, entry)));

@@ -1,8 +1,10 @@
-/** Runs the tests: bundles each test/*.test.ts for Node, then hands all to its test runner. */
+/** Runs the tests: bundles test/*.test.ts for Node, then hands them to its test runner. What changes something global,
+such as a stand-in for the browser, has a process of its own; the others share one, for each takes longer to begin than
+most tests. */
 
 import { spawnSync } from "node:child_process";
-import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
@@ -13,9 +15,16 @@ const names = (await readdir(join(here, "test"))).filter((name) => name.endsWith
 const chosen = names.filter((name) => !wanted.length || wanted.some((part) => name.includes(part)));
 await mkdir(join(here, "build"), { recursive: true });
 const out = await mkdtemp(join(here, "build/test-"));
+const isGlobal = /globalThis|mock|"\.\/(browser|live)"/;
+const texts = await Promise.all(chosen.map((name) => readFile(join(here, "test", name), "utf8")));
+const alone = chosen.filter((_, index) => isGlobal.test(texts[index]));
+const together = chosen.filter((name) => !alone.includes(name));
+const shared = join(out, "together.ts");
+await writeFile(shared, together.map((name) => `import "../../test/${name}";`).join("\n"));
+const files = [...(together.length ? [shared] : []), ...alone.map((name) => join(here, "test", name))];
 await build({
   absWorkingDir: here,
-  entryPoints: chosen.map((name) => join("test", name)),
+  entryPoints: files.map((file) => ({ in: file, out: basename(file, ".ts") })),
   outdir: out,
   outExtension: { ".js": ".mjs" },
   bundle: true,
@@ -28,8 +37,8 @@ await build({
   // React and zustand still call `require` on Node.
   banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
 });
-const files = chosen.map((name) => join(out, name.replace(/\.ts$/, ".mjs")));
-const { status } = spawnSync(process.execPath, ["--test", "--enable-source-maps", ...files], {
+const built = files.map((file) => join(out, basename(file, ".ts") + ".mjs"));
+const { status } = spawnSync(process.execPath, ["--test", "--enable-source-maps", ...built], {
   cwd: here,
   stdio: "inherit",
 });
