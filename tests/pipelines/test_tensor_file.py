@@ -51,9 +51,8 @@ def test_a_header_may_describe_100_000_tensors_counted_before_it_is_parsed(
 ) -> None:
     assert len(read_tensor_file(write_header(tmp_path / "most", empty_tensors(100_000))).tensors) == 100_000
     monkeypatch.setattr(tensor_file, "parse_object", None)
-    for count in (100_001, 200_000):
-        with pytest.raises(ValueError, match=r"more describes more than 100,000 tensors, the most .*; copy it again"):
-            read_tensor_file(write_header(tmp_path / "more", empty_tensors(count)))
+    with pytest.raises(ValueError, match=r"more describes more than 100,000 tensors, the most .*; copy it again"):
+        read_tensor_file(write_header(tmp_path / "more", empty_tensors(100_001)))
 
 
 @pytest.mark.parametrize("filler", [b'"",', b'"\\\\",', b'"\\"\\"",', b"[],", b"{},", b"0,", b'"\\u007b":{},'])
