@@ -15,7 +15,6 @@ from latentloom.nodes.files.picture_files import read_metadata
 from latentloom.nodes.graph.check import check
 from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.registry import SPECS
-from latentloom.parallel.pool.pool import Pool
 from latentloom.pipelines import doors
 from support.outside import (
     EXAMPLE,
@@ -23,7 +22,6 @@ from support.outside import (
     install_example,
     latentloom,
     python,
-    warm_latentloom,
     warm_python,
     workflow,
     write_model,
@@ -85,12 +83,29 @@ def cached(done: Any) -> set[str]:
     return {event["node"] for event in events(done) if event["kind"] == "cached"}
 
 
-def test_it_runs_on_one_device_and_in_ranks(path: Path, model: Path, tmp_path: Path) -> None:
+ON_RANKS = """
+import json
+from latentloom.__main__ import main
+from latentloom.pipelines.placement import POOLS
+for out, *more in (["one"], ["two", "--devices", "cpu*2", "--plan", "ulysses=2"]):
+    assert main(["run", *sys.argv[1:], "--out", out, *more]) == 0
+(pool,) = POOLS._pools.values()
+for is_other in (False, True):
+    request = {"plan": "ulysses=2", "is_other": is_other}
+    print("compared", json.dumps(pool.call_every("loom_example.ranks:compare", request, num_ranks=2)))
+POOLS.close()
+"""
+
+
+def test_it_runs_on_one_device_and_in_ranks_where_its_split_plan_holds_by_its_class_or_given_by_hand(
+    path: Path, model: Path, tmp_path: Path
+) -> None:
     file = written(tmp_path, workflow(model))
-    for out, *more in (["one"], ["two", "--devices", "cpu*2", "--plan", "ulysses=2"]):
-        run = ("run", file, "--json", "--out", out, "--no-cache", "--allow", str(model), *more)
-        done = warm_latentloom(*run, path=path, cwd=tmp_path)
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    done = warm_python(ON_RANKS, file, "--json", "--no-cache", "--allow", str(model), path=path, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    compared = [json.loads(line.partition(" ")[2]) for line in done.stdout.splitlines() if line.startswith("compared")]
+    assert [len(answers) for answers in compared] == [2, 2]
+    assert all(answer["difference"] < 1e-5 and answer["calls"] for answers in compared for answer in answers)
     for name in ("tinted.png", "swatch.png"):  # in fp32 the ranks' sums may round a step of the picture's
         first, second = (np.asarray(Image.open(tmp_path / out / name), int) for out in ("one", "two"))
         assert np.abs(first - second).max() <= 1
@@ -139,17 +154,6 @@ print(float((painted({str(model)!r}) + painted("builtin:bobbin") - 1).abs().max(
 """
     done = warm_python(code, path=path)
     assert done.stdout.strip() == "True", done.stderr
-
-
-def test_the_split_plan_holds_in_ranks_by_its_class_or_given_by_hand(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(path), os.environ.get("PYTHONPATH", "")]))
-    with Pool(["cpu"] * 2, preload=["diffusers.models.transformers", ".pipelines.spreading.transformer"]) as pool:
-        for is_other in (False, True):
-            request = {"plan": "ulysses=2", "is_other": is_other}
-            answers = pool.call_every("loom_example.ranks:compare", request, num_ranks=2)
-            assert all(answer["difference"] < 1e-5 and answer["calls"] for answer in answers)
 
 
 def test_ranks_refuse_what_is_not_what_the_host_has(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,30 +1,45 @@
 """Sharded attention equals one fp64 attention, whatever the shapes, heads, masks, streams and plan."""
 
+from typing import Any
+
 import pytest
 
 from bodies import operator_cases
-from bodies.operator_cases import call, verdict
+from bodies.operator_cases import Call, call, verdict
 from support.ranks import Ranks
 
 SEEDS = list(range(240))
-MORE = range(240, 500)
+MORE = list(range(240, 500))
 TOLERANCE = 1e-5
 
 
-def verdicts(ranks: Ranks, seeds: list[int], mutation: str = "") -> dict[int, str]:
-    answers = ranks.run("bodies.operator_cases:answers", seeds, mutation)
+@pytest.fixture(scope="module")
+def plain(ranks: Ranks) -> list[list[Any]]:
+    """What each rank answers to all seeds."""
+    return ranks.run("bodies.operator_cases:answers", SEEDS, "")
+
+
+def verdicts(answers: list[list[Any]], seeds: list[int]) -> dict[int, str]:
+    """What is found of each call, from what each rank answered."""
     return {seed: verdict(list(each), TOLERANCE) for seed, each in zip(seeds, zip(*answers, strict=True), strict=True)}
 
 
-@pytest.mark.parametrize("seeds", [SEEDS, pytest.param(list(MORE), marks=pytest.mark.by_hand)], ids=["some", "more"])
-def test_sharded_attention_equals_one_attention_in_fp64(ranks: Ranks, seeds: list[int]) -> None:
-    wrong = {call(seed): found for seed, found in verdicts(ranks, seeds).items() if found != "ok"}
-    assert not wrong
+def wrong(answers: list[list[Any]], seeds: list[int]) -> dict[Call, str]:
+    return {call(seed): found for seed, found in verdicts(answers, seeds).items() if found != "ok"}
 
 
-def test_one_buffer_each_way_gives_the_bits_of_many_pieces(ranks: Ranks) -> None:
-    pieces, packed = (ranks.run("bodies.operator_cases:answers", SEEDS[:108], way) for way in ("", "packed"))
-    assert packed == pieces
+def test_sharded_attention_equals_one_attention_in_fp64(plain: list[list[Any]]) -> None:
+    assert not wrong(plain, SEEDS)
+
+
+@pytest.mark.by_hand
+def test_more_sharded_attention_equals_one_attention_in_fp64(ranks: Ranks) -> None:
+    assert not wrong(ranks.run("bodies.operator_cases:answers", MORE, ""), MORE)
+
+
+def test_one_buffer_each_way_gives_the_bits_of_many_pieces(plain: list[list[Any]], ranks: Ranks) -> None:
+    packed = ranks.run("bodies.operator_cases:answers", SEEDS[:108], "packed")
+    assert packed == [each[:108] for each in plain]
 
 
 def test_buffers_that_stand_give_the_bits_of_new_ones(ranks: Ranks) -> None:
@@ -51,5 +66,5 @@ def test_the_cases_meet_the_shapes_that_break_kernels() -> None:
 @pytest.mark.parametrize("mutation", ["local", "layout"])
 def test_attention_that_stays_local_or_mixes_up_streams_is_found_wrong(ranks: Ranks, mutation: str) -> None:
     seeds = [seed for seed in SEEDS[:90] if call(seed).plan != "ulysses=1" and len(call(seed).streams) > 1]
-    found = list(verdicts(ranks, seeds, mutation).values())
+    found = list(verdicts(ranks.run("bodies.operator_cases:answers", seeds, mutation), seeds).values())
     assert sum(each != "ok" for each in found) > len(found) * 0.6  # a few calls have one token, or streams of one size

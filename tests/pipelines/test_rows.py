@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import PIL.Image
 import pytest
@@ -64,7 +65,8 @@ VARIANTS = dict.fromkeys(
 
 @pytest.fixture(scope="module", autouse=True)
 def small() -> Iterator[None]:
-    with small_references():
+    """Charts of a fourth of the size are enough for a matrix: a VAE encoding them took longer than all else."""
+    with small_references(), mock.patch.dict(preview._MATRICES), mock.patch.object(preview, "CHART_LATENTS", 8):
         yield
 
 

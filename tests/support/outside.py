@@ -95,10 +95,6 @@ def _run(folder: str, code: str, arguments: Sequence[str], cwd: str, environment
     exec(code, {"__name__": "__main__"})  # noqa: S102 (the test's own text)
 
 
-def warm_latentloom(*arguments: str, path: Path | None = None, cwd: Path = ROOT, **more: str) -> Any:
-    return warm_python(MAIN, *arguments, path=path, cwd=cwd, **more)
-
-
 def write_model(folder: Path) -> Path:
     """A model of the example's family: the built-in model's files under the family's pipeline."""
     shutil.copytree(ROOT / "pipelines" / "bobbin" / "model", folder, copy_function=os.link)
