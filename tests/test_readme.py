@@ -119,6 +119,11 @@ def test_the_readme_is_short() -> None:
     assert len(README.splitlines()) <= MOST_LINES
 
 
+def test_what_the_readme_says_to_type_is_found_where_its_first_command_puts_it() -> None:
+    typed = "".join(blocks("README.md", "bash")).splitlines()
+    assert [line for line in typed if line.startswith("latentloom ")] == []
+
+
 @pytest.mark.parametrize("command", [each for each in COMMANDS if each[0] == "latentloom"], ids=" ".join)
 def test_a_command_is_one_that_the_parser_takes(command: Command) -> None:
     if len(command) > 2:

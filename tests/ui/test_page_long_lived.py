@@ -59,9 +59,10 @@ def test_after_restarts_many_tabs_and_hundreds_of_nodes_wires_can_be_drawn(
     for number in range(NUM_TABS):
         graph = graph_to_plain(paintings()) if number % 10 == 5 else plain(f"w{number}", NUM_NODES * (number == 20))
         opened(page, {**graph, "name": f"w{number}"})
-        expect(tabs.last).to_be_in_viewport()
+        if number:  # of one there is no bar
+            expect(tabs.last).to_be_in_viewport()
         if number % 10 == 5:
-            card(page, "paint").dblclick(position={"x": 60, "y": 12})
+            card(page, "paint").locator(".ll-node-icon").dblclick()
             expect(card(page, "denoise")).to_be_visible()
             page.keyboard.press("Escape")
         if number in (15, 30):
