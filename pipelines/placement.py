@@ -34,7 +34,7 @@ from .planning.here import measure_first
 from .planning.plans import why_not
 from .planning.terms import ALONE, FREE, Chosen, Leeway, Wanted, is_guided, wanted_by
 from .pools import POOLS, preloads
-from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request
+from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage
 from .shape import (
     check_frames,
     check_mask,
@@ -223,7 +223,7 @@ def _run(
     return from_plain(answer, found)
 
 
-def _stage(name: str, progress: Progress) -> Callable[[Any, Progress], Any]:
+def _stage(name: Stage, progress: Progress) -> Callable[[Any, Progress], Any]:
     """Done in this process, of which the first stage waits for libraries: seconds, in which it would seem to hang."""
     if f"{__package__}.stages" not in sys.modules:
         progress.phase("loading diffusers", is_loading=True)
