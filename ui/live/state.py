@@ -22,7 +22,7 @@ from ..store.paging import short_values
 MAX_RESTARTS = 2
 """A run that was under way when the server was killed so often is not started once more: it may be what ended it."""
 
-AGAIN = "the server ended while this ran, so it was started again"
+AGAIN = "its process ended while this ran, so it was started again"
 GIVEN_UP = (
     f"the server died {MAX_RESTARTS + 1} times while this ran; perhaps it needs more memory than there is: "
     "look at its plan, make it smaller, and run it again"
