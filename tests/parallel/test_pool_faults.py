@@ -98,10 +98,10 @@ def test_a_rank_that_fails_while_another_waits_for_a_step_is_named(pool: Pool, t
 
 
 def test_ranks_that_wait_for_a_lost_one_to_make_a_group_are_freed_at_once(
-    start_pool: Callable[..., Pool], tmp_path: Path
+    start_warm_pool: Callable[..., Pool], tmp_path: Path
 ) -> None:
     limits = Limits(silence_s=60, work_s=60, step_s=60, leave_s=60, die_s=60)
-    with start_pool(["cpu"] * 2, limits=limits) as pool:
+    with start_warm_pool(["cpu"] * 2, limits=limits) as pool:
         start = time.monotonic()
         found = pool.call("bodies.pool:make_group", {"flag": str(tmp_path / "flag"), "rank": 1}, num_ranks=2)
         assert found == {"size": 2}
@@ -175,8 +175,8 @@ def test_a_rank_that_cannot_be_killed_is_named_and_comes_back_once_it_can(
     assert memories(pool)[1]["pid"] != pid
 
 
-def test_the_logs_of_ranks_that_failed_are_kept(start_pool: Callable[..., Pool]) -> None:
-    with start_pool(["cpu"]) as pool, pytest.raises(RankFailed):
+def test_the_logs_of_ranks_that_failed_are_kept(start_warm_pool: Callable[..., Pool]) -> None:
+    with start_warm_pool(["cpu"]) as pool, pytest.raises(RankFailed):
         pool.call("bodies.pool:fail", {"rank": 0, "kind": "runtime", "text": "broken"})
     assert "broken" in (pool.folder / "rank0.log").read_text()
     assert {each.suffix for each in pool.folder.iterdir()} == {".log", ""}
