@@ -50,6 +50,7 @@ SUBSTITUTED = {
     "seed=1..4": ("seed=1..2",),
     "seed=1..20": ("seed=1..2",),
     "/models": ("models",),
+    "cfg=2,ulysses=2": ("cfg=2,ulysses=2", "--set=denoise.steps=2"),  # on four
     # a fourth of the size, or few steps, where that is not what the command is about
     FIRST: (FIRST, *SMALL),
     GRID: (GRID, *SMALL, *(f"--set=denoise_{row}.steps=2" for row in range(1, 5))),

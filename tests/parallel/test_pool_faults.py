@@ -18,6 +18,7 @@ from latentloom.parallel.pool.server_process import is_stopped
 from latentloom.parallel.progress import Progress
 from latentloom.parallel.ranks import shortage
 from support.pool_processes import children_of, field, is_gone, server_of, spare_of, wait_until
+from support.warm_server import pools_from
 
 TESTS = str(Path(__file__).resolve().parent.parent)
 LIMITS = Limits(silence_s=5, work_s=5, step_s=5, leave_s=2, die_s=4)
@@ -300,8 +301,9 @@ def test_a_rank_or_server_that_the_system_ended_for_want_of_memory_is_told_so(
     )
 
 
-def test_a_device_that_cannot_be_had_is_told(start_pool: Callable[..., Pool]) -> None:
+def test_a_device_that_cannot_be_had_is_told(warm_server: Any) -> None:
     if torch.cuda.is_available():
         pytest.skip("this machine has CUDA")
-    with Pool(["cuda:0"]) as pool, pytest.raises(RankFailed, match=r"^rank 0 \(cuda:0\) ended with exit code 1: "):
+    words = r"^rank 0 \(cuda:0\) ended with exit code 1: "
+    with pools_from(warm_server), Pool(["cuda:0"]) as pool, pytest.raises(RankFailed, match=words):
         pool.call("bodies.pool:echo", {})
