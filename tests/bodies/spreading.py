@@ -87,6 +87,15 @@ def compare(rank: int, name: str, plan: str, is_brief: bool = False) -> dict[str
     return found
 
 
+def stepped(rank: int, name: str, plan: str) -> list[tuple[int, int]]:
+    """Collective: the steps that one run tells."""
+    tiny, steps = tiny_of(name), list[tuple[int, int]]()
+    pipe = build(tiny)
+    with latentloom.spread(pipe, plan, on_step=lambda done, total: steps.append((done, total))):
+        run(pipe, tiny)
+    return steps
+
+
 @contextmanager
 def counted(asked: Asked) -> Iterator[list[str]]:
     """The calls that this rank computes."""

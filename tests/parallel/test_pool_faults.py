@@ -18,6 +18,7 @@ from latentloom.parallel.pool.server_process import is_stopped
 from latentloom.parallel.progress import Progress
 from latentloom.parallel.ranks import shortage
 from support.pool_processes import children_of, field, is_gone, server_of, spare_of, wait_until
+from support.warm_server import pools_from
 
 TESTS = str(Path(__file__).resolve().parent.parent)
 LIMITS = Limits(silence_s=5, work_s=5, step_s=5, leave_s=2, die_s=4)
@@ -98,10 +99,10 @@ def test_a_rank_that_fails_while_another_waits_for_a_step_is_named(pool: Pool, t
 
 
 def test_ranks_that_wait_for_a_lost_one_to_make_a_group_are_freed_at_once(
-    start_pool: Callable[..., Pool], tmp_path: Path
+    start_warm_pool: Callable[..., Pool], tmp_path: Path
 ) -> None:
     limits = Limits(silence_s=60, work_s=60, step_s=60, leave_s=60, die_s=60)
-    with start_pool(["cpu"] * 2, limits=limits) as pool:
+    with start_warm_pool(["cpu"] * 2, limits=limits) as pool:
         start = time.monotonic()
         found = pool.call("bodies.pool:make_group", {"flag": str(tmp_path / "flag"), "rank": 1}, num_ranks=2)
         assert found == {"size": 2}
@@ -175,8 +176,8 @@ def test_a_rank_that_cannot_be_killed_is_named_and_comes_back_once_it_can(
     assert memories(pool)[1]["pid"] != pid
 
 
-def test_the_logs_of_ranks_that_failed_are_kept(start_pool: Callable[..., Pool]) -> None:
-    with start_pool(["cpu"]) as pool, pytest.raises(RankFailed):
+def test_the_logs_of_ranks_that_failed_are_kept(start_warm_pool: Callable[..., Pool]) -> None:
+    with start_warm_pool(["cpu"]) as pool, pytest.raises(RankFailed):
         pool.call("bodies.pool:fail", {"rank": 0, "kind": "runtime", "text": "broken"})
     assert "broken" in (pool.folder / "rank0.log").read_text()
     assert {each.suffix for each in pool.folder.iterdir()} == {".log", ""}
@@ -300,8 +301,9 @@ def test_a_rank_or_server_that_the_system_ended_for_want_of_memory_is_told_so(
     )
 
 
-def test_a_device_that_cannot_be_had_is_told(start_pool: Callable[..., Pool]) -> None:
+def test_a_device_that_cannot_be_had_is_told(warm_server: Any) -> None:
     if torch.cuda.is_available():
         pytest.skip("this machine has CUDA")
-    with Pool(["cuda:0"]) as pool, pytest.raises(RankFailed, match=r"^rank 0 \(cuda:0\) ended with exit code 1: "):
+    words = r"^rank 0 \(cuda:0\) ended with exit code 1: "
+    with pools_from(warm_server), Pool(["cuda:0"]) as pool, pytest.raises(RankFailed, match=words):
         pool.call("bodies.pool:echo", {})

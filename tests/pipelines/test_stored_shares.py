@@ -27,7 +27,7 @@ def pair() -> Iterator[Ranks]:
 @pytest.mark.parametrize(
     ("family", "plan", "guidance"),
     [
-        ("flux", "ulysses=2,ring=2,weights=4", 1.0),
+        pytest.param("flux", "ulysses=2,ring=2,weights=4", 1.0, marks=pytest.mark.by_hand),
         ("qwen_image", "cfg=2,ulysses=2,weights=4", 4.0),
         ("wan22", "cfg=2,allgather=2,weights=2", 4.0),
     ],
