@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from playwright.sync_api import expect
 
 from support.browser import (
@@ -200,6 +201,7 @@ def test_a_wrong_wire_is_refused_with_the_reason(page_server: Any, open_page: Ca
         assert file_text(page) == before
 
 
+@pytest.mark.by_hand  # as a wrong wire is; the server refuses a circle in a file
 def test_a_wire_that_would_close_a_circle_is_refused(page_server: Any, open_page: Callable[..., Page]) -> None:
     graph = json.loads(json.dumps(FIRST))
     graph["nodes"]["upscale"] = {"type": "LoomUpscaleLatents", "inputs": {"latents": {"from": "denoise.latents"}}}
@@ -214,6 +216,7 @@ def test_a_wire_that_would_close_a_circle_is_refused(page_server: Any, open_page
 # --- copies ---
 
 
+@pytest.mark.by_hand  # ui/web/test tells what a copy holds
 def test_copies_keep_the_wires_between_them(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url, graph=FIRST)
     page.get_by_test_id("canvas").focus()

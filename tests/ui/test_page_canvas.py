@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from playwright.sync_api import expect
 
 from support.browser import MODEL_MS, card, drag, enter, file_graph, middle, on_canvas, rest, socket
@@ -317,6 +318,7 @@ def add_comment_by_palette(page: Page) -> None:
     enter(page, "comment")
 
 
+@pytest.mark.by_hand  # letters after a node, and of a chosen comment, go the same way
 def test_what_is_typed_after_a_comment_was_added_stands_in_it(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url, graph=FIRST)
     before, told = file_graph(page)["layout"], []
@@ -344,6 +346,7 @@ def test_letters_go_into_the_comment_that_is_chosen(page_server: Any, open_page:
     assert layout == {name: at for name, at in graph["layout"].items() if name != "$notes"}
 
 
+@pytest.mark.by_hand  # a comment and a group are made and kept by another
 def test_a_new_group_asks_for_its_title(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url, graph=FIRST)
     on_canvas(page, "denoise").focus()

@@ -10,6 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import torch
 from PIL import Image
 from playwright.sync_api import expect
@@ -255,6 +256,7 @@ def test_a_workflow_goes_to_the_disk_and_back_byte_for_byte(page_server: Any, op
     assert file_text(page) == text
 
 
+@pytest.mark.by_hand  # what the export holds is told without a browser
 def test_the_export_for_comfyui_opens_again(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url, graph=small())
     with page.expect_download() as download:

@@ -17,7 +17,7 @@ from support.canvas_geometry import LEAST_PX, SCRIPT, SIZES, arranged, faults, g
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-SOME_OTHERS = 3
+SOME_OTHERS = 1
 """Of what is shipped for other models than the built-in one, which is all alike: so many of the largest."""
 
 

@@ -144,6 +144,7 @@ def test_a_failure_is_no_longer_told_once_the_workflow_was_made(
     assert messages.get_by_role("alert").count() == 0  # at once: after a while it goes by itself
 
 
+@pytest.mark.by_hand  # test_page_many changes it by keys
 def test_runs_wait_in_an_order_that_can_be_changed(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url, graph=steps(LONG_STEPS, seed=104))
     name = toolbar(page).get_by_role("textbox", name="Name")
@@ -163,6 +164,7 @@ def test_runs_wait_in_an_order_that_can_be_changed(page_server: Any, open_page: 
     expect(entry(page, "running")).to_have_count(0)
 
 
+@pytest.mark.by_hand  # as one that comes back to a run
 def test_a_page_that_is_loaded_again_in_the_middle_goes_on_watching(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:

@@ -194,6 +194,7 @@ def by_hand(name: str, *, seed: int | None = None, steps: int = 1) -> dict[str, 
     return graph
 
 
+@pytest.mark.by_hand  # two results are compared by another
 def test_a_comparison_tells_every_input_that_differs(page_server: Any, open_page: Callable[..., Page]) -> None:
     graph = by_hand("varied", seed=9)
     two = made(page_server.url, graph, **{"denoise.steps": 2}), made(page_server.url, by_hand("by hand", seed=7))
@@ -206,6 +207,7 @@ def test_a_comparison_tells_every_input_that_differs(page_server: Any, open_page
     expect(rows.filter(has_text="Seed")).to_have_text(re.compile("Seed(79|97)$"))
 
 
+@pytest.mark.by_hand  # as one of a template does
 def test_a_result_built_by_hand_tells_its_prompt_its_seed_and_what_was_set(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
@@ -352,6 +354,7 @@ def test_the_page_works_on_a_phone(page_server: Any, open_page: Callable[..., Pa
     expect(toolbar(page)).to_be_in_viewport()
 
 
+@pytest.mark.by_hand  # test_page_run starts from one of them
 def test_an_empty_canvas_has_three_pictures_to_start_from(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url)
     starts = page.locator(".ll-starts").get_by_role("listitem")
