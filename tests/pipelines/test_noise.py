@@ -33,7 +33,7 @@ def asked(model: dict[str, Any], name: str, picture: torch.Tensor, **fields: Any
     """A denoise of few steps, of text, or of a first frame where the model wants one."""
     if name in TINY_ROWS:
         with small_references():
-            return {**request_of(model, TINY_ROWS[name]), "seed": SEED, "steps": 1, **fields}
+            return {**request_of(model, TINY_ROWS[name]), "seed": SEED, "steps": 2, **fields}  # MiniMax H3's least
     text = stages.encode_text(model=model, prompt="a red circle", text_length=64)
     frames = 5 if "wan" in name else 1
     latents = Latents(family=model["family"], width=64, height=64, frames=frames)
