@@ -283,7 +283,8 @@ class _Given:
         return value
 
     def has(self, socket: str) -> bool:
-        return self._walk.has(self._name, socket)
+        """Not what a file gives to a socket that the node has not, such as one of another class."""
+        return self._spec.input(socket) is not None and self._walk.has(self._name, socket)
 
     def number(self, socket: str) -> float:
         try:

@@ -447,6 +447,13 @@ def test_of_run_pipeline_the_plan_and_the_weights_are_told_and_no_more() -> None
     assert look(run_whole())[1] == []
 
 
+def test_what_another_class_takes_is_no_input_of_this_one(
+    tiny: Callable[[str], Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert only(run_whole(source=str(tiny("sd3")), true_cfg_scale=3.0)).family == "StableDiffusion3Pipeline"
+    assert caplog.records == []
+
+
 def test_what_run_pipeline_cannot_do_is_a_sentence() -> None:
     shared = only(run_whole(devices="cpu*2", plan="ulysses=2,weights=2"))
     assert "each rank holds all of a pipeline that is run whole; leave weights out of the plan" in shared.problem

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from latentloom.parallel.pool.folder import PREFIX, PoolFolder
-from support.pool_processes import alive_with, wait_until
+from support.pool_processes import alive_with, be, wait_until
 from support.ranks import started
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -70,13 +70,6 @@ def forked(program: str, folder: Path, **more: str) -> Iterator[tuple[int, Conne
         finally:
             process.kill()
             process.join()
-
-
-def be(program: str, environment: dict[str, str], told: Connection) -> None:
-    os.environ.clear()
-    os.environ.update(environment)
-    tempfile.tempdir = environment["TMPDIR"]
-    exec(program, {"say": lambda *numbers: told.send(numbers)})  # noqa: S102 - it is this file's
 
 
 def alone_may_mount() -> bool:

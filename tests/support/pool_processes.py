@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +79,11 @@ def wait_until(is_so: Callable[[], bool]) -> None:
     while not is_so():
         assert time.monotonic() < end, f"not so after {WAIT_S:g} s"
         time.sleep(0.01)
+
+
+def be(program: str, environment: dict[str, str], told: Connection) -> None:
+    """In a forked process: this program, with nothing but this environment; it says numbers."""
+    os.environ.clear()
+    os.environ.update(environment)
+    tempfile.tempdir = environment["TMPDIR"]
+    exec(program, {"say": lambda *numbers: told.send(numbers)})  # noqa: S102 - it is a test's
