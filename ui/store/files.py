@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from fastapi import Response
 from fastapi.responses import FileResponse, JSONResponse
-from starlette.types import Receive, Scope
+from starlette.types import Message, Receive, Scope
 from starlette.types import Send as Sends
 
 from ..errors import NotHere, error_body
@@ -47,12 +47,22 @@ def send(path: Path, *, name: str, is_download: bool = False) -> Response:
 
 
 class _KeptFile(FileResponse):
-    """One that may be deleted after it was looked for and before it is sent."""
+    """One that may be deleted after it was looked for and before it is sent: its head waits until it was opened."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Sends) -> None:
+        heads: list[Message] = []
+
+        async def late(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                heads.append(message)
+                return
+            while heads:
+                await send(heads.pop())
+            await send(message)
+
         try:
-            await super().__call__(scope, receive, send)
-        except RuntimeError:
+            await super().__call__(scope, receive, late)
+        except (RuntimeError, FileNotFoundError):
             if Path(self.path).exists():
                 raise
             await JSONResponse(error_body(_gone(self.filename or ""), 404), 404)(scope, receive, send)
