@@ -1,6 +1,7 @@
 """Files that the page's server sends, by id, and what is said of those that are gone."""
 
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -23,9 +24,9 @@ def test_a_picture_that_is_deleted_as_it_is_opened_is_told(tmp_path: Path, monke
     assert client.get("/").content == b"png"
     opened = anyio.open_file
 
-    def gone(*given: object, **options: object) -> object:
+    def gone(*given: Any, **options: Any) -> Any:
         path.unlink()
-        return opened(*given, **options)  # type: ignore[call-overload]
+        return opened(*given, **options)
 
     monkeypatch.setattr(anyio, "open_file", gone)
     answer = client.get("/")
