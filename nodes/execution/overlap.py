@@ -10,12 +10,16 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from ...pipelines.values import Place
 from .events import Event, Sink
 from .watch import Token
+
+POLL_S = 0.2
+"""How often a wait is left: Python hears a signal between two lines only, so one that comes just as the main thread
+begins to wait would not be heard until the wait ends."""
 
 R = TypeVar("R")
 Attempt = Callable[[Sink, Token], R]
@@ -77,17 +81,24 @@ def overlapped(
         try:
             for attempt in attempts:
                 while waiting and (len(waiting) >= width or waiting[0].done()):
-                    yield waiting.popleft().result()
+                    yield _result(waiting.popleft())
                 under_way = threading.Event()
                 future = threads.submit(attempt, _telling(sink, under_way, starts), token)
                 future.add_done_callback(lambda _, under_way=under_way: under_way.set())
                 waiting.append(future)
                 if width > 1:
-                    under_way.wait()
+                    while not under_way.wait(POLL_S):
+                        pass
             while waiting:
-                yield waiting.popleft().result()
+                yield _result(waiting.popleft())
         finally:
             ended.set()
+
+
+def _result(future: Future[R]) -> R:
+    while not wait([future], POLL_S).done:
+        pass
+    return future.result()
 
 
 def _telling(sink: Sink, under_way: threading.Event, starts: NextOn) -> Sink:

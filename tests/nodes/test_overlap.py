@@ -1,5 +1,6 @@
 """Runs a little into each other: their order, how many at a time, when the next one starts, and what ends them."""
 
+import _thread
 import itertools
 import threading
 import time
@@ -9,6 +10,7 @@ import pytest
 from latentloom.nodes.execution.events import Event, Sink
 from latentloom.nodes.execution.overlap import Attempt, overlapped
 from latentloom.nodes.execution.watch import Token
+from latentloom.nodes.headless.interrupts import interrupts
 
 WAIT_S = 10.0
 
@@ -122,6 +124,21 @@ def test_a_cancel_from_outside_reaches_all_runs() -> None:
 
     assert list(overlapped(map(runs.attempt, range(2)), width=2, sink=sink, cancel=cancel)) == [0, 1]
     assert sorted(runs.cancelled) == [0, 1]
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_a_signal_that_comes_as_the_wait_begins_is_heard(width: int, capfd: pytest.CaptureFixture[str]) -> None:
+    """Python's own stand-in for one: it is marked as come, and wakes nobody."""
+    cancel = threading.Event()
+
+    def signalled(sink: Sink, token: Token) -> bool:
+        time.sleep(0.3)  # the caller waits by now
+        _thread.interrupt_main()
+        return cancel.wait(WAIT_S)
+
+    with interrupts(cancel):
+        assert list(overlapped([signalled], width=width, sink=ignore, cancel=cancel)) == [True]
+    assert "stopping at the next step" in capfd.readouterr().err
 
 
 def test_a_fault_reaches_the_caller_and_ends_the_others() -> None:
