@@ -97,7 +97,8 @@ def test_axe_finds_nothing_serious_in_any_view(
     assert {view: problems for view, problems in found.items() if problems} == {}
 
 
-@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.by_hand)])
+@pytest.mark.by_hand
+@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing_serious_in_any_dialog(
     page_server: Any, open_page: Callable[..., Page], axe: str, results: None, watch: Watch, theme: str
 ) -> None:

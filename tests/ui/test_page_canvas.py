@@ -29,6 +29,7 @@ def unwired() -> dict[str, Any]:
     return graph
 
 
+@pytest.mark.by_hand
 def test_sockets_are_wired_by_two_taps(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url, graph=unwired(), has_touch=True)
     output = socket(page, "encode_text", "Output", "conditioning")
@@ -42,6 +43,7 @@ def test_sockets_are_wired_by_two_taps(page_server: Any, open_page: Callable[...
     assert "sampling" not in inputs
 
 
+@pytest.mark.by_hand
 def test_a_wire_is_taken_off_and_put_elsewhere_by_its_end(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url, graph=FIRST)
     x, y = middle(socket(page, "save", "Input", "image"))
@@ -76,6 +78,7 @@ def test_a_linked_input_gives_its_wire_and_escape_puts_it_back(
     assert "conditioning" not in file_graph(page)["nodes"]["denoise"]["inputs"]
 
 
+@pytest.mark.by_hand
 def test_copies_go_to_the_pointer_and_cover_nothing(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url, graph=FIRST)
     on_canvas(page, "encode_text").focus()
@@ -107,6 +110,7 @@ def test_copies_go_to_the_pointer_and_cover_nothing(page_server: Any, open_page:
     assert abs(box["y"] + box["height"] / 2 - y) < 300  # below the row that reaches there
 
 
+@pytest.mark.by_hand
 def test_what_is_chosen_is_lined_up_and_copied_as_text(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url, graph=FIRST)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -133,6 +137,7 @@ def test_what_is_chosen_is_lined_up_and_copied_as_text(page_server: Any, open_pa
     assert file_graph(page)["nodes"]["decode_2"]["inputs"]["latents"] == {"from": "denoise.latents"}
 
 
+@pytest.mark.by_hand
 def test_a_group_holds_what_is_dragged_in(page_server: Any, open_page: Callable[..., Page]) -> None:
     graph = json.loads(json.dumps(FIRST))
     group = {"id": "g", "title": "Last", "color": "", "rect": [1400, 300, 700, 700], "members": ["n:save"]}
@@ -198,6 +203,7 @@ def test_the_outline_edits_the_same_graph(page_server: Any, open_page: Callable[
     assert file_graph(page)["nodes"]["denoise"]["inputs"]["conditioning"] == {"from": "encode_text.conditioning"}
 
 
+@pytest.mark.by_hand
 def test_words_are_found_in_nodes_values_and_the_outline(page_server: Any, open_page: Callable[..., Page]) -> None:
     graph = json.loads(json.dumps(FIRST))
     graph["layout"]["$notes"] = [{"id": "n", "text": "red is best", "color": "", "rect": [0, 900, 200, 100]}]
@@ -219,6 +225,7 @@ def test_words_are_found_in_nodes_values_and_the_outline(page_server: Any, open_
     expect(page.get_by_role("tree", name="Outline").get_by_role("treeitem")).to_have_count(1)
 
 
+@pytest.mark.by_hand
 def test_the_palette_knows_the_words_of_other_tools(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url)
     palette = page.get_by_role("dialog", name="Add node")
@@ -235,6 +242,7 @@ def test_the_palette_knows_the_words_of_other_tools(page_server: Any, open_page:
     expect(palette.get_by_role("option").first).to_have_text("Denoise")
 
 
+@pytest.mark.by_hand
 def test_several_nodes_are_edited_at_once(page_server: Any, open_page: Callable[..., Page]) -> None:
     graph = json.loads(json.dumps(FIRST))
     graph["nodes"]["other"] = {
@@ -333,6 +341,7 @@ def test_what_is_typed_after_a_comment_was_added_stands_in_it(page_server: Any, 
         expect(page.get_by_role("tree", name="Outline")).to_have_count(0)
 
 
+@pytest.mark.by_hand
 def test_letters_go_into_the_comment_that_is_chosen(page_server: Any, open_page: Callable[..., Page]) -> None:
     graph = json.loads(json.dumps(FIRST))
     graph["layout"]["$notes"] = [{"id": "n", "text": "", "color": "yellow", "rect": [400, 620, 220, 120]}]
@@ -359,6 +368,7 @@ def test_a_new_group_asks_for_its_title(page_server: Any, open_page: Callable[..
     assert layout == FIRST["layout"]
 
 
+@pytest.mark.by_hand
 def test_letters_after_a_node_was_added_go_into_its_text_until_something_else_is_chosen(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
@@ -377,6 +387,7 @@ def test_letters_after_a_node_was_added_go_into_its_text_until_something_else_is
     assert file_graph(page)["nodes"]["encode_text_2"]["inputs"]["prompt"] == "little owl"
 
 
+@pytest.mark.by_hand
 def test_a_card_has_the_sockets_of_the_class_that_is_chosen(page_server: Any, open_page: Callable[..., Page]) -> None:
     whole = json.loads((ROOT / "workflows/bobbin/run_pipeline.json").read_text())
     page = open_page(page_server.url, graph=whole)
@@ -399,6 +410,7 @@ MARKS = """(canvas) => {
 """Notes whether the view moves, and is dragged, whenever that changes."""
 
 
+@pytest.mark.by_hand
 def test_a_drag_right_after_a_zoom_covers_what_lies_below_it_until_it_ends(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:

@@ -52,6 +52,7 @@ def test_a_video(shown: Callable[..., Locator]) -> None:
     assert video.evaluate(PLAYED) == {"ended": True, "sound": False}
 
 
+@pytest.mark.by_hand
 def test_a_video_with_sound(shown: Callable[..., Locator]) -> None:
     video = shown("minimax_h3/minimax_h3", "minimax_h3", "video", steps=2, frames=124)
     assert video.evaluate(PLAYED) == {"ended": True, "sound": True}

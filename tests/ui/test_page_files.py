@@ -128,6 +128,7 @@ def test_what_is_not_saved_is_among_the_drafts(page_server: Any, open_page: Call
     expect(page.locator(".react-flow__node-card")).to_have_count(len(FIRST["nodes"]))
 
 
+@pytest.mark.by_hand
 def test_several_workflows_are_open_each_with_its_own_edits_view_and_draft(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
@@ -175,6 +176,7 @@ def test_several_workflows_are_open_each_with_its_own_edits_view_and_draft(
     expect(tabs.first.get_by_text("idance", exact=True)).to_be_in_viewport(ratio=1)  # by which names differ
 
 
+@pytest.mark.by_hand
 def test_a_plain_picture_or_sound_may_become_a_node(
     page_server: Any, open_page: Callable[..., Page], watch: Watch, tmp_path: Path
 ) -> None:
@@ -193,6 +195,7 @@ def test_a_plain_picture_or_sound_may_become_a_node(
     assert file_graph(page)["nodes"]["load_audio"]["inputs"]["path"].endswith("-bell.wav")
 
 
+@pytest.mark.by_hand
 def test_a_sound_is_dropped_on_its_node_and_played_wherever_it_is_shown(
     page_server: Any, open_page: Callable[..., Page], tmp_path: Path
 ) -> None:
@@ -213,6 +216,7 @@ def test_a_sound_is_dropped_on_its_node_and_played_wherever_it_is_shown(
     expect(page.get_by_role("dialog")).to_contain_text("8,000 Hz")
 
 
+@pytest.mark.by_hand
 def test_earlier_pictures_are_chosen_again_and_deleted(page_server: Any, open_page: Callable[..., Page]) -> None:
     for color in ("teal", "orange"):
         picture = BytesIO()

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from playwright.sync_api import expect
 
 from support.browser import call, card, choose, file_graph, say, toolbar, visit
@@ -41,6 +42,7 @@ def name_field(page: Page, name: str) -> None:
     expect(toolbar(page).get_by_role("textbox", name="Name")).to_have_value(name)
 
 
+@pytest.mark.by_hand
 def test_a_workflow_is_found_renamed_moved_and_deleted(page_server: Any, open_page: Callable[..., Page]) -> None:
     for name in ("Oak tree", "Old oak", "Birch"):
         keep(page_server.url, name)
@@ -66,6 +68,7 @@ def test_a_workflow_is_found_renamed_moved_and_deleted(page_server: Any, open_pa
     expect(dialog.get_by_role("button", name="Oak tree", exact=True)).to_be_visible()
 
 
+@pytest.mark.by_hand
 def test_an_older_version_is_looked_at_and_made_the_newest(page_server: Any, open_page: Callable[..., Page]) -> None:
     keep(page_server.url, "Versions")
     page = open_page(page_server.url)
@@ -87,6 +90,7 @@ def test_an_older_version_is_looked_at_and_made_the_newest(page_server: Any, ope
     expect(prompt).to_have_value("a red star")
 
 
+@pytest.mark.by_hand
 def test_a_shared_link_opens_the_workflow_elsewhere(
     page_server: Any, open_page: Callable[..., Page], new_profile: Callable[..., BrowserContext]
 ) -> None:

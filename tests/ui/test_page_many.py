@@ -38,6 +38,7 @@ def no_run_is_left(page_server: Any) -> Iterator[None]:
     call(page_server.url, "runs/cancel", {"runs": None})
 
 
+@pytest.mark.by_hand
 def test_runs_are_ordered_by_keys_put_off_and_cancelled_together(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
@@ -88,6 +89,7 @@ def open_with_routes(open_page: Callable[..., Page]) -> Iterator[Callable[..., P
         page.unroute_all(behavior="ignoreErrors")
 
 
+@pytest.mark.by_hand
 def test_of_a_long_gallery_only_what_is_in_sight_is_drawn_and_keys_reach_its_end(
     page_server: Any, open_with_routes: Callable[..., Page]
 ) -> None:

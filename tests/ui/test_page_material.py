@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 import torch
 from PIL import Image
 from playwright.sync_api import expect
@@ -112,6 +113,7 @@ def test_a_mask_is_painted_by_keys_and_mouse_and_an_inpaint_keeps_every_byte_out
     expect(card(page, "load_image_2")).to_be_hidden()
 
 
+@pytest.mark.by_hand
 def test_a_frame_sets_the_part_that_is_cut_out_by_keys_by_mouse_and_by_numbers(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
@@ -144,6 +146,7 @@ def test_a_frame_sets_the_part_that_is_cut_out_by_keys_by_mouse_and_by_numbers(
     assert "left" not in file_graph(page)["nodes"]["crop"]["inputs"]
 
 
+@pytest.mark.by_hand
 def test_a_video_is_stepped_marked_and_taken_as_material_and_keeps_its_poster(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
@@ -188,6 +191,7 @@ def test_a_video_is_stepped_marked_and_taken_as_material_and_keeps_its_poster(
     assert (part["path"].endswith("-video.mp4"), part["start"], part["frames"]) == (True, 1, 5)
 
 
+@pytest.mark.by_hand
 def test_a_sound_is_seen_wound_and_marked_and_its_part_is_an_input(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:

@@ -61,6 +61,7 @@ def test_the_servers_catalog_has_them_and_its_plan_is_right_for_their_canvas(out
     assert kinds == {"unknown"}  # what the other package's node gives
 
 
+@pytest.mark.by_hand
 def test_the_canvas_draws_them_and_takes_their_wires_and_no_others(
     outside_server: Any, open_page: Callable[..., Page]
 ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from PIL import Image, PngImagePlugin
 from playwright.sync_api import expect
 
@@ -32,6 +33,7 @@ def small(**changes: Any) -> dict[str, Any]:
     return graph
 
 
+@pytest.mark.by_hand
 def test_a_sweep_over_steps_and_seed_is_told_compared_marked_and_found(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
@@ -131,6 +133,7 @@ def test_a_picture_opens_over_the_canvas_and_its_values_come_back_to_it(
     assert nodes["encode_image"]["inputs"]["image"] == {"from": "load_image.image"}
 
 
+@pytest.mark.by_hand
 def test_a_picture_of_another_program_tells_how_it_was_made_and_gives_its_values(
     page_server: Any, open_page: Callable[..., Page], watch: Watch
 ) -> None:

@@ -12,13 +12,10 @@ import pytest
 from playwright.sync_api import expect
 
 from support.browser import card
-from support.canvas_geometry import LEAST_PX, SCRIPT, SIZES, arranged, faults, generated, is_built_in, opened, shipped
+from support.canvas_geometry import LEAST_PX, SCRIPT, SIZES, arranged, faults, generated, opened, shipped
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
-
-SOME_OTHERS = 1
-"""Of what is shipped for other models than the built-in one, which is all alike: so many of the largest."""
 
 
 @pytest.fixture
@@ -33,13 +30,10 @@ def resize(page: Page, size: str) -> None:
     page.set_viewport_size({"width": width, "height": height})
 
 
-@pytest.mark.parametrize("is_every", [False, pytest.param(True, marks=pytest.mark.by_hand)])
-def test_what_is_shipped_can_be_read_as_it_opens(page: Page, is_every: bool) -> None:
+@pytest.mark.by_hand
+def test_what_is_shipped_can_be_read_as_it_opens(page: Page) -> None:
     resize(page, "1280x720")
-    graphs = sorted(shipped(), key=lambda graph: (is_built_in(graph), len(graph["nodes"])), reverse=True)
-    if not is_every:
-        graphs = graphs[: sum(map(is_built_in, graphs)) + SOME_OTHERS]
-    for graph in graphs:
+    for graph in shipped():
         found = opened(page, graph)
         assert faults(found) == [] == found["cut"], graph["name"]
     for size in ("1440x900", "phone"):
@@ -57,6 +51,7 @@ def test_any_graph_can_be_read_once_it_is_arranged(page: Page, num_graphs: int) 
     resize(page, "1440x900")
 
 
+@pytest.mark.by_hand
 def test_from_afar_nodes_are_titles_that_can_be_read(page: Page) -> None:
     opened(page, next(graph for graph in shipped() if graph["name"] == "prompt_grid"))
     page.get_by_role("button", name="Show all", exact=True).click()
@@ -69,6 +64,7 @@ def test_from_afar_nodes_are_titles_that_can_be_read(page: Page) -> None:
     expect(card(page, "denoise_1").get_by_text("Steps", exact=True)).to_be_hidden()
 
 
+@pytest.mark.by_hand
 def test_the_wires_of_the_node_under_the_pointer_stand_out(page: Page) -> None:
     opened(page, next(graph for graph in shipped() if graph["name"] == "first_picture"))
     shade = "(path) => Number(getComputedStyle(path).strokeOpacity)"

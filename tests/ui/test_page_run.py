@@ -85,6 +85,7 @@ def test_a_run_shows_progress_preview_and_picture(page_server: Any, open_page: C
     assert picture.evaluate("async (img) => { await img.decode(); return img.naturalWidth; }") > 0
 
 
+@pytest.mark.by_hand
 def test_what_is_changed_after_a_run_no_longer_looks_done_and_the_rest_is_kept(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_run_is_cancelled(page_server: Any, open_page: Callable[..., Page]) ->
     expect(page.get_by_role("button", name="Cancel run", exact=True)).to_be_disabled()
 
 
+@pytest.mark.by_hand
 def test_a_failure_is_no_longer_told_once_the_workflow_was_made(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
@@ -260,6 +262,7 @@ IN_VIEW = """picture => {
 }"""
 
 
+@pytest.mark.by_hand
 def test_each_run_of_a_template_makes_another_picture_which_is_in_view_until_its_seed_is_locked(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:

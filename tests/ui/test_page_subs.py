@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from playwright.sync_api import expect
 
 from latentloom.nodes.graph.graph import graph_to_plain
@@ -62,6 +63,7 @@ def test_folded_nodes_go_through_a_list_and_unfold(
     assert "subs" not in file_graph(page)
 
 
+@pytest.mark.by_hand
 def test_a_sub_workflow_is_opened_edited_and_run_inside_and_its_list_is_a_line_for_each_in_simple(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from playwright.sync_api import expect
 
 from support.browser import call, card, file_graph, on_canvas, tab, toolbar
@@ -47,6 +48,7 @@ def test_a_prompt_tells_its_tokens_and_what_is_not_read_on_card_inspector_and_fo
     expect(form.locator(".ll-tokens mark")).to_have_text(re.compile("red lighthouse$"), timeout=20_000)
 
 
+@pytest.mark.by_hand
 def test_a_size_is_picked_by_shape_and_megapixels_on_card_inspector_and_form(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
@@ -79,6 +81,7 @@ def test_a_size_is_picked_by_shape_and_megapixels_on_card_inspector_and_form(
     expect(form.get_by_role("spinbutton", name="high")).to_have_value("48")
 
 
+@pytest.mark.by_hand
 def test_a_lora_is_picked_and_its_words_and_another_lora_are_one_step_each(
     start_page: Callable[..., Any], open_page: Callable[..., Page], tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ def small(**changes: Any) -> dict[str, Any]:
 # --- problems ---
 
 
+@pytest.mark.by_hand
 def test_a_button_mends_a_problem_and_what_is_reckoned_is_asked_before_it_runs(
     page_server: Any, open_page: Callable[..., Page], watch: Watch
 ) -> None:
@@ -73,6 +74,7 @@ def in_gallery(page: Page, *results: str) -> None:
         page.get_by_test_id(f"result-{result}").get_by_role("checkbox").check()
 
 
+@pytest.mark.by_hand
 def test_two_results_are_compared_with_a_slider_that_keys_move(
     page_server: Any, open_page: Callable[..., Page], two_results: tuple[str, str]
 ) -> None:
@@ -98,6 +100,7 @@ def test_two_results_are_compared_with_a_slider_that_keys_move(
     expect(dialog).to_have_count(0)
 
 
+@pytest.mark.by_hand
 def test_a_result_tells_how_it_was_made_and_is_made_again_with_a_change(
     page_server: Any, open_page: Callable[..., Page], two_results: tuple[str, str]
 ) -> None:
@@ -131,6 +134,7 @@ def test_a_result_is_found_and_deleted(page_server: Any, open_page: Callable[...
     assert list(page_server.output_dir.rglob(f"*{result}*")) == []
 
 
+@pytest.mark.by_hand
 def test_a_sweep_fills_a_grid_that_is_downloaded_as_one_picture(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
@@ -164,6 +168,7 @@ def in_sweep_dialog(page: Page) -> Locator:
     return page.get_by_role("dialog", name="Run a sweep")
 
 
+@pytest.mark.by_hand
 def test_a_sweep_keeps_what_was_typed_and_says_what_is_missing(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
@@ -242,6 +247,7 @@ def test_the_simple_view_is_filled_and_run(page_server: Any, open_page: Callable
     expect(card(page, "denoise").get_by_role("spinbutton", name="seed")).to_have_value("12")
 
 
+@pytest.mark.by_hand
 def test_the_simple_view_follows_the_canvas_and_offers_its_prompt(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
@@ -263,6 +269,7 @@ def test_the_simple_view_follows_the_canvas_and_offers_its_prompt(
     expect(prompt).to_have_value("a blue ring")
 
 
+@pytest.mark.by_hand
 def test_simple_has_the_groups_and_shows_the_results_that_were_asked_for(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
@@ -286,6 +293,7 @@ def test_simple_has_the_groups_and_shows_the_results_that_were_asked_for(
     expect(view.locator(".ll-outcomes img")).to_have_count(1)
 
 
+@pytest.mark.by_hand
 def test_the_models_view_lists_what_is_here_and_how_to_get_more(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
@@ -333,6 +341,7 @@ def test_the_page_speaks_german_and_remembers_it(page_server: Any, open_page: Ca
     expect(card(page, "denoise")).to_be_visible()
 
 
+@pytest.mark.by_hand
 def test_a_german_browser_gets_a_german_page(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url, graph=FIRST, locale="de-DE")
     expect(page.get_by_role("tab", name="Läufe")).to_be_visible()
@@ -366,6 +375,7 @@ def test_an_empty_canvas_has_three_pictures_to_start_from(page_server: Any, open
     expect(starts).to_have_count(0)
 
 
+@pytest.mark.by_hand
 def test_templates_are_where_people_start(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url)
     page.get_by_role("button", name="Open a template").click()
