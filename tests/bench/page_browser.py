@@ -14,9 +14,9 @@ from typing import Any
 from playwright.sync_api import Browser, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from support.browser import CHROMIUM
 from support.ports import free_port
 
-CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 STOP_S = 30
 
@@ -54,7 +54,7 @@ def served(
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Without a GPU: everything is drawn in software."""
-    if not Path(CHROMIUM).exists():
+    if not CHROMIUM.exists():
         sys.exit(f"there is no Chromium at {CHROMIUM}; install it, or name it: CHROMIUM=/path/to/chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
