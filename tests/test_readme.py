@@ -52,7 +52,7 @@ SUBSTITUTED = {
     "/models": ("models",),
     "cfg=2,ulysses=2": ("cfg=2,ulysses=2", "--set=denoise.steps=2"),  # on four
     # a fourth of the size, or few steps, where that is not what the command is about
-    FIRST: (FIRST, *SMALL),
+    FIRST: (FIRST, *SMALL, "--set=denoise.steps=4"),
     GRID: (GRID, *SMALL, *(f"--set=denoise_{row}.steps=2" for row in range(1, 5))),
     **{name: (name, "--set=denoise.steps=2") for name in (AGAIN, PART)},
     # no foreign model: a tiny one of the same family
