@@ -8,6 +8,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from support.statements import held_by
+
 ROOT = Path(__file__).resolve().parent.parent
 WINGS = ("parallel", "pipelines", "nodes", "ui")
 MOST_MODULES = 14
@@ -48,7 +50,7 @@ def imported(name: str) -> frozenset[str]:
     found: set[str] = set()
 
     def visit(node: ast.AST) -> None:
-        for child in ast.iter_child_nodes(node):
+        for child in held_by(node):
             if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
                 continue
             if isinstance(child, ast.ImportFrom) and child.level:

@@ -83,15 +83,16 @@ def test_picture_through_the_classes_equals_plain_python(tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     (model,) = call("LoomLoadModel")
     (text,) = call("LoomEncodeText", model=model, prompt="a red star")
-    (canvas,) = call("LoomEmptyLatents", model=model)
-    (latents,) = call("LoomDenoise", model=model, conditioning=text, latents=canvas, seed=7)
+    (canvas,) = call("LoomEmptyLatents", model=model, width=64, height=96)
+    (latents,) = call("LoomDenoise", model=model, conditioning=text, latents=canvas, seed=7, steps=2)
     (picture,) = call("LoomDecode", model=model, latents=latents)
-    assert picture.shape == (1, canvas.height, canvas.width, 3)  # ComfyUI's IMAGE
+    assert picture.shape == (1, 96, 64, 3)  # ComfyUI's IMAGE
     saved = call("LoomSaveImage", image=picture)
     assert saved["ui"]["images"] == [{"filename": "picture_00001_.png", "subfolder": "", "type": "output"}]
 
     by_hand = load_model()
-    latents = denoise(by_hand, encode_text(by_hand, "a red star"), empty_latents(by_hand), seed=7)
+    empty = empty_latents(by_hand, width=64, height=96)
+    latents = denoise(by_hand, encode_text(by_hand, "a red star"), empty, seed=7, steps=2)
     assert torch.equal(decode(by_hand, latents).pixels, picture)
 
 

@@ -1,4 +1,4 @@
-"""2,000 damaged workflow files: only `GraphError` comes out, quickly, and no node is called."""
+"""700 damaged workflow files: only `GraphError` comes out, quickly, and no node is called."""
 
 # ruff: noqa: E501 -- tables of whole files, one to a line
 
@@ -20,7 +20,7 @@ from latentloom.nodes.graph.problems import GraphError
 from latentloom.nodes.hosts.comfy_file import from_comfy
 from support.damage import damage_text, mutate, places
 
-NUM_FILES = 2000
+NUM_FILES = 700
 MAX_S = 2.0
 
 SEEDS: list[dict[str, Any]] = [
@@ -86,7 +86,7 @@ def test_fuzzed_files_give_only_graph_errors(toys: ModuleType) -> None:
         assert time.process_time() - start < MAX_S, number
         seen[outcome] = seen.get(outcome, 0) + 1
     assert toys.CALLS == []
-    assert min(seen.get(kind, 0) for kind in ("refused", "problems", "good")) > 100, seen
+    assert min(seen.get(kind, 0) for kind in ("refused", "problems", "good")) > NUM_FILES / 20, seen
 
 
 def test_fuzzed_comfyui_prompts_give_only_graph_errors(toys: ModuleType) -> None:

@@ -16,7 +16,7 @@ from support.audit import Audit
 from support.damage import damage_model
 
 
-@pytest.mark.parametrize("num_copies", [100, pytest.param(300, marks=pytest.mark.by_hand)])
+@pytest.mark.parametrize("num_copies", [50, pytest.param(300, marks=pytest.mark.by_hand)])
 def test_damaged_models_give_one_sentence_or_load(
     tiny: Callable[[str], Path], tmp_path: Path, audit: Audit, num_copies: int
 ) -> None:

@@ -199,7 +199,7 @@ def test_a_component_in_use_stays_on_the_accelerator_and_in_the_store(tiny: Any)
     assert "text_encoder" not in {each.component for each in components.held()}
 
 
-@pytest.mark.parametrize("family", ["flux", "sd3", "wan"])
+@pytest.mark.parametrize("family", ["flux", pytest.param("sd3", marks=pytest.mark.by_hand), "wan"])
 def test_texts_and_frames_of_four_threads_are_those_of_one(
     family: str, threads: ThreadPoolExecutor, model: Any, canvas: Any
 ) -> None:

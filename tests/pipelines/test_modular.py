@@ -133,6 +133,7 @@ def test_tokens_are_shared_out(pair: Ranks) -> None:
     assert not problems(found) and found["sent"] and found["steps"] == [3, 3, 3]
 
 
+@pytest.mark.by_hand
 def test_verify_makes_a_call_of_its_signature(pair: Ranks, saved: Any) -> None:
     for [found] in pair.run("bodies.spreading:verified", str(saved(H3)), "80x48", "ulysses=2"):
         assert found["largest"] > 0 and found["difference"] <= 1e-5 * max(1.0, found["largest"])

@@ -1,21 +1,21 @@
-"""A process of its own that serves the page with a login and asks for each of its routes; Gradio leaves much behind.
+"""In a process of its own, for Gradio leaves much behind: serves the page with a login and asks for each of its routes.
 
-`python walk_routes.py FOLDER` prints the statuses as JSON: of every route for a stranger, of some for Ann. And how long
-Gradio pauses before it looks again for calls.
+It prints the statuses as JSON: of every route for a stranger, of some for Ann. And how long Gradio pauses before it
+looks again for calls.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
-from ports import free_port
+
+from support.ports import free_port
 
 ASKED_BY_ANN = (
     "config",
@@ -74,5 +74,5 @@ def _methods(route: Any) -> set[str]:
     return getattr(route, "methods", None) or {"GET"}
 
 
-if __name__ == "__main__":
-    print(json.dumps(walk(Path(sys.argv[1]))))
+def tell(folder: Path) -> None:
+    print(json.dumps(walk(folder)), flush=True)

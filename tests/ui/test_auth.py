@@ -1,9 +1,6 @@
 """Who may ask: the file of users, the address, Host, Origin, and a login for each of our routes."""
 
 import asyncio
-import json
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -291,45 +288,3 @@ def test_the_login_of_gradio_is_ours(log_in: Any) -> None:
     stranger = log_in("")
     stranger.cookies.set("access-token-unsecure-test", "invented")
     assert stranger.get("/loom/me").status_code == 401
-
-
-WITHOUT_A_LOGIN = {
-    *("GET /", "HEAD /", "POST /login", "POST /login/"),
-    *("GET /assets/{path:path}", "GET /static/{path:path}", "GET /theme.css", "GET /favicon.ico", "GET /manifest.json"),
-    *("GET /health", "HEAD /health"),
-}
-"""The login page and its POST, the files that it loads, and whether the server is up."""
-
-
-@pytest.fixture(scope="module")
-def walked(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What each route of the whole app, Gradio's own included, answers to a stranger, and some of them to Ann."""
-    script = Path(__file__).parents[1] / "support" / "walk_routes.py"
-    command = [sys.executable, str(script), str(tmp_path_factory.mktemp("walk"))]
-    made = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert made.returncode == 0, made.stderr
-    return json.loads(made.stdout.splitlines()[-1])
-
-
-def test_every_route_but_those_of_the_login_page_needs_a_login(walked: Any) -> None:
-    told = walked["stranger"]
-    assert len(told) > 100 and {"GET /loom/me", "GET /openapi.json", "GET /gradio_api/heartbeat/{session_hash}"} < set(
-        told
-    )
-    assert {route for route, status in told.items() if status != 401} == WITHOUT_A_LOGIN
-    assert told["GET /"] == told["GET /health"] == 200 and walked["health"] == ""
-    assert walked["late"] == 401  # Gradio asks for its start-up events once, before there is a user
-
-
-def test_who_has_logged_in_gets_what_gradio_needs_and_not_what_it_would_end_fetch_or_tell(walked: Any) -> None:
-    told = walked["ann"]
-    assert walked["login"] == 200
-    assert [told[path] for path in ("config", "gradio_api/info", "loom/me", "openapi.json")] == [200] * 4
-    assert told["logout"] == 405
-    assert [told[path] for path in told if "%00" in path or "proxy=" in path] == [400, 404, 404, 400, 400]
-    assert walked["token"] is None  # or a script could read the login, whose cookie is closed to scripts
-
-
-def test_a_page_that_nobody_calls_sleeps(walked: Any) -> None:
-    """Gradio's own pause is a millisecond, which takes a twentieth of a core."""
-    assert walked["pause"] >= 0.02

@@ -260,7 +260,7 @@ def refused(app: Any, requests: list[Asked]) -> list[Answer]:
     return asyncio.run(all_of_them())
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.by_hand)])
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.by_hand)])
 def test_a_thousand_hostile_requests_are_refused_in_sentences(
     app: Any, settings: Any, tmp_path: Path, every: int
 ) -> None:

@@ -1,4 +1,5 @@
-"""`latentloom ui`: what it refuses to start with, what it says, how it ends, and what the next start finds."""
+"""`latentloom ui`: what it refuses to start with, what it says, how it ends, and what the next start finds; and who
+has to log in for which of its routes."""
 
 import asyncio
 import json
@@ -286,3 +287,53 @@ def test_a_server_that_says_nothing_does_not_answer() -> None:
         assert not answers("127.0.0.1", silent.getsockname()[1], 0.1)  # nobody listens
         silent.listen()
         assert not answers("127.0.0.1", silent.getsockname()[1], 0.1)  # nobody accepts
+
+
+WITHOUT_A_LOGIN = {
+    *("GET /", "HEAD /", "POST /login", "POST /login/"),
+    *("GET /assets/{path:path}", "GET /static/{path:path}", "GET /theme.css", "GET /favicon.ico", "GET /manifest.json"),
+    *("GET /health", "HEAD /health"),
+}
+"""The login page and its POST, the files that it loads, and whether the server is up."""
+
+
+WALK = """
+import pathlib, sys
+from support.walk_routes import tell
+tell(pathlib.Path.cwd())
+sys.exit()
+"""
+
+
+@pytest.fixture(scope="module")
+def walked(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What each route of the whole app, Gradio's own included, answers to a stranger, and some of them to Ann."""
+    folder = tmp_path_factory.mktemp("walk")
+    with nursery.start(cwd=folder, env=os.environ, log=folder / "log.txt", before=WALK) as process:
+        told = process.stdout.read()
+        assert process.wait(60) == 0, (folder / "log.txt").read_text()
+    return json.loads(told.splitlines()[-1])
+
+
+def test_every_route_but_those_of_the_login_page_needs_a_login(walked: Any) -> None:
+    told = walked["stranger"]
+    assert len(told) > 100 and {"GET /loom/me", "GET /openapi.json", "GET /gradio_api/heartbeat/{session_hash}"} < set(
+        told
+    )
+    assert {route for route, status in told.items() if status != 401} == WITHOUT_A_LOGIN
+    assert told["GET /"] == told["GET /health"] == 200 and walked["health"] == ""
+    assert walked["late"] == 401  # Gradio asks for its start-up events once, before there is a user
+
+
+def test_who_has_logged_in_gets_what_gradio_needs_and_not_what_it_would_end_fetch_or_tell(walked: Any) -> None:
+    told = walked["ann"]
+    assert walked["login"] == 200
+    assert [told[path] for path in ("config", "gradio_api/info", "loom/me", "openapi.json")] == [200] * 4
+    assert told["logout"] == 405
+    assert [told[path] for path in told if "%00" in path or "proxy=" in path] == [400, 404, 404, 400, 400]
+    assert walked["token"] is None  # or a script could read the login, whose cookie is closed to scripts
+
+
+def test_a_page_that_nobody_calls_sleeps(walked: Any) -> None:
+    """Gradio's own pause is a millisecond, which takes a twentieth of a core."""
+    assert walked["pause"] >= 0.02
