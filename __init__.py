@@ -29,7 +29,7 @@ OPENS = {
     "stages": "pipelines.doors",
 }
 """Names behind which there are tables that packages from outside add to, and who lets these in."""
-__all__ = list(HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = list(HOMES)  # pyrefly: ignore[unresolvable-dunder-all]
 
 
 def __getattr__(name: str) -> Any:
@@ -58,7 +58,5 @@ def _adopt_package_name() -> None:
     if "latentloom" in sys.modules or importlib.util.find_spec("latentloom") is not None:
         return
     package = types.ModuleType("latentloom", __doc__)
-    package.__path__ = list(__path__)
-    package.__file__ = __file__
-    package.__version__ = __version__  # pyright: ignore[reportAttributeAccessIssue]
+    vars(package).update(__path__=list(__path__), __file__=__file__, __version__=__version__)
     sys.modules["latentloom"] = package

@@ -148,7 +148,6 @@ def _is_on_accelerator(use: Use, device: torch.device | None) -> bool:
 
 
 def _made(key: Key, device: torch.device | None) -> ProcessGroup:
-    made: Any
     use, ranks = key
     if device is None:
         is_sortable = "sort_ranks" in inspect.signature(dist.new_group).parameters  # from torch 2.13 on
@@ -174,6 +173,7 @@ def _made(key: Key, device: torch.device | None) -> ProcessGroup:
             timeout=COLLECTIVE,
             device_id=device if is_on_accelerator else None,  # so that its members are connected now
         )
+    assert not isinstance(made, int), "a member's"
     _world.pg_group_ranks[made] = {rank: index for index, rank in enumerate(ranks)}
     return made
 

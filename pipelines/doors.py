@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 Group = Literal["nodes", "families", "split_plans"]
 
@@ -68,7 +68,7 @@ class _Process:
     """What this process has opened."""
 
     is_open = False
-    folder: _Folder | None = None
+    folder: ClassVar[_Folder | None] = None
     origins: dict[str, str] = {}  # noqa: RUF012 (of this process)
     """Of the families and split plans that were added, by their doors' titles."""
 

@@ -66,7 +66,7 @@ NOT_RUN = {
     "--nodes": "a process opens one folder; they run in processes of their own below",
 }
 """By a word of the command, why."""
-OTHERS = {"bash", "cd", "npm", "pip", "ray", "ruff", "basedpyright", "pytest", "python3.11", ".", "&&"}
+OTHERS = {"bash", "cd", "npm", "pip", "ray", "ruff", "pyrefly", "pytest", "python3.11", ".", "&&"}
 """Programs that are not ours; `tests/bench/fresh_clone.py` and CI run the README's two long lines."""
 ELSEWHERE = re.compile(
     r"(ComfyUI|/loom|output|cells|manifest|model_index|latentloom|utils|helpers|common|spread|mine)\b"

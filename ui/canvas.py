@@ -35,14 +35,17 @@ class LoomView(gr.HTML):
     """
 
     def __init__(self, value: Any = None, *, view: str = "build", version: str = "", **properties: Any) -> None:
-        fixed = {
+        fixed: dict[str, Any] = {
+            **properties,
             "html_template": TEMPLATE,
             "css_template": STYLE,
             "js_on_load": ON_LOAD,
             "apply_default_css": False,
             "padding": False,
+            "view": view,
+            "version": version,
         }
-        super().__init__(value, **{**properties, **fixed, "view": view, "version": version})
+        super().__init__(value, **fixed)
 
     def api_info(self) -> dict[str, Any]:
         return {"type": "null"}

@@ -184,7 +184,7 @@ def devices(result: RunResult) -> list[str]:
 
 
 def _node(record: NodeRecord) -> dict[str, Any]:
-    plain = {
+    plain: dict[str, Any] = {
         "key": record.key,
         "state": record.state,
         "cached": record.cached,

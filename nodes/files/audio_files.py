@@ -110,9 +110,7 @@ class Track:
         """`audio` is one sound, 1 C S."""
         self._waveform = waveform = audio.waveform[0].detach().cpu().float().clamp(-1, 1)
         self._rate = audio.rate
-        self._stream = cast(
-            "AudioStream", container.add_stream("aac", rate=track_rate(audio.rate), layout=LAYOUTS[len(waveform) - 1])
-        )
+        self._stream = container.add_stream("aac", rate=track_rate(audio.rate), layout=LAYOUTS[len(waveform) - 1])
         self._stream.bit_rate = AAC_BITS * len(waveform)
         self._stream.codec_context.thread_count = 1  # as the picture's
         self._done = 0

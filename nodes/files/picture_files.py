@@ -226,7 +226,7 @@ def load(picture: Pillow.Image, name: str) -> None:
     try:
         picture.load()
         if hasattr(picture, "_decoder"):  # of WebP: it keeps two pictures of that size, and a third as a file
-            picture._decoder = picture.fp = None  # pyright: ignore[reportAttributeAccessIssue]
+            picture._decoder = picture.fp = None  # pyrefly: ignore[missing-attribute]
     except (OSError, SyntaxError, ValueError, EOFError) as error:
         raise ValueError(f"{name} is damaged or cut short ({error}); export the picture again") from None
 

@@ -315,7 +315,7 @@ def _known(path: Sequence[str]) -> list[str]:
     if path[0] == "subs":
         return _known(path[2:]) if len(path) > 3 else [*Sub.model_fields]
     part = {1: Graph, 3: {"nodes": Node, "params": Param}.get(path[0], Link)}.get(len(path), Link)
-    return [field.alias or field.validation_alias or name for name, field in part.model_fields.items()]  # pyright: ignore[reportReturnType] (aliases are text here)
+    return [str(field.alias or field.validation_alias or name) for name, field in part.model_fields.items()]
 
 
 def _problem(error: ErrorDetails, names: Names) -> Problem:

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
 from .graph import Graph, Link, Node, Param, ParamRef, Wrapped
 from .problems import Problem
 from .scalars import as_type
@@ -42,7 +40,7 @@ def upgrade(graph: Graph, specs: Mapping[str, NodeSpec], overrides: Overrides) -
             continue
         try:
             changed[name] = _upgraded(node, spec, params)
-        except (ValueError, KeyError, TypeError, ValidationError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             message = (
                 f"it was saved with version {node.version} of {node.type}, and cannot become version {spec.version} "
                 f"({type(error).__name__}: {error}); set it up again"

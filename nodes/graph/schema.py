@@ -14,8 +14,8 @@ SCHEMA_FILE = Path(__file__).with_name("workflow.schema.json")
 
 def schema_text() -> str:
     """What `workflow.schema.json` should hold."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Graph.model_json_schema(by_alias=True)}
-    schema["title"] = "latentloom workflow"
+    schema: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    schema |= Graph.model_json_schema(by_alias=True) | {"title": "latentloom workflow"}
     schema["properties"]["format"] = {"enum": [*range(1, FORMAT + 1)], "title": "Format"}
     schema["required"] = ["format", *(name for name in schema["required"] if name != "format")]
     return json.dumps(_closed(schema), indent=2) + "\n"

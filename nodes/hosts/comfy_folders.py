@@ -135,7 +135,7 @@ def _folders(kind: str) -> list[Path]:
 def _folder_paths() -> Any:
     """ComfyUI's module of that name, None where it is not here."""
     try:
-        import folder_paths  # pyright: ignore[reportMissingImports]
+        import folder_paths
     except ImportError:
         return None
     return folder_paths

@@ -10,7 +10,7 @@ from typing import Any
 def hear_unloading() -> None:
     """Have ComfyUI's unloading of all models reach ours; the first call counts."""
     try:
-        from comfy import model_management  # pyright: ignore[reportMissingImports]
+        from comfy import model_management
     except ImportError:
         return
     unload = getattr(model_management, "unload_all_models", None)
@@ -26,5 +26,5 @@ def hear_unloading() -> None:
         store().give_way()
         return unload(*given, **options)
 
-    unload_all_models.reaches_ranks = True  # pyright: ignore[reportAttributeAccessIssue]
+    vars(unload_all_models)["reaches_ranks"] = True
     model_management.unload_all_models = unload_all_models

@@ -277,13 +277,13 @@ class Once(str):
         return "".join(self)
 
     @property
-    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __class__(self) -> type:
         return _blocker() if getattr(self, "is_told", False) else Once
 
 
 def _blocker() -> type:
     try:
-        from comfy_execution.graph_utils import ExecutionBlocker  # pyright: ignore[reportMissingImports]
+        from comfy_execution.graph_utils import ExecutionBlocker
     except ImportError:
         return Once
     return ExecutionBlocker
@@ -331,7 +331,7 @@ class ComfyProgress(Progress):
     def step(self, done: int, total: int, preview: Preview | None = None) -> None:
         self.check()
         try:
-            from comfy.utils import ProgressBar  # pyright: ignore[reportMissingImports]
+            from comfy.utils import ProgressBar
         except ImportError:
             return
         if self._bar is None:
@@ -354,7 +354,7 @@ class ComfyProgress(Progress):
 
     def check(self) -> None:
         try:
-            from comfy.model_management import (  # pyright: ignore[reportMissingImports]
+            from comfy.model_management import (
                 throw_exception_if_processing_interrupted,
             )
         except ImportError:
@@ -369,7 +369,7 @@ class ComfyProgress(Progress):
 def _shows_previews() -> bool:
     """Whether the user of ComfyUI has latent previews on."""
     try:
-        from comfy.cli_args import args  # pyright: ignore[reportMissingImports]
+        from comfy.cli_args import args
     except ImportError:
         return False
     return getattr(args.preview_method, "value", args.preview_method) != "none"

@@ -90,7 +90,7 @@ def _chosen(walk: Walk, name: str, asked: Denoising, machine: Sequence[DeviceNow
 def _node(
     walk: Walk, name: str, asked: Denoising, choice: Chosen, problems: Sequence[str], *, machine: Sequence[DeviceNow]
 ) -> tuple[NodePlan, list[Choice]]:
-    model, problem, doubt = asked.model, next(filter(None, [*problems, *asked.refusals.values()]), ""), asked.doubt
+    model, problem, doubt = asked.model, next(filter(None, (*problems, *asked.refusals.values())), ""), asked.doubt
     canvas = own = empty_canvas(model, width=0, height=0, frames=0, fps=0.0, batch=1)
     if asked.latents is not None:
         try:

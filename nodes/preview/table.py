@@ -77,7 +77,7 @@ def model_rows(model_dirs: Sequence[Path], machine: Sequence[DeviceNow]) -> list
 
 
 def _row(found: InstalledModel, model_dirs: Sequence[Path], machine: Sequence[DeviceNow]) -> ModelRow:
-    row = ModelRow(**found.to_plain())  # pyright: ignore[reportArgumentType] (texts and a number, as its fields are)
+    row = ModelRow(**found.to_plain())
     if found.problem:
         return row
     device = machine[0].name if machine else "cpu"

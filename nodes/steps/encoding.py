@@ -176,7 +176,8 @@ def image_sketch(given: Given) -> Latents:
     from ...pipelines.families import FAMILIES
 
     canvas, family = canvas_sketch(given, batch=1), FAMILIES[given.value("model").family]
-    return dataclasses.replace(canvas, extras={"first_frame": None} if family.reads_frame else {})
+    extras: dict[str, Any] = {"first_frame": None} if family.reads_frame else {}
+    return dataclasses.replace(canvas, extras=extras)
 
 
 def image_means(given: Given) -> dict[str, Any]:

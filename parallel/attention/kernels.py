@@ -100,7 +100,7 @@ def _fits_flash(q: Tensor, v: Tensor) -> bool:
 def _flash_attn(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None) -> Tensor:
     if mask is not None or not _fits_flash(q, v):
         return _sdpa(q, k, v, mask, scale)
-    from flash_attn import flash_attn_func  # pyright: ignore[reportMissingImports]
+    from flash_attn import flash_attn_func
 
     return flash_attn_func(*(t.transpose(1, 2) for t in (q, k, v)), softmax_scale=scale).transpose(1, 2)
 
@@ -108,7 +108,7 @@ def _flash_attn(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: flo
 def _flash_attn_lse(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None) -> tuple[Tensor, Tensor]:
     if mask is not None or not _fits_flash(q, v):
         return _sdpa_lse(q, k, v, mask, scale)
-    from flash_attn import flash_attn_func  # pyright: ignore[reportMissingImports]
+    from flash_attn import flash_attn_func
 
     rows = (t.transpose(1, 2) for t in (q, k, v))
     out, lse, _ = flash_attn_func(*rows, softmax_scale=scale, return_attn_probs=True)
@@ -118,7 +118,7 @@ def _flash_attn_lse(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale:
 def _sage(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None) -> Tensor:
     if mask is not None:
         return _sdpa(q, k, v, mask, scale)
-    from sageattention import sageattn  # pyright: ignore[reportMissingImports]
+    from sageattention import sageattn
 
     return sageattn(q, k, v, tensor_layout="HND", sm_scale=scale)
 
@@ -126,7 +126,7 @@ def _sage(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | N
 def _sage_lse(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None) -> tuple[Tensor, Tensor]:
     if mask is not None:
         return _sdpa_lse(q, k, v, mask, scale)
-    from sageattention import sageattn  # pyright: ignore[reportMissingImports]
+    from sageattention import sageattn
 
     out, lse = sageattn(q, k, v, tensor_layout="HND", sm_scale=scale, return_lse=True)
     return out, lse

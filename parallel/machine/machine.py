@@ -84,10 +84,10 @@ def read_machine(*, timeout_s: float, root: Path = Path("/")) -> Machine:
     except (OSError, ValueError, IndexError) as error:
         return Machine(torch=None, problem=str(error), driver=driver, num_listed_gpus=num_listed)
     devices = tuple(Device(**device) for device in found.pop("devices"))
-    peers = found.pop("peers")
+    peers, backends = found.pop("peers"), tuple(found.pop("backends"))
     wiring = read_wiring(timeout_s=TOOL_S) if len(devices) > 1 else {}
     return Machine(
-        torch=Torch(**{**found, "backends": tuple(found["backends"])}),
+        torch=Torch(**found, backends=backends),
         devices=devices,
         links=links_of(devices, peers, wiring),
         driver=driver,

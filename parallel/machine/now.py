@@ -12,7 +12,7 @@ import platform
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .container import num_cores, read_container, used_memory_bytes
@@ -46,7 +46,7 @@ def devices_now() -> tuple[DeviceNow, ...]:
     machine = _machine()
     host = _host()
     if machine.torch is not None and machine.torch.has_mps:
-        return DeviceNow(**{**vars(host), "name": "mps", "title": "Apple GPU", "load": None}), host
+        return replace(host, name="mps", title="Apple GPU", load=None), host
     found = [device for device in machine.devices if not device.problem]
     usage = _usage() if found else {}
     known = {device.uuid: (device.total_bytes - device.free_bytes, None) for device in found}

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from torch.distributed import FileStore, Store, TCPStore  # pyright: ignore[reportPrivateImportUsage]
+from torch.distributed import FileStore, Store, TCPStore
 from torch.distributed.distributed_c10d import _abort_process_group, _world
 
 from .. import process_groups

@@ -96,7 +96,7 @@ def _pairs(value: Any, spec: Spec) -> list[tuple[Any, Spec]]:
     if isinstance(value, dict):
         return [(x, spec) for x in value.values()]
     if not isinstance(value, (tuple, list)):
-        return [(value, spec)]  # pyright: ignore[reportReturnType]
+        return [(value, spec)]
     specs = spec if isinstance(spec, tuple) else (spec,) * len(value)
     return list(zip(value, specs, strict=True))
 

@@ -24,7 +24,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def in_no_graph(function: Function) -> Function:
     """What asks the session: a graph would keep the lengths and shares of the forward that it was made in."""
-    return torch.compiler.disable(function)  # pyright: ignore[reportReturnType]
+    return torch.compiler.disable(function)
 
 
 class Session(Protocol):

@@ -150,7 +150,7 @@ def _kept(padding: Padding, texts: Sequence[_Seen]) -> Kept | None:
     if len({len(text.counts) for text in texts}) > 1:
         return None
     length = sum(text.length for text in texts)
-    counts = tuple(map(sum, zip(*(text.counts for text in texts), strict=True)))
+    counts = tuple(sum(each) for each in zip(*(text.counts for text in texts), strict=True))
     # The model puts what several texts show before the rest of them; the tokens of one stay where they are.
     ends = counts if len(texts) > 1 else texts[0].ends
     if not min(counts):

@@ -49,7 +49,7 @@ def shard_weights(
     gathering = _Gathering(group)
     for unit in (*units, module):
         sharded = fully_shard(unit, mesh=mesh, reshard_after_forward=True, ignored_params=alone)
-        sharded.set_custom_all_gather(gathering)  # pyright: ignore[reportArgumentType] (its abstract class is private)
+        sharded.set_custom_all_gather(gathering)  # pyrefly: ignore[bad-argument-type] (its abstract class is private)
     _watch(module)
 
 

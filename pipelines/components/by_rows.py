@@ -32,7 +32,7 @@ def pack(layer: nn.Module, config: Any) -> nn.Module:
 
 def _packed(rows: Tensor, config: Any) -> Any:
     """What torchao makes of them: a tensor that holds others, which its flattened form names."""
-    from torchao.quantization import quantize_  # pyright: ignore[reportMissingImports]
+    from torchao.quantization import quantize_
 
     layer = nn.Module()
     layer.weight = nn.Parameter(rows, requires_grad=False)

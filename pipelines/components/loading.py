@@ -270,7 +270,8 @@ def quiet_libraries() -> Iterator[None]:
     for module in modules:
         module.disable_progress_bar()
     for each in loggers:
-        each.handlers, each.propagate = [logging.NullHandler()], False
+        each.handlers = [logging.NullHandler()]
+        each.propagate = False
     try:
         yield
     finally:

@@ -34,7 +34,7 @@ def settler(quantization: Quantization, *, device: str) -> Settle:
 
     Raises `ValueError` for what torchao cannot do on `device`.
     """
-    from torchao.quantization import quantize_  # pyright: ignore[reportMissingImports]
+    from torchao.quantization import quantize_
 
     with _one_sentence(quantization, device):
         config = _config(quantization)
@@ -67,7 +67,7 @@ def transformers_config(quantization: Quantization) -> Any:
 
 
 def _config(quantization: Quantization) -> Any:
-    from torchao import quantization as torchao  # pyright: ignore[reportMissingImports]
+    from torchao import quantization as torchao
 
     kinds = {
         "int8": lambda: torchao.Int8WeightOnlyConfig(),
@@ -81,8 +81,8 @@ def _config(quantization: Quantization) -> Any:
 @functools.cache
 def _by_rows() -> Callable[[Any], Any]:
     """A kind of torchao's configs: by it `quantize_`, and transformers, pack as another says, some rows at a time."""
-    from torchao.core.config import AOBaseConfig  # pyright: ignore[reportMissingImports]
-    from torchao.quantization.transform_module import (  # pyright: ignore[reportMissingImports]
+    from torchao.core.config import AOBaseConfig
+    from torchao.quantization.transform_module import (
         register_quantize_module_handler,
     )
 

@@ -11,7 +11,7 @@ import logging
 import mmap
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -88,7 +88,7 @@ def _in_our_names(kind: Any, component: Any, file: TensorFile, packing: Mapping[
     known = diffusers._get_single_file_loadable_mapping_class(kind)
     if known is None:
         raise ValueError(f"{kind.__name__} cannot be read from a single file in its makers' names; use a model folder")
-    convert = diffusers.SINGLE_FILE_LOADABLE_CLASSES[known]["checkpoint_mapping_fn"]
+    convert = cast("Callable[..., Any]", diffusers.SINGLE_FILE_LOADABLE_CLASSES[known]["checkpoint_mapping_fn"])
     try:
         with torch.no_grad():
             return convert(config=dict(component.config), checkpoint=found)

@@ -135,7 +135,8 @@ def _read(line: Any) -> Ran | None:
         setting = {**plain["setting"]}
         if "is_compiled" in setting:  # kept before there was a choice of engines
             setting["engine"] = "inductor" if setting.pop("is_compiled") else "eager"
-        ran = Ran(**{**plain, "setting": Setting(**setting)})
+        plain["setting"] = Setting(**setting)
+        ran = Ran(**plain)
         return ran if _is_sound(ran) else None
     except (ValueError, KeyError, TypeError):
         return None

@@ -114,7 +114,7 @@ def run(
         parts = {**parts, **{name: handle.guider(parts[name]) for name in ("guider", "guider_2") if name in parts}}
         if "audio_guider" in parts:
             parts = {**parts, "audio_guider": handle.guider_beside(parts["audio_guider"], parts["guider"])}
-    ours = {
+    ours: dict[str, Any] = {
         "on_step": on_step,
         "unpack": unpack,
         "asked_steps": inputs.get("num_inference_steps"),

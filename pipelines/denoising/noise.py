@@ -41,7 +41,7 @@ class Drawing:
     """To come before the class of a block of diffusers that takes generators."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        draw: Callable[..., Any] = super().__call__  # pyright: ignore[reportAttributeAccessIssue]
+        draw: Callable[..., Any] = super().__call__  # pyrefly: ignore[missing-attribute]
         with DrawnInFp32():
             return draw(*args, **kwargs)
 

@@ -85,7 +85,7 @@ class OfSizes:
     expected_components: Sequence[Any]
 
     def __call__(self, components: Any, state: Any) -> tuple[Any, Any]:
-        run: Callable[..., tuple[Any, Any]] = super().__call__  # pyright: ignore[reportAttributeAccessIssue]
+        run: Callable[..., tuple[Any, Any]] = super().__call__  # pyrefly: ignore[missing-attribute]
         tables, known = _prepared.get(components.transformer), state.values
         is_set = any(each.name == "scheduler" for each in self.expected_components)
         scheduler = components.scheduler if is_set else None

@@ -119,7 +119,7 @@ class Row:
         named = [each for each in self.variants if each.blocks == index["_class_name"]]
         likely = named if len(named) == 1 else [each for each in self.variants if _fits(each, index, config)]
         found = likely[0]
-        own = {"text_length": self.longest_text} if self.text_is_fixed else {}
+        own: dict[str, Any] = {"text_length": self.longest_text} if self.text_is_fixed else {}
         if levels := index.get(LEVELS):
             own["steps"] = len(levels)
         return replace(found, card=replace(found.card, **own))

@@ -2,8 +2,8 @@
 
 # ruff: noqa: ANN001 (its arguments are addresses and numbers, of which Triton knows the format when it is called)
 
-import triton  # pyright: ignore[reportMissingImports]
-import triton.language as tl  # pyright: ignore[reportMissingImports]
+import triton
+import triton.language as tl
 
 
 @triton.jit

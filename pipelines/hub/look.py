@@ -110,7 +110,8 @@ class HubModel:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> HubModel:
-        return cls(**{**plain, "files": tuple(HubFile(**file) for file in plain["files"])})
+        values: dict[str, Any] = {**plain, "files": tuple(HubFile(**file) for file in plain["files"])}
+        return cls(**values)
 
 
 def look(model_id: str, revision: str, folder: Path) -> HubModel:

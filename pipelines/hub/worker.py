@@ -50,7 +50,7 @@ def _obey(order: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
         return {"model": look(order["id"], order["revision"], Path(order["folder"])).to_plain()}
     from huggingface_hub import constants
 
-    constants.DOWNLOAD_CHUNK_SIZE = CHUNK_BYTES
+    constants.DOWNLOAD_CHUNK_SIZE = CHUNK_BYTES  # pyrefly: ignore[bad-assignment]
     newest: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
     threading.Thread(target=_tell_newest, args=(newest, answers), name="latentloom bytes", daemon=True).start()
     return {

@@ -76,12 +76,12 @@ def _kinds(kind: Any, plain: Any) -> Iterator[Any]:
 
     plain = plain if isinstance(plain, dict) else {}
     named = plain.get("model_type")
-    is_config = issubclass(kind, PreTrainedConfig)
-    if not is_config and (not isinstance(named, str) or named not in CONFIG_MAPPING):
-        return
-    chosen: Any = kind if is_config else CONFIG_MAPPING[named]
-    yield chosen
-    for key, part in chosen.sub_configs.items():
+    if not issubclass(kind, PreTrainedConfig):
+        if not isinstance(named, str) or named not in CONFIG_MAPPING:
+            return
+        kind = CONFIG_MAPPING[named]
+    yield kind
+    for key, part in kind.sub_configs.items():
         yield from _kinds(part, plain.get(key))
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from ..families import OUTSIDE
 from ..families.family import Family
@@ -34,7 +35,7 @@ class InstalledModel:
     compared: str = ""
     """With what its family's stages were compared, and where they were not; nothing is known of one from outside."""
 
-    def to_plain(self) -> dict[str, str | int]:
+    def to_plain(self) -> dict[str, Any]:
         return asdict(self)
 
 

@@ -224,6 +224,6 @@ def _edges(decoder: ComponentFiles, model: Model, canvas: Latents) -> tuple[int,
         exchanges += -(-canvas.frames // frame_multiple) if len(entry.shape) == 5 else 1
         found = UP_BLOCK.match(name)
         width = canvas.width / 2 ** (last - int(found[1]) if found else last)
-        channels = entry.shape[1] if rows else 0  # pyright: ignore[reportGeneralTypeIssues] (it has four sides)
+        channels = entry.shape[1] if rows else 0  # it has four sides
         num_bytes += rows * width * channels * frames * ITEMSIZE[model.dtype]
     return exchanges, num_bytes

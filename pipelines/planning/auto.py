@@ -190,7 +190,7 @@ def _chosen(
     if fresh.chosen is not None:
         is_made = model.is_compiled or is_compiled  # anew for each plan: longer than it saves
         rival = None if machine.is_assumed or is_made else rival_of(fresh.chosen, fresh.found)
-        return _told(fresh, is_compiled=is_compiled, both=both, before=refused), True, rival and rival.plan
+        return _told(fresh, is_compiled=is_compiled, both=both, before=refused), True, rival.plan if rival else None
     exact = [each for each in eager.found if not each.rounds_differently]
     least = min(exact, key=lambda each: (each.lacking_bytes, each.seconds))
     return _told(replace(eager, chosen=least), before=refused), False, None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from ...parallel.plan import ParallelPlan
+from ...parallel.plan import ParallelPlan, Text
 from ..components.memory import USABLE_SHARE
 from ..costs.machine import Machine
 from ..costs.run import Job, Run, predict, turns_s
@@ -275,7 +275,7 @@ def replicas_of(num_groups: int, num_runs: int) -> list[int]:
     return sorted({most, *(each for each in counts(num_groups) if each <= most)})
 
 
-def _texts(model: Model) -> tuple[str, ...]:
+def _texts(model: Model) -> tuple[Text, ...]:
     classes = transformers(Path(model.folder)).values()
     either = all("text" in SPLIT_PLANS[name].either for name in classes if name in SPLIT_PLANS)
     return ("auto", "replicated") if either and all(name in SPLIT_PLANS for name in classes) else ("auto",)

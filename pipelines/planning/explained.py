@@ -30,7 +30,7 @@ def _headline(answer: Planned) -> str:
     size = f"{canvas.width} x {canvas.height}"
     if canvas.frames > 1:
         size += f" x {canvas.frames} frames"
-    kind = [model.dtype, *([model.quantization] if model.quantization != "none" else [])]
+    kind: list[str] = [model.dtype, *([model.quantization] if model.quantization != "none" else [])]
     kind.append(model.engine)
     if is_captured(model, answer.machine, steps=job.steps) and (answer.chosen or answer.closest).plan.weights == 1:
         kind.append("CUDA graphs")

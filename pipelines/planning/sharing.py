@@ -97,7 +97,7 @@ def _best(model: Model, wanted: Wanted, spot: Spot, asked: Asked) -> _Best | Non
     both = compared(eager, swift, asked)
     if both is not None and both.pays:
         return _Best(both.compiled, is_compiled=True)
-    return eager.chosen and _Best(eager.chosen, is_compiled=False)
+    return _Best(eager.chosen, is_compiled=False) if eager.chosen else None
 
 
 def _all_s(found: Sequence[_Best], num_rounds: int) -> float:

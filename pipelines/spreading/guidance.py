@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import weakref
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -48,7 +48,7 @@ def require_guider(transformer: nn.Module, mesh: Mesh) -> None:
 
 def lift_refusal(transformer: nn.Module) -> None:
     """Let it run: a guider is about to ask it, or it is sharded no more. What `torch.compile` gave of it will do."""
-    hook = _without_guider.pop(getattr(transformer, "_orig_mod", transformer), None)
+    hook = _without_guider.pop(cast("nn.Module", getattr(transformer, "_orig_mod", transformer)), None)
     if hook is not None:
         hook.remove()
 
@@ -118,10 +118,10 @@ class _SplitBranches:
     comparing: Due
 
     def prepare_inputs(self, data: Any) -> list[Any]:
-        return self.branches.take(super().prepare_inputs(data))  # pyright: ignore[reportAttributeAccessIssue]
+        return self.branches.take(super().prepare_inputs(data))  # pyrefly: ignore[missing-attribute]
 
     def prepare_inputs_from_block_state(self, data: Any, input_fields: Any) -> list[Any]:
-        found = super().prepare_inputs_from_block_state(data, input_fields)  # pyright: ignore[reportAttributeAccessIssue]
+        found = super().prepare_inputs_from_block_state(data, input_fields)  # pyrefly: ignore[missing-attribute]
         return self.branches.take(found)
 
     def prepare_models(self, denoiser: Any) -> None:
@@ -133,10 +133,10 @@ class _SplitBranches:
         if self.comparing.is_now():
             self.comparing.is_done()
             _check_first_call(denoiser, self.branches.group)
-        super().prepare_models(denoiser)  # pyright: ignore[reportAttributeAccessIssue]
+        super().prepare_models(denoiser)  # pyrefly: ignore[missing-attribute]
 
     def __call__(self, data: list[Any]) -> Any:
-        return super().__call__(self.branches.exchange())  # pyright: ignore[reportAttributeAccessIssue]
+        return super().__call__(self.branches.exchange())  # pyrefly: ignore[missing-attribute]
 
 
 def beside(base: Any, guider: Any) -> Any:
@@ -160,7 +160,7 @@ class _SameBranches:
         return []
 
     def __call__(self, data: list[Any]) -> Any:
-        return super().__call__(self.branches.exchange())  # pyright: ignore[reportAttributeAccessIssue]
+        return super().__call__(self.branches.exchange())  # pyrefly: ignore[missing-attribute]
 
 
 SHARED = ("hidden_states", "x", "timestep", "timesteps", "t")

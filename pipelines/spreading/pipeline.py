@@ -157,7 +157,8 @@ class Spread:
         if self.plan.cfg > 1:
             self._share_guidance(denoisers)
         for part in parts.values():
-            if self._all.size > 1 and why_not(type(part).__name__, getattr(part, "config", {})) is None:
+            config = cast("Mapping[str, Any]", getattr(part, "config", {}))
+            if self._all.size > 1 and why_not(type(part).__name__, config) is None:
                 self._undo.enter_context(split_vae(part, self._all, is_strict=False))
         self._derive(self.pipe, __call__=self._call)
         self._follow_solvers()

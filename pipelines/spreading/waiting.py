@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -94,11 +94,8 @@ class Later(Tensor):
 
     @staticmethod
     def __new__(cls: type[Later], outline: Outline, waiting: Waiting, make: Callable[[], Tensor]) -> Later:
-        found = cast(
-            "Later",
-            Tensor._make_wrapper_subclass(  # pyright: ignore[reportAttributeAccessIssue]
-                cls, outline.shape, strides=outline.stride, dtype=outline.dtype, device=outline.device
-            ),
+        found = Tensor._make_wrapper_subclass(
+            cls, outline.shape, strides=outline.stride, dtype=outline.dtype, device=outline.device
         )
         found.waiting, found.value, found._make = waiting, None, make
         return found
@@ -134,11 +131,11 @@ class Later(Tensor):
             name = getattr(getattr(func, "__self__", None), "__name__", "")
         if name in LOOKS:
             args, kwargs = finished((tuple(args), kwargs or {}))
-        with torch._C.DisableTorchFunctionSubclass():  # pyright: ignore[reportAttributeAccessIssue]
+        with torch._C.DisableTorchFunctionSubclass():
             return func(*args, **(kwargs or {}))
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # pyrefly: ignore[bad-override]
         kwargs = kwargs or {}
         leaves = pytree.tree_leaves((args, kwargs))
         waiting = next((each.waiting for each in leaves if _waits(each)), None)

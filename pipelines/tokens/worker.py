@@ -38,9 +38,9 @@ def main() -> None:
         os.dup2(nothing.fileno(), 1)
     _limit_memory()
     os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", TRANSFORMERS_VERBOSITY="error")
-    sys.modules["torch"] = None  # pyright: ignore[reportArgumentType] (transformers then goes without)
+    sys.modules["torch"] = None  # pyrefly: ignore[unsupported-operation] (transformers then goes without)
     _end_after(MOST_S)
-    import transformers  # noqa: F401  # pyright: ignore[reportUnusedImport] (so that the first text need not wait)
+    import transformers  # noqa: F401 (so that the first text need not wait)
 
     _answer(orders, answers)
 

@@ -278,7 +278,7 @@ def saved_picture_opens_in_both(host: Host, folder: Path) -> str:
 
     picture = folder / "from_comfyui.png"
     picture.write_bytes(host.run(with_seed(exported(FIRST), 21)).file())
-    chunk = Image.open(picture).text["prompt"]  # pyright: ignore[reportAttributeAccessIssue]
+    chunk = Image.open(picture).text["prompt"]
     entry = host.run(json.loads(chunk, parse_constant=lambda name: sys.exit(f"{name} in the picture's prompt")))
     assert pixels(entry.file()) == pixels(picture.read_bytes())
     assert '"seed": 21' in latentloom("show", str(picture))

@@ -43,7 +43,7 @@ def load(folder: str, name: str, quantization: str) -> None:
 
     files = inspect_model(Path(folder)).components
     source = f"{folder}/{ONE_FILE}@{folder}" if name == ONE_FILE else folder
-    model = describe_model(source, device="cpu", dtype="bf16", quantization=quantization)  # pyright: ignore[reportArgumentType]
+    model = describe_model(source, device="cpu", dtype="bf16", quantization=quantization)
     name = "transformer" if name == ONE_FILE else name
     store = ComponentStore()
     store.load(model, ("vae", "text_encoder"))  # the libraries, torchao among them

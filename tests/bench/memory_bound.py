@@ -114,7 +114,7 @@ def drawn(chance: random.Random, sources: Mapping[str, list[str]]) -> Setting:
 
 
 def described(setting: Setting) -> Model:
-    model = describe_model(setting.source, device="cpu", dtype=setting.dtype)  # pyright: ignore[reportArgumentType]
+    model = describe_model(setting.source, device="cpu", dtype=setting.dtype)
     return placed(model, read_place("cpu" if setting.plan == "one" else "cpu*2", setting.plan.replace("one", "auto")))
 
 

@@ -71,7 +71,7 @@ def import_without_tensorrt(folder: str) -> None:
     torch.cuda.get_device_capability = lambda *_: (9, 0)
     torch.cuda.current_device = lambda: 0
     torch._C.__dict__.setdefault("_CudaDeviceProperties", object)
-    import torch_tensorrt.dynamo.lowering._decompositions as lowering  # pyright: ignore[reportMissingImports]
+    import torch_tensorrt.dynamo.lowering._decompositions as lowering
 
     lowering.to_torch_device = lambda _: torch.device("cpu")
 
@@ -80,9 +80,9 @@ def partitioned(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[
     """Print what `_pretraced_backend` of Torch-TensorRT would make of a block's graph, and run it as it is."""
     from torch._dynamo.utils import detect_fake_mode
     from torch._functorch.aot_autograd import aot_export_joint_simple
-    from torch_tensorrt.dynamo import CompilationSettings, partitioning  # pyright: ignore[reportMissingImports]
-    from torch_tensorrt.dynamo import lowering as low  # pyright: ignore[reportMissingImports]
-    from torch_tensorrt.dynamo.conversion import _ConverterRegistry as known  # pyright: ignore[reportMissingImports]
+    from torch_tensorrt.dynamo import CompilationSettings, partitioning
+    from torch_tensorrt.dynamo import lowering as low
+    from torch_tensorrt.dynamo.conversion import _ConverterRegistry as known
 
     from latentloom.pipelines.components.tensorrt import BY_TORCH
 

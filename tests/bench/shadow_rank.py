@@ -152,7 +152,7 @@ def measure(name: str, plans: Sequence[str], *, device: torch.device, runs: int,
     finite = True
     for plan in plans:
         parsed = ParallelPlan.parse(plan)
-        if parsed.ulysses > model.config.num_attention_heads:  # pyright: ignore[reportAttributeAccessIssue]
+        if parsed.ulysses > model.config.num_attention_heads:
             continue
         mesh = planned_mesh(parsed, 0)
         with Shadow():
@@ -180,7 +180,7 @@ class Shadow:
     def __enter__(self) -> Shadow:
         self.real: Any = collectives.dist
         self.noise: dict[torch.dtype, Tensor] = {}
-        collectives.dist = self  # pyright: ignore[reportAttributeAccessIssue]
+        collectives.dist = self
         return self
 
     def __exit__(self, *_: object) -> None:

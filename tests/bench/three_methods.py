@@ -193,7 +193,7 @@ def _errors(
     mask = cut_along(torch.ones(1, 1, tokens, tokens, dtype=torch.bool).tril(), 2, layout=layout, rank=session.rank)
     wanted = reference(here[0], k, v, mask if is_causal else None, None)
     off = [(x.double() - wanted) for x in (shared, one)]
-    return tuple((float(x.square().sum()), float(x.abs().max())) for x in off)  # pyright: ignore[reportReturnType]
+    return tuple((float(x.square().sum()), float(x.abs().max())) for x in off)
 
 
 if __name__ == "__main__":

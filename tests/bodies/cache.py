@@ -180,7 +180,7 @@ def _second_step(model: Any, inputs: dict[str, Any], kind: str) -> tuple[bool, f
         measured.append(own_change(*args, **options))
         return measured[-1]
 
-    cache_decisions.change = change  # pyright: ignore[reportAttributeAccessIssue]
+    cache_decisions.change = change
     ran: list[str] = []
     counter = _last_linear(model).register_forward_pre_hook(lambda *_: ran.append("the last block"))
     try:

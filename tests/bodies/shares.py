@@ -76,9 +76,9 @@ def streamed(
         return None
     live, all_live = LiveBytes(), LiveBytes()
     with live if counts else contextlib.nullcontext(), torch.no_grad():
-        transformer, _ = load_sharded(folder, mesh.plan, mesh, dtype=dtype)  # pyright: ignore[reportArgumentType]
+        transformer, _ = load_sharded(folder, mesh.plan, mesh, dtype=dtype)
     with all_live if counts else contextlib.nullcontext(), torch.no_grad():
-        other = kind.from_pretrained(folder, torch_dtype=torch_dtype(dtype))  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
+        other = kind.from_pretrained(folder, torch_dtype=torch_dtype(dtype))
         other = other.requires_grad_(False)
         held = sum(x.numel() * x.element_size() for x in other.parameters())
     largest = max(x.numel() * x.element_size() for x in other.parameters())

@@ -263,7 +263,7 @@ def compare(rank: int, script: str, rows: int, sizes: tuple[int, ...]) -> dict[s
     wanted = [alone(script, rows=rows + extra) for extra in sizes]
     pipe.rank = rank
     steps: list[int] = []
-    handle = latentloom.spread(pipe, "cfg=2", on_step=lambda done, _: steps.append(done))  # pyright: ignore[reportArgumentType] (a toy)
+    handle = latentloom.spread(pipe, "cfg=2", on_step=lambda done, _: steps.append(done))  # a toy
     found, modes, calls, told = [], [], [], list[tuple[int, str]]()
     for extra in sizes:
         before = pipe.transformer.num_calls

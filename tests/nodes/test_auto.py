@@ -72,7 +72,7 @@ def slow_gathers(machine: Machine) -> Machine:
         ("gather", around): Speed(0.5, 1e9),
         ("hop", around): Speed(1e-4, 1e9),
     }
-    many = dataclasses.replace(alone, chip=chip, wires=Measured(speeds=speeds))  # pyright: ignore[reportArgumentType]
+    many = dataclasses.replace(alone, chip=chip, wires=Measured(speeds=speeds))
     one = dataclasses.replace(alone, chip=chip)
     return dataclasses.replace(machine, at={1: one, 2: many}, is_measured=True, is_assumed=False)
 
@@ -239,7 +239,7 @@ def test_a_kept_plan_that_does_not_fit_any_more_says_so(monkeypatch: pytest.Monk
     assert str(choose(at(2), UNGUIDED, keeps=True).plan) == "ring=2"
 
     def with_little_room(*asked: object, **options: object) -> Candidate:
-        found = candidate(*asked, **options)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        found = candidate(*asked, **options)
         return dataclasses.replace(found, lacking_bytes=1 << 30) if found.plan.ring > 1 else found
 
     candidate = choice.candidate

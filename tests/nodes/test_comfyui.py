@@ -251,7 +251,7 @@ def test_what_stands_at_a_node_is_checked_when_comfyui_queues_it(
     monkeypatch.chdir(tmp_path)
 
     def asked(id: str, **inputs: str) -> str | bool:
-        check = NODE_CLASS_MAPPINGS[id].VALIDATE_INPUTS  # pyright: ignore[reportAttributeAccessIssue]
+        check = NODE_CLASS_MAPPINGS[id].VALIDATE_INPUTS
         assert set(inputs) <= set(inspect.getfullargspec(check).args)
         return check(**inputs)
 
@@ -359,7 +359,7 @@ def test_models_and_loras_of_comfyui_s_folders_are_offered(folders: Path, tiny: 
     (model,) = call("LoomLoadModel", source="own.safetensors@tiny")
     (styled,) = call("LoomLoadLora", model=model, path="style.safetensors")
     assert [Path(lora.path) for lora in styled.loras] == [folders / "mine" / "loras" / "style.safetensors"]
-    check: Any = NODE_CLASS_MAPPINGS["LoomLoadModel"].VALIDATE_INPUTS  # pyright: ignore[reportAttributeAccessIssue]
+    check: Any = NODE_CLASS_MAPPINGS["LoomLoadModel"].VALIDATE_INPUTS
     for good in ("builtin:bobbin", str(base), "diffusion_models/../diffusers/../../mine/diffusers/tiny"):
         assert check(source=good, revision="", device="auto") is True
     assert "source" in inspect.getfullargspec(check).args, "so that ComfyUI takes what is not in the list"
@@ -383,7 +383,7 @@ def test_a_refusal_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     graph.ExecutionBlocker = ExecutionBlocker
     monkeypatch.setitem(sys.modules, "comfy_execution", types.ModuleType("comfy_execution"))
     monkeypatch.setitem(sys.modules, "comfy_execution.graph_utils", graph)
-    check: Any = NODE_CLASS_MAPPINGS["LoomLoadModel"].VALIDATE_INPUTS  # pyright: ignore[reportAttributeAccessIssue]
+    check: Any = NODE_CLASS_MAPPINGS["LoomLoadModel"].VALIDATE_INPUTS
     given = {"source": "nobody/has-it", "revision": "", "device": "auto"}
     for _ in range(2):
         answer, told = check(**given), []
@@ -433,7 +433,7 @@ def test_a_prompt_of_before_there_were_engines_runs_with_equal_values(
     listed = node.INPUT_TYPES()
     assert listed["hidden"] == {"comfy_prompt": "PROMPT", "comfy_id": "UNIQUE_ID"}
     given = {name: value for name, value in saved.items() if name in listed["optional"]}
-    check: Any = node.VALIDATE_INPUTS  # pyright: ignore[reportAttributeAccessIssue]
+    check: Any = node.VALIDATE_INPUTS
     names = inspect.getfullargspec(check).args
     assert check(**{name: value for name, value in given.items() if name in names}) is True
     prompt = {"4": {"class_type": "LoomLoadModel", "inputs": saved}}
@@ -444,6 +444,6 @@ def test_a_prompt_of_before_there_were_engines_runs_with_equal_values(
 
 
 def test_a_choice_that_no_version_had_is_told_when_comfyui_queues_it() -> None:
-    check: Any = NODE_CLASS_MAPPINGS["LoomLoadModel"].VALIDATE_INPUTS  # pyright: ignore[reportAttributeAccessIssue]
+    check: Any = NODE_CLASS_MAPPINGS["LoomLoadModel"].VALIDATE_INPUTS
     assert check(engine="turbo") == "engine is 'turbo'; choose one of eager, inductor, tensorrt"
     assert check(engine="eager", graphs=None) is True  # by a wire

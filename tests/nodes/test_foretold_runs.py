@@ -217,7 +217,7 @@ def test_on_a_busy_machine_nobody_is_told_thousands_of_percent_and_nothing_is_le
     assert record.foreseen is not None and record.took is not None
     texts = dict.fromkeys(("machine", "model", "class_name", "fingerprint", "dtype", "quantization", "engine"), "")
     numbers = dict.fromkeys(("width", "height", "frames", "batch", "text_tokens"), 1)
-    foreseen = dataclasses.replace(record.foreseen, setting=Setting(**texts, **numbers))  # pyright: ignore
+    foreseen = dataclasses.replace(record.foreseen, setting=Setting(**texts, **numbers))
     assert ran_of(foreseen, record.took, torch="2.9") is None
     idle = dataclasses.replace(record.took, is_busy=False)
     assert ran_of(foreseen, idle, torch="2.9") is not None and "%" not in after(foreseen, idle, is_kept=True)

@@ -15,7 +15,7 @@ from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.preview.walk import Walk, refused
 from latentloom.nodes.registry import SPECS
 from latentloom.pipelines import placement, stages
-from latentloom.pipelines.families.by_blocks import _pictures  # pyright: ignore[reportPrivateUsage]
+from latentloom.pipelines.families.by_blocks import _pictures
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.signatures.table import signature_of
 from latentloom.pipelines.values import Image, Latents, References

@@ -323,7 +323,7 @@ def test_what_nobody_knows_before_the_run_is_a_note_that_blocks_nothing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outside = dataclasses.replace(SPECS["LoomEmptyLatents"], origin="studio 1.2", sketch=None, refuses=None)
-    monkeypatch.setitem(SPECS, "LoomEmptyLatents", outside)  # pyright: ignore[reportArgumentType]
+    monkeypatch.setitem(SPECS, "LoomEmptyLatents", outside)
     [note] = found(FIRST, {})
     assert (note.node, note.kind, note.code) == ("empty_latents", "unknown", "not_known")
     assert "studio 1.2" in note.message and not list(blocking([note], is_forced=False))

@@ -197,7 +197,7 @@ def test_a_call_that_compiles_more_than_the_first_is_captured_when_it_comes_agai
         if len(fails) < num_fails:
             fails.append(0)
             raise RuntimeError("operation not permitted when stream is capturing")
-        return record(action, beside=beside)  # pyright: ignore[reportArgumentType]
+        return record(action, beside=beside)
 
     fails = list[int]()
     monkeypatch.setattr(tapes, "record", compiles)
@@ -219,7 +219,7 @@ def test_a_graph_keeps_what_its_forward_reads(module: Twice, tapes: Tapes) -> No
     for _ in range(3):
         odd(torch.ones(3))
     [kind] = replayed._kinds.values()
-    storages, ways = kind.kept  # pyright: ignore[reportGeneralTypeIssues]
+    storages, ways = kind.kept
     kept = {storage._cdata for storage in storages}
     assert table.untyped_storage()._cdata in kept and kind.buffers[0].untyped_storage()._cdata in kept
     assert way in ways and len(kept) <= 4 and not replayed.reasons, (
@@ -369,11 +369,11 @@ class Block(nn.Module):
 
 
 CHANGES: dict[str, Callable[[Block], object]] = {
-    "LoRA scale by set_adapters": lambda block: block.to_q.set_scale("style", 0.25),  # pyright: ignore
-    "LoRA scale of a layer": lambda block: block.to_q.scaling.update(style=0.5),  # pyright: ignore
-    "LoRA off": lambda block: block.to_q.enable_adapters(False),  # pyright: ignore
-    "LoRA merged": lambda block: block.to_q.merge(),  # pyright: ignore
-    "LoRA taken off": lambda block: setattr(block, "to_q", block.to_q.get_base_layer()),  # pyright: ignore
+    "LoRA scale by set_adapters": lambda block: block.to_q.set_scale("style", 0.25),
+    "LoRA scale of a layer": lambda block: block.to_q.scaling.update(style=0.5),
+    "LoRA off": lambda block: block.to_q.enable_adapters(False),
+    "LoRA merged": lambda block: block.to_q.merge(),
+    "LoRA taken off": lambda block: setattr(block, "to_q", block.to_q.get_base_layer()),
     "training": lambda block: block.train(),
     "processor": lambda block: setattr(block, "processor", SimpleNamespace(scale=2.0)),
     "processor's scale": lambda block: setattr(block.processor, "scale", 3.0),
@@ -498,7 +498,7 @@ def test_no_graph_is_launched_once_all_were_dropped_and_a_launch_under_way_is_wa
         captured.forget_all()
         order.append("dropped")
 
-    dropping, tape.replay = threading.Thread(target=drop), slow  # pyright: ignore[reportAttributeAccessIssue]
+    dropping, tape.replay = threading.Thread(target=drop), slow
     module(torch.ones(3))
     dropping.join(10)
     num_replays = tape.num_replays

@@ -105,7 +105,7 @@ def test_what_stays_an_operator_costs_no_calls_of_a_mode_either(monkeypatch: pyt
         attends = counted(monkeypatch, type(handle.session), "attend")
         outputs(model, inputs)
         handle.remove()
-    assert modes == [] and len(attends) == len(model.transformer_blocks) + len(model.single_transformer_blocks)  # pyright: ignore[reportArgumentType]
+    assert modes == [] and len(attends) == len(model.transformer_blocks) + len(model.single_transformer_blocks)
 
 
 @pytest.mark.parametrize("plan", ["ulysses=8", "ulysses=3"])
@@ -208,7 +208,7 @@ def test_graphs_not_used_for_longest_make_way_and_are_freed(monkeypatch: pytest.
 
 def test_a_block_that_torch_takes_in_several_graphs_only_runs_in_those(monkeypatch: pytest.MonkeyPatch) -> None:
     model, inputs = flux()
-    for block in model.single_transformer_blocks:  # pyright: ignore[reportGeneralTypeIssues]
+    for block in model.single_transformer_blocks:
         block.proj_out.register_forward_hook(lambda *_: torch._dynamo.graph_break())
     with lone_rank("ulysses=2") as mesh:
         handle = shard(model, split_plan_of(model), mesh)
@@ -219,7 +219,7 @@ def test_a_block_that_torch_takes_in_several_graphs_only_runs_in_those(monkeypat
             attends.clear()
             outputs(model, inputs)
             is_learning = number == 0
-            assert len(attends) == len(model.single_transformer_blocks) + is_learning * len(model.transformer_blocks)  # pyright: ignore[reportArgumentType]
+            assert len(attends) == len(model.single_transformer_blocks) + is_learning * len(model.transformer_blocks)
         handle.uncompile()
         with pytest.raises(torch._dynamo.exc.Unsupported):
             handle.compile(backend="eager")

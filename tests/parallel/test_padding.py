@@ -230,7 +230,7 @@ def test_on_a_gpu_one_prompt_is_attended_to_without_a_mask(monkeypatch: pytest.M
         given.append((k.shape[2], None if mask is None else tuple(mask.shape)))
         return torch.empty_like(q)
 
-    kernel = Kernel("seen", plain, plain)  # pyright: ignore[reportArgumentType]
+    kernel = Kernel("seen", plain, plain)
     monkeypatch.setattr(sessions, "choose", lambda *_: kernel)
     one, two = Kept("last", 9, 2, hides=False), Kept("last", 40, 16, hides=True)
     with lone_rank("allgather=2") as mesh, FakeTensorMode():

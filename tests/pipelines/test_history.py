@@ -57,7 +57,7 @@ def ran(took_s: float = 0.5, *, setting: Setting = SETTING, **fields: object) ->
         step_s=0.5,
         num_bytes=1 << 30,
         took_step_s=took_s,
-        **plain,  # pyright: ignore[reportArgumentType]
+        **plain,
     )
 
 

@@ -38,7 +38,7 @@ def test_somebody_has_looked_at_every_text_that_a_class_takes_and_at_none_that_i
 def test_a_text_that_nobody_has_looked_at_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
     known = reviewed()
     monkeypatch.setattr(table, "reviewed", lambda: {**known, "classes": {"WanPipeline": {"negative_prompt": "words"}}})
-    found = table._signature.__wrapped__("WanPipeline")  # pyright: ignore[reportPrivateUsage]
+    found = table._signature.__wrapped__("WanPipeline")
     assert found.left_out == {"prompt": "nobody has looked at what the class does with it"}
     assert found.lacks == ("prompt",) and "negative_prompt" in {each.name for each in found.parameters}
 

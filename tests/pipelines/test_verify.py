@@ -9,7 +9,7 @@ import pytest
 from latentloom.__main__ import main
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.verify import Verdict, _references, verdict_of  # pyright: ignore[reportPrivateUsage]
+from latentloom.pipelines.verify import Verdict, _references, verdict_of
 
 pytestmark = pytest.mark.usefixtures("warm_pools")
 
@@ -44,7 +44,7 @@ def verdict(**changes: object) -> Verdict:
         "calls": (4, 4),
         "is_same_everywhere": True,
     }
-    return Verdict(**{**values, **changes})  # pyright: ignore[reportArgumentType]
+    return Verdict(**{**values, **changes})
 
 
 def test_a_verdict_says_what_was_found() -> None:

@@ -101,7 +101,7 @@ def cell(rank: int, variant: str, case: str, plan: str, control: bool = False) -
     try:
         if control:
             assert handle.session is not None
-            handle.session.attend = _local  # pyright: ignore[reportAttributeAccessIssue]
+            handle.session.attend = _local
         got = outputs(model, inputs)
     finally:
         handle.remove()

@@ -47,15 +47,15 @@ class OnGpu(Tensor):
     @staticmethod
     def __new__(cls: type[OnGpu], inner: Tensor) -> OnGpu:
         like = torch.empty_strided(inner.shape, inner.stride(), dtype=inner.dtype, device="meta")
-        made = Tensor._make_subclass(cls, like, False, dispatch_device=True, device_for_backend_keys=GPU)  # pyright: ignore
+        made = Tensor._make_subclass(cls, like, False, dispatch_device=True, device_for_backend_keys=GPU)
         made.inner = inner
         return made
 
     @property
-    def device(self) -> torch.device:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def device(self) -> torch.device:
         return GPU
 
-    __torch_function__ = torch._C._disabled_torch_function_impl  # pyright: ignore
+    __torch_function__ = torch._C._disabled_torch_function_impl
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:

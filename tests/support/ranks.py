@@ -65,7 +65,7 @@ class Ranks:
         while len(answers) < self.num_ranks and time.monotonic() < end:
             silent = [pipe for rank, pipe in enumerate(self._pipes) if rank not in answers]
             for pipe in wait(silent, timeout=end - time.monotonic()):
-                rank = self._pipes.index(pipe)  # pyright: ignore[reportArgumentType]
+                rank = self._pipes.index(pipe)
                 answers[rank] = _received(self._pipes[rank])
                 if not answers[rank][0]:  # the others may wait for it
                     end = min(end, time.monotonic() + GRACE_S)

@@ -315,9 +315,9 @@ def test_how_well_runs_were_predicted_is_told(client: Any, monkeypatch: pytest.M
     assert client.get("/loom/history").json() == {"rows": []}
     names = dict.fromkeys(("machine", "class_name", "fingerprint", "dtype", "quantization"), "x")
     sizes = dict.fromkeys(("width", "height", "frames", "batch", "text_tokens"), 1)
-    setting = Setting(model="toy", engine="eager", **names, **sizes)  # pyright: ignore[reportArgumentType]
+    setting = Setting(model="toy", engine="eager", **names, **sizes)
     times = {"steps": 4, "step_s": 0.5, "text_s": 0.0, "decode_s": 0.0, "num_bytes": 1, "took_step_s": 0.6}
-    ran = Ran(day="2026-11-23", setting=setting, title="2 ranks", plan="cfg=2", **times)  # pyright: ignore[reportArgumentType]
+    ran = Ran(day="2026-11-23", setting=setting, title="2 ranks", plan="cfg=2", **times)
     monkeypatch.setattr(graphs, "kept", lambda folder: (ran, ran))
     [row] = client.get("/loom/history").json()["rows"]
     assert (row["model"], row["plan"], row["num_runs"], row["median"]) == ("toy", "cfg=2", 2, pytest.approx(1.2))

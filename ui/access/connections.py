@@ -241,7 +241,7 @@ async def _take_over(server: uvicorn.Server, config: uvicorn.Config, crowd: Crow
         )
 
     if sys.platform == "win32":  # there the loop takes connections one by one, and a socket belongs to one listener
-        server.config.http_protocol_class = connection  # pyright: ignore[reportAttributeAccessIssue]
+        server.config.http_protocol_class = connection
         server.config.timeout_graceful_shutdown = config.timeout_graceful_shutdown
     else:
         await _listen_anew(server, connection)

@@ -80,7 +80,7 @@ class Downloads:
             code=model.code or (NoRoom.code if problem else ""),
         )
 
-    def list(self, user: str) -> list[Download]:
+    def list(self, user: str) -> builtins.list[Download]:
         """The user's, newest first."""
         self._check_allowed()
         with self._lock:

@@ -5,6 +5,7 @@ A page saves its canvas here as it is edited, so that closing a tab loses nothin
 
 from __future__ import annotations
 
+import builtins
 import json
 import re
 import threading
@@ -35,7 +36,7 @@ class Drafts:
         self._heads: dict[str, dict[str, Draft]] = {}
         """All but their graphs, by user and key; read when the user first asks."""
 
-    def list(self, user: str, *, limit: int = FIRST_ROWS, before: str = "") -> list[Draft]:
+    def list(self, user: str, *, limit: int = FIRST_ROWS, before: str = "") -> builtins.list[Draft]:
         """Newest first, without their graphs, behind the one whose key is `before`. Raises `NotHere`."""
         with self._lock:
             heads = sorted(self._heads_of(user).values(), key=lambda head: head.updated, reverse=True)

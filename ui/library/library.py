@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import threading
 import time
 from collections.abc import Sequence
@@ -53,7 +54,9 @@ class Library:
         self._heads: dict[str, dict[str, Head]] = {}
         """By user, read when the user first asks."""
 
-    def list(self, user: str, *, search: str = "", limit: int = FIRST_ROWS, before: str = "") -> list[Workflow]:
+    def list(
+        self, user: str, *, search: str = "", limit: int = FIRST_ROWS, before: str = ""
+    ) -> builtins.list[Workflow]:
         """Newest first, at most `limit`, behind the one whose id is `before`; with `search` those whose name and
         description have all its words. Raises `NotHere`.
         """
@@ -63,7 +66,7 @@ class Library:
             heads = page_of(found, lambda head: head.id, limit=limit, before=before)
             return [self._shown(user, head) for head in heads]
 
-    def heads(self, user: str) -> list[Head]:
+    def heads(self, user: str) -> builtins.list[Head]:
         """The heads (name, folder, last version) of all workflows, newest first, without opening any."""
         with self._lock:
             return self._newest(user)
@@ -136,7 +139,7 @@ class Library:
                 self._write_thumbnail(user, copy.id, thumb)
             return self._shown(user, self._head(user, copy.id))
 
-    def versions(self, user: str, id: str) -> list[WorkflowVersion]:
+    def versions(self, user: str, id: str) -> builtins.list[WorkflowVersion]:
         """Newest first."""
         with self._lock:
             return [*reversed(self._head(user, id).versions)]
@@ -195,7 +198,7 @@ class Library:
         with self._lock:
             self.apps.revoke(user, self._head(user, id).id)
 
-    def published(self, user: str) -> list[App]:
+    def published(self, user: str) -> builtins.list[App]:
         """The links to apps that the user has given, newest first."""
         with self._lock:
             heads = self._heads_of(user)
@@ -240,7 +243,7 @@ class Library:
             raise NotHere(f"version {number} of {head.name} is not kept, or was damaged; open another version")
         return graph.model_copy(update={"name": head.name})
 
-    def _newest(self, user: str) -> list[Head]:
+    def _newest(self, user: str) -> builtins.list[Head]:
         """All of the user's workflows, those that changed last first."""
         return sorted(self._heads_of(user).values(), key=lambda head: head.updated, reverse=True)
 

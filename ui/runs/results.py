@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -65,7 +66,7 @@ class Results:
         starred: bool = False,
         limit: int = FIRST_ROWS,
         before: str = "",
-    ) -> list[Result]:
+    ) -> builtins.list[Result]:
         """Newest first, at most `limit`, behind the one whose id is `before`; `workflow` is a whole name. Raises
         `NotHere`.
         """
@@ -91,7 +92,7 @@ class Results:
         """Raises `NotHere`."""
         return _result(*self._find(user, id), self.boards.of(user))
 
-    def mark(self, user: str, ids: Sequence[str], change: Marks) -> list[Result]:
+    def mark(self, user: str, ids: Sequence[str], change: Marks) -> builtins.list[Result]:
         """Change stars, tags and boards of some results, all of them or none. Raises `NotHere`, and `ValueError` where
         they would be too many.
         """
@@ -102,7 +103,7 @@ class Results:
         self._book.mark(user, {id: _marked(self._find(user, id)[1], change, boards) for id in dict.fromkeys(ids)})
         return [self.get(user, id) for id in dict.fromkeys(ids)]
 
-    def board_rows(self, user: str) -> list[BoardRow]:
+    def board_rows(self, user: str) -> builtins.list[BoardRow]:
         """The user's boards by name, with how many results each has."""
         on: defaultdict[str, list[str]] = defaultdict(list)
         for _, made in self._all(user):
@@ -113,13 +114,13 @@ class Results:
             for id, board in self.boards.of(user).items()
         ]
 
-    def makers(self, user: str) -> list[Maker]:
+    def makers(self, user: str) -> builtins.list[Maker]:
         """The names of the workflows that made the user's results, in order; at most `MOST_MAKERS_TOLD`."""
         counts = Counter(run.name for run, _ in self._all(user) if run.name)
         rows = sorted(counts.items(), key=lambda each: each[0].casefold())
         return [Maker(name=name, count=count) for name, count in rows[:MOST_MAKERS_TOLD]]
 
-    def tags(self, user: str) -> list[TagRow]:
+    def tags(self, user: str) -> builtins.list[TagRow]:
         """All that the user gave, those of most results first; at most `MOST_TAGS_TOLD`."""
         counts = Counter(tag for _, made in self._all(user) for tag in made.tags)
         rows = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
@@ -140,7 +141,7 @@ class Results:
         if kept.is_file():
             return read_regular(kept)
         _, made = self._find(user, id)
-        options = {"frame": made.poster} if made.kind == "video" else {}
+        options: dict[str, Any] = {"frame": made.poster} if made.kind == "video" else {}
         data = THUMBNAILS[made.kind](file, side=THUMB_SIDE, **options)
         write_atomic(kept, data, is_private=True)
         return data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import logging
 import threading
@@ -147,7 +148,7 @@ class Runs:
         targets: Collection[str] | None,
         *,
         is_forced: bool,
-    ) -> tuple[list[Run], tuple[LeftOut, ...]]:
+    ) -> tuple[builtins.list[Run], tuple[LeftOut, ...]]:
         """Those that can be made, and what is wrong with the others. Raises `GraphError` where all are wrong."""
         settings, user = self._settings, runs[0].user
         found = foretold(
@@ -191,7 +192,7 @@ class Runs:
 
     def list(
         self, user: str, *, states: Sequence[State] = (), batch: str = "", limit: int = FIRST_ROWS, before: str = ""
-    ) -> list[Run]:
+    ) -> builtins.list[Run]:
         """Newest first, behind the one whose id is `before`; those that are over without nodes. Raises `NotHere`."""
         found = [
             run
@@ -210,7 +211,7 @@ class Runs:
             graph = drawn_by_diffusers(graph)
         return RunWithGraph(
             **dict(run.told(run.nodes)),
-            graph=graph and graph_to_plain(baked(graph, run.overrides)),
+            graph=graph_to_plain(baked(graph, run.overrides)) if graph else None,
             versions=told.versions,
             values=told.meant,
             inputs={node: short_values(values, MAX_PROMPT) for node, values in told.values.items()},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import re
 import shutil
@@ -103,7 +104,7 @@ class Uploads:
 
     def list(
         self, user: str, *, kind: UploadKind | None = None, limit: int = FIRST_ROWS, before: str = ""
-    ) -> list[UploadRow]:
+    ) -> builtins.list[UploadRow]:
         """All of the kind, newest first, behind the one whose path is `before`. Raises `NotHere`."""
         rows = []
         for file in inputs_folder(self._data_dir, user).glob("[!.]*"):

@@ -71,9 +71,9 @@ def _read(plain: Any) -> Event | None:
 
 
 def _plain(event: Event | None) -> dict[str, Any] | None:
-    return event and _Event(**{name: getattr(event, name) for name in _FIELDS}).model_dump(
-        mode="json", exclude_defaults=True
-    )
+    if event is None:
+        return None
+    return _Event(**{name: getattr(event, name) for name in _FIELDS}).model_dump(mode="json", exclude_defaults=True)
 
 
 class Line(BaseModel):

@@ -7,8 +7,8 @@ counted: what is repeated is one character or a class of them, and nothing refer
 from __future__ import annotations
 
 import re
-from re import _constants as sre  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage, reportUnknownVariableType]
-from re import _parser  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage, reportUnknownVariableType]
+from re import _constants as sre  # pyrefly: ignore[missing-module-attribute]
+from re import _parser  # pyrefly: ignore[missing-module-attribute]
 from typing import Annotated, Any, Literal
 
 from ...graph.problems import short
@@ -118,7 +118,7 @@ def change_case(
 MAX_WORK = 50_000_000
 """Characters that are compared at most, about a second of them."""
 MAX_PATTERN = 500
-ONE = (sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN, sre.CATEGORY)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+ONE = (sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN, sre.CATEGORY)
 
 
 def bounded(pattern: str, text: str) -> re.Pattern[str]:
@@ -127,7 +127,7 @@ def bounded(pattern: str, text: str) -> re.Pattern[str]:
         raise ValueError(f"the pattern has {len(pattern)} characters; at most {MAX_PATTERN} are taken; shorten it")
     try:
         compiled = re.compile(pattern)
-        _, work = _all_of(_parser.parse(pattern), len(text))  # pyright: ignore[reportUnknownMemberType]
+        _, work = _all_of(_parser.parse(pattern), len(text))
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"{short(pattern)} is no regular expression ({error}); correct it") from None
     if work * (len(text) + 1) > MAX_WORK:
@@ -151,22 +151,22 @@ def _all_of(parsed: Any, length: int) -> tuple[int, int]:
 
 def _members(kind: Any, given: Any) -> int:
     """What one character costs: in a class it may be compared with each member, which is quick for a few."""
-    return 1 + len(given) // 8 if kind == sre.IN else 1  # pyright: ignore[reportUnknownMemberType]
+    return 1 + len(given) // 8 if kind == sre.IN else 1
 
 
 def _one_of(kind: Any, given: Any, length: int) -> tuple[int, int]:
     """The ways and the work of one part of a pattern."""
-    if kind in ONE or kind == sre.AT:  # pyright: ignore[reportUnknownMemberType]
+    if kind in ONE or kind == sre.AT:
         return 1, _members(kind, given)
-    if kind in (sre.MAX_REPEAT, sre.MIN_REPEAT):  # pyright: ignore[reportUnknownMemberType]
+    if kind in (sre.MAX_REPEAT, sre.MIN_REPEAT):
         least, most, inner = given
         if len(inner) != 1 or inner[0][0] not in ONE:
             raise ValueError("the pattern repeats a group; repeat single characters or classes of them, as [a-z]+")
         longest = min(int(most), length)
         return max(1, longest - int(least) + 1), max(1, longest) * _members(*inner[0])
-    if kind == sre.SUBPATTERN:  # pyright: ignore[reportUnknownMemberType]
+    if kind == sre.SUBPATTERN:
         return _all_of(given[-1], length)
-    if kind == sre.BRANCH:  # pyright: ignore[reportUnknownMemberType]
+    if kind == sre.BRANCH:
         each = [_all_of(branch, length) for branch in given[1]]
         return sum(ways for ways, _ in each), sum(work for _, work in each)
     raise ValueError("the pattern refers back or looks around, which may take too long; write it without that")

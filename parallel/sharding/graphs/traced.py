@@ -91,15 +91,15 @@ def traced(
     code = inner.__code__.replace(co_name=name)
     own = types.FunctionType(code, inner.__globals__, name, None, inner.__closure__)
     # torch.compile takes what filters guards out of the options that it is given: each call needs its own
-    given = {**options, "options": {**(options.get("options") or {}), "guard_filter_fn": _needed}}
+    given: dict[str, Any] = {**options, "options": {**(options.get("options") or {}), "guard_filter_fn": _needed}}
     compiled = torch.compile(own, **given)
-    compiled._latentloom_code = code  # pyright: ignore[reportFunctionMemberAccess]
+    vars(compiled)["_latentloom_code"] = code
     return compiled
 
 
 def free(compiled: Callable[..., Any]) -> None:
     """Let go of the graphs that torch keeps of it."""
-    reset_code(compiled._latentloom_code)  # pyright: ignore[reportFunctionMemberAccess]
+    reset_code(vars(compiled)["_latentloom_code"])
 
 
 def copied(x: Tensor) -> Tensor:

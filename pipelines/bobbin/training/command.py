@@ -8,9 +8,12 @@ import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-Config = TypeVar("Config")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Config = TypeVar("Config", bound="DataclassInstance")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +41,7 @@ def parser(description: str, presets: Mapping[str, Any]) -> argparse.ArgumentPar
 def configured(preset: Config, args: argparse.Namespace) -> Config:
     """The preset with what the command line says otherwise."""
     steps = {"steps": args.steps} if args.steps else {}
-    return replace(preset, seed=args.seed, **steps)  # pyright: ignore[reportArgumentType]
+    return replace(preset, seed=args.seed, **steps)
 
 
 def stretch(args: argparse.Namespace) -> Stretch:

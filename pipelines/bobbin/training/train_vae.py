@@ -171,7 +171,7 @@ class Run:
         torch.manual_seed(config.seed)
         self.config, self.progress = config, Progress()
         self.vae: Any = build_vae().train()
-        self.vae.to(config.device, memory_format=torch.channels_last)
+        self.vae.to(config.device, memory_format=torch.channels_last)  # pyrefly: ignore[bad-argument-type] (of a decorator)
         if config.device == "cpu":
             hasten(self.vae)
         self.reader = Reader(self.vae.config["latent_channels"], COUNTS).to(config.device)

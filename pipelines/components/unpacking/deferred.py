@@ -28,7 +28,7 @@ class Deferred(Tensor):
 
     @staticmethod
     def __new__(cls: type[Deferred], shape: Iterable[int], dtype: torch.dtype) -> Deferred:
-        make = Tensor._make_wrapper_subclass  # pyright: ignore[reportAttributeAccessIssue]
+        make = Tensor._make_wrapper_subclass
         return make(cls, tuple(shape), dtype=dtype, device=torch.device("cpu"))
 
     def __init__(self, shape: Iterable[int], dtype: torch.dtype) -> None:
@@ -40,11 +40,11 @@ class Deferred(Tensor):
         found._name = name
         return found
 
-    def __repr__(self, **_: Any) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __repr__(self, **_: Any) -> str:
         return f"Deferred({self._name or self._made_by[0]}, {tuple(self.shape)})"
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # pyrefly: ignore[bad-override]
         kwargs = kwargs or {}
         if func._schema.is_mutable:
             raise NotImplementedError(f"{func} writes into a tensor that is not read yet")

@@ -36,7 +36,7 @@ def quant(bench: Bench) -> bool:
 
 
 def _compared(way: Any, layer: nn.Linear, bench: Bench) -> bool:
-    from torchao.quantization import quantize_  # pyright: ignore[reportMissingImports]
+    from torchao.quantization import quantize_
 
     from latentloom.pipelines.components import quantizing
 

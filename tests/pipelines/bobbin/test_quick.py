@@ -42,7 +42,7 @@ def test_quick_attention_has_the_results_and_gradients_of_diffusers_own() -> Non
     torch.manual_seed(0)
     plain = build_transformer(latent_channels=16).train()
     quick = copy.deepcopy(plain)
-    quick.set_attn_processor(QuickAttention())  # pyright: ignore[reportArgumentType]
+    quick.set_attn_processor(QuickAttention())
     y, x = torch.meshgrid(torch.arange(3), torch.arange(4), indexing="ij")
     given = {
         "hidden_states": torch.randn(2, 12, 64),

@@ -44,7 +44,7 @@ class Learner(nn.Module):
     def hasten(self, device: str) -> None:
         """Fuse the kernels of the transformer's blocks, which takes minutes once."""
         if device == "cpu":
-            self.transformer.set_attn_processor(QuickAttention())  # pyright: ignore[reportArgumentType]
+            self.transformer.set_attn_processor(QuickAttention())  # pyrefly: ignore[bad-argument-type]
         self.transformer.compile_repeated_blocks(dynamic=True)
 
     def encode(self, captions: list[str], text_lengths: tuple[int, ...]) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 class _QuickGroupNorm(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, groups: int, eps: float) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, groups: int, eps: float) -> Tensor:  # pyrefly: ignore[bad-override]
         b, c, h, w = x.shape
         weight, bias = weight.to(x.dtype), bias.to(x.dtype)
         y, mean, scale = torch.native_group_norm(x, weight, bias, b, c, h * w, groups, eps)
