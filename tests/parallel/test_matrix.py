@@ -22,7 +22,25 @@ def chosen(index: int) -> tuple[str, str]:
     return PLANS[index % len(PLANS)], SHAPES[index % len(SHAPES)]
 
 
-@pytest.mark.parametrize("name", NAMES)
+BY_HAND = (
+    "anyflow_far_step",
+    "cosmos_frames",
+    "flux_guidance",
+    "hunyuan_dit_one_row",
+    "hunyuan_video_15_t2v",
+    "joy_image_edit_text_rotary",
+    "kandinsky6_silent",
+    "ltx2_i2v",
+    "sana_wm_refiner_first",
+    "sd35_last_skipped",
+    "sd35_middle_skipped",
+)
+"""Variants of classes that two others or more, or a nearer one, stand for."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.by_hand if name in BY_HAND else ()) for name in NAMES]
+)
 def test_sharded_equals_one_process(ranks: Any, name: str) -> None:
     index = NAMES.index(name)
     plan, case = chosen(index)

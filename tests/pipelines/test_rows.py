@@ -61,6 +61,7 @@ VARIANTS = dict.fromkeys(
     ("flux_2_klein", "flux_3_distilled", "krea_2_turbo", "qwen_image_21_turbo"), pytest.mark.by_hand
 )
 """Rows whose stages are those of another one here."""
+EDIT_VARIANTS = dict.fromkeys(("flux_2_klein_base", "flux_3_distilled", "qwen_image_21_turbo"), pytest.mark.by_hand)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -172,7 +173,7 @@ def test_stages_equal_the_classic_pipeline(name: str, model: Any, tiny: Any) -> 
         assert float((one - other).abs().max()) <= row.close
 
 
-@pytest.mark.parametrize("name", EDITS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=EDIT_VARIANTS.get(name, ())) for name in EDITS])
 def test_reference_pictures_do_what_they_do_in_the_classic_pipeline(name: str, model: Any, tiny: Any) -> None:
     row = EDITS[name]
     (mine,), (theirs,) = ours(model(name), row), classic(tiny(name), row)
