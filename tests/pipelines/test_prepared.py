@@ -89,7 +89,7 @@ def test_steps_replayed_as_graphs_hold_with_a_plan_and_without(pair: Ranks, mode
 def test_compiled_steps_are_replayed_from_the_second_on_and_compile_nothing_more(
     pair: Ranks, model: Callable[..., Any], plan: str
 ) -> None:
-    for is_equal, replays, graphs in pair.run("bodies.prepared:denoise_compiled_and_captured", model("flux"), plan):
+    for is_equal, replays, graphs in pair.run("bodies.prepared:denoise_compiled_and_captured", model("wan"), plan):
         assert is_equal and replays == [3] and graphs[0] == graphs[1] > 0
 
 
