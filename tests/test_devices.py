@@ -193,7 +193,14 @@ def test_a_plan_node_chooses_and_the_command_line_overrides_it(tmp_path: Path) -
 # --- other pools than above: they come last, since only two idle ones are kept ---
 
 
-@pytest.mark.parametrize("arguments", [[], ["--devices", "cpu"], ["--devices", "cpu,cpu", "--replicas", "2"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        pytest.param(["--devices", "cpu"], marks=pytest.mark.by_hand),
+        ["--devices", "cpu,cpu", "--replicas", "2"],
+    ],
+)
 def test_manifest_of_one_device_says_where_each_stage_worked(arguments: list[str]) -> None:
     assert main(["run", FIRST, "--no-cache", *SMALL, "--set=denoise.steps=1", *arguments]) == 0
     manifest = json.loads(Path("output/manifest.json").read_text())
