@@ -10,7 +10,7 @@ import pytest
 from latentloom.parallel.pool.limits import Limits
 
 BENCH = str(Path(__file__).resolve().parent.parent / "bench")
-SMALL = {"steps": 3, "size": 64}
+SMALL = {"steps": 4, "size": 64}
 CPUS = ("cpu", "cpu")
 
 
