@@ -249,7 +249,7 @@ def shouts(words: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("way", ["option", "variable"])
+@pytest.mark.parametrize("way", [pytest.param("option", marks=pytest.mark.by_hand), "variable"])
 def test_a_folder_is_named_by_the_owner_of_the_process(way: str, own: Path, tmp_path: Path) -> None:
     named = ["--nodes", str(own)] if way == "option" else []
     more = {"LATENTLOOM_NODES": str(own)} if way == "variable" else {}

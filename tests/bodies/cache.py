@@ -114,7 +114,7 @@ def cancel_and_go_on(rank: int, model: dict[str, Any], plan: str) -> list[int] |
     """The bits of a plain denoise before a cached one that ends in its middle, and after it."""
     if use_mesh(plan) is None:
         return None
-    request = request_of(model, plan=ParallelPlan.parse(plan))
+    request = request_of(model, plan=ParallelPlan.parse(plan), steps=6)
     before = stages.denoise(request).tensor
     try:
         stages.denoise({**request, "step_cache": "first_block", "cache_threshold": 0.5}, Impatient())

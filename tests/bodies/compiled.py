@@ -130,7 +130,7 @@ def in_graph(
     and from the same that is not compiled, how many graphs there are, and what calls go which way.
 
     With `by_rank`, options of each rank: one that has none compiles nothing, and only answers those that do.
-    `without` names in the model's config a kind of block that it then has none of.
+    `without` names in the model's config a kind of block that it then has none of, and one of the other.
     """
     mesh = part_of(plan)
     if mesh is None:
@@ -139,7 +139,8 @@ def in_graph(
     kept.forget()
     counters.clear()
     pieces._told.clear()
-    kind, config, _ = variants()[variant].build(Case("any", rows=3, columns=5, text=7, heads=heads))
+    layers = 1 if without else 2
+    kind, config, _ = variants()[variant].build(Case("any", rows=3, columns=5, text=7, heads=heads, layers=layers))
     torch.manual_seed(0)
     model = kind(**{**config, without: 0} if without else config).eval()
     fill(model)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
 
+from bodies.shares import small
 from latentloom.parallel.group import Axis
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines import stages
@@ -98,8 +99,8 @@ def ask_without_guider(rank: int, plan: str, compiled: bool = False) -> list[str
     mesh = mesh_for(parsed)
     if mesh is None:
         return None
-    model, inputs, whole = built("flux", "even")
-    said: list[str] = []
+    model, inputs = small("flux", layers=1)
+    whole, said = outputs(model, inputs), list[str]()
 
     def ask() -> None:
         try:

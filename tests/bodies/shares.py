@@ -65,7 +65,8 @@ def shared_out(rank: int, variant: str, plan: str) -> dict[str, Any] | None:
 def streamed(
     rank: int, variant: str, plan: str, dtype: str, folder: str, counts: bool = False
 ) -> dict[str, Any] | None:
-    """Loaded sharded, against loaded whole and then sharded; `counts` the memory of both, for twice the layers."""
+    """Loaded sharded, against loaded whole and then sharded; `counts` the memory, for twice the layers, of
+    the second on the first rank only."""
     model, inputs = small(variant, layers=4 if counts else 2)
     kind = type(model)
     if rank == 0:
@@ -77,7 +78,7 @@ def streamed(
     live, all_live = LiveBytes(), LiveBytes()
     with live if counts else contextlib.nullcontext(), torch.no_grad():
         transformer, _ = load_sharded(folder, mesh.plan, mesh, dtype=dtype)
-    with all_live if counts else contextlib.nullcontext(), torch.no_grad():
+    with all_live if counts and rank == 0 else contextlib.nullcontext(), torch.no_grad():
         other = kind.from_pretrained(folder, torch_dtype=torch_dtype(dtype))
         other = other.requires_grad_(False)
         held = sum(x.numel() * x.element_size() for x in other.parameters())

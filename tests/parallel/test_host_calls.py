@@ -46,9 +46,9 @@ def _anew() -> Iterator[None]:
     process_groups.forget_names()
 
 
-def flux() -> tuple[nn.Module, dict[str, Any]]:
+def flux(**other: int) -> tuple[nn.Module, dict[str, Any]]:
     kind, config, inputs = variants()["flux"].build(dataclasses.replace(CASES["both_odd"], heads=8, rows=5, text=11))
-    model = kind(**config).eval()
+    model = kind(**{**config, **other}).eval()
     fill(model)
     return model, inputs
 
@@ -207,7 +207,7 @@ def test_graphs_not_used_for_longest_make_way_and_are_freed(monkeypatch: pytest.
 
 
 def test_a_block_that_torch_takes_in_several_graphs_only_runs_in_those(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, inputs = flux()
+    model, inputs = flux(num_layers=1, num_single_layers=1)
     for block in model.single_transformer_blocks:
         block.proj_out.register_forward_hook(lambda *_: torch._dynamo.graph_break())
     with lone_rank("ulysses=2") as mesh:

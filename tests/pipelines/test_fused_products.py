@@ -232,7 +232,7 @@ def compiled() -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("name", "num_graphs", "backend"),
     [
-        ("flux", 2, eager),
+        ("wan", 1, eager),
         *(
             pytest.param(name, num_graphs, aot_eager, marks=pytest.mark.by_hand)
             for name, num_graphs in {"flux": 2, "qwen_image": 1, "wan": 1}.items()

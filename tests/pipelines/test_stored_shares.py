@@ -28,7 +28,7 @@ def pair() -> Iterator[Ranks]:
     ("family", "plan", "guidance"),
     [
         pytest.param("flux", "ulysses=2,ring=2,weights=4", 1.0, marks=pytest.mark.by_hand),
-        ("qwen_image", "cfg=2,ulysses=2,weights=4", 4.0),
+        pytest.param("qwen_image", "cfg=2,ulysses=2,weights=4", 4.0, marks=pytest.mark.by_hand),
         ("wan22", "cfg=2,allgather=2,weights=2", 4.0),
     ],
 )

@@ -5,6 +5,7 @@ import gc
 import diffusers
 import diffusers.models.autoencoders
 import diffusers.models.transformers
+import functorch.compile  # noqa: F401 - what compiles and attends by torch imports it
 import torch._dynamo
 import torch.distributed  # noqa: F401
 
