@@ -20,7 +20,7 @@ def test_ranks_begin_anew_and_die_with_their_server_as_others_do_and_the_module_
     start_pool: Callable[..., Pool], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    with start_pool(["cpu"], preload=PRELOAD) as pool:
+    with start_pool(["cpu"] * 2, preload=PRELOAD) as pool:
         first = begun(pool)
         server, spare = server_of(pool), spare_of(pool)
         os.kill(server, signal.SIGKILL)
@@ -32,8 +32,9 @@ def test_ranks_begin_anew_and_die_with_their_server_as_others_do_and_the_module_
 
 
 def begun(pool: Pool) -> list[int]:
-    """The only rank's pid, once it has worked: each imports torch for itself."""
-    assert pool.call("bodies.pool:echo", {})["device"] == "cpu"
+    """The ranks' pids, once they have worked together."""
+    found = pool.call_every("bodies.pool:add_up", {}, num_ranks=2)
+    assert [each["sums"] for each in found] == [[3.0, 3.0]] * 2
     pids = [state.pid for state in pool.states()]
     for pid in pids:
         assert b'"rank_main"' in Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -19,6 +19,7 @@ def test_the_operator_passes_the_checks_of_torch_and_compiles_in_one_graph(ranks
         assert found["difference"] == 0 and found["graphs"] == 1
 
 
+@pytest.mark.by_hand
 def test_blocks_that_diffusers_compiles_have_one_graph_for_their_forwards(ranks: Any) -> None:
     for rank, found in enumerate(
         ranks.run("bodies.compiled:through_sizes", "flux", "ulysses=2", "diffusers", SIZE)[:2]

@@ -206,6 +206,7 @@ def test_graphs_not_used_for_longest_make_way_and_are_freed(monkeypatch: pytest.
     assert len(freed) == 2 and counters["stats"]["unique_graphs"] == 4
 
 
+@pytest.mark.by_hand
 def test_a_block_that_torch_takes_in_several_graphs_only_runs_in_those(monkeypatch: pytest.MonkeyPatch) -> None:
     model, inputs = flux(num_layers=1, num_single_layers=1)
     for block in model.single_transformer_blocks:

@@ -8,8 +8,8 @@ from bodies import operator_cases
 from bodies.operator_cases import Call, call, verdict
 from support.ranks import Ranks
 
-SEEDS = list(range(120))
-MORE = list(range(120, 500))
+SEEDS = list(range(180))
+MORE = list(range(180, 500))
 TOLERANCE = 1e-5
 
 

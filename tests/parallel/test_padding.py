@@ -281,7 +281,8 @@ def test_an_interrupted_forward_leaves_its_padding_to_no_other(wanted: None, is_
     assert operator.at_work() is None and _len_torch_function_stack() == before
 
 
-@pytest.mark.parametrize("plan", [pytest.param("one", marks=pytest.mark.by_hand), "ulysses=2"])
+@pytest.mark.by_hand
+@pytest.mark.parametrize("plan", ["one", "ulysses=2"])
 def test_graphs_are_the_same_for_texts_of_all_lengths(wanted: None, plan: str) -> None:
     kind, config, inputs = variants()["hunyuan_video"].build(Case("any", rows=3, columns=5, text=40, batch=2))
     model = kind(**config).eval()

@@ -263,8 +263,8 @@ def test_replicas_run_two_jobs_at_once(start_warm_pool: Callable[..., Pool], tmp
         assert all(list(threads.map(lambda request: pool.call("bodies.pool:meet", request), ways)))
 
 
-def test_close_ends_jobs_and_processes_and_later_calls_are_told(start_warm_pool: Callable[..., Pool]) -> None:
-    pool = start_warm_pool(["cpu", "cpu"], limits=Limits(silence_s=10))
+def test_close_ends_jobs_and_processes_and_later_calls_are_told(start_pool: Callable[..., Pool]) -> None:
+    pool = start_pool(["cpu", "cpu"], limits=Limits(silence_s=10))
     processes = [Path(f"/proc/{state.pid}") for state in pool.states()]
     started = threading.Event()
 

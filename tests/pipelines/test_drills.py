@@ -53,8 +53,7 @@ def test_what_stops_a_rank_costs_no_picture(drills: Any, work: Any, drill: str, 
     assert all(row["equal"] for row in rows), drills.table(rows, drill)
 
 
-@pytest.mark.by_hand  # tests/parallel/test_pool_host.py kills and stops hosts, servers and spares
-@pytest.mark.parametrize("drill", ["host", "all_at_once"])
+@pytest.mark.parametrize("drill", ["host", pytest.param("all_at_once", marks=pytest.mark.by_hand)])
 def test_a_killed_host_leaves_nothing(drills: Any, drill: str) -> None:
     (row,) = getattr(drills, drill)(1, devices=CPUS, **SMALL)
     assert row["left"] == []

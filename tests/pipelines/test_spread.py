@@ -84,7 +84,6 @@ def test_a_vae_that_was_told_to_decode_in_tiles_does_so(pair: Ranks) -> None:
         assert found["told"] == 1 and found["is_restored"]
 
 
-@pytest.mark.by_hand  # as families share out both
 def test_guidance_and_tokens_are_shared_out_over_four(ranks: Ranks) -> None:
     alone, _, calls = held(ranks, "FluxPipeline", "cfg=2,ulysses=2")["calls"]
     assert calls < alone

@@ -21,6 +21,7 @@ from support.tensorrt_stand_in import stand_in
 TOLERANCE = 1e-5  # of the largest output, fp32
 
 
+@pytest.mark.by_hand
 def test_engines_of_one_plan_serve_every_other(ranks: Any, tmp_path: Path) -> None:
     plans = ("ulysses=2", "ring=2")
     first, other = (ranks.run("bodies.engines:built", "flux", plan, str(tmp_path))[:2] for plan in plans)
@@ -30,7 +31,6 @@ def test_engines_of_one_plan_serve_every_other(ranks: Any, tmp_path: Path) -> No
     assert first[0]["keys"] == other[0]["keys"] != [] and other[0]["built"] == 0
 
 
-@pytest.mark.by_hand  # as blocks of a sharded transformer are
 @pytest.mark.usefixtures("_on_a_cpu")
 def test_a_denoise_by_engines_is_near_the_eager_one(tiny: Callable[[str], Path], tmp_path: Path) -> None:
     model = describe_model(str(tiny("flux")), device="cpu")

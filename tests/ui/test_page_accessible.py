@@ -165,7 +165,8 @@ def test_axe_finds_nothing_serious_in_any_dialog(
     assert len(found) == 12
 
 
-@pytest.mark.parametrize("theme", [pytest.param("light", marks=pytest.mark.by_hand), "dark"])
+@pytest.mark.by_hand
+@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing_serious_in_popups_and_on_a_phone(
     page_server: Any, open_page: Callable[..., Page], axe: str, theme: str
 ) -> None:

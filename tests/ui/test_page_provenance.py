@@ -90,6 +90,7 @@ def test_a_sweep_over_steps_and_seed_is_told_compared_marked_and_found(
         call(url, f"boards/{board['id']}", method="DELETE")
 
 
+@pytest.mark.by_hand
 def test_a_picture_opens_over_the_canvas_and_its_values_come_back_to_it(
     page_server: Any, open_page: Callable[..., Page], watch: Watch
 ) -> None:

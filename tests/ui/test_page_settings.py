@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from playwright.sync_api import expect
 
 from support.browser import toolbar
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 
+@pytest.mark.by_hand
 def test_theme_language_and_keys_are_set_in_one_dialog_and_kept(
     page_server: Any, open_page: Callable[..., Page], first: dict[str, Any]
 ) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 INSIDE = ("encode_text", "empty_latents", "denoise", "decode", "save")
 
 
+@pytest.mark.by_hand
 def test_folded_nodes_go_through_a_list_and_unfold(
     page_server: Any, open_page: Callable[..., Page], first: dict[str, Any]
 ) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
 
 
+@pytest.mark.by_hand
 def test_a_prompt_tells_its_tokens_and_what_is_not_read_on_card_inspector_and_form(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:

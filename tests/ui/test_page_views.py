@@ -310,6 +310,7 @@ def test_the_models_view_lists_what_is_here_and_how_to_get_more(
     expect(view.get_by_text("No model matches the search")).to_be_visible()
 
 
+@pytest.mark.by_hand
 def test_the_plan_follows_the_degrees_and_goes_into_the_workflow(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
