@@ -145,6 +145,8 @@ def paste_image(
             f"image is {_told(above)} and onto is {_told(below)}; give one picture for all or one for each, of as many "
             "channels"
         )
+    if mask is not None and len(mask.pixels) not in (1, len(above)):
+        raise ValueError(f"masks are {len(mask.pixels)} for {len(above)} pictures; give one for all or one for each")
     tall, wide = below.shape[1:3]
     check_area(wide, tall, count=len(above), max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
     part = _part(onto, left, top, width, height)
@@ -152,9 +154,11 @@ def paste_image(
     room = made[:, *part]
     inside = kept(room.shape[2], room.shape[1], above.shape[2], above.shape[1])
     old = room[:, *inside]
-    new = stretch(above, old.shape[2], old.shape[1])
-    share = new.new_ones(1, 1, 1, 1) if mask is None else _over(mask, onto)[:, *part][:, *inside][..., None]
-    room[:, *inside] = torch.where(share > 0, old + (new - old) * share, old)
+    share = old.new_ones(1, 1, 1, 1) if mask is None else _over(mask, onto)[:, *part][:, *inside][..., None]
+    for picture, under, one in zip(above, old, share.expand(len(above), -1, -1, -1), strict=True):
+        # each by itself: beside what is made there is never more than one of them
+        new = stretch(picture[None], old.shape[2], old.shape[1])[0]
+        under.copy_(torch.where(one > 0, under + (new - under) * one, under))
     return Image(pixels=made)
 
 

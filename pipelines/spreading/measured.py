@@ -86,7 +86,7 @@ def title_of(device: str) -> str:
         import torch
 
         return torch.cuda.get_device_name(device)
-    return platform.processor() or platform.machine()
+    return platform.machine()  # `platform.processor()` may start a process
 
 
 def reset_peak(device: str) -> None:

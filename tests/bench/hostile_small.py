@@ -63,8 +63,8 @@ def text(dice: random.Random) -> str:
     return body + dice.choice(["", "!", "b", piece])[: max(0, 1_000_000 - len(body))]
 
 
-def pictures(dice: random.Random) -> Image:
-    count, side = dice.choice([(1, 1), (1, 64), (512, 1), (16, 8), (1, 500)])
+def pictures(dice: random.Random, most: int = 500) -> Image:
+    count, side = dice.choice([(1, 1), (1, 64), (512, 1), (16, 8), (1, most)])
     return Image(pixels=torch.zeros(count, side, side, 3))
 
 
@@ -86,7 +86,7 @@ def call_of(dice: random.Random) -> tuple[str, Callable[[], Any]]:
         "image_grid": {"image": pictures(dice), "columns": whole(), "gap": whole(), "scale": whole()},
         "outpaint": {"image": pictures(dice), "left": whole(), "top": whole(), "feathering": whole()},
         "crop_image": {"image": pictures(dice), "left": whole(), "width": whole()},
-        "paste_image": {"image": pictures(dice), "onto": pictures(dice), "width": whole()},
+        "paste_image": {"image": pictures(dice), "onto": pictures(dice, 250), "width": whole()},
         "blur_mask": {"mask": Mask(pixels=torch.zeros(1, 500, 500)), "grow": whole(), "blur": real()},
     }
     name = dice.choice(["calculate", "replace_text", *inputs])

@@ -10,6 +10,7 @@ import pytest
 import torch
 from PIL import Image as Pillow
 
+from bodies.shares import LiveBytes
 from latentloom.__main__ import main
 from latentloom.nodes import blur_mask, crop_image, denoise, load_mask, outpaint, paste_image
 from latentloom.nodes.execution.attempt import shown
@@ -161,6 +162,16 @@ def test_a_part_comes_back_to_its_place() -> None:
         crop_image(below, left=5, width=30)
     with pytest.raises(ValueError, match="image is 1 of 4 channels and onto is 1 of 3 channels; give one picture"):
         paste_image(Image(pixels=torch.rand(1, 8, 8, 4)), below)
+    with pytest.raises(ValueError, match="masks are 2 for 1 pictures; give one for all or one for each"):
+        paste_image(below, below, Mask(pixels=torch.rand(2, 8, 8)))
+
+
+def test_many_pictures_are_put_back_with_little_beside_them() -> None:
+    below, painted = Image(pixels=torch.rand(1, 60, 80, 3)), Image(pixels=torch.rand(40, 3, 4, 3))
+    with LiveBytes() as live:
+        made = paste_image(painted, below).pixels
+    assert made.nbytes <= live.peak < made.nbytes + 8 * below.pixels.nbytes
+    assert torch.equal(made[:1], paste_image(Image(pixels=painted.pixels[:1]), below).pixels)
 
 
 # ---- Denoise

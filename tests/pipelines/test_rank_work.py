@@ -112,3 +112,8 @@ def test_what_a_process_had_before_its_first_stage_is_told_beside_the_stage_s_me
     with fresh_memory(64 << 20), measured.measured(ParallelPlan(), told, device="cpu"):
         pass
     assert told.work[0].idle_bytes == idle
+
+
+def test_a_processor_is_named_without_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.processor", lambda: pytest.fail("it may start `uname`"))
+    assert measured.title_of("cpu") == platform.machine()
