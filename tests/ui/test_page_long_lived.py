@@ -47,7 +47,7 @@ def wire_is_drawn(page: Page) -> None:
     assert file_graph(page)["nodes"]["empty_latents"]["inputs"]["model"] == {"from": "load_model.model"}
 
 
-@pytest.mark.by_hand  # three minutes
+@pytest.mark.by_hand  # a minute
 def test_after_restarts_many_tabs_and_hundreds_of_nodes_wires_can_be_drawn(
     start_page: Callable[..., Any], open_page: Callable[..., Page], watch: Watch, tmp_path: Path
 ) -> None:
@@ -77,6 +77,8 @@ def test_after_restarts_many_tabs_and_hundreds_of_nodes_wires_can_be_drawn(
         page.get_by_role("button", name="All open workflows").click()
         page.get_by_role("menuitem", name=name, exact=True).click()
         rest(page)
-        expect(page.get_by_role("tab", name=name, exact=True)).to_be_in_viewport(ratio=1)
+        expect(page.get_by_role("tab", name=name, exact=True)).to_be_in_viewport(
+            ratio=0.99
+        )  # widths are fractions of a pixel
         wire_is_drawn(page)
     assert len(call(server.url, "drafts")) == NUM_TABS
