@@ -68,6 +68,16 @@ STANDS = """async (thing, longest) => {
   throw new Error("it does not come to rest, or is not to be seen");
 }"""
 """The middle of a thing that has not moved between two frames."""
+UNDER = """region => {
+  const root = region.getRootNode();
+  const pressable = "button, a[href], input, select, textarea, [role=tab], .react-flow__handle, .react-flow__node";
+  return [...root.querySelectorAll(pressable)].filter((each) => !region.contains(each)).flatMap((each) => {
+    const { x, y, width, height } = each.getBoundingClientRect();
+    const under = root.elementFromPoint(x + width / 2, y + height / 2);
+    return width && height && under && region.contains(under) ? [each.outerHTML.slice(0, 200)] : [];
+  });
+}"""
+"""What could be pressed, were it not for a message over it."""
 GRADIO_WAITS = """(() => {
   let isWanted = false, held = [];
   addEventListener("loom-rests", (event) => {

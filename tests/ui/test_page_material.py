@@ -132,11 +132,15 @@ def test_a_frame_sets_the_part_that_is_cut_out_by_keys_by_mouse_and_by_numbers(
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     expect(dialog.get_by_role("status")).to_have_text("128 x 96 pixels")
+    below = page.locator(".react-flow__viewport, .react-flow__node")
+    lay = below.evaluate_all(STYLES)
     x, y = middle(dialog.get_by_role("button", name="Lower right corner"))
     page.mouse.move(x, y)
     page.mouse.down()
     page.mouse.move(x - 90, y - 90, steps=3)
     page.mouse.up()
+    page.mouse.wheel(0, 200)
+    assert below.evaluate_all(STYLES) == lay
     dialog.get_by_role("spinbutton", name="Height").fill("48")
     dialog.get_by_role("button", name="Use this frame").click()
     inputs = file_graph(page)["nodes"]["crop"]["inputs"]

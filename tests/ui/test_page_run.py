@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
-from support.browser import MODEL_MS, call, card, on_canvas, say, tab, toolbar, visit
+from support.browser import MODEL_MS, UNDER, call, card, on_canvas, say, tab, toolbar, visit
 from support.canvas_geometry import SCRIPT, faults
 from support.checkout import ROOT
 from support.page_processes import LONG_STEPS, SOME_STEPS
@@ -246,16 +246,6 @@ def test_each_rank_has_a_lane_that_says_what_it_does(page_server: Any, open_page
 
 
 SIZES = ({"width": 1440, "height": 900}, {"width": 1280, "height": 720}, {"width": 390, "height": 844})
-UNDER = """region => {
-  const root = region.getRootNode();
-  const pressable = "button, a[href], input, select, textarea, [role=tab], .react-flow__handle, .react-flow__node";
-  return [...root.querySelectorAll(pressable)].filter((each) => !region.contains(each)).flatMap((each) => {
-    const { x, y, width, height } = each.getBoundingClientRect();
-    const under = root.elementFromPoint(x + width / 2, y + height / 2);
-    return width && height && under && region.contains(under) ? [each.outerHTML.slice(0, 200)] : [];
-  });
-}"""
-"""What could be pressed, were it not for a message over it."""
 IN_VIEW = """picture => {
   const [seen, room] = [picture, picture.closest(".ll-canvas")].map((each) => each.getBoundingClientRect());
   return seen.top >= room.top && seen.bottom <= room.bottom && seen.left >= room.left && seen.right <= room.right;

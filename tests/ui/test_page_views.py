@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from support.browser import MODEL_MS, PHONE, Watch, call, card, choose, file_graph, made, say, tab, toolbar
+from support.browser import MODEL_MS, PHONE, UNDER, Watch, call, card, choose, file_graph, made, say, tab, toolbar
 from support.checkout import ROOT
 
 if TYPE_CHECKING:
@@ -79,7 +79,12 @@ def test_two_results_are_compared_with_a_slider_that_keys_move(
     page_server: Any, open_page: Callable[..., Page], two_results: tuple[str, str]
 ) -> None:
     page = open_page(page_server.url)
-    in_gallery(page, *two_results)
+    tab(page, "Gallery").click()
+    page.get_by_test_id(f"result-{two_results[0]}").get_by_role("button").first.click()
+    page.get_by_role("dialog").get_by_role("button", name="Compare with…").click()
+    expect(say(page, "Select the result to compare it with, then press Compare.")).to_be_visible()
+    assert page.get_by_role("region", name="Messages").evaluate(UNDER) == []
+    page.get_by_test_id(f"result-{two_results[1]}").get_by_role("checkbox").check()
     page.get_by_role("button", name="Compare", exact=True).click()
     dialog = page.get_by_role("dialog", name="Compare two results")
     differs = dialog.get_by_role("region", name="What differs").get_by_role(
