@@ -387,6 +387,7 @@ CHANGES: dict[str, Callable[[Block], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_no_graph_answers_for_a_module_that_was_changed_between_two_steps(tapes: Tapes, change: str) -> None:
+    torch.manual_seed(1)  # a LoRA that is merged may by chance round as before
     block = Block().eval()
     inject_adapter_in_model(LoraConfig(r=2, target_modules=["to_q"], init_lora_weights=False), block, "style")
     Captured(block, recorder=tapes)
