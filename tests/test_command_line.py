@@ -15,6 +15,7 @@ import pytest
 
 from latentloom.__main__ import main
 from latentloom.pipelines.models.describe import pick_device
+from support.by_hand import cells
 
 ROOT = Path(__file__).resolve().parent.parent
 FIRST = str(ROOT / "workflows" / "bobbin" / "first_picture.json")
@@ -616,15 +617,11 @@ def program(before: str, *arguments: str) -> Iterator[Any]:
 @pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
 @pytest.mark.parametrize(
     ("where", "number"),
-    [
-        *((where, signal.SIGINT) for where in ASLEEP),
-        ("in the command", signal.SIGTERM),
-        *(
-            pytest.param(where, signal.SIGTERM, marks=pytest.mark.by_hand)
-            for where in ASLEEP
-            if where != "in the command"
-        ),
-    ],
+    cells(
+        ASLEEP,
+        (signal.SIGINT, signal.SIGTERM),
+        here=[*((where, signal.SIGINT) for where in ASLEEP), ("in the command", signal.SIGTERM)],
+    ),
 )
 def test_a_signal_is_one_sentence_and_130_wherever_it_comes(where: str, number: signal.Signals) -> None:
     count, code = ASLEEP[where]

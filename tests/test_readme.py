@@ -62,7 +62,6 @@ SUBSTITUTED = {
 NOT_RUN = {
     "--cluster": "needs Ray's own commands; tests/pipelines/test_cluster.py",
     "pull": "needs the network; tests/pipelines/test_pull.py",
-    "doctor": "takes its time; tests/pipelines/test_doctor.py",
     "--nodes": "a process opens one folder; they run in processes of their own below",
 }
 """By a word of the command, why."""
@@ -183,7 +182,7 @@ def test_commands_of_a_document_run_in_their_order(
         few = ["--set=denoise.steps=4"] if FIRST in words and "denoise.steps" not in " ".join(words) else []
         code = main([*words, *few])
         printed = capsys.readouterr()
-        assert code == 0, f"{command}: {printed.err}"
+        assert code in ((0, 1) if command[1] == "doctor" else (0,)), f"{command}: {printed.err}"
         assert "Traceback" not in printed.err
     assert [name for name in MADE.get(document, ()) if not (folder / name).is_file()] == []
     assert len(served) == sum(each[1] == "ui" for each in commands)

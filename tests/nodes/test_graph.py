@@ -168,9 +168,8 @@ entries = scalars | texts | links | names.map(lambda n: {"param": n}) | json_val
 nodes = st.fixed_dictionaries({"type": st.just("Add"), "inputs": st.dictionaries(names, entries, max_size=4)})
 
 
-@settings(
-    suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=40
-)  # beside other work the first ones are
+# beside other work the first ones are slow
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=40)
 @given(
     st.dictionaries(names, nodes, max_size=4),
     st.dictionaries(names, links, max_size=2),

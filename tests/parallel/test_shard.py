@@ -1,9 +1,8 @@
 """A transformer sharded from outside and taken back: nothing stays behind, whatever happened; bad input is refused."""
 
-import itertools
-
 import pytest
 
+from support.by_hand import cells
 from support.ranks import Ranks
 
 
@@ -50,10 +49,7 @@ PLANS = ("allgather=2,text=replicated", "ulysses=2,ring=2", "ulysses=2")
 
 @pytest.mark.parametrize(
     ("plan", "moment"),
-    [
-        pytest.param(plan, moment, marks=() if PLANS.index(plan) == MOMENTS.index(moment) else pytest.mark.by_hand)
-        for plan, moment in itertools.product(PLANS, MOMENTS)
-    ],
+    cells(PLANS, MOMENTS, here=[*zip(PLANS, MOMENTS, strict=True)]),
 )
 def test_a_lora_put_on_before_or_after_sharding_gives_what_it_gives_on_one_process(
     ranks: Ranks, plan: str, moment: str

@@ -1,12 +1,12 @@
 """Weight sharding: the same output from a share of the weights, loaded whole or in parts."""
 
-import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from latentloom.parallel.plan import ParallelPlan
+from support.by_hand import cells
 
 TOLERANCE = 1e-5  # of the largest output, fp32
 
@@ -17,10 +17,7 @@ VARIANTS = ("flux", "pixart", "dit")
 
 @pytest.mark.parametrize(
     ("plan", "variant"),
-    [
-        pytest.param(plan, variant, marks=() if PLANS.index(plan) == VARIANTS.index(variant) else pytest.mark.by_hand)
-        for plan, variant in itertools.product(PLANS, VARIANTS)
-    ],
+    cells(PLANS, VARIANTS, here=[*zip(PLANS, VARIANTS, strict=True)]),
 )
 def test_shared_weights_give_what_one_process_gives(ranks: Any, variant: str, plan: str) -> None:
     found = [each for each in ranks.run("bodies.shares:shared_out", variant, plan) if each is not None]

@@ -14,6 +14,7 @@ from latentloom.pipelines.components.loading import component_class, load_compon
 from latentloom.pipelines.components.shell import shells
 from latentloom.pipelines.models.folder import inspect_component, inspect_model, read_index
 from latentloom.pipelines.values import Dtype
+from support.by_hand import cells
 
 FAMILIES = ("flux", "sd3", "qwen_image", "wan", "wan22_i2v", "wan_i2v")
 ACCELERATOR = "meta"  # stands in for one: moving there is free, and nothing of it is on the host
@@ -30,12 +31,11 @@ def tensors(component: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize(
     ("family", "dtype"),
-    [
-        *((family, "bf16") for family in FAMILIES),
-        *(("flux", "fp32"), ("wan_i2v", "fp16")),
-        *(pytest.param(family, "fp32", marks=pytest.mark.by_hand) for family in FAMILIES if family != "flux"),
-        *(pytest.param(family, "fp16", marks=pytest.mark.by_hand) for family in FAMILIES if family != "wan_i2v"),
-    ],
+    cells(
+        FAMILIES,
+        ("bf16", "fp32", "fp16"),
+        here=[*((family, "bf16") for family in FAMILIES), ("flux", "fp32"), ("wan_i2v", "fp16")],
+    ),
 )
 def test_tensors_one_by_one_are_what_diffusers_reads(tiny: Callable[[str], Path], family: str, dtype: Dtype) -> None:
     for files in models(tiny(family), "diffusers"):

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 import pytest
@@ -17,17 +16,12 @@ from latentloom.pipelines.denoising.noise import generators
 from latentloom.pipelines.models.describe import card_of
 from latentloom.pipelines.shape import size_multiple
 from latentloom.pipelines.values import Image, Latents, Model, Sampling, from_plain, to_plain
+from support.by_hand import cells
 
-PAIRS = pytest.mark.parametrize(
-    ("guidance", "batch"),
-    [(1.0, 1), (4.0, 2), *(pytest.param(*cell, marks=pytest.mark.by_hand) for cell in ((1.0, 2), (4.0, 1)))],
-)
+PAIRS = pytest.mark.parametrize(("guidance", "batch"), cells((1.0, 4.0), (1, 2), here=[(1.0, 1), (4.0, 2)]))
 CELLS = pytest.mark.parametrize(
     ("guidance", "batch", "strength"),
-    [
-        pytest.param(*cell, marks=[pytest.mark.by_hand] * (cell not in ((1.0, 1, 1.0), (4.0, 2, 0.5))))
-        for cell in product((1.0, 4.0), (1, 2), (0.5, 1.0))
-    ],
+    cells((1.0, 4.0), (1, 2), (0.5, 1.0), here=[(1.0, 1, 1.0), (4.0, 2, 0.5)]),
 )
 SIZE = {"width": 64, "height": 96}
 STEPS = 4

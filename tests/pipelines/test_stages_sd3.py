@@ -7,7 +7,6 @@ makes two calls: they differ by rounding only when guidance is on. See route_dif
 import json
 import shutil
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,9 @@ from latentloom.pipelines.denoising.guidance import guider
 from latentloom.pipelines.denoising.noise import generators
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.values import Image, Latents, Sampling, to_plain
+from support.by_hand import cells
 
-PAIRS = pytest.mark.parametrize(
-    ("guidance", "batch"),
-    [(1.0, 1), (4.0, 2), *(pytest.param(*cell, marks=pytest.mark.by_hand) for cell in ((1.0, 2), (4.0, 1)))],
-)
+PAIRS = pytest.mark.parametrize(("guidance", "batch"), cells((1.0, 4.0), (1, 2), here=[(1.0, 1), (4.0, 2)]))
 BATCH = pytest.mark.parametrize("batch", [1, 2])
 
 
@@ -82,10 +79,7 @@ def test_text_to_image_is_near_the_classic_pipeline(
 
 @pytest.mark.parametrize(
     ("guidance", "batch", "strength"),
-    [
-        pytest.param(*cell, marks=[pytest.mark.by_hand] * (cell not in ((1.0, 1, 1.0), (4.0, 2, 0.5))))
-        for cell in product((1.0, 4.0), (1, 2), (0.5, 1.0))
-    ],
+    cells((1.0, 4.0), (1, 2), (0.5, 1.0), here=[(1.0, 1, 1.0), (4.0, 2, 0.5)]),
 )
 def test_image_to_image_equals_the_modular_and_is_near_the_classic_pipeline(
     guidance: float, batch: int, strength: float, model: Any, stock: Any, paint: Any, picture: torch.Tensor

@@ -20,6 +20,7 @@ from latentloom.pipelines.denoising.step_cache import cached
 from latentloom.pipelines.models.describe import add_lora, describe_model
 from latentloom.pipelines.requests import Denoise
 from latentloom.pipelines.values import Conditioning, Latents, Model, from_plain, to_plain
+from support.by_hand import cells
 
 TOLERANCE = 1e-5  # of the largest latent, fp32
 PLANS = ["ring=2", "allgather=2", "cfg=2,ulysses=2"]
@@ -83,12 +84,7 @@ def test_split_branches_remember_their_own_steps_where_guidance_ends(
 
 @pytest.mark.parametrize(
     ("plan", "kind"),
-    [
-        ("ulysses=4", "first_block"),
-        ("ring=2", "sea"),
-        pytest.param("ulysses=4", "sea", marks=pytest.mark.by_hand),
-        pytest.param("ring=2", "first_block", marks=pytest.mark.by_hand),
-    ],
+    cells(("ulysses=4", "ring=2"), ("first_block", "sea"), here=[("ulysses=4", "first_block"), ("ring=2", "sea")]),
 )
 def test_thresholds_one_float_apart_never_split_the_ranks(ranks: Any, kind: str, plan: str) -> None:
     found = [each for each in ranks.run("bodies.cache:split_votes", kind, plan) if each is not None]
