@@ -21,6 +21,7 @@ from .graph.scalars import SCALAR_TYPES
 from .graph.spec import InputSpec, NodeSpec
 from .graph.unfolding.unfold import unfold
 from .headless.workflow_files import SHIPPED, shipped_files
+from .hosts import comfy_folders
 from .hosts.comfyui import comfy_type
 from .registry import SPECS
 
@@ -126,7 +127,8 @@ def _links(graph: Graph, numbers: Mapping[str, int]) -> dict[tuple[str, str], li
 
 
 def _slot(socket: InputSpec, link: list[Any] | None) -> dict[str, Any]:
-    kind = "COMBO" if socket.type == "choice" else comfy_type(socket.type)
+    is_list = socket.type == "choice" or socket.widget in comfy_folders.KINDS
+    kind = "COMBO" if is_list else comfy_type(socket.type)
     slot: dict[str, Any] = {"name": socket.name, "type": kind, "link": link and link[0]}
     if not socket.required:
         slot["shape"] = 7  # a hollow circle: may stay empty
