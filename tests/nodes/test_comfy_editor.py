@@ -16,10 +16,19 @@ from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
 from support.folded import paintings
 
 FILES = shipped_files()
-CATALOG = {
-    id: {"input": node.INPUT_TYPES(), "output": list(node.RETURN_TYPES)} for id, node in NODE_CLASS_MAPPINGS.items()
-}
-"""As ComfyUI's /object_info."""
+
+
+def catalog() -> dict[str, Any]:
+    """As ComfyUI's /object_info, where no model is there yet: names of models are chosen from a list all the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("latentloom.nodes.hosts.comfyui.names", lambda kind: [])
+        return {
+            id: {"input": node.INPUT_TYPES(), "output": list(node.RETURN_TYPES)}
+            for id, node in NODE_CLASS_MAPPINGS.items()
+        }
+
+
+CATALOG = catalog()
 
 
 @pytest.fixture(scope="module")

@@ -157,6 +157,21 @@ def test_what_a_node_would_refuse_is_told_of_the_setting_that_feeds_it(log_in: C
     assert (problem["node"], problem["socket"], problem["mends"], problem["kind"]) == ("", "width", [], "error")
 
 
+def test_a_formula_of_a_guest_that_would_never_end_is_refused_in_a_sentence(
+    log_in: Clients, graph: dict[str, Any]
+) -> None:
+    """A number of 900 million digits: the run fails at its node, and the server answers the next guest."""
+    graph["params"]["formula"] = {"type": "string", "default": "a + 1"}
+    graph["nodes"]["how_many"] = {"type": "LoomCalculate", "inputs": {"formula": {"param": "formula"}, "a": 1.0}}
+    graph["nodes"]["denoise"]["inputs"]["steps"] = {"from": "how_many.whole"}
+    token = publish(log_in("ann"), graph)
+    bob = log_in("bob")
+    sent = run(bob, token, params={"formula": "round(5, -900000000)"})
+    told = sent.json() if sent.status_code != 201 else done(bob, sent.json()["runs"][0])
+    assert "round" in json.dumps(told) and told.get("state") != "done"
+    assert done(bob, run(bob, token, params={"steps": 1}).json()["runs"][0])["state"] == "done"
+
+
 def test_what_is_only_reckoned_keeps_an_app_from_running(log_in: Clients, graph: dict[str, Any]) -> None:
     graph["nodes"]["empty_latents"]["inputs"] |= {"width": 1024, "height": 1024}
     refused = run(log_in("bob"), publish(log_in("ann"), graph), params={})
