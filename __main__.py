@@ -399,15 +399,16 @@ def nodes_command(arguments: argparse.Namespace) -> int:
 def show_command(arguments: argparse.Namespace) -> int:
     from .nodes.graph.check import ensure
     from .nodes.graph.graph import graph_text
+    from .nodes.graph.ready import ready
     from .nodes.headless.workflow_files import read_workflow
     from .nodes.hosts.comfy_file import to_comfy
     from .nodes.registry import SPECS
 
     graph = read_workflow(arguments.file)
     if arguments.comfyui:
-        workspace = _workspace(arguments.file, (), ())
-        ensure(graph, SPECS, workspace=workspace)
-        print(json.dumps(to_comfy(graph, SPECS, workspace=workspace), indent=2, ensure_ascii=False))
+        prepared = ready(graph, SPECS, workspace=_workspace(arguments.file, (), ()))
+        ensure(prepared)
+        print(json.dumps(to_comfy(prepared), indent=2, ensure_ascii=False))
     else:
         print(graph_text(graph), end="")
     return OK

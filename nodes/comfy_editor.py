@@ -16,10 +16,10 @@ from .files.atomic import write_atomic
 from .graph.choosing import fixed_inputs, folded
 from .graph.graph import Graph, Link, read_graph
 from .graph.order import in_order
-from .graph.resolve import param_values, plain_value, upgrade
+from .graph.ready import ready
+from .graph.resolve import param_values, plain_value
 from .graph.scalars import SCALAR_TYPES
 from .graph.spec import InputSpec, NodeSpec
-from .graph.unfolding.unfold import unfold
 from .headless.workflow_files import SHIPPED, shipped_files
 from .hosts import comfy_folders
 from .hosts.comfyui import comfy_type
@@ -38,7 +38,7 @@ TITLE, ROW, TALL = 30, 26, 110
 def editor_file(graph: Graph) -> dict[str, Any]:
     """A checked workflow as ComfyUI's editor saves it. Params become their values; sub-workflows and for-each, which
     that editor has otherwise or not at all, the nodes that they stand for."""
-    graph = upgrade(unfold(graph, SPECS, {}, None).graph, SPECS, {})[0]
+    graph = ready(graph, SPECS).written  # with what is muted, which that editor shows
     numbers = {name: number for number, name in enumerate(graph.nodes, 1)}
     links = _links(graph, numbers)
     sources = {name: {link.node for link in _wires(graph, name).values()} for name in graph.nodes}

@@ -11,51 +11,42 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from .execution.schedule import Needs, needs_of
-from .files.workspace import Workspace
-from .graph.graph import Graph, ParamRef
+from .graph.graph import ParamRef
 from .graph.problems import refuse
-from .graph.resolve import Resolved, param_values
+from .graph.ready import Ready
+from .graph.resolve import Resolved
 from .graph.scalars import as_type
-from .graph.spec import NodeSpec
 
 WIDTH = 100
 """Columns; a call that is longer has a line for each argument."""
 MODULE = "nodes"
 
 
-def to_python(
-    graph: Graph,
-    specs: Mapping[str, NodeSpec],
-    *,
-    workspace: Workspace | None = None,
-    targets: Collection[str] | None = None,
-) -> str:
+def to_python(ready: Ready, targets: Collection[str] | None = None) -> str:
     """The script that makes what a run of the workflow makes, or these nodes and outputs of it; a for-each is written
-    out, and one over a folder takes a workspace. Raises `GraphError` for a workflow that cannot run, and for nodes that
-    are not ours.
+    out. Raises `GraphError` for a workflow that cannot run, and for nodes that are not ours.
     """
-    needs = needs_of(graph, specs, overrides={}, workspace=workspace, targets=targets)
+    needs, types = needs_of(ready, targets), ready.types
     for name in needs.order:
         if origin := needs.nodes[name].spec.origin:
             message = f"it comes from {origin}, and a script has ours only; leave it out, or run the file instead"
             raise refuse("not_ours", message, node=name)
     names = _Names()
-    values = param_values(graph, {})
-    used = [name for name in graph.params if any(name in _params(node) for node in needs.nodes.values())]
+    used = [name for name in ready.params if any(name in _params(node) for node in needs.nodes.values())]
     params = {name: names.fresh(name) for name in used}
     outputs = {
         (name, output.name): names.fresh(name if len(spec.outputs) == 1 else f"{name}_{output.name}")
         for name in needs.order
-        for spec in [specs[needs.nodes[name].node.type]]  # a function gives all that it ever gives
+        for spec in [types[needs.nodes[name].node.type]]  # a function gives all that it ever gives
         for output in spec.outputs
     }
-    lines = [f'"""{_title(graph.name)}: written by latentloom."""', "", f"from latentloom import {MODULE}", ""]
+    lines = [f'"""{_title(ready.file.name)}: written by latentloom."""', "", f"from latentloom import {MODULE}", ""]
     if params:
-        lines += [*(f"{variable} = {values[name]!r}" for name, variable in params.items()), ""]
+        lines += [*(f"{variable} = {ready.params[name]!r}" for name, variable in params.items()), ""]
     for name in needs.order:
         node = needs.nodes[name]
         given = [variable for (source, _), variable in outputs.items() if source == name]
-        call = f"{MODULE}.{specs[node.node.type].call.__name__}("
+        call = f"{MODULE}.{types[node.node.type].call.__name__}("
         lines += _call(node, ", ".join(given) + " = " + call if given else call, _arguments(node, outputs, params))
     printed = list(_printed(needs, outputs))
     return "\n".join([*lines, *(["", *printed] if printed else [])]) + "\n"

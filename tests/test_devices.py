@@ -13,7 +13,6 @@ from PIL import Image as Pillow
 
 from latentloom.__main__ import main
 from latentloom.nodes.execution.cache import MemoryCache
-from latentloom.nodes.execution.run import run
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import read_graph
 from latentloom.nodes.headless.workflow_files import read_workflow
@@ -21,6 +20,7 @@ from latentloom.nodes.preview.foretelling import PLANS_KEY
 from latentloom.nodes.registry import SPECS
 from latentloom.pipelines.place import read_place
 from latentloom.pipelines.placement import POOLS
+from support.prepared import run
 
 ROOT = Path(__file__).resolve().parent.parent
 FIRST = str(ROOT / "workflows" / "bobbin" / "first_picture.json")

@@ -12,7 +12,6 @@ import pytest
 from PIL import Image
 
 from latentloom.nodes.files.picture_files import read_metadata
-from latentloom.nodes.graph.check import check
 from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.registry import SPECS
 from latentloom.pipelines import doors
@@ -26,6 +25,7 @@ from support.outside import (
     workflow,
     write_model,
 )
+from support.prepared import check
 
 NODES = ("loom_example_Palette", "loom_example_Tint", "loom_example_Canvas")
 FOLDER_MODULE = '''
@@ -119,7 +119,6 @@ def test_another_version_of_the_package_makes_its_nodes_and_what_its_family_make
     code = """
 import json, latentloom
 latentloom.open_doors()
-from latentloom.nodes.execution.schedule import schedule
 from latentloom.nodes.files.workspace import HERE
 from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.registry import SPECS

@@ -16,7 +16,6 @@ import torch
 
 from latentloom import nodes
 from latentloom.nodes.execution.cache import MemoryCache, Share
-from latentloom.nodes.execution.run import run
 from latentloom.nodes.files import picture_files
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, read_graph
@@ -34,6 +33,7 @@ from latentloom.ui.runs.runs import Runs
 from latentloom.ui.settings import Settings
 from latentloom.ui.store.uploads import inputs_folder
 from support.folded import PROMPTS, paintings
+from support.prepared import run
 from support.toy_server import DEADLINE_S, finished, graph, until
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -13,9 +13,9 @@ from PIL import Image
 from latentloom.__main__ import main
 from latentloom.nodes import blur_mask, load_mask
 from latentloom.nodes.files.resize import cover
-from latentloom.nodes.graph.check import check
 from latentloom.nodes.graph.graph import Link, graph_text, read_graph
 from latentloom.nodes.registry import SPECS
+from support.prepared import check
 from support.tiny_rows import small_references
 
 ROOT = Path(__file__).resolve().parent.parent

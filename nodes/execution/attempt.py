@@ -16,12 +16,10 @@ from ...pipelines.costs.outcome import ran_of
 from ...pipelines.costs.ran import keep
 from ...pipelines.values import Audio, Image, Mask, Place, Video
 from ..files.picture_files import MAX_PIXELS, WORKFLOW_KEY
-from ..files.workspace import Host, Workspace, numbered
-from ..graph.graph import Graph, graph_text
-from ..graph.modes import effective
+from ..files.workspace import Workspace, numbered
+from ..graph.graph import graph_text
+from ..graph.ready import Ready
 from ..graph.requires import with_requires
-from ..graph.spec import NodeSpec
-from ..graph.unfolding.unfold import unfold
 from ..hosts.comfy_file import to_comfy
 from ..preview.foretelling import with_plans, without_plans
 from ..preview.meant import tagged
@@ -124,13 +122,11 @@ def open_caches(folder: Path | None) -> Caches:
 
 
 def workspace_of(
-    graph: Graph,
-    specs: Mapping[str, NodeSpec],
+    ready: Ready,
     folder: Path,
     *,
     roots: tuple[Path, ...],
     place: Place,
-    host: Host,
     max_pixels: int = MAX_PIXELS,
     num_runs: int = 1,
 ) -> Workspace:
@@ -140,18 +136,17 @@ def workspace_of(
     return Workspace(
         output_dir=folder.resolve(),
         roots=roots,
-        metadata=provenance(graph, specs, Workspace(roots=roots, host=host)),
+        metadata=provenance(ready),
         claims={},
         place=place,
-        host=host,
+        host=ready.host,
         max_pixels=max_pixels,
         num_runs=num_runs,
     )
 
 
 def attempt(
-    graph: Graph,
-    specs: Mapping[str, NodeSpec],
+    ready: Ready,
     *,
     workspace: Workspace,
     caches: Caches,
@@ -170,8 +165,7 @@ def attempt(
     """
     workspace.check_writable()
     result = run(
-        graph,
-        specs,
+        ready,
         workspace=workspace,
         sink=sink,
         cancel=cancel,
@@ -184,12 +178,11 @@ def attempt(
         _keep_times(result, caches.runs)
     problem: ValueError | None = None
     if shows and (targets is not None or not any(record.files for record in result.nodes.values())):
-        plain = unfold(graph, specs, {}, workspace).graph
-        sources = {name: link.node for name, link in effective(plain, specs).outputs.items()}
+        sources = {name: link.node for name, link in ready.graph.outputs.items()}
         meant = {name: record.meant() for name, record in result.nodes.items() if record.stand_ins}
         result, problem = shown(result, sources, tagged(workspace, meant))
     try:
-        write_manifest(workspace.output_dir, graph, result)
+        write_manifest(workspace.output_dir, ready.file, result)
     except ValueError as error:
         problem = problem or error
     if problem is None:
@@ -206,11 +199,10 @@ def _keep_times(result: RunResult, folder: Path) -> None:
                 keep(ran, folder)
 
 
-def provenance(graph: Graph, specs: Mapping[str, NodeSpec], workspace: Workspace) -> dict[str, str]:
+def provenance(ready: Ready) -> dict[str, str]:
     """What a result carries: the workflow file, and the same for ComfyUI, unfolded. Raises `GraphError`."""
-    graph = without_plans(graph)  # those of this run come when it has them
-    prompt = to_comfy(graph, specs, workspace=workspace)
-    return {WORKFLOW_KEY: graph_text(with_requires(graph, specs)), "prompt": json.dumps(prompt)}
+    graph = without_plans(ready.file)  # those of this run come when it has them
+    return {WORKFLOW_KEY: graph_text(with_requires(graph, ready.types)), "prompt": json.dumps(to_comfy(ready))}
 
 
 def _disk_cache(folder: Path | None) -> DiskCache | None:

@@ -14,11 +14,8 @@ from ...parallel.progress import SILENT
 from ...pipelines.tokens.known import why_unknown
 from ..files.workspace import Workspace
 from ..graph.check import check
-from ..graph.graph import Graph
 from ..graph.problems import GraphError, Problem
-from ..graph.resolve import Overrides
-from ..graph.spec import NodeSpec
-from ..graph.unfolding.unfold import unfold
+from ..graph.ready import Ready
 from ..preview.disk import why_no_room, written
 from ..preview.meant import Meant, Sizes, meant, sizes
 from ..preview.preview import TOO_MANY, planned
@@ -47,9 +44,7 @@ class Foretold:
 
 
 def foretell(
-    graph: Graph,
-    specs: Mapping[str, NodeSpec],
-    overrides: Overrides | None = None,
+    ready: Ready,
     *,
     workspace: Workspace,
     machine: Sequence[DeviceNow],
@@ -60,17 +55,11 @@ def foretell(
     are looked for, but values may be known. `go_on` raises `Cancelled` where nobody wants to know any more.
     """
     accelerators = [device.name for device in machine if device.name != "cpu"]
-    found = check(graph, specs, overrides, workspace=workspace)
-    try:
-        walk = Walk(graph, specs, overrides or {}, workspace=workspace, accelerators=accelerators, go_on=go_on)
-    except GraphError:
-        if not found:
-            raise
-        return Foretold(problems=found)
-    if found:
+    walk = Walk(ready, workspace=workspace, accelerators=accelerators, go_on=go_on)
+    if found := check(ready):
         return Foretold(problems=found, values=meant(walk), sizes=sizes(walk))
     try:
-        needs = needs_of_checked(graph, specs, overrides=overrides or {}, workspace=workspace, targets=targets)
+        needs = needs_of_checked(ready, targets)
     except GraphError as error:  # all of it is muted
         return Foretold(problems=list(error.problems), values=meant(walk), sizes=sizes(walk))
     needed = frozenset(needs.order or needs.nodes)  # all of one that makes nothing yet
@@ -93,7 +82,7 @@ def foretell(
     if why := why_no_room(num_bytes, workspace):
         found.append(Problem(max(saved, key=lambda name: saved[name]), "", "disk", why, kind="estimate"))
     problems = sorted((each for each in found if each.node in needed), key=lambda problem: KINDS.index(problem.kind))
-    problems = unfold(graph, specs, overrides or {}, workspace).told(problems)
+    problems = ready.unfolding.told(problems)
     return Foretold(problems=problems, values=meant(walk, needed, plans), sizes=sizes(walk), num_bytes=num_bytes)
 
 

@@ -22,10 +22,10 @@ from ...pipelines.costs.outcome import Took, after
 from ...pipelines.planning.terms import FREE
 from ...pipelines.values import Model
 from ..files.workspace import HERE, Workspace
-from ..graph.graph import Graph, Link
-from ..graph.resolve import Overrides
+from ..graph.graph import Link
+from ..graph.ready import Ready
 from ..graph.scalars import PLAIN_TYPES, as_type, fault
-from ..graph.spec import NodeSpec, Saved, files_of
+from ..graph.spec import Saved, files_of
 from ..graph.unfolding.gathering import parts_of
 from ..preview.foretelling import with_plans
 from ..preview.meant import tagged
@@ -46,10 +46,8 @@ logger = logging.getLogger("latentloom")
 
 
 def run(
-    graph: Graph,
-    specs: Mapping[str, NodeSpec],
+    ready: Ready,
     *,
-    overrides: Overrides | None = None,
     workspace: Workspace = HERE,
     # watching and ending
     sink: Sink = lambda event: None,
@@ -69,9 +67,7 @@ def run(
     watch = Watch(sink, cancel or threading.Event(), previews, keeper=keeper)
     try:
         needed = schedule(
-            graph,
-            specs,
-            overrides=overrides or {},
+            ready,
             workspace=workspace,
             targets=targets,
             progress_of=lambda name: NodeProgress(name, watch),

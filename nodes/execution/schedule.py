@@ -17,14 +17,12 @@ from ...pipelines.planning.terms import Leeway
 from ...pipelines.values import Depth
 from ..files.workspace import Workspace
 from ..graph.check import ensure
-from ..graph.choosing import settled, specs_of
 from ..graph.graph import Graph
-from ..graph.modes import effective, left_out, nothing_left
+from ..graph.modes import left_out, nothing_left
 from ..graph.order import in_order
 from ..graph.problems import Names, refuse
-from ..graph.resolve import Overrides, Resolved, resolve, upgrade, with_overrides
-from ..graph.spec import NodeSpec
-from ..graph.unfolding.unfold import unfold
+from ..graph.ready import Ready
+from ..graph.resolve import Resolved, resolve
 from ..graph.unfolding.unfolded import made_in
 from ..preview.foretelling import decoders_of, leeways
 from ..preview.meant import Meant, brought, meant
@@ -105,20 +103,18 @@ class Schedule(Needs):
 
 
 def schedule(
-    graph: Graph,
-    specs: Mapping[str, NodeSpec],
+    ready: Ready,
     *,
-    overrides: Overrides,
     workspace: Workspace,
     targets: Collection[str] | None = None,
     progress_of: Callable[[str], Progress] = lambda name: SILENT,
 ) -> Schedule:
-    """Check and order a graph. Raises `GraphError`, or `NodeFailed` when a file that a node names cannot be read, or
+    """Check and order a workflow. Raises `GraphError`, or `NodeFailed` when a file that a node names cannot be read, or
     the node asks its model for what that does not take. Where a denoise's plan needs a machine that nobody measured,
     that is done now, for seconds: `progress_of` its name hears of it, and may end it by `Cancelled`.
     """
-    needs = needs_of(graph, specs, overrides=overrides, workspace=workspace, targets=targets)
-    walk = Walk(graph, specs, overrides, workspace=workspace, accelerators=torch_accelerators)
+    needs = needs_of(ready, targets)
+    walk = Walk(ready, workspace=workspace, accelerators=torch_accelerators)
     for problem in refused(walk, frozenset(needs.order)):
         if problem.kind == "error":
             node = needs.nodes[problem.node]
@@ -145,40 +141,20 @@ def schedule(
     )
 
 
-def needs_of(
-    graph: Graph,
-    specs: Mapping[str, NodeSpec],
-    *,
-    overrides: Overrides,
-    workspace: Workspace | None = None,
-    targets: Collection[str] | None = None,
-) -> Needs:
-    """What a run needs; of files only those are read that say which sockets a node has, and none without a workspace.
-    Raises `GraphError`.
-    """
-    ensure(graph, specs, overrides, workspace=workspace)
-    return needs_of_checked(graph, specs, overrides=overrides, workspace=workspace, targets=targets)
+def needs_of(ready: Ready, targets: Collection[str] | None = None) -> Needs:
+    """What a run needs, of a workflow that is checked first. Raises `GraphError`."""
+    ensure(ready)
+    return needs_of_checked(ready, targets)
 
 
-def needs_of_checked(
-    graph: Graph,
-    specs: Mapping[str, NodeSpec],
-    *,
-    overrides: Overrides,
-    workspace: Workspace | None = None,
-    targets: Collection[str] | None = None,
-) -> Needs:
-    """`needs_of` a graph in which the checker has found nothing. Raises `GraphError` where all is switched off."""
-    unfolding = unfold(graph, specs, overrides, workspace)
-    whole, _ = upgrade(unfolding.graph, specs, unfolding.overrides)
-    whole, overrides, _ = settled(whole, specs, unfolding.overrides, workspace)
-    graph = effective(whole, specs, overrides)
-    results = _results(graph, whole, targets)
-    acting = {name for name, node in graph.nodes.items() if targets is None and specs[node.type].is_output}
-    known = specs_of(graph, specs, overrides, with_overrides(graph, overrides))
-    nodes = resolve(graph, known, overrides)
+def needs_of_checked(ready: Ready, targets: Collection[str] | None = None) -> Needs:
+    """`needs_of` a workflow in which the checker has found nothing. Raises `GraphError` where all is switched off."""
+    graph, types = ready.graph, ready.types
+    results = _results(graph, ready.written, targets)
+    acting = {name for name, node in graph.nodes.items() if targets is None and types[node.type].is_output}
+    nodes = resolve(graph, ready.specs)
     wanted = frozenset({*(node for node, _ in results.values()), *acting})
-    if not wanted and graph is not whole:
+    if not wanted and len(graph.nodes) < len(ready.written.nodes):
         raise nothing_left()
     sources = _needed(nodes, wanted)
     return Needs(order=tuple(in_order(sources)), nodes=nodes, sources=sources, results=results, targets=wanted)

@@ -6,77 +6,50 @@ from collections.abc import Callable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from ..files.workspace import INSTALL, Host, Workspace
-from .choosing import NO_FIT, settled, specs_of
+from ..files.workspace import INSTALL, Host
+from .choosing import UNDECIDED
 from .graph import Graph, Link, Node, ParamRef
-from .modes import effective
 from .order import in_order
 from .problems import GraphError, Names, Problem, short
+from .ready import Ready
 from .requires import from_where, installed_version, unmet
-from .resolve import Overrides, param_socket, param_values, plain_value, upgrade, with_overrides
+from .resolve import param_socket, plain_value
 from .scalars import PLAIN_TYPES, can_feed, fault
 from .spec import InputSpec, NodeSpec
-from .unfolding.unfold import unfold
 
 SHOWN_CYCLES = 10
-Specs = Mapping[str, NodeSpec]
 
 
-def check(
-    graph: Graph,
-    specs: Specs,
-    overrides: Overrides | None = None,
-    require: Callable[[str], str | None] = installed_version,
-    workspace: Workspace | None = None,
-) -> list[Problem]:
-    """All problems of a workflow with these nodes installed, but for those of nodes that are switched off.
-
-    `require` tells a package's installed version. In the `workspace` files are looked at that say which sockets a node
-    has; without one, such a node is checked as far as the workflow itself tells.
+def check(ready: Ready, require: Callable[[str], str | None] = installed_version) -> list[Problem]:
+    """All problems of a workflow, but for those of nodes that are switched off. `require` tells a package's installed
+    version.
     """
-    asked = overrides or {}
-    host: Host = workspace.host if workspace else "python"
-    names = Names()
-    unfolding = unfold(graph, specs, asked, workspace)
-    folded = {problem.node for problem in unfolding.problems}
-    whole, problems = upgrade(unfolding.graph, specs, unfolding.overrides)
-    whole, overrides, unsettled = settled(whole, specs, unfolding.overrides, workspace)
-    problems += unsettled
-    plain = effective(whole, specs, overrides)
-    inputs = with_overrides(plain, overrides)
-    known = specs_of(plain, specs, overrides, inputs)
-    for problem in unsettled:
-        if problem.code != NO_FIT:  # nothing more is known of these
-            known.pop(problem.node, None)
+    names, plain = Names(), ready.graph
+    folded = {problem.node for problem in ready.unfolding.problems}
+    unknown = {problem.node for problem in ready.problems if problem.code in UNDECIDED}
+    known = {name: spec for name, spec in ready.specs.items() if name not in unknown}
     found = [
-        *unmet(plain, require, host),
-        *unfolding.problems,
-        *(problem for problem in problems if problem.node in plain.nodes),
-        *_params(plain, overrides),
-        *_overrides(graph, specs, asked, names),
-        *(
-            problem
-            for problem in _nodes(plain, specs, known, inputs, param_values(plain, overrides), names, require, host)
-            if problem.node not in folded
-        ),
+        *unmet(plain, require, ready.host),
+        *ready.unfolding.problems,
+        *(problem for problem in ready.problems if problem.node in plain.nodes),
+        *_params(plain),
+        *_overrides(ready, names),
+        *(problem for problem in _nodes(ready, known, names, require) if problem.node not in folded),
         *_outputs(plain, known, names),
-        *_cycles({name: _sources(plain, entries) for name, entries in inputs.items()}),
+        *_cycles({name: _sources(plain, node.inputs) for name, node in plain.nodes.items()}),
     ]
-    return unfolding.told(found)
+    return ready.unfolding.told(found)
 
 
-def ensure(
-    graph: Graph, specs: Specs, overrides: Overrides | None = None, *, workspace: Workspace | None = None
-) -> None:
-    """Raise `GraphError` with all problems, if there are any; a workspace as for `check`."""
-    if problems := check(graph, specs, overrides, workspace=workspace):
+def ensure(ready: Ready) -> None:
+    """Raise `GraphError` with all problems, if there are any."""
+    if problems := check(ready):
         raise GraphError(problems)
 
 
-def _params(graph: Graph, overrides: Overrides) -> Iterator[Problem]:
+def _params(graph: Graph) -> Iterator[Problem]:
     for name, param in graph.params.items():
-        value = overrides.get(name, param.default)
-        if value is None:
+        if (value := param.default) is None:
             yield Problem(
                 "",
                 name,
@@ -87,8 +60,9 @@ def _params(graph: Graph, overrides: Overrides) -> Iterator[Problem]:
             yield Problem("", name, found[0], f"param {found[1]}")
 
 
-def _overrides(graph: Graph, specs: Specs, overrides: Overrides, names: Names) -> Iterator[Problem]:
-    for target in overrides:
+def _overrides(ready: Ready, names: Names) -> Iterator[Problem]:
+    graph = ready.file
+    for target in ready.asked:
         node, dot, _ = target.partition(".")
         if not dot:
             if target not in graph.params:
@@ -102,27 +76,21 @@ def _overrides(graph: Graph, specs: Specs, overrides: Overrides, names: Names) -
 
 
 def _nodes(
-    graph: Graph,
-    specs: Specs,
-    known: Mapping[str, NodeSpec],
-    inputs: Mapping[str, Mapping[str, Any]],
-    params: Mapping[str, Any],
-    names: Names,
-    require: Callable[[str], str | None],
-    host: Host,
+    ready: Ready, known: Mapping[str, NodeSpec], names: Names, require: Callable[[str], str | None]
 ) -> Iterator[Problem]:
+    graph = ready.graph
     for name, node in graph.nodes.items():
-        spec = specs.get(node.type)
+        spec = ready.types.get(node.type)
         if spec is None:
             package = from_where(graph, node.type, require)
-            yield Problem(name, "", "unknown_type", _unknown(node.type, specs, names, package, host))
+            yield Problem(name, "", "unknown_type", _unknown(node.type, ready.types, names, package, ready.host))
         elif node.version > spec.version:
             yield Problem(name, "", "node_too_new", _too_new(node, spec))
         elif node.version == spec.version and name in known:
-            yield from _node(name, known[name], inputs[name], graph, known, params, names)
+            yield from _node(name, known[name], graph, known, ready.params, names)
 
 
-def _unknown(kind: str, specs: Specs, names: Names, package: str, host: Host) -> str:
+def _unknown(kind: str, specs: Mapping[str, NodeSpec], names: Names, package: str, host: Host) -> str:
     if package:
         return f"node type {kind!r} is not installed; it comes from {package}, which is not here: {INSTALL[host]}"
     hint = names.offer(kind, specs)
@@ -139,12 +107,12 @@ def _too_new(node: Node, spec: NodeSpec) -> str:
 def _node(
     name: str,
     spec: NodeSpec,
-    entries: Mapping[str, Any],
     graph: Graph,
     known: Mapping[str, NodeSpec],
     params: Mapping[str, Any],
     names: Names,
 ) -> Iterator[Problem]:
+    entries = graph.nodes[name].inputs
     num_known = 0
     for socket in spec.inputs:
         if socket.name not in entries:

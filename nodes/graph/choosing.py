@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..files.workspace import Workspace
-from .graph import Graph, Link, ParamRef
+from .graph import Graph, Link, Node, ParamRef
 from .problems import Problem, short
-from .resolve import Overrides, param_values, plain_value, with_overrides
+from .resolve import param_values, plain_value
 
 if TYPE_CHECKING:
     from .spec import InputSpec, NodeSpec
 
-NO_FIT = "no_fit"
-"""The code of a problem that leaves the sockets as they are."""
+NO_FIT, UNDECIDED = "no_fit", ("linked_choice", "unknown_choice")
+"""Codes of problems: what leaves the sockets as they are, and after which nothing is known of them."""
 ARGUMENTS = "arguments"
 """The socket that holds, as a JSON object, the values of those that a host with fixed sockets has no place for."""
 
@@ -43,60 +43,53 @@ class Chooser:
     only a wire can feed, and `arguments` for the rest."""
 
 
-def specs_of(
-    graph: Graph, specs: Mapping[str, NodeSpec], overrides: Overrides, inputs: Mapping[str, Mapping[str, Any]]
-) -> dict[str, NodeSpec]:
+def specs_of(graph: Graph, specs: Mapping[str, NodeSpec]) -> dict[str, NodeSpec]:
     """The spec of each node that is installed, by the node's name; one that cannot be chosen is the node's own."""
     found = {name: specs[node.type] for name, node in graph.nodes.items() if node.type in specs}
+    params = param_values(graph, {})
     for name, spec in found.items():
         if spec.chooser is not None:
             try:
-                found[name] = spec.chooser.choose(_given(spec.chooser, graph, overrides, inputs[name])) or spec
+                found[name] = spec.chooser.choose(_given(spec.chooser, graph.nodes[name], params)) or spec
             except ValueError:
                 continue  # `settled` tells
     return found
 
 
-def settled(
-    graph: Graph, specs: Mapping[str, NodeSpec], overrides: Overrides, workspace: Workspace | None
-) -> tuple[Graph, Overrides, list[Problem]]:
-    """The graph with what files say of its nodes' sockets written into it, the overrides without those in the place of
-    which that stands, and what is wrong with what is written.
+def settled(graph: Graph, specs: Mapping[str, NodeSpec], workspace: Workspace | None) -> tuple[Graph, list[Problem]]:
+    """The graph with what files say of its nodes' sockets written into it, and what is wrong with what is written.
 
     Without a workspace no file is read, and a node that only a file tells of stays as it is.
     """
-    nodes = dict(graph.nodes)
+    changed: dict[str, Node] = {}
     problems: list[Problem] = []
-    told: set[str] = set()
-    inputs = with_overrides(graph, overrides)
+    params = param_values(graph, {})
     for name, node in graph.nodes.items():
         chooser = specs[node.type].chooser if node.type in specs else None
         if chooser is None:
             continue
         decides = [each for each in chooser.by if each not in chooser.may_link]
-        if linked := next((each for each in decides if isinstance(inputs[name].get(each), Link)), None):
+        if linked := next((each for each in decides if isinstance(node.inputs.get(each), Link)), None):
             message = f"{linked} comes from another node, but the sockets depend on it; write it"
             problems.append(Problem(name, linked, "linked_choice", message))
             continue
-        given = _given(chooser, graph, overrides, inputs[name])
+        given = _given(chooser, node, params)
         try:
             more = chooser.find(given, workspace) if workspace is not None else {}
             if more:
-                nodes[name] = node.model_copy(update={"inputs": {**node.inputs, **more}})
-                told |= {f"{name}.{socket}" for socket in more}
+                changed[name] = node.model_copy(update={"inputs": {**node.inputs, **more}})
                 given = {**given, **more}
             chooser.choose(given)
             if workspace is not None and not more and (why := chooser.fits(given, workspace)):
                 problems.append(Problem(name, chooser.by[-1], NO_FIT, why))
         except ValueError as error:
             problems.append(Problem(name, chooser.by[-1], "unknown_choice", str(error)))
-    left = {name: value for name, value in overrides.items() if name not in told}
-    return graph.model_copy(update={"nodes": nodes}), left, problems
+    return (graph.model_copy(update={"nodes": {**graph.nodes, **changed}}) if changed else graph), problems
 
 
-def _given(chooser: Chooser, graph: Graph, overrides: Overrides, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _given(chooser: Chooser, node: Node, params: Mapping[str, Any]) -> dict[str, Any]:
     """What is written at the sockets that decide; without what comes by a wire, or by a param that is not there."""
-    params = param_values(graph, overrides)
+    inputs = node.inputs
     entries = {name: inputs[name] for name in chooser.by if name in inputs and not isinstance(inputs[name], Link)}
     return {
         name: plain_value(entry, params)

@@ -8,26 +8,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
 
-from .choosing import specs_of
 from .graph import Graph, Link, Node
 from .problems import GraphError, refuse
-from .resolve import Overrides, with_overrides
 from .spec import NodeSpec
 
 Specs = Mapping[str, NodeSpec]
 
 
-def effective(graph: Graph, specs: Specs, overrides: Overrides | None = None) -> Graph:
-    """The graph of the nodes that run. An override that replaces a link takes away what the link would have done."""
+def effective(graph: Graph, specs: Specs) -> Graph:
+    """The graph of the nodes that run. Specs are by node."""
     if all(node.mode == "run" for node in graph.nodes.values()):
         return graph
-    inputs = with_overrides(graph, overrides or {})
-    known = specs_of(graph, specs, overrides or {}, inputs)
-    sources = _Sources(graph, known, inputs)
+    sources = _Sources(graph, specs)
     links = {name: sources.links(name) for name in graph.nodes}
-    gone = _left_out(graph, known, links)
+    gone = _left_out(graph, specs, links)
     nodes = {
         name: _rewired(node, {socket: _if_there(link, gone) for socket, link in links[name].items()})
         for name, node in graph.nodes.items()
@@ -57,15 +52,15 @@ def nothing_left() -> GraphError:
 class _Sources:
     """Where links really come from, through bypassed nodes; each output is followed once. Specs are by node."""
 
-    def __init__(self, graph: Graph, specs: Specs, inputs: Mapping[str, Mapping[str, Any]]) -> None:
-        self._graph, self._specs, self._inputs = graph, specs, inputs
+    def __init__(self, graph: Graph, specs: Specs) -> None:
+        self._graph, self._specs = graph, specs
         self._known: dict[str, Link | None] = {}
 
     def links(self, name: str) -> dict[str, Link | None]:
         """Where the linked inputs of a node that runs come from, by socket; None where nothing comes."""
         if self._graph.nodes[name].mode != "run":
             return {}
-        entries = self._inputs[name].items()
+        entries = self._graph.nodes[name].inputs.items()
         return {socket: self.of(entry) for socket, entry in entries if isinstance(entry, Link)}
 
     def of(self, link: Link) -> Link | None:
@@ -92,7 +87,7 @@ class _Sources:
         output = spec.output(link.socket) if spec else None
         if node.mode == "mute" or spec is None or output is None:
             return None
-        given = (self._inputs[link.node].get(each.name) for each in spec.inputs if each.type == output.type)
+        given = (node.inputs.get(each.name) for each in spec.inputs if each.type == output.type)
         return next((entry for entry in given if isinstance(entry, Link)), None)
 
 
@@ -127,7 +122,7 @@ def _if_there(link: Link | None, gone: set[str]) -> Link | None:
 
 
 def _rewired(node: Node, links: Mapping[str, Link | None]) -> Node:
-    """The node with these links; None takes one away. An input that an override replaces is not among them."""
+    """The node with these links; None takes one away."""
     if all(node.inputs.get(socket) == link for socket, link in links.items()):
         return node
     lost = {socket for socket, link in links.items() if link is None}

@@ -89,20 +89,19 @@ def plain_value(entry: Any, params: Mapping[str, Any]) -> Any:
     return entry.value if isinstance(entry, Wrapped) else entry
 
 
-def resolve(graph: Graph, specs: Mapping[str, NodeSpec], overrides: Overrides) -> dict[str, Resolved]:
-    """Every node of a checked graph, with its spec (`choosing.specs_of`)."""
-    params = param_values(graph, overrides)
-    inputs = with_overrides(graph, overrides)
-    return {name: _resolve(node, specs[name], inputs[name], params) for name, node in graph.nodes.items()}
+def resolve(graph: Graph, specs: Mapping[str, NodeSpec]) -> dict[str, Resolved]:
+    """Every node of a checked graph, with its spec; those are by node."""
+    params = param_values(graph, {})
+    return {name: _resolve(node, specs[name], params) for name, node in graph.nodes.items()}
 
 
-def _resolve(node: Node, spec: NodeSpec, inputs: Mapping[str, Any], params: Mapping[str, Any]) -> Resolved:
+def _resolve(node: Node, spec: NodeSpec, params: Mapping[str, Any]) -> Resolved:
     values: dict[str, Any] = {}
     links: dict[str, Link] = {}
     for socket in spec.inputs:
-        if socket.name not in inputs:
+        if socket.name not in node.inputs:
             values[socket.name] = as_type(socket.type, socket.default)
-        elif isinstance(entry := inputs[socket.name], Link):
+        elif isinstance(entry := node.inputs[socket.name], Link):
             links[socket.name] = entry
         else:
             values[socket.name] = as_type(socket.type, plain_value(entry, params))
@@ -111,6 +110,8 @@ def _resolve(node: Node, spec: NodeSpec, inputs: Mapping[str, Any], params: Mapp
 
 def baked(graph: Graph, overrides: Mapping[str, Any]) -> Graph:
     """The workflow with these values as its own, so that its file alone gives the same result."""
+    if not overrides:
+        return graph
     params = {
         name: param.model_copy(update={"default": overrides.get(name, param.default)})
         for name, param in graph.params.items()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from ..execution.preflight import Foretold, blocking, foretell
 from ..files.workspace import Workspace
 from ..graph.graph import Graph, ParamRef, graph_text
 from ..graph.problems import Kind, Problem
+from ..graph.ready import Ready
 from ..graph.resolve import param_values, plain_value
 from ..graph.scalars import fault
 from ..graph.spec import NodeSpec
@@ -28,6 +31,28 @@ REMEDIES: Mapping[Kind, str] = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One run of a sweep."""
+
+    overrides: Mapping[str, Any]
+    graph: Graph
+    """With the overrides as its own values."""
+    folder: Path
+    prepare: Callable[[], Ready]
+    is_alone: bool
+    """Whether the sweep has no other."""
+
+    def ready(self) -> Ready:
+        """Prepared once where it is alone; each time that it is asked for where it is not, since thousands of points
+        would hold the nodes of all their for-eachs from the first check to the last run."""
+        return self._kept if self.is_alone else self.prepare()
+
+    @cached_property
+    def _kept(self) -> Ready:
+        return self.prepare()
+
+
 def with_remedy(problem: Problem) -> Problem:
     """The problem in a sentence that says, on the command line, by which flags it is mended and how much it weighs."""
     mended = f" [{' or '.join(map(_flags, problem.mends))}]" if problem.mends else ""
@@ -40,13 +65,12 @@ def _flags(mend: Mapping[str, Any]) -> str:
 
 
 def foretold(
-    graphs: Iterable[Graph],
-    folders: Iterable[Path],
+    points: Sequence[Point],
     specs: Mapping[str, NodeSpec],
     *,
     workspace: Workspace,
     targets: Collection[str] | None = None,
-    is_there: Callable[[int], bool] = lambda index: False,
+    is_there: Callable[[Point], bool] = lambda point: False,
 ) -> list[Foretold]:
     """What is known of each, which would write into a folder of its own; those that differ only in their seeds are
     looked at once. `is_there` tells of which nothing will be written; it is asked where the disk is short.
@@ -54,23 +78,25 @@ def foretold(
     machine = devices_now()
     known: dict[str, Foretold] = {}
     found: list[Foretold] = []
-    for graph, folder in zip(graphs, folders, strict=True):
-        mark = _mark_of(graph, specs)
+    for point in points:
+        mark = _mark_of(point.graph, specs)
         if mark not in known:
-            own = dataclasses.replace(workspace, output_dir=folder)
-            known[mark] = foretell(graph, specs, workspace=own, machine=machine, targets=targets)
+            own = dataclasses.replace(workspace, output_dir=point.folder)
+            known[mark] = foretell(point.ready(), workspace=own, machine=machine, targets=targets)
         found.append(known[mark])
-    return _with_room(found, workspace, is_there) if len(found) > 1 else found
+    return _with_room(points, found, workspace, is_there) if len(found) > 1 else found
 
 
-def _with_room(found: Sequence[Foretold], workspace: Workspace, is_there: Callable[[int], bool]) -> list[Foretold]:
+def _with_room(
+    points: Sequence[Point], found: Sequence[Foretold], workspace: Workspace, is_there: Callable[[Point], bool]
+) -> list[Foretold]:
     """What is known of each, and of those that the ones before them leave no room on the disk, that."""
     if not why_no_room(sum(known.num_bytes for known in found), workspace):
         return list(found)
     told: list[Foretold] = []
     before = 0
-    for index, known in enumerate(found):
-        is_begun = not any(blocking(known.problems, is_forced=False)) and not is_there(index)
+    for point, known in zip(points, found, strict=True):
+        is_begun = not any(blocking(known.problems, is_forced=False)) and not is_there(point)
         num_bytes = before + known.num_bytes if is_begun else 0
         if why := why_no_room(num_bytes, workspace, what="this run and those of the sweep before it"):
             short = Problem("", "", "disk", why, kind="estimate")

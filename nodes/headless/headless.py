@@ -22,13 +22,13 @@ from ..execution.preflight import UNKNOWN_WORDS, blocking
 from ..execution.schedule import schedule
 from ..execution.watch import Token
 from ..files.workspace import Workspace
-from ..graph.graph import Graph
 from ..graph.problems import GraphError, Problem
+from ..graph.ready import Ready, ready
 from ..preview.sharing import Sharing, sharing_of
 from ..registry import SPECS
 from .claim import LOCK_FILE, InUse, claimed
-from .foretold import with_remedy
-from .job import Headless, Point, points_of, told_of
+from .foretold import Point, with_remedy
+from .job import Headless, points_of, told_of
 from .reports import Report, Tally
 
 logger = logging.getLogger("latentloom")
@@ -112,8 +112,8 @@ def _tell_unknown(notes: Sequence[Problem]) -> None:
 
 def _sharing(job: Headless, points: Sequence[Point]) -> Sharing | None:
     """Of the runs that will be made."""
-    left = [point.graph for point in points if not (job.resume and _is_complete(job, point))]
-    return sharing_of(left, SPECS, workspace=Workspace(output_dir=job.out, roots=job.roots, place=job.place))
+    left = [point.ready for point in points if not (job.resume and _is_complete(job, point))]
+    return sharing_of(left, workspace=Workspace(output_dir=job.out, roots=job.roots, place=job.place))
 
 
 def _check_free(points: Iterable[Point]) -> None:
@@ -147,8 +147,9 @@ def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: To
         with claimed(point.folder):
             if job.resume and _is_complete(job, point):  # another process has just made it
                 return report
-            workspace = _workspace(job, point.graph, point.folder)
-            made = attempt(point.graph, SPECS, workspace=workspace, caches=caches, sink=sink, cancel=cancel)
+            prepared = point.ready()
+            workspace = _workspace(job, prepared, point.folder)
+            made = attempt(prepared, workspace=workspace, caches=caches, sink=sink, cancel=cancel)
     except InUse as error:
         is_busy = job.resume and len(job.sweep) > 1
         return dataclasses.replace(report, problem=str(error), problem_code=error.code, is_busy=is_busy)
@@ -157,14 +158,12 @@ def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: To
     return dataclasses.replace(report, result=made.result, problem=made.problem, problem_code=made.problem_code)
 
 
-def _workspace(job: Headless, graph: Graph, folder: Path) -> Workspace:
+def _workspace(job: Headless, prepared: Ready, folder: Path) -> Workspace:
     return workspace_of(
-        graph,
-        SPECS,
+        prepared,
         folder,
         roots=job.roots,
         place=job.place,
-        host="command line",
         max_pixels=job.max_pixels,
         num_runs=len(job.sweep),
     )
@@ -173,9 +172,10 @@ def _workspace(job: Headless, graph: Graph, folder: Path) -> Workspace:
 def _is_complete(job: Headless, point: Point) -> bool:
     """Whether the run is there already, made from the very same files. An input that cannot be read is told later."""
     graph = as_made(point.folder, point.graph)
-    workspace = _workspace(job, graph, point.folder)
+    prepared = ready(graph, SPECS, workspace=Workspace(roots=job.roots, host="command line"))
+    workspace = _workspace(job, prepared, point.folder)
     try:
-        keys = schedule(graph, SPECS, overrides={}, workspace=dataclasses.replace(workspace, claims=None)).keys
+        keys = schedule(prepared, workspace=dataclasses.replace(workspace, claims=None)).keys
     except NodeFailed:
         return False
     return is_complete(point.folder, graph, keys)

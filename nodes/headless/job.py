@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from ..execution.preflight import Foretold
 from ..files.picture_files import MAX_PIXELS
 from ..files.workspace import Workspace, folder_name
 from ..graph.graph import Graph
+from ..graph.ready import ready
 from ..graph.resolve import baked
 from ..registry import SPECS
-from .foretold import foretold
+from .foretold import Point, foretold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,15 +41,6 @@ class Headless:
     """Whether what is only reckoned (memory, disk) keeps nothing from running."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Point:
-    """One run of the sweep."""
-
-    overrides: Mapping[str, Any]
-    graph: Graph
-    folder: Path
-
-
 def foretold_of(job: Headless) -> list[Foretold]:
     """What is known of each point of the sweep before it runs."""
     return told_of(job, points_of(job))
@@ -65,19 +58,24 @@ def told_of(
         max_pixels=job.max_pixels,
         host="command line",
     )
-    graphs, folders = [point.graph for point in points], [point.folder for point in points]
-
-    def is_there(index: int) -> bool:
-        return is_complete(points[index])
-
-    return foretold(graphs, folders, SPECS, workspace=workspace, is_there=is_there)
+    return foretold(points, SPECS, workspace=workspace, is_there=is_complete)
 
 
 def points_of(job: Headless) -> list[Point]:
-    names = folder_names(job.sweep)
+    reading = Workspace(roots=job.roots, host="command line")
+
+    def point(name: str, overrides: Mapping[str, Any]) -> Point:
+        return Point(
+            overrides=overrides,
+            graph=(graph := baked(job.graph, overrides)),
+            folder=job.out / name if name else job.out,
+            prepare=partial(ready, graph, SPECS, workspace=reading),
+            is_alone=len(job.sweep) == 1,
+        )
+
     return [
-        Point(overrides=overrides, graph=baked(job.graph, overrides), folder=job.out / name if name else job.out)
-        for name, overrides in zip(names, ({**job.overrides, **varied} for varied in job.sweep), strict=True)
+        point(name, {**job.overrides, **varied})
+        for name, varied in zip(folder_names(job.sweep), job.sweep, strict=True)
     ]
 
 

@@ -19,6 +19,7 @@ from ...pipelines.planning.planned import Planned, planned
 from ...pipelines.planning.terms import Wanted, is_guided
 from ...pipelines.values import Engine, Latents, Model, Place, Quantization
 from ..files.workspace import Workspace
+from ..graph.ready import ready
 from ..preview.walk import MAX_DENOISES, Walk
 from ..registry import SPECS
 from .sweep import parse_set
@@ -107,7 +108,7 @@ def plan_workflow(
     named = [text.partition("=")[2] for text in settings]
     workspace = Workspace(roots=roots_of(file, named, allowed), place=place, host="command line")
     overrides = parse_set(graph, SPECS, settings, workspace=workspace)
-    walk = Walk(graph, SPECS, overrides, workspace=workspace, accelerators=machine.devices)
+    walk = Walk(ready(graph, SPECS, overrides, workspace=workspace), workspace=workspace, accelerators=machine.devices)
     found = [(name, plan_denoise(walk, name, machine, asked)) for name in walk.denoising()[:MAX_DENOISES]]
     if not found:
         raise ValueError(f"{file} denoises nothing, so that there is nothing to plan; give a workflow with a Denoise")

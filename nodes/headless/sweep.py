@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..files.workspace import Workspace
-from ..graph.choosing import NO_FIT, settled, specs_of
+from ..graph.choosing import NO_FIT
 from ..graph.graph import Graph, ParamRef
 from ..graph.problems import Names, short
-from ..graph.resolve import param_socket, with_overrides
+from ..graph.ready import ready
+from ..graph.resolve import param_socket
 from ..graph.scalars import LISTS, PLAIN_TYPES, fault
 from ..graph.spec import InputSpec, NodeSpec
 from ..graph.unfolding.subs import with_subs
@@ -118,11 +119,14 @@ def _socket(graph: Graph, specs: Specs, name: str) -> InputSpec | None:
 def _chosen_socket(
     graph: Graph, specs: Specs, name: str, given: Mapping[str, Any], workspace: Workspace | None
 ) -> InputSpec:
-    graph, given, problems = settled(graph, specs, given, workspace)
+    """Of a node that gets its sockets by values. It is looked at by itself: a list that a for-each goes through may be
+    one of the values that are still to be read."""
     node_name = name.partition(".")[0]
-    if problem := next((each for each in problems if each.node == node_name and each.code != NO_FIT), None):
+    alone = {node_name: graph.nodes[node_name].model_copy(update={"each": {}})}
+    found = ready(graph.model_copy(update={"nodes": alone, "outputs": {}}), specs, given, workspace=workspace)
+    if problem := next((each for each in found.problems if each.code != NO_FIT), None):
         raise ValueError(f"{name}: {problem.message}")
-    return _plain_socket(specs_of(graph, specs, given, with_overrides(graph, given))[node_name], name)
+    return _plain_socket(found.specs[node_name], name)
 
 
 def _plain_socket(spec: NodeSpec, name: str) -> InputSpec:

@@ -11,16 +11,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..files.workspace import Workspace
-from ..graph.choosing import ARGUMENTS, fixed_inputs, folded, specs_of, unfolded
+from ..graph.choosing import ARGUMENTS, fixed_inputs, folded, unfolded
 from ..graph.graph import Graph, Link, graph_from_plain
 from ..graph.json_text import parse_json
-from ..graph.modes import effective
 from ..graph.problems import GraphError, Problem, refuse, short
-from ..graph.resolve import Overrides, param_values, plain_value, upgrade, with_overrides
+from ..graph.ready import Ready
+from ..graph.resolve import plain_value
 from ..graph.scalars import as_type
 from ..graph.spec import InputSpec, NodeSpec
-from ..graph.unfolding.unfold import unfold
 
 Specs = Mapping[str, NodeSpec]
 WRAP = "__value__"
@@ -29,27 +27,20 @@ OURS = " (latentloom)"
 UI_FORMAT = "this is ComfyUI's file for its own editor; in ComfyUI use Workflow > Export (API) and give that file"
 
 
-def to_comfy(
-    graph: Graph, specs: Specs, overrides: Overrides | None = None, *, workspace: Workspace | None = None
-) -> dict[str, Any]:
-    """The prompt that ComfyUI runs. The graph must be checked. Raises `GraphError` for a wire to an input that a node
+def to_comfy(ready: Ready) -> dict[str, Any]:
+    """The prompt that ComfyUI runs. The workflow must be checked. What files say of a node's sockets is left out, as
+    the node asks its files there. Raises `GraphError` for a wire to an input that a node
     does not always have, and has no socket for there. Of a node that is unfolded the ids are as ComfyUI's own: `a:b`.
     """
-    unfolding = unfold(graph, specs, overrides or {}, workspace)
-    if unfolding.problems:
-        raise GraphError(unfolding.problems)
-    graph, overrides = upgrade(unfolding.graph, specs, unfolding.overrides)[0], unfolding.overrides
-    graph = effective(graph, specs, overrides)
-    params = param_values(graph, overrides or {})
-    inputs = with_overrides(graph, overrides or {})
-    known = specs_of(graph, specs, overrides or {}, inputs)
+    if ready.unfolding.problems:
+        raise GraphError(ready.unfolding.problems)
     return {
         name.replace("/", ":"): {
             "class_type": node.type,
-            "inputs": _exported(name, specs[node.type], known[name], inputs[name], graph, specs, params),
+            "inputs": _exported(name, ready),
             "_meta": {**({"title": node.title} if node.title else {}), "version": node.version},
         }
-        for name, node in graph.nodes.items()
+        for name, node in ready.graph.nodes.items()
     }
 
 
@@ -103,17 +94,11 @@ def without_marks(prompt: Any) -> Any:
     }
 
 
-def _exported(
-    name: str,
-    spec: NodeSpec,
-    known: NodeSpec,
-    entries: Mapping[str, Any],
-    graph: Graph,
-    specs: Specs,
-    params: Mapping[str, Any],
-) -> dict[str, Any]:
+def _exported(name: str, ready: Ready) -> dict[str, Any]:
+    spec, known = ready.types[ready.graph.nodes[name].type], ready.specs[name]
+    entries, params = ready.inputs_as_written(name), ready.params
     if spec.chooser is None:
-        return {key: _export(entry, spec.input(key), graph, specs, params) for key, entry in entries.items()}
+        return {key: _export(entry, spec.input(key), ready) for key, entry in entries.items()}
     fixed = {socket.name for socket in fixed_inputs(spec)}
     if lost := next((key for key, entry in entries.items() if isinstance(entry, Link) and key not in fixed), ""):
         message = f"{lost} comes by a wire, which {spec.title} has no socket for in ComfyUI; write its value"
@@ -121,15 +106,15 @@ def _exported(
     links = {key: entry for key, entry in entries.items() if isinstance(entry, Link)}
     plain = {key: plain_value(entry, params) for key, entry in entries.items() if key not in links}
     typed = {key: as_type(socket.type, plain[key]) for key in plain if (socket := known.input(key)) is not None}
-    wired = {key: _export(entry, None, graph, specs, params) for key, entry in links.items()}
+    wired = {key: _export(entry, None, ready) for key, entry in links.items()}
     return {**wired, **folded(spec, {**plain, **typed})}
 
 
-def _export(entry: Any, socket: InputSpec | None, graph: Graph, specs: Specs, params: Mapping[str, Any]) -> Any:
+def _export(entry: Any, socket: InputSpec | None, ready: Ready) -> Any:
     if isinstance(entry, Link):
-        outputs = [output.name for output in specs[graph.nodes[entry.node].type].outputs]
+        outputs = [output.name for output in ready.types[ready.graph.nodes[entry.node].type].outputs]
         return [entry.node.replace("/", ":"), outputs.index(entry.socket)]
-    value = plain_value(entry, params)
+    value = plain_value(entry, ready.params)
     value = as_type(socket.type, value) if socket else value
     return {WRAP: value} if isinstance(value, list | dict) else value
 

@@ -5,16 +5,13 @@ A text that only a run makes is left out; one that comes by wires through nodes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from ...parallel.progress import SILENT
 from ...pipelines.tokens.counter import Count, Counter
 from ..files.workspace import Workspace
-from ..graph.graph import Graph
-from ..graph.problems import GraphError
-from ..graph.resolve import Overrides
+from ..graph.ready import Ready
 from ..graph.sketch import Reading
-from ..graph.spec import NodeSpec
 from .walk import Walk
 
 MOST_TEXTS = 64
@@ -22,9 +19,7 @@ MOST_TEXTS = 64
 
 
 def text_tokens(
-    graph: Graph,
-    specs: Mapping[str, NodeSpec],
-    overrides: Overrides | None = None,
+    ready: Ready,
     *,
     workspace: Workspace,
     counter: Counter,
@@ -34,10 +29,7 @@ def text_tokens(
     first, none where that is not known. An empty text is left out. `go_on` raises `Cancelled` where nobody wants to
     know any more.
     """
-    try:
-        walk = Walk(graph, specs, overrides or {}, workspace=workspace, go_on=go_on)
-    except GraphError:
-        return {}
+    walk = Walk(ready, workspace=workspace, go_on=go_on)
     found: dict[str, dict[str, tuple[Count, ...]]] = {}
     for name, reading in readings_of(walk).items():
         for socket, text in reading.texts.items():

@@ -15,15 +15,13 @@ from typing import Any
 from ...parallel.progress import SILENT
 from ...pipelines.values import Audio, Conditioning, Image, References, Video
 from ..files.workspace import Workspace
-from ..graph.choosing import settled, specs_of
-from ..graph.graph import Graph, Link, ParamRef
-from ..graph.modes import effective
+from ..graph.graph import Link, ParamRef
 from ..graph.problems import Problem
-from ..graph.resolve import Overrides, param_values, plain_value, upgrade, with_overrides
+from ..graph.ready import Ready
+from ..graph.resolve import plain_value
 from ..graph.scalars import PLAIN_TYPES, as_type, fault
 from ..graph.sketch import Denoising, Given, Made, Reading, Refusal, Refused, Seen, Text, Unknown
 from ..graph.spec import VALUE_TYPES, InputSpec, NodeSpec
-from ..graph.unfolding.unfold import unfold
 
 MAX_DENOISES = 100
 """How many Denoise nodes are looked at; each takes about 20 ms, and a workflow may be a stranger's."""
@@ -58,28 +56,20 @@ class Walk:
 
     def __init__(
         self,
-        graph: Graph,
-        specs: Mapping[str, NodeSpec],
-        overrides: Overrides,
+        ready: Ready,
         *,
         workspace: Workspace,
         accelerators: Sequence[str] | Callable[[], Sequence[str]] | None = None,
         go_on: Callable[[], None] = SILENT.check,
     ) -> None:
         """`accelerators` are this machine's, or a function that looks for them once one is asked for."""
-        unfolding = unfold(graph, specs, overrides, workspace)
-        overrides = unfolding.overrides
-        graph, _ = upgrade(unfolding.graph, specs, overrides)
-        self.meta = graph.meta
-        self._written = with_overrides(graph, overrides)
-        whole, overrides, _ = settled(graph, specs, overrides, workspace)
-        graph = effective(whole, specs, overrides)
+        self.meta = ready.graph.meta
+        self._written, self._nodes = ready.written.nodes, ready.graph.nodes
+        self.specs = {name: ready.specs[name] for name in self._nodes if name in ready.specs}
+        self._params = ready.params
         self.workspace = dataclasses.replace(workspace, claims={})
         self.is_machine_known = accelerators is not None
         self.accelerators = functools.cache(accelerators if callable(accelerators) else lambda: accelerators or ())
-        self._inputs = with_overrides(graph, overrides)
-        self.specs = specs_of(graph, specs, overrides, self._inputs)
-        self._params = param_values(graph, overrides)
         self._known: dict[str, _Sketched] = {}
         self._denoises: dict[str, tuple[Denoising, Sequence[str]]] = {}
         self._way: list[str] = []
@@ -132,7 +122,7 @@ class Walk:
 
     def link(self, name: str, socket: str) -> Link | None:
         """Where the wire at a socket comes from."""
-        entry = self._inputs[name].get(socket)
+        entry = self._nodes[name].inputs.get(socket)
         return entry if isinstance(entry, Link) else None
 
     def written(self, name: str, socket: str) -> Any:
@@ -140,11 +130,11 @@ class Walk:
         found = self.specs[name].input(socket)
         if found is None or found.type not in PLAIN_TYPES:
             return None
-        entry = self._written[name].get(socket, found.default)
+        entry = self._written[name].inputs.get(socket, found.default)
         return self.value(name, found)[0] if isinstance(entry, Link | ParamRef) else plain_value(entry, {})
 
     def has(self, name: str, socket: str) -> bool:
-        return self._inputs[name].get(socket) is not None
+        return self._nodes[name].inputs.get(socket) is not None
 
     def setter(self, name: str, sockets: Collection[str], *, kind: str) -> str:
         """The nearest node, from this one back along links of a type, all of whose sockets of these names are values;
@@ -152,9 +142,10 @@ class Walk:
         """
         way = [name]
         for each in way:
-            spec, inputs = self.specs.get(each), self._inputs.get(each, {})
+            spec = self.specs.get(each)
             if spec is None or len(way) > LONGEST_WALK:
                 continue
+            inputs = self._nodes[each].inputs
             if all(spec.input(socket) and not isinstance(inputs.get(socket), Link) for socket in sockets):
                 return each
             links = (inputs.get(socket.name) for socket in spec.inputs if socket.type == kind)
@@ -167,7 +158,7 @@ class Walk:
 
     def value(self, name: str, socket: InputSpec) -> tuple[Any, Sequence[str]]:
         """What a socket would be given, and what cannot be of what was asked for before it."""
-        entry = self._inputs[name].get(socket.name, socket.default)
+        entry = self._nodes[name].inputs.get(socket.name, socket.default)
         problems: Sequence[str] = ()
         if isinstance(entry, Link):
             value, problems = self._linked(name, socket, entry)

@@ -476,7 +476,8 @@ def gguf(bench: Bench, folder: Path, dice: random.Random) -> tuple[str, Callable
 
 def comfyui(bench: Bench, folder: Path, dice: random.Random) -> tuple[str, Callable[[], str]]:
     from latentloom.nodes.graph.graph import read_graph
-    from latentloom.nodes.hosts.comfy_file import from_comfy, to_comfy
+    from latentloom.nodes.hosts.comfy_file import from_comfy
+    from support.prepared import to_comfy
 
     data = to_comfy(read_graph(json.dumps(dice.choice(bench.workflows)).encode()), SPECS)
     what = spoil(data, dice)

@@ -22,10 +22,9 @@ def milliseconds(call: object, repeats: int = 15) -> float:
 
 
 def main() -> None:
-    from latentloom.nodes.execution.schedule import schedule
     from latentloom.nodes.files.workspace import HERE
-    from latentloom.nodes.graph.check import check
     from latentloom.nodes.graph.graph import graph_text, read_graph
+    from support.prepared import check, schedule
 
     length = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     graph = toys.chain(length)

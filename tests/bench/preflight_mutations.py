@@ -29,13 +29,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import support.checkout  # noqa: F401 (makes the checkout importable)
 from latentloom.nodes.execution import schedule
-from latentloom.nodes.execution.preflight import foretell
-from latentloom.nodes.execution.run import run
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, graph_from_plain
 from latentloom.nodes.graph.problems import GraphError, Problem
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.machine.now import devices_now
+from support.prepared import foretell, run
 from support.tiny_models import write_tiny
 
 WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows"

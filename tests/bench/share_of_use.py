@@ -159,9 +159,9 @@ def wrong_workflows(templates: Iterable[Template]) -> Iterator[str]:
 
 
 def unsound_workflows(templates: Iterable[Template]) -> Iterator[str]:
-    from latentloom.nodes.graph.check import check
     from latentloom.nodes.graph.graph import read_graph
     from latentloom.nodes.registry import SPECS
+    from support.prepared import check
 
     for file in sorted({each.by for each in templates if each.is_workflow}):
         yield from (f"{file}: {problem}" for problem in check(read_graph(ROOT / file), SPECS))

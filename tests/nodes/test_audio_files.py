@@ -11,7 +11,6 @@ import torch
 from latentloom.nodes.execution.cache import MemoryCache
 from latentloom.nodes.execution.disk_cache import DiskCache
 from latentloom.nodes.execution.manifest import write_manifest
-from latentloom.nodes.execution.run import run
 from latentloom.nodes.files import audio_files
 from latentloom.nodes.files.audio_files import check_audio_file, read_audio, read_audio_metadata, write_audio
 from latentloom.nodes.files.thumbnails import sound_facts, sound_thumbnail, video_facts
@@ -21,6 +20,7 @@ from latentloom.nodes.headless.workflow_files import read_workflow
 from latentloom.nodes.registry import SPECS
 from latentloom.pipelines.values import Audio
 from support import toys
+from support.prepared import run
 
 RATE = 8000
 

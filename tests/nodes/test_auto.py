@@ -14,12 +14,12 @@ import pytest
 from latentloom.__main__ import main
 from latentloom.nodes.execution.events import Event
 from latentloom.nodes.execution.manifest import workflow_sha256
-from latentloom.nodes.execution.run import run
-from latentloom.nodes.execution.schedule import Schedule, schedule
+from latentloom.nodes.execution.schedule import Schedule
 from latentloom.nodes.execution.watch import NodeProgress, Watch
 from latentloom.nodes.files.picture_files import WORKFLOW_KEY
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, read_graph
+from latentloom.nodes.graph.ready import ready
 from latentloom.nodes.preview.foretelling import PLANS_KEY, choice_of, leeways, with_plans
 from latentloom.nodes.preview.preview import planned
 from latentloom.nodes.preview.walk import Walk
@@ -51,6 +51,7 @@ from latentloom.pipelines.planning.known import machine_at, seen, spot_of
 from latentloom.pipelines.planning.terms import EXACT, Chosen, Leeway, Wanted, by_bucket
 from latentloom.pipelines.requests import Denoise
 from latentloom.pipelines.values import COMPILING, Conditioning, Latents, Model, Place
+from support.prepared import run, schedule
 
 FIRST = Path(__file__).resolve().parents[2] / "workflows" / "bobbin" / "first_picture.json"
 BOBBIN = describe_model("builtin:bobbin", device="cpu")
@@ -95,7 +96,7 @@ def scheduled(graph: Graph, num: int = 2, plan: str = "", num_runs: int = 1) -> 
 
 def previewed(graph: Graph, num: int = 2, plan: str = "", num_runs: int = 1) -> tuple[str, str]:
     workspace = Workspace(roots=None, place=Place(devices=("cpu",) * num, plan=plan), num_runs=num_runs)
-    [node] = planned(Walk(graph, SPECS, ASKED, workspace=workspace, accelerators=()), seen())[0]
+    [node] = planned(Walk(ready(graph, SPECS, ASKED), workspace=workspace, accelerators=()), seen())[0]
     return node.plan, node.why
 
 
@@ -210,7 +211,7 @@ def test_plan_of_this_machine_is_what_is_kept_until_it_is_learned_anew(
 
 def test_of_unknown_latents_no_ring_is_foretold(_rings: None) -> None:
     graph = read_graph(FIRST)
-    walk = Walk(graph, SPECS, ASKED, workspace=Workspace(roots=None, place=Place(devices=("cpu", "cpu"))))
+    walk = Walk(ready(graph, SPECS, ASKED), workspace=Workspace(roots=None, place=Place(devices=("cpu", "cpu"))))
     asked, _ = walk.denoise("denoise")
     unknown = dataclasses.replace(asked, latents=None)
     assert not choice_of(walk, "denoise", unknown, now=seen()).rounds_differently

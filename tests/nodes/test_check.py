@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from latentloom.nodes.graph.check import check
 from latentloom.nodes.graph.problems import Problem
 from latentloom.nodes.graph.spec import read_spec
+from support.prepared import check
 
 
 def found(problems: list[Problem]) -> set[tuple[str, str, str]]:

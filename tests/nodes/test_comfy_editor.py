@@ -11,9 +11,10 @@ from latentloom.nodes.comfy_editor import EXAMPLES, editor_file, example_text
 from latentloom.nodes.graph.graph import read_graph
 from latentloom.nodes.graph.resolve import upgrade
 from latentloom.nodes.headless.workflow_files import shipped_files
-from latentloom.nodes.hosts.comfy_file import from_comfy, to_comfy
+from latentloom.nodes.hosts.comfy_file import from_comfy
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
 from support.folded import paintings
+from support.prepared import to_comfy
 
 FILES = shipped_files()
 

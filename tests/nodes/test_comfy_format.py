@@ -10,8 +10,9 @@ import pytest
 from latentloom.nodes.files.picture_files import write_picture
 from latentloom.nodes.graph.problems import GraphError
 from latentloom.nodes.headless.workflow_files import read_workflow
-from latentloom.nodes.hosts.comfy_file import from_comfy, read_chunk, to_comfy
+from latentloom.nodes.hosts.comfy_file import from_comfy, read_chunk
 from latentloom.nodes.registry import SPECS
+from support.prepared import to_comfy
 
 
 @pytest.fixture

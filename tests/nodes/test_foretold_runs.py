@@ -14,7 +14,6 @@ from latentloom.nodes.execution.disk_cache import DiskCache
 from latentloom.nodes.execution.events import Event
 from latentloom.nodes.execution.manifest import manifest
 from latentloom.nodes.execution.records import RunResult
-from latentloom.nodes.execution.run import run
 from latentloom.nodes.graph.sketch import Denoising, Given
 from latentloom.nodes.graph.spec import read_spec
 from latentloom.nodes.headless.reports import Report
@@ -23,6 +22,7 @@ from latentloom.nodes.hosts.comfyui import ComfyProgress
 from latentloom.parallel.progress import Foreseen, Progress, RankWork, Setting
 from latentloom.pipelines.costs.outcome import after, ran_of
 from latentloom.pipelines.values import Conditioning, Image, Latents, Model
+from support.prepared import run
 
 NODES = {
     "text": ("Read", {}),

@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from latentloom.nodes.execution.schedule import schedule
 from latentloom.nodes.files.workspace import Workspace
-from latentloom.nodes.graph.check import check
 from latentloom.nodes.graph.graph import graph_text, read_graph
 from latentloom.nodes.graph.json_text import parse_json
 from latentloom.nodes.graph.problems import GraphError
 from latentloom.nodes.hosts.comfy_file import from_comfy
 from support.damage import damage_text, mutate, places
+from support.prepared import check, schedule
 
 NUM_FILES = 700
 MAX_S = 2.0

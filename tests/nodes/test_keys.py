@@ -9,15 +9,16 @@ from typing import Annotated
 import pytest
 import torch
 
-from latentloom.nodes.execution.run import run
-from latentloom.nodes.execution.schedule import drawn_by_seed, needs_of, recipe_keys, schedule
+from latentloom.nodes.execution.schedule import drawn_by_seed, recipe_keys
 from latentloom.nodes.files.workspace import HERE, Workspace
-from latentloom.nodes.graph.resolve import resolve, upgrade
+from latentloom.nodes.graph.ready import ready
+from latentloom.nodes.graph.resolve import resolve
 from latentloom.nodes.graph.spec import Socket, read_spec
 from latentloom.nodes.headless.workflow_files import EXAMPLES
 from latentloom.nodes.preview.walk import Walk
 from latentloom.nodes.registry import SPECS
 from latentloom.pipelines.values import Depth, Image
+from support.prepared import needs_of, run, schedule
 
 
 def key(toys: ModuleType, nodes: dict, name: str, workspace: Workspace = HERE, **parts: object) -> str:
@@ -114,9 +115,9 @@ COMPILED_KEY = "fb257bcba1f0646c7adefc93f2026e462db7d87d33dd76dfd4626e34ec5506db
 def model_key(toys: ModuleType, version: int, inputs: dict[str, object]) -> str:
     graph = toys.graph({"load": ("LoomLoadModel", {"source": "builtin:bobbin", **inputs})})
     node = graph.nodes["load"].model_copy(update={"version": version})
-    graph, problems = upgrade(graph.model_copy(update={"nodes": {"load": node}}), SPECS, {})
-    assert not problems
-    nodes = resolve(graph, {"load": SPECS["LoomLoadModel"]}, {})
+    prepared = ready(graph.model_copy(update={"nodes": {"load": node}}), SPECS)
+    assert not prepared.problems
+    nodes = resolve(prepared.graph, prepared.specs)
     return recipe_keys(["load"], nodes, {"load": "files"}, {}, {}, {})["load"]
 
 
@@ -195,6 +196,6 @@ def test_in_half_precision_the_noise_of_a_seed_has_keys_of_its_own(dtype: str, t
 
 def test_the_noise_of_a_model_that_is_not_known_has_a_key_of_its_own(toys: ModuleType) -> None:
     graph, overrides = toys.graph(PAINTED), {"load.source": "gone"}
-    walk = Walk(graph, SPECS, overrides, workspace=HERE)
+    walk = Walk(ready(graph, SPECS, overrides), workspace=HERE)
     needs = needs_of(graph, SPECS, overrides=overrides, targets=["denoise"])
     assert drawn_by_seed(walk, needs) == {"start", "denoise"}

@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from latentloom.nodes.execution.manifest import Told, is_complete, manifest, told_by, write_manifest
-from latentloom.nodes.execution.run import RunResult, run
+from latentloom.nodes.execution.run import RunResult
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.parallel.machine.deadline import within
 from latentloom.pipelines.values import Image
+from support.prepared import run
 
 NODES = {"p": ("Picture", {"value": "$v"}), "s": ("Save", {"image": "@p.image"})}
 

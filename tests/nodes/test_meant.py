@@ -15,8 +15,6 @@ from diffusers.hooks.sea_cache import SeaCacheConfig
 
 from latentloom.__main__ import main
 from latentloom.nodes.execution.manifest import Told, manifest, told_by
-from latentloom.nodes.execution.preflight import foretell
-from latentloom.nodes.execution.run import run
 from latentloom.nodes.files.picture_files import VALUES_KEY, read_metadata
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, graph_from_plain
@@ -27,6 +25,7 @@ from latentloom.pipelines.denoising.schedulers import choose
 from latentloom.pipelines.place import read_place
 from latentloom.pipelines.requests import Denoise, EncodeText
 from latentloom.pipelines.values import THRESHOLDS
+from support.prepared import foretell, run
 
 FIRST = Path(__file__).resolve().parents[2] / "workflows" / "bobbin" / "first_picture.json"
 EULER, UNIPC = "FlowMatchEulerDiscreteScheduler", "UniPCMultistepScheduler"

@@ -11,11 +11,12 @@ import torch
 from safetensors.torch import save_file
 
 from latentloom.nodes.files.workspace import HERE, Workspace
-from latentloom.nodes.graph.check import check
 from latentloom.nodes.graph.graph import graph_from_plain
-from latentloom.nodes.graph.resolve import resolve, upgrade
+from latentloom.nodes.graph.ready import ready
+from latentloom.nodes.graph.resolve import resolve
 from latentloom.nodes.registry import SPECS
 from latentloom.nodes.steps.models import lora_fingerprint, model_fingerprint
+from support.prepared import check
 
 
 def test_a_copy_of_a_model_has_another_fingerprint(tiny: Callable[[str], Path], tmp_path: Path) -> None:
@@ -52,16 +53,16 @@ def first_version(inputs: dict[str, Any], **parts: Any) -> Any:
 def test_a_file_with_compiled_and_cuda_graph_opens_with_equal_values(
     old: dict[str, bool], engine: str, graphs: str
 ) -> None:
-    graph, problems = upgrade(first_version({"dtype": "bf16", **old}), SPECS, {})
-    values = resolve(graph, {"load": SPECS["LoomLoadModel"]}, {})["load"].values
-    assert not problems and (values["dtype"], values["engine"], values["graphs"]) == ("bf16", engine, graphs)
+    found = ready(first_version({"dtype": "bf16", **old}), SPECS)
+    values = resolve(found.graph, found.specs)["load"].values
+    assert not found.problems and (values["dtype"], values["engine"], values["graphs"]) == ("bf16", engine, graphs)
 
 
 @pytest.mark.parametrize(("given", "engine"), [({}, "inductor"), ({"fast": False}, "eager")])
 def test_a_param_that_went_to_compiled_still_decides(given: dict[str, bool], engine: str) -> None:
     params = {"fast": {"type": "bool", "default": True}}
-    graph, problems = upgrade(first_version({"compiled": {"param": "fast"}}, params=params), SPECS, given)
-    assert not problems and graph.nodes["load"].inputs["engine"] == engine
+    found = ready(first_version({"compiled": {"param": "fast"}}, params=params), SPECS, given)
+    assert not found.problems and found.graph.nodes["load"].inputs["engine"] == engine
 
 
 def test_a_wire_to_compiled_is_refused_with_what_to_write() -> None:

@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from latentloom.nodes.execution.run import run
-from latentloom.nodes.execution.schedule import schedule
 from latentloom.nodes.files.workspace import HERE, Workspace
-from latentloom.nodes.graph.check import check
 from latentloom.nodes.graph.graph import graph_from_plain, graph_text, graph_to_plain, read_graph
-from latentloom.nodes.graph.modes import effective
 from latentloom.nodes.graph.problems import GraphError
-from latentloom.nodes.hosts.comfy_file import from_comfy, to_comfy
+from latentloom.nodes.graph.ready import ready
+from latentloom.nodes.hosts.comfy_file import from_comfy
+from support.prepared import check, run, schedule, to_comfy
 
 
 def switched(graph: Any, **modes: str) -> Any:
@@ -54,7 +52,7 @@ def test_an_unknown_mode_is_refused_with_the_known_ones() -> None:
 
 
 def test_a_graph_without_modes_is_left_as_it_is(sums: Any, toys: ModuleType) -> None:
-    assert effective(sums, toys.SPECS) is sums
+    assert ready(sums, toys.SPECS).graph is sums
 
 
 def test_bypass_equals_the_graph_without_the_node_and_so_do_its_cache_keys(sums: Any, toys: ModuleType) -> None:
@@ -65,7 +63,7 @@ def test_bypass_equals_the_graph_without_the_node_and_so_do_its_cache_keys(sums:
         "third": ("Add", {"a": "@first.float", "b": 100.0}),
     }
     without = toys.graph(nodes, outputs={"sum": "third.float"})
-    assert effective(graph, toys.SPECS) == without
+    assert ready(graph, toys.SPECS).graph == without
     assert keys_of(graph, toys) == keys_of(without, toys)
     assert run(graph, toys.SPECS).outputs == {"sum": 104.0}
 
@@ -74,7 +72,7 @@ def test_a_chain_of_bypassed_nodes_hands_on_from_its_start(sums: Any, toys: Modu
     graph = switched(sums, first="bypass", second="bypass")
     assert check(graph, toys.SPECS) == []
     assert run(graph, toys.SPECS).outputs == {"sum": 103.0}
-    last = effective(switched(sums, second="bypass", third="bypass"), toys.SPECS)
+    last = ready(switched(sums, second="bypass", third="bypass"), toys.SPECS).graph
     assert last.outputs["sum"].source == "first.float"
 
 
@@ -98,7 +96,7 @@ def test_bypass_hands_on_the_first_linked_input_of_the_outputs_type(toys: Module
         "mix": ("Blend", {"image": "@one.image", "other": "@two.image"}),
         "save": ("Blend", {"image": "@mix.image"}),
     }
-    graph = effective(switched(toys.graph(nodes), mix="bypass"), toys.SPECS)
+    graph = ready(switched(toys.graph(nodes), mix="bypass"), toys.SPECS).graph
     assert graph.nodes["save"].inputs["image"].source == "one.image"
 
 

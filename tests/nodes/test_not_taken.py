@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from latentloom.nodes import decode_video, run_pipeline
-from latentloom.nodes.execution.run import run
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import graph_from_plain
+from latentloom.nodes.graph.ready import ready
 from latentloom.nodes.preview.walk import Walk, refused
 from latentloom.nodes.registry import SPECS
 from latentloom.pipelines import placement, stages
@@ -19,6 +19,7 @@ from latentloom.pipelines.families.by_blocks import _pictures
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.signatures.table import signature_of
 from latentloom.pipelines.values import Image, Latents, References
+from support.prepared import run
 
 WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows"
 H3, EDIT = "minimax_h3/minimax_h3_image_to_video.json", "flux_2/flux_2_edit.json"
@@ -32,7 +33,7 @@ def told(file: str, source: Path, changed: dict[str, Any], overrides: dict[str, 
         node, _, socket = name.partition(".")
         inputs = plain["nodes"][node]["inputs"]
         inputs.pop(socket) if value is None else inputs.update({socket: value})
-    found = refused(Walk(graph_from_plain(plain), SPECS, overrides, workspace=Workspace(roots=(source,))))
+    found = refused(Walk(ready(graph_from_plain(plain), SPECS, overrides), workspace=Workspace(roots=(source,))))
     return [f"{each.node}.{each.socket}: {each.message}" for each in found if each.code != "no_file"]
 
 
@@ -73,7 +74,7 @@ def test_two_models_of_which_one_reads_the_text_are_told(tiny: Tiny) -> None:
     plain["nodes"]["other"] = {"type": "LoomLoadModel", "version": 1, "inputs": {"source": "builtin:bobbin"}}
     for node in ("denoise", "decode"):
         plain["nodes"][node]["inputs"]["model"] = {"from": "other.model"}
-    found = list(refused(Walk(graph_from_plain(plain), SPECS, {}, workspace=Workspace(roots=(tiny("flux_2"),)))))
+    found = list(refused(Walk(ready(graph_from_plain(plain), SPECS), workspace=Workspace(roots=(tiny("flux_2"),)))))
     told = [each for each in found if each.code != "no_file"]
     assert [(each.node, each.socket) for each in told] == [("denoise", "conditioning"), ("denoise", "latents")]
     assert "the text was encoded with FLUX.2 (flux_2), but the model is FLUX.1 (flux)" in told[0].message
@@ -144,7 +145,7 @@ def test_a_run_starts_no_node_of_a_workflow_whose_decoder_its_model_lacks(
 def test_run_pipeline_is_checked_for_what_its_sockets_say_together(changed: dict[str, Any], words: str) -> None:
     plain = json.loads((WORKFLOWS / "bobbin" / "run_pipeline.json").read_text())
     plain["nodes"]["run_pipeline"]["inputs"] |= changed
-    [found] = refused(Walk(graph_from_plain(plain), SPECS, {}, workspace=Workspace()))
+    [found] = refused(Walk(ready(graph_from_plain(plain), SPECS), workspace=Workspace()))
     assert f"{found.node}.{found.socket}: {found.message}".startswith(words)
 
 

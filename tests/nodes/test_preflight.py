@@ -16,8 +16,7 @@ from PIL import Image as Pillow
 from safetensors.torch import save_file
 
 from latentloom.__main__ import main
-from latentloom.nodes.execution.preflight import blocking, foretell
-from latentloom.nodes.execution.schedule import schedule
+from latentloom.nodes.execution.preflight import blocking
 from latentloom.nodes.files.workspace import Host, Workspace
 from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.graph.problems import Problem
@@ -29,6 +28,7 @@ from latentloom.parallel.machine.now import DeviceNow
 from latentloom.pipelines import stages
 from latentloom.pipelines.models import checks
 from support.flux_folder import write_flux
+from support.prepared import foretell, schedule
 
 BOBBIN = Path(__file__).resolve().parents[2] / "workflows" / "bobbin"
 FIRST, FROM_PICTURE = (str(BOBBIN / f"{name}.json") for name in ("first_picture", "image_to_image"))

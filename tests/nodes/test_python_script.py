@@ -18,7 +18,7 @@ from latentloom.nodes.files.picture_files import read_picture
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, graph_from_plain, read_graph
 from latentloom.nodes.graph.problems import GraphError
-from latentloom.nodes.graph.unfolding.unfold import unfold
+from latentloom.nodes.graph.ready import ready
 from latentloom.nodes.headless.workflow_files import shipped_files
 from latentloom.nodes.python_script import to_python
 from latentloom.nodes.registry import SPECS
@@ -35,7 +35,7 @@ def graph_of(steps: dict[str, Any], **more: Any) -> Graph:
 @pytest.mark.parametrize("path", shipped_files(), ids=lambda path: path.stem)
 def test_scripts_of_shipped_workflows_call_what_there_is_with_what_it_takes(path: Path) -> None:
     graph = read_graph(path)
-    tree = ast.parse(to_python(graph, SPECS))
+    tree = ast.parse(to_python(ready(graph, SPECS)))
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
     assert calls
     for call in calls:
@@ -66,7 +66,7 @@ def test_a_script_gives_what_the_nodes_give_and_texts_stay_texts(tmp_path: Path)
         outputs={"result": {"from": "join.text"}},
     )
     script = tmp_path / "script.py"
-    script.write_text(to_python(graph, SPECS), encoding="utf-8")
+    script.write_text(to_python(ready(graph, SPECS)), encoding="utf-8")
     made = runpy.run_path(str(script))
     assert made["join"] == nodes.join_text(made["nodes_"], HOSTILE, separator="+")
     assert made["print_"] == HOSTILE
@@ -77,7 +77,7 @@ def test_a_script_makes_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     graph = read_graph(next(path for path in shipped_files() if path.stem == "first_picture"))
     graph.nodes["denoise"].inputs["steps"] = 1
-    (tmp_path / "script.py").write_text(to_python(graph, SPECS), encoding="utf-8")
+    (tmp_path / "script.py").write_text(to_python(ready(graph, SPECS)), encoding="utf-8")
     made = runpy.run_path("script.py")
     assert [Path(each).is_file() for each in made["save"].files] == [True]
 
@@ -85,11 +85,11 @@ def test_a_script_makes_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_for_each_over_prompts_makes_by_a_script_what_a_run_makes_and_says_whose_each_picture_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph = paintings(("a red star", "a blue ring"))
+    prepared = ready(paintings(("a red star", "a blue ring")), SPECS)
     workspace, quietly = Workspace(output_dir=tmp_path / "ran"), {"sink": lambda event: None, "cancel": Event()}
-    ran = attempt(graph, SPECS, workspace=workspace, caches=open_caches(None), **quietly)
+    ran = attempt(prepared, workspace=workspace, caches=open_caches(None), **quietly)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "script.py").write_text(to_python(graph, SPECS), encoding="utf-8")
+    (tmp_path / "script.py").write_text(to_python(prepared), encoding="utf-8")
     script = runpy.run_path("script.py")["save"].files
     files = ran.result.nodes["save"].files
     pictures = [read_picture(Path(each)).numpy().tobytes() for each in (*files, *script)]
@@ -99,8 +99,7 @@ def test_a_for_each_over_prompts_makes_by_a_script_what_a_run_makes_and_says_who
         f"for_each 'paint', element {number} ({prompt!r}) / decode"
         for number, prompt in enumerate(("a red star", "a blue ring"), 1)
     ]
-    plain = unfold(graph, SPECS, {}, None).graph
-    made = made_by(ran.result, plain, SPECS, folder=tmp_path / "ran", output_dir=tmp_path / "ran")
+    made = made_by(ran.result, prepared, folder=tmp_path / "ran", output_dir=tmp_path / "ran")
     assert [(each.prompt, each.part) for each in made] == [
         ("a red star", "paint/1/decode"),
         ("a blue ring", "paint/2/decode"),
@@ -113,13 +112,13 @@ def test_a_for_each_over_a_folder_is_written_out_where_it_may_be_looked_into(tmp
     (tmp_path / "b.png").touch()
     each = {"path": {"folder": str(tmp_path), "match": "*.png"}}
     graph = graph_of({"load": {"type": "LoomLoadImage", "each": each}}, format=2, outputs={"x": {"from": "load.image"}})
-    assert "b.png" in to_python(graph, SPECS, workspace=Workspace(roots=(tmp_path,)))
+    assert "b.png" in to_python(ready(graph, SPECS, workspace=Workspace(roots=(tmp_path,))))
     with pytest.raises(GraphError, match="cannot be looked into"):
-        to_python(graph, SPECS)
+        to_python(ready(graph, SPECS))
 
 
 def test_a_part_needs_only_what_feeds_it_and_what_is_wrong_is_refused() -> None:
     graph = read_graph(next(path for path in shipped_files() if path.stem == "first_picture"))
-    assert "denoise" not in to_python(graph, SPECS, targets=["empty_latents"])
+    assert "denoise" not in to_python(ready(graph, SPECS), ["empty_latents"])
     with pytest.raises(GraphError, match="latents"):
-        to_python(graph_of({"d": {"type": "LoomDenoise", "inputs": {}}}), SPECS, targets=["d"])
+        to_python(ready(graph_of({"d": {"type": "LoomDenoise", "inputs": {}}}), SPECS), ["d"])

@@ -15,12 +15,9 @@ from PIL import Image as Pillow
 from latentloom.__main__ import main
 from latentloom.nodes import load_model, run_pipeline
 from latentloom.nodes.execution.cache import MemoryCache
-from latentloom.nodes.execution.run import run
-from latentloom.nodes.execution.schedule import needs_of
 from latentloom.nodes.files.workspace import Workspace
-from latentloom.nodes.graph.check import check
 from latentloom.nodes.graph.graph import graph_from_plain, read_graph
-from latentloom.nodes.hosts.comfy_file import from_comfy, to_comfy
+from latentloom.nodes.hosts.comfy_file import from_comfy
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
 from latentloom.nodes.steps.whole.node import base_spec, choose
 from latentloom.nodes.steps.whole.sockets import arguments_of, tell_size, values_of, why_not
@@ -34,6 +31,7 @@ from latentloom.pipelines.values import Image, Mask, Video
 from latentloom.pipelines.whole import called
 from latentloom.pipelines.whole.assembled import load_pipeline
 from support.lora_files import write_lora
+from support.prepared import check, needs_of, run, to_comfy
 
 SHIPPED = Path(__file__).parents[2] / "workflows" / "bobbin" / "run_pipeline.json"
 SMALL: dict[str, Any] = {"prompt": "a red star", "height": 96, "width": 96, "num_inference_steps": 2}

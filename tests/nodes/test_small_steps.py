@@ -20,14 +20,13 @@ from latentloom.nodes import (
     size_from_ratio,
     split_text,
 )
-from latentloom.nodes.execution.run import run
 from latentloom.nodes.files.workspace import Workspace
-from latentloom.nodes.graph.check import check
 from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.headless.sweep import parse_set
-from latentloom.nodes.hosts.comfy_file import from_comfy, to_comfy
+from latentloom.nodes.hosts.comfy_file import from_comfy
 from latentloom.nodes.registry import SPECS
 from latentloom.pipelines.values import Image
+from support.prepared import check, run, to_comfy
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,13 @@ from latentloom.nodes.execution.attempt import shown
 from latentloom.nodes.execution.cache import MemoryCache
 from latentloom.nodes.execution.disk_cache import DiskCache
 from latentloom.nodes.execution.records import NodeRecord, RunResult
-from latentloom.nodes.execution.run import run
 from latentloom.nodes.files.workspace import HERE, Workspace
-from latentloom.nodes.graph.check import check
 from latentloom.nodes.graph.spec import NodeSpec, Saved, Socket, read_spec
 from latentloom.nodes.headless.sweep import parse_set
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
 from latentloom.parallel.progress import SILENT, Progress
 from latentloom.pipelines.values import Image, Sampling
+from support.prepared import check, run
 from support.toys import graph
 
 

@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 
 from latentloom.nodes.execution.cache import MemoryCache
-from latentloom.nodes.execution.run import run
-from latentloom.nodes.execution.schedule import schedule
 from latentloom.nodes.files.workspace import Workspace
-from latentloom.nodes.graph.check import check
 from latentloom.nodes.graph.graph import Graph, graph_from_plain, graph_text, graph_to_plain, read_graph
 from latentloom.nodes.graph.problems import GraphError
 from latentloom.nodes.graph.resolve import baked
 from latentloom.nodes.graph.unfolding.unfold import unfold
+from support.prepared import check, run, schedule
 
 SPEAK = {
     "title": "Speak",

@@ -9,12 +9,12 @@ import pytest
 from latentloom.nodes import vary_text
 from latentloom.nodes.execution.cache import MemoryCache
 from latentloom.nodes.execution.manifest import manifest, told_by, write_manifest
-from latentloom.nodes.execution.preflight import foretell
-from latentloom.nodes.execution.run import run
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, graph_from_plain
+from latentloom.nodes.graph.ready import ready
 from latentloom.nodes.registry import SPECS
 from latentloom.ui.worker.made import behind, told_of
+from support.prepared import foretell, run
 
 FIRST = Path(__file__).resolve().parents[2] / "workflows" / "bobbin" / "first_picture.json"
 
@@ -98,7 +98,7 @@ def test_the_prompt_that_was_made_is_kept_with_the_result_and_a_changed_file_mak
         assert manifest(workspace.output_dir, graph, result)["nodes"]["vary"]["values"]["text"] == "a __colour__ star"
         write_manifest(workspace.output_dir, graph, result)
         told = told_by(workspace.output_dir)
-        assert told_of(behind(graph, "save", SPECS, told.values))["prompt"] == f"a {colour} star"
+        assert told_of(behind(ready(graph, SPECS), "save", told.values))["prompt"] == f"a {colour} star"
 
 
 def workflow(text: str) -> Graph:

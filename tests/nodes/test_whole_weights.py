@@ -12,7 +12,6 @@ from safetensors.torch import load_file, save_file
 
 from latentloom.nodes import run_pipeline
 from latentloom.nodes.files.workspace import Workspace
-from latentloom.nodes.graph.check import check
 from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.registry import SPECS
 from latentloom.pipelines.finite import NotFinite
@@ -21,6 +20,7 @@ from latentloom.pipelines.whole import called
 from latentloom.pipelines.whole.assembled import load_pipeline
 from latentloom.pipelines.whole.called import Whole
 from support.lora_files import write_lora
+from support.prepared import check
 
 SMALL: dict[str, Any] = {"prompt": "a red star", "height": 96, "width": 96, "num_inference_steps": 1}
 WEIGHTS = BUILTINS["bobbin"] / "transformer" / "diffusion_pytorch_model.safetensors"

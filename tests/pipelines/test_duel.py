@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 
-from latentloom.nodes.execution.run import run
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import read_graph
 from latentloom.nodes.registry import SPECS
@@ -30,6 +29,7 @@ from latentloom.pipelines.planning.terms import Chosen, Leeway, Wanted
 from latentloom.pipelines.pools import preloads
 from latentloom.pipelines.requests import Denoise, EncodeText
 from latentloom.pipelines.values import Conditioning, Latents, Model, Place
+from support.prepared import run
 
 FIRST = Path(__file__).resolve().parents[2] / "workflows" / "bobbin" / "first_picture.json"
 BOBBIN = describe_model("builtin:bobbin", device="cpu")

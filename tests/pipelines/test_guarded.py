@@ -9,12 +9,12 @@ import pytest
 from huggingface_hub import constants
 
 from latentloom.nodes.files.workspace import Workspace
-from latentloom.nodes.graph.check import check
 from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.registry import SPECS
 from latentloom.pipelines.signatures.table import class_names, signature_of
 from latentloom.pipelines.whole import assembled, guarded
 from latentloom.pipelines.whole.called import asked
+from support.prepared import check
 
 GUARDED = [name for name in class_names() if signature_of(name).guard]
 

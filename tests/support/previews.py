@@ -5,6 +5,7 @@ from typing import Any
 
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph
+from latentloom.nodes.graph.ready import ready
 from latentloom.nodes.preview.choices import Choice
 from latentloom.nodes.preview.preview import NodePlan, planned
 from latentloom.nodes.preview.walk import Walk
@@ -16,4 +17,5 @@ def preview(
     graph: Graph, overrides: Mapping[str, Any], *, workspace: Workspace, machine: Sequence[DeviceNow]
 ) -> tuple[list[NodePlan], list[Choice]]:
     accelerators = [device.name for device in machine if device.name != "cpu"]
-    return planned(Walk(graph, SPECS, overrides, workspace=workspace, accelerators=accelerators), machine)
+    prepared = ready(graph, SPECS, overrides, workspace=workspace)
+    return planned(Walk(prepared, workspace=workspace, accelerators=accelerators), machine)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from latentloom.nodes.graph.check import check
 from latentloom.nodes.graph.graph import graph_from_plain, graph_to_plain
 from latentloom.nodes.registry import SPECS
 from latentloom.ui.errors import Conflict, NoRoom, NotHere
@@ -18,6 +17,7 @@ from latentloom.ui.library.library import Library
 from latentloom.ui.live.live import Live, Seen
 from latentloom.ui.store import quota
 from latentloom.ui.store.user_files import checked_folder, checked_name, remove_leftovers
+from support.prepared import check
 from support.toy_server import graph, settings_in
 
 

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from latentloom.nodes.graph.graph import read_graph
+from latentloom.nodes.graph.ready import ready
 from latentloom.nodes.registry import SPECS as REAL
 from latentloom.ui.errors import NoRoom, NotHere
 from latentloom.ui.live.state import Made, Run
@@ -120,7 +121,7 @@ def test_boards_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_values_and_dates_find_results(search: str, is_found: bool) -> None:
     workflow = read_graph(WORKFLOWS / "bobbin" / "first_picture.json")
-    told = told_of(behind(workflow, "save", REAL, {"denoise": {"steps": 16}}))
+    told = told_of(behind(ready(workflow, REAL), "save", {"denoise": {"steps": 16}}))
     facts: dict[str, Any] = {"id": "a", "node": "save", "kind": "image", "name": "p.png", "width": 1, "height": 1}
     made = Made(**facts, **told, bytes=1, time=1795435200.0, path="p.png")  # noon of 2026-11-23 in UTC
     run = Run(id="r", batch="b", name="first_picture", created=0.0, user="ada", folder="f")

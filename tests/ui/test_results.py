@@ -12,6 +12,7 @@ from PIL import Image
 from latentloom.nodes.execution.attempt import shown
 from latentloom.nodes.execution.records import NodeRecord, RunResult
 from latentloom.nodes.files.workspace import Workspace
+from latentloom.nodes.graph.ready import ready
 from latentloom.ui.errors import NotHere
 from latentloom.ui.runs.results import Results
 from latentloom.ui.runs.runs import Runs
@@ -118,7 +119,7 @@ def test_only_sound_files_of_the_run_become_results(tmp_path: Path) -> None:
     record = NodeRecord(key="", state="ok", files=tuple(map(str, [*names, tmp_path / "outside.png"])))
     result = RunResult(run="r", state="ok", outputs={}, nodes={"save": record}, seconds=0.0)
     workflow = graph({"save": ("Picture", {})})
-    made = made_by(result, workflow, SPECS, folder=folder, output_dir=tmp_path / "out")
+    made = made_by(result, ready(workflow, SPECS), folder=folder, output_dir=tmp_path / "out")
     assert [(each.path, each.width, each.height) for each in made] == [("run/good.png", 3, 5)]
 
 
@@ -129,9 +130,9 @@ def test_prompt_and_seed_are_those_behind_the_node() -> None:
 
     root = Path(__file__).parent.parent.parent
     workflow = read_graph(root / "workflows" / "bobbin" / "first_picture.json")
-    told = told_of(behind(workflow, "save", REAL))
+    told = told_of(behind(ready(workflow, REAL), "save"))
     assert (told["prompt"], told["seed"], told["models"]) == ("a red star", 7, ("builtin:bobbin",))
-    assert told_of(behind(workflow, "load_model", REAL))["seed"] is None
+    assert told_of(behind(ready(workflow, REAL), "load_model"))["seed"] is None
 
 
 def test_a_seed_that_was_left_as_it_is_is_told() -> None:
@@ -141,7 +142,7 @@ def test_a_seed_that_was_left_as_it_is_is_told() -> None:
     denoise = {"conditioning": {"from": "encode_text.conditioning"}}
     nodes = {"encode_text": ("LoomEncodeText", {"prompt": "a blue cube"}), "denoise": ("LoomDenoise", denoise)}
     workflow = graph(nodes | {"decode": ("LoomDecode", {"latents": {"from": "denoise.latents"}})})
-    told = told_of(behind(workflow, "decode", REAL, {"denoise": {"steps": 16}}))
+    told = told_of(behind(ready(workflow, REAL), "decode", {"denoise": {"steps": 16}}))
     assert (told["prompt"], told["seed"]) == ("a blue cube", 0)
     assert "denoise.steps=16" in told["words"].split("\n")
 
@@ -176,7 +177,7 @@ def test_a_sound_is_a_result_with_its_length_and_outline(tmp_path: Path) -> None
     record = NodeRecord(key="", state="ok", files=files)
     result = RunResult(run="r", state="ok", outputs={}, nodes={"save": record}, seconds=0.0)
     folder = tmp_path / "out"
-    [made] = made_by(result, graph({"save": ("Picture", {})}), SPECS, folder=folder, output_dir=folder)
+    [made] = made_by(result, ready(graph({"save": ("Picture", {})}), SPECS), folder=folder, output_dir=folder)
     assert (made.kind, made.name, made.width, made.rate, made.channels) == ("audio", "bell.wav", 0, 8000, 2)
     assert made.length_s == 1.5
 

@@ -247,7 +247,7 @@ def test_who_waits_is_told_how_long_the_others_take(tmp_path: Path, monkeypatch:
     live, seen = Live(), Seen()
     asked: list[set[str]] = []
     monkeypatch.setattr(
-        runs_module, "predicted_seconds", lambda graph, specs, needed, **_: asked.append(set(needed)) or 12.5
+        runs_module, "predicted_seconds", lambda prepared, needed, **_: asked.append(set(needed)) or 12.5
     )
     with runs_in(tmp_path, live) as runs:
         batch = runs.submit("ada", gated("gate"), sweep=["gate.value=1..2"]).runs
@@ -390,7 +390,7 @@ def test_a_second_worker_begins_when_the_steps_of_the_first_have_begun(runs: Run
 def test_a_sweep_in_other_groups_of_devices_waits_for_what_runs(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     """And says why it is so; those of one sweep run beside each other."""
     sharing = Sharing(replicas=2, seconds=1.0, plan="ulysses=1", why="2 groups of 1 device")
-    monkeypatch.setattr(runs_module, "sharing_of", lambda graphs, *_, **__: sharing if len(graphs) > 1 else None)
+    monkeypatch.setattr(runs_module, "sharing_of", lambda points, **_: sharing if len(points) > 1 else None)
     place = Place(devices=("cpu",) * 2)
     monkeypatch.setattr(runs, "_settings", dataclasses.replace(runs._settings, place=place, shares_out=True))
     book, ends = runs.book, threading.Event()

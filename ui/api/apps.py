@@ -14,6 +14,7 @@ from fastapi import APIRouter, Query, Response
 from ...nodes.execution.preflight import foretell
 from ...nodes.files.workspace import Workspace
 from ...nodes.graph.graph import Graph
+from ...nodes.graph.ready import ready
 from ...nodes.preview.text_tokens import text_tokens
 from ...nodes.registry import SPECS
 from ...pipelines.values import Place
@@ -82,10 +83,9 @@ def _add_guests(router: APIRouter, server: Server) -> None:
 
         def ask(go_on: Callable[[], None]) -> AppKnown:
             graph = asked(token, body)
-            place = server.settings.place
-            told = foretell(
-                graph, SPECS, body.params, workspace=reading(user, place), machine=devices_now(), go_on=go_on
-            )
+            workspace = reading(user, server.settings.place)
+            prepared = ready(graph, SPECS, body.params, workspace=workspace)
+            told = foretell(prepared, workspace=workspace, machine=devices_now(), go_on=go_on)
             return AppKnown(values=by_setting(graph, told.values), shapes=shapes_of(graph, told.sizes))
 
         return await server.newest.answer(ask, user=user, page=body.page, about="app")
@@ -96,9 +96,9 @@ def _add_guests(router: APIRouter, server: Server) -> None:
 
         def ask(go_on: Callable[[], None]) -> AppTokens:
             graph = asked(token, body)
-            counts = text_tokens(
-                graph, SPECS, body.params, workspace=reading(user), counter=server.counter, go_on=go_on
-            )
+            workspace = reading(user)
+            prepared = ready(graph, SPECS, body.params, workspace=workspace)
+            counts = text_tokens(prepared, workspace=workspace, counter=server.counter, go_on=go_on)
             return AppTokens(tokens=by_setting(graph, counts))
 
         return await server.counting.answer(ask, user=user, page=body.page, about="app")

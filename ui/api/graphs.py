@@ -13,6 +13,7 @@ from ...nodes.execution.preflight import foretell
 from ...nodes.graph.check import ensure
 from ...nodes.graph.choosing import chosen
 from ...nodes.graph.graph import graph_from_plain, graph_text, graph_to_plain
+from ...nodes.graph.ready import ready
 from ...nodes.graph.requires import with_requires
 from ...nodes.hosts.comfy_file import to_comfy
 from ...nodes.hosts.foreign import read_foreign
@@ -60,16 +61,15 @@ def add_routes(router: APIRouter, server: Server) -> None:
     @router.post("/export/comfyui")
     def export_comfyui(body: GraphBody) -> dict[str, Any]:
         """The prompt that ComfyUI runs with our nodes installed."""
-        graph = graph_from_plain(body.graph)
-        workspace = server.settings.reading()
-        ensure(graph, SPECS, workspace=workspace)
-        return to_comfy(graph, SPECS, workspace=workspace)
+        prepared = ready(graph_from_plain(body.graph), SPECS, workspace=server.settings.reading())
+        ensure(prepared)
+        return to_comfy(prepared)
 
     @router.post("/export/python")
     def export_python(body: ScriptBody) -> FileText:
         """A script that makes the same by calls of `latentloom.nodes`."""
-        graph = graph_from_plain(body.graph)
-        return FileText(text=to_python(graph, SPECS, workspace=server.settings.reading(), targets=body.targets))
+        prepared = ready(graph_from_plain(body.graph), SPECS, workspace=server.settings.reading())
+        return FileText(text=to_python(prepared, body.targets))
 
     @router.post("/check", responses=CONFLICT)
     async def check_workflow(body: CheckBody, user: User) -> Problems:
@@ -79,14 +79,9 @@ def add_routes(router: APIRouter, server: Server) -> None:
         settings = server.settings
 
         def ask(go_on: Callable[[], None]) -> Problems:
-            told = foretell(
-                graph_from_plain(body.graph),
-                SPECS,
-                body.overrides,
-                workspace=settings.reading(settings.place, inputs=inputs_folder(settings.data_dir, user)),
-                machine=devices_now(),
-                go_on=go_on,
-            )
+            workspace = settings.reading(settings.place, inputs=inputs_folder(settings.data_dir, user))
+            prepared = ready(graph_from_plain(body.graph), SPECS, body.overrides, workspace=workspace)
+            told = foretell(prepared, workspace=workspace, machine=devices_now(), go_on=go_on)
             return Problems(problems=told.problems[:MAX_PROBLEMS], values=told.values, sizes=dict(told.sizes))
 
         return await server.newest.answer(ask, user=user, page=body.page, about="check")
@@ -99,12 +94,8 @@ def add_routes(router: APIRouter, server: Server) -> None:
         workspace = server.settings.reading(inputs=inputs_folder(server.settings.data_dir, user))
 
         def ask(go_on: Callable[[], None]) -> Tokens:
-            graph = graph_from_plain(body.graph)
-            return Tokens(
-                tokens=text_tokens(
-                    graph, SPECS, body.overrides, workspace=workspace, counter=server.counter, go_on=go_on
-                )
-            )
+            prepared = ready(graph_from_plain(body.graph), SPECS, body.overrides, workspace=workspace)
+            return Tokens(tokens=text_tokens(prepared, workspace=workspace, counter=server.counter, go_on=go_on))
 
         return await server.counting.answer(ask, user=user, page=body.page, about="tokens")
 

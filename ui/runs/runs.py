@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,13 @@ from ...nodes.execution.overlap import BESIDE, next_on, width_of
 from ...nodes.execution.preflight import blocking
 from ...nodes.execution.schedule import needs_of
 from ...nodes.execution.watch import Token
-from ...nodes.files.workspace import folder_name
+from ...nodes.files.workspace import Workspace, folder_name
 from ...nodes.graph.graph import Graph, graph_to_plain
 from ...nodes.graph.problems import GraphError
-from ...nodes.graph.resolve import baked, param_values
+from ...nodes.graph.ready import ready
+from ...nodes.graph.resolve import baked
 from ...nodes.graph.spec import NodeSpec
-from ...nodes.headless.foretold import foretold
+from ...nodes.headless.foretold import Point, foretold
 from ...nodes.headless.sweep import parse_sweep
 from ...nodes.headless.workflow_files import drawn_by_diffusers
 from ...nodes.preview.sharing import sharing_of
@@ -98,39 +100,56 @@ class Runs:
         """Put a run, or one for each point of a sweep that can be made, into the queue. What is only reckoned keeps
         none from it that `is_forced`. Raises `GraphError` where nothing can be made, or `ValueError`.
         """
-        overrides = dict(overrides or {})
-        workspace = self._settings.reading(inputs=inputs_folder(self._settings.data_dir, user))
-        points = parse_sweep(graph, self._specs, sweep, given=overrides, workspace=workspace)
-        needs = needs_of(graph, self._specs, overrides={**overrides, **points[0]}, workspace=workspace, targets=targets)
+        settings, asked = self._settings, dict(overrides or {})
+        workspace = settings.reading(place or settings.place, inputs=inputs_folder(settings.data_dir, user))
+        swept = parse_sweep(graph, self._specs, sweep, given=asked, workspace=workspace)
+        batch, now, name = fresh_id(), time.time(), folder_name(graph.name, most=50) or "run"
+        day, ids = time.strftime("%Y-%m-%d", time.localtime(now)), [fresh_id() for _ in swept]
+        folders = [f"{day}/{name}-{id[:8]}" for id in ids]
+
+        def point(number: int) -> Point:
+            own = {**asked, **swept[number]}
+            whole = baked(graph, own)
+            return Point(
+                overrides=own,
+                graph=whole,
+                folder=settings.output_dir / folders[number],
+                prepare=partial(ready, whole, self._specs, own, workspace=workspace),
+                is_alone=len(swept) == 1,
+            )
+
+        first = point(0)
+        needs = needs_of(first.ready(), targets)
         if not needs.order:
             raise ValueError("the workflow makes nothing: it has no output; add a Save Image node, or run to a node")
-        batch, now, folder = fresh_id(), time.time(), folder_name(graph.name, most=50) or "run"
+        self._check_waiting(user, len(swept))  # before each is looked at, which takes its time
+        points = {ids[0]: first} | {ids[number]: point(number) for number in range(1, len(ids))}
         runs = [
             Run(
-                id=(id := fresh_id()),
+                id=id,
                 batch=batch,
                 user=user,
                 name=graph.name,
                 workflow_id=workflow_id,
                 priority=priority,
                 created=now + number * 1e-6,  # a batch keeps its order
-                overrides={**overrides, **varied},
+                overrides=dict(points[id].overrides),
                 varied=varied,
                 targets=None if targets is None else tuple(targets),
-                params={name: v for name, v in param_values(graph, {**overrides, **varied}).items() if v is not None},
+                params={n: param.default for n, param in points[id].graph.params.items() if param.default is not None},
                 plan="" if place is None else place.plan,
                 place={} if place is None else to_plain(place),
-                folder=f"{time.strftime('%Y-%m-%d', time.localtime(now))}/{folder}-{id[:8]}",
+                folder=folders[number],
                 nodes=dict.fromkeys(needs.order, NodeState()),
             )
-            for number, varied in enumerate(points)
+            for number, (id, varied) in enumerate(zip(ids, swept, strict=True))
         ]
-        self._check_waiting(user, len(runs))  # before each is looked at, which takes its time
-        runs, left_out = self._sound(runs, graph, place, targets, is_forced=is_forced)
+        runs, left_out = self._sound(runs, points, workspace, targets, is_forced=is_forced)
         runs = [run.model_copy(update={"num_runs": len(runs)}) for run in runs]
-        runs, shared = self._shared_out(runs, graph, place)
+        runs, shared = self._shared_out(runs, points, workspace)
         if not self.book.is_idle:  # a run that begins at once tells it by itself
-            runs = self._predicted(runs, graph, place)
+            seconds = predicted_seconds(points[runs[0].id].ready(), runs[0].nodes, workspace=workspace)
+            runs = [run.model_copy(update={"predicted_s": seconds}) for run in runs]  # how long others wait
         num_bytes = len(graph_bytes(graph)) + len(runs) * len(runs[0].model_dump_json())
         with self._submitting[user]:  # or two at once would both find room for one
             self._check_waiting(user, len(runs))
@@ -143,21 +162,14 @@ class Runs:
     def _sound(
         self,
         runs: Sequence[Run],
-        graph: Graph,
-        place: Place | None,
+        points: Mapping[str, Point],
+        workspace: Workspace,
         targets: Collection[str] | None,
         *,
         is_forced: bool,
     ) -> tuple[builtins.list[Run], tuple[LeftOut, ...]]:
         """Those that can be made, and what is wrong with the others. Raises `GraphError` where all are wrong."""
-        settings, user = self._settings, runs[0].user
-        found = foretold(
-            [baked(graph, run.overrides) for run in runs],
-            [settings.output_dir / run.folder for run in runs],
-            self._specs,
-            workspace=settings.reading(place or settings.place, inputs=inputs_folder(settings.data_dir, user)),
-            targets=targets,
-        )
+        found = foretold([points[run.id] for run in runs], self._specs, workspace=workspace, targets=targets)
         told = [tuple(blocking(known.problems, is_forced=is_forced)) for known in found]
         if all(told):  # one that can be forced is told first: there is something to decide
             raise GraphError(min(told, key=lambda problems: any(each.kind == "error" for each in problems)))
@@ -165,29 +177,19 @@ class Runs:
         left_out = tuple(LeftOut(varied=run.varied, problems=problems) for run, problems in pairs if problems)
         return [run for run, problems in pairs if not problems], left_out
 
-    def _predicted(self, runs: Sequence[Run], graph: Graph, place: Place | None) -> Sequence[Run]:
-        """With the seconds that the first one is predicted to take: they tell how long others wait."""
-        settings, first = self._settings, runs[0]
-        inputs = inputs_folder(settings.data_dir, first.user)
-        workspace = settings.reading(place or settings.place, inputs=inputs)
-        seconds = predicted_seconds(baked(graph, first.overrides), self._specs, first.nodes, workspace=workspace)
-        return [run.model_copy(update={"predicted_s": seconds}) for run in runs]
-
-    def _shared_out(self, runs: Sequence[Run], graph: Graph, place: Place | None) -> tuple[Sequence[Run], str]:
+    def _shared_out(
+        self, runs: Sequence[Run], points: Mapping[str, Point], workspace: Workspace
+    ) -> tuple[Sequence[Run], str]:
         """The runs of a sweep in as many groups of devices as let it end soonest, and why."""
-        settings = self._settings
-        if not settings.shares_out:
+        if not self._settings.shares_out:
             return runs, ""
-        graphs = [baked(graph, run.overrides) for run in runs]
-        inputs = inputs_folder(settings.data_dir, runs[0].user)
-        own = place or settings.place
-        sharing = sharing_of(graphs, self._specs, workspace=settings.reading(own, inputs=inputs), is_warm=True)
+        sharing = sharing_of([points[run.id].ready for run in runs], workspace=workspace, is_warm=True)
         if sharing is None:
             return runs, ""
         logger.info("%s", sharing.why)
-        if sharing.replicas == own.replicas:
+        if sharing.replicas == workspace.place.replicas:
             return runs, sharing.why
-        where = to_plain(sharing.at(own))
+        where = to_plain(sharing.at(workspace.place))
         return [run.model_copy(update={"place": where}) for run in runs], sharing.why
 
     def list(

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...nodes.files.workspace import Workspace
 from ...nodes.graph.graph import Graph
-from ...nodes.graph.spec import NodeSpec
+from ...nodes.graph.ready import Ready, ready
 from ...nodes.headless.plans import Asked, plan_denoise
 from ...nodes.preview.preview import planned
 from ...nodes.preview.walk import Walk
@@ -74,7 +74,9 @@ def plan_view(
     own = settings.place if there is None else Place(devices=there.devices, plan=AUTO)
     here = accelerators(shown)
     place, problem = _place(devices, plan, own, here=here)
-    walk = Walk(graph, SPECS, overrides, workspace=settings.reading(place), accelerators=here, go_on=go_on)
+    workspace = settings.reading(place)
+    prepared = ready(graph, SPECS, overrides, workspace=workspace)
+    walk = Walk(prepared, workspace=workspace, accelerators=here, go_on=go_on)
     found, choices = planned(walk, shown)
     if there is not None:
         there, choices = with_devices(there, len(place.devices)), []
@@ -91,15 +93,13 @@ def plan_view(
     )
 
 
-def predicted_seconds(
-    graph: Graph, specs: Mapping[str, NodeSpec], needed: Collection[str], *, workspace: Workspace
-) -> float | None:
-    """What the needed denoises of a workflow with its values in it, and what is around them, are predicted to take
+def predicted_seconds(prepared: Ready, needed: Collection[str], *, workspace: Workspace) -> float | None:
+    """What the needed denoises of a workflow, and what is around them, are predicted to take
     together on the workspace's devices; None where one of them is not known, or they are many.
     """
     now = devices_now()
     try:
-        walk = Walk(graph, specs, {}, workspace=workspace, accelerators=accelerators(now))
+        walk = Walk(prepared, workspace=workspace, accelerators=accelerators(now))
         names = [name for name in walk.denoising() if name in needed]
         if not 0 < len(names) <= MOST_PREDICTED:
             return None

@@ -7,6 +7,7 @@ import time
 
 from ...nodes.execution.preflight import foretell
 from ...nodes.graph.graph import graph_from_plain
+from ...nodes.graph.ready import ready
 from ...nodes.registry import SPECS
 from ..contract.kept import Template
 from ..contract.shown import NodeUse, TemplateNeeds
@@ -55,7 +56,8 @@ def node_use(type: str, settings: Settings) -> NodeUse:
 
 def _needs(template: Template, settings: Settings) -> TemplateNeeds:
     graph = graph_from_plain(template.graph)
-    found = foretell(graph, SPECS, workspace=settings.reading(settings.place), machine=devices_now()).problems
+    workspace = settings.reading(settings.place)
+    found = foretell(ready(graph, SPECS, workspace=workspace), workspace=workspace, machine=devices_now()).problems
     problem = next((each for each in found if each.kind != "unknown"), None)
     model = ""
     if problem is not None and problem.socket == "source":

@@ -14,14 +14,12 @@ from typing import Any
 
 from ...nodes.execution.records import RunResult
 from ...nodes.files.thumbnails import picture_facts, sound_facts, video_facts
-from ...nodes.graph.choosing import specs_of
-from ...nodes.graph.graph import Graph, Link
-from ...nodes.graph.resolve import param_values, plain_value, with_overrides
-from ...nodes.graph.spec import NodeSpec
+from ...nodes.graph.graph import Link
+from ...nodes.graph.ready import Ready
+from ...nodes.graph.resolve import plain_value
 from ..live.state import Made
 from ..store.user_files import KINDS, fresh_id, user_folder
 
-Specs = Mapping[str, NodeSpec]
 MAX_PROMPT = 2000
 MAX_WORD = 120
 """Characters of one value among the words; prompts are searched whole."""
@@ -30,10 +28,9 @@ FACTS = {"image": picture_facts, "video": video_facts, "audio": sound_facts}
 
 
 def made_by(
-    result: RunResult, graph: Graph, specs: Specs, *, folder: Path, output_dir: Path, known: Sequence[Made] = ()
+    result: RunResult, ready: Ready, *, folder: Path, output_dir: Path, known: Sequence[Made] = ()
 ) -> tuple[Made, ...]:
-    """The files below the run's folder, in the order in which the nodes ran; what is a link or gone is left out. The
-    graph is unfolded.
+    """The files below the run's folder, in the order in which the nodes ran; what is a link or gone is left out.
 
     What is `known` already, since the run told of it, stays, also of a node that failed afterwards; what it was made
     with is told anew, since the run knows by now what 0, "" and "auto" were.
@@ -43,7 +40,7 @@ def made_by(
     for node, record in result.nodes.items():
         own = {each.name: each for each in known if each.node == node}
         for file in map(Path, record.files):
-            found = own.pop(file.name, None) or made_of(file, node, graph, specs, folder=folder, output_dir=output_dir)
+            found = own.pop(file.name, None) or made_of(file, node, ready, folder=folder, output_dir=output_dir)
             made += [found] if found is not None else []
         made += own.values()
     parts = {
@@ -55,15 +52,15 @@ def made_by(
     @functools.cache
     def told(node: str, part: str) -> dict[str, Any]:
         beside = {*result.parts[node]} - {part} if part else ()
-        return told_of(behind(graph, node, specs, meant, beside=beside))
+        return told_of(behind(ready, node, meant, beside=beside))
 
     found = ((each, parts.get((each.node, each.name), "")) for each in made)
     return tuple(each.model_copy(update={**told(each.node, part), "part": part}) for each, part in found)
 
 
-def made_of(file: Path, node: str, graph: Graph, specs: Specs, *, folder: Path, output_dir: Path) -> Made | None:
+def made_of(file: Path, node: str, ready: Ready, *, folder: Path, output_dir: Path) -> Made | None:
     """One file that a node wrote; None for a link, and for what is gone, elsewhere, or neither seen nor heard."""
-    return _made(file, node, graph, specs, output_dir) if is_own_file(file, folder) else None
+    return _made(file, node, ready, output_dir) if is_own_file(file, folder) else None
 
 
 def is_own_file(file: Path, folder: Path) -> bool:
@@ -79,7 +76,7 @@ def thumbnail_path(data_dir: Path, user: str, id: str) -> Path:
     return user_folder(data_dir, user) / "thumbs" / f"{id}.webp"
 
 
-def _made(file: Path, node: str, graph: Graph, specs: Specs, output_dir: Path) -> Made | None:
+def _made(file: Path, node: str, ready: Ready, output_dir: Path) -> Made | None:
     if (kind := KINDS.get(file.suffix.lower())) is None:
         return None
     try:
@@ -102,7 +99,7 @@ def _made(file: Path, node: str, graph: Graph, specs: Specs, output_dir: Path) -
         length_s=round(facts.length_s, 3),
         bytes=num_bytes,
         time=time.time(),
-        **told_of(behind(graph, node, specs)),
+        **told_of(behind(ready, node)),
     )
 
 
@@ -117,34 +114,27 @@ class Given:
 
 
 def behind(
-    graph: Graph,
-    node: str,
-    specs: Specs,
-    meant: Mapping[str, Mapping[str, Any]] | None = None,
-    *,
-    beside: Collection[str] = (),
+    ready: Ready, node: str, meant: Mapping[str, Mapping[str, Any]] | None = None, *, beside: Collection[str] = ()
 ) -> list[Given]:
     """All values behind a node, the nearest first; what is not set has its default, or what was `meant` by it. Of the
     nodes `beside` its own nothing is told: other parts of the batch that it is of."""
-    params = param_values(graph, {})
-    by_node = specs_of(graph, specs, {}, with_overrides(graph, {}))
-    found: list[Given] = []
+    nodes, found = ready.graph.nodes, list[Given]()
     seen = {node, *beside}
     waiting = [node]
     while waiting:
         name = waiting.pop(0)
-        spec, own = by_node.get(name), (meant or {}).get(name, {})
-        inputs = graph.nodes[name].inputs
+        spec, own = ready.specs.get(name), (meant or {}).get(name, {})
+        inputs = nodes[name].inputs
         for socket, entry in inputs.items():
             known = spec.input(socket) if spec else None
             widget = known.widget if known else ""
             if not isinstance(entry, Link):
-                value = own.get(socket, plain_value(entry, params))
+                value = own.get(socket, plain_value(entry, ready.params))
                 found.append(Given(node=name, socket=socket, widget=widget, value=value))
                 continue
             if isinstance(own.get(socket), int | float | str):  # a text or number that another node made
                 found.append(Given(node=name, socket=socket, widget=widget, value=own[socket]))
-            if entry.node not in seen and entry.node in graph.nodes:
+            if entry.node not in seen and entry.node in nodes:
                 seen.add(entry.node)
                 waiting.append(entry.node)
         for unset in spec.inputs if spec else ():

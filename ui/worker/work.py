@@ -15,9 +15,10 @@ from ...nodes.execution.attempt import Attempt, attempt, open_caches, workspace_
 from ...nodes.execution.events import Event
 from ...nodes.execution.failure import NodeFailed, sentence
 from ...nodes.execution.watch import Token
+from ...nodes.files.workspace import Workspace
 from ...nodes.graph.graph import graph_from_plain
+from ...nodes.graph.ready import ready
 from ...nodes.graph.spec import NodeSpec
-from ...nodes.graph.unfolding.unfold import unfold
 from ...nodes.registry import SPECS
 from ...parallel.errors import LoomError, code_of
 from ...pipelines.components.memory import Held
@@ -120,31 +121,29 @@ class Here:
 
     def make(self, order: Order, tell: Tell, cancel: Token) -> Outcome:
         """Raises what keeps the run from beginning."""
-        graph = graph_from_plain(order.graph)
+        reading = Workspace(roots=order.roots, host="page")
+        prepared = ready(graph_from_plain(order.graph), self._specs, workspace=reading)
         workspace = workspace_of(
-            graph,
-            self._specs,
+            prepared,
             order.folder,
             roots=order.roots,
             place=from_plain(Place, order.place),
-            host="page",
             max_pixels=order.max_pixels,
             num_runs=order.num_runs,
         )
-        plain = unfold(graph, self._specs, {}, workspace).graph
+        nodes = prepared.graph.nodes
         where = {"folder": order.folder, "output_dir": order.output_dir}
         known: list[Made] = []
 
         def sink(event: Event) -> None:
             if event.kind != "saved":
-                tell(_told(event, small=event.node in plain.nodes and self._is_small(plain.nodes[event.node].type)))
-            elif (found := made_of(Path(event.message), event.node, plain, self._specs, **where)) is not None:
+                tell(_told(event, small=event.node in nodes and self._is_small(nodes[event.node].type)))
+            elif (found := made_of(Path(event.message), event.node, prepared, **where)) is not None:
                 known.append(found)
                 tell(Told(made=found))
 
         made = attempt(
-            graph,
-            self._specs,
+            prepared,
             workspace=workspace,
             caches=self._caches.of(order.keeper) if order.keeper else self._caches,
             sink=sink,
@@ -153,7 +152,7 @@ class Here:
             targets=order.targets,
             shows=True,
         )
-        return _outcome(order.run, made, made_by(made.result, plain, self._specs, **where, known=known))
+        return _outcome(order.run, made, made_by(made.result, prepared, **where, known=known))
 
     def loaded(self) -> Sequence[Held]:
         return loaded()

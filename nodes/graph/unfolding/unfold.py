@@ -99,7 +99,11 @@ class _Unfolding:
         inputs = with_overrides(graph, overrides)
         self.graph, self.specs, self.workspace = graph, specs, workspace
         self.folded = [name for name, node in graph.nodes.items() if node.each or node.type.startswith(SUB)]
-        self.left = {name: value for name, value in overrides.items() if name.partition(".")[0] not in self.folded}
+        self.left = {
+            name: value
+            for name, value in overrides.items()
+            if name in graph.params or name.partition(".")[0] not in self.folded
+        }
         self.params = param_values(graph, overrides)
         self.overrides = overrides
         tops = {name: node.model_copy(update={"inputs": inputs[name]}) for name, node in graph.nodes.items()}

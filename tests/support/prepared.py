@@ -1,0 +1,63 @@
+"""What is asked of a prepared workflow, for tests that have it as a file, with values and folders beside it."""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from latentloom.nodes.execution import preflight
+from latentloom.nodes.execution import schedule as scheduling
+from latentloom.nodes.execution.run import RunResult
+from latentloom.nodes.execution.run import run as run_prepared
+from latentloom.nodes.files.workspace import HERE, Workspace
+from latentloom.nodes.graph.check import check as check_prepared
+from latentloom.nodes.graph.graph import Graph
+from latentloom.nodes.graph.modes import Specs
+from latentloom.nodes.graph.problems import Problem
+from latentloom.nodes.graph.ready import ready
+from latentloom.nodes.graph.requires import installed_version
+from latentloom.nodes.graph.resolve import Overrides
+from latentloom.nodes.hosts import comfy_file
+
+
+def check(
+    graph: Graph,
+    specs: Specs,
+    overrides: Overrides | None = None,
+    require: Callable[[str], str | None] = installed_version,
+    workspace: Workspace | None = None,
+) -> list[Problem]:
+    return check_prepared(ready(graph, specs, overrides, workspace=workspace), require)
+
+
+def run(
+    graph: Graph, specs: Specs, *, overrides: Overrides | None = None, workspace: Workspace = HERE, **how: Any
+) -> RunResult:
+    return run_prepared(ready(graph, specs, overrides, workspace=workspace), workspace=workspace, **how)
+
+
+def schedule(
+    graph: Graph, specs: Specs, *, overrides: Overrides, workspace: Workspace, **how: Any
+) -> scheduling.Schedule:
+    return scheduling.schedule(ready(graph, specs, overrides, workspace=workspace), workspace=workspace, **how)
+
+
+def needs_of(
+    graph: Graph,
+    specs: Specs,
+    *,
+    overrides: Overrides,
+    workspace: Workspace | None = None,
+    targets: Collection[str] | None = None,
+) -> scheduling.Needs:
+    return scheduling.needs_of(ready(graph, specs, overrides, workspace=workspace), targets)
+
+
+def foretell(
+    graph: Graph, specs: Specs, overrides: Overrides | None = None, *, workspace: Workspace, **how: Any
+) -> preflight.Foretold:
+    return preflight.foretell(ready(graph, specs, overrides, workspace=workspace), workspace=workspace, **how)
+
+
+def to_comfy(
+    graph: Graph, specs: Specs, overrides: Overrides | None = None, *, workspace: Workspace | None = None
+) -> dict[str, Any]:
+    return comfy_file.to_comfy(ready(graph, specs, overrides, workspace=workspace))
