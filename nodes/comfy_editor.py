@@ -1,7 +1,7 @@
 """ComfyUI's file for its own editor (litegraph), written from ours: `example_workflows/`, which it offers as templates.
 
-Run `python -m latentloom.nodes.comfy_editor` after a change of `workflows/` or of a node's inputs, and before a release:
-it writes `node_list.json` too, the nodes by their ids for those who look for them without running us (ComfyUI-Manager).
+Run `python -m latentloom.nodes.comfy_editor` after a change of `workflows/` or of a node's inputs, and before a
+release: it writes `node_list.json`, too, by which ComfyUI-Manager finds our nodes without running us.
 """
 
 from __future__ import annotations
