@@ -1,6 +1,7 @@
 """ComfyUI's file for its own editor (litegraph), written from ours: `example_workflows/`, which it offers as templates.
 
-Run `python -m latentloom.nodes.comfy_editor` after a change of `workflows/` or of a node's inputs.
+Run `python -m latentloom.nodes.comfy_editor` after a change of `workflows/` or of a node's inputs, and before a
+release: it writes `node_list.json`, too, by which ComfyUI-Manager finds our nodes without running us.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from .hosts.comfyui import comfy_type
 from .registry import SPECS
 
 EXAMPLES = Path(__file__).parent.parent / "example_workflows"
+NODE_LIST = EXAMPLES.parent / "node_list.json"
 SAMPLE = "example.png"
 """A picture that comes with ComfyUI, in its input folder: ours, beside a workflow, are not there."""
 
@@ -96,6 +98,12 @@ def write_examples(folder: Path = EXAMPLES) -> None:
     """One for each workflow that ships, under its name."""
     for path in shipped_files():
         write_atomic(folder / path.name, example_text(path).encode())
+
+
+def write_node_list(file: Path = NODE_LIST) -> None:
+    """Each of our nodes with the name of its function in `latentloom.nodes`."""
+    functions = {id: spec.call.__name__ for id, spec in SPECS.items() if not spec.origin}
+    write_atomic(file, (json.dumps(functions, indent=1) + "\n").encode())
 
 
 def example_text(path: Path) -> str:
@@ -189,3 +197,4 @@ def _places(graph: Graph, columns: Mapping[str, tuple[int, int]]) -> dict[str, l
 
 if __name__ == "__main__":
     write_examples()
+    write_node_list()

@@ -1,7 +1,7 @@
 """A group: the ranks that work together along one axis of a plan, and what one of them has sent over it.
 
 A plan spreads a denoise along several axes at once: `cfg` (branches of guidance), `ulysses` (heads), `exchange` (keys
-and values, by ring or by allgather), `sequence` (the last two together) and `weights`. Each rank has one group along
+and values, by ring or the like), `sequence` (the last two together) and `weights`. Each rank has one group along
 each.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Axis(StrEnum):
     CFG = "cfg"
     ULYSSES = "ulysses"
-    EXCHANGE = "exchange"  # keys and values, by ring or by allgather
+    EXCHANGE = "exchange"  # keys and values
     SEQUENCE = "sequence"  # ulysses and exchange together
     WEIGHTS = "weights"
 

@@ -11,13 +11,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from .group import Axis, Count, Group
-from .plan import ParallelPlan
+from .plan import EXCHANGES, ParallelPlan
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
     from torch.distributed.device_mesh import DeviceMesh
 
     from .process_groups import Use
+
+DIMS = ("cfg", *EXCHANGES, "ulysses")
+"""The axes of a mesh of torch's that a plan can be read from, outermost first."""
+DIMS_TOLD = f"cfg, {' or '.join(EXCHANGES)}, and ulysses"
 
 _kept: weakref.WeakKeyDictionary[Any, dict[ParallelPlan, Mesh]] = weakref.WeakKeyDictionary()
 """What `mesh_for` has given, of each process group that holds all ranks."""
@@ -106,7 +110,7 @@ def make_mesh_among(ranks: Sequence[int], plan: ParallelPlan) -> Mesh | None:
     if len(ranks) != plan.num_ranks:
         raise ValueError(
             f"plan {plan} uses {plan.num_ranks} ranks, but {len(ranks)} were started; "
-            "make the product of cfg, ulysses and ring or allgather equal to the number of ranks"
+            f"make the product of cfg, ulysses and {' or '.join(EXCHANGES)} equal to the number of ranks"
         )
     if plan.num_ranks == 1 and not dist.is_initialized():
         return planned_mesh(plan, 0)
@@ -135,16 +139,16 @@ def mesh_of(plan: ParallelPlan, device_mesh: DeviceMesh) -> Mesh:
     """Collective: our mesh over the whole of a torch DeviceMesh whose dims are named like the plan's axes; others have
     size 1."""
     names = device_mesh.mesh_dim_names or ()
-    wanted = [name for name in ("cfg", "ring", "allgather", "ulysses") if name in names]
+    wanted = [name for name in DIMS if name in names]
     sizes = {name: device_mesh.size(names.index(name)) for name in wanted}
-    others = [name for name in ("cfg", "ring", "allgather", "ulysses") if name not in wanted]
+    others = [name for name in DIMS if name not in wanted]
     fits = all(getattr(plan, name) == sizes.get(name, 1) for name in (*wanted, *others))
     more = [name for name in names if name not in wanted]
     if any(device_mesh.size(names.index(name)) > 1 for name in more) or not wanted or not fits:
         shape = tuple(device_mesh.shape)
         dims = dict(zip(names, shape, strict=True)) if names else f"{shape} without names"
         raise ValueError(
-            f"plan {plan}: the device mesh has dims {dims}; name its dims cfg, ring or allgather, and ulysses, "
+            f"plan {plan}: the device mesh has dims {dims}; name its dims {DIMS_TOLD}, "
             "with the plan's degrees as sizes, and leave no other dim larger than 1"
         )
     ordered = device_mesh.mesh.permute(*(names.index(name) for name in (*wanted, *more))).flatten().tolist()

@@ -8,11 +8,29 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 Text = Literal["auto", "sharded", "replicated"]
-DEGREES = ("cfg", "ulysses", "ring", "allgather", "weights")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exchange:
+    """What a plan knows of an attention strategy by which keys and values reach all ranks of a sequence."""
+
+    rounds: bool
+    """Whether it merges what it attended to part by part, so that it rounds otherwise than one device."""
+
+
+EXCHANGES: Mapping[str, Exchange] = {"ring": Exchange(rounds=True), "allgather": Exchange(rounds=False)}
+"""By the name of its degree, which is that of its module in `attention/` and of its field in `ParallelPlan`."""
+EXACT = next(name for name, exchange in EXCHANGES.items() if not exchange.rounds)
+"""The exchange that is taken where nobody names one."""
+SHARDING = ("ulysses", *EXCHANGES)
+"""The strategies that split the token sequence, outermost first."""
+DEGREES = ("cfg", *SHARDING, "weights")
 
 
 @dataclass(frozen=True)
@@ -38,9 +56,9 @@ class ParallelPlan:
                 raise ValueError(f"plan: {name} is {degree!r}; give a whole number from 1")
         if self.text not in get_args(Text):
             raise ValueError(f"plan: text is {self.text!r}; give one of {', '.join(get_args(Text))}")
-        if self.ring > 1 and self.allgather > 1:
+        if len(both := [name for name in self.strategies if name in EXCHANGES]) > 1:
             raise ValueError(
-                f"plan {self}: ring and allgather are two ways to exchange the same keys and values; "
+                f"plan {self}: {' and '.join(both)} are two ways to exchange the same keys and values; "
                 "set one of them to 1"
             )
         if self.num_ranks % self.weights:
@@ -66,18 +84,28 @@ class ParallelPlan:
 
     @property
     def exchange(self) -> int:
-        """The ranks between which keys and values travel, by ring or by allgather."""
-        return self.ring * self.allgather
+        """The ranks between which keys and values travel, by one of the exchanges."""
+        return math.prod(getattr(self, name) for name in EXCHANGES)
+
+    @property
+    def rounds(self) -> bool:
+        """Whether its exchange rounds otherwise than one device."""
+        return any(EXCHANGES[name].rounds for name in self.strategies if name in EXCHANGES)
 
     @property
     def strategies(self) -> tuple[str, ...]:
         """The attention strategies in use, outermost first."""
-        return tuple(name for name in ("ulysses", "ring", "allgather") if getattr(self, name) > 1)
+        return tuple(name for name in SHARDING if getattr(self, name) > 1)
 
     def __str__(self) -> str:
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
         parts = [f"{name}={getattr(self, name)}" for name in defaults if getattr(self, name) != defaults[name]]
         return ",".join(parts) or "ulysses=1"
+
+    @classmethod
+    def exact(cls, *, cfg: int = 1, ulysses: int = 1, exchange: int = 1) -> ParallelPlan:
+        """With the exchange that computes each number by the same sums as one device."""
+        return dataclasses.replace(cls(cfg=cfg, ulysses=ulysses), **{EXACT: exchange})
 
     @classmethod
     def parse(cls, text: str) -> ParallelPlan:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..parallel.plan import ParallelPlan
+from ..parallel.plan import SHARDING, ParallelPlan
 from ..parallel.pool.limits import Limits
 from ..parallel.pool.pool import Pool
 from ..parallel.pool.trial import Deadline
@@ -112,7 +112,7 @@ def plans_of(device: str, named: Sequence[str]) -> list[ParallelPlan]:
         num_ranks = torch.cuda.device_count()
     if num_ranks < 2:
         raise ValueError("this machine has one GPU, and one device is always the same as itself; give --device cpu")
-    return [ParallelPlan.parse(f"{name}={num_ranks}") for name in ("ulysses", "ring", "allgather")]
+    return [ParallelPlan.parse(f"{name}={num_ranks}") for name in SHARDING]
 
 
 def verify(

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...parallel.machine.now import DeviceNow
+from ...parallel.plan import DEGREES
 from ...pipelines.models.describe import describe_model
 from ...pipelines.models.folder import ComponentFiles, inspect_model
 from ...pipelines.models.installed import InstalledModel, installed_models
@@ -106,7 +107,7 @@ def _row(found: InstalledModel, model_dirs: Sequence[Path], machine: Sequence[De
 def strategies_of(folder: Path) -> tuple[str, ...]:
     """The axes of a plan that a model with a split plan can have; `text` where its text may be sharded or not."""
     either = all(SPLIT_PLANS[name].either for name in transformers(folder).values())
-    return ("cfg", "ulysses", "ring", "allgather", "weights", *(("text",) if either else ()))
+    return (*DEGREES, *(("text",) if either else ()))
 
 
 def parts_of(model: Model) -> tuple[ModelPart, ...]:

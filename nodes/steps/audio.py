@@ -9,8 +9,9 @@ from ...pipelines.values import Audio
 from ..files.file_sizes import sound_bytes
 from ..files.workspace import HERE, Workspace, content_hash
 from ..graph.sketch import Given, Made, Refusal
-from ..graph.spec import Saved, Socket
+from ..graph.spec import Saved, Socket, read_spec
 from .arguments import checked
+from .pictures import one_sketch
 from .refusing import file_refusals, name_refusals
 
 MAX_SECONDS = 86400
@@ -76,3 +77,23 @@ def audio_name_refusals(given: Given) -> dict[str, str | Refusal]:
 def sounds_written(given: Given) -> int:
     made: Made = given.value("audio")
     return made.count * sound_bytes(made.frames / made.fps if made.fps else 0.0)
+
+
+NODES = {
+    "LoomLoadAudio": read_spec(
+        load_audio,
+        title="Load Audio",
+        category="sound",
+        fingerprint=audio_fingerprint,
+        sketch=one_sketch,
+        refuses=audio_file_refusals,
+    ),
+    "LoomSaveAudio": read_spec(
+        save_audio,
+        title="Save Audio",
+        category="sound",
+        is_output=True,
+        refuses=audio_name_refusals,
+        writes=sounds_written,
+    ),
+}

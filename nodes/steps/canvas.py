@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from ...pipelines.values import Image, Latents, Model
 from ..files.resize import Method, interpolate, size_like, why_half
 from ..graph.sketch import Empty, Given, Refusal
-from ..graph.spec import Socket
+from ..graph.spec import Socket, read_spec
 from .arguments import checked
 
 MAX_BATCH = 256
@@ -132,3 +132,22 @@ def upscale_sketch(given: Given) -> Latents:
     latents: Latents = given.value("latents")
     scale = given.number("scale") or 1.0
     return dataclasses.replace(latents, width=round(latents.width * scale), height=round(latents.height * scale))
+
+
+NODES = {
+    "LoomEmptyLatents": read_spec(
+        empty_latents,
+        title="Empty Latents",
+        category="latents",
+        sketch=empty_sketch,
+        refuses=empty_refusals,
+        means=empty_means,
+    ),
+    "LoomUpscaleLatents": read_spec(
+        upscale_latents,
+        title="Upscale Latents",
+        category="latents",
+        sketch=upscale_sketch,
+        refuses=upscale_refusals,
+    ),
+}

@@ -8,6 +8,7 @@ from typing import Literal, cast
 from ...parallel.progress import SILENT, Progress
 from ...pipelines.values import Audio, Depth, Image, Latents, Model, Video
 from ..graph.sketch import Empty, Given, Made, Unknown
+from ..graph.spec import read_spec
 from .arguments import checked
 
 
@@ -102,3 +103,27 @@ def _decode(
     if why := why_not_made(model, output):
         raise ValueError(why)
     return placement.decode(requests.Decode(model=model, latents=latents, depth=depth), progress, decoders=decoders)
+
+
+NODES = {
+    "LoomDecode": read_spec(
+        decode, title="Decode", category="decode", uses_device=True, sketch=decoded_sketch, refuses=image_refusals
+    ),
+    "LoomDecodeVideo": read_spec(
+        decode_video,
+        title="Decode Video",
+        category="decode",
+        uses_device=True,
+        sketch=decoded_sketch,
+        refuses=video_refusals,
+    ),
+    "LoomDecodeAudio": read_spec(
+        decode_audio,
+        title="Decode Audio",
+        category="decode",
+        uses_device=True,
+        sketch=decoded_sketch,
+        refuses=audio_refusals,
+    ),
+    "LoomVideoFrames": read_spec(video_frames, title="Video Frames", category="picture", sketch=frames_sketch),
+}

@@ -11,8 +11,8 @@ from ...parallel.progress import SILENT, Progress
 from ...pipelines.planning.terms import FREE, Leeway
 from ...pipelines.values import Conditioning, Latents, Mask, Model, Noise, Sampling, Scheduler, StepCache
 from ..graph.sketch import Denoising, Empty, Given, Text, filled
-from ..graph.spec import MAX_SEED, Socket
-from .arguments import checked
+from ..graph.spec import MAX_SEED, Socket, read_spec
+from .arguments import checked, sketch_by
 
 NoiseChoice = Annotated[
     Noise,
@@ -245,3 +245,20 @@ def denoise_means(given: Given) -> dict[str, Any]:
         "shift": 0 if sampling.shift or sampling.sigmas else shift_of(folder),
     }
     return {**vars(found), "sampling": {name: value for name, value in options.items() if value}}
+
+
+NODES = {
+    "LoomDenoise": read_spec(
+        denoise,
+        title="Denoise",
+        category="denoise",
+        uses_device=True,
+        recipe=noise_recipe,
+        sketch=denoise_sketch,
+        denoises=denoises,
+        means=denoise_means,
+    ),
+    "LoomSamplerOptions": read_spec(
+        sampler_options, title="Sampler Options", category="denoise", sketch=sketch_by(sampler_options)
+    ),
+}

@@ -12,10 +12,10 @@ from ...parallel.progress import SILENT, Progress
 from ...pipelines.values import Conditioning, Image, Latents, Model, References
 from ..files.workspace import HERE, SMALLER, Workspace
 from ..graph.sketch import Given, Reading, Refusal, Seen, Text
-from ..graph.spec import MAX_SEED, Socket
+from ..graph.spec import MAX_SEED, Socket, read_spec
 from .arguments import checked
 from .canvas import canvas_means, canvas_refusals, canvas_sketch
-from .denoising import NoiseChoice
+from .denoising import NoiseChoice, noise_recipe
 
 
 @checked
@@ -188,3 +188,30 @@ def picture_refusals(given: Given) -> dict[str, str | Refusal]:
     from ...pipelines.shape import why_no_image
 
     return {"model": why_no_image(given.value("model")), **canvas_refusals(given)}
+
+
+NODES = {
+    "LoomEncodeText": read_spec(
+        encode_text,
+        title="Encode Text",
+        category="encode",
+        uses_device=True,
+        sketch=text_sketch,
+        refuses=text_refusals,
+        means=text_means,
+        reads=text_reads,
+    ),
+    "LoomReferencePictures": read_spec(
+        reference_pictures, title="Reference Pictures", category="encode", sketch=references_sketch
+    ),
+    "LoomEncodeImage": read_spec(
+        encode_image,
+        title="Encode Image",
+        category="encode",
+        uses_device=True,
+        recipe=noise_recipe,
+        sketch=image_sketch,
+        refuses=picture_refusals,
+        means=image_means,
+    ),
+}

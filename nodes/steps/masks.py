@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from ...pipelines.values import Image, Mask
 from ..files.workspace import HERE, SMALLER, Workspace
 from ..graph.sketch import Given, Made
-from ..graph.spec import Socket
+from ..graph.spec import Socket, read_spec
 from .arguments import checked
-from .pictures import MAX_SIDE
+from .pictures import MAX_SIDE, image_fingerprint, picture_file_refusals
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -237,3 +237,14 @@ def _faded(tall: int, wide: int, added: tuple[int, int, int, int], feathering: i
         if is_added:
             nearest = torch.minimum(nearest, distance)
     return ((far - nearest).clamp(min=0) / far) ** 2 if feathering else torch.zeros(tall, wide)
+
+
+NODES = {
+    "LoomLoadMask": read_spec(
+        load_mask, title="Load Mask", category="mask", fingerprint=image_fingerprint, refuses=picture_file_refusals
+    ),
+    "LoomBlurMask": read_spec(blur_mask, title="Grow and Blur Mask", category="mask"),
+    "LoomOutpaint": read_spec(outpaint, title="Outpaint", category="mask"),
+    "LoomCropImage": read_spec(crop_image, title="Crop Image", category="mask", sketch=crop_sketch),
+    "LoomPasteImage": read_spec(paste_image, title="Paste Image", category="mask", sketch=paste_sketch),
+}

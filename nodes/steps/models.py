@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from ...pipelines.values import Lora, Model, compiled_in_keys
 from ..files.workspace import ALLOW, HERE, PULL, Workspace, content_hash
 from ..graph.sketch import Given, Refusal, Unknown
-from ..graph.spec import Socket
+from ..graph.spec import Socket, read_spec
 from .arguments import checked
 from .planning import named_plan
 from .refusing import refused_by
@@ -251,3 +251,29 @@ def with_lora(model: Model, path: str, workspace: Workspace) -> Model:
     file = find_lora(path, workspace.roots)
     check_lora(read_tensor_file(file))
     return dataclasses.replace(model, loras=(*model.loras, Lora(path=str(file), sha256="", adapter="")))
+
+
+NODES = {
+    "LoomLoadModel": read_spec(
+        load_model,
+        title="Load Model",
+        category="model",
+        version=2,
+        is_kept=False,
+        fingerprint=model_fingerprint,
+        migrate=model_migration,
+        recipe=model_recipe,
+        sketch=model_sketch,
+        refuses=model_refusals,
+        means=model_means,
+    ),
+    "LoomLoadLora": read_spec(
+        load_lora,
+        title="Load LoRA",
+        category="model",
+        is_kept=False,
+        fingerprint=lora_fingerprint,
+        sketch=lora_sketch,
+        refuses=lora_refusals,
+    ),
+}

@@ -14,7 +14,7 @@ from ...pipelines.values import Image
 from ..files.file_sizes import picture_bytes
 from ..files.workspace import HERE, SMALLER, Workspace, content_hash
 from ..graph.sketch import Given, Made, Refusal
-from ..graph.spec import Saved, Socket
+from ..graph.spec import Saved, Socket, read_spec
 from .arguments import checked
 from .refusing import file_refusals, name_refusals
 
@@ -147,3 +147,25 @@ def image_grid(
         large = tile.repeat_interleave(scale, 0).repeat_interleave(scale, 1)
         sheet[0, top : top + tall, left : left + wide] = large
     return Image(pixels=sheet)
+
+
+NODES = {
+    "LoomLoadImage": read_spec(
+        load_image,
+        title="Load Image",
+        category="picture",
+        fingerprint=image_fingerprint,
+        sketch=one_sketch,
+        refuses=picture_file_refusals,
+    ),
+    "LoomSaveImage": read_spec(
+        save_image,
+        title="Save Image",
+        category="picture",
+        is_output=True,
+        refuses=picture_name_refusals,
+        writes=pictures_written,
+    ),
+    "LoomResizeImage": read_spec(resize_image, title="Resize Image", category="picture", sketch=resize_sketch),
+    "LoomImageGrid": read_spec(image_grid, title="Image Grid", category="picture", sketch=one_sketch),
+}

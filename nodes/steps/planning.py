@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from ...pipelines.values import Model
 from ..files.workspace import HERE, Workspace
 from ..graph.sketch import Given, Unknown
-from ..graph.spec import Socket
+from ..graph.spec import Socket, read_spec
 from .arguments import checked
 
 
@@ -106,3 +106,17 @@ def sketch_of_spread(model: Model, given: Given) -> Model:
         return spread(model, devices, "auto", workspace=given.workspace, here=given.accelerators)
     except ValueError:
         return model
+
+
+NODES = {
+    "LoomParallelPlan": read_spec(
+        parallel_plan,
+        title="Parallel Plan",
+        category="model",
+        is_kept=False,
+        fingerprint=plan_fingerprint,
+        sketch=plan_sketch,
+        refuses=plan_refusals,
+        means=plan_means,
+    ),
+}

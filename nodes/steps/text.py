@@ -8,8 +8,8 @@ from collections import Counter
 from typing import Annotated, Any
 
 from ..graph.scalars import MAX_LISTED
-from ..graph.spec import MAX_SEED, Socket
-from .arguments import checked
+from ..graph.spec import MAX_SEED, Socket, read_spec
+from .arguments import checked, sketch_by
 
 Text = Annotated[str, Socket(widget="multiline")]
 GRID = 1000
@@ -97,3 +97,14 @@ def seed(
 @checked
 def note(text: Text = "") -> None:
     """Words for whoever opens the workflow; it does nothing."""
+
+
+NODES = {
+    "LoomJoinText": read_spec(join_text, title="Join Text", category="text", sketch=sketch_by(join_text)),
+    "LoomChooseText": read_spec(choose_text, title="Choose Text", category="text", sketch=sketch_by(choose_text)),
+    "LoomLayoutPrompt": read_spec(
+        layout_prompt, title="Layout Prompt", category="text", sketch=sketch_by(layout_prompt)
+    ),
+    "LoomSeed": read_spec(seed, title="Seed", category="text", sketch=sketch_by(seed)),
+    "LoomNote": read_spec(note, title="Note", category="text"),
+}

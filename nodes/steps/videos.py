@@ -10,7 +10,7 @@ from ...pipelines.values import Audio, Video
 from ..files.file_sizes import video_bytes
 from ..files.workspace import HERE, SMALLER, Workspace, content_hash
 from ..graph.sketch import Given, Made, Refusal
-from ..graph.spec import Saved, Socket
+from ..graph.spec import Saved, Socket, read_spec
 from .arguments import checked
 from .refusing import file_refusals, name_refusals
 
@@ -110,3 +110,23 @@ def _sounds(audio: Audio, count: int) -> list[Audio]:
     if have not in (1, count):
         raise ValueError(f"audio holds {have} sounds for {count} videos; give one for all, or one for each")
     return [Audio(waveform=audio.waveform[i % have][None], rate=audio.rate) for i in range(count)]
+
+
+NODES = {
+    "LoomLoadVideo": read_spec(
+        load_video,
+        title="Load Video",
+        category="picture",
+        fingerprint=video_fingerprint,
+        sketch=clip_sketch,
+        refuses=video_file_refusals,
+    ),
+    "LoomSaveVideo": read_spec(
+        save_video,
+        title="Save Video",
+        category="picture",
+        is_output=True,
+        refuses=video_name_refusals,
+        writes=videos_written,
+    ),
+}

@@ -8,19 +8,23 @@ parallelism of Llama 3, Dubey et al., 2024, arXiv:2407.21783, section 3.3.2).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
+import torch
 from torch import Tensor
 
-from ..collectives import start_exchange
+from ..collectives import start_exchange, traced_gather
 from ..group import Axis, Group
 from ..layout import Layout
 from ..mesh import Mesh
 from . import rows
 from .exchange import answers_traffic, authored, share_answers
 from .packed import gathering, num_padded
-from .strategy import Attend, Kernel, Shape, Traffic
+from .strategy import Attend, Kernel, Shape, Traffic, Wired
+
+AXIS = Axis.EXCHANGE
 
 
 def check(layout: Layout, mesh: Mesh) -> None:
@@ -65,6 +69,22 @@ def traffic(layout: Layout, mesh: Mesh, *, shape: Shape, inner: Callable[..., Tr
     num_sent = num_padded(layout.keys) if group.packs else layout.keys.num_sharded(group.index)
     gathered = Traffic(num_sent * row * (group.size - 1), 1)
     return gathered + answers_traffic(layout, mesh, shape=shape)
+
+
+def wire(shape: Shape, layout: Layout, mesh: Mesh, device: torch.device) -> tuple[Sequence[int], Any]:
+    group = mesh[Axis.EXCHANGE]
+    way = gathering(layout, group.index, device)
+    return (group.size,), (way.sent, way.order)
+
+
+def traced(q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, kernel: Kernel, wire: Wired) -> Tensor:
+    name, (size,), (pick, order) = wire
+    num_keys = k.shape[1]
+    sent = torch.cat([x.permute(2, 0, 1, 3) for x in (k, v)], 2).index_select(0, pick)  # S B 2K D
+    whole = traced_gather(sent, size, name)
+    whole = whole if order is None else whole.index_select(0, order)
+    keys, values = whole.permute(1, 2, 0, 3).split((num_keys, num_keys), 1)
+    return kernel.plain(q, keys, values, None, scale)
 
 
 def _start_packed(k: Tensor, v: Tensor, *, layout: Layout, group: Group) -> Callable[[], Tensor]:

@@ -11,19 +11,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..collectives import start_hop
+from ..collectives import start_hop, start_traced_exchange
 from ..group import Axis
 from ..layout import Layout, Range
 from ..mesh import Mesh
 from . import rows
 from .exchange import answers_traffic, authored, sharded_ranges, share_answers
 from .local import additive, attend_with_lse
-from .strategy import Attend, Kernel, Shape, Traffic
+from .strategy import Attend, Kernel, Shape, Traffic, Wired
 
+AXIS = Axis.EXCHANGE
 AT_ONCE = 3
 """Answers that are merged together, what was merged before among them; until then they wait as the kernel gives
 them: in fp32 on a CPU and by the formula, in the model's format on a GPU, whose kernels round."""
@@ -92,6 +94,39 @@ def traffic(layout: Layout, mesh: Mesh, *, shape: Shape, inner: Callable[..., Tr
     row = shape.batch * 2 * shape.kv_heads * shape.head_dim * shape.itemsize
     sent = [num_sharded for num_sharded, _ in sources_of(layout.keys, group.index)[:-1]]
     return Traffic(sum(sent) * row, len(sent)) + answers_traffic(layout, mesh, shape=shape)
+
+
+def wire(shape: Shape, layout: Layout, mesh: Mesh, device: torch.device) -> tuple[Sequence[int], Any]:
+    group = mesh[Axis.EXCHANGE]
+    return (group.size, group.index), ([count for count, _ in sources_of(layout, group.index)],)
+
+
+def traced(q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, kernel: Kernel, wire: Wired) -> Tensor:
+    """Each block is sent on before it is attended to, and travels meanwhile."""
+    name, (size, index), (counts,) = wire
+    batch, kv_heads, _, dim = k.shape
+    row, before, after = batch * 2 * kv_heads * dim, (index - 1) % size, (index + 1) % size
+    num_queries, num_heads = q.shape[2], q.shape[1]
+    queries, _ = folded(q, None, kv_heads)
+    block = torch.cat([x.permute(2, 0, 1, 3) for x in (k, v)], 2)  # S B 2K D
+    keys, values = k, v
+    parts: list[Part] = []
+    for step in range(size):
+        coming = None
+        if step + 1 < size:
+            sizes_in = [counts[step + 1] * row if other == before else 0 for other in range(size)]
+            sizes_out = [counts[step] * row if other == after else 0 for other in range(size)]
+            coming = start_traced_exchange(block.reshape(-1), sizes_in, sizes_out, name)
+        parts.append(kernel.with_lse(queries, keys, values, None, scale))
+        if len(parts) == AT_ONCE:
+            parts = [merge(parts)]
+        if coming is not None:
+            block = coming().view(-1, batch, 2 * kv_heads, dim)
+            keys, values = block.permute(1, 2, 0, 3).split(kv_heads, 1)
+    out = weighed(parts).to(q.dtype)
+    if num_heads == kv_heads:
+        return out
+    return torch.unflatten(out, 2, (num_heads // kv_heads, num_queries)).flatten(1, 2)
 
 
 @functools.lru_cache(maxsize=64)

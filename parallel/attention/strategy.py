@@ -1,19 +1,22 @@
-"""What an attention strategy is: three functions, and the values they speak of.
+"""What an attention strategy is: five functions, and the values they speak of.
 
 Each strategy is a module of this package: `check` refuses what it cannot do exactly, `attend` does it, `traffic` says
-what it sends. They are composed by taking an inner `attend`.
+what it sends. They are composed by taking an inner `attend`. `wire` and `traced` are the same exchange as a part of a
+compiled block's graph (`sharding/graphs/wires.py`). What a plan knows of each, without torch, is in `plan.EXCHANGES`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from ..group import Axis
 from ..layout import Layout
 from ..mesh import Mesh
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 
@@ -64,10 +67,17 @@ class Kernel:
 
 Attend = Callable[..., "Tensor"]
 """`attend(q, k, v, *, layout, mesh, mask, scale, kernel)`, all else settled."""
+Wired = tuple[str, Sequence[int], Any]
+"""An exchange in a graph: the name of its group, what never changes for the graph, and what each call is given."""
 
 
 class Strategy(Protocol):
     """A module of this package. `layout` spreads over the ranks that the strategy and its inner one work on."""
+
+    @property
+    def AXIS(self) -> Axis:
+        """Along which it exchanges."""
+        ...
 
     def check(self, layout: Layout, mesh: Mesh) -> None:
         """Refuse, by name and with a remedy, what this strategy cannot do exactly."""
@@ -91,4 +101,12 @@ class Strategy(Protocol):
 
     def traffic(self, layout: Layout, mesh: Mesh, *, shape: Shape, inner: Callable[..., Traffic]) -> Traffic:
         """The bytes and calls that this rank sends in one `attend`."""
+        ...
+
+    def wire(self, shape: Shape, layout: Layout, mesh: Mesh, device: torch.device) -> tuple[Sequence[int], Any]:
+        """What never changes for a graph of this exchange, and what each call of it is given."""
+        ...
+
+    def traced(self, q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, kernel: Kernel, wire: Wired) -> Tensor:
+        """Collective: the same as `attend`, without a mask, by few operators that a compiler can take into a graph."""
         ...

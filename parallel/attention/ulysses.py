@@ -9,18 +9,22 @@ along. Around ring or allgather it is USP (Fang and Zhao, 2024, arXiv:2405.07719
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import torch
 from torch import Tensor
 
-from ..collectives import start_exchange
+from ..collectives import start_exchange, start_traced_exchange
 from ..group import Axis
 from ..layout import Layout, Range
 from ..mesh import Mesh
 from . import rows
 from .heads import Heads, among, heads_of, members
 from .packed import trade
-from .strategy import Attend, Kernel, Shape, Traffic
+from .strategy import Attend, Kernel, Shape, Traffic, Wired
+
+AXIS = Axis.ULYSSES
 
 
 def check(layout: Layout, mesh: Mesh) -> None:
@@ -87,6 +91,35 @@ def traffic(layout: Layout, mesh: Mesh, *, shape: Shape, inner: Callable[..., Tr
         itemsize=shape.itemsize,
     )
     return Traffic((sent_in + sent_out) * head_bytes, 2) + inner(layout.merged(group.size), mesh, shape=within)
+
+
+def wire(shape: Shape, layout: Layout, mesh: Mesh, device: torch.device) -> tuple[Sequence[int], Any]:
+    heads = (shape.batch, shape.heads, shape.kv_heads, shape.head_dim)
+    group = mesh[Axis.ULYSSES]
+    way = trade(layout, members(mesh), group.index, heads, device)
+    i, o = way.way_in, way.way_out
+    fixed = (group.size, group.index, i.width, i.width_in, o.width, o.width_in, *way.split)
+    sizes = (i.sizes_in, i.sizes_out, o.sizes_in, o.sizes_out)
+    return fixed, (i.pick, i.order, o.pick, o.order, *sizes, way.joint[0], way.here[1])
+
+
+def traced(q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, kernel: Kernel, wire: Wired) -> Tensor:
+    name, (_, _, width, width_in, width_out, width_back, *split), given = wire
+    pick, order, pick_out, order_out, sizes_in, sizes_out, sizes_back, sizes_away, num_joint, num_here = given
+    batch, num_heads, dim = q.shape[0], q.shape[1], q.shape[3]
+    whole = torch.cat([x.transpose(1, 2) for x in (q, k, v)], 2)  # B S H+2K D
+    rows = _rows(whole, pick, width).reshape(-1)
+    arrived = _rows(start_traced_exchange(rows, sizes_in, sizes_out, name)(), order, width_in)
+    joint = arrived.view(num_joint, batch, sum(split), dim).permute(1, 2, 0, 3)  # B h G D
+    queries, keys, values = joint.split(split, 1)
+    out = kernel.plain(queries, keys, values, None, scale) if split[0] else queries
+    rows = _rows(out.transpose(1, 2).reshape(-1), pick_out, width_out).reshape(-1)
+    back = _rows(start_traced_exchange(rows, sizes_back, sizes_away, name)(), order_out, width_back)
+    return back.view(batch, num_here, num_heads, dim).transpose(1, 2)
+
+
+def _rows(x: Tensor, index: Tensor | None, width: int) -> Tensor:
+    return x if index is None else x.reshape(-1, width).index_select(0, index)
 
 
 def _to_heads(

@@ -87,7 +87,7 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
     with torch.inference_mode():
         alone = _alone(device)
         for ulysses, exchange in request["kinds"]:
-            mesh = mesh_for(ParallelPlan(ulysses=ulysses, allgather=exchange))
+            mesh = mesh_for(ParallelPlan.exact(ulysses=ulysses, exchange=exchange))
             for axis, stride in ((Axis.ULYSSES, 1), (Axis.EXCHANGE, ulysses)):
                 group = mesh[axis]
                 known = {(each["degree"], each["stride"]) for each in samples}

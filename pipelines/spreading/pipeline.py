@@ -343,4 +343,4 @@ def _plan(given: ParallelPlan | str | int, denoisers: Iterable[nn.Module]) -> Pa
     if given < 1:
         raise ValueError(f"{given} ranks: give at least one, or a plan such as ulysses=2")
     ulysses = math.gcd(given, *(heads_of(cast("Any", part).config) for part in denoisers))
-    return ParallelPlan(ulysses=ulysses, allgather=given // ulysses)
+    return ParallelPlan.exact(ulysses=ulysses, exchange=given // ulysses)

@@ -19,7 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import support.checkout  # noqa: F401 (makes the checkout importable)
-from latentloom.parallel.sharding.graphs.wires import TRACED
+from latentloom.parallel.attention import STRATEGIES
 from support.cells import variants
 from support.ranks import RankError, Ranks
 from zoo.cases import CASES
@@ -77,7 +77,7 @@ def measured(ranks: Ranks, variant: str, plan: str, backend: str, sizes: int) ->
     options = {"backend": backend, "fullgraph": False}
     try:
         row["in graph"] = together(ranks, variant, plan, sizes, options)
-        if set(row["in graph"]["ways"]) & TRACED.keys():
+        if set(row["in graph"]["ways"]) & STRATEGIES.keys():
             row["operator"] = together(ranks, variant, plan, sizes, {**options, "sends_in_graphs": False})
     except RankError as error:
         row["error"] = str(error).partition("\n")[0]

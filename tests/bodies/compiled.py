@@ -14,11 +14,12 @@ from torch._dynamo.utils import counters
 
 from bodies.changes import CHANGES, flux_with_lora
 from bodies.operator_cases import packing
+from latentloom.parallel.attention import ulysses
 from latentloom.parallel.group import Count
 from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding import compiled, operator
-from latentloom.parallel.sharding.graphs import kept, pieces, wires
+from latentloom.parallel.sharding.graphs import kept, pieces
 from latentloom.pipelines.spreading.transformer import Handle, shard
 from support.cells import fill, mesh_for, outputs, variants
 from zoo.cases import Case
@@ -157,9 +158,9 @@ def in_graph(
             vars(block.ff)["forward"] = _reading(handle.session, block.ff.forward)
     if by_rank is None or rank in by_rank:
         handle.compile(**(options if by_rank is None else by_rank[rank]))
-    real = wires.start_traced_exchange
+    real = ulysses.start_traced_exchange
     if planted == "mixed up":
-        wires.start_traced_exchange = lambda *args: lambda: real(*args)().flip(0)
+        ulysses.start_traced_exchange = lambda *args: lambda: real(*args)().flip(0)
     found: dict[str, Any] = {"alone": [], "eager": []}
     try:
         for each, wanted, uncompiled in zip(inputs, alone, eager, strict=True):
@@ -169,7 +170,7 @@ def in_graph(
             found["alone"].append(_apart(got, wanted))
             found["eager"].append(_apart(got, uncompiled))
     finally:
-        wires.start_traced_exchange = real
+        ulysses.start_traced_exchange = real
     found["is as much sent"] = _since(handle.mesh, before) == uncompiled_sent
     found["graphs"] = counters["stats"]["unique_graphs"]
     calls = [calls for known in kept._kinds.values() for calls in known._calls.values()]

@@ -20,7 +20,7 @@ from latentloom.parallel.layout import Layout, Stream, shares_of
 from latentloom.parallel.ranks.rank_job import LOST_CONNECTION
 from latentloom.parallel.sharding import compiled, cutting, operator
 from latentloom.parallel.sharding.graphs import kept, traced
-from latentloom.parallel.sharding.graphs.wires import TRACED, Call, way_of, wire_of
+from latentloom.parallel.sharding.graphs.wires import Call, exchanged, way_of, wire_of
 from latentloom.parallel.sharding.session import Session
 from latentloom.parallel.sharding.shard import shard
 from latentloom.parallel.sharding.split_plan import SplitPlan
@@ -147,7 +147,7 @@ def test_a_call_in_a_graph_launches_at_most_eight_kernels(name: str, count: int)
             wire = wire_of(call, layout, mesh, CPU)
             wire.make_ready()
             with Launches() as launches:
-                TRACED[call.way](q, k, v, None, kernel, wire.fixed, wire.given)
+                exchanged(call, q, k, v, scale=None, fixed=wire.fixed, given=wire.given)
         del launches.names["wait_tensor"]  # a stream waits, and the host does not
         del launches.names["clone"]  # of a kernel's answer, which is picked from next: one kernel of a compiler's
         assert launches.count <= MOST_LAUNCHES, f"{image} tokens on rank {rank}: {launches.names}"

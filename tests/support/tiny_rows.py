@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
 
+from latentloom.pipelines.families.rows import ROWS
 from latentloom.pipelines.values import to_plain
 from zoo.pipelines import tiny_of
 
@@ -345,6 +346,12 @@ TINY_ROWS: dict[str, TinyRow] = {
     "minimax_h3": TinyRow(make=minimax_h3, text_length=0, frames=124, width=48, height=32, steps=3),
     "krea_2_turbo": TinyRow(make=lambda: krea_2(is_distilled=True)),
 }
+TINY_ROWS |= {
+    name: TinyRow(make=lambda row=row: tiny_of(row.family.pipelines[0]).make(), frames=row.least_frames)
+    for name, row in ROWS.items()
+    if name not in TINY_ROWS
+}
+"""A row that is called as most are needs no line above, where the zoo has a tiny of the first class that it reads."""
 LOOKING = {
     **{"flux_2": 1, "flux_2_klein": 2, "flux_2_klein_base": 2, "flux_3": 1, "flux_3_distilled": 2},
     **{"flux_kontext": 1, "qwen_image_21": 2, "qwen_image_21_turbo": 1},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, create_model
 
 from ...nodes.graph.problems import Problem
 from ...nodes.graph.spec import OutputSpec, Widget
@@ -12,6 +12,7 @@ from ...nodes.preview.choices import Choice
 from ...nodes.preview.meant import Sizes
 from ...nodes.preview.table import ModelRow
 from ...parallel.machine.now import DeviceNow
+from ...parallel.plan import DEGREES
 from ...pipelines.planning.history import HistoryRow
 from ...pipelines.tokens.counter import Count
 from .answer import Answer
@@ -157,14 +158,12 @@ class ModelsView(Answer):
     loaded: list[LoadedPart]
 
 
-class PlanStrategies(Answer):
+_DEGREES: dict[str, Any] = dict.fromkeys(DEGREES, (int, ...))
+
+
+class PlanStrategies(create_model("_Degrees", __base__=Answer, **_DEGREES)):
     """The degrees of a plan."""
 
-    cfg: int
-    ulysses: int
-    ring: int
-    allgather: int
-    weights: int
     text: str
 
 

@@ -12,8 +12,8 @@ from typing import Annotated
 from ....pipelines.values import Image
 from ...files.workspace import HERE, SMALLER, Workspace
 from ...graph.sketch import Given, Made, Unknown
-from ...graph.spec import Socket
-from ..arguments import checked
+from ...graph.spec import Socket, read_spec
+from ..arguments import checked, sketch_by
 
 MAX_SIDE = 16384
 RATIO = re.compile(r"\s*(\d{1,5}(?:\.\d{1,4})?)\s*(?:[:/x]\s*(\d{1,5}(?:\.\d{1,4})?))?\s*", re.ASCII)
@@ -114,3 +114,15 @@ def batch_sketch(given: Given) -> Made:
     sockets = ("image", *(f"image_{number}" for number in range(2, 9)))
     made: list[Made] = [given.value(each) for each in sockets if given.has(each)]
     return dataclasses.replace(made[0], count=sum(each.count for each in made))
+
+
+NODES = {
+    "LoomBatchPictures": read_spec(batch_pictures, title="Batch Pictures", category="picture", sketch=batch_sketch),
+    "LoomPictureSize": read_spec(picture_size, title="Picture Size", category="picture", sketch=picture_size_sketch),
+    "LoomComparePictures": read_spec(
+        compare_pictures, title="Compare Pictures", category="picture", sketch=compare_sketch
+    ),
+    "LoomSizeFromRatio": read_spec(
+        size_from_ratio, title="Size from Ratio", category="number", sketch=sketch_by(size_from_ratio)
+    ),
+}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from ...graph.scalars import INT_RANGE
-from ...graph.spec import Socket
-from ..arguments import checked
+from ...graph.spec import Socket, read_spec
+from ..arguments import checked, sketch_by
 from .expression import reckon
 
 
@@ -51,3 +51,11 @@ def calculate(
     found = reckon(formula, {"a": a, "b": b, "c": c, "d": d})
     low, high = INT_RANGE
     return float(found), min(max(round(found), low), high), bool(found)
+
+
+NODES = {
+    "LoomInteger": read_spec(integer, title="Integer", category="number", sketch=sketch_by(integer)),
+    "LoomFloat": read_spec(decimal, title="Float", category="number", sketch=sketch_by(decimal)),
+    "LoomBoolean": read_spec(boolean, title="Boolean", category="number", sketch=sketch_by(boolean)),
+    "LoomCalculate": read_spec(calculate, title="Calculate", category="number", sketch=sketch_by(calculate)),
+}

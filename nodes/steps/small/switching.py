@@ -75,3 +75,8 @@ def _chosen(values: Mapping[str, Any]) -> NodeSpec:
 
 def _nothing(values: Mapping[str, Any], workspace: Workspace) -> Mapping[str, Any]:
     return {}
+
+
+NODES = {
+    "LoomSwitch": switch_spec(),
+}

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 
 from ...graph.problems import short
 from ...graph.scalars import MAX_STRING
-from ...graph.spec import Socket
-from ..arguments import checked
+from ...graph.spec import Socket, read_spec
+from ..arguments import checked, sketch_by
 from ..text import Text
 
 PLACE = re.compile(r"\{(\w*)(?::(\d{0,2})(?:\.(\d{1,2}))?)?\}", re.ASCII)
@@ -170,3 +170,11 @@ def _one_of(kind: Any, given: Any, length: int) -> tuple[int, int]:
         each = [_all_of(branch, length) for branch in given[1]]
         return sum(ways for ways, _ in each), sum(work for _, work in each)
     raise ValueError("the pattern refers back or looks around, which may take too long; write it without that")
+
+
+NODES = {
+    "LoomReplaceText": read_spec(replace_text, title="Replace Text", category="text", sketch=sketch_by(replace_text)),
+    "LoomSplitText": read_spec(split_text, title="Split Text", category="text", sketch=sketch_by(split_text)),
+    "LoomFormatText": read_spec(format_text, title="Format Text", category="text", sketch=sketch_by(format_text)),
+    "LoomChangeCase": read_spec(change_case, title="Change Case", category="text", sketch=sketch_by(change_case)),
+}

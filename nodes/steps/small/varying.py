@@ -14,7 +14,7 @@ from ....pipelines.models.source import exists
 from ...files.workspace import HERE, Workspace
 from ...graph.scalars import MAX_STRING
 from ...graph.sketch import Given, Refusal
-from ...graph.spec import MAX_SEED, Socket
+from ...graph.spec import MAX_SEED, Socket, read_spec
 from ..arguments import checked
 from ..refusing import refused_by
 
@@ -161,3 +161,15 @@ def _lines(name: str, workspace: Workspace) -> tuple[str, ...]:
     if texts := tuple(line for line in lines if line and not line.startswith("#")):
         return texts
     raise ValueError(f"{said} holds no text; write one a line")
+
+
+NODES = {
+    "LoomVaryText": read_spec(
+        vary_text,
+        title="Vary Text",
+        category="text",
+        fingerprint=vary_fingerprint,
+        sketch=vary_sketch,
+        refuses=vary_refusals,
+    ),
+}

@@ -201,3 +201,8 @@ def _fixed() -> list[InputSpec]:
     )
     named = [dataclasses.replace(each, required=False, advanced=True) for each in wires]
     return [*prompts, *sorted(named, key=lambda socket: socket.name), rest]
+
+
+NODES = {
+    "LoomRunPipeline": base_spec(),
+}

@@ -22,7 +22,7 @@ from torch._C._dynamo.eval_frame import reset_code
 from torch.utils._pytree import tree_map_only
 
 from ..operator import Intercepting
-from .wires import TRACED, Call
+from .wires import Call, exchanged
 
 
 class Traced(Intercepting):
@@ -51,9 +51,10 @@ class Traced(Intercepting):
             assert at < len(self.calls), "a block makes the calls that were learned"
             call = self.calls[at]
             kind, way = call.kind, call.way
-            if way in TRACED:
+            if way not in ("plain", "opaque"):
                 assert attn_mask is None and not is_causal and not dropout_p, "it was learned without a mask"
-                return TRACED[way](query, key, value, scale, call.kernel, self.fixed[at], self.given[at])
+                fixed, given = self.fixed[at], self.given[at]
+                return exchanged(call, query, key, value, scale=scale, fixed=fixed, given=given)
         if way == "opaque":
             return torch.ops.latentloom.attend(query, key, value, attn_mask, scale, is_causal, kind)
         return F.scaled_dot_product_attention(

@@ -11,26 +11,23 @@ kept by it. All collectives of a call depend on each other, so that no compiler 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ...attention import compose_traffic, packed, ring
-from ...attention.heads import members
+from ...attention import STRATEGIES, compose_traffic
 from ...attention.strategy import Kernel, Shape, Traffic
-from ...collectives import start_traced_exchange, traced_gather
 from ...group import Axis, Group
 from ...layout import Layout
 from ...mesh import Mesh, planned_mesh
 from ...plan import ParallelPlan
 from ...process_groups import name_of, point
 
-Way = Literal["plain", "opaque", "ulysses", "allgather", "ring"]
-"""How an attention call goes in a graph: as torch's own operator, as the one that asks the session at work, or by the
-operators of an exchange."""
+Way = str
+"""How an attention call goes in a graph: "plain" as torch's own operator, "opaque" as the one that asks the session at
+work, or the strategy by the operators of whose exchange."""
 
 
 @dataclass(frozen=True)
@@ -73,26 +70,22 @@ class Wire:
 
 def way_of(mesh: Mesh, layout: Layout, kernel: Kernel) -> Way:
     """How self attention over these streams goes, without a mask; the same on all ranks."""
-    axis = Axis.ULYSSES if mesh[Axis.ULYSSES].size > 1 else Axis.EXCHANGE
-    both = mesh[Axis.ULYSSES].size > 1 and mesh[Axis.EXCHANGE].size > 1
-    if both or mesh[Axis.WEIGHTS].size > 1 or not mesh[axis].packs or not kernel.is_traced or layout.left_out:
+    if len(mesh.plan.strategies) != 1 or mesh[Axis.WEIGHTS].size > 1 or not kernel.is_traced or layout.left_out:
         return "opaque"
-    if axis == Axis.ULYSSES:
-        return "ulysses"
+    (name,) = mesh.plan.strategies
+    axis = STRATEGIES[name].AXIS
     is_full = not layout.num_replicated and all(layout.num_held(rank) for rank in range(layout.num_ranks))
-    if not is_full:
-        return "opaque"
-    return "ring" if mesh.plan.ring > 1 else "allgather"
+    return name if mesh[axis].packs and (is_full or axis != Axis.EXCHANGE) else "opaque"
 
 
 def wire_of(call: Call, layout: Layout, mesh: Mesh, device: torch.device) -> Wire:
     """Of a call whose exchange is in the graph."""
     assert call.shape is not None, "its shape was learned"
-    axis = Axis.ULYSSES if call.way == "ulysses" else Axis.EXCHANGE
+    strategy = STRATEGIES[call.way]
     traffic = _traffic(mesh.plan, mesh.rank, layout, call.shape)
-    fixed, given = MADE[call.way](call.shape, layout, mesh, device)
-    name = name_of(axis)
-    return Wire(name, ";".join(map(str, (name, *fixed))), given, mesh[axis], traffic)
+    fixed, given = strategy.wire(call.shape, layout, mesh, device)
+    name = name_of(strategy.AXIS)
+    return Wire(name, ";".join(map(str, (name, *fixed))), given, mesh[strategy.AXIS], traffic)
 
 
 @functools.lru_cache(maxsize=64)
@@ -101,97 +94,9 @@ def _traffic(plan: ParallelPlan, rank: int, layout: Layout, shape: Shape) -> Tra
     return compose_traffic(plan)(layout, planned_mesh(plan, rank), shape=shape)
 
 
-def _for_ulysses(shape: Shape, layout: Layout, mesh: Mesh, device: torch.device) -> tuple[Any, Any]:
-    heads = (shape.batch, shape.heads, shape.kv_heads, shape.head_dim)
-    group = mesh[Axis.ULYSSES]
-    way = packed.trade(layout, members(mesh), group.index, heads, device)
-    i, o = way.way_in, way.way_out
-    fixed = (group.size, group.index, i.width, i.width_in, o.width, o.width_in, *way.split)
-    sizes = (i.sizes_in, i.sizes_out, o.sizes_in, o.sizes_out)
-    return fixed, (i.pick, i.order, o.pick, o.order, *sizes, way.joint[0], way.here[1])
-
-
-def _by_ulysses(q: Tensor, k: Tensor, v: Tensor, scale: float | None, kernel: Kernel, fixed: str, given: Any) -> Tensor:
-    """B H S D blocks in and out."""
-    name, numbers = _read(fixed)
-    width, width_in, width_out, width_back, *split = numbers[2:]
-    pick, order, pick_out, order_out, sizes_in, sizes_out, sizes_back, sizes_away, num_joint, num_here = given
-    batch, num_heads, dim = q.shape[0], q.shape[1], q.shape[3]
-    whole = torch.cat([x.transpose(1, 2) for x in (q, k, v)], 2)  # B S H+2K D
-    rows = _rows(whole, pick, width).reshape(-1)
-    arrived = _rows(start_traced_exchange(rows, sizes_in, sizes_out, name)(), order, width_in)
-    joint = arrived.view(num_joint, batch, sum(split), dim).permute(1, 2, 0, 3)  # B h G D
-    queries, keys, values = joint.split(split, 1)
-    out = kernel.plain(queries, keys, values, None, scale) if split[0] else queries
-    rows = _rows(out.transpose(1, 2).reshape(-1), pick_out, width_out).reshape(-1)
-    back = _rows(start_traced_exchange(rows, sizes_back, sizes_away, name)(), order_out, width_back)
-    return back.view(batch, num_here, num_heads, dim).transpose(1, 2)
-
-
-def _for_allgather(shape: Shape, layout: Layout, mesh: Mesh, device: torch.device) -> tuple[Any, Any]:
-    group = mesh[Axis.EXCHANGE]
-    way = packed.gathering(layout, group.index, device)
-    return (group.size,), (way.sent, way.order)
-
-
-def _by_allgather(
-    q: Tensor, k: Tensor, v: Tensor, scale: float | None, kernel: Kernel, fixed: Any, given: Any
-) -> Tensor:
-    name, (size,) = _read(fixed)
-    (pick, order), num_keys = given, k.shape[1]
-    sent = torch.cat([x.permute(2, 0, 1, 3) for x in (k, v)], 2).index_select(0, pick)  # S B 2K D
-    whole = traced_gather(sent, size, name)
-    whole = whole if order is None else whole.index_select(0, order)
-    keys, values = whole.permute(1, 2, 0, 3).split((num_keys, num_keys), 1)
-    return kernel.plain(q, keys, values, None, scale)
-
-
-def _for_ring(shape: Shape, layout: Layout, mesh: Mesh, device: torch.device) -> tuple[Any, Any]:
-    group = mesh[Axis.EXCHANGE]
-    return (group.size, group.index), ([count for count, _ in ring.sources_of(layout, group.index)],)
-
-
-def _by_ring(q: Tensor, k: Tensor, v: Tensor, scale: float | None, kernel: Kernel, fixed: str, given: Any) -> Tensor:
-    """Each block is sent on before it is attended to, and travels meanwhile."""
-    name, (size, index) = _read(fixed)
-    (counts,) = given
-    batch, kv_heads, _, dim = k.shape
-    row, before, after = batch * 2 * kv_heads * dim, (index - 1) % size, (index + 1) % size
-    num_queries, num_heads = q.shape[2], q.shape[1]
-    queries, _ = ring.folded(q, None, kv_heads)
-    block = torch.cat([x.permute(2, 0, 1, 3) for x in (k, v)], 2)  # S B 2K D
-    keys, values = k, v
-    parts: list[ring.Part] = []
-    for step in range(size):
-        coming = None
-        if step + 1 < size:
-            sizes_in = [counts[step + 1] * row if other == before else 0 for other in range(size)]
-            sizes_out = [counts[step] * row if other == after else 0 for other in range(size)]
-            coming = start_traced_exchange(block.reshape(-1), sizes_in, sizes_out, name)
-        parts.append(kernel.with_lse(queries, keys, values, None, scale))
-        if len(parts) == ring.AT_ONCE:
-            parts = [ring.merge(parts)]
-        if coming is not None:
-            block = coming().view(-1, batch, 2 * kv_heads, dim)
-            keys, values = block.permute(1, 2, 0, 3).split(kv_heads, 1)
-    out = ring.weighed(parts).to(q.dtype)
-    if num_heads == kv_heads:
-        return out
-    return torch.unflatten(out, 2, (num_heads // kv_heads, num_queries)).flatten(1, 2)
-
-
-MADE: dict[str, Callable[..., tuple[Any, Any]]] = {
-    "ulysses": _for_ulysses,
-    "allgather": _for_allgather,
-    "ring": _for_ring,
-}
-TRACED: dict[str, Callable[..., Tensor]] = {"ulysses": _by_ulysses, "allgather": _by_allgather, "ring": _by_ring}
-
-
-def _read(fixed: str) -> tuple[str, list[int]]:
+def exchanged(call: Call, q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, fixed: str, given: Any) -> Tensor:
+    """A call whose exchange is in the graph, as it is traced: B H S D blocks in and out."""
+    assert call.kernel is not None, "its kernel was learned"
     name, *numbers = fixed.split(";")
-    return name, [int(number) for number in numbers]
-
-
-def _rows(x: Tensor, index: Tensor | None, width: int) -> Tensor:
-    return x if index is None else x.reshape(-1, width).index_select(0, index)
+    wire = name, [int(number) for number in numbers], given
+    return STRATEGIES[call.way].traced(q, k, v, scale=scale, kernel=call.kernel, wire=wire)

@@ -1,6 +1,7 @@
 /** What each device or rank of a run did when, as far as the states of its nodes tell. */
 
 import type { Device, NodeState, RankWork, Run } from "../../types";
+import { numRanks, parsePlan } from "../plan/planText";
 
 export interface Segment {
   node: string;
@@ -68,7 +69,7 @@ function laneOf(rank: number, { run, worked, now, device }: OneLane): Lane {
 
 /** Of a node that has told no ranks: they tell at their end, and one that was cut off does not come to it. */
 function mayBeOnAll({ state, plan }: NodeState): boolean {
-  return product(plan) > 1 || state === "running" || state === "cancelled" || state === "failed";
+  return numRanks(parsePlan(plan)) > 1 || state === "running" || state === "cancelled" || state === "failed";
 }
 
 function addWork(lane: Lane, work: RankWork): void {
@@ -89,10 +90,5 @@ function segmentOf(name: string, node: NodeState, { run, now }: { run: Run; now:
 /** From the plan of the run or of one of its nodes: the product of its degrees. */
 function numRanksOf(run: Run): number {
   const plans = [run.plan, ...Object.values(run.nodes).map((node) => node.plan)];
-  return Math.max(1, ...plans.map(product));
-}
-
-function product(plan: string): number {
-  const degrees = [...plan.matchAll(/(?:cfg|ulysses|ring|allgather)=(\d+)/g)].map((match) => Number(match[1]));
-  return degrees.reduce((all, degree) => all * degree, 1);
+  return Math.max(1, ...plans.map((plan) => numRanks(parsePlan(plan))));
 }

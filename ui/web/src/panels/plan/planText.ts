@@ -2,12 +2,15 @@
 
 import type { PlanStrategies } from "../../types";
 
-export const DEGREES = ["cfg", "ulysses", "ring", "allgather", "weights"] as const;
+/** Ways to exchange the same keys and values: a plan has one of them. */
+const EXCHANGES = ["ring", "allgather"] as const;
+export const DEGREES = ["cfg", "ulysses", ...EXCHANGES, "weights"] as const;
 export type Degree = (typeof DEGREES)[number];
 
 export const TEXT_CHOICES = ["auto", "sharded", "replicated"] as const;
 
-export const ONE_RANK: PlanStrategies = { cfg: 1, ulysses: 1, ring: 1, allgather: 1, weights: 1, text: "auto" };
+const ALONE = Object.fromEntries(DEGREES.map((name) => [name, 1])) as Record<Degree, number>;
+export const ONE_RANK: PlanStrategies = { ...ALONE, text: "auto" };
 
 export function planText(plan: PlanStrategies): string {
   const degrees = DEGREES.filter((name) => plan[name] !== 1).map((name) => `${name}=${plan[name]}`);
@@ -27,13 +30,13 @@ export function parsePlan(text: string): PlanStrategies {
 }
 
 export function numRanks(plan: PlanStrategies): number {
-  return plan.cfg * plan.ulysses * plan.ring * plan.allgather;
+  return DEGREES.filter((name) => name !== "weights").reduce((all, name) => all * plan[name], 1);
 }
 
-/** With one degree changed. Ring and allgather exclude each other, so that one puts the other back to 1. */
+/** With one degree changed. Exchanges exclude each other, so that one puts the others back to 1. */
 export function withDegree(plan: PlanStrategies, name: Degree, degree: number): PlanStrategies {
   const changed = { ...plan, [name]: degree };
-  if (name === "ring" && degree > 1) changed.allgather = 1;
-  if (name === "allgather" && degree > 1) changed.ring = 1;
+  const isExchange = EXCHANGES.some((known) => known === name);
+  if (isExchange && degree > 1) for (const other of EXCHANGES) if (other !== name) changed[other] = 1;
   return changed;
 }
