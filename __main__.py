@@ -10,8 +10,7 @@ import gc
 import json
 import os
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +19,6 @@ from .parallel.machine.folders import user_cache, user_data
 from .parallel.machine.waiting import asleep
 
 if TYPE_CHECKING:
-    from .nodes.execution.preflight import Foretold
-    from .nodes.files.workspace import Workspace
-    from .parallel.pool.trial import Tried
     from .pipelines.values import Place
 
 OK, FAILED, BAD, CANCELLED = 0, LoomError.exit_code, BadInput.exit_code, Cancelled.exit_code
@@ -203,29 +199,15 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run_command(arguments: argparse.Namespace) -> int:
-    from .nodes.files.picture_files import pixel_limit
-    from .nodes.headless.headless import run_headless
-    from .nodes.headless.interrupts import interrupts
-    from .nodes.headless.job import Headless
-    from .nodes.headless.reports import Tally
-    from .nodes.headless.sweep import check_apart, parse_set, parse_sweep
-    from .nodes.headless.terminal import ProgressBars, event_printer, print_report, print_tally
-    from .nodes.headless.workflow_files import read_workflow, roots_of
-    from .nodes.registry import SPECS
+    from dataclasses import replace
 
-    graph = read_workflow(arguments.file)
-    allowed = [*arguments.allow, *_models_dirs(arguments)]
-    workspace = _workspace(arguments.file, arguments.set, allowed)
-    overrides = parse_set(graph, SPECS, arguments.set, workspace=workspace)
-    sweep = parse_sweep(graph, SPECS, arguments.sweep, given=overrides, workspace=workspace)
-    check_apart(graph, overrides, sweep)
-    named = [*overrides.values(), *(value for varied in sweep for value in varied.values())]
-    job = Headless(
-        graph=graph,
-        overrides=overrides,
-        sweep=sweep,
+    from .nodes.files.picture_files import pixel_limit
+    from .nodes.headless.job import read_job
+    from .nodes.headless.terminal import run_shown
+
+    job = replace(
+        read_job(arguments.file, settings=arguments.set, sweeps=arguments.sweep, allowed=_allowed(arguments)),
         out=arguments.out,
-        roots=roots_of(arguments.file, named, allowed),
         cache_dir=None if arguments.no_cache else arguments.cache or user_cache(),
         resume=arguments.resume,
         place=_place(arguments),
@@ -233,30 +215,15 @@ def run_command(arguments: argparse.Namespace) -> int:
         max_pixels=pixel_limit(arguments.max_pixels),
         is_forced=arguments.force,
     )
-    titles = {name: node.title or name for name, node in graph.nodes.items()}
-    bars = None if arguments.json else ProgressBars(titles)
-    cancel, tally = threading.Event(), Tally(len(sweep), stops_on_error=arguments.stop_on_error)
-    with interrupts(cancel):
-        for report in run_headless(job, tally, sink=bars or event_printer(cancel), cancel=cancel):
-            print_report(report, as_json=arguments.json, debug=arguments.debug, is_one_of_many=len(sweep) > 1)
-        if len(sweep) > 1:
-            print_tally(tally, as_json=arguments.json)
+    tally = run_shown(job, as_json=arguments.json, debug=arguments.debug, stops_on_error=arguments.stop_on_error)
     return {"ok": OK, "failed": FAILED, "cancelled": CANCELLED}[tally.state]
 
 
-def _workspace(file: Path, texts: Sequence[str], allowed: Sequence[Path]) -> Workspace:
-    """What may be read to know which sockets a node has: the folders of `NAME=VALUE` texts are the user's own."""
-    from .nodes.files.workspace import Workspace
-    from .nodes.headless.workflow_files import roots_of
-
-    named = [text.partition("=")[2] for text in texts]
-    return Workspace(roots=roots_of(file, named, allowed), host="command line")
-
-
-def _models_dirs(arguments: argparse.Namespace) -> Sequence[Path]:
+def _allowed(arguments: argparse.Namespace) -> Sequence[Path]:
+    """Folders that the user allows to be read from."""
     from .nodes.headless.workflow_files import models_dirs
 
-    return models_dirs(arguments.models_dir)
+    return [*arguments.allow, *models_dirs(arguments.models_dir)]
 
 
 def _place(arguments: argparse.Namespace) -> Place:
@@ -270,47 +237,12 @@ def _place(arguments: argparse.Namespace) -> Place:
 
 
 def check_command(arguments: argparse.Namespace) -> int:
-    from .nodes.execution.preflight import Foretold
-    from .nodes.graph.problems import GraphError
-    from .nodes.headless.foretold import in_words
-    from .nodes.headless.job import Headless, foretold_of
-    from .nodes.headless.sweep import check_apart, parse_set, parse_sweep
-    from .nodes.headless.workflow_files import read_workflow, roots_of
-    from .nodes.registry import SPECS
+    from .nodes.headless.foretold import as_plain, as_text, is_refused
+    from .nodes.headless.job import check_file
 
-    try:
-        graph = read_workflow(arguments.file)
-        allowed = [*arguments.allow, *_models_dirs(arguments)]
-        workspace = _workspace(arguments.file, arguments.set, allowed)
-        overrides = parse_set(graph, SPECS, arguments.set, workspace=workspace)
-        sweep = parse_sweep(graph, SPECS, arguments.sweep, given=overrides, workspace=workspace)
-        check_apart(graph, overrides, sweep)
-        named = [*overrides.values(), *(value for varied in sweep for value in varied.values())]
-        roots = roots_of(arguments.file, named, allowed)
-        job = Headless(graph=graph, overrides=overrides, sweep=sweep, out=workspace.output_dir, roots=roots)
-        points = list(zip(sweep, foretold_of(job), strict=True))
-    except GraphError as error:
-        points = [({}, Foretold(problems=[*error.problems]))]
-    is_bad = any(problem.kind != "unknown" for _, told in points for problem in told.problems)
-    if arguments.json:
-        found = [{**vars(problem), "point": varied} for varied, told in points for problem in told.problems]
-        values = [{"point": varied, "nodes": told.values} for varied, told in points]
-        print(json.dumps({"problems": found, "values": values}, indent=2))
-    else:
-        shown = in_words(points[0][1].values) if len(points) == 1 else []
-        sound = [] if is_bad else ["\n    ".join([f"{arguments.file}: no problems", *shown])]
-        print("\n".join([*_told(points), *sound]))
-    return BAD if is_bad else OK
-
-
-def _told(points: Sequence[tuple[Mapping[str, Any], Foretold]]) -> Iterator[str]:
-    """A line for each problem, with the values of the sweep's points that have it."""
-    from .nodes.headless.foretold import with_remedy
-
-    for varied, told in points:
-        where = ",".join(f"{name}={value}" for name, value in varied.items())
-        for problem in told.problems:
-            yield f"{where}: {with_remedy(problem)}" if where else str(with_remedy(problem))
+    found = check_file(arguments.file, settings=arguments.set, sweeps=arguments.sweep, allowed=_allowed(arguments))
+    print(json.dumps(as_plain(found), indent=2) if arguments.json else as_text(arguments.file, found))
+    return BAD if is_refused(found) else OK
 
 
 def plan_command(arguments: argparse.Namespace) -> int:
@@ -353,7 +285,7 @@ def plan_command(arguments: argparse.Namespace) -> int:
         machine = machine_here(machines_folder(), anew=arguments.measure)
     else:
         machine = read_machine(arguments.machine)
-    machine, allowed = first_devices(machine, arguments.devices), [*arguments.allow, *_models_dirs(arguments)]
+    machine, allowed = first_devices(machine, arguments.devices), _allowed(arguments)
     if is_workflow(arguments.what):
         found = plan_workflow(Path(arguments.what), machine, asked, settings=arguments.set, allowed=allowed)
     else:
@@ -400,13 +332,13 @@ def show_command(arguments: argparse.Namespace) -> int:
     from .nodes.graph.check import ensure
     from .nodes.graph.graph import graph_text
     from .nodes.graph.ready import ready
-    from .nodes.headless.workflow_files import read_workflow
+    from .nodes.headless.workflow_files import read_workflow, workspace_of
     from .nodes.hosts.comfy_file import to_comfy
     from .nodes.registry import SPECS
 
     graph = read_workflow(arguments.file)
     if arguments.comfyui:
-        prepared = ready(graph, SPECS, workspace=_workspace(arguments.file, (), ()))
+        prepared = ready(graph, SPECS, workspace=workspace_of(arguments.file))
         ensure(prepared)
         print(json.dumps(to_comfy(prepared), indent=2, ensure_ascii=False))
     else:
@@ -441,34 +373,18 @@ def models_command(arguments: argparse.Namespace) -> int:
             raise ValueError("no model is named; give its hub id, such as: latentloom models pull Qwen/Qwen-Image")
         print(pull(arguments.id, revision=arguments.revision))
         return OK
-    from .pipelines.models.installed import installed_models
+    from .pipelines.models.installed import as_text, installed_models
 
     found = installed_models(arguments.models_dir)
-    if arguments.json:
-        print(json.dumps([model.to_plain() for model in found], indent=2))
-        return OK
-    for model in found:
-        where = model.problem or model.location
-        print(f"{model.name:<44} {model.family:<12} {model.num_bytes / 2**20:>10,.0f} MiB  {where}")
-        if model.does:
-            print(f"    {model.does}")
-        if model.compared:
-            print(f"    compared {model.compared}")
+    print(json.dumps([model.to_plain() for model in found], indent=2) if arguments.json else as_text(found))
     return OK
 
 
 def doctor_command(arguments: argparse.Namespace) -> int:
-    from .pipelines.doctor.examine import as_text, examine, has_problems
-    from .pipelines.place import has_ranks, trial_devices
+    from .pipelines.doctor.examine import as_text, examine, has_problems, try_ranks
+    from .pipelines.place import has_ranks
 
-    def trial() -> Tried:
-        from .parallel.pool.trial import trial
-        from .pipelines.models.describe import describe_model
-        from .pipelines.pools import preloads
-
-        return trial(trial_devices(), preload=preloads(describe_model("builtin:bobbin", device="cpu")))
-
-    found = examine(cache_dir=user_cache(), data_dir=user_data(), trial=trial if has_ranks() else None)
+    found = examine(cache_dir=user_cache(), data_dir=user_data(), trial=try_ranks if has_ranks() else None)
     print(json.dumps([vars(each) for each in found], indent=2) if arguments.json else as_text(found))
     return FAILED if has_problems(found) else OK
 

@@ -146,7 +146,7 @@ root = pathlib.Path(latentloom.__file__).parent
 count = 0
 for folder in ("parallel", "pipelines", "nodes", "ui"):
     for path in sorted((root / folder).rglob("*.py")):
-        if path.name in ("train.py", "train_vae.py", "evaluate.py", "rotary_kernel.py"):
+        if path.name == "rotary_kernel.py":
             continue
         parts = path.relative_to(root).with_suffix("").parts
         parts = parts[:-1] if parts[-1] == "__init__" else parts

@@ -48,8 +48,8 @@ def tracked() -> list[Path]:
 
 
 def is_workshop(path: Path) -> bool:
-    """What the page and the built-in model are made with; it does not ship."""
-    return path.parts[:2] == ("ui", "web") or path.parts[:3] == ("pipelines", "bobbin", "training")
+    """What the page is made with; it does not ship."""
+    return path.parts[:2] == ("ui", "web")
 
 
 def project() -> dict:

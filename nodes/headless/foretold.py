@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,8 @@ from ..preview.disk import why_no_room
 from ..preview.meant import Meant
 
 MOST_SHOWN = 60
+Points = Sequence[tuple[Mapping[str, Any], Foretold]]
+"""The points of a sweep, each with its own values and what is known of it."""
 REMEDIES: Mapping[Kind, str] = {
     "error": "",
     "estimate": " (this is an estimate; --force runs it all the same)",
@@ -124,6 +126,30 @@ def _mark_of(graph: Graph, specs: Mapping[str, NodeSpec]) -> str:
 def _marked(spec: NodeSpec | None, socket: str, value: Any) -> Any:
     found = spec.input(socket) if spec else None
     return "seed" if found is not None and found.widget == "seed" and not fault(found, value) else value
+
+
+def is_refused(points: Points) -> bool:
+    """Whether something keeps one of them from running."""
+    return any(problem.kind != "unknown" for _, told in points for problem in told.problems)
+
+
+def as_plain(points: Points) -> dict[str, Any]:
+    found = [{**vars(problem), "point": varied} for varied, told in points for problem in told.problems]
+    return {"problems": found, "values": [{"point": varied, "nodes": told.values} for varied, told in points]}
+
+
+def as_text(file: Path, points: Points) -> str:
+    """A line for each problem, with the values of the point that has it; where there is none, what will be made."""
+    shown = in_words(points[0][1].values) if len(points) == 1 else []
+    sound = [] if is_refused(points) else ["\n    ".join([f"{file}: no problems", *shown])]
+    return "\n".join([*_problem_lines(points), *sound])
+
+
+def _problem_lines(points: Points) -> Iterator[str]:
+    for varied, told in points:
+        where = ",".join(f"{name}={value}" for name, value in varied.items())
+        for problem in told.problems:
+            yield f"{where}: {with_remedy(problem)}" if where else str(with_remedy(problem))
 
 
 def in_words(values: Meant) -> list[str]:

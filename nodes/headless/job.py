@@ -16,10 +16,13 @@ from ..execution.preflight import Foretold
 from ..files.picture_files import MAX_PIXELS
 from ..files.workspace import Workspace, folder_name
 from ..graph.graph import Graph
+from ..graph.problems import GraphError
 from ..graph.ready import ready
 from ..graph.resolve import baked
 from ..registry import SPECS
-from .foretold import Point, foretold
+from .foretold import Point, Points, foretold
+from .sweep import check_apart, parse_set, parse_sweep
+from .workflow_files import read_workflow, roots_of, workspace_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +44,30 @@ class Headless:
     """Whether what is only reckoned (memory, disk) keeps nothing from running."""
 
 
-def foretold_of(job: Headless) -> list[Foretold]:
-    """What is known of each point of the sweep before it runs."""
-    return told_of(job, points_of(job))
+def read_job(file: Path, *, settings: Sequence[str], sweeps: Sequence[str], allowed: Sequence[Path]) -> Headless:
+    """The workflow of a file with what `--set` and `--sweep` say of it, to be run in the present folder's `output`.
+
+    Raises `GraphError` or `ValueError` for what is wrong with any of them.
+    """
+    graph, workspace = read_workflow(file), workspace_of(file, settings, allowed)
+    overrides = parse_set(graph, SPECS, settings, workspace=workspace)
+    sweep = parse_sweep(graph, SPECS, sweeps, given=overrides, workspace=workspace)
+    check_apart(graph, overrides, sweep)
+    named = [*overrides.values(), *(value for varied in sweep for value in varied.values())]
+    roots = roots_of(file, named, allowed)
+    return Headless(graph=graph, overrides=overrides, sweep=sweep, out=workspace.output_dir, roots=roots)
+
+
+def check_file(file: Path, *, settings: Sequence[str], sweeps: Sequence[str], allowed: Sequence[Path]) -> Points:
+    """What is known of each point of a file's sweep before it runs; of a workflow that is wrong, what is wrong with it.
+
+    Raises `ValueError` for what is no workflow at all.
+    """
+    try:
+        job = read_job(file, settings=settings, sweeps=sweeps, allowed=allowed)
+        return list(zip(job.sweep, told_of(job, points_of(job)), strict=True))
+    except GraphError as error:
+        return [({}, Foretold(problems=[*error.problems]))]
 
 
 def told_of(

@@ -14,11 +14,28 @@ from typing import Any
 from ...pipelines.costs.units import duration
 from ..execution.events import Event
 from ..execution.manifest import MANIFEST_FILE
+from .headless import run_headless
+from .interrupts import interrupts
+from .job import Headless
 from .reports import Report, Tally
 
 LONG_S = 5.0
 """A phase that is predicted to take so long says so, since it has no steps to watch."""
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {rate_fmt}{postfix}]"
+
+
+def run_shown(job: Headless, *, as_json: bool, debug: bool, stops_on_error: bool) -> Tally:
+    """Run a job until it ends or Ctrl-C is pressed, and tell of it; with `debug` also where an error came from."""
+    titles = {name: node.title or name for name, node in job.graph.nodes.items()}
+    cancel, is_sweep = threading.Event(), len(job.sweep) > 1
+    sink = event_printer(cancel) if as_json else ProgressBars(titles)
+    tally = Tally(len(job.sweep), stops_on_error=stops_on_error)
+    with interrupts(cancel):
+        for report in run_headless(job, tally, sink=sink, cancel=cancel):
+            print_report(report, as_json=as_json, debug=debug, is_one_of_many=is_sweep)
+        if is_sweep:
+            print_tally(tally, as_json=as_json)
+    return tally
 
 
 class ProgressBars:

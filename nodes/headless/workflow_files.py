@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from ...pipelines.models.source import exists, split_source
 from ..files.audio_files import read_audio_metadata
 from ..files.picture_files import NOISE_KEY, VALUES_KEY, WORKFLOW_KEY, read_metadata
 from ..files.video_files import read_video_metadata
+from ..files.workspace import Workspace
 from ..graph.graph import Graph, Node, graph_from_plain, read_graph
 from ..graph.json_text import parse_json, read_bytes
 from ..graph.problems import refuse, short
@@ -97,6 +98,12 @@ def models_dirs(folders: Iterable[Path]) -> tuple[Path, ...]:
         if not folder.is_dir():
             raise ValueError(f"--models-dir {folder} is not a folder; give one that exists")
     return tuple(folder.resolve() for folder in folders)
+
+
+def workspace_of(file: Path, settings: Sequence[str] = (), allowed: Sequence[Path] = ()) -> Workspace:
+    """What may be read to know which sockets a node has: folders in `NAME=VALUE` settings are the user's own."""
+    named = [text.partition("=")[2] for text in settings]
+    return Workspace(roots=roots_of(file, named, allowed), host="command line")
 
 
 def roots_of(file: Path, values: Iterable[Any], allowed: Iterable[Path]) -> tuple[Path, ...]:

@@ -42,6 +42,16 @@ def examine(
     return found
 
 
+def try_ranks() -> Tried:
+    """Start a rank on each device for a moment, as those of the built-in model are started."""
+    from ...parallel.pool.trial import trial
+    from ..models.describe import describe_model
+    from ..place import trial_devices
+    from ..pools import preloads
+
+    return trial(trial_devices(), preload=preloads(describe_model("builtin:bobbin", device="cpu")))
+
+
 def _tried(tried: Tried) -> Finding:
     return Finding(check="trial", state="warning" if tried.mend else "ok", says=tried.says, mend=tried.mend)
 

@@ -51,6 +51,17 @@ def installed_models(model_dirs: Iterable[Path] = (), *, cache: Path | None = No
     return found
 
 
+def as_text(found: Iterable[InstalledModel]) -> str:
+    """A line for each model, and more where there is more to say of it."""
+    lines: list[str] = []
+    for model in found:
+        where = model.problem or model.location
+        lines.append(f"{model.name:<44} {model.family:<12} {model.num_bytes / 2**20:>10,.0f} MiB  {where}")
+        lines += [f"    {model.does}"] if model.does else []
+        lines += [f"    compared {model.compared}"] if model.compared else []
+    return "\n".join(lines)
+
+
 def names_without_folder() -> list[str]:
     """What Load Model takes as its source beside folders: the built-in model and those of the hub that are here."""
     hub = dict.fromkeys(name for name, _ in _hub_snapshots(hub_cache()))

@@ -5,12 +5,16 @@ python tests/bench/bobbin_pictures.py [--device cuda]
 
 import argparse
 import random
+import sys
 import time
+from pathlib import Path
 
 import torch
 
-from latentloom.pipelines.bobbin.training.world.render import render
-from latentloom.pipelines.bobbin.training.world.scene import sample
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bobbin.world.render import render
+from bobbin.world.scene import sample
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from bobbin.world.wording import vocabulary
 from latentloom.__main__ import main
 from latentloom.nodes.graph.problems import GraphError
 from latentloom.nodes.headless import headless
-from latentloom.pipelines.bobbin.training.world.wording import vocabulary
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.tokens.known import unknown_words, why_unknown
 

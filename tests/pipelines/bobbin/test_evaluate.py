@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from latentloom.pipelines.bobbin.training import evaluate
-from latentloom.pipelines.bobbin.training.world.render import render
-from latentloom.pipelines.bobbin.training.world.scene import Scene, Thing
-from latentloom.pipelines.bobbin.training.world.wording import caption
+from bobbin import evaluate
+from bobbin.world.render import render
+from bobbin.world.scene import Scene, Thing
+from bobbin.world.wording import caption
 
 pytestmark = pytest.mark.by_hand
 NUMS = {1: 1, 2: 1, 3: 1}

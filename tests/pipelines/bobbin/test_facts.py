@@ -5,11 +5,11 @@ from collections.abc import Iterable
 
 import torch
 
-from latentloom.pipelines.bobbin.training.latents import pack
-from latentloom.pipelines.bobbin.training.train_vae import pictures
-from latentloom.pipelines.bobbin.training.world.facts import COUNTS, UNCLEAR, CaptionReader, Reader, cells, slots
-from latentloom.pipelines.bobbin.training.world.render import render_owned
-from latentloom.pipelines.bobbin.training.world.scene import (
+from bobbin.latents import pack
+from bobbin.train_vae import pictures
+from bobbin.world.facts import COUNTS, UNCLEAR, CaptionReader, Reader, cells, slots
+from bobbin.world.render import render_owned
+from bobbin.world.scene import (
     COLOURS,
     MATERIALS,
     RELATIONS,

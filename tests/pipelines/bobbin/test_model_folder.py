@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from latentloom.pipelines.bobbin.training.drawing import Settings, draw
-from latentloom.pipelines.bobbin.training.oracle import judge
-from latentloom.pipelines.bobbin.training.world.scene import Scene, Thing
-from latentloom.pipelines.bobbin.training.world.wording import caption
+from bobbin.drawing import Settings, draw
+from bobbin.oracle import judge
+from bobbin.world.scene import Scene, Thing
+from bobbin.world.wording import caption
 from latentloom.pipelines.models.source import BUILTINS
 
 MODEL_DIR = BUILTINS["bobbin"]

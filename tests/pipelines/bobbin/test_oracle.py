@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from latentloom.pipelines.bobbin.training.oracle import check, compare, judge
-from latentloom.pipelines.bobbin.training.reading.reading import read
-from latentloom.pipelines.bobbin.training.world.render import render
-from latentloom.pipelines.bobbin.training.world.scene import MATERIALS, OPPOSITE, SHAPES, Scene, Thing, sample
+from bobbin.oracle import check, compare, judge
+from bobbin.reading.reading import read
+from bobbin.world.render import render
+from bobbin.world.scene import MATERIALS, OPPOSITE, SHAPES, Scene, Thing, sample
 
 pytestmark = pytest.mark.by_hand
 RING = Thing(colour="red", shape="ring", material="metal", size="small")

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from latentloom.pipelines.bobbin.training.network.architecture import build_transformer, build_vae
-from latentloom.pipelines.bobbin.training.network.quick import QuickAttention, QuickGroupNorm, hasten
+from bobbin.network.architecture import build_transformer, build_vae
+from bobbin.network.quick import QuickAttention, QuickGroupNorm, hasten
 
 
 def weights(model: nn.Module) -> dict[str, torch.Tensor]:

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from latentloom.pipelines.bobbin.training.world.layout import Layout, lay_out
-from latentloom.pipelines.bobbin.training.world.render import draw, render
-from latentloom.pipelines.bobbin.training.world.scene import COLOURS, GROUNDS, RELATIONS, SHAPES, Scene, Thing, sample
-from latentloom.pipelines.bobbin.training.world.solids import SOLIDS
+from bobbin.world.layout import Layout, lay_out
+from bobbin.world.render import draw, render
+from bobbin.world.scene import COLOURS, GROUNDS, RELATIONS, SHAPES, Scene, Thing, sample
+from bobbin.world.solids import SOLIDS
 
 CUBE = Thing(colour="blue", shape="cube", material="matte", size="large")
 STAR = Thing(colour="red", shape="star", material="metal", size="small")
@@ -39,7 +39,7 @@ def test_one_seed_renders_one_picture() -> None:
 def test_rendering_in_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     scenes = [sample(random.Random(i), counts=(1, 1, 1)) for i in range(5)]
     whole = render(scenes, random.Random(0), width=64, height=64)
-    monkeypatch.setattr("latentloom.pipelines.bobbin.training.world.render.CHUNK", 2)
+    monkeypatch.setattr("bobbin.world.render.CHUNK", 2)
     chunks = render(scenes, random.Random(0), width=64, height=64)
     off = (whole.int() - chunks.int()).abs()
     assert off.max() <= 8 and (off > 1).float().mean() < 1e-3  # vector units round by position, which shows at edges

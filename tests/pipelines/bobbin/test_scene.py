@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from latentloom.pipelines.bobbin.training.world.scene import (
+from bobbin.world.scene import (
     COLOURS,
     FLAT_TOPS,
     HELD_OUT,

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from latentloom.pipelines.bobbin.training import make
-from latentloom.pipelines.bobbin.training.command import Stretch
-from latentloom.pipelines.bobbin.training.network import checkpoint
-from latentloom.pipelines.bobbin.training.network.tokenizers import build_clip_tokenizer, build_t5_tokenizer
-from latentloom.pipelines.bobbin.training.pools import Pools
-from latentloom.pipelines.bobbin.training.train import PRESETS, Training, learning_rate, train
-from latentloom.pipelines.bobbin.training.train_vae import PRESETS as VAE_PRESETS
-from latentloom.pipelines.bobbin.training.train_vae import VaeTraining, train_vae
-from latentloom.pipelines.bobbin.training.world.wording import TEXT_LENGTH, vocabulary
+from bobbin import make
+from bobbin.command import Stretch
+from bobbin.network import checkpoint
+from bobbin.network.tokenizers import build_clip_tokenizer, build_t5_tokenizer
+from bobbin.pools import Pools
+from bobbin.train import PRESETS, Training, learning_rate, train
+from bobbin.train_vae import PRESETS as VAE_PRESETS
+from bobbin.train_vae import VaeTraining, train_vae
+from bobbin.world.wording import TEXT_LENGTH, vocabulary
 
 # diffusers and torch remark on half precision and on mixed dtypes in layer norms; neither is news.
 pytestmark = [pytest.mark.by_hand, pytest.mark.filterwarnings("ignore")]
@@ -94,7 +94,7 @@ def test_training_writes_a_pipeline_that_diffusers_loads(model: Path) -> None:
 
 
 def test_the_model_draws_through_the_stages_at_its_own_size(model: Path) -> None:
-    from latentloom.pipelines.bobbin.training.drawing import Settings, draw
+    from bobbin.drawing import Settings, draw
 
     settings = Settings(model=model, steps=1)
     first, again, other = draw(["a red star"] * 3, seeds=[1, 1, 2], settings=settings)

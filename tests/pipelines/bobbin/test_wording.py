@@ -7,9 +7,9 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from latentloom.pipelines.bobbin.training.network.tokenizers import TokenIds, build_clip_tokenizer, build_t5_tokenizer
-from latentloom.pipelines.bobbin.training.world.scene import COLOURS, SHAPES, Scene, Thing, sample
-from latentloom.pipelines.bobbin.training.world.wording import (
+from bobbin.network.tokenizers import TokenIds, build_clip_tokenizer, build_t5_tokenizer
+from bobbin.world.scene import COLOURS, SHAPES, Scene, Thing, sample
+from bobbin.world.wording import (
     RELATION_WORDS,
     TEXT_LENGTH,
     caption,

@@ -1,6 +1,6 @@
 """Whether a picture shows what a caption asked for, fact by fact.
 
-`python -m latentloom.pipelines.bobbin.training.oracle` checks the oracle itself, on true renders and on wrong captions.
+`python -m bobbin.oracle` checks the oracle itself, on true renders and on wrong captions.
 """
 
 import math

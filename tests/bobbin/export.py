@@ -89,7 +89,7 @@ def _record(out: Path, scratch: Path) -> list[dict[str, Any]]:
         record.append(
             {
                 "file": file.relative_to(out).as_posix(),
-                "script": f"pipelines/bobbin/{script}.py",
+                "script": f"tests/bobbin/{script}.py",
                 "seed": made["config"]["seed"],
                 "steps": made["progress"]["step"],
                 "cpu_minutes" if is_cpu else "minutes": round(made["progress"]["spent_s"] / 60, 1),

@@ -1,6 +1,6 @@
 """Train bobbin's autoencoder.
 
-`python -m latentloom.pipelines.bobbin.training.train_vae --preset cpu --out DIR [--resume]`.
+`python -m bobbin.train_vae --preset cpu --out DIR [--resume]`.
 """
 
 import random

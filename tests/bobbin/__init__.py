@@ -1,8 +1,10 @@
-"""How the built-in model was made: commands to train, evaluate and study it. Not part of the wheel.
+"""How the built-in model was made: commands to train, evaluate and study it, run with `PYTHONPATH=tests`.
+
+It is no part of the product: what users get is `pipelines/bobbin/model/`.
 
 command: The command line that both training scripts share.
 drawing: Pictures of prompts by a bobbin folder, through the stages that every run uses.
-evaluate: The gate: `python -m latentloom.pipelines.bobbin.training.evaluate --model DIR [--sheet sheet.png]`.
+evaluate: The gate: `python -m bobbin.evaluate --model DIR [--sheet sheet.png]`.
 export: Write a trained bobbin as a standard FluxPipeline folder, with the model card that the nodes read.
 latents: Rendered scenes as packed latents, each with what its cells show: what the transformer trains on, kept in
     pools.
@@ -11,8 +13,7 @@ oracle: Whether a picture shows what a caption asked for, fact by fact.
 pools: Pools of rendered pictures that training batches are drawn from, each of one size and renewed in turn.
 progress: How far a training run has come, and the loop that takes it further.
 round_trip: What the autoencoder alone loses: true pictures through it and back, read by the oracle.
-studies: What the gate does not ask: `python -m latentloom.pipelines.bobbin.training.studies NAME --model DIR [--num
-    100]`.
+studies: What the gate does not ask: `python -m bobbin.studies NAME --model DIR [--num 100]`.
 train: Train bobbin's transformer and text encoders.
 train_vae: Train bobbin's autoencoder.
 network/: The networks that are trained, and their tokenizers.

@@ -1,6 +1,6 @@
 """Make bobbin from nothing, in as many stretches as it takes: autoencoder, joint training, model folder, gate.
 
-`python -m latentloom.pipelines.bobbin.training.make --threads 2 --minutes 120 --out DIR`, then again with `--resume`
+`python -m bobbin.make --threads 2 --minutes 120 --out DIR`, then again with `--resume`
 until it says that it is done; once the autoencoder is, DIR/model is as far as the last stretch came.
 """
 
@@ -40,7 +40,7 @@ def main() -> int:
     print("done")
     if args.no_gate:
         return 0
-    gate = "latentloom.pipelines.bobbin.training.evaluate"
+    gate = f"{__package__}.evaluate"
     options = ["--model", str(args.out / "model"), "--sheet", str(args.out / "sheet.png"), "--device", config.device]
     return subprocess.run([sys.executable, "-m", gate, *options], check=False).returncode
 

@@ -1,4 +1,4 @@
-"""The gate: `python -m latentloom.pipelines.bobbin.training.evaluate --model DIR [--sheet sheet.png]`.
+"""The gate: `python -m bobbin.evaluate --model DIR [--sheet sheet.png]`.
 
 500 prompts of combinations that training never showed, drawn at the model card's defaults and read back by `oracle`;
 a picture is right when everything its prompt states is. When fewer are right than `GATES` asks, the exit code is 1.

@@ -1,6 +1,6 @@
 """Train bobbin's transformer and text encoders.
 
-`python -m latentloom.pipelines.bobbin.training.train --preset cpu --out DIR`.
+`python -m bobbin.train --preset cpu --out DIR`.
 
 Flow matching (Lipman et al. 2022, arXiv:2210.02747) with logit-normal times (Esser et al. 2024, arXiv:2403.03206). On
 the way the transformer must say what it is drawing and the text encoders what they have read, see `facts`. Matrices

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ...models.describe import describe_model
-from ...shape import empty_canvas
-from ...values import Model
+from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.shape import empty_canvas
+from latentloom.pipelines.values import Model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ def draw(
     prompts: Sequence[str], *, seeds: Sequence[int], settings: Settings, negative_prompt: str = ""
 ) -> list[np.ndarray]:
     """One picture (H W 3, uint8) per prompt and seed."""
-    from ... import stages
+    from latentloom.pipelines import stages
 
     model = _model(settings.model, settings.device)
     canvas = empty_canvas(model, width=settings.width, height=settings.height, frames=0, fps=0.0, batch=1)

@@ -1,4 +1,4 @@
-"""What the gate does not ask: `python -m latentloom.pipelines.bobbin.training.studies NAME --model DIR [--num 100]`.
+"""What the gate does not ask: `python -m bobbin.studies NAME --model DIR [--num 100]`.
 
 Pictures that are right are counted over the first of the gate's prompts.
 
