@@ -6,6 +6,7 @@ everywhere, but for a seed. A new field is a line here, one in the node, and its
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import sys
@@ -49,16 +50,15 @@ class Request:
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        own = vars(self)
         for name, check in _checks(type(self)):
-            if (right := check(name, given := own[name])) is not given:
-                own[name] = right
+            object.__setattr__(self, name, check(name, getattr(self, name)))
 
     def resolved(self, **fields: Any) -> Self:
         """The request with values that a stage has chosen itself, which are not checked again."""
         assert fields.keys() <= vars(self).keys(), f"{type(self).__name__} has not all of {', '.join(fields)}"
-        changed = object.__new__(type(self))
-        vars(changed).update(vars(self) | fields)
+        changed = copy.copy(self)  # dataclasses.replace would check again what the stage knows to be right
+        for name, value in fields.items():
+            object.__setattr__(changed, name, value)
         return changed
 
 

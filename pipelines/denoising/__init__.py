@@ -4,6 +4,7 @@ blocks: Diffusers' modular blocks, run by hand: given parts in, named values out
 cache_decisions: Step caches of diffusers on a sharded transformer: all ranks that share the sequence skip a step, or
     none does.
 guidance: True guidance: asking the transformer twice, with the prompt and against the negative prompt.
+inside: Where we reach inside diffusers, past its public interface: each way once.
 masked: Masked denoising: inside the mask a picture is painted anew, outside it is kept.
 noise: Where noise comes from: one generator per picture, on the CPU, whose noise is drawn in fp32 and then rounded,
     so that it depends on the seed and on nothing else.

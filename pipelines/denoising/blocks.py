@@ -25,6 +25,7 @@ from torch import nn
 from ...parallel.errors import is_out_of_memory
 from ..requests import first_step
 from . import quiet  # noqa: F401 (imported for what it silences)
+from .inside import derive, derived
 from .noise import Drawing
 from .schedulers import UPWARD
 from .tables import BLOCKS, OfSizes
@@ -71,9 +72,9 @@ class Assembly:
         modules = (each for each in parts.values() if isinstance(each, nn.Module))
         if (weight := next((weight for each in modules for weight in each.parameters()), None)) is not None:
             kind = _on_device(kind, weight.device)
-        pipeline = object.__new__(kind)
+        pipeline = copy.copy(self._pipeline)
+        pipeline.__class__ = kind
         own = vars(pipeline)
-        own.update(vars(self._pipeline))
         # Parts are set as attributes, because update_components describes each for a file that we do not write.
         own.update((name, copy.deepcopy(own[name])) for name in self._own - parts.keys())
         own.update((name, shell) for name, shell in parts.get("shells", {}).items() if name not in parts)
@@ -208,13 +209,12 @@ def made_by_config(block: ModularPipelineBlocks, name: str) -> Any:
 def _settle(block: ModularPipelineBlocks) -> None:
     """From now on these blocks know what they declare, those that make tables find them again, and those that draw do
     so in fp32."""
+    # What all declare is read before the first is given its own: an outer block collects it from those within.
     told = [(each, {name: getattr(each, name) for name in DECLARED}) for each in _nested(block)]
     for each, declared in told:
-        kind = type(each)
-        kinds = (OfSizes, kind) if kind.__name__ in BLOCKS else (kind,)
-        if not each.sub_blocks and any(taken.name == "generator" for taken in declared["inputs"]):
-            kinds = (Drawing, *kinds)
-        each.__class__ = type(kind.__name__, kinds, {**declared, "__module__": kind.__module__})
+        draws = not each.sub_blocks and any(taken.name == "generator" for taken in declared["inputs"])
+        is_table = type(each).__name__ in BLOCKS
+        derive(each, *(Drawing,) * draws, *(OfSizes,) * is_table, **declared)
 
 
 @functools.lru_cache(maxsize=256)
@@ -222,7 +222,7 @@ def _on_device(kind: type, device: Any) -> type:
     """The pipeline's class, which knows where its parts are: diffusers' own looks for offloading at every module of
     them, each time that a block asks."""
     where = property(lambda _: device)
-    return type(kind.__name__, (kind,), {"_execution_device": where, "device": where, "__module__": kind.__module__})
+    return derived(kind, _execution_device=where, device=where)
 
 
 def _count_steps(block: ModularPipelineBlocks) -> None:

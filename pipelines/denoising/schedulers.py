@@ -7,6 +7,7 @@ shift or the levels themselves; the solver is the model's own unless the user na
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import math
@@ -140,9 +141,8 @@ def _levels(scheduler: Any, sampling: Sampling) -> Any:
 def fresh(scheduler: Any) -> Any:
     """Another one, of a scheduler that nobody has used: they share nothing that either writes into. Tensors a scheduler
     makes anew, entries of lists it replaces."""
-    found = object.__new__(type(scheduler))
-    own = vars(scheduler)
-    vars(found).update({name: [*each] if isinstance(each, list) else each for name, each in own.items()})
+    found = copy.copy(scheduler)
+    vars(found).update({name: [*each] for name, each in vars(scheduler).items() if isinstance(each, list)})
     return found
 
 

@@ -9,11 +9,10 @@ as an input: read from the blocks, not written by hand. Of a list `name` the ten
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..values import as_bytes
@@ -81,6 +80,7 @@ class ByBlocks:
     def encode_image(self, parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dict[str, Tensor]]:
         """The most likely latents, so they depend on no seed; or those that the blocks draw by a seed of their own."""
         from ..denoising.blocks import run
+        from ..denoising.inside import most_likely
 
         row = self.row
         block = self._group(parts, "image", has_frame=bool(row.frame_branches))
@@ -93,7 +93,7 @@ class ByBlocks:
             "num_frames": request.frames,
         }
         outputs = self._handed_on(parts, block)
-        with _most_likely(parts["vae"]):
+        with most_likely(parts["vae"]):
             found = _flat(run(block, parts, inputs=_known(block, asked), outputs=outputs))
         if row.takes_image == "first_frame":
             return None, found
@@ -372,20 +372,3 @@ def _pictures(references: Sequence[Tensor], parts: Parts) -> list[Any]:
             picture = colours * alpha + 1 - alpha
         found.append(_picture(as_bytes(picture).cpu()))
     return found
-
-
-@contextlib.contextmanager
-def _most_likely(vae: Any) -> Iterator[None]:
-    """Within it this VAE, of which a stage has a copy, gives the middle of what it finds and draws nothing."""
-    encode = vae.encode
-
-    def middle(*args: Any, **kwargs: Any) -> Any:
-        found = encode(*args, **kwargs)
-        found.latent_dist.sample = lambda generator=None: found.latent_dist.mode()
-        return found
-
-    vae.encode = middle
-    try:
-        yield
-    finally:
-        del vae.encode

@@ -19,6 +19,7 @@ from ...parallel.collectives import gather
 from ...parallel.group import Axis, Group
 from ...parallel.mesh import Mesh
 from ...parallel.sharding.fingerprint import Due, check_same
+from ..denoising.inside import derive
 
 if TYPE_CHECKING:
     from torch import nn
@@ -61,8 +62,7 @@ def split_guider(base: Any, mesh: Mesh, comparing: Due | None = None) -> Any:
     if mesh[Axis.CFG].size == 1:
         return base
     guider = copy.copy(base)
-    kind = type(base)
-    guider.__class__ = type(f"Split{kind.__name__}", (_SplitBranches, kind), {"__module__": __name__})
+    derive(guider, _SplitBranches)
     guider.branches = Branches(mesh[Axis.CFG])
     guider.comparing = comparing or Due()
     return guider
@@ -145,8 +145,7 @@ def beside(base: Any, guider: Any) -> Any:
     if not isinstance(guider, _SplitBranches):
         return base
     second = copy.copy(base)
-    kind = type(base)
-    second.__class__ = type(f"Beside{kind.__name__}", (_SameBranches, kind), {"__module__": __name__})
+    derive(second, _SameBranches)
     second.branches = guider.branches
     return second
 

@@ -28,6 +28,7 @@ from ...parallel.group import Axis, Count
 from ...parallel.mesh import Mesh, everyone, mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.sharding.operator import leave_all
+from ..denoising.inside import derive
 from ..split_plans import is_denoiser
 from ..split_plans.heads import heads_of
 from .borders import Bar, Borders, OnStep
@@ -208,9 +209,7 @@ class Spread:
 
             return call
 
-        made = {name: method(name, function) for name, function in methods.items()}
-        thing.__class__ = type(own.__name__, (own,), {**made, "__module__": own.__module__, "__doc__": own.__doc__})
-        self._undo.callback(setattr, thing, "__class__", own)
+        self._undo.callback(derive(thing, **{name: method(name, function) for name, function in methods.items()}))
 
     # While it runs
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from ..denoising.inside import derive
 from ..spreading.pipeline import denoisers_of
 from ..spreading.waiting import finished, is_waited_for
 from ..verify import Apart, farthest
@@ -42,14 +43,10 @@ class Asked:
     def recorded(self) -> Iterator[list[Call]]:
         """The calls within it, in order, with copies of what they took and gave."""
         seen: list[Call] = []
-        kinds = {name: type(part) for name, part in self.parts.items()}
-        for name, part in self.parts.items():
-            part.__class__ = self._recording(name, kinds[name], seen)
-        try:
-            yield seen
-        finally:
+        with ExitStack() as stack:
             for name, part in self.parts.items():
-                part.__class__ = kinds[name]
+                stack.callback(derive(part, __call__=self._recording(name, type(part), seen)))
+            yield seen
 
     def again(self, call: Call) -> Any:
         """Collective where it is split: the same call of the transformer as it is now, by every group of guidance."""
@@ -57,7 +54,7 @@ class Asked:
         with torch.no_grad(), _with_processors(call.processors):
             return nn.Module.__call__(self.parts[call.part], *args, **kwargs)
 
-    def _recording(self, name: str, kind: type, seen: list[Call]) -> type:
+    def _recording(self, name: str, kind: type, seen: list[Call]) -> Callable[..., Any]:
         def call(part: Any, *args: Any, **kwargs: Any) -> Any:
             given = None if is_waited_for((args, kwargs)) else _copy(finished((args, kwargs)))
             output = kind.__call__(part, *args, **kwargs)
@@ -65,7 +62,7 @@ class Asked:
             seen.append(Call(name, given, output if is_waited_for(output) else _copy(finished(output)), own))
             return output
 
-        return type(kind.__name__, (kind,), {"__call__": call, "__module__": kind.__module__})
+        return call
 
 
 def first_step(free: Sequence[Call], alone: Sequence[Call], num_steps: int) -> Apart:
