@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query
 
 from ...nodes.execution.preflight import foretell
 from ...nodes.files.workspace import Workspace
@@ -17,7 +17,6 @@ from ...nodes.graph.graph import Graph
 from ...nodes.preview.text_tokens import text_tokens
 from ...nodes.registry import SPECS
 from ...pipelines.values import Place
-from ..access.answers import nothing
 from ..contract.app import App, AppForm, AppKnown, AppTokens
 from ..contract.bodies import AppCheckBody, AppRunBody, PublishBody
 from ..contract.run import Result, Submitted
@@ -51,10 +50,9 @@ def _add_owners(router: APIRouter, server: Server) -> None:
         return library.publish(user, id, body.version)
 
     @router.delete("/workflows/{id}/app", status_code=204)
-    def revoke_app(id: Id, user: User) -> Response:
+    def revoke_app(id: Id, user: User) -> None:
         """Take the link back; runs that it began go on, and results stay with who made them."""
         library.revoke(user, id)
-        return nothing()
 
 
 def _add_guests(router: APIRouter, server: Server) -> None:
