@@ -12,18 +12,15 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from ...nodes.execution.preflight import foretell
-from ...nodes.files.workspace import Workspace
 from ...nodes.graph.graph import Graph
 from ...nodes.preview.text_tokens import text_tokens
 from ...nodes.registry import SPECS
-from ...pipelines.values import Place
 from ..contract.app import App, AppForm, AppKnown, AppTokens
 from ..contract.bodies import AppCheckBody, AppRunBody, PublishBody
 from ..contract.run import Result, Submitted
 from ..library.app_form import by_setting, check_names, check_values, form_of, is_shown, shapes_of, told_by_settings
 from ..server import Server
 from ..store.paging import MAX_ROWS
-from ..store.uploads import inputs_folder
 from ..views.devices import devices_now
 from .described import CONFLICT
 from .requests import Id, User
@@ -56,7 +53,7 @@ def _add_owners(router: APIRouter, server: Server) -> None:
 
 
 def _add_guests(router: APIRouter, server: Server) -> None:
-    apps, runs, results = server.library.apps, server.runs, server.results
+    settings, apps, runs, results = server.settings, server.library.apps, server.runs, server.results
 
     @router.get("/apps/{token}")
     def open_app(token: Id, user: User) -> AppForm:
@@ -80,10 +77,8 @@ def _add_guests(router: APIRouter, server: Server) -> None:
 
         def ask(go_on: Callable[[], None]) -> AppKnown:
             graph = asked(token, body)
-            place = server.settings.place
-            told = foretell(
-                graph, SPECS, body.params, workspace=reading(user, place), machine=devices_now(), go_on=go_on
-            )
+            workspace = settings.reading(settings.place, user=user)
+            told = foretell(graph, SPECS, body.params, workspace=workspace, machine=devices_now(), go_on=go_on)
             return AppKnown(values=by_setting(graph, told.values), shapes=shapes_of(graph, told.sizes))
 
         return await server.newest.answer(ask, user=user, page=body.page, about="app")
@@ -94,9 +89,8 @@ def _add_guests(router: APIRouter, server: Server) -> None:
 
         def ask(go_on: Callable[[], None]) -> AppTokens:
             graph = asked(token, body)
-            counts = text_tokens(
-                graph, SPECS, body.params, workspace=reading(user), counter=server.counter, go_on=go_on
-            )
+            workspace = settings.reading(user=user)
+            counts = text_tokens(graph, SPECS, body.params, workspace=workspace, counter=server.counter, go_on=go_on)
             return AppTokens(tokens=by_setting(graph, counts))
 
         return await server.counting.answer(ask, user=user, page=body.page, about="app")
@@ -104,9 +98,6 @@ def _add_guests(router: APIRouter, server: Server) -> None:
     def asked(token: str, body: AppCheckBody) -> Graph:
         check_names(graph := apps.find(token).read(), body.params)
         return graph
-
-    def reading(user: str, place: Place | None = None) -> Workspace:
-        return server.settings.reading(place, inputs=inputs_folder(server.settings.data_dir, user))
 
     @router.get("/apps/{token}/results")
     def app_results(token: Id, user: User, run: RunId) -> list[Result]:

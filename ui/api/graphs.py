@@ -28,7 +28,6 @@ from ..contract.kept import FileText, ForeignFacts, NamedGraph
 from ..contract.shown import CatalogNode, History, PlanMachine, PlanView, Problems, Tokens
 from ..library.opening import open_file
 from ..server import Server
-from ..store.uploads import inputs_folder
 from ..views.devices import devices_now
 from ..views.plan_view import plan_view
 from .described import CONFLICT, takes
@@ -83,7 +82,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
                 graph_from_plain(body.graph),
                 SPECS,
                 body.overrides,
-                workspace=settings.reading(settings.place, inputs=inputs_folder(settings.data_dir, user)),
+                workspace=settings.reading(settings.place, user=user),
                 machine=devices_now(),
                 go_on=go_on,
             )
@@ -96,15 +95,13 @@ def add_routes(router: APIRouter, server: Server) -> None:
         """How many tokens the models' text encoders read of the workflow's texts, and which words are cut. No model is
         loaded. A newer question of the same `page` ends this one.
         """
-        workspace = server.settings.reading(inputs=inputs_folder(server.settings.data_dir, user))
+        workspace = server.settings.reading(user=user)
 
         def ask(go_on: Callable[[], None]) -> Tokens:
             graph = graph_from_plain(body.graph)
-            return Tokens(
-                tokens=text_tokens(
-                    graph, SPECS, body.overrides, workspace=workspace, counter=server.counter, go_on=go_on
-                )
-            )
+            counter = server.counter
+            found = text_tokens(graph, SPECS, body.overrides, workspace=workspace, counter=counter, go_on=go_on)
+            return Tokens(tokens=found)
 
         return await server.counting.answer(ask, user=user, page=body.page, about="tokens")
 

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Query
 from ..contract.bodies import BoardBody, Empty, HashBody, MarkBody, PosterBody
 from ..contract.kept import Upload
 from ..contract.run import Board, BoardRow, Hashing, Kind, Maker, Result, TagRow
-from ..runs.results import Marks
 from ..server import Server
 from ..store.paging import FIRST_ROWS
 from .requests import Before, Id, Limit, User
@@ -65,14 +64,7 @@ def _add_results(router: APIRouter, server: Server) -> None:
     @router.post("/results/marks")
     def mark_results(body: MarkBody, user: User) -> list[Result]:
         """Change stars, tags and boards of some results: of all or, where one is refused, of none."""
-        change = Marks(
-            star=body.star,
-            add_tags=tuple(body.add_tags),
-            remove_tags=tuple(body.remove_tags),
-            add_boards=tuple(body.add_boards),
-            remove_boards=tuple(body.remove_boards),
-        )
-        return results.mark(user, body.ids, change)
+        return results.mark(user, body)
 
     @router.post("/results/{id}/input", status_code=201)
     async def use_result(id: Id, body: Empty, user: User) -> Upload:

@@ -37,7 +37,6 @@ from ..live.state import AGAIN, Outcome, Run
 from ..settings import Settings
 from ..store.paging import FIRST_ROWS, page_of, short_values
 from ..store.quota import Quota
-from ..store.uploads import inputs_folder
 from ..store.user_files import fresh_id, graph_bytes
 from ..views.plan_view import predicted_seconds
 from ..worker.made import MAX_PROMPT, is_own_file, thumbnail_path
@@ -99,7 +98,7 @@ class Runs:
         none from it that `is_forced`. Raises `GraphError` where nothing can be made, or `ValueError`.
         """
         overrides = dict(overrides or {})
-        workspace = self._settings.reading(inputs=inputs_folder(self._settings.data_dir, user))
+        workspace = self._settings.reading(user=user)
         points = parse_sweep(graph, self._specs, sweep, given=overrides, workspace=workspace)
         needs = needs_of(graph, self._specs, overrides={**overrides, **points[0]}, workspace=workspace, targets=targets)
         if not needs.order:
@@ -155,7 +154,7 @@ class Runs:
             [baked(graph, run.overrides) for run in runs],
             [settings.output_dir / run.folder for run in runs],
             self._specs,
-            workspace=settings.reading(place or settings.place, inputs=inputs_folder(settings.data_dir, user)),
+            workspace=settings.reading(place or settings.place, user=user),
             targets=targets,
         )
         told = [tuple(blocking(known.problems, is_forced=is_forced)) for known in found]
@@ -168,8 +167,7 @@ class Runs:
     def _predicted(self, runs: Sequence[Run], graph: Graph, place: Place | None) -> Sequence[Run]:
         """With the seconds that the first one is predicted to take: they tell how long others wait."""
         settings, first = self._settings, runs[0]
-        inputs = inputs_folder(settings.data_dir, first.user)
-        workspace = settings.reading(place or settings.place, inputs=inputs)
+        workspace = settings.reading(place or settings.place, user=first.user)
         seconds = predicted_seconds(baked(graph, first.overrides), self._specs, first.nodes, workspace=workspace)
         return [run.model_copy(update={"predicted_s": seconds}) for run in runs]
 
@@ -179,9 +177,9 @@ class Runs:
         if not settings.shares_out:
             return runs, ""
         graphs = [baked(graph, run.overrides) for run in runs]
-        inputs = inputs_folder(settings.data_dir, runs[0].user)
         own = place or settings.place
-        sharing = sharing_of(graphs, self._specs, workspace=settings.reading(own, inputs=inputs), is_warm=True)
+        workspace = settings.reading(own, user=runs[0].user)
+        sharing = sharing_of(graphs, self._specs, workspace=workspace, is_warm=True)
         if sharing is None:
             return runs, ""
         logger.info("%s", sharing.why)
@@ -275,7 +273,7 @@ class Runs:
             graph=graph_to_plain(baked(graph, run.overrides)),
             folder=settings.output_dir / run.folder,
             output_dir=settings.output_dir,
-            roots=settings.roots(inputs_folder(settings.data_dir, run.user)),
+            roots=settings.roots(run.user),
             place=run.place or to_plain(settings.place),
             max_pixels=settings.max_pixels,
             num_runs=run.num_runs,
