@@ -18,6 +18,7 @@ from ..pipelines.values import Place
 from .access.address import read_network
 from .access.origin import is_loopback
 from .store.quota import USER_BYTES
+from .store.uploads import inputs_folder
 
 SCRATCH = "loom-scratch"
 """The folder in the data folder for files that are being looked at; emptied at every start."""
@@ -79,22 +80,26 @@ class Settings:
         for proxy in self.trusted_proxies:
             read_network(proxy)
 
-    def reading(self, place: Place | None = None, *, inputs: Path | None = None) -> Workspace:
+    def reading(self, place: Place | None = None, *, user: str = "") -> Workspace:
         """What may be looked at for a workflow that does not run yet: as in a run, see `roots`."""
-        roots = self.roots(inputs)
         return Workspace(
             output_dir=self.output_dir,
-            roots=roots,
+            roots=self.roots(user),
             place=place or Place(),
             host="page",
             max_pixels=self.max_pixels,
         )
 
-    def roots(self, inputs: Path | None = None) -> tuple[Path, ...]:
-        """What runs may read: `inputs`, the folder of a user's own, the models of this server, its wildcards,
+    def roots(self, user: str = "") -> tuple[Path, ...]:
+        """What runs may read: the inputs of a user, if one is named, the models of this server, its wildcards,
         and the pictures of templates.
         """
-        folders = (*([inputs] if inputs else []), *self.models_dirs, self.data_dir / WILDCARDS, EXAMPLES)
+        folders = (
+            *([inputs_folder(self.data_dir, user)] if user else []),
+            *self.models_dirs,
+            self.data_dir / WILDCARDS,
+            EXAMPLES,
+        )
         return tuple(folder.resolve() for folder in folders)
 
     @property

@@ -6,12 +6,6 @@ error of shapes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,5 @@
 """FLUX's denoiser through a guider: modular FLUX has none, and so knows no negative prompt."""
 
-# B pictures, S latent tokens, C channels, H W latent height and width
-
 from __future__ import annotations
 
 from typing import Any
@@ -64,9 +62,3 @@ class GuidedDenoiser(FluxLoopDenoiser):
             guider.cleanup_models(transformer)
         state.noise_pred = guider(branches).pred
         return components, state
-
-
-def unpack(packed: Tensor, rows: int, columns: int) -> Tensor:
-    """From B S C*4, one token for 2 x 2 latents, to B C H W."""
-    grid = packed.unflatten(1, (rows // 2, columns // 2)).unflatten(3, (-1, 2, 2))  # B H/2 W/2 C 2 2
-    return grid.permute(0, 3, 1, 4, 2, 5).flatten(4, 5).flatten(2, 3)  # B C H W

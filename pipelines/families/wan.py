@@ -4,19 +4,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .card import Card
 from .checks import check_channels, check_text, check_text_length
 from .family import Family, OnStep, Parts
+from .row import Configs, latent_width
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
     from ..requests import Decode, Denoise, EncodeImage, EncodeText
 
-Configs = Callable[[str], Mapping[str, Any]]
 LONGEST_TEXT = 512
 FRAMES_PER_LATENT = 4
 PATCH = (1, 2, 2)
@@ -71,11 +71,6 @@ def _check_index(index: Mapping[str, Any]) -> None:
         )
 
 
-def _factor(vae: Mapping[str, Any]) -> int:
-    """Pixels that a latent is wide."""
-    return 2 ** len(vae["temperal_downsample"])
-
-
 FAMILY = Family(
     name="wan",
     title="Wan",
@@ -88,7 +83,7 @@ FAMILY = Family(
         "decode": ("vae",),
     },
     card=_card,
-    size_multiple=lambda config: config("transformer").get("patch_size", PATCH)[1] * _factor(config("vae")),
+    size_multiple=lambda config: config("transformer").get("patch_size", PATCH)[1] * latent_width(config("vae")),
     frame_multiple=FRAMES_PER_LATENT,
     takes_image="first_frame",
 )

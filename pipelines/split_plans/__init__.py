@@ -49,20 +49,11 @@ from . import (
 )
 from .paddings import PADDINGS
 
-_PLANS: dict[str, SplitPlan] = {
-    **audio.PLANS,
-    **cross_attention.PLANS,
-    **flux.PLANS,
-    **hunyuan.PLANS,
-    **joint_image.PLANS,
-    **kandinsky.PLANS,
-    **ltx.PLANS,
-    **qwen_image.PLANS,
-    **sana.PLANS,
-    **single_stream.PLANS,
-    **video.PLANS,
-    **wan.PLANS,
-}
+MODULES = (
+    *(audio, cross_attention, flux, hunyuan, joint_image, kandinsky),
+    *(ltx, qwen_image, sana, single_stream, video, wan),
+)
+_PLANS: dict[str, SplitPlan] = {name: plan for module in MODULES for name, plan in module.PLANS.items()}
 SPLIT_PLANS = {name: replace(plan, paddings=PADDINGS.get(name, plan.paddings)) for name, plan in _PLANS.items()}
 """By class name."""
 

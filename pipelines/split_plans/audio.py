@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...parallel.sharding.split_plan import LOCAL, Leading, SplitPlan, Tail, tokens
-
-
-def fuse(processor: Any, session: Any) -> Any:
-    from .processors.fused_attention import FusedAttention
-
-    return FusedAttention()
-
+from .processors import stand_in
 
 ACE_STEP = SplitPlan(
     order=("tokens",),
@@ -76,7 +68,8 @@ T5_FILM = SplitPlan(
     },
     outputs={"spec_out": tokens(1)},
     attention={"layer.1.attention": (LOCAL,)},
-    processors={"attention": fuse},  # queries that are not scaled make diffusers choose its unfused processor
+    # Queries that are not scaled make diffusers choose its unfused processor.
+    processors={"attention": stand_in("fused_attention.FusedAttention")},
 )
 
 PLANS: dict[str, SplitPlan] = {

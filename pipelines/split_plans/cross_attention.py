@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...parallel.sharding.split_plan import LOCAL, Attend, Made, SplitPlan, image, text
+from .processors import stand_in
 
 PIXART = SplitPlan(
     blocks=("transformer_blocks",),
@@ -33,13 +34,6 @@ GENERAL = replace(
         ("grounded attention mixes tokens of boxes in", lambda config: config.attention_type != "default"),
     ),
 )
-
-
-def choose_among_all(layer: Any, session: Any) -> Any:
-    """An expert layer's forward for sharded tokens; that of other layers stays."""
-    from .processors.expert_choice import ExpertChoice
-
-    return ExpertChoice(layer, session) if hasattr(layer, "experts") else layer.forward
 
 
 def in_proportion(options: Any, given: Mapping[str, Any], session: Any) -> Any:
@@ -93,6 +87,6 @@ PLANS: dict[str, SplitPlan] = {
         },
         outputs={"proj_out": image(1)},
         attention={"attn": (Attend(("image",), ("image", "text")),)},
-        processors={"img_mlp": choose_among_all},
+        processors={"img_mlp": stand_in("expert_choice.choose_among_all")},
     ),
 }

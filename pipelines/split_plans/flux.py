@@ -6,9 +6,9 @@ FLUX.1, FLUX.2, FLUX.3, Chroma, Ovis-Image, LongCat-Image, Bria and Bria Fibo; F
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from ...parallel.sharding.split_plan import LOCAL, Along, Attend, Made, SplitPlan, image, text
+from .processors import stand_in
 
 TEXT_IMAGE = ("text", "image")
 BLOCKS = ("transformer_blocks", "single_transformer_blocks")
@@ -58,19 +58,6 @@ FIBO = replace(
 )
 
 
-def keep_reference(processor: Any, session: Any) -> Any:
-    from .processors.flux2_reference import ReferenceProcessor
-
-    keeps = type(processor).__name__ in ("Flux2KVAttnProcessor", "Flux2KVParallelSelfAttnProcessor")
-    return ReferenceProcessor(processor, session) if keeps else processor
-
-
-def joined_times(modulation: Any, arguments: Any, session: Any) -> Any:
-    from .processors.flux2_reference import joined_times
-
-    return joined_times(modulation, arguments, session)
-
-
 # With reference pictures whose keys are kept, tokens have different times in the first step; in later ones the kept
 # keys are in the middle. When blocks are done, the length of the whole text cuts the image off.
 FLUX2 = SplitPlan(
@@ -81,11 +68,11 @@ FLUX2 = SplitPlan(
     inputs={
         "transformer_blocks.0": BOTH_ENTER,
         "transformer_blocks.*": {**JOINT_ROPE, "temb_mod_img": image(1, ndim=3, optional=True)},
-        "single_transformer_blocks.*": {**JOINT_ROPE, "temb_mod": Made(joined_times)},
+        "single_transformer_blocks.*": {**JOINT_ROPE, "temb_mod": Made(stand_in("flux2_reference.joined_times"))},
     },
     outputs={"single_transformer_blocks.-1": Along(1, TEXT_IMAGE)},
     attention={"attn": (Attend(TEXT_IMAGE, ("text", "past", "image")),)},
-    processors={"attn": keep_reference},
+    processors={"attn": stand_in("flux2_reference.keep_reference")},
 )
 
 # FLUX.3 keeps a reference picture's tokens behind those of the image; each stream has blocks of its own at first.

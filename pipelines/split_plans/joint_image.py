@@ -10,17 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 from ...parallel.sharding.split_plan import LOCAL, Along, Attend, Made, SplitPlan, image, text
+from .processors import stand_in
 
 TEXT_IMAGE, IMAGE_TEXT = ("text", "image"), ("image", "text")
 BOTH_ENTER = {"hidden_states": image(1), "encoder_hidden_states": text(1)}
 ADAPTED = Attend(("image",), ("image", "adapter"))
 WITHIN_VALID = Attend(TEXT_IMAGE, TEXT_IMAGE, mask="outer")  # the mask tells the valid tokens of the text
-
-
-def keep_pictures(processor: Any, session: Any) -> Any:
-    from .processors.kept_keys import GlmImageKeeping
-
-    return GlmImageKeeping(processor, session)
 
 
 COGVIEW4 = SplitPlan(
@@ -87,7 +82,9 @@ PLANS: dict[str, SplitPlan] = {
     "CogView4Transformer2DModel": COGVIEW4,
     # Pictures to edit are kept as keys and values, which later calls find whole.
     "GlmImageTransformer2DModel": replace(
-        COGVIEW4, attention={"attn1": (WITHIN_VALID, LOCAL)}, processors={"attn1": keep_pictures}
+        COGVIEW4,
+        attention={"attn1": (WITHIN_VALID, LOCAL)},
+        processors={"attn1": stand_in("kept_keys.GlmImageKeeping")},
     ),
     # Each block brings its own layer of the text encoder's tokens, behind those that go through.
     "HiDreamImageTransformer2DModel": SplitPlan(

@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...parallel.sharding.split_plan import LOCAL, Along, Attend, SplitPlan, image
+from .processors import stand_in
 
 IMAGE, AUDIO = ("image",), ("audio",)
-
-
-def _kandinsky5_sparse(old: Any, session: Any) -> Any:
-    from .processors.nabla import Kandinsky5Sparse
-
-    return Kandinsky5Sparse(old, session)
-
-
-def _kandinsky6_sparse(old: Any, session: Any) -> Any:
-    from .processors.nabla import Kandinsky6SRSparse
-
-    return Kandinsky6SRSparse(old, session)
 
 
 PLANS: dict[str, SplitPlan] = {
@@ -31,7 +18,7 @@ PLANS: dict[str, SplitPlan] = {
         # Not later, here and below: the output layer takes a grid.
         outputs={"visual_transformer_blocks.-1": image(1)},
         attention={"cross_attention": (LOCAL,)},
-        processors={"self_attention": _kandinsky5_sparse},
+        processors={"self_attention": stand_in("nabla.Kandinsky5Sparse")},
     ),
     "Kandinsky6Transformer3DModel": SplitPlan(
         order=("image", "audio"),
@@ -56,6 +43,6 @@ PLANS: dict[str, SplitPlan] = {
             "visual_transformer_blocks.*": {"rotary_emb": image(0)},
         },
         outputs={"visual_transformer_blocks.-1": image(1)},
-        processors={"self_attention": _kandinsky6_sparse},
+        processors={"self_attention": stand_in("nabla.Kandinsky6SRSparse")},
     ),
 }

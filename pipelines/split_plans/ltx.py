@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...parallel.sharding.split_plan import LOCAL, Along, Attend, SplitPlan, image
+from .processors import stand_in
 
 SOUND = Along(1, ("audio",))
 TOKENS = {"hidden_states": image(1), "timestep": image(1, optional=True)}
 SOUNDS = {"audio_hidden_states": SOUND, "audio_timestep": Along(1, ("audio",), optional=True)}
 ROPE = image(-2)  # tokens x width, or heads x tokens x width
-
-
-def keep_chunks(processor: Any, session: Any) -> Any:
-    from .processors.kept_keys import RefinerKeeping
-
-    return RefinerKeeping(processor, session)
 
 
 PLANS: dict[str, SplitPlan] = {
@@ -57,6 +50,6 @@ PLANS: dict[str, SplitPlan] = {
         inputs={"": TOKENS, "transformer_blocks.*": {"video_rotary_emb": ROPE}},
         outputs={"proj_out": image(1)},
         attention={"attn1": (Attend(("image",), ("past", "image")),), "attn2": (LOCAL,)},
-        processors={"attn1": keep_chunks},
+        processors={"attn1": stand_in("kept_keys.RefinerKeeping")},
     ),
 }

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...parallel.sharding.split_plan import Attend, SplitPlan, image, text, tokens
+from .processors import stand_in
 
 QWEN = SplitPlan(
     order=("text", "image"),
@@ -23,12 +22,6 @@ QWEN = SplitPlan(
 )
 
 
-def causal(processor: Any, session: Any) -> Any:
-    from .processors.qwen_image21 import CausalProcessor
-
-    return CausalProcessor(session)
-
-
 QWEN21 = SplitPlan(
     order=("tokens",),
     whole=("past",),
@@ -41,7 +34,7 @@ QWEN21 = SplitPlan(
     outputs={"proj_out": tokens(1)},
     # After the first step, the keys of all that comes before the picture are kept ones.
     attention={"attn": (Attend(("tokens",), ("past", "tokens")),)},
-    processors={"attn": causal},
+    processors={"attn": stand_in("qwen_image21.CausalProcessor")},
 )
 
 PLANS: dict[str, SplitPlan] = {

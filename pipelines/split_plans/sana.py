@@ -10,25 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from ...parallel.sharding.split_plan import LOCAL, Along, Halo, SplitPlan, Units, image
+from .processors import stand_in
 
-
-def sum_linear(processor: Any, session: Any) -> Any:
-    from .processors import linear_attention
-
-    return linear_attention.summed(processor, session.sum)
-
-
-def over_frames(module: Any, session: Any) -> Any:
-    """The forward of one of SANA-WM's modules that look at other frames; softmax attention is not among them."""
-    from .processors import gated_delta
-
-    stand_ins = {
-        "SanaWMTemporalShortConvolution": gated_delta.FramesAround,
-        "SanaWMBidirectionalGDNAttention": gated_delta.GatedDelta,
-        "SanaWMBidirectionalGDNCamAttention": gated_delta.GatedDeltaCamera,
-    }
-    name = type(module).__name__
-    return stand_ins[name](module, session) if name in stand_ins else module.forward
+SUM_LINEAR, OVER_FRAMES = stand_in("linear_attention.summed"), stand_in("gated_delta.over_frames")
 
 
 def by_rows(split: SplitPlan, config: Any) -> SplitPlan:
@@ -66,7 +50,7 @@ SANA = SplitPlan(
     },
     outputs={"proj_out": image(1)},
     attention={"attn2": (LOCAL,)},
-    processors={"attn1": sum_linear},
+    processors={"attn1": SUM_LINEAR},
     # Those that reach nowhere are named because no convolution takes a picture without rows.
     halos={f"ff.conv_{name}": Halo("image", 2, reach) for name, reach in (("inverted", 0), ("depth", 1), ("point", 0))},
 )
@@ -87,7 +71,7 @@ SANA_VIDEO = SplitPlan(
     },
     outputs={"proj_out": image(1)},
     attention={"attn2": (LOCAL,)},
-    processors={"attn1": sum_linear},
+    processors={"attn1": SUM_LINEAR},
     halos={"ff.conv_temp": Halo("image", 2, 1)},
 )
 
@@ -110,8 +94,8 @@ SANA_WM = SplitPlan(
     outputs={"final_layer": image(1)},
     attention={"cross_attn": (LOCAL,)},
     processors={
-        **dict.fromkeys(("attn.attn", "attn.cam_attn"), over_frames),
-        **{f"conv_{name}": over_frames for name in ("q", "k", "v", "q_cam", "k_cam", "v_cam")},
+        **dict.fromkeys(("attn.attn", "attn.cam_attn"), OVER_FRAMES),
+        **{f"conv_{name}": OVER_FRAMES for name in ("q", "k", "v", "q_cam", "k_cam", "v_cam")},
     },
 )
 

@@ -7,6 +7,7 @@ import pytest
 from latentloom.parallel.machine import now
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.ui.views import devices
+from latentloom.ui.views.latest import Latest
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         return (DeviceNow(name="cpu", title="a CPU", total_bytes=100, used_bytes=len(looks), load=0.5),)
 
     monkeypatch.setattr(now, "devices_now", look)
-    monkeypatch.setattr(devices, "_LATEST", devices._Latest())
+    monkeypatch.setattr(devices, "_LATEST", Latest())
     yield looks
 
 

@@ -11,6 +11,7 @@ from PIL import Image
 
 from latentloom.pipelines.models.loras.installed import InstalledLoras
 from latentloom.ui.views import loras_view
+from latentloom.ui.views.latest import Latest
 from support.lora_files import write_pair
 
 
@@ -22,7 +23,7 @@ def models(tmp_path: Path) -> Path:
 @pytest.fixture
 def changes(models: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """A server of a folder with four LoRAs, of which nothing is remembered."""
-    monkeypatch.setattr(loras_view, "_LOOK", loras_view._Look())
+    monkeypatch.setattr(loras_view, "_LOOK", Latest())
     write_pair(models / "loras" / "fits.safetensors", metadata={"modelspec.trigger_phrase": "<b>glz</b>"})
     write_pair(models / "another.safetensors", shape=(8, 8))
     write_pair(models / "foreign.safetensors", "lora_unet_double_blocks_0_img")

@@ -11,9 +11,10 @@ from PIL import Image
 from latentloom.nodes.graph.graph import read_graph
 from latentloom.nodes.graph.ready import ready
 from latentloom.nodes.registry import SPECS as REAL
+from latentloom.ui.contract.bodies import MarkBody
 from latentloom.ui.errors import NoRoom, NotHere
 from latentloom.ui.live.state import Made, Run
-from latentloom.ui.runs.results import MOST_TAGS, Marks, Results
+from latentloom.ui.runs.results import MOST_TAGS, Results
 from latentloom.ui.runs.runs import Runs
 from latentloom.ui.runs.search import terms_of
 from latentloom.ui.store.uploads import Uploads
@@ -44,11 +45,11 @@ def ids(found: list[Any]) -> list[str]:
 def test_marks_are_kept_found_and_there_after_a_restart(runs: Runs, results: Results, tmp_path: Path) -> None:
     newest, middle, oldest = ids(results.list("ada"))
     board = results.boards.add("ada", "Stars")
-    change = Marks(star=True, add_tags=(" night  sky ", "best"), add_boards=(board.id,))
-    [one, two] = results.mark("ada", [newest, oldest], change)
+    change = MarkBody(ids=[newest, oldest], star=True, add_tags=[" night  sky ", "best"], add_boards=[board.id])
+    [one, two] = results.mark("ada", change)
     assert (one.is_starred, one.tags, one.boards) == (True, ("night sky", "best"), (board.id,))
     assert ids([one, two]) == [newest, oldest]
-    results.mark("ada", [oldest], Marks(star=False, remove_tags=("best",)))
+    results.mark("ada", MarkBody(ids=[oldest], star=False, remove_tags=["best"]))
     assert ids(results.list("ada", starred=True)) == [newest]
     assert ids(results.list("ada", board=board.id)) == [newest, oldest]
     found = {search: ids(results.list("ada", search=search)) for search in ("tag:best", "-is:starred", "board:star")}
@@ -68,17 +69,17 @@ def test_marks_are_kept_found_and_there_after_a_restart(runs: Runs, results: Res
 def test_marks_are_the_users_own_and_bounded(results: Results) -> None:
     [id, *_] = ids(results.list("ada"))
     board = results.boards.add("bob", "bobs")
-    for mark in (Marks(star=True), Marks(add_tags=("x",))):
+    for mark in (MarkBody(ids=[id], star=True), MarkBody(ids=[id], add_tags=["x"])):
         with pytest.raises(NotHere):
-            results.mark("bob", [id], mark)
+            results.mark("bob", mark)
     with pytest.raises(NotHere, match="no board"):
-        results.mark("ada", [id], Marks(add_boards=(board.id,)))
+        results.mark("ada", MarkBody(ids=[id], add_boards=[board.id]))
     with pytest.raises(ValueError, match=f"{MOST_TAGS} are kept"):
-        results.mark("ada", [id], Marks(add_tags=tuple(map(str, range(MOST_TAGS + 1)))))
+        results.mark("ada", MarkBody.model_construct(ids=[id], add_tags=[*map(str, range(MOST_TAGS + 1))]))
     with pytest.raises(ValueError, match="give 1 to"):
-        results.mark("ada", [id], Marks(add_tags=("two\nlines",)))
+        results.mark("ada", MarkBody(ids=[id], add_tags=["two\nlines"]))
     with pytest.raises(NotHere):
-        results.mark("ada", [id, "0" * 16], Marks(star=True))
+        results.mark("ada", MarkBody(ids=[id, "0" * 16], star=True))
     assert not results.get("ada", id).is_starred and results.tags("ada") == []
     with pytest.raises(ValueError, match="already"):
         results.boards.rename("bob", results.boards.add("bob", "other").id, "BOBS")

@@ -14,6 +14,7 @@ from latentloom.pipelines.components.memory import Held
 from latentloom.ui.contract.shown import LoadedPart, ModelsView
 from latentloom.ui.settings import Settings
 from latentloom.ui.views import models_view as models_module
+from latentloom.ui.views.latest import Latest
 from latentloom.ui.views.models_view import models_view
 
 
@@ -22,7 +23,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A CPU, no hub cache, nothing loaded, nothing remembered."""
     cpu = DeviceNow(name="cpu", title="a CPU", total_bytes=64 << 30, used_bytes=1 << 30, load=0.1)
     monkeypatch.setattr(models_module, "devices_now", lambda: [cpu])
-    monkeypatch.setattr(models_module, "_TABLE", models_module._Table())
+    monkeypatch.setattr(models_module, "_TABLE", Latest())
     monkeypatch.setattr("latentloom.pipelines.models.installed.hub_cache", lambda: tmp_path / "no_hub")
     yield
 

@@ -27,18 +27,19 @@ def plain(data: Any, status: int = 200) -> Response:
     return JSONResponse(data, status_code=status, headers={"Cache-Control": "no-store"})
 
 
-def nothing() -> Response:
-    return Response(status_code=204)
+def refused(sentence: str, status: int) -> Response:
+    """Where no exception stands behind it."""
+    return plain(error_body(sentence, status), status)
 
 
 def error_answer(error: Exception, where: str) -> Response:
     """One sentence with the status that fits. What nobody foresaw is logged and told without its details."""
     if isinstance(error, HTTPException):
-        return _refused(str(error.detail), error.status_code)
+        return refused(str(error.detail), error.status_code)
     if isinstance(error, RequestValidationError):
         return _invalid(error)
     if isinstance(error, ClientDisconnect):  # nobody is there to read it
-        return _refused("the request was cut off; send it again", 400)
+        return refused("the request was cut off; send it again", 400)
     # an answer that is not what the contract says is a fault of ours, though pydantic raises a ValueError for it
     known = LoomError() if isinstance(error, ValidationError) else error
     status, told = kind_of(known).http_status, {"error": str(known), "code": code_of(known)}
@@ -51,16 +52,12 @@ def error_answer(error: Exception, where: str) -> Response:
     return plain({**told, "error": reason}, status)
 
 
-def _refused(sentence: str, status: int) -> Response:
-    return plain(error_body(sentence, status), status)
-
-
 def _invalid(error: RequestValidationError) -> Response:
     """A path that names nothing is not there; everything else says what was got and what would be right."""
     first = error.errors()[0]
     place, *rest = first["loc"]
     if place == "path":
-        return _refused(f"there is nothing called {short(first['input'])} here", 404)
+        return refused(f"there is nothing called {short(first['input'])} here", 404)
     name = ".".join(map(str, rest)) or "the body"
     got = "it is missing" if first["type"] == "missing" else f"got {short(first['input'])}"
-    return _refused(f"{name} of the request is wrong ({got}): {first['msg'].lower()}; correct it", 400)
+    return refused(f"{name} of the request is wrong ({got}): {first['msg'].lower()}; correct it", 400)

@@ -90,7 +90,7 @@ class Gate:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
-        limit = body_limit(_own_path(scope))
+        limit = body_limit(own_path(scope))
         if (refusal := self._refusal(scope, limit)) is not None:
             await _refuse(scope, send, refusal)
             return
@@ -149,7 +149,7 @@ class Gate:
         if origin is not None and not self.door.takes_origin(origin, host=host):
             sentence = f"the request comes from a page of {origin[:100]!r}; only this server's own page may send it"
             return Refusal(403, sentence)
-        if (reason := next((why for path, why in UNUSED if path.fullmatch(_own_path(scope))), "")) != "":
+        if (reason := next((why for path, why in UNUSED if path.fullmatch(own_path(scope))), "")) != "":
             return Refusal(404, f"{scope['path'][:50]!r} is not served here; {reason}")
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()) or len(length) > 18:
@@ -157,7 +157,7 @@ class Gate:
         return _too_large(limit) if int(length) > limit else None
 
 
-def _own_path(scope: Scope) -> str:
+def own_path(scope: Scope) -> str:
     """Without the prefix of a proxy in front."""
     return scope["path"].removeprefix(scope.get("root_path", ""))
 

@@ -17,11 +17,11 @@ from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
-from ..errors import NotLoggedIn, error_body
+from ..errors import NotLoggedIn
 from .address import address_of
-from .answers import error_answer, plain
+from .answers import error_answer, plain, refused
 from .auth import COOKIES, user_of
-from .gate import PREFIX
+from .gate import PREFIX, own_path
 from .throttle import MAX_WAIT_S, Throttle
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Guard:
 def _is_open(scope: Scope) -> bool:
     if scope["type"] == "websocket":
         return False
-    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    path = own_path(scope)
     if scope["method"] == "POST":
         return LOGIN.fullmatch(path) is not None
     if scope["method"] not in ("GET", "HEAD"):
@@ -156,7 +156,7 @@ def login_routes(settings: Settings, *, throttle: Throttle | None = None) -> lis
     # Gradio's ends all sessions of the user, and any page may send a browser there
     @router.api_route("/logout", methods=["GET", "HEAD"])
     def no_logout() -> Response:
-        return _refused(405, f"a link logs nobody out; use the page's menu, or send POST {PREFIX}/logout")
+        return refused(f"a link logs nobody out; use the page's menu, or send POST {PREFIX}/logout", 405)
 
     @router.api_route("/health", methods=["GET", "HEAD"])
     def health() -> Response:
@@ -172,10 +172,6 @@ def _told(refused: HTTPException, *, is_browser: bool) -> Response:
     if is_late:
         answer.headers["Retry-After"] = str(round(MAX_WAIT_S))
     return answer
-
-
-def _refused(status: int, sentence: str) -> Response:
-    return plain(error_body(sentence, status), status)
 
 
 async def _form(request: Request) -> tuple[str, str]:

@@ -9,23 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query
 
 from ...nodes.execution.preflight import foretell
-from ...nodes.files.workspace import Workspace
 from ...nodes.graph.graph import Graph
 from ...nodes.graph.ready import ready
 from ...nodes.preview.text_tokens import text_tokens
 from ...nodes.registry import SPECS
-from ...pipelines.values import Place
-from ..access.answers import nothing
 from ..contract.app import App, AppForm, AppKnown, AppTokens
 from ..contract.bodies import AppCheckBody, AppRunBody, PublishBody
 from ..contract.run import Result, Submitted
 from ..library.app_form import by_setting, check_names, check_values, form_of, is_shown, shapes_of, told_by_settings
 from ..server import Server
 from ..store.paging import MAX_ROWS
-from ..store.uploads import inputs_folder
 from ..views.devices import devices_now
 from .described import CONFLICT
 from .requests import Id, User
@@ -52,14 +48,13 @@ def _add_owners(router: APIRouter, server: Server) -> None:
         return library.publish(user, id, body.version)
 
     @router.delete("/workflows/{id}/app", status_code=204)
-    def revoke_app(id: Id, user: User) -> Response:
+    def revoke_app(id: Id, user: User) -> None:
         """Take the link back; runs that it began go on, and results stay with who made them."""
         library.revoke(user, id)
-        return nothing()
 
 
 def _add_guests(router: APIRouter, server: Server) -> None:
-    apps, runs, results = server.library.apps, server.runs, server.results
+    settings, apps, runs, results = server.settings, server.library.apps, server.runs, server.results
 
     @router.get("/apps/{token}")
     def open_app(token: Id, user: User) -> AppForm:
@@ -83,7 +78,7 @@ def _add_guests(router: APIRouter, server: Server) -> None:
 
         def ask(go_on: Callable[[], None]) -> AppKnown:
             graph = asked(token, body)
-            workspace = reading(user, server.settings.place)
+            workspace = settings.reading(settings.place, user=user)
             prepared = ready(graph, SPECS, body.params, workspace=workspace)
             told = foretell(prepared, workspace=workspace, machine=devices_now(), go_on=go_on)
             return AppKnown(values=by_setting(graph, told.values), shapes=shapes_of(graph, told.sizes))
@@ -96,7 +91,7 @@ def _add_guests(router: APIRouter, server: Server) -> None:
 
         def ask(go_on: Callable[[], None]) -> AppTokens:
             graph = asked(token, body)
-            workspace = reading(user)
+            workspace = settings.reading(user=user)
             prepared = ready(graph, SPECS, body.params, workspace=workspace)
             counts = text_tokens(prepared, workspace=workspace, counter=server.counter, go_on=go_on)
             return AppTokens(tokens=by_setting(graph, counts))
@@ -106,9 +101,6 @@ def _add_guests(router: APIRouter, server: Server) -> None:
     def asked(token: str, body: AppCheckBody) -> Graph:
         check_names(graph := apps.find(token).read(), body.params)
         return graph
-
-    def reading(user: str, place: Place | None = None) -> Workspace:
-        return server.settings.reading(place, inputs=inputs_folder(server.settings.data_dir, user))
 
     @router.get("/apps/{token}/results")
     def app_results(token: Id, user: User, run: RunId) -> list[Result]:

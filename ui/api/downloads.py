@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter
 
-from ..access.answers import nothing
 from ..contract.bodies import DownloadBody, Empty, HubBody
 from ..contract.downloads import Download, HubLook
 from ..server import Server
@@ -32,10 +31,9 @@ def add_routes(router: APIRouter, server: Server) -> None:
         return downloads.start(user, body.id, body.revision, commit=body.commit)
 
     @router.post("/downloads/{id}/cancel", status_code=204)
-    def cancel(id: Id, user: User, body: Empty) -> Response:
+    def cancel(id: Id, user: User, body: Empty) -> None:
         """What was fetched stays, to go on with."""
         downloads.cancel(user, id)
-        return nothing()
 
     @router.post("/downloads/{id}/resume", responses=CONFLICT)
     def resume(id: Id, user: User, body: Empty) -> Download:
@@ -43,7 +41,6 @@ def add_routes(router: APIRouter, server: Server) -> None:
         return downloads.resume(user, id)
 
     @router.delete("/downloads/{id}", status_code=204, responses=CONFLICT)
-    def delete(id: Id, user: User) -> Response:
+    def delete(id: Id, user: User) -> None:
         """Throw away what was fetched of one that failed or was cancelled."""
         downloads.delete(user, id)
-        return nothing()

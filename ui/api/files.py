@@ -6,7 +6,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from ..access.answers import nothing
 from ..contract.kept import Upload, UploadKind, UploadRow
 from ..server import Server
 from ..store.files import KEEP, picture, send
@@ -54,10 +53,9 @@ def add_routes(router: APIRouter, server: Server) -> None:
         return send(uploads.path(user, path), name=path)
 
     @router.delete("/uploads/{path}", status_code=204)
-    def delete_upload(path: UploadPath, user: User) -> Response:
+    def delete_upload(path: UploadPath, user: User) -> None:
         """Workflows that load it can no longer run."""
         uploads.delete(user, path)
-        return nothing()
 
     @router.get("/uploads/{path}/thumb", responses=sends("image/webp"))
     async def upload_thumbnail(path: UploadPath, user: User) -> Response:

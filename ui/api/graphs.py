@@ -29,7 +29,6 @@ from ..contract.kept import FileText, ForeignFacts, NamedGraph
 from ..contract.shown import CatalogNode, History, PlanMachine, PlanView, Problems, Tokens
 from ..library.opening import open_file
 from ..server import Server
-from ..store.uploads import inputs_folder
 from ..views.devices import devices_now
 from ..views.plan_view import plan_view
 from .described import CONFLICT, takes
@@ -79,7 +78,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
         settings = server.settings
 
         def ask(go_on: Callable[[], None]) -> Problems:
-            workspace = settings.reading(settings.place, inputs=inputs_folder(settings.data_dir, user))
+            workspace = settings.reading(settings.place, user=user)
             prepared = ready(graph_from_plain(body.graph), SPECS, body.overrides, workspace=workspace)
             told = foretell(prepared, workspace=workspace, machine=devices_now(), go_on=go_on)
             return Problems(problems=told.problems[:MAX_PROBLEMS], values=told.values, sizes=dict(told.sizes))
@@ -91,7 +90,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
         """How many tokens the models' text encoders read of the workflow's texts, and which words are cut. No model is
         loaded. A newer question of the same `page` ends this one.
         """
-        workspace = server.settings.reading(inputs=inputs_folder(server.settings.data_dir, user))
+        workspace = server.settings.reading(user=user)
 
         def ask(go_on: Callable[[], None]) -> Tokens:
             prepared = ready(graph_from_plain(body.graph), SPECS, body.overrides, workspace=workspace)

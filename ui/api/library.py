@@ -9,7 +9,6 @@ from fastapi import APIRouter, Query, Request, Response
 from ...nodes.graph.graph import graph_from_plain, graph_text
 from ...nodes.graph.requires import with_requires
 from ...nodes.registry import SPECS
-from ..access.answers import nothing
 from ..contract.bodies import DraftBody, Empty, NewWorkflowBody, RenameBody, SaveBody
 from ..contract.kept import Draft, DraftWithGraph, NamedGraph, Token, Workflow, WorkflowVersion, WorkflowWithGraph
 from ..server import Server
@@ -57,10 +56,9 @@ def _add_workflows(router: APIRouter, server: Server) -> None:
         return library.change(user, id, name=body.name, folder=body.folder)
 
     @router.delete("/workflows/{id}", status_code=204)
-    def delete_workflow(id: Id, user: User) -> Response:
+    def delete_workflow(id: Id, user: User) -> None:
         """All its versions, too."""
         library.delete(user, id)
-        return nothing()
 
     @router.post("/workflows/{id}/duplicate", status_code=201)
     def duplicate_workflow(id: Id, body: Empty, user: User) -> Workflow:
@@ -80,11 +78,10 @@ def _add_parts(router: APIRouter, server: Server) -> None:
         return picture(library.thumbnail(user, id), "image/png")
 
     @router.put("/workflows/{id}/thumb", status_code=204, openapi_extra=takes("image/*"))
-    async def write_thumb(id: Id, request: Request, user: User) -> Response:
+    async def write_thumb(id: Id, request: Request, user: User) -> None:
         """Any picture (the body); it is made small and written anew."""
         async with server.intake.body(request) as file:
             await server.intake.look(library.put_thumbnail, user, id, file)
-        return nothing()
 
     @router.get("/workflows/{id}/file", responses=sends("application/json"))
     def read_workflow_file(id: Id, user: User, version: Number = None) -> Response:
@@ -122,6 +119,5 @@ def _add_drafts(router: APIRouter, server: Server) -> None:
         return drafts.put(user, key, body.graph, workflow_id=body.workflow_id, base_version=body.base_version)
 
     @router.delete("/drafts/{key}", status_code=204)
-    def delete_draft(key: Id, user: User) -> Response:
+    def delete_draft(key: Id, user: User) -> None:
         drafts.delete(user, key)
-        return nothing()

@@ -12,9 +12,9 @@ from anyio import create_task_group
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
-from ..access.answers import error_answer, plain
+from ..access.answers import error_answer, refused
 from ..access.auth import user_of
-from ..errors import NotLoggedIn, error_body
+from ..errors import NotLoggedIn
 from ..live.live import Live, Seen
 from ..views.devices import DeviceWatch
 
@@ -46,7 +46,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
             return
         if open_sockets[user] >= MAX_SOCKETS:
             sentence = f"{MAX_SOCKETS} pages of yours watch already; close one of them"
-            await socket.send_denial_response(plain(error_body(sentence, 429), 429))
+            await socket.send_denial_response(refused(sentence, 429))
             return
         open_sockets[user] += 1
         try:

@@ -12,7 +12,7 @@ from fastapi.responses import FileResponse
 
 from ... import __version__
 from ...nodes.catalog import catalog
-from ..access.answers import nothing, plain
+from ..access.answers import plain
 from ..access.auth import COOKIES, token_of
 from ..access.gate import UPLOAD_BYTES
 from ..bundle import MEDIA_TYPES, Bundle
@@ -86,7 +86,7 @@ def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
     async def log_out(request: Request, body: Empty) -> Response:  # in the event loop, as logging in
         """End this session; the user's others go on."""
         request.app.tokens.pop(token_of(request), None)
-        answer = nothing()
+        answer = Response(status_code=204)
         for name in COOKIES:
             answer.delete_cookie(name.format(request.app.cookie_id))
         return answer

@@ -45,6 +45,8 @@ class LoomRoute(APIRoute):
     def _answer(self, answer: Any) -> Response:
         if isinstance(answer, Response):
             return answer
+        if self.status_code == 204:
+            return Response(status_code=204)
         return plain(self._kind.dump_python(answer), self.status_code or 200)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

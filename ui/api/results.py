@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query
 
-from ..access.answers import nothing
 from ..contract.bodies import BoardBody, Empty, HashBody, MarkBody, PosterBody
 from ..contract.kept import Upload
 from ..contract.run import Board, BoardRow, Hashing, Kind, Maker, Result, TagRow
-from ..runs.results import Marks
 from ..server import Server
 from ..store.paging import FIRST_ROWS
 from .requests import Before, Id, Limit, User
@@ -59,22 +57,14 @@ def _add_results(router: APIRouter, server: Server) -> None:
         return results.get(user, id)
 
     @router.delete("/results/{id}", status_code=204)
-    def delete_result(id: Id, user: User) -> Response:
+    def delete_result(id: Id, user: User) -> None:
         """Delete a picture, video or sound, its file too."""
         results.delete(user, id)
-        return nothing()
 
     @router.post("/results/marks")
     def mark_results(body: MarkBody, user: User) -> list[Result]:
         """Change stars, tags and boards of some results: of all or, where one is refused, of none."""
-        change = Marks(
-            star=body.star,
-            add_tags=tuple(body.add_tags),
-            remove_tags=tuple(body.remove_tags),
-            add_boards=tuple(body.add_boards),
-            remove_boards=tuple(body.remove_boards),
-        )
-        return results.mark(user, body.ids, change)
+        return results.mark(user, body)
 
     @router.post("/results/{id}/input", status_code=201)
     async def use_result(id: Id, body: Empty, user: User) -> Upload:
@@ -114,10 +104,9 @@ def _add_boards(router: APIRouter, server: Server) -> None:
         return boards.rename(user, id, body.name)
 
     @router.delete("/boards/{id}", status_code=204)
-    def delete_board(id: Id, user: User) -> Response:
+    def delete_board(id: Id, user: User) -> None:
         """The results on it stay."""
         boards.delete(user, id)
-        return nothing()
 
 
 def _add_hashes(router: APIRouter, server: Server) -> None:
@@ -134,6 +123,5 @@ def _add_hashes(router: APIRouter, server: Server) -> None:
         return hashes.get(user, id)
 
     @router.delete("/hashes/{id}", status_code=204)
-    def cancel_hash(id: Id, user: User) -> Response:
+    def cancel_hash(id: Id, user: User) -> None:
         hashes.cancel(user, id)
-        return nothing()

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Query, Response
 
 from ...nodes.graph.graph import graph_from_plain
 from ...pipelines.values import Place
-from ..access.answers import nothing
 from ..contract.bodies import CancelBody, Empty, MoveBody, PriorityBody, RunBody
 from ..contract.run import Cancelled, RunRow, RunWithGraph, State, Submitted
 from ..errors import NotHere
@@ -55,10 +54,9 @@ def add_routes(router: APIRouter, server: Server) -> None:
         return runs.get(user, id)
 
     @router.delete("/runs/{id}", status_code=204, responses=CONFLICT)
-    def delete_run(id: Id, user: User) -> Response:
+    def delete_run(id: Id, user: User) -> None:
         """Forget a run that does not run, and delete its files."""
         runs.delete(user, id)
-        return nothing()
 
     @router.post("/runs/cancel")
     def cancel_runs(user: User, body: CancelBody) -> Cancelled:
@@ -66,22 +64,19 @@ def add_routes(router: APIRouter, server: Server) -> None:
         return Cancelled(runs=tuple(runs.book.cancel_all(user, body.runs)))
 
     @router.post("/runs/priority", status_code=204, responses=CONFLICT)
-    def prioritize_runs(user: User, body: PriorityBody) -> Response:
+    def prioritize_runs(user: User, body: PriorityBody) -> None:
         """Let waiting runs go before or behind the user's others, or once the machine is idle."""
         runs.book.set_priority(user, body.runs, body.priority)
-        return nothing()
 
     @router.post("/runs/{id}/cancel", status_code=204)
-    def cancel_run(id: Id, user: User, body: Empty) -> Response:
+    def cancel_run(id: Id, user: User, body: Empty) -> None:
         """A waiting run is taken out, a running one stops at its next step."""
         runs.cancel(user, id)
-        return nothing()
 
     @router.post("/runs/{id}/move", status_code=204, responses=CONFLICT)
-    def move_run(id: Id, user: User, body: MoveBody) -> Response:
+    def move_run(id: Id, user: User, body: MoveBody) -> None:
         """Put a waiting run before another one of the user's."""
         runs.move(user, id, body.before)
-        return nothing()
 
     @router.get("/runs/{id}/previews/{node}", responses=sends("image/webp"))
     def preview(id: Id, node: NodeName, user: User, s: Annotated[str, Query(max_length=20)] = "") -> Response:

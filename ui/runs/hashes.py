@@ -25,7 +25,6 @@ from ...pipelines.values import Model
 from ..contract.run import FileHash, Hashing
 from ..errors import NotHere
 from ..settings import Settings
-from ..store.uploads import inputs_folder
 from ..store.user_files import fresh_id
 from .runs import Runs
 
@@ -120,7 +119,7 @@ class Hashes:
 
     def _files(self, user: str, facts: ModelFacts) -> list[tuple[TensorFile, str]]:
         """Each with its name, which tells no path of the server. Raises `ValueError`."""
-        roots = self._settings.reading(inputs=inputs_folder(self._settings.data_dir, user)).roots
+        roots = self._settings.roots(user)
         found = resolve_source(facts.source, revision=facts.revision, roots=roots)
         model = Model(source=found.id, folder=str(found.folder), family=facts.family)
         files = weights_of(model, roots=roots if found.is_local else None)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import builtins
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ...nodes.files.atomic import write_atomic
 from ...nodes.files.thumbnails import picture_thumbnail, sound_thumbnail, video_thumbnail
 from ...pipelines.models.regular_file import read_regular
+from ..contract.bodies import MarkBody
 from ..contract.run import Board, BoardRow, Kind, Maker, Result, TagRow
 from ..errors import NotHere
 from ..live.state import Made, Run
@@ -32,17 +32,6 @@ MOST_MAKERS_TOLD = 1000
 THUMBNAILS = {"image": picture_thumbnail, "video": video_thumbnail, "audio": sound_thumbnail}
 
 Found = tuple[Run, Made]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Marks:
-    """What changes of what a user says of results."""
-
-    star: bool | None = None
-    add_tags: tuple[str, ...] = ()
-    remove_tags: tuple[str, ...] = ()
-    add_boards: tuple[str, ...] = ()
-    remove_boards: tuple[str, ...] = ()
 
 
 class Results:
@@ -92,16 +81,17 @@ class Results:
         """Raises `NotHere`."""
         return _result(*self._find(user, id), self.boards.of(user))
 
-    def mark(self, user: str, ids: Sequence[str], change: Marks) -> builtins.list[Result]:
+    def mark(self, user: str, change: MarkBody) -> builtins.list[Result]:
         """Change stars, tags and boards of some results, all of them or none. Raises `NotHere`, and `ValueError` where
         they would be too many.
         """
         boards = self.boards.of(user)
         for id in change.add_boards:
             self.boards.get(user, id)
-        change = replace(change, add_tags=tuple(map(_tag, change.add_tags)))
-        self._book.mark(user, {id: _marked(self._find(user, id)[1], change, boards) for id in dict.fromkeys(ids)})
-        return [self.get(user, id) for id in dict.fromkeys(ids)]
+        change = change.model_copy(update={"add_tags": [*map(_tag, change.add_tags)]})
+        ids = dict.fromkeys(change.ids)
+        self._book.mark(user, {id: _marked(self._find(user, id)[1], change, boards) for id in ids})
+        return [self.get(user, id) for id in ids]
 
     def board_rows(self, user: str) -> builtins.list[BoardRow]:
         """The user's boards by name, with how many results each has."""
@@ -196,7 +186,7 @@ def _result(run: Run, made: Made, boards: Mapping[str, Board]) -> Result:
     )
 
 
-def _marked(made: Made, change: Marks, boards: Mapping[str, Board]) -> dict[str, Any]:
+def _marked(made: Made, change: MarkBody, boards: Mapping[str, Board]) -> dict[str, Any]:
     """The new marks of one result; boards that were deleted are left out. Raises `ValueError`."""
     tags = _changed(made.tags, change.add_tags, change.remove_tags)
     on = _changed((id for id in made.boards if id in boards), change.add_boards, change.remove_boards)

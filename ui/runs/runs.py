@@ -39,7 +39,6 @@ from ..live.state import AGAIN, Outcome, Run
 from ..settings import Settings
 from ..store.paging import FIRST_ROWS, page_of, short_values
 from ..store.quota import Quota
-from ..store.uploads import inputs_folder
 from ..store.user_files import fresh_id, graph_bytes
 from ..views.plan_view import predicted_seconds
 from ..worker.made import MAX_PROMPT, is_own_file, thumbnail_path
@@ -101,7 +100,7 @@ class Runs:
         none from it that `is_forced`. Raises `GraphError` where nothing can be made, or `ValueError`.
         """
         settings, asked = self._settings, dict(overrides or {})
-        workspace = settings.reading(place or settings.place, inputs=inputs_folder(settings.data_dir, user))
+        workspace = settings.reading(place or settings.place, user=user)
         swept = parse_sweep(graph, self._specs, sweep, given=asked, workspace=workspace)
         batch, now, name = fresh_id(), time.time(), folder_name(graph.name, most=50) or "run"
         day, ids = time.strftime("%Y-%m-%d", time.localtime(now)), [fresh_id() for _ in swept]
@@ -277,7 +276,7 @@ class Runs:
             graph=graph_to_plain(baked(graph, run.overrides)),
             folder=settings.output_dir / run.folder,
             output_dir=settings.output_dir,
-            roots=settings.roots(inputs_folder(settings.data_dir, run.user)),
+            roots=settings.roots(run.user),
             place=run.place or to_plain(settings.place),
             max_pixels=settings.max_pixels,
             num_runs=run.num_runs,

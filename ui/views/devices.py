@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import threading
-import time
 from collections.abc import Iterator, Sequence
 
 from starlette.concurrency import run_in_threadpool
@@ -16,6 +14,7 @@ from ...parallel.machine.now import DeviceNow
 from ...pipelines.place import check_cores, read_place
 from ...pipelines.values import Place
 from ..live.live import Live
+from .latest import Latest
 
 GAP_S = 2.0
 
@@ -75,28 +74,12 @@ FRESH_S = 1.0
 """So often the machine is asked at most, whatever number of pages watch it."""
 
 
-class _Latest:
-    """The last look, shared by all who ask within a second."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._taken = float("-inf")
-        self._devices: list[DeviceNow] = []
-
-    def devices(self) -> list[DeviceNow]:
-        with self._lock:
-            if time.monotonic() - self._taken > FRESH_S:
-                self._devices = [*now.devices_now()]
-                self._taken = time.monotonic()
-            return [*self._devices]
-
-
-_LATEST = _Latest()
+_LATEST: Latest[list[DeviceNow]] = Latest()
 
 
 def devices_now() -> list[DeviceNow]:
     """Takes seconds the first time where there is a GPU."""
-    return _LATEST.devices()
+    return [*_LATEST.of("devices", lambda: [*now.devices_now()], fresh_s=FRESH_S)]
 
 
 def accelerators(devices: Sequence[DeviceNow]) -> list[str]:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
-import time
-from pathlib import Path
 
 from ...nodes.files.thumbnails import checked_picture, picture_thumbnail
 from ...pipelines.models.describe import describe_model
@@ -16,6 +13,7 @@ from ...pipelines.values import Model
 from ..contract.weights import LoraRow, LorasView
 from ..errors import NotHere
 from ..settings import Settings
+from .latest import Latest
 
 FRESH_S = 30.0
 """How long a look at the folders is good for."""
@@ -24,38 +22,21 @@ ORDER: tuple[Verdict, ...] = ("fits", "likely", "unknown", "other")
 UNASKED = Fit("unknown")
 
 
-class _Look:
-    """The latest look at one set of folders; who asks while one is taken waits for it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._taken = float("-inf")
-        self._folders: tuple[Path, ...] = ()
-        self._found = InstalledLoras(loras=())
-
-    def of(self, settings: Settings, *, refresh: bool = False) -> InstalledLoras:
-        asked = time.monotonic()
-        with self._lock:
-            oldest = asked if refresh or self._found.may_grow else asked - FRESH_S
-            if settings.models_dirs != self._folders or self._taken < oldest:
-                taken = time.monotonic()
-                self._found = installed_loras(settings.models_dirs, roots=settings.roots())
-                self._folders, self._taken = settings.models_dirs, taken
-            return self._found
-
-    def find(self, settings: Settings, id: str) -> LoraFacts | None:
-        """One of those that were found last, however long ago: a page shows the pictures of what it was told."""
-        with self._lock:
-            known = self._found.loras if settings.models_dirs == self._folders else ()
-        return next((lora for lora in known or self.of(settings).loras if _id(lora) == id), None)
+_LOOK: Latest[InstalledLoras] = Latest()
 
 
-_LOOK = _Look()
+def _installed(settings: Settings, *, refresh: bool = False) -> InstalledLoras:
+    last = _LOOK.last(settings.models_dirs)
+    return _LOOK.of(
+        settings.models_dirs,
+        lambda: installed_loras(settings.models_dirs, roots=settings.roots()),
+        fresh_s=0.0 if refresh or (last is not None and last.may_grow) else FRESH_S,
+    )
 
 
 def loras_view(settings: Settings, *, source: str = "", revision: str = "", refresh: bool = False) -> LorasView:
     """All of them, the fitting ones first, for a model by its source; without one nobody knows which fit."""
-    found, problem, model = _LOOK.of(settings, refresh=refresh), "", None
+    found, problem, model = _installed(settings, refresh=refresh), "", None
     try:
         if source.strip():
             model = describe_model(source, revision=revision, device="cpu", roots=settings.roots(), is_here=False)
@@ -68,7 +49,9 @@ def loras_view(settings: Settings, *, source: str = "", revision: str = "", refr
 
 def lora_picture(settings: Settings, id: str) -> bytes:
     """A small WebP of the picture beside a LoRA. Raises `NotHere`, or `ValueError` for one that is not sound."""
-    found = _LOOK.find(settings, id)
+    known = _LOOK.last(settings.models_dirs)  # however old: a page shows the pictures of what it was told
+    loras = known.loras if known and known.loras else _installed(settings).loras
+    found = next((lora for lora in loras if _id(lora) == id), None)
     if found is None or found.picture is None:
         raise NotHere("there is no picture of this LoRA any more; open the list again")
     checked_picture(found.picture, name=found.picture.name, max_pixels=settings.max_pixels)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
-
 from ...nodes.execution.preflight import foretell
 from ...nodes.graph.graph import graph_from_plain
 from ...nodes.graph.ready import ready
@@ -15,32 +12,15 @@ from ..errors import NotHere
 from ..library.shipped import example_of, templates, templates_with
 from ..settings import Settings
 from .devices import devices_now
+from .latest import Latest
 from .models_view import FRESH_S
 
-
-class _Needs:
-    """The latest answer, of one server's settings; who asks while it is made waits for it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._taken = float("-inf")
-        self._settings: Settings | None = None
-        self._found: list[TemplateNeeds] = []
-
-    def of(self, settings: Settings) -> list[TemplateNeeds]:
-        with self._lock:
-            if settings is not self._settings or time.monotonic() - self._taken > FRESH_S:
-                self._found = [_needs(template, settings) for template in templates()]
-                self._settings, self._taken = settings, time.monotonic()
-            return self._found
-
-
-_NEEDS = _Needs()
+_NEEDS: Latest[list[TemplateNeeds]] = Latest()
 
 
 def templates_needs(settings: Settings) -> list[TemplateNeeds]:
     """Of each template. Takes a second the first time: not for the event loop."""
-    return _NEEDS.of(settings)
+    return _NEEDS.of(settings, lambda: [_needs(each, settings) for each in templates()], fresh_s=FRESH_S)
 
 
 def node_use(type: str, settings: Settings) -> NodeUse:

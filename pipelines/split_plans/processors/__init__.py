@@ -18,3 +18,20 @@ qwen_image21: Attention of Qwen-Image 2.1 over a sharded sequence: its order in 
 wan_attention: Processors of the Wan family, for attention that is no plain call or whose keys are kept between
     forwards.
 """
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+
+def stand_in(name: str) -> Callable[..., Any]:
+    """What calls `module.function` here. Its module, which imports torch or diffusers, is imported when it does: a
+    split plan is data."""
+    module, _, function = name.partition(".")
+
+    def make(*given: Any) -> Any:
+        return getattr(importlib.import_module(f".{module}", __name__), function)(*given)
+
+    return make

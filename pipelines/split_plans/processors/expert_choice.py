@@ -54,3 +54,8 @@ class ExpertChoice:
         chosen = torch.zeros_like(everyone, dtype=torch.bool)
         chosen.scatter_(2, everyone.topk(capacity, dim=2).indices, True)
         return self.session.cut(chosen, image(2), what="the experts' choice")
+
+
+def choose_among_all(layer: Any, session: Any) -> Any:
+    """An expert layer's forward for sharded tokens; that of other layers stays."""
+    return ExpertChoice(layer, session) if hasattr(layer, "experts") else layer.forward

@@ -97,6 +97,11 @@ class ReferenceProcessor:
         kv_cache.store(*(half.clone() for half in whole.chunk(2, dim=-1)))
 
 
+def keep_reference(processor: Any, session: Any) -> Any:
+    keeps = type(processor).__name__ in ("Flux2KVAttnProcessor", "Flux2KVParallelSelfAttnProcessor")
+    return ReferenceProcessor(processor, session) if keeps else processor
+
+
 def reference_mask(start: int, end: int, length: int, device: torch.device) -> Tensor:
     """1 1 S S: tokens from `start` to `end` see only each other, all others see everything."""
     mask = torch.ones(length, length, dtype=torch.bool, device=device)

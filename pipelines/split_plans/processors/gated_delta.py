@@ -165,3 +165,16 @@ def _in_envelope(before: Tensor, after: Tensor) -> Tensor:
     """B H FS D, no larger on average over D than before its transform."""
     was, now = (x.square().mean(3, keepdim=True).add(1e-6).sqrt() for x in (before, after))
     return after * (was / now.clamp_min(1e-6)).clamp(max=1)
+
+
+STAND_INS = {
+    "SanaWMTemporalShortConvolution": FramesAround,
+    "SanaWMBidirectionalGDNAttention": GatedDelta,
+    "SanaWMBidirectionalGDNCamAttention": GatedDeltaCamera,
+}
+
+
+def over_frames(module: Any, session: Any) -> Any:
+    """The forward of one of SANA-WM's modules that look at other frames; softmax attention is not among them."""
+    name = type(module).__name__
+    return STAND_INS[name](module, session) if name in STAND_INS else module.forward

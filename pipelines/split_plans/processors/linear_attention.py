@@ -20,7 +20,7 @@ Sum = Callable[[Tensor], Tensor]
 """Collective: the sum over the ranks that share the sequence."""
 
 
-def summed(processor: Any, total: Sum) -> Any:
+def summed(processor: Any, session: Any) -> Any:
     """What stands in for one of Sana's processors of linear attention."""
     name = type(processor).__name__
     if name not in STAND_INS:
@@ -28,7 +28,7 @@ def summed(processor: Any, total: Sum) -> Any:
             f"an attention processor {name} cannot be sharded, only {' and '.join(STAND_INS)}; set it back to the "
             "class's own (perturbed attention guidance has others)"
         )
-    return STAND_INS[name](in_no_graph(total))
+    return STAND_INS[name](in_no_graph(session.sum))
 
 
 class SumLinear:

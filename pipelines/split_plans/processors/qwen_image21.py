@@ -34,7 +34,7 @@ class WholePrefix:
 class CausalProcessor:
     """The model's own processor attends to one segment of the prefix after the other, cut at global positions."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, old: Any, session: Any) -> None:
         self.session = session
         self.plain = QwenImage21AttnProcessor()
 
