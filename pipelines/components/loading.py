@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import importlib.metadata
 import importlib.util
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ...parallel.errors import OutOfMemory, is_out_of_memory
 from ...parallel.ranks.heap import give_back_large
-from ..families.prompt import one_call_at_a_time
 from ..models import code_config
 from ..models.folder import LIBRARIES, ComponentFiles
 from ..out_of_memory import shortage
@@ -279,3 +279,28 @@ def quiet_libraries() -> Iterator[None]:
             each.handlers, each.propagate = handlers, propagate
         for module in bars:
             module.enable_progress_bar()
+
+
+def one_call_at_a_time(tokenizer: Any) -> Any:
+    """The tokenizer, whose calls from several threads now wait for each other.
+
+    All threads share it. transformers keeps truncation and padding on the Rust object inside: each call sets them there
+    and then reads the text, so that two calls at once read it by the settings of one. Every way in ends in
+    `_encode_plus`: `tokenizer(...)`, of diffusers' text encoders with three different settings and of `warn_if_cut`,
+    and `tokenizer.tokenize(...)`, by which diffusers looks for textual inversions in FLUX's prompts and which turns
+    padding off. To be removed when transformers hands these settings over with the text (seen in 5.23).
+    """
+    if not hasattr(tokenizer, "_encode_plus"):
+        raise ValueError(
+            f"{type(tokenizer).__name__} has no _encode_plus, through which its texts go: this version of transformers "
+            "builds tokenizers in another way; install the version in constraints.txt"
+        )
+    encode, lock = tokenizer._encode_plus, threading.RLock()
+
+    @functools.wraps(encode)
+    def one_at_a_time(*args: Any, **kwargs: Any) -> Any:
+        with lock:
+            return encode(*args, **kwargs)
+
+    tokenizer._encode_plus = one_at_a_time
+    return tokenizer

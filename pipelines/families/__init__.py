@@ -2,12 +2,11 @@
 
 by_blocks: The stage functions of a family that is a row: groups of its blocks, run one after the other.
 card: The model card: what the nodes assume of a model when the user leaves a socket at zero.
-checks: What families check alike before they run: lengths of text and sizes of latents.
+checks: What families check alike before they run: lengths of text, what of a prompt is not read, and sizes of latents.
 family: What a model family is: data that says which folders it reads and what it needs, and four stage functions.
 flux: FLUX.1 (dev, schnell, and the built-in bobbin): pictures from text or from a picture.
 flux_denoiser: FLUX's denoiser through a guider: modular FLUX has none, and so knows no negative prompt.
 pictures: The stage functions of a family that paints pictures from noise or from a picture, also within a mask.
-prompt: What a tokenizer does to a prompt: one call at a time, and what of it a text encoder does not read.
 qwen_image: Qwen-Image: pictures from text or from a picture, with true guidance against a negative prompt.
 row: A family as a row of data: what is to be said of a line of models whose blocks diffusers has.
 rows: The families that are rows.

@@ -264,7 +264,7 @@ class ByBlocks:
         return [name for name in block.outputs if name in wanted]
 
     def _warn_if_cut(self, parts: Parts, request: EncodeText) -> None:
-        from .prompt import warn_if_cut
+        from .checks import warn_if_cut
 
         tokenizer = parts.get("tokenizer_2") or parts.get("tokenizer")  # CLIP, the first of two, reads 77 always
         if self.row.longest_text and not self.row.text_is_fixed and tokenizer is not None:

@@ -1,4 +1,4 @@
-"""What families check alike before they run: lengths of text and sizes of latents.
+"""What families check alike before they run: lengths of text, what of a prompt is not read, and sizes of latents.
 
 They compare what a node was given with what the loaded parts can take, so that a mistake is one sentence and not an
 error of shapes.
@@ -6,11 +6,14 @@ error of shapes.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+logger = logging.getLogger("latentloom")
 
 
 def repeated(embeddings: Mapping[str, Tensor], batch: int) -> dict[str, Tensor]:
@@ -24,6 +27,18 @@ def repeated(embeddings: Mapping[str, Tensor], batch: int) -> dict[str, Tensor]:
 def check_text_length(text_length: int, *, title: str, longest: int) -> None:
     if not 1 <= text_length <= longest:
         raise ValueError(f"text length {text_length}: {title} reads from 1 to {longest} tokens")
+
+
+def warn_if_cut(tokenizer: Any, prompt: str, *, text_length: int) -> int:
+    """Log one sentence when `prompt` has more tokens than `text_length`; returns how many are cut."""
+    num_tokens = len(tokenizer(prompt, truncation=False, verbose=False)["input_ids"])
+    cut = max(0, num_tokens - text_length)
+    if cut:
+        beginning = " ".join(prompt.split())[:40]
+        logger.warning(
+            f"the prompt '{beginning}...' has {num_tokens} tokens; the last {cut} are cut at text length {text_length}"
+        )
+    return cut
 
 
 def check_latents(tensor: Tensor, shape: tuple[int, ...], *, title: str) -> None:

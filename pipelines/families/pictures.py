@@ -65,7 +65,7 @@ class Pictures:
         from ..denoising.blocks import assembled, run
         from ..denoising.guidance import guider
         from ..values import Sampling
-        from .prompt import warn_if_cut
+        from .checks import warn_if_cut
 
         if self.tokenizer in parts:
             warn_if_cut(parts[self.tokenizer], prompt, text_length=text_length)

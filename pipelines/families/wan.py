@@ -101,7 +101,7 @@ def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
     import torch
     from diffusers.modular_pipelines.wan.encoders import get_t5_prompt_embeds
 
-    from .prompt import warn_if_cut
+    from .checks import warn_if_cut
 
     warn_if_cut(parts["tokenizer"], prompt, text_length=text_length)
     encoder = parts["text_encoder"]
