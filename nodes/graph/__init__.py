@@ -8,6 +8,7 @@ json_text: Reading JSON from strangers: bounded size and nesting, no duplicate k
 modes: Mute and bypass: the graph that a run, the checker and an export see, without the nodes that are switched off.
 order: The order of nodes: each after those that feed it, otherwise as they come.
 problems: What is wrong with a workflow: one `Problem` per fault, and the error that carries all of them.
+ready: A workflow made ready: ordinary nodes of today's versions, with their values, sockets and modes decided.
 requires: What a workflow requires besides us: packages, and modules of the owner's folder, by name and range of
     versions.
 resolve: From the file to what nodes are called with: older nodes upgraded, overrides and params in, defaults filled.
