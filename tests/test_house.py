@@ -106,6 +106,32 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
     return next((found for node in sorted(graph) if (found := follow(node, ()))), [])
 
 
+PREPARING = {
+    "nodes/graph/choosing.py": {"settled", "specs_of"},
+    "nodes/graph/modes.py": {"effective"},
+    "nodes/graph/resolve.py": {"upgrade", "with_overrides"},
+    "nodes/graph/unfolding/unfold.py": {"unfold"},
+}
+"""The steps that prepare a workflow, whose order matters."""
+PREPARERS = {
+    "nodes/graph/ready.py": "prepares",
+    "nodes/graph/unfolding/unfold.py": "a list that a for-each goes through may be set for one run",
+}
+
+
+def test_a_workflow_is_prepared_by_one_function() -> None:
+    by_step = {name: room for room, names in PREPARING.items() for name in names}
+    for name, text in SOURCES.items():
+        found = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom) and node.module)
+        steps = {
+            alias.name
+            for node in found
+            for alias in node.names
+            if alias.name in by_step and f"{node.module.replace('.', '/')}.py" in f"/{by_step[alias.name]}"
+        }
+        assert name in PREPARERS or not steps, f"{name} prepares a workflow by {steps}; let it be handed a Ready"
+
+
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_a_folder_holds_few_modules(folder: str) -> None:
     modules = [name for name in SOURCES if str(PurePosixPath(name).parent) == folder and "__init__" not in name]

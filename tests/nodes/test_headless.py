@@ -19,6 +19,7 @@ from latentloom.nodes.headless.claim import InUse, claimed
 from latentloom.nodes.headless.headless import run_headless
 from latentloom.nodes.headless.job import Headless
 from latentloom.nodes.headless.reports import Report, Tally
+from support.prepared import spied
 
 Sweep = Callable[..., tuple[list[Report], Tally]]
 
@@ -50,6 +51,17 @@ def sweep(toys: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def told(reports: Sequence[Report]) -> list[tuple[str, str]]:
     return [(report.folder.name.partition("=")[2], report.state) for report in reports]
+
+
+def test_one_run_is_prepared_once_and_each_of_a_sweep_for_its_check_and_its_run(
+    sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "ab":
+        (tmp_path / name).write_text(name)
+    notes = spied(monkeypatch)
+    assert told(sweep({"read.path": ["a"]})[0]) == [("a", "ok")] and len(notes) == 1
+    notes.clear()
+    assert told(sweep({"read.path": ["a", "b"]})[0]) == [("a", "ok"), ("b", "ok")] and len(notes) == 4
 
 
 @pytest.mark.parametrize("width", [1, 3])

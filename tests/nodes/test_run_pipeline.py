@@ -354,6 +354,12 @@ def test_a_folder_of_no_family_offers_run_pipeline(tiny: Callable[[str], Path], 
             load_model(str(tmp_path))
 
 
+def test_an_export_leaves_the_class_to_the_model_s_folder_and_writes_numbers_as_that_class_takes_them() -> None:
+    given = {"run_pipeline.pipeline": "auto", "run_pipeline.true_cfg_scale": 3}
+    inputs = to_comfy(read_graph(SHIPPED), SPECS, given, workspace=Workspace())["run_pipeline"]["inputs"]
+    assert inputs["pipeline"] == "auto" and '"true_cfg_scale": 3.0' in inputs["arguments"]
+
+
 def test_comfyui_has_wires_for_pictures_and_json_for_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = read_graph(SHIPPED)
     prompt = to_comfy(graph, SPECS)

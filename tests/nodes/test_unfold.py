@@ -61,6 +61,14 @@ def test_a_sub_workflow_runs_with_the_keys_of_the_same_nodes_by_hand(specs: Any)
     assert run(folded, specs, overrides={"speak.mode": "plain"}).outputs == {"said": "hallo"}
 
 
+def test_a_param_that_is_named_as_a_node_that_is_unfolded_can_be_set(specs: Any) -> None:
+    nodes = {"speak": {"type": "sub:speak", "inputs": {"text": "x"}}, "own": {"type": "Echo", "inputs": {}}}
+    nodes["own"]["inputs"]["text"] = {"param": "speak"}
+    params = {"speak": {"type": "string", "default": "before"}}
+    folded = graph(nodes, subs={"speak": SPEAK}, params=params, outputs={"own": {"from": "own.string"}})
+    assert run(folded, specs, overrides={"speak": "set"}).outputs == {"own": "set"}
+
+
 def test_each_element_is_kept_by_itself_and_each_output_has_its_number(specs: Any, toys: ModuleType) -> None:
     cache = MemoryCache(1 << 20)
     first = run(speaking({"param": "words"}), specs, memory_cache=cache)

@@ -3,11 +3,14 @@
 from collections.abc import Callable, Collection
 from typing import Any
 
+import pytest
+
 from latentloom.nodes.execution import preflight
 from latentloom.nodes.execution import schedule as scheduling
 from latentloom.nodes.execution.run import RunResult
 from latentloom.nodes.execution.run import run as run_prepared
 from latentloom.nodes.files.workspace import HERE, Workspace
+from latentloom.nodes.graph import ready as preparing
 from latentloom.nodes.graph.check import check as check_prepared
 from latentloom.nodes.graph.graph import Graph
 from latentloom.nodes.graph.modes import Specs
@@ -15,7 +18,15 @@ from latentloom.nodes.graph.problems import Problem
 from latentloom.nodes.graph.ready import ready
 from latentloom.nodes.graph.requires import installed_version
 from latentloom.nodes.graph.resolve import Overrides
+from latentloom.nodes.graph.unfolding.unfold import unfold
 from latentloom.nodes.hosts import comfy_file
+
+
+def spied(monkeypatch: pytest.MonkeyPatch, note: Callable[[], Any] = lambda: None) -> list[Any]:
+    """One note for each time that a workflow is prepared from now on."""
+    notes: list[Any] = []
+    monkeypatch.setattr(preparing, "unfold", lambda *given: notes.append(note()) or unfold(*given))
+    return notes
 
 
 def check(

@@ -147,6 +147,22 @@ def test_a_seed_that_was_left_as_it_is_is_told() -> None:
     assert "denoise.steps=16" in told["words"].split("\n")
 
 
+def test_a_seed_of_a_node_that_is_bypassed_is_not_told() -> None:
+    """It is of another Denoise than the picture's."""
+    from latentloom.nodes.registry import SPECS as REAL
+    from latentloom.ui.worker.made import behind, told_of
+
+    nodes = {
+        "first": ("LoomDenoise", {"seed": 3}),
+        "second": ("LoomDenoise", {"latents": {"from": "first.latents"}, "seed": 4}),
+        "decode": ("LoomDecode", {"latents": {"from": "second.latents"}}),
+    }
+    workflow = graph(nodes)
+    off = workflow.nodes["second"].model_copy(update={"mode": "bypass"})
+    workflow = workflow.model_copy(update={"nodes": {**workflow.nodes, "second": off}})
+    assert told_of(behind(ready(workflow, REAL), "decode"))["seed"] == 3
+
+
 def test_values_of_nodes_that_no_node_saved_become_files(tmp_path: Path) -> None:
     import torch
 

@@ -25,6 +25,7 @@ from latentloom.ui.runs.results import Results
 from latentloom.ui.runs.runs import MAX_WAITING, Runs
 from latentloom.ui.runs.workers import RunWorkers
 from latentloom.ui.settings import Settings
+from support.prepared import spied
 from support.toy_server import DEADLINE_S, OPEN, ORDER, REACHED, finished, gated, graph, pictured, reset, runs_in, until
 
 
@@ -48,6 +49,14 @@ def test_a_run_makes_a_result_and_tells_how_each_node_did(runs: Runs, tmp_path: 
     assert run.nodes["save"].files == (made.id,)
     assert (tmp_path / "out" / made.path).is_file()
     assert (tmp_path / "out" / run.folder / "manifest.json").is_file()
+
+
+def test_a_run_is_prepared_once_when_it_is_put_into_the_queue_and_once_where_it_is_made(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = spied(monkeypatch, lambda: threading.get_ident())
+    run = finished(runs, "ada", one(runs, pictured()))
+    assert run.state == "done" and threads.count(threading.get_ident()) == 1 and len(threads) == 2
 
 
 def test_what_an_earlier_run_made_is_taken_from_memory_and_the_node_says_why(runs: Runs) -> None:
