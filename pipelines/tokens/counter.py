@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.progress import SILENT
+from ..models.component_files import inspect_component
 from ..models.describe import card_of
-from ..models.folder import component_in, inspect_component, kind_of, read_config, read_index
+from ..models.folder import component_in, kind_of, read_config, read_index
 from ..values import Model
 from .known import unknown_words
 from .readers import OTHERS, READERS, Reader
