@@ -9,6 +9,7 @@ layout: A layout: the token streams of one forward, and which rank holds which t
 mesh: The mesh: which ranks work together along which axis of a plan.
 plan: A parallel plan: how one denoise uses the devices, written `cfg=2,ulysses=2,ring=2`.
 process_groups: The process groups within the process group of all ranks: what each is for, and that each is made once.
+recent: What was used of late, within a budget of bytes: the least recently used goes first.
 staging: The way between an accelerator and the host's memory: piece by piece through two pinned buffers, so that no
     whole copy waits between the two.
 progress: The step border: where running work reports progress and learns that it was cancelled.

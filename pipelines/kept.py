@@ -1,17 +1,16 @@
 """Texts and pictures that were encoded, kept in this process: what comes again is not encoded again.
 
 They are known by all that they are made of: the model as it encodes, the texts, the bytes of the pictures. On the CPU,
-within a budget; the least recently used go first.
+within a budget.
 """
 
 from __future__ import annotations
 
 import hashlib
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..parallel.recent import Recent
 from ..parallel.staging import in_host_memory
 from .models.describe import card_of
 from .values import Model, to_plain
@@ -22,41 +21,16 @@ ENTRY_BYTES = 1024
 """What an entry costs besides its tensors, roughly."""
 
 
-class Kept:
-    """Plain data by key. Threads may share it; whoever takes a value has a copy of his own."""
-
-    def __init__(self, budget_bytes: int) -> None:
-        self.budget_bytes = budget_bytes
-        self.used_bytes = 0
-        self._entries: OrderedDict[str, tuple[Any, int]] = OrderedDict()
-        self._lock = threading.Lock()
+class Kept(Recent[Any]):
+    """Plain data by key; whoever takes a value has a copy of his own."""
 
     def get(self, key: str) -> Any | None:
-        with self._lock:
-            if key not in self._entries:
-                return None
-            self._entries.move_to_end(key)
-            plain, _ = self._entries[key]
-        return _copied(plain)
+        return _copied(super().get(key))
 
-    def put(self, key: str, plain: Any) -> None:
-        """One that is larger than the whole budget is not kept."""
-        num_bytes = ENTRY_BYTES + sum(tensor.nbytes for tensor in _tensors(plain))
-        if num_bytes > self.budget_bytes:
-            return
-        copy = _copied(plain)  # of a view only what is seen, and nobody else's to change
-        with self._lock:
-            _, old_bytes = self._entries.pop(key, (None, 0))
-            self._entries[key] = copy, num_bytes
-            self.used_bytes += num_bytes - old_bytes
-            while self.used_bytes > self.budget_bytes:
-                _, (_, oldest_bytes) = self._entries.popitem(last=False)
-                self.used_bytes -= oldest_bytes
-
-    def clear(self) -> None:
-        with self._lock:
-            self._entries.clear()
-            self.used_bytes = 0
+    def keep(self, key: str, plain: Any) -> None:
+        """Of a view of a tensor only what is seen is kept, and nobody else's to change."""
+        copy = _copied(plain)
+        self.put(key, copy, {key: ENTRY_BYTES + sum(tensor.nbytes for tensor in _tensors(copy))})
 
 
 KEPT = Kept(BUDGET_BYTES)

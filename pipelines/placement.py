@@ -67,7 +67,7 @@ def encode_text(request: EncodeText, progress: Progress = SILENT) -> Conditionin
         nothing = Conditioning(family=request.model.family, prompt="", negative_prompt="", positive={})
         request = request.resolved(before=dataclasses.replace(nothing, references=known))
     found = _once(request, Conditioning, progress)
-    KEPT.put(pictures, dict(found.references))
+    KEPT.keep(pictures, dict(found.references))
     return found
 
 
@@ -197,7 +197,7 @@ def _once(request: EncodeText | EncodeImage, answer: type[V], progress: Progress
         progress.phase("encoded before")
         return from_plain(answer, found)
     made = _run(request, answer, progress, lane="side", rank=rank)
-    KEPT.put(key, to_plain(made))
+    KEPT.keep(key, to_plain(made))
     return made
 
 

@@ -28,7 +28,7 @@ GROUPS = {
         *(f"tests/ui/test_{name}" for name in ("page_", "gradio_client.", "readme_example.")),
         *(f"tests/ui/test_{name}." for name in ("bundle", "page_accessible")),  # what npm gets
     ],
-    "bobbin": ["tests/pipelines/bobbin/"],
+    "bobbin": ["tests/bobbin/", "tests/pipelines/test_model_folder."],
     "diffusers": [f"tests/pipelines/test_{name}.py" for name in ("signatures", "tiny_pipelines")],
 }
 """What takes longest, by how its path begins, the longest first, as workers take it: it shares warm processes, which

@@ -6,13 +6,12 @@ A result's key is made of everything that it depends on, so a hit is the result.
 from __future__ import annotations
 
 import dataclasses
-import threading
-from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from ...parallel.recent import Recent
 from ...pipelines.models.regular_file import sha256_of
 from ..graph.spec import files_of
 
@@ -74,68 +73,33 @@ def storages(value: Any) -> Iterator[tuple[tuple[str, int], int]]:
             yield from storages(item)
 
 
-@dataclass(frozen=True)
-class _Entry:
-    value: Any
-    files: Mapping[str, str]
-    storages: Mapping[tuple[str, int], int]
-    own_bytes: int
-
-
 class MemoryCache:
     """Lives as long as the process that runs workflows. Threads may share it."""
 
     def __init__(self, budget_bytes: int) -> None:
-        self.budget_bytes = budget_bytes
-        self.used_bytes = 0
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
-        self._holders: Counter[tuple[str, int]] = Counter()
-        self._lock = threading.Lock()
+        self._recent = Recent[tuple[Any, Mapping[str, str]]](budget_bytes)
+        """With the sha256 of each file that a value lists."""
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._recent)
+
+    @property
+    def used_bytes(self) -> int:
+        return self._recent.used_bytes
 
     def get(self, key: str) -> Any | None:
-        with self._lock:
-            if (entry := self._entries.get(key)) is None:
-                return None
-            self._entries.move_to_end(key)
-        if is_intact(entry.files):
-            return entry.value
+        if (found := self._recent.get(key)) is None:
+            return None
+        value, files = found
+        if is_intact(files):
+            return value
         self.drop(key)
         return None
 
     def put(self, key: str, value: Any) -> None:
         """Keep a result; one that is larger than the whole budget is not kept."""
-        text_bytes = len(value) if isinstance(value, str) else 0
-        entry = _Entry(value, stamps(value), dict(storages(value)), ENTRY_BYTES + text_bytes)
-        if entry.own_bytes + sum(entry.storages.values()) > self.budget_bytes:
-            return
-        with self._lock:
-            self._remove(key)
-            self._entries[key] = entry
-            self.used_bytes += entry.own_bytes
-            for storage, size in entry.storages.items():
-                self.used_bytes += 0 if self._holders[storage] else size
-                self._holders[storage] += 1
-            while self.used_bytes > self.budget_bytes:
-                self._remove(next(iter(self._entries)))
+        own_bytes = ENTRY_BYTES + (len(value) if isinstance(value, str) else 0)
+        self._recent.put(key, (value, stamps(value)), {key: own_bytes, **dict(storages(value))})
 
     def drop(self, key: str) -> None:
-        with self._lock:
-            self._remove(key)
-
-    def clear(self) -> None:
-        with self._lock:
-            for key in list(self._entries):
-                self._remove(key)
-
-    def _remove(self, key: str) -> None:
-        if (entry := self._entries.pop(key, None)) is None:
-            return
-        self.used_bytes -= entry.own_bytes
-        for storage, size in entry.storages.items():
-            self._holders[storage] -= 1
-            if not self._holders[storage]:
-                del self._holders[storage]
-                self.used_bytes -= size
+        self._recent.drop(key)

@@ -94,7 +94,8 @@ def _num_weights(path: Path) -> int:
 
 def _num_in_transformer(name: str, workspace: Workspace) -> int:
     """-1 of a model that has none, or cannot be read."""
-    from ...pipelines.models.folder import inspect_components, read_index
+    from ...pipelines.models.component_files import inspect_components
+    from ...pipelines.models.folder import read_index
     from ...pipelines.models.source import resolve_source
 
     try:

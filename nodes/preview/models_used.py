@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...pipelines.models.folder import inspect_components, inspect_model, read_allowed_index
+from ...pipelines.models.component_files import inspect_components, inspect_model
+from ...pipelines.models.folder import read_allowed_index
 from ...pipelines.models.packed.experts import checkpoints_of
 from ...pipelines.models.packed.packing import read_checkpoint
 from ...pipelines.models.regular_file import sha256_of

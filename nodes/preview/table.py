@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import DEGREES
+from ...pipelines.models.component_files import ComponentFiles, inspect_model
 from ...pipelines.models.describe import describe_model
-from ...pipelines.models.folder import ComponentFiles, inspect_model
 from ...pipelines.models.installed import InstalledModel, installed_models
 from ...pipelines.models.tensor_file import BITS
 from ...pipelines.planning.plans import transformers, why_whole

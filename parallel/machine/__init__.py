@@ -9,6 +9,7 @@ machine: The machine: its accelerators and the links between them, and how a use
 needs: What ranks need of the operating system, each tried once; a trial raises OSError where it is missing.
 now: The machine's devices as they are now: memory in use and load. This process imports no torch and opens no GPU.
 probe: What torch finds on this machine, as JSON; a process of its own, which a bad driver may hang or kill.
+talking: A process of ours that is told things and answers, a line of JSON each: heard with a deadline, ended at once.
 topology: How NVIDIA's GPUs are wired, as `nvidia-smi topo -m` tells it.
 waiting: How threads of one computation wait for each other, where the CPU's cores are not theirs alone.
 """

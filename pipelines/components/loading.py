@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 from ...parallel.errors import OutOfMemory, is_out_of_memory
 from ...parallel.ranks.heap import give_back_large
 from ..models import code_config
-from ..models.folder import LIBRARIES, ComponentFiles
+from ..models.component_files import ComponentFiles
+from ..models.folder import LIBRARIES
 from ..out_of_memory import shortage
 from ..values import Dtype, Quantization
 from . import quantizing, skeleton

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...parallel.machine.container import read_container
 from ...parallel.pool.spare import LARGE_BYTES
-from ..models.folder import ComponentFiles
+from ..models.component_files import ComponentFiles
 from ..models.tensor_file import TensorEntry
 from ..values import Model
 

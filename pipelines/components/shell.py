@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..models.folder import ComponentFiles, component_in, kind_of
+from ..models.component_files import ComponentFiles
+from ..models.folder import component_in, kind_of
 from . import skeleton
 from .loading import component_class
 

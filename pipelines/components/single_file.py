@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor
 
-from ..models.folder import ComponentFiles
+from ..models.component_files import ComponentFiles
 from ..models.packed.packing import PREFIXES, Packing, printable, read_checkpoint, read_packing
 from ..models.regular_file import open_regular
 from ..models.tensor_file import TensorEntry, TensorFile

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..models.folder import ComponentFiles
+from ..models.component_files import ComponentFiles
 from ..models.packed.torchao_files import PACKED, PARTS, part_of
 from ..models.tensor_file import read_tensor_file
 

@@ -23,8 +23,8 @@ from ...parallel.progress import SILENT, Progress
 from ...parallel.ranks.heap import give_back_rest
 from ...parallel.together import Readers, who_reads
 from ..models.checks import check_engine, why_no_graphs
+from ..models.component_files import ComponentFiles, ModelFiles, inspect_model
 from ..models.describe import fingerprint_of
-from ..models.folder import ComponentFiles, ModelFiles, inspect_model
 from ..models.packed.experts import single_files
 from ..spreading.measured import finish
 from ..values import Engine, Graphs, Lora, Model, StepCache

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...parallel.mesh import Mesh
 from ...parallel.plan import ParallelPlan
 from ...parallel.sharding.shard import shard
-from ..models.folder import ComponentFiles, inspect_component
+from ..models.component_files import ComponentFiles, inspect_component
 from ..models.json_file import read_object
 from ..spreading.transformer import Handle, attend_to, mesh_over, split_plan_of
 from ..values import Dtype

@@ -7,62 +7,44 @@ no order, answer or sentence has it.
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import queue
-import subprocess
-import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ...parallel.machine.talking import Talking
 from .listing import NotFetched
 from .look import HubModel
 
 SILENT_S = 90.0
 """How long nothing may come: the client itself tries again for about a minute."""
 LOOK_S = 45.0
-END_S = 5.0
 CALM = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 """Xet fetches by threads and a cache of its own, of which nothing can be counted or gone on with."""
 
 
-class HubProcess:
-    """One order under way. `close` it, from any thread and more than once."""
+class HubProcess(Talking):
+    """One order under way."""
 
     def __init__(self, order: dict[str, Any]) -> None:
         package = (__package__ or "").split(".")[0]
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", f"{package}.pipelines.hub.worker"],  # nothing is taken from the current folder
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, **CALM},
-            text=True,
-            encoding="utf-8",
-            start_new_session=True,  # a Ctrl-C in the terminal reaches the host, which decides
-        )
-        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-        assert self._process.stdin is not None, "it was asked for"
+        super().__init__("-m", f"{package}.pipelines.hub.worker", name="hub", environment=CALM)
         with contextlib.suppress(OSError):  # it is gone already, as `events` will say
-            self._process.stdin.write(json.dumps(order) + "\n")
-            self._process.stdin.flush()
-        threading.Thread(target=self._listen, name="latentloom hub", daemon=True).start()
+            self.tell(order)
 
     def events(self, *, silent_s: float) -> Iterator[dict[str, Any]]:
         """What it tells, the last with the answer. Raises `NotFetched`, also where nothing came for `silent_s`."""
         while True:
             try:
-                line = self._lines.get(timeout=silent_s)
-            except queue.Empty:
+                told = self.hear(timeout_s=silent_s)
+            except TimeoutError:
                 raise NotFetched(
                     f"nothing came from the hub for {silent_s:g} s; try again, which goes on where it stopped"
                 ) from None
-            if not line:
-                raise NotFetched("the process that talks to the hub ended; try again, which goes on where it stopped")
-            told = json.loads(line)
+            except ConnectionError:
+                raise NotFetched(
+                    "the process that talks to the hub ended; try again, which goes on where it stopped"
+                ) from None
             if "error" in told:
                 failed = NotFetched(told["error"])
                 failed.code = told["code"]
@@ -70,22 +52,6 @@ class HubProcess:
             yield told
             if "bytes" not in told:
                 return
-
-    def close(self) -> None:
-        self._process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(END_S)
-        with contextlib.suppress(OSError):
-            if self._process.stdin is not None:
-                self._process.stdin.close()
-
-    def _listen(self) -> None:
-        assert self._process.stdout is not None, "it was asked for"
-        with contextlib.suppress(ValueError, OSError):
-            for line in self._process.stdout:
-                self._lines.put(line)
-        self._lines.put("")
-        self._process.stdout.close()
 
 
 def looked_at(model_id: str, revision: str, *, timeout_s: float = LOOK_S) -> HubModel:

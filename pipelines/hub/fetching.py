@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from ..models.folder import inspect_model
+from ..models.component_files import inspect_model
 from ..models.snapshots import home_of
 from .bringing import bring
 from .cache import blob_of, is_there, part_of, put

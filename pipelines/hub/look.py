@@ -15,8 +15,9 @@ from typing import Any
 
 from ...parallel.errors import code_of
 from ..families.family import Family
+from ..models.component_files import allowed_keys
 from ..models.config import foreign_entry
-from ..models.folder import allowed_keys, components_of, kind_of, read_index
+from ..models.folder import components_of, kind_of, read_index
 from ..models.json_file import read_object
 from ..models.snapshots import COMMIT
 from .bringing import bring

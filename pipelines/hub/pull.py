@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..models.folder import inspect_model
+from ..models.component_files import inspect_model
 from .listing import (
     LEFT_OUT,
     check_id,

@@ -3,10 +3,13 @@
 card_file: The model card file, `latentloom.json` beside model_index.json: what a model's maker says its defaults are.
 checks: What a model cannot be here, asked long before it is loaded: quantized, compiled, or read in shares.
 code_config: What a class of transformers is built from: the config's or settings' keys that it knows, and no others.
+component_files: The components of a model folder, found whole: their files, the headers of their weights, and a
+    fingerprint of all.
 config: What the config of somebody else's component may not say.
 describe: From what the user chose to a `Model`: which files, which device, which number format. No weights are read.
 facts: What a family finds in a model's configs, and the sentence where a config is damaged.
-folder: What a model folder holds, found out without torch: its family, its components, and whether they are whole.
+folder: What a model folder says of itself, read without torch: its pipeline and family, its components and their
+    configs.
 installed: Which models are on this machine: the built-in one, those in folders of models, those in the hub's local
     cache.
 json_file: Small JSON files: what somebody else wrote is read with limits, so that a bad one is one clear sentence; ours

@@ -15,13 +15,8 @@ from ..families.card import Card
 from ..values import Dtype, Engine, Graphs, Lora, Model, Quantization
 from .card_file import read_card
 from .checks import check_engine, check_graphs, check_quantization
-from .folder import (
-    families,
-    fingerprint_of_parts,
-    inspect_components,
-    inspect_model,
-    read_allowed_index,
-)
+from .component_files import fingerprint_of_parts, inspect_components, inspect_model
+from .folder import families, read_allowed_index
 from .loras.lora_file import check_lora
 from .packed.experts import check_checkpoints
 from .packed.packing import read_checkpoint

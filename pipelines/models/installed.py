@@ -10,7 +10,8 @@ from typing import Any
 
 from ..families import OUTSIDE
 from ..families.family import Family
-from .folder import INDEX, MODULAR_INDEX, index_path, inspect_model
+from .component_files import inspect_model
+from .folder import INDEX, MODULAR_INDEX, index_path
 from .snapshots import hub_cache
 from .source import BUILTINS
 

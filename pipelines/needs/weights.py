@@ -10,7 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..components.memory import DTYPE_BITS, expected_bytes, is_quantized, loading_bytes
-from ..models.folder import ComponentFiles, inspect_components, inspect_model, read_index
+from ..models.component_files import ComponentFiles, inspect_components, inspect_model
+from ..models.folder import read_index
 from ..models.packed.experts import single_files
 from ..models.packed.packing import FLOATS, read_checkpoint, transformer_tensors
 from ..models.tensor_file import read_tensor_file

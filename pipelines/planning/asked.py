@@ -16,7 +16,8 @@ from pathlib import Path
 from ..costs.forward import ITEMSIZE, Forward
 from ..costs.run import Job
 from ..families import FAMILIES
-from ..models.folder import ComponentFiles, read_config
+from ..models.component_files import ComponentFiles
+from ..models.folder import read_config
 from ..models.tensor_file import TensorEntry
 from ..needs.memory import Work
 from ..needs.weights import components_of

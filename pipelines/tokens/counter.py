@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import queue
-import subprocess
-import sys
 import threading
 import time
 from collections import OrderedDict
@@ -18,9 +15,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ...parallel.machine.talking import Talking
 from ...parallel.progress import SILENT
+from ..models.component_files import inspect_component
 from ..models.describe import card_of
-from ..models.folder import component_in, inspect_component, kind_of, read_config, read_index
+from ..models.folder import component_in, kind_of, read_config, read_index
 from ..values import Model
 from .known import unknown_words
 from .readers import OTHERS, READERS, Reader
@@ -37,7 +36,6 @@ LONGEST_PROMPT = 100_000
 MOST_KEPT = 4096
 LONGEST_OWN = 1 << 20
 """A tokenizer's own maximum beyond is none."""
-END_S = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,72 +120,34 @@ class Counter:
 
     def _end(self) -> None:
         if self._process is not None:
-            self._process.end()
+            self._process.close()
         self._process = None
 
 
 NUMBERS = ("num_tokens", "limit", "num_own", "cut")
 
 
-class _Process:
+class _Process(Talking):
     """One that counts."""
 
     def __init__(self) -> None:
-        worker = Path(__file__).with_name("worker.py")
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", str(worker)],  # no module is taken from the current folder
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            encoding="utf-8",
-            start_new_session=True,  # a Ctrl-C in the terminal reaches the host, which decides
-        )
-        self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
+        super().__init__(str(Path(__file__).with_name("worker.py")), name="tokens")
         self._num_asked = 0
         self._has_answered = False
-        threading.Thread(target=self._listen, name="latentloom tokens", daemon=True).start()
-
-    def is_alive(self) -> bool:
-        return self._process.poll() is None
 
     def ask(self, order: dict[str, Any], go_on: Callable[[], None]) -> dict[str, Any]:
         """Raises OSError where it is late or gone. An answer that nobody waited for is passed over by the next."""
-        assert self._process.stdin is not None, "it was asked for"
         self._num_asked += 1
-        self._process.stdin.write(json.dumps({"id": self._num_asked, **order}) + "\n")
-        self._process.stdin.flush()
+        self.tell({"id": self._num_asked, **order})
         end = time.monotonic() + (ANSWER_S if self._has_answered else FIRST_S)
         while time.monotonic() < end:
             go_on()
-            try:
-                line = self._answers.get(timeout=CHECK_S)
-            except queue.Empty:
-                continue
-            if not line:
-                raise ConnectionError("it ended")
-            self._has_answered = True
-            answer = json.loads(line)
-            if answer["id"] == self._num_asked:
-                return answer
+            with contextlib.suppress(TimeoutError):
+                answer = self.hear(timeout_s=CHECK_S)
+                self._has_answered = True
+                if answer["id"] == self._num_asked:
+                    return answer
         raise TimeoutError("it is late")
-
-    def end(self) -> None:
-        """At once."""
-        self._process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(END_S)
-        for pipe in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError):
-                if pipe is not None:
-                    pipe.close()
-
-    def _listen(self) -> None:
-        assert self._process.stdout is not None, "it was asked for"
-        with contextlib.suppress(ValueError, OSError):  # closed meanwhile
-            for line in self._process.stdout:
-                self._answers.put(line)
-        self._answers.put("")
 
 
 def orders_of(model: Model, text: str, *, text_length: int = 0) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..components.loading import load_component, offline, one_reason
-from ..models.folder import CLASS, components_of, inspect_component, read_index
+from ..models.component_files import inspect_component
+from ..models.folder import CLASS, components_of, read_index
 from ..models.packed.experts import check_checkpoints
 from ..models.source import resolve_source
 from ..signatures.calls import is_modular, parts_of, specs_of

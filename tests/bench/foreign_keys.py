@@ -150,7 +150,7 @@ def class_texts(component: Any) -> set[str]:
 def try_once(case: Case, folder: Path, watch: Watch, expected: Mapping[str, Any]) -> tuple[str, list[str]]:
     """What became of it, and what Python did meanwhile."""
     from latentloom.pipelines.components.loading import load_component
-    from latentloom.pipelines.models.folder import inspect_component
+    from latentloom.pipelines.models.component_files import inspect_component
 
     original = case.component
     copy = folder / original.name
@@ -224,7 +224,7 @@ def check_the_watch(watch: Watch, encoder: Any) -> None:
 def run(scratch: Path, *, seed: int, most: int | None) -> dict[str, Any]:
     stub, values = prepare(scratch)
     from latentloom.pipelines.components.loading import load_component
-    from latentloom.pipelines.models.folder import inspect_model
+    from latentloom.pipelines.models.component_files import inspect_model
     from latentloom.pipelines.models.source import BUILTINS
     from support.tiny_models import write_tiny
 

@@ -33,8 +33,8 @@ from latentloom.nodes.graph.problems import GraphError
 from latentloom.nodes.registry import SPECS
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import ComponentStore
+from latentloom.pipelines.models.component_files import inspect_model
 from latentloom.pipelines.models.describe import add_lora, describe_model
-from latentloom.pipelines.models.folder import inspect_model
 from latentloom.pipelines.values import Audio, Latents, Model, to_plain
 from support.audit import Audit
 from support.damage import damage_gguf, damage_model, damage_text, mutate, places

@@ -38,8 +38,8 @@ def load(folder: str, name: str, quantization: str) -> None:
     """In a process of its own: tells what it held, as JSON."""
     from latentloom.pipelines.components.memory import bytes_of
     from latentloom.pipelines.components.store import ComponentStore
+    from latentloom.pipelines.models.component_files import inspect_model
     from latentloom.pipelines.models.describe import describe_model
-    from latentloom.pipelines.models.folder import inspect_model
 
     files = inspect_model(Path(folder)).components
     source = f"{folder}/{ONE_FILE}@{folder}" if name == ONE_FILE else folder

@@ -1,6 +1,6 @@
 """How the built-in model was made: commands to train, evaluate and study it, run with `PYTHONPATH=tests`.
 
-It is no part of the product: what users get is `pipelines/bobbin/model/`.
+It is no part of the product, and has its tests beside it; what users get is `pipelines/bobbin/model/`.
 
 command: The command line that both training scripts share.
 drawing: Pictures of prompts by a bobbin folder, through the stages that every run uses.

@@ -22,15 +22,6 @@ def image(num_bytes: int = 12 * KB) -> Image:
     return Image(pixels=torch.rand(1, 1, num_bytes // 12, 3))
 
 
-def test_least_recently_used_goes_first() -> None:
-    cache = MemoryCache(3 * (12 * KB + ENTRY_BYTES))
-    for key in "abc":
-        cache.put(key, image())
-    assert cache.get("a") is not None
-    cache.put("d", image())
-    assert [key for key in "abcd" if cache.get(key) is not None] == ["a", "c", "d"]
-
-
 def test_shared_storage_counts_once_and_until_its_last_holder_goes() -> None:
     cache = MemoryCache(10**6)
     first = image()
@@ -40,21 +31,7 @@ def test_shared_storage_counts_once_and_until_its_last_holder_goes() -> None:
     cache.drop("a")
     assert cache.used_bytes == 12 * KB + ENTRY_BYTES
     cache.drop("b")
-    assert cache.used_bytes == 0
-
-
-def test_value_larger_than_the_budget_is_not_kept_and_evicts_nothing() -> None:
-    cache = MemoryCache(20 * KB)
-    cache.put("a", image())
-    cache.put("big", image(120 * KB))
-    assert cache.get("a") is not None and cache.get("big") is None
-
-
-def test_putting_again_does_not_count_twice() -> None:
-    cache = MemoryCache(10**6)
-    cache.put("a", image())
-    cache.put("a", image())
-    assert cache.used_bytes == 12 * KB + ENTRY_BYTES and len(cache) == 1
+    assert cache.used_bytes == 0 and len(cache) == 0
 
 
 @pytest.mark.parametrize("kind", ["memory", "disk"])

@@ -23,8 +23,8 @@ from latentloom.pipelines.components.loading import load_component, one_sentence
 from latentloom.pipelines.components.memory import default_budget
 from latentloom.pipelines.components.store import ComponentStore, _Entry, store
 from latentloom.pipelines.models.checks import check_engine
+from latentloom.pipelines.models.component_files import inspect_model
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.models.folder import inspect_model
 from latentloom.pipelines.values import Model
 from support.packed_files import makers_name
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from latentloom.pipelines.components.store import ComponentStore
+from latentloom.pipelines.models.component_files import inspect_model
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.models.folder import inspect_model
 from support.audit import Audit
 from support.damage import damage_model
 

@@ -12,7 +12,7 @@ import torch
 from latentloom.pipelines.components import skeleton
 from latentloom.pipelines.components.default_dtype import DefaultDtype, kept_to_this_thread
 from latentloom.pipelines.components.loading import component_class, load_component
-from latentloom.pipelines.models.folder import inspect_model
+from latentloom.pipelines.models.component_files import inspect_model
 
 MAKERS: dict[str, Callable[[], Any]] = {
     "zeros": lambda: torch.zeros(3),

@@ -137,17 +137,17 @@ def test_devices_and_plans_do_not_count_but_their_kind_does(counted: Counted, mo
 def test_the_least_recently_used_goes_when_the_bytes_exceed_the_budget() -> None:
     kept = Kept(2 * (ENTRY_BYTES + 400))
     for key in "ab":
-        kept.put(key, {"x": torch.zeros(100)})
+        kept.keep(key, {"x": torch.zeros(100)})
     assert kept.get("a") is not None
-    kept.put("c", [{"x": torch.zeros(50)}, torch.zeros(50)])
+    kept.keep("c", [{"x": torch.zeros(50)}, torch.zeros(50)])
     assert [kept.get(key) is None for key in "abc"] == [False, True, False]
     assert kept.used_bytes == kept.budget_bytes
-    kept.put("d", {"x": torch.zeros(10_000)})  # larger than all of it
-    kept.put("c", {"x": torch.zeros(0)})
+    kept.keep("d", {"x": torch.zeros(10_000)})  # larger than all of it
+    kept.keep("c", {"x": torch.zeros(0)})
     assert kept.get("d") is None and kept.used_bytes == 2 * ENTRY_BYTES + 400
 
 
 def test_a_part_of_a_large_tensor_takes_no_more_than_itself() -> None:
-    KEPT.put("a", torch.zeros(1000)[:10])
+    KEPT.keep("a", torch.zeros(1000)[:10])
     found = KEPT.get("a")
     assert found is not None and found.untyped_storage().nbytes() == 40

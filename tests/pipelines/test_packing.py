@@ -17,8 +17,8 @@ from torch import Tensor
 from latentloom.parallel.staging import moving
 from latentloom.pipelines.components.skeleton import _reading
 from latentloom.pipelines.components.store import ComponentStore
+from latentloom.pipelines.models.component_files import inspect_model
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.models.folder import inspect_model
 from latentloom.pipelines.models.packed.gguf_file import read_gguf_file
 from latentloom.pipelines.models.packed.packing import Packing, check_unpacked, read_checkpoint, read_packing
 from latentloom.pipelines.models.packed.torchao_files import put_together

@@ -15,8 +15,8 @@ from latentloom.pipelines.components import by_rows, quantizing
 from latentloom.pipelines.components.loading import load_component
 from latentloom.pipelines.components.memory import PACKED_ON_GPU, expected_bytes, loading_bytes
 from latentloom.pipelines.components.store import ComponentStore
+from latentloom.pipelines.models.component_files import ComponentFiles, inspect_model
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.models.folder import ComponentFiles, inspect_model
 from latentloom.pipelines.models.tensor_file import TensorEntry, TensorFile
 from latentloom.pipelines.values import Model
 

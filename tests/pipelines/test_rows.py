@@ -26,8 +26,9 @@ from latentloom.pipelines.denoising.noise import generators
 from latentloom.pipelines.families import FAMILIES
 from latentloom.pipelines.families.by_blocks import WRITERS
 from latentloom.pipelines.families.rows import ROWS
+from latentloom.pipelines.models.component_files import inspect_model
 from latentloom.pipelines.models.describe import card_of, describe_model
-from latentloom.pipelines.models.folder import MODULAR_INDEX, inspect_model
+from latentloom.pipelines.models.folder import MODULAR_INDEX
 from latentloom.pipelines.shape import size_multiple
 from latentloom.pipelines.values import Image, Model, from_plain
 from latentloom.pipelines.whole.assembled import load_pipeline

@@ -12,7 +12,8 @@ from bodies.shares import LiveBytes
 from latentloom.pipelines.components import skeleton
 from latentloom.pipelines.components.loading import component_class, load_component, torch_dtype
 from latentloom.pipelines.components.shell import shells
-from latentloom.pipelines.models.folder import inspect_component, inspect_model, read_index
+from latentloom.pipelines.models.component_files import inspect_component, inspect_model
+from latentloom.pipelines.models.folder import read_index
 from latentloom.pipelines.values import Dtype
 from support.by_hand import cells
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ...values import Model
+from ..component_files import inspect_components
 from ..config import foreign_entry
-from ..folder import inspect_components, read_index
+from ..folder import read_index
 from ..json_file import JsonFault, parse_strict
 from ..packed.experts import single_files
 from ..tensor_file import TensorEntry, TensorFile
