@@ -68,15 +68,15 @@ def main(fd: int, host: int, preload: Sequence[str], num_gpus: int) -> None:
     os.environ.update(environment(num_gpus) | asleep(os.environ))
     for name in TORCHRUN:
         os.environ.pop(name, None)
-    watcher = guard.Watcher(host_pidfd)
+    watcher = guard.DeathWatch(host_pidfd)
     culprit = import_all(preload, num_gpus=num_gpus)
     watcher.stop()
     gc.freeze()  # a collection in a child would copy every page it looks at
-    Server(channel, host_pidfd, preload=preload, culprit=culprit).serve()
+    ForkServer(channel, host_pidfd, preload=preload, culprit=culprit).serve()
 
 
 def rank_main(fd: int, host_pidfd: int, server_pidfd: int, preload: Sequence[str], order: dict[str, Any]) -> None:
-    """Be the rank of `order` in a process that `Server.fork` has prepared, and that began anew. Does not return."""
+    """Be the rank of `order` in a process that `ForkServer.fork` has prepared, and that began anew. Does not return."""
     for each in (fd, host_pidfd, server_pidfd):
         os.set_inheritable(each, False)
     fork = read(Fork, order, what="fork")
@@ -123,7 +123,7 @@ def _import(name: str) -> None:
         getattr(found, attribute)
 
 
-class Server:
+class ForkServer:
     """Serves one host. It has one thread, also as a spare: a fork takes no other along, nor a lock that one holds."""
 
     def __init__(

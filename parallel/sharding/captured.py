@@ -32,9 +32,9 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_map_only, tree_unfl
 from ..collectives import add
 from ..group import Axis, Count, Group
 from ..mesh import Mesh
-from .graphs.recording import Cuda, Graph, Recorder, Watch
+from .graphs.recording import CapturedGraph, CaptureWatch, Cuda, Recorder
 from .graphs.watched import Watched
-from .padding import Kept, Texts, keeping
+from .padding import KeptKeys, Texts, keeping
 from .split_plan import Padding
 
 logger = logging.getLogger("latentloom")
@@ -82,7 +82,7 @@ class _Kind:
     buffers: list[Tensor] = field(default_factory=list)
     taken_bytes: int = 0
     """By its first call."""
-    graph: Graph | None = None
+    graph: CapturedGraph | None = None
     answer: Any = None
     num_bytes: int = 0
     sent: Sequence[Count] = ()
@@ -206,7 +206,7 @@ class Captured:
         args, kwargs = tree_unflatten(leaves, spec)
         return self._module._call_impl(*args, **kwargs)
 
-    def _kind(self, leaves: Sequence[Any], spec: TreeSpec, left_out: tuple[Kept, ...]) -> _Kind | None:
+    def _kind(self, leaves: Sequence[Any], spec: TreeSpec, left_out: tuple[KeptKeys, ...]) -> _Kind | None:
         """Of a call; None if there are too many."""
         values = tuple((leaf.shape, leaf.dtype) if isinstance(leaf, Tensor) else (type(leaf), leaf) for leaf in leaves)
         form = self.title, repr(spec), values
@@ -260,7 +260,7 @@ class Captured:
             kind.is_wanted, kind.buffers = False, []
             self._say(lacking)
             return False
-        reason, watch, num_compiled = "", Watch(self._recorder.device), _num_compiled()
+        reason, watch, num_compiled = "", CaptureWatch(self._recorder.device), _num_compiled()
         try:
             with _capturing, self._lock, self._counted(kind):
                 if kind not in self._kinds.values():

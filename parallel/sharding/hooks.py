@@ -20,7 +20,7 @@ from .cutting import cut, meet, shows, whole_of
 from .halo import extended, trimmed
 from .operator import in_no_graph
 from .session import Session
-from .split_plan import Halo, Leading, Made, Spec
+from .split_plan import Halo, Leading, MadeAnew, Spec
 
 Remove = Callable[[], None]
 Place = tuple[Mapping[str, nn.Module | None], str, nn.Module]
@@ -266,7 +266,7 @@ def _cutting(module: nn.Module, specs: Mapping[str, Spec], session: Session, pat
         meet(given, shown, session, path=path)
         parts = {
             name: spec.make(given[name], given, session)
-            if isinstance(spec, Made)
+            if isinstance(spec, MadeAnew)
             else cut(name, given[name], spec, session, path=path)
             for name, spec in specs.items()
             if given.get(name) is not None

@@ -44,7 +44,7 @@ class Outline:
         return self.dtype.itemsize * torch.Size(self.shape).numel()
 
 
-class Waiting:
+class WaitingValues:
     """The values of one step that wait, in order. `fetch` is collective, and brings what other ranks computed."""
 
     def __init__(self, fetch: Callable[[], None]) -> None:
@@ -89,18 +89,18 @@ class Waiting:
 class Later(Tensor):
     """A tensor whose values another rank may be computing."""
 
-    waiting: Waiting
+    waiting: WaitingValues
     value: Tensor | None
 
     @staticmethod
-    def __new__(cls: type[Later], outline: Outline, waiting: Waiting, make: Callable[[], Tensor]) -> Later:
+    def __new__(cls: type[Later], outline: Outline, waiting: WaitingValues, make: Callable[[], Tensor]) -> Later:
         found = Tensor._make_wrapper_subclass(
             cls, outline.shape, strides=outline.stride, dtype=outline.dtype, device=outline.device
         )
         found.waiting, found.value, found._make = waiting, None, make
         return found
 
-    def __init__(self, outline: Outline, waiting: Waiting, make: Callable[[], Tensor]) -> None:
+    def __init__(self, outline: Outline, waiting: WaitingValues, make: Callable[[], Tensor]) -> None:
         pass
 
     _make: Callable[[], Tensor] | None
@@ -163,7 +163,7 @@ def _waits(value: Any) -> bool:
     return isinstance(value, Later) and value.value is None
 
 
-def _may_wait(func: Any, waiting: Waiting) -> bool:
+def _may_wait(func: Any, waiting: WaitingValues) -> bool:
     """Whether an operation only makes new values, by the values of its operands alone."""
     is_own = threading.get_ident() == waiting._thread
     return (
@@ -191,7 +191,7 @@ def _outlines(func: Any, args: Any, kwargs: Any) -> Any:
     return pytree.tree_map(lambda each: Outline.of(each, torch.device(device)), made)
 
 
-def _follow(waiting: Waiting, func: Any, args: Any, kwargs: Any, outlines: Any) -> Any:
+def _follow(waiting: WaitingValues, func: Any, args: Any, kwargs: Any, outlines: Any) -> Any:
     """The operation's results, which wait too."""
     kept = pytree.tree_map(_kept, (tuple(args), kwargs))
     made: list[Any] = []

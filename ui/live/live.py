@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from ...parallel.machine.now import DeviceNow
 from ..contract.run import LiveMessage, LiveRun, NodeState, Priority, QueuePlace, State
-from .state import Run
+from .state import RunRecord
 
 KEPT_RUNS = 200
 """Runs that are over and still told to a page that connects; older ones are asked for over HTTP."""
@@ -28,7 +28,7 @@ KEPT_REMOVALS = 1000
 
 
 @dataclass
-class Seen:
+class PageSeen:
     """What one page has been told; `Live.changes` moves it on."""
 
     number: int = -1
@@ -49,17 +49,17 @@ class QueueEntry:
 
 
 @dataclass
-class _Watched:
+class _WatchedRun:
     """A run with the number of the last change of its head and of each node."""
 
-    run: Run
+    run: RunRecord
     number: int
     time_ms: int
     nodes: dict[str, NodeState] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
 
 
-class Watcher:
+class RunWatcher:
     """One page's bell: set from any thread, awaited in the event loop that made it."""
 
     def __init__(self, user: str) -> None:
@@ -94,7 +94,7 @@ class Live:
         self._clock = clock
         self._lock = threading.Lock()
         self._number = 0
-        self._runs: dict[str, _Watched] = {}
+        self._runs: dict[str, _WatchedRun] = {}
         self._removed: deque[tuple[int, str, str]] = deque(maxlen=KEPT_REMOVALS)
         self._forgotten = -1
         """The newest number among removals that are no longer remembered."""
@@ -104,15 +104,15 @@ class Live:
         self._devices_number = 0
         self._counters: dict[str, Counter[str]] = {}
         self._counter_numbers: Counter[str] = Counter()
-        self._watchers: set[Watcher] = set()
+        self._watchers: set[RunWatcher] = set()
 
-    def put_run(self, run: Run) -> None:
+    def put_run(self, run: RunRecord) -> None:
         """A run is new, or its state changed; its nodes replace those known."""
         with self._lock:
             known = self._runs.get(run.id)
             nodes = {} if run.state == "waiting" and self._has_long_queue(run.user) else dict(run.nodes)
             head = run.model_copy(update={"nodes": {}})
-            watched = _Watched(head, self._next(), self._now_ms(), nodes, known.numbers if known else {})
+            watched = _WatchedRun(head, self._next(), self._now_ms(), nodes, known.numbers if known else {})
             changed = [name for name, node in nodes.items() if known is None or known.nodes.get(name) != node]
             watched.numbers |= dict.fromkeys(changed, self._number)
             self._runs[run.id] = watched
@@ -158,7 +158,7 @@ class Live:
             self._counter_numbers[user] = self._next()
             self._ring(user)
 
-    def changes(self, user: str, seen: Seen) -> LiveMessage | None:
+    def changes(self, user: str, seen: PageSeen) -> LiveMessage | None:
         """What a page of this user has not been told yet; None when that is nothing. Everything at first."""
         with self._lock:
             is_full = seen.number < self._forgotten or seen.number < 0
@@ -186,9 +186,9 @@ class Live:
             )
 
     @contextlib.contextmanager
-    def watching(self, user: str) -> Iterator[Watcher]:
+    def watching(self, user: str) -> Iterator[RunWatcher]:
         """A bell for a page of this user; open it inside the page's event loop."""
-        watcher = Watcher(user)
+        watcher = RunWatcher(user)
         with self._lock:
             self._watchers.add(watcher)
         try:
@@ -221,7 +221,7 @@ class Live:
             del self._runs[watched.run.id]
 
 
-def _delta(watched: _Watched, since: int) -> LiveRun:
+def _delta(watched: _WatchedRun, since: int) -> LiveRun:
     changed = [name for name in watched.nodes if watched.numbers[name] > since]
     return watched.run.told(watched.nodes, changed=changed)
 

@@ -14,8 +14,8 @@ from torch.utils._pytree import tree_leaves
 from ...attention import packed
 
 
-class Graph(Protocol):
-    """Of which `torch.cuda.CUDAGraph` is one."""
+class CapturedGraph(Protocol):
+    """What `torch.cuda.CUDAGraph` is, and its stand-in of tests: kernels captured once, launched together."""
 
     def replay(self) -> None: ...
     def reset(self) -> None: ...
@@ -39,7 +39,7 @@ class Recorder(Protocol):
         """What nobody holds of the device, once it is settled."""
         ...
 
-    def record(self, action: Callable[[], Any], *, beside: Graph | None) -> tuple[Graph, Any, int]:
+    def record(self, action: Callable[[], Any], *, beside: CapturedGraph | None) -> tuple[CapturedGraph, Any, int]:
         """A graph of the action, what a replay writes to, and the bytes that were taken for it.
 
         It shares its memory with one `beside` that never runs at the same time. RuntimeError if the device does not let
@@ -72,7 +72,7 @@ class Cuda:
         torch.cuda.empty_cache()
         return torch.cuda.mem_get_info(self.device)[0]
 
-    def record(self, action: Callable[[], Any], *, beside: Graph | None) -> tuple[Graph, Any, int]:
+    def record(self, action: Callable[[], Any], *, beside: CapturedGraph | None) -> tuple[CapturedGraph, Any, int]:
         graph, pool = torch.cuda.CUDAGraph(), None if beside is None else beside.pool()
         torch.cuda.empty_cache()
         before = torch.cuda.memory_reserved(self.device)
@@ -87,7 +87,7 @@ class Cuda:
         return graph, found, max(0, torch.cuda.memory_reserved(self.device) - before)
 
 
-class Watch(TorchDispatchMode):
+class CaptureWatch(TorchDispatchMode):
     """Sees what a capture reads; ValueError for what no graph can repeat."""
 
     def __init__(self, device: torch.device) -> None:
