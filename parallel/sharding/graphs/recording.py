@@ -74,6 +74,7 @@ class Cuda:
 
     def record(self, action: Callable[[], Any], *, beside: CapturedGraph | None) -> tuple[CapturedGraph, Any, int]:
         graph, pool = torch.cuda.CUDAGraph(), None if beside is None else beside.pool()
+        # Torch empties its cache as a capture begins: counted before that, this would hide what the graph takes.
         torch.cuda.empty_cache()
         before = torch.cuda.memory_reserved(self.device)
         here = torch.cuda.current_stream(self.device)
@@ -106,6 +107,9 @@ class CaptureWatch(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        # A launch repeats addresses. A copy from the host would read where the tensor was when it was captured; an
+        # operation that looks at values would have looked at those of one step. CUDA refuses some of both, and with an
+        # error that names no operation.
         given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
         name = func.overloadpacket.__name__
         places = {x.device.type for x in given if x.ndim}
@@ -118,6 +122,8 @@ class CaptureWatch(TorchDispatchMode):
         for x in given:
             if type(x) not in (Tensor, nn.Parameter):  # a weight in small, whose parts its module keeps
                 continue
+            # Weakly: what the forward lets go of lies in the graph's own memory, and what lives on, such as weights and
+            # tables, is what nobody may free before the graph.
             storage = x.untyped_storage()
             self._read.setdefault(storage._cdata, weakref.ref(storage))
         return func(*args, **kwargs)
