@@ -229,8 +229,8 @@ class ForkServer:
             os.dup2(log, 1)
             os.dup2(log, 2)
             os.close(log)
-            # The pidfd of the server is kept, for the rank watches by it. All else is closed: if each rank had a copy of
-            # its connection, the host would see a server's end once the last of its ranks is gone.
+            # The server's pidfd is kept, for the rank watches by it. All else is closed: were its connection open in
+            # each rank, the host would see a server's end once the last of its ranks is gone.
             own, self.own_pidfd = self.own_pidfd, -1
             self._close_all()
             if self.culprit:

@@ -70,6 +70,7 @@ class RunWatcher:
 
     def ring(self) -> None:
         """From any thread; rings once until somebody has waited."""
+        # One call into the loop for any number of changes: a batch of runs changes hundreds of nodes at once.
         if not self._is_rung:
             self._is_rung = True
             with contextlib.suppress(RuntimeError):  # the loop ended with the server
@@ -81,6 +82,7 @@ class RunWatcher:
             await asyncio.wait_for(self._rung.wait(), timeout_s)
         except TimeoutError:
             return False
+        # Cleared before the page looks: what changes while it does rings again, and is told in the next turn.
         self._rung.clear()
         self._is_rung = False
         return True
@@ -132,6 +134,7 @@ class Live:
     def remove_run(self, user: str, run_id: str) -> None:
         with self._lock:
             self._runs.pop(run_id, None)
+            # What falls out of the list is unknown to a page that saw less than its number: that page is told all anew.
             if len(self._removed) == KEPT_REMOVALS:
                 self._forgotten = self._removed[0][0]
             self._removed.append((self._next(), user, run_id))
@@ -166,7 +169,7 @@ class Live:
             watched = {id: w for id, w in self._runs.items() if w.run.user == user and w.number > since}
             removed = [] if is_full else [id for number, owner, id in self._removed if owner == user and number > since]
             is_told = max(self._queue_number, self._devices_number, self._counter_numbers[user]) <= since
-            seen.number = self._number
+            seen.number = self._number  # of other users' changes, too, or the next look would go through them again
             if is_told and not watched and not removed:
                 return None
             times = [w.time_ms for w in watched.values()]
