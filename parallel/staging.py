@@ -71,7 +71,7 @@ def by_turns(pieces: Sequence[Tensor], buffers: Sequence[Tensor], mark: Mark) ->
         yield buffer.numpy().data
 
 
-class Upload:
+class DeviceUpload:
     """Many tensors on their way to a device, one after the other by one thread: `copy` fills a buffer with the next
     piece while the other is under way, and waits only for a buffer that it needs again.
 
@@ -124,7 +124,7 @@ def moving(device: torch.device) -> Callable[[Tensor], Tensor]:
     if device.type != "cuda":
         return lambda tensor: tensor.to(device)
     buffers = [torch.empty(UPLOAD_BYTES, dtype=torch.uint8, pin_memory=True) for _ in range(2)]
-    upload = Upload(buffers, functools.partial(_marked, device))
+    upload = DeviceUpload(buffers, functools.partial(_marked, device))
 
     def moved(tensor: Tensor) -> Tensor:
         there = torch.empty(tensor.shape, dtype=tensor.dtype, device=device)

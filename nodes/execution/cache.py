@@ -75,7 +75,7 @@ def storages(value: Any) -> Iterator[tuple[tuple[str, int], int]]:
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _CachedResult:
     value: Any
     files: Mapping[str, str]
     storages: Mapping[tuple[str, int], int]
@@ -88,7 +88,7 @@ class MemoryCache:
     def __init__(self, budget_bytes: int) -> None:
         self.budget_bytes = budget_bytes
         self.used_bytes = 0
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._entries: OrderedDict[str, _CachedResult] = OrderedDict()
         self._holders: Counter[tuple[str, int]] = Counter()
         self._lock = threading.Lock()
 
@@ -108,7 +108,7 @@ class MemoryCache:
     def put(self, key: str, value: Any) -> None:
         """Keep a result; one that is larger than the whole budget is not kept."""
         text_bytes = len(value) if isinstance(value, str) else 0
-        entry = _Entry(value, stamps(value), dict(storages(value)), ENTRY_BYTES + text_bytes)
+        entry = _CachedResult(value, stamps(value), dict(storages(value)), ENTRY_BYTES + text_bytes)
         if entry.own_bytes + sum(entry.storages.values()) > self.budget_bytes:
             return
         with self._lock:

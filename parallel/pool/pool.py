@@ -157,7 +157,7 @@ class Pool:
 
     @property
     def culprit(self) -> str:
-        """The module for which ranks import for themselves when they start, or "" (`Ready.culprit`)."""
+        """The module for which ranks import for themselves when they start, or "" (`ServerReady.culprit`)."""
         return self._supervisor.culprit
 
     @property

@@ -24,7 +24,7 @@ from typing import Any
 
 from ..errors import BadMessage, Closed
 from ..ranks.channel import Channel, Received
-from ..ranks.messages import Exited, Forked, FromServer, Hello, Kernels, NoSpare, NotForked, Ready
+from ..ranks.messages import Exited, Forked, FromServer, Hello, Kernels, NoSpare, NotForked, ServerReady
 from ..ranks.shortage import MemoryKills, advice
 from .folder import keep_logs
 from .known import Known
@@ -70,7 +70,7 @@ class Crew:
         self._server_log = folder / "server.log"
         self._spare = Spare(listen=self._listen, ignore=self._ignore)
         self._memory_kills = MemoryKills()
-        self.culprit = ""  # as of `Ready`, once it is known
+        self.culprit = ""  # as of `ServerReady`, once it is known
         self._num_failures = 0
         self._next_time = 0.0
         self._codes: dict[int, int] = {}
@@ -216,7 +216,7 @@ class Crew:
 
     def _hear_server(self, received: Received[FromServer]) -> None:
         match received.message:
-            case Ready() as told:
+            case ServerReady() as told:
                 assert self._server is not None, "it has spoken"
                 self.culprit = told.culprit
                 if not self._server.hear_ready(told, received.fds):  # it could not be ended, should it be stopped

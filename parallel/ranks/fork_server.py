@@ -37,7 +37,7 @@ from ..machine.waiting import asleep
 from . import guard
 from .channel import Channel
 from .heap import HUGE_PAGES
-from .messages import TO_RANK, TO_SERVER, Exited, Fork, Forked, NoSpare, NotForked, Ready, ToServer, read
+from .messages import TO_RANK, TO_SERVER, Exited, Fork, Forked, NoSpare, NotForked, ServerReady, ToServer, read
 from .unasked import driver_unasked, has_started
 
 ENVIRONMENT = {
@@ -151,7 +151,7 @@ class ForkServer:
             self.poll.register(self.host_pidfd, select.POLLIN)
             try:
                 # From here on a spare outlives its server (before: `_become_spare`), and takes office by being asked.
-                self.channel.send(Ready(os.getpid(), self.culprit), [self.own_pidfd])
+                self.channel.send(ServerReady(os.getpid(), self.culprit), [self.own_pidfd])
                 guard.wake_with_parent()
                 while not any(self._turn(fd) for fd, _ in self.poll.poll()):
                     pass  # until this process is the spare, with a connection of its own

@@ -6,7 +6,7 @@ office; each message may bring descriptors, and numbers in brackets say who is m
     message     from    to      descriptors      when                                        answer
     Fork        host    server  connection, log  a place in the pool is empty                Forked or NotForked
     ForkSpare   host    server  connection       the server has no spare                     none, or NoSpare
-    Ready       server  host    its pidfd        it can be asked; a spare says so too        (Fork, ForkSpare)
+    ServerReady server  host    its pidfd        it can be asked; a spare says so too        (Fork, ForkSpare)
     Forked      server  host    the rank's pidfd a rank's process was forked [rank, birth]
     NotForked   server  host                     it could not be [rank, birth]
     NoSpare     server  host                     the spare could not be forked
@@ -79,7 +79,7 @@ class ForkSpare:
 
 
 @dataclass(frozen=True)
-class Ready:
+class ServerReady:
     """This process can fork; its pidfd comes with this."""
 
     pid: int
@@ -274,7 +274,7 @@ class Failure:
 
 
 ToServer = Fork | ForkSpare
-FromServer = Ready | Forked | NotForked | NoSpare | Exited
+FromServer = ServerReady | Forked | NotForked | NoSpare | Exited
 ToRank = Kernels | Join | RunJob | Cancel | Abort
 FromRank = Hello | Kernels | Ping | Joined | Stuck | Phase | StepDone | Moves | Preview | Ended
 OfJob = Stuck | Phase | StepDone | Moves | Preview | Ended

@@ -36,8 +36,8 @@ from latentloom.parallel.ranks.messages import (
     Phase,
     Ping,
     Preview,
-    Ready,
     RunJob,
+    ServerReady,
     SpreadWork,
     StepDone,
     Stuck,
@@ -166,7 +166,7 @@ def test_no_descriptor_is_left_by_a_body() -> None:
 ROUND_TRIP = [
     Fork(rank=3, birth=2, device="cuda:1", num_threads=4, ping_s=0.6),
     ForkSpare(),
-    Ready(7),
+    ServerReady(7),
     Forked(rank=3, birth=2, pid=7),
     NotForked(rank=3, birth=2, problem="no memory"),
     NoSpare("no memory"),

@@ -28,7 +28,7 @@ from latentloom.parallel.pool.rank_process import RankProcess
 from latentloom.parallel.pool.server_process import LOG_BYTES, START, shorten
 from latentloom.parallel.ranks import fork_server, rank
 from latentloom.parallel.ranks.channel import Channel, write_body
-from latentloom.parallel.ranks.messages import FROM_RANK, FROM_SERVER, TO_RANK, TO_SERVER, Fork, Ready, RunJob
+from latentloom.parallel.ranks.messages import FROM_RANK, FROM_SERVER, TO_RANK, TO_SERVER, Fork, RunJob, ServerReady
 from latentloom.parallel.ranks.rank_job import RankJob
 
 
@@ -158,14 +158,14 @@ def test_a_spare_in_office_that_could_not_be_ended_gives_way_to_another(tmp_path
     with selectors.DefaultSelector() as selector:
         crew = Crew([], Deaf(), selector=selector, folder=tmp_path, preload=(), limits=Limits())
         crew._take(server_process.ServerProcess(mine))
-        Channel(theirs, ()).send(Ready(os.getpid()))
+        Channel(theirs, ()).send(ServerReady(os.getpid()))
         crew._on_server()
         assert crew._server is None and mine.fileno() == -1 and not selector.get_map()
     theirs.close()
 
 
 @pytest.mark.parametrize(
-    "data", [b'{"kind": "hello", "gpu": "", "uuid": "", "memory_bytes": 0}', b'{"kind": "ready"}', b"what?"]
+    "data", [b'{"kind": "hello", "gpu": "", "uuid": "", "memory_bytes": 0}', b'{"kind": "server_ready"}', b"what?"]
 )
 def test_a_fork_server_that_is_not_understood_is_ended(
     data: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -104,7 +104,7 @@ def _made(file: Path, node: str, ready: Ready, output_dir: Path) -> MadeFile | N
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class GivenValue:
     """A plain value that a node was given."""
 
     node: str
@@ -115,10 +115,10 @@ class Given:
 
 def behind(
     ready: Ready, node: str, meant: Mapping[str, Mapping[str, Any]] | None = None, *, beside: Collection[str] = ()
-) -> list[Given]:
+) -> list[GivenValue]:
     """All values behind a node, the nearest first; what is not set has its default, or what was `meant` by it. Of the
     nodes `beside` its own nothing is told: other parts of the batch that it is of."""
-    nodes, found = ready.graph.nodes, list[Given]()
+    nodes, found = ready.graph.nodes, list[GivenValue]()
     seen = {node, *beside}
     waiting = [node]
     while waiting:
@@ -130,21 +130,21 @@ def behind(
             widget = known.widget if known else ""
             if not isinstance(entry, Link):
                 value = own.get(socket, plain_value(entry, ready.params))
-                found.append(Given(node=name, socket=socket, widget=widget, value=value))
+                found.append(GivenValue(node=name, socket=socket, widget=widget, value=value))
                 continue
             if isinstance(own.get(socket), int | float | str):  # a text or number that another node made
-                found.append(Given(node=name, socket=socket, widget=widget, value=own[socket]))
+                found.append(GivenValue(node=name, socket=socket, widget=widget, value=own[socket]))
             if entry.node not in seen and entry.node in nodes:
                 seen.add(entry.node)
                 waiting.append(entry.node)
         for unset in spec.inputs if spec else ():
             if unset.name not in inputs:
                 value = own.get(unset.name, unset.default)
-                found.append(Given(node=name, socket=unset.name, widget=unset.widget, value=value))
+                found.append(GivenValue(node=name, socket=unset.name, widget=unset.widget, value=value))
     return found
 
 
-def told_of(values: Sequence[Given]) -> dict[str, Any]:
+def told_of(values: Sequence[GivenValue]) -> dict[str, Any]:
     """What is kept of these beside a result: the nearest text called prompt, else any long text; the nearest seed; the
     models; and all of them in words.
     """
