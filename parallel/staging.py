@@ -47,6 +47,8 @@ def in_host_memory(tensor: Tensor) -> Iterator[memoryview]:
         yield flat.cpu().numpy().data
         return
     size = min(PIECE_BYTES, flat.numel())
+    # Pinned: into pageable memory the driver copies by a buffer of its own, and the call waits. Two: the host reads one
+    # while the device writes into the other.
     buffers = [torch.empty(size, dtype=torch.uint8, pin_memory=True) for _ in range(2)]
     with torch.cuda.device(flat.device):
         yield from by_turns(flat.split(size), buffers, _marked)
@@ -69,7 +71,7 @@ def by_turns(pieces: Sequence[Tensor], buffers: Sequence[Tensor], mark: Mark) ->
         yield buffer.numpy().data
 
 
-class Upload:
+class DeviceUpload:
     """Many tensors on their way to a device, one after the other by one thread: `copy` fills a buffer with the next
     piece while the other is under way, and waits only for a buffer that it needs again.
 
@@ -104,6 +106,7 @@ class Upload:
     def _room(self) -> Tensor:
         """What is free of the buffer whose turn it is; of the next one where nothing is."""
         buffer = self._buffers[self._turn]
+        # One mark for a full buffer, not for each tensor: a model has thousands of small ones, which share a buffer.
         if self._filled == len(buffer):
             self._done[self._turn] = self._mark()
             self._turn, self._filled = (self._turn + 1) % len(self._buffers), 0
@@ -121,7 +124,7 @@ def moving(device: torch.device) -> Callable[[Tensor], Tensor]:
     if device.type != "cuda":
         return lambda tensor: tensor.to(device)
     buffers = [torch.empty(UPLOAD_BYTES, dtype=torch.uint8, pin_memory=True) for _ in range(2)]
-    upload = Upload(buffers, functools.partial(_marked, device))
+    upload = DeviceUpload(buffers, functools.partial(_marked, device))
 
     def moved(tensor: Tensor) -> Tensor:
         there = torch.empty(tensor.shape, dtype=tensor.dtype, device=device)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...parallel.progress import SILENT
-from ...pipelines.tokens.counter import Count, Counter
+from ...pipelines.tokens.counter import Counter, TokenCount
 from ..files.workspace import Workspace
 from ..graph.ready import Ready
 from ..graph.sketch import Reading
@@ -24,13 +24,13 @@ def text_tokens(
     workspace: Workspace,
     counter: Counter,
     go_on: Callable[[], None] = SILENT.check,
-) -> dict[str, dict[str, tuple[Count, ...]]]:
+) -> dict[str, dict[str, tuple[TokenCount, ...]]]:
     """Of each node that has a text read, by socket: what each text encoder makes of it, the one with the least room
     first, none where that is not known. An empty text is left out. `go_on` raises `Cancelled` where nobody wants to
     know any more.
     """
     walk = Walk(ready, workspace=workspace, go_on=go_on)
-    found: dict[str, dict[str, tuple[Count, ...]]] = {}
+    found: dict[str, dict[str, tuple[TokenCount, ...]]] = {}
     for name, reading in readings_of(walk).items():
         for socket, text in reading.texts.items():
             if sum(map(len, found.values())) == MOST_TEXTS:

@@ -44,12 +44,12 @@ NOT_INSTALLED = "not installed"
 DTYPES = {str(each): each for each in (torch.float32, *HALF)}
 _order = contextlib.ExitStack()
 """Holds what `prefer` has set."""
-_found: dict[tuple[torch.device, torch.dtype], Choice] = {}
+_found: dict[tuple[torch.device, torch.dtype], KernelChoice] = {}
 """What was chosen, by trials here or by those of another process."""
 
 
 @dataclass(frozen=True)
-class Choice:
+class KernelChoice:
     """A kernel, and {another that might have been faster: why it was left out}."""
 
     kernel: Kernel
@@ -93,7 +93,7 @@ def check_kernel(name: str, device_type: str) -> None:
 
 
 @functools.cache
-def chosen(device: torch.device, dtype: torch.dtype) -> Choice:
+def chosen(device: torch.device, dtype: torch.dtype) -> KernelChoice:
     """The first candidate that works, the last of them without a trial: there is nothing to take in its place."""
     if (device, dtype) in _found:
         return _found[device, dtype]
@@ -105,13 +105,13 @@ def chosen(device: torch.device, dtype: torch.dtype) -> Choice:
         left_out[name] = reason
     else:
         name = last
-    choice = _found[device, dtype] = Choice(KERNELS[name], left_out)
+    choice = _found[device, dtype] = KernelChoice(KERNELS[name], left_out)
     level = logging.WARNING if choice.is_news else logging.INFO
     logger.log(level, "attention kernel on %s, %s: %s", device, dtype, choice)
     return choice
 
 
-def found(device: torch.device) -> Mapping[str, Choice]:
+def found(device: torch.device) -> Mapping[str, KernelChoice]:
     """What was chosen on a device so far, by number format."""
     return {str(dtype): choice for (where, dtype), choice in [*_found.items()] if where == device}
 
@@ -129,7 +129,7 @@ def adopt(device: torch.device, dtype: str, name: str, left_out: Mapping[str, st
         raise ValueError(f"attention kernel {name} is not installed any more")
     try:
         with _standing_in(KERNELS[name].stand_in):
-            _found[device, number] = Choice(KERNELS[name], left_out)
+            _found[device, number] = KernelChoice(KERNELS[name], left_out)
     except Exception as error:
         raise ValueError(f"attention kernel {name} does not stand in: {_words(error)}") from error
 

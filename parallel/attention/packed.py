@@ -39,16 +39,16 @@ MOST_STANDING = 8 << 20
 """The numbers in a buffer that stands until the next call: where more is sent, the host is not what is waited for."""
 
 
-_held: weakref.WeakSet[Way | Gathering] = weakref.WeakSet()
+_held: weakref.WeakSet[PackedExchange | Gathering] = weakref.WeakSet()
 
 
-def held() -> list[Way | Gathering]:
+def held() -> list[PackedExchange | Gathering]:
     """Whose index tensors there are; for who keeps addresses of them."""
     return list(_held)
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
+class PackedExchange:
     """One exchange: the rows picked for each member, and the order of those that come."""
 
     pick: Tensor | None
@@ -78,11 +78,11 @@ class Trade:
     """One rank's two exchanges in Ulysses, and the shapes of what they give."""
 
     within: Layout  # of the ulysses groups, each taken as one rank
-    way_in: Way
+    way_in: PackedExchange
     joint: tuple[int, int, int, int]  # G B h D, the h being my heads of q, k and v
     asked: tuple[int, int, int, int] | None  # G B h D of k and v where keys are left out; then those above are of q
     split: tuple[int, ...]  # of the last h
-    way_out: Way
+    way_out: PackedExchange
     here: tuple[int, int, int, int]  # B S H D
 
     def to_heads(self, q: Tensor, k: Tensor, v: Tensor, *, group: Group) -> tuple[Tensor, ...]:
@@ -119,7 +119,9 @@ def trade(layout: Layout, ranks: range, index: int, shape: tuple[int, int, int, 
     )
 
 
-def _way_in(layout: Layout, ranks: range, index: int, shape: tuple[int, int, int, int], device: torch.device) -> Way:
+def _way_in(
+    layout: Layout, ranks: range, index: int, shape: tuple[int, int, int, int], device: torch.device
+) -> PackedExchange:
     """Out: my sharded tokens with each member's heads. In: each member's with mine. All my own tokens go to myself."""
     batch, num_queries, num_keys, width = shape
     heads, num_here = heads_of(num_queries, num_keys, len(ranks)), layout.num_held(ranks[index])
@@ -143,7 +145,7 @@ def _way_in(layout: Layout, ranks: range, index: int, shape: tuple[int, int, int
         chosen = np.concatenate([np.arange(mine.num_queries), keys, keys + mine.num_keys])
         item = np.arange(batch)[:, None]
         order, width_in = (order[:, None, None] * batch + item) * mine.num_packed + chosen, width  # G B h
-    return Way(
+    return PackedExchange(
         pick=_index(picks, batch * num_here * packed // unit, device),
         width=unit * width,
         sizes_out=[len(each) * batch * held.num_packed * width for each, held in zip(sent, heads, strict=True)],
@@ -155,7 +157,7 @@ def _way_in(layout: Layout, ranks: range, index: int, shape: tuple[int, int, int
 
 def _way_in_apart(
     layout: Layout, ranks: range, index: int, shape: tuple[int, int, int, int], device: torch.device
-) -> Way:
+) -> PackedExchange:
     """The same where keys are left out: of q, k and v one behind the other, to each member the queries before the keys
     and values, and so they are ordered."""
     batch, num_queries, num_keys, width = shape
@@ -195,7 +197,7 @@ def _way_in_apart(
         (at[:, None, None] + item[:, None] * count + held[::unit_in]) // unit_in
         for at, (_, count), held in zip(arrived, kinds, columns, strict=True)
     ]  # G B units of h
-    return Way(
+    return PackedExchange(
         pick=_index(picks, 2 * first_value - first_key, device),
         width=unit * width,
         sizes_out=sizes_out,
@@ -211,7 +213,9 @@ def _tokens(layout: Layout, places: Sequence[Range], *, is_own: bool) -> Positio
     return _range(place for place, stream in parts if stream.is_sharded or is_own)
 
 
-def _way_out(layout: Layout, ranks: range, index: int, shape: tuple[int, int, int, int], device: torch.device) -> Way:
+def _way_out(
+    layout: Layout, ranks: range, index: int, shape: tuple[int, int, int, int], device: torch.device
+) -> PackedExchange:
     """Out: each member's tokens, the replicated among them, with my heads. In: all my tokens with each member's."""
     batch, num_queries, num_keys, width = shape
     heads, num_here = heads_of(num_queries, num_keys, len(ranks)), layout.num_held(ranks[index])
@@ -229,7 +233,7 @@ def _way_out(layout: Layout, ranks: range, index: int, shape: tuple[int, int, in
     if order.size * unit * width <= MOST_STANDING:
         each = (order[..., None] * unit + np.arange(unit)).reshape(batch, num_here, num_queries)
         places = torch.tensor(each, device=device).transpose(1, 2)
-    return Way(
+    return PackedExchange(
         pick=_index(sent, batch * num_joint, device) if mine.num_queries else None,
         width=mine.num_queries * width,
         sizes_out=[each.size * mine.num_queries * width for each in sent],

@@ -29,7 +29,7 @@ from ..group import Axis, Group
 from ..layout import Layout
 from ..mesh import Mesh
 from .heads import members
-from .packed import MOST_STANDING, Trade, Way, trade
+from .packed import MOST_STANDING, PackedExchange, Trade, trade
 from .strategy import Attend, Kernel
 
 
@@ -87,7 +87,7 @@ class Standing:
 class _Leg:
     """One of both exchanges: what is picked for it, and where it arrives."""
 
-    def __init__(self, way: Way, turns: Iterator[Tensor]) -> None:
+    def __init__(self, way: PackedExchange, turns: Iterator[Tensor]) -> None:
         self._pick, self._sizes_in, self._sizes_out = way.pick, way.sizes_in, way.sizes_out
         if self._pick is not None:
             self._sent = _part(next(turns), (sum(way.sizes_out),))
@@ -106,7 +106,7 @@ def _part(buffer: Tensor, shape: Sequence[int]) -> Tensor:
     return buffer[: math.prod(shape)].view(shape)
 
 
-def _rows_of(out: Tensor, way: Way) -> Tensor:
+def _rows_of(out: Tensor, way: PackedExchange) -> Tensor:
     """Answers as rows, or flat where none is picked; of a kernel's own format in one view."""
     batch, heads, tokens, width = out.shape
     row = heads * width

@@ -34,7 +34,7 @@ class Device:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Link:
+class DeviceLink:
     """Between two GPUs, by their names."""
 
     first: str
@@ -69,7 +69,7 @@ class Machine:
     torch: Torch | None
     problem: str = ""
     devices: tuple[Device, ...] = ()
-    links: tuple[Link, ...] = ()
+    links: tuple[DeviceLink, ...] = ()
     driver: str = ""
     num_listed_gpus: int = 0
     """The NVIDIA GPUs that the driver knows, whether torch may use them or not."""
@@ -95,10 +95,10 @@ def read_machine(*, timeout_s: float, root: Path = Path("/")) -> Machine:
     )
 
 
-def links_of(devices: tuple[Device, ...], peers: Any, wiring: Mapping[frozenset[str], str]) -> tuple[Link, ...]:
+def links_of(devices: tuple[Device, ...], peers: Any, wiring: Mapping[frozenset[str], str]) -> tuple[DeviceLink, ...]:
     """A link for each pair; `peers[i][j]` says whether i reads j's memory."""
     return tuple(
-        Link(
+        DeviceLink(
             first=one.name,
             second=other.name,
             wire=wiring.get(frozenset((one.uuid, other.uuid)), "unknown"),

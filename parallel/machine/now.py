@@ -17,7 +17,7 @@ from pathlib import Path
 
 from .container import num_cores, read_container, used_memory_bytes
 from .deadline import output_of
-from .machine import Link, Machine, read_machine
+from .machine import DeviceLink, Machine, read_machine
 
 FIND_S = 60.0
 ASK_S = 5.0
@@ -59,7 +59,7 @@ def devices_now() -> tuple[DeviceNow, ...]:
     return *gpus, host
 
 
-def links_now() -> tuple[Link, ...]:
+def links_now() -> tuple[DeviceLink, ...]:
     """Those between the accelerators, found with them."""
     return _machine().links
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from ..errors import Cancelled, OutOfMemory, RankFailed
 from ..ranks.channel import read_body
 from ..ranks.grants import AHEAD, Grants
-from ..ranks.messages import Abort, Cancel, Ended, OfJob, Phase, Preview, Run, Spread, Step, Stuck
+from ..ranks.messages import Abort, Cancel, Ended, OfJob, Phase, Preview, RunJob, SpreadWork, StepDone, Stuck
 from .folder import keep_logs
 from .job import End, Job, Picture, failure, first_cause
 from .limits import Limits
@@ -67,7 +67,7 @@ class JobRun:
             self._grants = Grants(self.size)
             fds.append(self._grants.fd)
         for index, rank in enumerate(self.ranks):
-            order = Run(
+            order = RunJob(
                 job=self.job.number,
                 function=work.function,
                 lane=work.lane,
@@ -101,7 +101,7 @@ class JobRun:
                 self.phases[index] = message
                 self.steps.pop(index, None)
                 self._step_time, self.longest_step_s = None, 0.0  # it may compile, and the steps after it be others
-            case Step():
+            case StepDone():
                 self.steps[index] = message.done
                 if self._grants is not None:
                     self._grants.hear_step(index)
@@ -115,7 +115,7 @@ class JobRun:
                 if body is not None:
                     with contextlib.suppress(Exception):  # whatever is wrong with a picture, the next one may arrive
                         self.job.tell(Picture(read_body(body)))
-        if index == 0 and isinstance(message, Phase | Step):
+        if index == 0 and isinstance(message, Phase | StepDone):
             self.job.tell(message)
 
     def lose(self, rank: RankProcess, reason: str) -> None:
@@ -260,5 +260,5 @@ class JobRun:
             return
         spreads = [end.spread for _, end in sorted(ends.items()) if end.spread is not None]
         if spreads:
-            job.tell(Spread(plan=spreads[0].plan, work=tuple(work for spread in spreads for work in spread.work)))
+            job.tell(SpreadWork(plan=spreads[0].plan, work=tuple(work for spread in spreads for work in spread.work)))
         job.end(answers=[ends[index].value for index in sorted(ends)])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import BadInput, BadMessage, LoomError, OutOfMemory, PeerLost, RankFailed
 from ..ranks.channel import read_body
-from ..ranks.messages import Ended, Failure, Phase, Spread, Step, read
+from ..ranks.messages import Ended, Failure, Phase, SpreadWork, StepDone, read
 from ..ranks.seat import World
 from ..ranks.shortage import advice
 
@@ -41,7 +41,7 @@ class Last:
     answers: list[Any] = field(default_factory=list)
 
 
-Told = Phase | Step | Picture | Spread | Last
+Told = Phase | StepDone | Picture | SpreadWork | Last
 """What the caller is told."""
 
 
@@ -114,7 +114,7 @@ class End:
     is_whole: bool = False
     """Whether the rank is still in its process group, in step with the others."""
     mark: int = 0
-    spread: Spread | None = None
+    spread: SpreadWork | None = None
     code: str = ""
     reason: str = ""
     traceback: str = ""

@@ -41,7 +41,7 @@ class OfKind:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class KnownFile:
     kinds: tuple[OfKind, ...] = ()
     boot: str = ""
     pairs: tuple[tuple[str, ...], ...] = ()
@@ -117,18 +117,18 @@ class Known:
         return {*self._kept.pairs} if self._kept.boot == self._boot != "" else set()
 
     @functools.cached_property
-    def _kept(self) -> Kept:
+    def _kept(self) -> KnownFile:
         """As it was when this pool first asked, or wrote."""
         return self._read()
 
-    def _read(self) -> Kept:
+    def _read(self) -> KnownFile:
         text = _text(self._path) if self._path is not None else ""
         try:
-            return read(Kept, json.loads(text), what=FILE)
+            return read(KnownFile, json.loads(text), what=FILE)
         except (ValueError, RecursionError, BadMessage):
-            return Kept()
+            return KnownFile()
 
-    def _write(self, kept: Kept) -> None:
+    def _write(self, kept: KnownFile) -> None:
         """Whole or not at all; of two processes that write at once one is forgotten."""
         self._kept = kept
         if self._path is None:

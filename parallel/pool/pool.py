@@ -17,7 +17,7 @@ from ..machine.container import num_free_cores
 from ..machine.folders import user_cache
 from ..progress import SILENT, Preview, Progress
 from ..ranks.channel import write_body
-from ..ranks.messages import Phase, Spread, Step
+from ..ranks.messages import Phase, SpreadWork, StepDone
 from ..ranks.seat import World
 from ..ranks.shortage import advice
 from .folder import PoolFolder
@@ -157,7 +157,7 @@ class Pool:
 
     @property
     def culprit(self) -> str:
-        """The module for which ranks import for themselves when they start, or "" (`Ready.culprit`)."""
+        """The module for which ranks import for themselves when they start, or "" (`ServerReady.culprit`)."""
         return self._supervisor.culprit
 
     @property
@@ -236,10 +236,10 @@ def _wait(job: Job, progress: Progress) -> list[Any]:
                 progress.phase(told.text, is_loading=told.is_loading)
             case Picture(pixels):
                 preview = functools.partial(lambda picture: picture, pixels)
-            case Step():
+            case StepDone():
                 progress.step(told.done, told.total, preview)
                 preview = None
-            case Spread():
+            case SpreadWork():
                 progress.spread(told.plan, told.work)
             case Last():
                 if told.error is not None:

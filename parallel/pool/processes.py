@@ -1,4 +1,14 @@
-"""The crew: every rank's process, started, watched and replaced when it is lost, and the fork server they come from."""
+"""The crew: every rank's process, started, watched and replaced when it is lost, and the fork server they come from.
+
+    start            Fork goes to the server         a channel, no pidfd: only the server can tell what became of it
+    Forked           the server sends its pidfd      from here on the kernel tells of its death
+    Hello, Kernels   it speaks for itself            is_ready: it can be asked
+    _tell_loss       silent, closed, or not sane     is_gone: jobs hear of it at once, and nobody listens any more
+    _bury            its pidfd says that it is dead  the place is empty: another may start
+
+Between the last two may be seconds, in which a driver clears up. A rank that started meanwhile would find the GPU's
+memory taken; jobs that waited for it would lose them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +24,7 @@ from typing import Any
 
 from ..errors import BadMessage, Closed
 from ..ranks.channel import Channel, Received
-from ..ranks.messages import Exited, Forked, FromServer, Hello, Kernels, NoSpare, NotForked, Ready
+from ..ranks.messages import Exited, Forked, FromServer, Hello, Kernels, NoSpare, NotForked, ServerReady
 from ..ranks.shortage import MemoryKills, advice
 from .folder import keep_logs
 from .known import Known
@@ -60,7 +70,7 @@ class Crew:
         self._server_log = folder / "server.log"
         self._spare = Spare(listen=self._listen, ignore=self._ignore)
         self._memory_kills = MemoryKills()
-        self.culprit = ""  # as of `Ready`, once it is known
+        self.culprit = ""  # as of `ServerReady`, once it is known
         self._num_failures = 0
         self._next_time = 0.0
         self._codes: dict[int, int] = {}
@@ -91,7 +101,7 @@ class Crew:
         """End every process; returns when they have gone."""
         for rank in self._places:
             rank.kill("the pool was closed")
-        self._spare.close()
+        self._spare.close()  # before the server, which collects what it has forked
         if self._server is not None:
             self._server.close()
         for rank in self._places:
@@ -105,7 +115,7 @@ class Crew:
     def check_time(self, now: float) -> None:
         for rank in self._places:
             silence = now - rank.heard
-            if rank.end_time is not None:
+            if rank.end_time is not None:  # first: who was killed is silent, too
                 if now - rank.end_time > self._limits.die_s:
                     self._insist(rank, now)
             elif rank.has_begun and silence > self._limits.silence_s:
@@ -117,6 +127,8 @@ class Crew:
                     rank.kill(why)
                     continue
                 self._fail(f"rank {rank.number} {why}")
+                # It may hang by what it inherited, such as a library's lock that was held at the fork: then the next
+                # one from this server would, too.
                 if self._server is not None:
                     self._server.kill()
                     self._lose_server()
@@ -155,6 +167,7 @@ class Crew:
 
     def _start(self, server: ServerProcess, rank: RankProcess) -> None:
         try:
+            # Five times as often as it must: one that is late by a busy machine is no frozen one.
             rank.start(server, ping_s=self._limits.silence_s / 5)
             self._listen_to(rank)
         except OSError as error:
@@ -203,7 +216,7 @@ class Crew:
 
     def _hear_server(self, received: Received[FromServer]) -> None:
         match received.message:
-            case Ready() as told:
+            case ServerReady() as told:
                 assert self._server is not None, "it has spoken"
                 self.culprit = told.culprit
                 if not self._server.hear_ready(told, received.fds):  # it could not be ended, should it be stopped
@@ -240,6 +253,7 @@ class Crew:
         code = self._server.close()
         how = how_it_ended(code, log=self._server_log, starved=self._memory_kills.reason())
         self._server = None
+        # Before losses are told: who hears of one asks for a rank at once, and finds the new server.
         if (spare := self._spare.take()) is None:
             logger.warning("the fork server %s; another is started, and imports what ranks need", how)
         else:
@@ -294,6 +308,8 @@ class Crew:
         rank.forget()
 
     def _reason(self, rank: RankProcess) -> str:
+        # The kernel tells by the pidfd that it is dead, the server by `Exited` how: in either order. Without the wait
+        # the user would read that a rank ended, and not that it was killed for its memory.
         end = time.monotonic() + CODE_S
         while not rank.why_killed and rank.pid and rank.pid not in self._codes and self._server is not None:
             poll = select.poll()

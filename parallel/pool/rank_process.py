@@ -106,7 +106,7 @@ class RankProcess:
         self.birth += 1
         self.channel, self.pid, self.pidfd, self.heard = spare.channel, spare.pid, spare.pidfd, spare.heard
         self.gpu, self.uuid, self.memory_bytes = spare.gpu, spare.uuid, spare.memory_bytes
-        self.log, spare.log = spare.log, self.log
+        self.log, spare.log = spare.log, self.log  # its process has the file open, and goes on writing there
         self.why_killed, self.is_told, self.has_begun = "", True, True
         spare.channel, spare.pidfd = None, -1
         spare.forget()

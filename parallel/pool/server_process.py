@@ -21,7 +21,17 @@ from ..errors import Closed
 from ..machine.folders import private
 from ..ranks.channel import Channel
 from ..ranks.guard import has_ended
-from ..ranks.messages import FROM_RANK, FROM_SERVER, Fork, ForkSpare, FromRank, FromServer, Message, Ready, ToServer
+from ..ranks.messages import (
+    FROM_RANK,
+    FROM_SERVER,
+    Fork,
+    ForkSpare,
+    FromRank,
+    FromServer,
+    Message,
+    ServerReady,
+    ToServer,
+)
 
 logger = logging.getLogger("latentloom")
 START = """
@@ -110,7 +120,7 @@ class ServerProcess:
             theirs.close()
         return mine
 
-    def hear_ready(self, told: Ready, fds: Sequence[int]) -> bool:
+    def hear_ready(self, told: ServerReady, fds: Sequence[int]) -> bool:
         """Whether it can be ended from now on, whatever it does: without a child or a descriptor nobody else can."""
         if told.culprit and self._process is not None:  # its spares say the same
             logger.warning(

@@ -19,7 +19,7 @@ from pathlib import Path
 from ..errors import BadMessage, Closed
 from ..ranks.channel import Channel
 from ..ranks.guard import has_ended
-from ..ranks.messages import FromServer, Ready
+from ..ranks.messages import FromServer, ServerReady
 from ..ranks.shortage import advice
 from .rank_process import RankProcess
 from .server_process import ServerProcess
@@ -101,7 +101,7 @@ class Spare:
                 return
             if received is None:
                 return
-            if isinstance(received.message, Ready) and self._process.hear_ready(received.message, received.fds):
+            if isinstance(received.message, ServerReady) and self._process.hear_ready(received.message, received.fds):
                 self._num_losses = 0
                 logger.info("the spare of the fork server is process %d", self._process.pid)
             else:

@@ -134,6 +134,7 @@ class Supervisor:
 
     def _post(self, order: Callable[[], None]) -> None:
         """Have the thread do this; once it has ended, do it here."""
+        # Under the lock: an order that is put while the thread empties its queue for the last time would wait for ever.
         with self._lock:
             has_ended = self._has_ended
             if not has_ended:
@@ -148,6 +149,7 @@ class Supervisor:
     def _serve(self) -> None:
         try:
             while not self.is_closed:
+                # Ranks first: one that was lost in the turn before is on its way again before its job is looked at.
                 self._crew.keep()
                 self._tell_start()
                 for replica in self.replicas:
@@ -186,9 +188,11 @@ class Supervisor:
         for key, _ in self._selector.select(tick):
             if self._selector.get_map().get(key.fd) is key:  # one that was read first may have closed another
                 key.data()
+        # Orders after messages: a job whose answer has come is over, and a cancel that came with it is too late.
         while not self._orders.empty():
             self._orders.get()()
         now = time.monotonic()
+        # A laptop that slept, a debugger: every deadline would have passed, and ranks be killed that did nothing wrong.
         if now - before > tick + 1:  # this process was stopped, not the ranks
             self._crew.shift(now - before)
             for replica in self.replicas:
@@ -293,7 +297,7 @@ class Supervisor:
     def _settle(self, replica: Replica) -> None:
         if (run := replica.run) is not None and run.is_over:
             replica.run, replica.job = None, None
-            if not run.leaves_world_whole:
+            if not run.leaves_world_whole:  # some may be in a collective that others left: they have to meet anew
                 replica.world = None
             self._finish(run)
         for rank, side in list(replica.side.items()):

@@ -37,7 +37,7 @@ from ..machine.waiting import asleep
 from . import guard
 from .channel import Channel
 from .heap import HUGE_PAGES
-from .messages import TO_RANK, TO_SERVER, Exited, Fork, Forked, NoSpare, NotForked, Ready, ToServer, read
+from .messages import TO_RANK, TO_SERVER, Exited, Fork, Forked, NoSpare, NotForked, ServerReady, ToServer, read
 from .unasked import driver_unasked, has_started
 
 ENVIRONMENT = {
@@ -60,6 +60,8 @@ def main(fd: int, host: int, preload: Sequence[str], num_gpus: int) -> None:
     `num_gpus` of the ranks have a GPU.
     """
     channel = Channel(socket.socket(fileno=fd), TO_SERVER)
+    # In this order: a pid is somebody's only while its process lives. If the host died before the first line, the pidfd
+    # may be of a stranger with its number, but then it is not our parent any more.
     host_pidfd = os.pidfd_open(host)
     if os.getppid() != host:
         os._exit(1)
@@ -68,15 +70,17 @@ def main(fd: int, host: int, preload: Sequence[str], num_gpus: int) -> None:
     os.environ.update(environment(num_gpus) | asleep(os.environ))
     for name in TORCHRUN:
         os.environ.pop(name, None)
-    watcher = guard.Watcher(host_pidfd)
+    # Imports take many seconds in which nobody polls: a thread watches the host meanwhile. It has to be gone before the
+    # first fork, since a child has only the thread that forked.
+    watcher = guard.DeathWatch(host_pidfd)
     culprit = import_all(preload, num_gpus=num_gpus)
     watcher.stop()
     gc.freeze()  # a collection in a child would copy every page it looks at
-    Server(channel, host_pidfd, preload=preload, culprit=culprit).serve()
+    ForkServer(channel, host_pidfd, preload=preload, culprit=culprit).serve()
 
 
 def rank_main(fd: int, host_pidfd: int, server_pidfd: int, preload: Sequence[str], order: dict[str, Any]) -> None:
-    """Be the rank of `order` in a process that `Server.fork` has prepared, and that began anew. Does not return."""
+    """Be the rank of `order` in a process that `ForkServer.fork` has prepared, and that began anew. Does not return."""
     for each in (fd, host_pidfd, server_pidfd):
         os.set_inheritable(each, False)
     fork = read(Fork, order, what="fork")
@@ -123,7 +127,7 @@ def _import(name: str) -> None:
         getattr(found, attribute)
 
 
-class Server:
+class ForkServer:
     """Serves one host. It has one thread, also as a spare: a fork takes no other along, nor a lock that one holds."""
 
     def __init__(
@@ -146,7 +150,8 @@ class Server:
             self.poll.register(self.channel.fileno(), select.POLLIN)
             self.poll.register(self.host_pidfd, select.POLLIN)
             try:
-                self.channel.send(Ready(os.getpid(), self.culprit), [self.own_pidfd])
+                # From here on a spare outlives its server (before: `_become_spare`), and takes office by being asked.
+                self.channel.send(ServerReady(os.getpid(), self.culprit), [self.own_pidfd])
                 guard.wake_with_parent()
                 while not any(self._turn(fd) for fd, _ in self.poll.poll()):
                     pass  # until this process is the spare, with a connection of its own
@@ -219,11 +224,13 @@ class Server:
     def _become_rank(self, server: int, order: Fork, fds: Sequence[int]) -> None:
         """Does not return."""
         try:
-            guard.die_with_parent(server)
+            guard.die_with_parent(server)  # first: until then nobody would end a rank whose server is killed now
             connection, log = fds
             os.dup2(log, 1)
             os.dup2(log, 2)
             os.close(log)
+            # The server's pidfd is kept, for the rank watches by it. All else is closed: were its connection open in
+            # each rank, the host would see a server's end once the last of its ranks is gone.
             own, self.own_pidfd = self.own_pidfd, -1
             self._close_all()
             if self.culprit:
@@ -235,7 +242,7 @@ class Server:
         except BaseException:
             traceback.print_exc()  # into its log
         finally:
-            os._exit(1)
+            os._exit(1)  # whatever came: a child never goes back up into the server's loop
 
     def _become_spare(self, server: int, connection: int) -> None:
         guard.die_with_parent(server)  # until it is ready: before, nobody could end it, should it be stopped
@@ -278,6 +285,7 @@ class Server:
 
     def _end(self) -> NoReturn:
         """No child is left, not even a zombie."""
+        # All are killed before one is waited for: the kernel may take seconds to give back what a rank holds of a GPU.
         for pid in self.children.values():
             os.kill(pid, signal.SIGKILL)
         for pid in self.children.values():

@@ -51,7 +51,7 @@ def tell_after(host_pidfd: int, pidfd: int, number: int) -> None:
             signal.pidfd_send_signal(pidfd, number)
 
 
-class Watcher:
+class DeathWatch:
     """A thread that ends this process when another one dies: for the time in which nobody polls its pidfd.
 
     A death signal would not do here: it comes when the *thread* that started us ends, and hosts start us from threads.

@@ -6,7 +6,7 @@ office; each message may bring descriptors, and numbers in brackets say who is m
     message     from    to      descriptors      when                                        answer
     Fork        host    server  connection, log  a place in the pool is empty                Forked or NotForked
     ForkSpare   host    server  connection       the server has no spare                     none, or NoSpare
-    Ready       server  host    its pidfd        it can be asked; a spare says so too        (Fork, ForkSpare)
+    ServerReady server  host    its pidfd        it can be asked; a spare says so too        (Fork, ForkSpare)
     Forked      server  host    the rank's pidfd a rank's process was forked [rank, birth]
     NotForked   server  host                     it could not be [rank, birth]
     NoSpare     server  host                     the spare could not be forked
@@ -17,9 +17,9 @@ office; each message may bring descriptors, and numbers in brackets say who is m
     Ping        rank    host                     nothing was heard for Fork.ping_s
     Join        host    rank                     ranks are to work together                  Joined
     Joined      rank    host                     it is in the process group, or cannot be
-    Run         host    rank    request, grants  a job begins                                Ended, by and by
+    RunJob      host    rank    request, grants  a job begins                                Ended, by and by
     Phase       rank    host                     a part of a job begins [job]
-    Step        rank    host                     a step of a job is done [job]
+    StepDone    rank    host                     a step of a job is done [job]
     Moves       rank    host                     instead of Ping, where a job goes from module to module [job]
     Preview     rank    host    the picture      a step of a job can be seen [job]
     Ended       rank    host    answer, Failure  this rank's part of a job is over [job]
@@ -32,7 +32,7 @@ picture, an answer, goes beside it as a body (channel.py). A text is for people;
 its own, such as `Phase.is_loading`, or a code (errors.py).
 
 That a step may begin is no message: the host writes it into memory that comes with the job of several of its ranks, by
-what `Step` tells (grants.py), and a cancel is there before `Cancel` is.
+what `StepDone` tells (grants.py), and a cancel is there before `Cancel` is.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ForkSpare:
 
 
 @dataclass(frozen=True)
-class Ready:
+class ServerReady:
     """This process can fork; its pidfd comes with this."""
 
     pid: int
@@ -177,7 +177,7 @@ class Joined:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class RunJob:
     """Do a job; the request comes with this, and where several ranks of one host do it, what grants them steps."""
 
     job: int
@@ -219,7 +219,7 @@ class Phase:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class StepDone:
     job: int
     done: int
     total: int
@@ -240,7 +240,7 @@ class Preview:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread:
+class SpreadWork:
     """How a stage was spread over ranks, and what each did."""
 
     plan: str
@@ -260,7 +260,7 @@ class Ended:
     """Whether this process can use its accelerator no more."""
     mark: int = 0
     """A checksum of the answer."""
-    spread: Spread | None = None
+    spread: SpreadWork | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,10 +274,10 @@ class Failure:
 
 
 ToServer = Fork | ForkSpare
-FromServer = Ready | Forked | NotForked | NoSpare | Exited
-ToRank = Kernels | Join | Run | Cancel | Abort
-FromRank = Hello | Kernels | Ping | Joined | Stuck | Phase | Step | Moves | Preview | Ended
-OfJob = Stuck | Phase | Step | Moves | Preview | Ended
+FromServer = ServerReady | Forked | NotForked | NoSpare | Exited
+ToRank = Kernels | Join | RunJob | Cancel | Abort
+FromRank = Hello | Kernels | Ping | Joined | Stuck | Phase | StepDone | Moves | Preview | Ended
+OfJob = Stuck | Phase | StepDone | Moves | Preview | Ended
 Message = ToServer | FromServer | ToRank | FromRank
 
 TO_SERVER: tuple[type[ToServer], ...] = typing.get_args(ToServer)

@@ -41,7 +41,7 @@ from .messages import (
     Kernels,
     Moves,
     Ping,
-    Run,
+    RunJob,
     Stuck,
     ToRank,
 )
@@ -135,7 +135,7 @@ class Rank:
                 self._choose(told)
             case Join() as order:  # into the lane: the others are waited for
                 self.lanes["main"].put(lambda: self._join(order))
-            case Run() as order:
+            case RunJob() as order:
                 job = self.jobs[order.job] = RankJob(order, self.channel)
                 self.lanes[order.lane].put(lambda: self._run(job, received.fds))
             case Cancel(number):

@@ -24,7 +24,7 @@ from ..staging import bytes_of
 from . import messages
 from .channel import Channel, write_body
 from .grants import Granted
-from .messages import Ended, Failure, Phase, Run, Spread, Step, ToRank
+from .messages import Ended, Failure, Phase, RunJob, SpreadWork, StepDone, ToRank
 
 logger = logging.getLogger("latentloom")
 PREVIEW_S = 1 / 12
@@ -43,7 +43,7 @@ class RankJob(Progress):
     on, and the host ends the job on the others.
     """
 
-    def __init__(self, order: Run, channel: Channel[ToRank]) -> None:
+    def __init__(self, order: RunJob, channel: Channel[ToRank]) -> None:
         self.order = order
         self.wants_previews = order.previews
         self.is_cancelled = False
@@ -58,7 +58,7 @@ class RankJob(Progress):
         self._channel = channel
         self._num_steps = 0
         self._preview_time = -PREVIEW_S
-        self._spread: Spread | None = None
+        self._spread: SpreadWork | None = None
 
     def phase(self, text: str, *, is_loading: bool = False) -> None:
         self.check()
@@ -69,7 +69,7 @@ class RankJob(Progress):
         if preview is not None and self.wants_previews and now - self._preview_time >= PREVIEW_S:
             self._preview_time = now
             self._send_preview(preview)
-        self._channel.send(Step(job=self.order.job, done=done, total=total))
+        self._channel.send(StepDone(job=self.order.job, done=done, total=total))
         self._num_steps += 1
         if not self._may_begin(self._num_steps + 1):
             self.is_in_step = True
@@ -104,7 +104,7 @@ class RankJob(Progress):
         return self._place not in ((), before)
 
     def spread(self, plan: str, ranks: Sequence[RankWork]) -> None:
-        self._spread = Spread(plan=plan, work=tuple(ranks))
+        self._spread = SpreadWork(plan=plan, work=tuple(ranks))
 
     def finish(self, answer: Any) -> None:
         """Tell the answer, or only its mark where another rank's is wanted; its tensors are where they were made."""

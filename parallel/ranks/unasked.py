@@ -35,7 +35,7 @@ def driver_unasked(num_gpus: int) -> Iterator[list[str]]:
     """Within it this process has `num_gpus` GPUs, and starts none. Gives a list of the modules that were refused."""
     import torch
 
-    answers = Answers(num_gpus)
+    answers = DriverAnswers(num_gpus)
     if not hasattr(torch._C, "_cuda_getDeviceCount"):
         yield answers.refused
         return
@@ -59,7 +59,7 @@ def has_started() -> bool:
     return driver.cuDeviceGetCount(ctypes.byref(ctypes.c_int())) == SUCCESS  # an error until somebody has started it
 
 
-class Answers:
+class DriverAnswers:
     """What torch is given in place of its own."""
 
     def __init__(self, num_gpus: int) -> None:

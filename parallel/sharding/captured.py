@@ -5,6 +5,13 @@ The first of a kind runs on the stream to capture on, from buffers that stand fo
 communicators make there what they make once. The second is captured; from then on tensors are copied into the buffers,
 and the graph is launched. Kernels are those of a module that is not captured, and so are the bits.
 
+    call 1    worth one? (vote)   tensors -> buffers   run on the capture's stream            the answer is handed out
+    call 2    settle, room? (vote)   record: computes nothing   could all? (vote)             as call 3
+    call 3..  tensors -> buffers   launch   the answer is copied out                          no Python, no vote
+
+Every vote is a collective of the ranks that share tokens, and a "no" of one of them is everybody's: who launched a
+graph while its neighbour dropped it would be alone in the next vote.
+
 A graph holds addresses and runs no Python. So whatever the forward reads is kept as long as its graph, what it answers
 is copied, for the next launch writes over it, and what waits for the device or reads from the host is never captured:
 such a module runs as ever, and the log says why. Which padding is left out is decided before, and part of a kind.
@@ -32,9 +39,9 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_map_only, tree_unfl
 from ..collectives import add
 from ..group import Axis, Count, Group
 from ..mesh import Mesh
-from .graphs.recording import Cuda, Graph, Recorder, Watch
+from .graphs.recording import CapturedGraph, CaptureWatch, Cuda, Recorder
 from .graphs.watched import Watched
-from .padding import Kept, Texts, keeping
+from .padding import KeptKeys, Texts, keeping
 from .split_plan import Padding
 
 logger = logging.getLogger("latentloom")
@@ -82,7 +89,7 @@ class _Kind:
     buffers: list[Tensor] = field(default_factory=list)
     taken_bytes: int = 0
     """By its first call."""
-    graph: Graph | None = None
+    graph: CapturedGraph | None = None
     answer: Any = None
     num_bytes: int = 0
     sent: Sequence[Count] = ()
@@ -90,6 +97,7 @@ class _Kind:
 
     def replay(self, given: Sequence[Tensor]) -> Any:
         assert self.graph is not None, "it was captured"
+        # All three go to the current stream, which keeps their order: nothing is waited for between them.
         self.take(given)
         self.graph.replay()
         return tree_map_only(Tensor, Tensor.clone, self.answer)
@@ -132,6 +140,7 @@ class Captured:
         self.reasons: list[str] = []
         """Why calls ran without a graph, each once."""
         self._is_off = False
+        # Not `forward`: hooks run inside of what torch calls here, so what they send and cut is part of the graph.
         vars(module)["_compiled_call_impl"] = self  # as torch's own `Module.compile` has itself called
         with _registering:
             _living.add(self)
@@ -150,6 +159,7 @@ class Captured:
     def begin(self, *, is_long: bool = False) -> None:
         """All ranks alike, before a series of calls, which pays for graphs if it `is_long`: what the last one did not
         use, or not to capture it, makes way."""
+        # Memory follows use: graphs of a series before, of another size or text, would stand beside those to come.
         with self._lock:
             self._is_long = is_long
             for key, kind in list(self._kinds.items()):
@@ -182,6 +192,8 @@ class Captured:
         kind.is_used = True
         given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         if kind.is_wanted is None:
+            # Asked once for a kind, before its first call: ranks meet new kinds at the same call, and may vote only
+            # there. What makes way goes first, so that the first call finds the room that its graph will.
             self._make_way(kind)
             kind.is_wanted = self._is_worth(kind)
         if not kind.is_wanted:
@@ -194,8 +206,11 @@ class Captured:
             return found
         if kind.graph is None and not self._capture(kind, _in_place_of(leaves, kind.buffers), spec):
             return self._run(leaves, spec)
+        # Under the lock: `forget` comes from the thread that aborts a process group, and no graph may be reset while it
+        # is launched.
         with self._lock:
             if kind.graph is not None:
+                # A launch runs no Python, so the groups' counters see nothing of what it sends.
                 for group, sent in zip(self._groups, kind.sent, strict=True):
                     group.count.sent_bytes += sent.sent_bytes
                     group.count.calls += sent.calls
@@ -206,10 +221,12 @@ class Captured:
         args, kwargs = tree_unflatten(leaves, spec)
         return self._module._call_impl(*args, **kwargs)
 
-    def _kind(self, leaves: Sequence[Any], spec: TreeSpec, left_out: tuple[Kept, ...]) -> _Kind | None:
+    def _kind(self, leaves: Sequence[Any], spec: TreeSpec, left_out: tuple[KeptKeys, ...]) -> _Kind | None:
         """Of a call; None if there are too many."""
         values = tuple((leaf.shape, leaf.dtype) if isinstance(leaf, Tensor) else (type(leaf), leaf) for leaf in leaves)
         form = self.title, repr(spec), values
+        # The state holds addresses, which a fresh load has otherwise: `form` is what is remembered of kinds, `key` what
+        # tells graphs apart. Buffers of inference mode may not be written into outside of it.
         key = (form, left_out, self._watched.state(), torch.is_inference_mode_enabled())
         if key not in self._kinds:
             if len(self._kinds) == MOST:
@@ -231,6 +248,8 @@ class Captured:
     def _make_way(self, kind: _Kind) -> None:
         """Collective among ranks that share tokens, if there are graphs: they go where one rank may have no room beside
         them for a forward of another kind, which takes about as much."""
+        # Free memory differs from rank to rank. If only the rank without room dropped its graphs, it would capture them
+        # again later, and vote there alone.
         held = [each.num_bytes for each in self._kinds.values() if each.graph is not None]
         if held and self._agreed("" if self._recorder.free_bytes() >= ROOM * max(held) else "no room"):
             with self._lock:
@@ -241,6 +260,7 @@ class Captured:
     def _is_worth(self, kind: _Kind) -> bool:
         """Collective among ranks that share tokens, where a series is short and nobody asked to capture it: whether all
         of them have met the form of these calls before."""
+        # Noted before the vote, whatever comes of it: the second short series of a kind pays for the graph.
         with _registering:
             is_known = kind.form in _known
             _known[kind.form] = _known.pop(kind.form, None)
@@ -260,11 +280,12 @@ class Captured:
             kind.is_wanted, kind.buffers = False, []
             self._say(lacking)
             return False
-        reason, watch, num_compiled = "", Watch(self._recorder.device), _num_compiled()
+        reason, watch, num_compiled = "", CaptureWatch(self._recorder.device), _num_compiled()
         try:
             with _capturing, self._lock, self._counted(kind):
                 if kind not in self._kinds.values():
                     raise RuntimeError("its graphs were dropped meanwhile")
+                # Graphs of one module never run at once, so they write into the same memory.
                 beside = next((each.graph for each in self._kinds.values() if each.graph is not None), None)
                 with watch:
                     found = self._recorder.record(lambda: self._run(leaves, spec), beside=beside)
@@ -293,6 +314,7 @@ class Captured:
         """Collective among ranks that share tokens: "" if none of them has a reason against."""
         if self._peers is None:
             return reason
+        # Who has a reason votes as well: the others are in this collective, and would wait for it.
         against = torch.tensor([float(bool(reason))], device=self._recorder.device)
         return "another rank could not capture it" if add(against, group=self._peers) and not reason else reason
 
@@ -330,10 +352,12 @@ def _in_place_of(leaves: Sequence[Any], buffers: Sequence[Tensor]) -> list[Any]:
 
 
 def _distinct(groups: Iterable[Group]) -> list[Group]:
+    """One group for each counter: axes of the same ranks may count together."""
     return list({id(group.count): group for group in groups}.values())
 
 
 def _drop(kind: _Kind) -> None:
+    # The graph before what it reads: until it is reset its kernels hold the addresses of both.
     graph, kind.graph = kind.graph, None
     if graph is not None:
         graph.reset()

@@ -26,12 +26,12 @@ from torch.utils._pytree import tree_map_only
 from . import operator
 from .cutting import plain
 from .fingerprint import tensors_in
-from .graphs.kept import MOST_GRAPHS, Graphs, Kept, kept_of
+from .graphs.kept import MOST_GRAPHS, Graphs, KeptGraphs, kept_of
 from .graphs.pieces import in_pieces, is_of_compiling
 from .graphs.traced import copied, traced
 from .graphs.turns import in_turn
 from .graphs.watched import Watched
-from .graphs.wires import Call, Wire
+from .graphs.wires import AttentionCall, Wire
 
 if TYPE_CHECKING:
     from .session import Session
@@ -75,7 +75,7 @@ class Forwards:
         self.title, self.blocks, self.session = title, tuple(blocks), session
         self._module = module
         self._before: dict[nn.Module, Any] = {}
-        self.under_way = _UnderWay()
+        self.under_way = _ForwardUnderWay()
         self._hooks: list[Any] = []
 
     @property
@@ -106,7 +106,7 @@ class Forwards:
             if before is not None:  # of a cache or an offloader
                 vars(block)["forward"] = _by_torch(block, before, self.title, options)
                 continue
-            vars(block)["forward"] = _Block(block, self, options, sends_in_graphs)
+            vars(block)["forward"] = _CompiledBlock(block, self, options, sends_in_graphs)
             if self.session is not None:
                 self.session.compiled.add(block)
 
@@ -149,7 +149,7 @@ def divert(module: nn.Module, forwards: Forwards) -> Callable[[], None]:
     return undo
 
 
-class _UnderWay(threading.local):
+class _ForwardUnderWay(threading.local):
     """The forward of the transformer that runs in a thread: what its blocks were found to need."""
 
     found: dict[Hashable, Callable[..., Any]] | None = None
@@ -161,7 +161,7 @@ class _UnderWay(threading.local):
         self.found = None
 
 
-class _Block:
+class _CompiledBlock:
     """In the place of a block's forward: the graph for its state and what it is given, looked up once a forward for
     all blocks that are alike."""
 
@@ -188,7 +188,7 @@ class _Block:
                 found[like] = run
         return run(self, args, kwargs)
 
-    def _run(self, like: Hashable, args: Any, kwargs: Any) -> Callable[[_Block, Any, Any], Any]:
+    def _run(self, like: Hashable, args: Any, kwargs: Any) -> Callable[[_CompiledBlock, Any, Any], Any]:
         """What runs blocks that are alike: as ever, and their calls are noted; in a graph; or in those that torch makes
         where one will not do."""
         kept = kept_of(self._kind)
@@ -199,9 +199,9 @@ class _Block:
         sort = (like, session and session.lengths())
         calls = None if session is None else kept.calls_of(sort)
         if session is not None and calls is None:
-            return functools.partial(_Block._learn, session=session, kept=kept, sort=sort)
+            return functools.partial(_CompiledBlock._learn, session=session, kept=kept, sort=sort)
         if calls is not None and not self._sends_in_graphs:
-            calls = tuple(Call(call.kind, "opaque") if call.streams else call for call in calls)
+            calls = tuple(AttentionCall(call.kind, "opaque") if call.streams else call for call in calls)
         wires = (
             [] if session is None or calls is None else session.wires(calls, next(tensors_in((args, kwargs))).device)
         )
@@ -212,7 +212,7 @@ class _Block:
         graphs.first = graphs.first or lengths
         make = functools.partial(traced, self._kind, calls, fixed, is_seen=at_work is not None)
         return functools.partial(
-            _Block._by_graph,
+            _CompiledBlock._by_graph,
             graphs=graphs,
             make=make,
             wires=wires,
@@ -221,7 +221,7 @@ class _Block:
             at_work=at_work,
         )
 
-    def _learn(self, args: Any, kwargs: Any, *, session: Session, kept: Kept, sort: Hashable) -> Any:
+    def _learn(self, args: Any, kwargs: Any, *, session: Session, kept: KeptGraphs, sort: Hashable) -> Any:
         with session.learning() as calls:
             out = self._kind.forward(self._block, *args, **kwargs)
         kept.learn(sort, tuple(calls))
@@ -237,7 +237,7 @@ class _Block:
         wires: Sequence[Wire | None],
         num_calls: int,
         is_first: bool,
-        at_work: operator.Session | None,
+        at_work: operator.AttentionSession | None,
     ) -> Any:
         if graphs.is_broken:
             return self._as_torch_does(args, kwargs, at_work)
@@ -263,7 +263,7 @@ class _Block:
             self._session.num_calls += num_calls
         return out
 
-    def _as_torch_does(self, args: Any, kwargs: Any, at_work: operator.Session | None) -> Any:
+    def _as_torch_does(self, args: Any, kwargs: Any, at_work: operator.AttentionSession | None) -> Any:
         """In several graphs, with whoever answers attention around them, and torch's guards."""
         if self._by_torch is None:
             forward = self._kind.forward.__get__(self._block)

@@ -3,6 +3,14 @@
 A split plan names modules by their paths below the transformer, the *root*: arguments are cut to this rank's part
 before the first blocks, outputs are gathered after the last, and in between tokens stay where they are. Each hook comes
 with what undoes it, so that `remove()` leaves the module as it was.
+
+    root      before   _at_root: a new forward; inputs compared; hooks moved where modules were exchanged; entered
+                       _cutting of the root's own arguments
+    block 0   before   _cutting: streams enter            each block: _around_block
+    attention before   _announcing: which kinds of calls come now   after: the usual kind again
+    block N   after    _gathering: streams leave
+    root      after    _gathering of the root's output
+                       _leaving, after a failure too: no attention is seen any more
 """
 
 from __future__ import annotations
@@ -20,7 +28,7 @@ from .cutting import cut, meet, shows, whole_of
 from .halo import extended, trimmed
 from .operator import in_no_graph
 from .session import Session
-from .split_plan import Halo, Leading, Made, Spec
+from .split_plan import Halo, Leading, MadeAnew, Spec
 
 Remove = Callable[[], None]
 Place = tuple[Mapping[str, nn.Module | None], str, nn.Module]
@@ -56,6 +64,8 @@ def _install(module: nn.Module, session: Session, undo: list[Remove]) -> None:
 
     def follow() -> None:
         """Move the hooks if modules were exchanged since, as adapters do that wrap a layer or give it back."""
+        # A hook stays with the layer it was put on: once an adapter wraps that layer, the base would be given its share
+        # of the tokens and the adapter beside it all of them.
         _check_processors(module, processors, session.title)
         siblings, names, modules = places
         if any(map(is_not, map(dict.get, siblings, names), modules)):  # some hundred, in each forward
@@ -171,13 +181,13 @@ def _at_root(module: nn.Module, session: Session, follow: Callable[[], None]) ->
     names = _argument_names(module)
 
     def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        session.begin()
+        session.begin()  # first: whatever a forward before left behind when it failed is not this one's
         if torch.is_grad_enabled() and any(parameter.requires_grad for parameter in module.parameters()):
             raise ValueError(
                 f"{session.title}: it is sharded for inference, but gradients are on; call it under torch.no_grad()"
             )
         given = {**dict(zip(names, args, strict=False)), **kwargs}
-        session.compare(given)
+        session.compare(given)  # before anything is cut: the ranks' inputs are whole here, and have to be equal
         session.kept = session.texts.kept_in(given)
         follow()
         session.enter()
@@ -231,7 +241,7 @@ def _announcing(module: nn.Module, kinds: tuple[int, ...], session: Session) -> 
         session.calls = kinds
 
     def after(_: nn.Module, args: Any, output: Any) -> None:
-        session.calls = (0,)
+        session.calls = (0,)  # a module that nobody announces makes calls of the first kind
 
     handles = module.register_forward_pre_hook(before), module.register_forward_hook(after)
 
@@ -263,10 +273,11 @@ def _cutting(module: nn.Module, specs: Mapping[str, Spec], session: Session, pat
         if _is_door(path):
             session.entered.add(path)
         given = {**dict(zip(names, args, strict=False)), **kwargs}
+        # Lengths are learnt from all arguments before one is cut: a mask's share depends on its stream's length.
         meet(given, shown, session, path=path)
         parts = {
             name: spec.make(given[name], given, session)
-            if isinstance(spec, Made)
+            if isinstance(spec, MadeAnew)
             else cut(name, given[name], spec, session, path=path)
             for name, spec in specs.items()
             if given.get(name) is not None

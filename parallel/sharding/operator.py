@@ -27,7 +27,7 @@ def in_no_graph(function: Function) -> Function:
     return torch.compiler.disable(function)
 
 
-class Session(Protocol):
+class AttentionSession(Protocol):
     """Who answers the attention calls of a forward: `session.Session`, or `unsharded.Unsharded` on one device."""
 
     num_calls: int
@@ -78,22 +78,22 @@ class Intercepting(TorchFunctionMode):
             self.__enter__()
 
 
-class _AtWork(threading.local):
+class _SessionsAtWork(threading.local):
     """The sessions whose forwards run in a thread, the innermost last."""
 
     def __init__(self) -> None:
-        self.sessions: list[Session] = []
+        self.sessions: list[AttentionSession] = []
 
 
-_at_work = _AtWork()
+_at_work = _SessionsAtWork()
 
 
-def enter(session: Session) -> None:
+def enter(session: AttentionSession) -> None:
     """From now on the operator asks this session, in this thread."""
     _at_work.sessions.append(session)
 
 
-def leave(session: Session) -> None:
+def leave(session: AttentionSession) -> None:
     """It does so no more; what was entered within and never left, as an interrupt may have it, goes too."""
     if session in _at_work.sessions:
         del _at_work.sessions[_at_work.sessions.index(session) :]
@@ -106,7 +106,7 @@ def leave_all() -> None:
     _at_work.sessions.clear()
 
 
-def at_work() -> Session | None:
+def at_work() -> AttentionSession | None:
     """Who answers the attention of the forward under way in this thread, if anybody does."""
     return _at_work.sessions[-1] if _at_work.sessions else None
 
@@ -122,7 +122,7 @@ _library.define(
 def _attend(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None, causal: bool, kind: int
 ) -> Tensor:
-    """Collective: `Session.attend`; B H S D in, B H S D out, laid out as B S H D."""
+    """Collective: `AttentionSession.attend`; B H S D in, B H S D out, laid out as B S H D."""
     assert _at_work.sessions, "a graph of a sharded block runs in a forward of its transformer"
     found = _at_work.sessions[-1]
     found.num_calls += 1

@@ -33,7 +33,7 @@ MOST_READ = 8
 from then on only those are known that were read before."""
 
 _wanted: contextvars.ContextVar[bool | None] = contextvars.ContextVar("latentloom_padding", default=None)
-_decided: contextvars.ContextVar[tuple[Kept, ...] | None] = contextvars.ContextVar("latentloom_kept", default=None)
+_decided: contextvars.ContextVar[tuple[KeptKeys, ...] | None] = contextvars.ContextVar("latentloom_kept", default=None)
 
 
 @contextlib.contextmanager
@@ -47,7 +47,7 @@ def leaving_out(is_wanted: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def keeping(kept: tuple[Kept, ...]) -> Iterator[None]:
+def keeping(kept: tuple[KeptKeys, ...]) -> Iterator[None]:
     """In this thread this is kept of the texts of each forward, whatever its masks: who calls it has looked at them."""
     token = _decided.set(kept)
     try:
@@ -57,7 +57,7 @@ def keeping(kept: tuple[Kept, ...]) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptKeys:
     """Of the keys of a text of `length` tokens the first `count` are attended to."""
 
     place: Place
@@ -72,7 +72,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _ShownByRows:
     """Of each row of a mask, how many tokens it shows, and the place behind the last of them."""
 
     length: int
@@ -94,7 +94,7 @@ class Texts:
         masks = (given.get(name) for name in self._names)
         return any(isinstance(mask, Tensor) and _is_wanted(mask.device) for mask in masks)
 
-    def kept_in(self, given: Mapping[str, Any]) -> tuple[Kept, ...]:
+    def kept_in(self, given: Mapping[str, Any]) -> tuple[KeptKeys, ...]:
         """What is kept of the texts; nothing said of a text is: all, with the mask.
 
         Waits for the device that a mask is on, when it is met for the first time.
@@ -118,20 +118,20 @@ class Texts:
         is_plain = len(kept) == len(found) and len({each.length for each in kept}) == len(set(kept))
         return tuple(kept) if is_plain else ()
 
-    def _known(self, mask: Tensor) -> _Seen | None:
+    def _known(self, mask: Tensor) -> _ShownByRows | None:
         """None if it was never read, or was written to since."""
-        found: tuple[int, _Seen] | None = self._read.get(mask, None)
+        found: tuple[int, _ShownByRows] | None = self._read.get(mask, None)
         return found[1] if found is not None and found[0] == mask._version else None
 
-    def _look_at(self, mask: Tensor) -> _Seen:
+    def _look_at(self, mask: Tensor) -> _ShownByRows:
         shown = mask.detach().to("cpu").bool()
         ends = (shown * torch.arange(1, mask.shape[1] + 1)).amax(1)
-        seen = _Seen(mask.shape[1], tuple(shown.sum(1).tolist()), tuple(ends.tolist()))
+        seen = _ShownByRows(mask.shape[1], tuple(shown.sum(1).tolist()), tuple(ends.tolist()))
         self._read[mask] = mask._version, seen
         return seen
 
 
-def kept_among(kept: Sequence[Kept], num_keys: int, *, is_joint: bool) -> Kept | None:
+def kept_among(kept: Sequence[KeptKeys], num_keys: int, *, is_joint: bool) -> KeptKeys | None:
     """What is kept of the text that is these keys, or is among them."""
     for each in kept:
         if (is_joint and each.place != "alone" and each.length < num_keys) or (
@@ -146,7 +146,7 @@ def without(x: Tensor, ranges: Sequence[Range]) -> Tensor:
     return take(x.transpose(1, 2), 1, ranges).transpose(1, 2)
 
 
-def _kept(padding: Padding, texts: Sequence[_Seen]) -> Kept | None:
+def _kept(padding: Padding, texts: Sequence[_ShownByRows]) -> KeptKeys | None:
     if len({len(text.counts) for text in texts}) > 1:
         return None
     length = sum(text.length for text in texts)
@@ -157,7 +157,7 @@ def _kept(padding: Padding, texts: Sequence[_Seen]) -> Kept | None:
         return None
     hides = len(set(ends)) > 1 or counts != ends
     count = min(length, -(-max(ends) // BUCKET) * BUCKET) if hides else max(ends)
-    return None if hides and count == length else Kept(padding.place, length, count, hides)
+    return None if hides and count == length else KeptKeys(padding.place, length, count, hides)
 
 
 def _is_readable(mask: Any) -> bool:

@@ -41,8 +41,8 @@ from ..layout import Layout, Stream, shares_of
 from ..mesh import Mesh
 from . import operator
 from .fingerprint import Due, check_same
-from .graphs.wires import Call, Wire, way_of, wire_of
-from .padding import Kept, Texts, kept_among, without
+from .graphs.wires import AttentionCall, Wire, way_of, wire_of
+from .padding import KeptKeys, Texts, kept_among, without
 from .split_plan import LOCAL, Along, Attend, SplitPlan
 
 REMEDY = "give it one for each token, or one for all, or run it on one device"
@@ -68,7 +68,7 @@ class Session(operator.Intercepting):
         self._is_watching = False
         self.compiled = set[nn.Module]()
         """Blocks that run in graphs."""
-        self._learned: list[Call] | None = None
+        self._learned: list[AttentionCall] | None = None
         self.begin()
 
     def _kinds(self) -> tuple[Attend, ...]:
@@ -92,7 +92,7 @@ class Session(operator.Intercepting):
         self.layouts: dict[tuple[str, ...], Layout] = {}
         self.depth = 0  # of blocks entered and not left
         self.calls: tuple[int, ...] = (0,)  # the kinds of the coming attention calls, the last for all further ones
-        self.kept: tuple[Kept, ...] = ()  # of texts that have padding
+        self.kept: tuple[KeptKeys, ...] = ()  # of texts that have padding
         self.entered = set[str]()
         """The paths of lists of blocks of which the first has run."""
         self.parts: dict[str, tuple[Any, Any, list[int], Any]] = {}
@@ -138,7 +138,7 @@ class Session(operator.Intercepting):
             self._look_away()
 
     @contextlib.contextmanager
-    def learning(self) -> Iterator[list[Call]]:
+    def learning(self) -> Iterator[list[AttentionCall]]:
         """The same, and note them."""
         self._learned = []
         try:
@@ -265,25 +265,27 @@ class Session(operator.Intercepting):
         self.num_calls += 1
         return self.attend(query, key, value, mask=attn_mask, scale=scale, causal=is_causal, kind=kind)
 
-    def _learn(self, kind: int, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, is_causal: bool) -> Call:
+    def _learn(
+        self, kind: int, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, is_causal: bool
+    ) -> AttentionCall:
         """How such a call goes in a graph: on all ranks alike, but where one has nothing to attend to or with."""
         call = self._met(self.kinds[kind], k.shape[2])
         layout = self.layout(call.keys)
         is_measured = any(self._measured(call))  # by itself, and so anew in each
         if mask is not None or is_causal or call.queries != call.keys or is_measured:
-            return Call(kind, "opaque")
+            return AttentionCall(kind, "opaque")
         if not layout.is_split:
-            return Call(kind, "plain" if q.numel() and k.numel() else "opaque")
+            return AttentionCall(kind, "plain" if q.numel() and k.numel() else "opaque")
         here, kernel = layout.num_held(self.rank), choose(q.device, q.dtype, self.kernel)
         is_usual = q.shape[2] == k.shape[2] == here and k.shape == v.shape and not q.shape[1] % max(1, k.shape[1])
         way = way_of(self.mesh, layout, kernel) if is_usual and kernel.fits(q, k, v) else "opaque"
         if way == "opaque":
-            return Call(kind, way)
+            return AttentionCall(kind, way)
         batch, heads, _, width = q.shape
         shape = Shape(batch=batch, heads=heads, kv_heads=k.shape[1], head_dim=width, itemsize=q.element_size())
-        return Call(kind, way, call.keys, shape, kernel)
+        return AttentionCall(kind, way, call.keys, shape, kernel)
 
-    def wires(self, calls: Sequence[Call], device: torch.device) -> list[Wire | None]:
+    def wires(self, calls: Sequence[AttentionCall], device: torch.device) -> list[Wire | None]:
         """Of calls that were learned, for the lengths of this forward; None of those that need none."""
         return [wire_of(call, self.layout(call.streams), self.mesh, device) if call.streams else None for call in calls]
 
@@ -353,7 +355,7 @@ class Session(operator.Intercepting):
         out = answer(q, k, v, scale=scale)
         return out if asking == call.queries else answers_of(asking, out, layout=layout, rank=self.rank)
 
-    def _without_padding(self, names: tuple[str, ...], kept: Kept) -> Layout:
+    def _without_padding(self, names: tuple[str, ...], kept: KeptKeys) -> Layout:
         """The layout of these streams without the keys of a text's padding."""
         layout, key = self.layout(names), ("without padding", *names)
         if key not in self.layouts:

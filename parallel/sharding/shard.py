@@ -26,7 +26,7 @@ from .split_plan import SplitPlan
 _sharded: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 
 
-class Handle:
+class ShardedModule:
     """A sharded transformer's way back: `remove()` leaves the module as it was."""
 
     def __init__(
@@ -109,7 +109,7 @@ class Handle:
         _sharded.discard(self.module)
 
 
-H = TypeVar("H", bound=Handle)
+H = TypeVar("H", bound=ShardedModule)
 
 
 def shard(
@@ -118,7 +118,7 @@ def shard(
     mesh: Mesh,
     *,
     kernel: str = "auto",
-    handle: type[H] = Handle,
+    handle: type[H] = ShardedModule,
     device: torch.device | None = None,
 ) -> H:
     """Make `module` run sharded over the mesh by a split plan, called with whole inputs on every rank as before.

@@ -53,14 +53,14 @@ class Tail:
 
 
 @dataclass(frozen=True)
-class Made:
+class MadeAnew:
     """An argument that the model makes wrongly, from this rank's lengths and global positions: made anew instead."""
 
     make: Callable[[Any, Mapping[str, Any], Any], Any]  # (argument, all arguments, session)
 
 
 Item = Along | Units | Leading | Trailing | Tail | None
-Spec = Item | Made | tuple[Item, ...]
+Spec = Item | MadeAnew | tuple[Item, ...]
 """For a tuple argument: one spec for each of its items; None leaves the argument or item alone."""
 
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from ..attention.rows import take
 from ..layout import Layout, Stream
 from . import operator
-from .padding import Kept, Texts, kept_among, without
+from .padding import KeptKeys, Texts, kept_among, without
 from .split_plan import Padding
 
 Remove = Callable[[], None]
@@ -31,7 +31,7 @@ class Unsharded(operator.Intercepting):
 
     is_throughout = True
 
-    def __init__(self, kept: Sequence[Kept]) -> None:
+    def __init__(self, kept: Sequence[KeptKeys]) -> None:
         super().__init__()
         self.kept = kept
         self.num_calls = 0

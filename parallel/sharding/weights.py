@@ -42,11 +42,14 @@ def shard_weights(
     units = _units(module, blocks)
     alone = _unshareable(module, units)
     module.requires_grad_(False)  # what is trained would need one dtype in all of a block
+    # FSDP takes no others: shares are rows of dim 0 in one piece of memory, which a transposed weight has not.
     for parameter in module.parameters():
         if not parameter.is_contiguous():
             parameter.data = parameter.data.contiguous()
     mesh = DeviceMesh.from_group(group.process_group, device.type, mesh_dim_names=(Axis.WEIGHTS.value,))
     gathering = _Gathering(group)
+    # Inner units first: FSDP gives a unit what no unit inside of it has taken. The root comes last and gets the rest,
+    # and is told to let go as well: by default FSDP keeps a root's weights for a backward that never comes.
     for unit in (*units, module):
         sharded = fully_shard(unit, mesh=mesh, reshard_after_forward=True, ignored_params=alone)
         sharded.set_custom_all_gather(gathering)  # pyrefly: ignore[bad-argument-type] (its abstract class is private)
@@ -68,13 +71,14 @@ def fill(module: nn.Module, read: Read, settle: Settle = lambda *_: None) -> Non
     saved = module.state_dict(keep_vars=True)
     for name, value in saved.items():
         owner, leaf = _owner(module, name)
-        if not isinstance(value, nn.Parameter):
+        if not isinstance(value, nn.Parameter):  # a buffer: FSDP shares out none, and gathers none
             owner._buffers[leaf] = value = read(name, None)
             given.add(value)
         elif value.is_meta:
             setattr(owner, leaf, nn.Parameter(_share(value, name, read), requires_grad=False))
             settle(owner, leaf)
             made[value] = getattr(owner, leaf)
+    # Tied weights are in the files once, so the loop above has met one of their names; the other is still on meta.
     for name, value in module.named_parameters(remove_duplicate=False):
         if value in made:  # another name of the same parameter
             owner, leaf = _owner(module, name)
@@ -197,6 +201,7 @@ def _watch(module: nn.Module) -> None:
             _recover(module)
         begun = False
 
+    # The refusal comes before FSDP's own hook, which would gather by its old list, and leave the new weight out.
     module.register_forward_pre_hook(before, prepend=True)
     module.register_forward_pre_hook(begin)  # after FSDP's own, which sets up what recovering needs
     module.register_forward_hook(after, always_call=True)
@@ -223,6 +228,7 @@ def _share(parameter: nn.Parameter, name: str, read: Read) -> Tensor:
         return read(name, None)
     (placement,) = parameter.placements
     assert isinstance(placement, Shard) and placement.dim == 0, f"{name} is placed {placement}"
+    # As torch's `Shard` chunks: rounded up, so that the last ranks have fewer rows, or none. FSDP gathers by that rule.
     mesh, count = parameter.device_mesh, parameter.shape[0]
     each = -(-count // mesh.size())
     start = min(mesh.get_local_rank() * each, count)

@@ -21,8 +21,8 @@ from ...parallel.progress import SILENT, Progress
 from ..values import Place
 from .agent import pack
 from .head import check_head, connect, count_gpus, machines_alive
-from .job import ClusterJob, Part
-from .machine import Machine, MachineLost, plain_answer, share
+from .job import ClusterJob, MachinePart
+from .machine import MachineLost, RayMachine, plain_answer, share
 
 logger = logging.getLogger("latentloom")
 
@@ -42,8 +42,8 @@ class Cluster:
         self.size = len(devices) // replicas
         """How many ranks of one machine work together."""
         self._devices = tuple(devices)
-        self._start = partial(Machine, devices=self._devices, replicas=replicas, preload=preload)
-        self._machines: dict[str, Machine] = {}
+        self._start = partial(RayMachine, devices=self._devices, replicas=replicas, preload=preload)
+        self._machines: dict[str, RayMachine] = {}
         self._lock = threading.Lock()
         self._look_time = 0.0
         self._is_asking = False
@@ -79,11 +79,13 @@ class Cluster:
         check_head()
         reference = share(pack(request))
         num_machines = max(1, num_ranks // self.size)
-        lost: Machine | None = None
+        lost: RayMachine | None = None
         for attempt in range(MAX_ATTEMPTS):
             machines = self._take(num_machines, lane=lane, subject=subject, avoid=lost, progress=progress)
             try:
-                parts = [Part(machine, each, reference) for machine, each in self._orders(machines, order, num_ranks)]
+                parts = [
+                    MachinePart(machine, each, reference) for machine, each in self._orders(machines, order, num_ranks)
+                ]
                 found = ClusterJob(parts).run(progress)
             except MachineLost as error:
                 lost, again = error.machine, f"{error.machine.name} {error}"
@@ -105,8 +107,8 @@ class Cluster:
         self._machines.clear()
 
     def _orders(
-        self, machines: Sequence[Machine], order: Mapping[str, Any], num_ranks: int
-    ) -> list[tuple[Machine, dict[str, Any]]]:
+        self, machines: Sequence[RayMachine], order: Mapping[str, Any], num_ranks: int
+    ) -> list[tuple[RayMachine, dict[str, Any]]]:
         """What each machine is asked for. A group over several is made anew for each job: all must join it."""
         if len(machines) == 1:
             return [(machines[0], dict(order))]
@@ -128,8 +130,8 @@ class Cluster:
         ]
 
     def _take(
-        self, count: int, *, lane: Lane, subject: str, avoid: Machine | None, progress: Progress
-    ) -> list[Machine]:
+        self, count: int, *, lane: Lane, subject: str, avoid: RayMachine | None, progress: Progress
+    ) -> list[RayMachine]:
         """The least busy machines, counted as busy from now on; waits for their agents."""
         deadline = time.monotonic() + START_S
         while True:
@@ -154,15 +156,15 @@ class Cluster:
                 )
             time.sleep(CHECK_S)
 
-    def _release(self, machines: Sequence[Machine], lane: Lane) -> None:
+    def _release(self, machines: Sequence[RayMachine], lane: Lane) -> None:
         with self._lock:
             for machine in machines:
                 machine.jobs[lane] -= 1
 
-    def _working(self) -> list[Machine]:
+    def _working(self) -> list[RayMachine]:
         return [machine for machine in self._machines.values() if not machine.problem]
 
-    def _check(self, count: int, working: Sequence[Machine]) -> None:
+    def _check(self, count: int, working: Sequence[RayMachine]) -> None:
         if len(working) >= count:
             return
         if problems := [machine.problem for machine in self._machines.values() if machine.problem]:
@@ -231,6 +233,6 @@ def too_few(count: int, present: int, *, num_gpus: int, address: str) -> str:
     )
 
 
-def _busyness(machine: Machine, lane: Lane, subject: str, avoid: Machine | None) -> tuple[Any, ...]:
+def _busyness(machine: RayMachine, lane: Lane, subject: str, avoid: RayMachine | None) -> tuple[Any, ...]:
     """Less is better: few jobs, and of those with equally few the one that has loaded what this job needs."""
     return machine is avoid, machine.jobs[lane], machine.jobs.total(), subject not in machine.done

@@ -38,11 +38,11 @@ LEAVE_S = 5.0
 _connecting = threading.Lock()
 _joined: set[str] = set()
 """The address by which this process has joined its cluster: Ray tells another one, where it was localhost."""
-_heads: list[Head] = []
+_heads: list[RayHead] = []
 """The head of the cluster that this process has joined last, if any."""
 
 
-class Head:
+class RayHead:
     """A head, and the thread that looks at it for as long as this process is in its cluster."""
 
     def __init__(self, address: str) -> None:
@@ -182,7 +182,7 @@ def _watch(address: str) -> None:
 
     where = address if "://" in address else ray.get_runtime_context().gcs_address
     if not any(head.address == where and head.is_watched for head in _heads):
-        _heads[:] = [Head(where)]
+        _heads[:] = [RayHead(where)]
         _heads[0].start()
 
 

@@ -13,7 +13,7 @@ from ...parallel.errors import BadInput, OutOfMemory, RankFailed
 from ...parallel.pool.pool import CHECK_S
 from ...parallel.progress import Progress, RankWork
 from .head import check_head, has_head
-from .machine import Machine, MachineLost, plain_answer, ready
+from .machine import MachineLost, RayMachine, plain_answer, ready
 
 LISTEN_S = 0.25
 """How long an agent waits for news before it says that there are none."""
@@ -23,10 +23,10 @@ CANCEL_S = 0.1
 """Between cancels: one may overtake the job that it is for."""
 
 
-class Part:
+class MachinePart:
     """What one machine does of a job."""
 
-    def __init__(self, machine: Machine, order: Mapping[str, Any], request: Any) -> None:
+    def __init__(self, machine: RayMachine, order: Mapping[str, Any], request: Any) -> None:
         self.machine = machine
         self.end: dict[str, Any] | None = None
         self._job = uuid.uuid4().hex
@@ -76,7 +76,7 @@ class Part:
 class ClusterJob:
     """One attempt. The first part tells of its steps; of how the work was spread, all do."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[MachinePart]) -> None:
         self._parts = parts
         self._spreads: list[Any] = []
 
@@ -164,7 +164,7 @@ def _distance(end: Mapping[str, Any]) -> int:
     return 0 if end["state"] == "refused" else 3
 
 
-def _failure(machine: Machine, end: Mapping[str, Any], *, is_alone: bool) -> BaseException:
+def _failure(machine: RayMachine, end: Mapping[str, Any], *, is_alone: bool) -> BaseException:
     """What the caller raises. Parts on several machines fail by each other's loss too, so they are tried again."""
     if end["state"] == "cancelled":
         return machine.lose(MachineLost("has ended the job by itself"))

@@ -32,10 +32,10 @@ class MachineLost(LoomError):
     """An agent died, its machine is gone, or it is silent. `machine` is set by whoever asked."""
 
     code = "machine-lost"
-    machine: Machine
+    machine: RayMachine
 
 
-class Machine:
+class RayMachine:
     """One agent. The actor comes back by itself where Ray can start it again, with a new pool."""
 
     def __init__(

@@ -89,14 +89,14 @@ def _by_rows() -> Callable[[Any], Any]:
     from . import by_rows
 
     @dataclass
-    class ByRows(AOBaseConfig):
+    class RowsConfig(AOBaseConfig):
         config: AOBaseConfig
 
-    @register_quantize_module_handler(ByRows)
-    def quantized(layer: nn.Module, asked: ByRows) -> nn.Module:
+    @register_quantize_module_handler(RowsConfig)
+    def quantized(layer: nn.Module, asked: RowsConfig) -> nn.Module:
         return by_rows.pack(layer, asked.config)
 
-    return ByRows
+    return RowsConfig
 
 
 def _is_wide(layer: nn.Module, quantization: Quantization) -> bool:

@@ -21,7 +21,7 @@ from ..models.packed.packing import PREFIXES, Packing, printable, read_checkpoin
 from ..models.regular_file import open_regular
 from ..models.tensor_file import TensorEntry, TensorFile
 from . import skeleton
-from .unpacking.deferred import Deferred, Maker
+from .unpacking.deferred import Deferred, DeferredMaker
 from .unpacking.formulas import unpack
 from .unpacking.ggml import FORMULAS
 
@@ -57,7 +57,7 @@ def load(
     component = skeleton.build(kind, files.folder, dtype=dtype)
     wanted = _in_our_names(kind, component, file, packing)
     _check(component, wanted)
-    dtypes, place, maker = skeleton.dtypes_of(component, dtype), torch.device(device), Maker(wanted)
+    dtypes, place, maker = skeleton.dtypes_of(component, dtype), torch.device(device), DeferredMaker(wanted)
     with _opened(file) as get, skeleton.moved_by(readers, place) as move:
 
         def read(name: str, rows: slice | None) -> Tensor:

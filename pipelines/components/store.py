@@ -53,7 +53,7 @@ ONE_RANK = ParallelPlan()
 
 
 @dataclass
-class _Entry:
+class _StoredComponent:
     component: Any
     num_bytes: int
     place: str
@@ -87,7 +87,7 @@ class ComponentStore:
 
     def __init__(self, budget_bytes: int | None = None) -> None:
         self._budget_bytes = budget_bytes
-        self._entries: dict[tuple[Any, ...], _Entry] = {}
+        self._entries: dict[tuple[Any, ...], _StoredComponent] = {}
         self._files: dict[tuple[str, str], ModelFiles] = {}
         self._num_ranks_here = 1
         self._num_uses = 0
@@ -261,7 +261,7 @@ class ComponentStore:
         condition: Condition,
         working_bytes: int,
         readers: Readers | None,
-    ) -> _Entry:
+    ) -> _StoredComponent:
         key = self._key(model, files.name, mesh)
         entry = self._entries.get(key)
         if entry is not None and entry.prepared is not None and not entry.prepared.fits(condition, mesh):
@@ -303,7 +303,7 @@ class ComponentStore:
 
     def _new_entry(
         self, model: Model, files: ComponentFiles, place: str, mesh: Mesh | None, readers: Readers | None
-    ) -> _Entry:
+    ) -> _StoredComponent:
         from ..spreading.transformer import leave_padding_out
         from . import lora
 
@@ -319,16 +319,16 @@ class ComponentStore:
             readers=readers if is_transformer else None,
         )
         if files.kind != "model":
-            return _Entry(component, SMALL_BYTES, "cpu", 0)
+            return _StoredComponent(component, SMALL_BYTES, "cpu", 0)
         if model.loras:
             lora.fit(component, files.name, loras=model.loras, pipeline=self._files_of(model).pipeline)
         with one_sentence(files, None):
             component.to(place)
         if is_transformer:
             leave_padding_out(component)
-        return _Entry(component, bytes_of(component), place, 0, model.loras)
+        return _StoredComponent(component, bytes_of(component), place, 0, model.loras)
 
-    def _fit_loras(self, model: Model, files: ComponentFiles, entry: _Entry) -> bool:
+    def _fit_loras(self, model: Model, files: ComponentFiles, entry: _StoredComponent) -> bool:
         """Make a kept component carry the model's LoRAs; False when it has to be loaded again."""
         from . import lora
 
@@ -503,10 +503,10 @@ def _shares(mesh: Mesh | None) -> ParallelPlan | None:
     return mesh.plan if mesh is not None and mesh.plan.weights > 1 else None
 
 
-def _new_share(model: Model, files: ComponentFiles, mesh: Mesh) -> _Entry:
+def _new_share(model: Model, files: ComponentFiles, mesh: Mesh) -> _StoredComponent:
     from ...parallel.sharding.weights import own_bytes
     from .streamed import load_share
 
     component, handle = load_share(files, mesh, dtype=model.dtype, device=model.device)
     num_bytes = own_bytes(component) + sum(map(tensor_bytes, component.buffers()))
-    return _Entry(component, num_bytes, model.device, 0, share=(mesh, handle))
+    return _StoredComponent(component, num_bytes, model.device, 0, share=(mesh, handle))

@@ -41,7 +41,7 @@ def keep_tables(transformer: nn.Module, *, in_forwards: bool = True) -> Callable
 
 
 @dataclass(frozen=True)
-class _Table:
+class _KeptTable:
     made_of: object
     made: Any
     tensors: Sequence[tuple[Tensor, int]]
@@ -52,7 +52,7 @@ class Tables:
     """Of one transformer: what was made last, by its maker."""
 
     def __init__(self) -> None:
-        self._last: dict[str, _Table] = {}
+        self._last: dict[str, _KeptTable] = {}
 
     def get(self, maker: str, made_of: object) -> Any | None:
         """What this maker made last, if it was made of the same and is as it was."""
@@ -66,7 +66,7 @@ class Tables:
 
     def put(self, maker: str, made_of: object, made: Any, tensors: Sequence[Tensor]) -> None:
         if not any(each.is_inference() for each in tensors):  # which do not count who writes
-            self._last[maker] = _Table(made_of, made, [(each, each._version) for each in tensors])
+            self._last[maker] = _KeptTable(made_of, made, [(each, each._version) for each in tensors])
 
 
 @dataclass(frozen=True)

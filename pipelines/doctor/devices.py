@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parallel.machine.machine import Device, Link, Machine, Torch
+from ...parallel.machine.machine import Device, DeviceLink, Machine, Torch
 from ...parallel.machine.probe import KERNEL_PACKAGES
 from ..components.memory import spare_rank_bytes
 from .finding import Finding, gib
@@ -78,7 +78,7 @@ def _hidden(machine: Machine) -> Finding:
     )
 
 
-def _links(links: tuple[Link, ...]) -> list[Finding]:
+def _links(links: tuple[DeviceLink, ...]) -> list[Finding]:
     """One finding for the links that are alike."""
     kinds: dict[tuple[str, bool], list[str]] = {}
     for link in links:

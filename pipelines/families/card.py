@@ -12,7 +12,7 @@ from ..values import THRESHOLDS, StepCache
 
 
 @dataclass(frozen=True, kw_only=True)
-class Text:
+class CardText:
     """What `EncodeText` has of these names."""
 
     negative_prompt: str
@@ -66,8 +66,8 @@ class Card:
     """Tokens that a prompt is padded or cut to."""
     negative_prompt: str = ""
 
-    def for_text(self, *, negative_prompt: str, text_length: int) -> Text:
-        return Text(
+    def for_text(self, *, negative_prompt: str, text_length: int) -> CardText:
+        return CardText(
             negative_prompt=negative_prompt or self.negative_prompt, text_length=text_length or self.text_length
         )
 

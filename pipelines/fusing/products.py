@@ -96,7 +96,7 @@ def fuse_products(transformer: nn.Module) -> Callable[[], None]:
     return undo
 
 
-def _shared(transformer: nn.Module) -> Iterator[Sharing]:
+def _shared(transformer: nn.Module) -> Iterator[SharedLayers]:
     for path, block in transformer.named_modules():
         for names in SHARED.get(type(block).__name__, ()):
             layers = [_below(block, name) for name in names]
@@ -106,7 +106,7 @@ def _shared(transformer: nn.Module) -> Iterator[Sharing]:
             if reason := _obstacle(layers):
                 logger.info("%s are called one by one: %s", title, reason)
             else:
-                yield Sharing(title, layers)
+                yield SharedLayers(title, layers)
 
 
 def _below(block: nn.Module, name: str) -> Any:
@@ -131,7 +131,7 @@ def _obstacle(layers: Sequence[Any]) -> str:
     return ""
 
 
-class Product:
+class JoinedProduct:
     """What a graph sees of it: nothing that tells one block from another."""
 
     def __init__(self, layers: Sequence[nn.Linear]) -> None:
@@ -144,11 +144,11 @@ class Product:
         """What the first layer was given and what came of it, until the last has taken its part."""
 
 
-class Sharing:
+class SharedLayers:
     """Layers that share a product, until `end`."""
 
     def __init__(self, names: str, layers: Sequence[nn.Linear]) -> None:
-        self.names, self._layers, self._product = names, layers, Product(layers)
+        self.names, self._layers, self._product = names, layers, JoinedProduct(layers)
         held = [each._parameters for each in layers]
         self._places = [(each, name, each[name]) for each in held for name in ("weight", "bias")]
         self._addresses = self._found()
@@ -170,7 +170,7 @@ class Sharing:
         return [own.data_ptr() if own is not None and held.get(name) is own else 0 for held, name, own in self._places]
 
 
-def _taking(product: Product, number: int, layer: nn.Linear, *, is_last: bool) -> Callable[[Tensor], Tensor]:
+def _taking(product: JoinedProduct, number: int, layer: nn.Linear, *, is_last: bool) -> Callable[[Tensor], Tensor]:
     def forward(x: Tensor) -> Tensor:
         if number == 0:
             whole = F.linear(x, product.weight, product.bias)  # B S N

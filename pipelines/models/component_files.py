@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .config import Limits, check_config
+from .config import ConfigLimits, check_config
 from .folder import (
     INDEX,
     TOP_FILES,
@@ -169,7 +169,9 @@ def inspect_component(
     check_unpacked(weights)
     num_tensors = sum(len(file.tensors) for file in weights)
     for config in sorted(file for file in files if file.endswith(".json") and _is_config(file)):
-        limits = Limits(max_layers=num_tensors) if kind == "model" else Limits() if kind == "scheduler" else None
+        limits = (
+            ConfigLimits(max_layers=num_tensors) if kind == "model" else ConfigLimits() if kind == "scheduler" else None
+        )
         check_config(folder / config, name, limits=limits, allowed=allowed)
     return ComponentFiles(
         name=name, library=library, class_name=class_name, kind=kind, folder=folder, weights=tuple(weights)

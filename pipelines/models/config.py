@@ -58,7 +58,7 @@ model that it reads."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class ConfigLimits:
     """Bounds that no real model meets; they keep a damaged number from filling the memory before weights are read."""
 
     max_layers: int = 1000
@@ -67,7 +67,7 @@ class Limits:
     """The longest list."""
 
 
-def check_config(path: Path, name: str, *, limits: Limits | None, allowed: Collection[str] = ()) -> None:
+def check_config(path: Path, name: str, *, limits: ConfigLimits | None, allowed: Collection[str] = ()) -> None:
     """Refuse what would run code, read elsewhere, or build something absurdly large.
 
     `limits` is for the configs that say how many layers of which size there are. Keys that are `allowed` at the top
@@ -117,7 +117,7 @@ def _foreign(key: str, value: Any) -> str:
     return ""
 
 
-def _is_sane(key: str, value: Any, limits: Limits) -> bool:
+def _is_sane(key: str, value: Any, limits: ConfigLimits) -> bool:
     if isinstance(value, list):
         return len(value) <= limits.max_items
     if key.startswith("num_") and isinstance(value, str):

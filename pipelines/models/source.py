@@ -25,7 +25,7 @@ JOINT = re.compile(r"(\.safetensors|\.gguf)@", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resolved:
+class ResolvedSource:
     """A model's place on this machine. For a single file, `folder` is the base that gives what the file lacks."""
 
     kind: Literal["folder", "file", "hub", "builtin"]
@@ -63,7 +63,7 @@ class NotPulled(BadInput):
         super().__init__(f"{self.what}; run `{pull}` first")
 
 
-def resolve_source(source: str, *, revision: str = "", roots: Sequence[Path] | None = None) -> Resolved:
+def resolve_source(source: str, *, revision: str = "", roots: Sequence[Path] | None = None) -> ResolvedSource:
     """Find the files of a folder, `FILE.safetensors@BASE`, hub id in the local cache, or `builtin:NAME`.
 
     With `roots`, local paths outside of them are refused (links followed). Raises `ValueError`, never downloads.
@@ -108,24 +108,24 @@ def is_allowed(path: Path, roots: Sequence[Path] | None) -> bool:
 BUILTINS = {"bobbin": Path(__file__).parents[1] / "bobbin" / "model"}
 
 
-def _resolve_builtin(name: str) -> Resolved:
+def _resolve_builtin(name: str) -> ResolvedSource:
     if name not in BUILTINS:
         near = difflib.get_close_matches(name, BUILTINS, n=1, cutoff=0.0)
         raise ValueError(f"there is no built-in model {name[:100]!r}; did you mean builtin:{near[0]}?")
-    return Resolved(kind="builtin", folder=BUILTINS[name], id=f"builtin:{name}")
+    return ResolvedSource(kind="builtin", folder=BUILTINS[name], id=f"builtin:{name}")
 
 
-def _resolve_folder(source: str, roots: Sequence[Path] | None) -> Resolved:
+def _resolve_folder(source: str, roots: Sequence[Path] | None) -> ResolvedSource:
     found = _find(source, roots)
     if found is None:
         hint = " (a hub id looks like org/name)" if "/" not in source and "\\" not in source else ""
         raise ValueError(f"source {source[:300]!r} does not exist; give a model folder{hint}, or builtin:bobbin")
     if not found.is_dir():
         raise ValueError(f"source {source[:300]!r} is a file; give the folder that holds model_index.json")
-    return Resolved(kind="folder", folder=found, id=str(found))
+    return ResolvedSource(kind="folder", folder=found, id=str(found))
 
 
-def _resolve_file(source: str, *, revision: str, roots: Sequence[Path] | None) -> Resolved:
+def _resolve_file(source: str, *, revision: str, roots: Sequence[Path] | None) -> ResolvedSource:
     file, base = split_source(source) if JOINT.search(source) else (source, "")
     if file.lower().endswith(PICKLES):
         raise ValueError(f"source {file[:300]!r} is a pickle, which can run code when opened; get the safetensors file")
@@ -144,15 +144,15 @@ def _resolve_file(source: str, *, revision: str, roots: Sequence[Path] | None) -
     rest = resolve_source(base, revision=revision, roots=roots)
     if rest.file is not None:
         raise ValueError(f"source {source[:300]!r}: what follows '@' must be a model folder or a hub id, not a file")
-    return Resolved(kind="file", folder=rest.folder, file=found, id=f"{found}@{rest.id}", revision=rest.revision)
+    return ResolvedSource(kind="file", folder=rest.folder, file=found, id=f"{found}@{rest.id}", revision=rest.revision)
 
 
-def _resolve_hub(name: str, revision: str) -> Resolved:
+def _resolve_hub(name: str, revision: str) -> ResolvedSource:
     if revision and not REVISION.fullmatch(revision):
         raise ValueError(f"revision {revision[:100]!r} is no branch, tag or commit; leave it empty for the default")
     if (folder := find_snapshot(name, revision)) is None:
         raise NotPulled(name, revision)
-    return Resolved(kind="hub", folder=folder, id=name, revision=folder.name)
+    return ResolvedSource(kind="hub", folder=folder, id=name, revision=folder.name)
 
 
 def _find(path: str, roots: Sequence[Path] | None) -> Path | None:

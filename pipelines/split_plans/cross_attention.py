@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...parallel.sharding.split_plan import LOCAL, Attend, Made, SplitPlan, image, text
+from ...parallel.sharding.split_plan import LOCAL, Attend, MadeAnew, SplitPlan, image, text
 from .processors import stand_in
 
 PIXART = SplitPlan(
@@ -59,7 +59,7 @@ PLANS: dict[str, SplitPlan] = {
         blocks=("layers",),
         inputs={
             "layers.0": {"hidden_states": image(1)},
-            "layers.*": {"image_rotary_emb": image(1), "cross_attention_kwargs": Made(in_proportion)},
+            "layers.*": {"image_rotary_emb": image(1), "cross_attention_kwargs": MadeAnew(in_proportion)},
         },
         outputs={"norm_out": image(1)},
         attention={"attn2": (LOCAL,)},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...parallel.sharding.split_plan import LOCAL, Along, Attend, Made, SplitPlan, image, text
+from ...parallel.sharding.split_plan import LOCAL, Along, Attend, MadeAnew, SplitPlan, image, text
 from .processors import stand_in
 
 TEXT_IMAGE = ("text", "image")
@@ -68,7 +68,7 @@ FLUX2 = SplitPlan(
     inputs={
         "transformer_blocks.0": BOTH_ENTER,
         "transformer_blocks.*": {**JOINT_ROPE, "temb_mod_img": image(1, ndim=3, optional=True)},
-        "single_transformer_blocks.*": {**JOINT_ROPE, "temb_mod": Made(stand_in("flux2_reference.joined_times"))},
+        "single_transformer_blocks.*": {**JOINT_ROPE, "temb_mod": MadeAnew(stand_in("flux2_reference.joined_times"))},
     },
     outputs={"single_transformer_blocks.-1": Along(1, TEXT_IMAGE)},
     attention={"attn": (Attend(TEXT_IMAGE, ("text", "past", "image")),)},

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...parallel.sharding.split_plan import LOCAL, Along, Attend, Made, SplitPlan, image, text
+from ...parallel.sharding.split_plan import LOCAL, Along, Attend, MadeAnew, SplitPlan, image, text
 from .processors import stand_in
 
 TEXT_IMAGE, IMAGE_TEXT = ("text", "image"), ("image", "text")
@@ -97,10 +97,10 @@ PLANS: dict[str, SplitPlan] = {
                 "encoder_hidden_states_llama3": Along(2, ("llama",)),
             },
             "double_stream_blocks.0": {"hidden_states": image(1)},
-            "double_stream_blocks.*": {"hidden_states_masks": image(1), "image_rotary_emb": Made(cut_image)},
+            "double_stream_blocks.*": {"hidden_states_masks": image(1), "image_rotary_emb": MadeAnew(cut_image)},
             "single_stream_blocks.*": {
-                "hidden_states_masks": Made(cut_image),
-                "image_rotary_emb": Made(cut_image),
+                "hidden_states_masks": MadeAnew(cut_image),
+                "image_rotary_emb": MadeAnew(cut_image),
             },
         },
         outputs={"final_layer": image(1)},

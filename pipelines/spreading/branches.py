@@ -31,7 +31,7 @@ from ...parallel.sharding.fingerprint import check_same
 from ...parallel.staging import bytes_of
 from . import rows
 from .calls import opaque, signature_of
-from .waiting import Outline, Waiting, finished, is_waited_for
+from .waiting import Outline, WaitingValues, finished, is_waited_for
 
 Call = Callable[[Any], Any]
 Mode = Literal["whole", "rows", "turns"]
@@ -40,7 +40,7 @@ NEAR = 100.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class SeenCall:
     """A call of one step, as it was seen: which transformer, with what, and what came out."""
 
     module: str
@@ -68,10 +68,10 @@ class Turn:
 
 
 @dataclass
-class Known:
+class KnownSteps:
     """What pipelines of one class have been seen to do; the same on every rank."""
 
-    steps: dict[Hashable, tuple[Asked, ...]] = field(default_factory=dict[Hashable, tuple[Asked, ...]])
+    steps: dict[Hashable, tuple[SeenCall, ...]] = field(default_factory=dict[Hashable, tuple[SeenCall, ...]])
     """By how a step begins, what it asked."""
     specs: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
     """By a call's module and signature, how its tensors are put together, and which of what it gave is nothing."""
@@ -93,15 +93,15 @@ class Known:
             each.clear()
 
 
-KNOWN: dict[str, Known] = {}
+KNOWN: dict[str, KnownSteps] = {}
 
 
-class Branches:
+class SharedCalls:
     """The calls of a pipeline's transformers, on this rank."""
 
     def __init__(self, group: Group, title: str) -> None:
         self.group = group
-        self.known = KNOWN.setdefault(title, Known())
+        self.known = KNOWN.setdefault(title, KnownSteps())
         self.num_calls: Counter[Mode] = Counter()
         """Of this run, by how they were computed."""
         self.reasons: dict[str, None] = {}
@@ -207,7 +207,7 @@ class Branches:
         asked = self._expected[number]
         self._seen.append(asked)
         if self._waiting is None:
-            self._waiting = Waiting(self._fetch)
+            self._waiting = WaitingValues(self._fetch)
         elif self._waiting.is_done:  # somebody has looked: from here on all compute
             self.known.early.add(self._key)
             self.num_calls["whole"] += 1
@@ -268,7 +268,7 @@ class Branches:
             self.reasons[f"no way to share out the {count} rows of a call gave the result of the whole{told}"] = None
         return whole, "rows" if number >= 0 else "whole"
 
-    def _is_right(self, run: Call, given: Any, way: rows.Way, count: int, whole: Any) -> bool:
+    def _is_right(self, run: Call, given: Any, way: rows.RowReading, count: int, whole: Any) -> bool:
         """Collective: whether all groups get the whole result of the parts that this way gives them."""
         found: Any = None
         error: Exception | None = None
@@ -305,7 +305,7 @@ class Branches:
             self.known.specs[name, signature] = spec, [each is None for each in leaves]
         elif mode != "rows":
             self.reasons["a call gives something that is no tensor"] = None
-        self._seen.append(Asked(name, signature, outlines, mode, count))
+        self._seen.append(SeenCall(name, signature, outlines, mode, count))
 
     def _signature(self, tree: Any) -> Hashable:
         found = next((kind for each in pytree.tree_leaves(tree) if (kind := opaque(each, tree[1]))), "")
@@ -326,12 +326,12 @@ class Branches:
 
     def _clear_step(self) -> None:
         self._key: Hashable = None
-        self._expected: tuple[Asked, ...] = ()
-        self._seen: list[Asked] = []
+        self._expected: tuple[SeenCall, ...] = ()
+        self._seen: list[SeenCall] = []
         self._turns: dict[int, Turn] = {}
         self._asked: list[Turn] = []
         """The turns that have come."""
-        self._waiting: Waiting | None = None
+        self._waiting: WaitingValues | None = None
 
 
 def _put_together(tensors: Iterable[Tensor], found: tuple[Any, Sequence[bool]]) -> Any:

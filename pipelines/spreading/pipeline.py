@@ -32,7 +32,7 @@ from ..denoising.inside import derive
 from ..split_plans import is_denoiser
 from ..split_plans.heads import heads_of
 from .borders import Bar, Borders, OnStep
-from .branches import Branches
+from .branches import SharedCalls
 from .calls import ALL_ROWS, BY_TOKENS, NEVER_SHARED, REPLACED, is_perturbed
 from .decoders import why_not
 from .guidance import lift_refusal, split_guider
@@ -97,7 +97,7 @@ class Spread:
         self.pipe, self.mesh = pipe, mesh
         self.device = torch.device("cpu")
         self._undo = contextlib.ExitStack()
-        self._branches: Branches | None = None
+        self._branches: SharedCalls | None = None
         self._is_encoding = False
         self._is_told = False
         self._all = everyone(mesh)
@@ -185,7 +185,7 @@ class Spread:
             self._undo.callback(setattr, self.pipe, name, guider)
         if guiders:
             return
-        self._branches = branches = Branches(self.mesh[Axis.CFG], type(self.pipe).__name__)
+        self._branches = branches = SharedCalls(self.mesh[Axis.CFG], type(self.pipe).__name__)
         for part, name in denoisers.items():
             self._derive(part, __call__=functools.partial(self._ask, branches, name))
 
@@ -246,7 +246,7 @@ class Spread:
             remedy = instead if by_tokens else "one device, or give pag_scale=0"
             raise ValueError(f"plan {self.plan}: cfg shares out nothing here, because {reason}; use {remedy}")
 
-    def _ask(self, branches: Branches, name: str, run: Any, part: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+    def _ask(self, branches: SharedCalls, name: str, run: Any, part: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
         return branches.call(name, run, args, kwargs, keeps=getattr(part, "is_cache_enabled", False))
 
     def _encode(self, run: Any, pipe: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -38,7 +38,7 @@ Lists = Literal["all", "of tensors", "none"]
 
 
 @dataclass(frozen=True)
-class Way:
+class RowReading:
     """What of a call's arguments is taken to have an entry for each row: lists, and tensors along the first of these
     dims in which they are as long as there are rows."""
 
@@ -48,26 +48,26 @@ class Way:
     """An argument that all groups get whole."""
 
 
-WAYS = (Way("all"), Way("of tensors"), Way("none"), Way("all", (0, 1)))
+WAYS = (RowReading("all"), RowReading("of tensors"), RowReading("none"), RowReading("all", (0, 1)))
 """The likeliest first. Not every list is one of rows: a ControlNet gives one of its blocks; and layers of a text
 encoder stand before the rows in HiDream."""
 
 
-def ways(kwargs: Mapping[str, Any], count: int) -> list[Way]:
+def ways(kwargs: Mapping[str, Any], count: int) -> list[RowReading]:
     """How the rows of a call may be cut, the same on every rank; last without one argument, of which OmniGen's first
     row is that of all rows."""
     tensors = [name for name, each in kwargs.items() if isinstance(each, Tensor) and each.ndim and len(each) == count]
-    return [*WAYS, *(Way("all", but=name) for name in tensors if name not in FIRST)]
+    return [*WAYS, *(RowReading("all", but=name) for name in tensors if name not in FIRST)]
 
 
-def share(call: tuple[tuple[Any, ...], Mapping[str, Any]], count: int, group: Group, way: Way) -> Any:
+def share(call: tuple[tuple[Any, ...], Mapping[str, Any]], count: int, group: Group, way: RowReading) -> Any:
     """A call's arguments with this group's share of the rows."""
     args, kwargs = call
     parts = {name: each if name == way.but else cut(each, count, group, way) for name, each in kwargs.items()}
     return tuple(cut(each, count, group, way) for each in args), parts
 
 
-def cut(tree: Any, count: int, group: Group, way: Way) -> Any:
+def cut(tree: Any, count: int, group: Group, way: RowReading) -> Any:
     """This group's share of the rows."""
     size = count // group.size
     if isinstance(tree, Tensor):
@@ -82,7 +82,7 @@ def cut(tree: Any, count: int, group: Group, way: Way) -> Any:
     return tree
 
 
-def _is_of_rows(found: list[Any], way: Way) -> bool:
+def _is_of_rows(found: list[Any], way: RowReading) -> bool:
     return way.lists == "all" or (way.lists == "of tensors" and all(isinstance(each, Tensor) for each in found))
 
 

@@ -17,7 +17,7 @@ from ...parallel.group import Axis
 from ...parallel.mesh import Mesh, make_mesh, mesh_of
 from ...parallel.plan import ParallelPlan
 from ...parallel.sharding.fingerprint import Due
-from ...parallel.sharding.shard import Handle as ShardedModule
+from ...parallel.sharding.shard import ShardedModule
 from ...parallel.sharding.shard import shard as shard_module
 from ...parallel.sharding.split_plan import Padding, SplitPlan
 from ...parallel.sharding.unsharded import leave_out

@@ -4,6 +4,11 @@ A branch of guidance that another group of ranks computes is a `Later` here: it 
 no values yet. Operations on it wait too, in the order in which they were asked for; each keeps a copy of what else it
 works on, so that nothing which is changed meanwhile can reach it. Whatever really looks at a value, or changes one,
 first has all of them finished, by one collective call. So nothing is ever approximate: a look only costs time.
+
+    cond   = transformer(...)          this group's branch: a plain tensor
+    uncond = transformer(...)          the other group's: a Later of its outline
+    guided = uncond + s * (...)        Later too: (operation, copies of plain operands) are noted
+    scheduler.step(guided, ...)        looks: finish() = fetch, on all ranks; then the notes, first to last
 """
 
 from __future__ import annotations
@@ -44,7 +49,7 @@ class Outline:
         return self.dtype.itemsize * torch.Size(self.shape).numel()
 
 
-class Waiting:
+class WaitingValues:
     """The values of one step that wait, in order. `fetch` is collective, and brings what other ranks computed."""
 
     def __init__(self, fetch: Callable[[], None]) -> None:
@@ -66,6 +71,8 @@ class Waiting:
 
     def finish(self) -> None:
         """Collective, where it was not done before: every value that somebody still holds is computed."""
+        # Ranks have to enter the fetch in the same order. The pipeline's own thread gets there by the pipeline's code,
+        # alike on all; another one, such as a preview's, may look on one rank alone, so it waits for that thread.
         if threading.get_ident() != self._thread:
             if not self._is_done.wait(DEADLINE_S):
                 raise RuntimeError(
@@ -74,6 +81,7 @@ class Waiting:
         elif not self.is_done:
             try:
                 self._fetch()
+                # In the order in which they were made: each finds its operands computed, however long the chain is.
                 for value in [each() for each in self._values]:
                     if value is not None:
                         value.compute()
@@ -81,7 +89,7 @@ class Waiting:
                 self._error = error
                 raise
             finally:
-                self._is_done.set()
+                self._is_done.set()  # after a failure, too: who waits gets the error, and not the deadline
         if self._error is not None:
             raise RuntimeError("a value of the transformer was lost with another rank") from self._error
 
@@ -89,18 +97,18 @@ class Waiting:
 class Later(Tensor):
     """A tensor whose values another rank may be computing."""
 
-    waiting: Waiting
+    waiting: WaitingValues
     value: Tensor | None
 
     @staticmethod
-    def __new__(cls: type[Later], outline: Outline, waiting: Waiting, make: Callable[[], Tensor]) -> Later:
+    def __new__(cls: type[Later], outline: Outline, waiting: WaitingValues, make: Callable[[], Tensor]) -> Later:
         found = Tensor._make_wrapper_subclass(
             cls, outline.shape, strides=outline.stride, dtype=outline.dtype, device=outline.device
         )
         found.waiting, found.value, found._make = waiting, None, make
         return found
 
-    def __init__(self, outline: Outline, waiting: Waiting, make: Callable[[], Tensor]) -> None:
+    def __init__(self, outline: Outline, waiting: WaitingValues, make: Callable[[], Tensor]) -> None:
         pass
 
     _make: Callable[[], Tensor] | None
@@ -126,6 +134,7 @@ class Later(Tensor):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        # These never reach `__torch_dispatch__`: they go straight to the memory, and a Later has none.
         name = getattr(func, "__name__", "")
         if name == "__get__":  # of a property
             name = getattr(getattr(func, "__self__", None), "__name__", "")
@@ -163,8 +172,9 @@ def _waits(value: Any) -> bool:
     return isinstance(value, Later) and value.value is None
 
 
-def _may_wait(func: Any, waiting: Waiting) -> bool:
+def _may_wait(func: Any, waiting: WaitingValues) -> bool:
     """Whether an operation only makes new values, by the values of its operands alone."""
+    # What draws random numbers is done now: later it would draw them after others, and the seed made another picture.
     is_own = threading.get_ident() == waiting._thread
     return (
         is_own and not waiting.is_done and not func._schema.is_mutable and not any(tag in func.tags for tag in UNSAFE)
@@ -183,6 +193,7 @@ def _outlines(func: Any, args: Any, kwargs: Any) -> Any:
 
     given = {name: value for name, value in kwargs.items() if name not in ("device", "pin_memory")}
     try:
+        # On the meta device torch computes shapes and strides by the operation's own rules, and no values.
         made = func(*pytree.tree_map(to_meta, args), **pytree.tree_map(to_meta, given))
     except Exception:  # it looks at values, or has no such form: then it is done now
         return None
@@ -191,13 +202,14 @@ def _outlines(func: Any, args: Any, kwargs: Any) -> Any:
     return pytree.tree_map(lambda each: Outline.of(each, torch.device(device)), made)
 
 
-def _follow(waiting: Waiting, func: Any, args: Any, kwargs: Any, outlines: Any) -> Any:
+def _follow(waiting: WaitingValues, func: Any, args: Any, kwargs: Any, outlines: Any) -> Any:
     """The operation's results, which wait too."""
+    # Copied at once: schedulers and pipelines write into what they hold (`latents += ...`) before the step is finished.
     kept = pytree.tree_map(_kept, (tuple(args), kwargs))
     made: list[Any] = []
 
     def result(number: int) -> Tensor:
-        if not made:
+        if not made:  # an operation of several results, such as chunk, is done once for all of them
             values, named = pytree.tree_map(lambda each: each.compute() if isinstance(each, Later) else each, kept)
             made.extend(pytree.tree_leaves(func(*values, **named)))
         return made[number]

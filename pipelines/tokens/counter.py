@@ -39,7 +39,7 @@ LONGEST_OWN = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Count:
+class TokenCount:
     """What one text encoder makes of a prompt."""
 
     tokenizer: str
@@ -66,13 +66,13 @@ class Counter:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[str, Count | None] = OrderedDict()
-        self._process: _Process | None = None
+        self._known: OrderedDict[str, TokenCount | None] = OrderedDict()
+        self._process: _CountingProcess | None = None
         self._is_closed = False
 
     def counts(
         self, model: Model, text: str, *, text_length: int = 0, go_on: Callable[[], None] = SILENT.check
-    ) -> tuple[Count, ...]:
+    ) -> tuple[TokenCount, ...]:
         """Of each encoder that reads the text, the one with the least room first; none where that is not known.
 
         `go_on` raises `Cancelled` where nobody wants to know any more.
@@ -93,7 +93,7 @@ class Counter:
             self._is_closed = True
             self._end()
 
-    def _count(self, order: dict[str, Any], go_on: Callable[[], None]) -> Count | None:
+    def _count(self, order: dict[str, Any], go_on: Callable[[], None]) -> TokenCount | None:
         key = json.dumps(order, sort_keys=True)
         with _held(self._lock, go_on):
             if key in self._known:
@@ -104,19 +104,19 @@ class Counter:
                 self._known.popitem(last=False)
             return found
 
-    def _ask(self, order: dict[str, Any], go_on: Callable[[], None]) -> Count | None:
+    def _ask(self, order: dict[str, Any], go_on: Callable[[], None]) -> TokenCount | None:
         """A tokenizer that does not answer is known not to, and its process is gone."""
         try:
             if self._process is None or not self._process.is_alive():
                 self._end()
-                self._process = _Process()
+                self._process = _CountingProcess()
             answer = self._process.ask(order, go_on)
         except OSError:  # it ended, or is late
             self._end()
             return None
         if "fault" in answer:
             return None
-        return Count(tokenizer=order["tokenizer"], **{name: answer[name] for name in NUMBERS})
+        return TokenCount(tokenizer=order["tokenizer"], **{name: answer[name] for name in NUMBERS})
 
     def _end(self) -> None:
         if self._process is not None:
@@ -127,7 +127,7 @@ class Counter:
 NUMBERS = ("num_tokens", "limit", "num_own", "cut")
 
 
-class _Process(Talking):
+class _CountingProcess(Talking):
     """One that counts."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from ..verify import Apart, farthest
 
 
 @dataclass(frozen=True)
-class Call:
+class TransformerCall:
     """One call of a transformer."""
 
     part: str
@@ -32,7 +32,7 @@ class Call:
     """Attention processors of the pipeline's own, as in perturbed attention guidance."""
 
 
-class Asked:
+class CallRecorder:
     """What a pipeline asks its transformers from now on; that of a spread one too."""
 
     def __init__(self, pipe: Any) -> None:
@@ -40,32 +40,32 @@ class Asked:
         self._usual = {each: found for part in self.parts.values() for each, found in _processors(part).items()}
 
     @contextmanager
-    def recorded(self) -> Iterator[list[Call]]:
+    def recorded(self) -> Iterator[list[TransformerCall]]:
         """The calls within it, in order, with copies of what they took and gave."""
-        seen: list[Call] = []
+        seen: list[TransformerCall] = []
         with ExitStack() as stack:
             for name, part in self.parts.items():
                 stack.callback(derive(part, __call__=self._recording(name, type(part), seen)))
             yield seen
 
-    def again(self, call: Call) -> Any:
+    def again(self, call: TransformerCall) -> Any:
         """Collective where it is split: the same call of the transformer as it is now, by every group of guidance."""
         args, kwargs = _copy(call.inputs)
         with torch.no_grad(), _with_processors(call.processors):
             return nn.Module.__call__(self.parts[call.part], *args, **kwargs)
 
-    def _recording(self, name: str, kind: type, seen: list[Call]) -> Callable[..., Any]:
+    def _recording(self, name: str, kind: type, seen: list[TransformerCall]) -> Callable[..., Any]:
         def call(part: Any, *args: Any, **kwargs: Any) -> Any:
             given = None if is_waited_for((args, kwargs)) else _copy(finished((args, kwargs)))
             output = kind.__call__(part, *args, **kwargs)
             own = {each: found for each, found in _processors(part).items() if found is not self._usual.get(each)}
-            seen.append(Call(name, given, output if is_waited_for(output) else _copy(finished(output)), own))
+            seen.append(TransformerCall(name, given, output if is_waited_for(output) else _copy(finished(output)), own))
             return output
 
         return call
 
 
-def first_step(free: Sequence[Call], alone: Sequence[Call], num_steps: int) -> Apart:
+def first_step(free: Sequence[TransformerCall], alone: Sequence[TransformerCall], num_steps: int) -> Apart:
     """How far apart the calls of the first of `num_steps` steps are: as many as a step has on average.
 
     A guider asks on each rank for its own branches only: then each is compared with that which is nearest, of calls

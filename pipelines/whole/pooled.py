@@ -96,7 +96,7 @@ class PooledPipeline:
         found = ranks.call(
             ".pipelines.whole.pooled:on_rank",
             request,
-            _Watched(on_step, self._wish),
+            _CallProgress(on_step, self._wish),
             num_ranks=len(self.pool.devices),
         )
         return SimpleNamespace(**from_wire(found))
@@ -106,7 +106,7 @@ class PooledPipeline:
         self._wish.set()
 
 
-class _Watched(Progress):
+class _CallProgress(Progress):
     def __init__(self, on_step: OnStep | None, wish: threading.Event) -> None:
         self._on_step, self._wish = on_step, wish
 

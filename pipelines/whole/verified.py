@@ -20,7 +20,7 @@ from ..spreading.pipeline import spread
 from ..spreading.wire import to_wire
 from ..values import from_plain
 from ..verify import farthest
-from .asked import Asked, Call, apart, first_step
+from .asked import CallRecorder, TransformerCall, apart, first_step
 from .assembled import load_pipeline, pipeline_class, without_bars
 from .sample import calls_of, run
 
@@ -33,13 +33,15 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[
     progress.phase("loading the pipeline", is_loading=True)
     pipe = load_pipeline(request["source"], dtype=request["dtype"], device=seat.device)
     without_bars(pipe)
-    asked = Asked(pipe)
+    asked = CallRecorder(pipe)
     call, alone = _alone(asked, pipe, calls)
     plans = [from_plain(ParallelPlan, plan) for plan in request["plans"]]
     return [_under(plan, asked, pipe, call, alone) for plan in plans]
 
 
-def _alone(asked: Asked, pipe: Any, calls: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[Call]]:
+def _alone(
+    asked: CallRecorder, pipe: Any, calls: Sequence[dict[str, Any]]
+) -> tuple[dict[str, Any], list[TransformerCall]]:
     """The first of these calls that the pipeline does not refuse, and what it asked its transformers then."""
     title, problems = type(pipe).__name__, dict[str, None]()
     for call in calls:
@@ -60,7 +62,9 @@ def _alone(asked: Asked, pipe: Any, calls: Sequence[dict[str, Any]]) -> tuple[di
     )
 
 
-def _under(plan: ParallelPlan, asked: Asked, pipe: Any, call: Mapping[str, Any], alone: list[Call]) -> dict[str, Any]:
+def _under(
+    plan: ParallelPlan, asked: CallRecorder, pipe: Any, call: Mapping[str, Any], alone: list[TransformerCall]
+) -> dict[str, Any]:
     """Collective: what comes out of one plan."""
     steps: list[int] = []
     with spread(pipe, plan, on_step=lambda done, total: steps.append(done)) as handle:

@@ -29,7 +29,7 @@ import support.checkout  # noqa: F401 (makes the checkout importable)
 from latentloom.parallel.attention import compose
 from latentloom.parallel.attention.choice import choose
 from latentloom.parallel.attention.exchange import answers_of, authored
-from latentloom.parallel.attention.packed import Gathering, Way, gathering, trade
+from latentloom.parallel.attention.packed import Gathering, PackedExchange, gathering, trade
 from latentloom.parallel.attention.ring import AT_ONCE, merge, weighed
 from latentloom.parallel.group import Axis
 from latentloom.parallel.layout import Layout, Stream, shares_of
@@ -97,7 +97,7 @@ def _bare_ulysses(q: Tensor, k: Tensor, v: Tensor, layout: Layout, mesh: Mesh) -
     found = trade(layout, range(layout.num_ranks), 0, (1, HEADS, HEADS, WIDTH), q.device)
     ins, outs, group = found.way_in, found.way_out, mesh[Axis.ULYSSES].process_group
 
-    def exchanged(x: Tensor, way: Way) -> Tensor:
+    def exchanged(x: Tensor, way: PackedExchange) -> Tensor:
         x = _chosen(x, way.pick, way.width)
         got = x.new_empty(sum(way.sizes_in))
         dist.all_to_all_single(got, x.view(-1), way.sizes_in, way.sizes_out, group=group)

@@ -28,7 +28,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page
 
 from latentloom.nodes.graph.graph import graph_from_plain
-from latentloom.ui.live.state import Made, Run
+from latentloom.ui.live.state import MadeFile, RunRecord
 from latentloom.ui.runs.records import RunRecords
 
 LOCAL = "local"
@@ -71,7 +71,7 @@ def make_runs(folder: Path, count: int) -> None:
         path = f"many/{id}.png"
         (output / "many").mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (64, 64), (number * 7 % 256, number * 13 % 256, number * 29 % 256)).save(output / path)
-        made = Made(
+        made = MadeFile(
             id=f"r{number:015x}",
             node="save",
             kind="image",
@@ -85,7 +85,7 @@ def make_runs(folder: Path, count: int) -> None:
             seed=number,
         )
         records.write(
-            Run(
+            RunRecord(
                 id=id,
                 batch=batch,
                 user=LOCAL,

@@ -18,7 +18,7 @@ from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.process_groups import at_work
 from latentloom.parallel.ranks import guard
 from latentloom.parallel.ranks.channel import Channel
-from latentloom.parallel.ranks.messages import TO_RANK, Run
+from latentloom.parallel.ranks.messages import TO_RANK, RunJob
 from latentloom.parallel.ranks.rank_job import RankJob
 
 calls = 0
@@ -179,7 +179,7 @@ def uneven(request: Mapping[str, Any], progress: Any, seat: Any) -> str:
 
 def voted(rank: int) -> int:
     """How many steps a rank does whose job's other ranks are on other machines; rank 1 alone hears of a cancel."""
-    order = Run(job=1, function="", lane="main", rank=rank, num_ranks=4, previews=False, answers=False)
+    order = RunJob(job=1, function="", lane="main", rank=rank, num_ranks=4, previews=False, answers=False)
     mine, theirs = Channel.pair(TO_RANK)
     job, done = RankJob(order, mine), 0
     with contextlib.suppress(Cancelled):

@@ -99,10 +99,10 @@ def denoise_fused(
     store().clear()
     wanted = [stages.denoise(_request(model, size)).tensor for size in range(2)]
     found, engine = [], {**model, "engine": "inductor"}
-    made: list[weakref.ref[products.Product]] = []
+    made: list[weakref.ref[products.JoinedProduct]] = []
     with contextlib.ExitStack() as stack:
         stack.enter_context(patch.object(products, "DEVICES", ("cpu",)))
-        stack.enter_context(patch.object(products, "Product", _noted(made)))
+        stack.enter_context(patch.object(products, "JoinedProduct", _noted(made)))
         if is_traced:
             stack.enter_context(counted_graphs())
         else:
@@ -117,8 +117,8 @@ def denoise_fused(
     return found, all(each() is None for each in made)
 
 
-def _noted(made: list[weakref.ref[products.Product]]) -> type[products.Product]:
-    class Noted(products.Product):
+def _noted(made: list[weakref.ref[products.JoinedProduct]]) -> type[products.JoinedProduct]:
+    class Noted(products.JoinedProduct):
         def __init__(self, layers: Any) -> None:
             super().__init__(layers)
             made.append(weakref.ref(self))

@@ -31,7 +31,7 @@ from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.ranks import wires
 from latentloom.parallel.sharding.fingerprint import check_same
 from latentloom.parallel.sharding.halo import extended, trimmed
-from latentloom.parallel.sharding.shard import Handle
+from latentloom.parallel.sharding.shard import ShardedModule
 from latentloom.parallel.sharding.split_plan import Halo
 from latentloom.pipelines.spreading.transformer import shard
 from support.cells import built, mesh_for, outputs
@@ -219,7 +219,7 @@ def misbehave(rank: int, how: str) -> str:
 
 
 @contextlib.contextmanager
-def sharded(model: nn.Module, mesh: Mesh) -> Iterator[Handle]:
+def sharded(model: nn.Module, mesh: Mesh) -> Iterator[ShardedModule]:
     handle = shard(model, mesh.plan, mesh)
     try:
         yield handle

@@ -31,7 +31,7 @@ from latentloom.pipelines.values import to_plain
 from latentloom.pipelines.verify import farthest, size_of
 from latentloom.pipelines.whole import pooled
 from latentloom.pipelines.whole import verified as verify_whole
-from latentloom.pipelines.whole.asked import Asked, apart, first_step, is_value
+from latentloom.pipelines.whole.asked import CallRecorder, apart, first_step, is_value
 from latentloom.pipelines.whole.assembled import load_pipeline
 from latentloom.pipelines.whole.called import asked
 from latentloom.pipelines.whole.modular import taken
@@ -58,7 +58,7 @@ def compare(rank: int, name: str, plan: str, is_brief: bool = False) -> dict[str
     KNOWN.clear()
     tiny = tiny_of(name)
     pipe = build(tiny)
-    asked = Asked(pipe)
+    asked = CallRecorder(pipe)
     with asked.recorded() as alone:
         whole = run(pipe, tiny)
     steps: list[tuple[int, int]] = []
@@ -97,7 +97,7 @@ def stepped(rank: int, name: str, plan: str) -> list[tuple[int, int]]:
 
 
 @contextmanager
-def counted(asked: Asked) -> Iterator[list[str]]:
+def counted(asked: CallRecorder) -> Iterator[list[str]]:
     """The calls that this rank computes."""
     seen: list[str] = []
     hooks = [
@@ -110,13 +110,13 @@ def counted(asked: Asked) -> Iterator[list[str]]:
             hook.remove()
 
 
-def nudged(pipe: Any, tiny: Tiny, asked: Asked, nudge: float, whole: Mapping[str, Tensor]) -> float:
+def nudged(pipe: Any, tiny: Tiny, asked: CallRecorder, nudge: float, whole: Mapping[str, Tensor]) -> float:
     with nudging(asked, nudge):
         return distance(run(pipe, tiny), whole)
 
 
 @contextmanager
-def nudging(asked: Asked, nudge: float) -> Iterator[None]:
+def nudging(asked: CallRecorder, nudge: float) -> Iterator[None]:
     """The first call within it is given values that differ by a factor."""
     seen: list[str] = []
 
@@ -190,7 +190,7 @@ def asked_once(rank: int, name: str, plan: str) -> tuple[str, int]:
     """What it raises, and after how many forwards of its transformer."""
     tiny = tiny_of(name)
     pipe = build(tiny)
-    with latentloom.spread(pipe, plan), counted(Asked(pipe)) as calls:
+    with latentloom.spread(pipe, plan), counted(CallRecorder(pipe)) as calls:
         try:
             run(pipe, tiny)
         except ValueError as error:

@@ -212,7 +212,7 @@ def test_a_call_that_compiles_more_than_the_first_is_captured_when_it_comes_agai
 
 
 def test_a_graph_keeps_what_its_forward_reads(module: Twice, tapes: Tapes) -> None:
-    way = packed.Way(None, 1, [], [], None, 1)
+    way = packed.PackedExchange(None, 1, [], [], None, 1)
     table, places = torch.ones(3), torch.tensor([2, 0])
     odd = Odd(lambda x: (x + table)[places] * 2)
     replayed = Captured(odd, recorder=tapes)

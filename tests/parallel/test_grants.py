@@ -23,7 +23,7 @@ from latentloom.parallel.pool.replica import Replica
 from latentloom.parallel.ranks import grants
 from latentloom.parallel.ranks.channel import Channel
 from latentloom.parallel.ranks.grants import AHEAD, Granted, Grants
-from latentloom.parallel.ranks.messages import Run, ToRank
+from latentloom.parallel.ranks.messages import RunJob, ToRank
 from latentloom.parallel.ranks.rank_job import RankJob
 from support.ranks import Ranks
 
@@ -39,7 +39,7 @@ class Place(RankProcess):
         self.told = told
 
     def send(self, message: ToRank, fds: Sequence[int] = ()) -> None:
-        if isinstance(message, Run):
+        if isinstance(message, RunJob):
             self.job = RankJob(message, cast("Channel[ToRank]", Wire(self)))
             self.job.granted = Granted(os.dup(fds[1]))
 

@@ -20,7 +20,7 @@ from latentloom.parallel.layout import Layout, Stream, shares_of
 from latentloom.parallel.ranks.rank_job import LOST_CONNECTION
 from latentloom.parallel.sharding import compiled, cutting, operator
 from latentloom.parallel.sharding.graphs import kept, traced
-from latentloom.parallel.sharding.graphs.wires import Call, exchanged, way_of, wire_of
+from latentloom.parallel.sharding.graphs.wires import AttentionCall, exchanged, way_of, wire_of
 from latentloom.parallel.sharding.session import Session
 from latentloom.parallel.sharding.shard import shard
 from latentloom.parallel.sharding.split_plan import SplitPlan
@@ -139,7 +139,7 @@ def test_a_call_in_a_graph_launches_at_most_eight_kernels(name: str, count: int)
         shape = Shape(batch=batch, heads=heads, kv_heads=kv_heads, head_dim=8, itemsize=2)
         with lone_rank(f"{name}={count}", rank) as mesh, torch.no_grad():
             tokens = layout.num_held(mesh[Axis.SEQUENCE].index)
-            call = Call(0, way_of(mesh, layout, kernel), ("text", "image"), shape, kernel)
+            call = AttentionCall(0, way_of(mesh, layout, kernel), ("text", "image"), shape, kernel)
             q, k, v = (
                 torch.randn(batch, tokens, each, 8, dtype=torch.bfloat16).transpose(1, 2)
                 for each in (heads, kv_heads, kv_heads)

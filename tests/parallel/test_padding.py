@@ -22,7 +22,7 @@ from latentloom.parallel.attention.strategy import Kernel
 from latentloom.parallel.layout import Layout, Stream
 from latentloom.parallel.sharding import operator, unsharded
 from latentloom.parallel.sharding import session as sessions
-from latentloom.parallel.sharding.padding import BUCKET, MOST_READ, Kept, Texts, leaving_out
+from latentloom.parallel.sharding.padding import BUCKET, MOST_READ, KeptKeys, Texts, leaving_out
 from latentloom.parallel.sharding.session import Session
 from latentloom.parallel.sharding.shard import shard
 from latentloom.parallel.sharding.split_plan import Padding
@@ -56,27 +56,27 @@ def shows(*counts: int, of: int = 40) -> Tensor:
 @pytest.mark.parametrize(
     ("mask", "kept"),
     [
-        (shows(37), Kept("last", 40, 37, hides=False)),
-        (shows(7, 7).long(), Kept("last", 40, 7, hides=False)),
-        (shows(40, 40), Kept("last", 40, 40, hides=False)),
-        (shows(7, 20), Kept("last", 40, 2 * BUCKET, hides=True)),
+        (shows(37), KeptKeys("last", 40, 37, hides=False)),
+        (shows(7, 7).long(), KeptKeys("last", 40, 7, hides=False)),
+        (shows(40, 40), KeptKeys("last", 40, 40, hides=False)),
+        (shows(7, 20), KeptKeys("last", 40, 2 * BUCKET, hides=True)),
         (shows(7, 39), None),  # with what is rounded up, all of them
         (shows(7, 0), None),  # a row that hides everything is left alone
-        (shows(30) & (torch.arange(40) != 3), Kept("last", 40, 2 * BUCKET, hides=True)),
+        (shows(30) & (torch.arange(40) != 3), KeptKeys("last", 40, 2 * BUCKET, hides=True)),
         (shows(7)[:, None], None),
     ],
 )
-def test_what_all_rows_hide_is_left_out(wanted: None, mask: Tensor, kept: Kept | None) -> None:
+def test_what_all_rows_hide_is_left_out(wanted: None, mask: Tensor, kept: KeptKeys | None) -> None:
     assert Texts(TEXT).kept_in({"mask": mask}) == ((kept,) if kept else ())
 
 
 def test_texts_of_several_masks_have_what_is_shown_before_the_rest(wanted: None) -> None:
     both = (Padding(("second", "first"), "last"),)
     given = {"first": shows(6, 2, of=7), "second": shows(2, 3, of=18)}
-    assert Texts(both).kept_in(given) == (Kept("last", 25, BUCKET, hides=True),)
+    assert Texts(both).kept_in(given) == (KeptKeys("last", 25, BUCKET, hides=True),)
     assert Texts(both).kept_in({**given, "second": None}) == ()
     same = {"first": shows(6, 2, of=7), "second": shows(1, 5, of=18)}
-    assert Texts(both).kept_in(same) == (Kept("last", 25, 7, hides=False),)
+    assert Texts(both).kept_in(same) == (KeptKeys("last", 25, 7, hides=False),)
 
 
 def test_nothing_is_left_out_on_a_cpu_unless_wanted_or_where_another_mask_is_given() -> None:
@@ -122,7 +122,7 @@ def test_a_rank_that_began_anew_leaves_out_what_the_others_do(wanted: None, monk
         new.compare({})
     mask = shows(9)
     found = [each.texts.kept_in({"mask": mask}) for each in (old, new)]
-    assert found == [(Kept("last", 40, 9, hides=False),)] * 2
+    assert found == [(KeptKeys("last", 40, 9, hides=False),)] * 2
 
 
 def test_ranks_hold_the_keys_that_are_left_of_their_tokens() -> None:
@@ -197,7 +197,7 @@ def test_to_leave_keys_out_costs_at_most_three_launches(name: str, texts_first: 
         streams = (("image", 43, True), ("text", 40, True))
         session = session_of(streams[::-1] if texts_first else streams, mesh)
         session.is_agreed = True
-        session.kept = (Kept("first" if texts_first else "last", 40, 7, hides=False),)
+        session.kept = (KeptKeys("first" if texts_first else "last", 40, 7, hides=False),)
         num_held = session.layout(session.split.order).num_held(0)
         q, k, v = (torch.randn(2, num_held, 6, 8).transpose(1, 2) for _ in range(3))
         mask = torch.ones(2, 1, 1, 83, dtype=torch.bool)
@@ -232,7 +232,7 @@ def test_on_a_gpu_one_prompt_is_attended_to_without_a_mask(monkeypatch: pytest.M
 
     kernel = Kernel("seen", plain, plain)
     monkeypatch.setattr(sessions, "choose", lambda *_: kernel)
-    one, two = Kept("last", 9, 2, hides=False), Kept("last", 40, 16, hides=True)
+    one, two = KeptKeys("last", 9, 2, hides=False), KeptKeys("last", 40, 16, hides=True)
     with lone_rank("allgather=2") as mesh, FakeTensorMode():
         for kept in (one, two):
             session = session_of((("image", 12, True), ("text", kept.length, False)), mesh)
@@ -251,7 +251,7 @@ def test_on_one_gpu_too_and_other_masks_are_left_alone(monkeypatch: pytest.Monke
         return q
 
     monkeypatch.setattr(unsharded.F, "scaled_dot_product_attention", sdpa)
-    mode = Unsharded((Kept("last", 9, 2, hides=False),))
+    mode = Unsharded((KeptKeys("last", 9, 2, hides=False),))
     with FakeTensorMode():
         q = torch.empty(2, 4, 21, 64, device="cuda")
         padding, each = (torch.empty(2, 1, rows, 21, device="cuda", dtype=torch.bool) for rows in (1, 21))

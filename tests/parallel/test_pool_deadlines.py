@@ -14,7 +14,7 @@ from latentloom.parallel.pool.pool import Pool
 from latentloom.parallel.pool.rank_process import RankProcess
 from latentloom.parallel.pool.trial import Deadline
 from latentloom.parallel.progress import Progress
-from latentloom.parallel.ranks.messages import NAMES, OfJob, Phase, Preview, Step, ToRank
+from latentloom.parallel.ranks.messages import NAMES, OfJob, Phase, Preview, StepDone, ToRank
 from latentloom.parallel.ranks.seat import World
 
 LIMITS = Limits(abort_s=1, leave_s=10, step_s=120, work_s=900)
@@ -116,7 +116,7 @@ def test_ranks_that_were_told_to_leave_are_in_no_group_though_all_have_done_thei
 def test_a_phase_between_steps_may_take_as_long_as_one_before_them() -> None:
     run, (first, _) = running()
     for done in (1, 2):
-        hear(run, Step(job=1, done=done, total=9))
+        hear(run, StepDone(job=1, done=done, total=9))
     hear(run, Phase(job=1, text="compiling", is_loading=False))
     now = time.monotonic()
     run.check_time(now + 800)

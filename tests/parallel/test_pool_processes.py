@@ -28,7 +28,7 @@ from latentloom.parallel.pool.rank_process import RankProcess
 from latentloom.parallel.pool.server_process import LOG_BYTES, START, shorten
 from latentloom.parallel.ranks import fork_server, rank
 from latentloom.parallel.ranks.channel import Channel, write_body
-from latentloom.parallel.ranks.messages import FROM_RANK, FROM_SERVER, TO_RANK, TO_SERVER, Fork, Ready, Run
+from latentloom.parallel.ranks.messages import FROM_RANK, FROM_SERVER, TO_RANK, TO_SERVER, Fork, RunJob, ServerReady
 from latentloom.parallel.ranks.rank_job import RankJob
 
 
@@ -97,8 +97,8 @@ def test_a_function_that_is_not_there_keeps_no_request() -> None:
     theirs.close()
 
 
-def run_of(function: str) -> Run:
-    return Run(job=1, function=function, lane="main", rank=0, num_ranks=1, previews=False, answers=True)
+def run_of(function: str) -> RunJob:
+    return RunJob(job=1, function=function, lane="main", rank=0, num_ranks=1, previews=False, answers=True)
 
 
 def test_the_fork_server_is_the_hosts_own_copy(tmp_path: Path) -> None:
@@ -158,14 +158,14 @@ def test_a_spare_in_office_that_could_not_be_ended_gives_way_to_another(tmp_path
     with selectors.DefaultSelector() as selector:
         crew = Crew([], Deaf(), selector=selector, folder=tmp_path, preload=(), limits=Limits())
         crew._take(server_process.ServerProcess(mine))
-        Channel(theirs, ()).send(Ready(os.getpid()))
+        Channel(theirs, ()).send(ServerReady(os.getpid()))
         crew._on_server()
         assert crew._server is None and mine.fileno() == -1 and not selector.get_map()
     theirs.close()
 
 
 @pytest.mark.parametrize(
-    "data", [b'{"kind": "hello", "gpu": "", "uuid": "", "memory_bytes": 0}', b'{"kind": "ready"}', b"what?"]
+    "data", [b'{"kind": "hello", "gpu": "", "uuid": "", "memory_bytes": 0}', b'{"kind": "server_ready"}', b"what?"]
 )
 def test_a_fork_server_that_is_not_understood_is_ended(
     data: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -214,10 +214,10 @@ def test_a_child_whose_birth_cannot_be_told_is_ended(monkeypatch: pytest.MonkeyP
     pids: list[int] = []
     fork = os.fork
     monkeypatch.setattr(os, "fork", lambda: (pids.append(fork()), pids[-1])[1])
-    monkeypatch.setattr(fork_server.Server, "_become_rank", lambda *_: (time.sleep(60), os._exit(0)))
+    monkeypatch.setattr(fork_server.ForkServer, "_become_rank", lambda *_: (time.sleep(60), os._exit(0)))
     mine, theirs = Channel.pair(TO_SERVER)
     theirs.close()
-    server = fork_server.Server(mine, -1)
+    server = fork_server.ForkServer(mine, -1)
     with pytest.raises(Closed):
         server.fork(Fork(rank=0, birth=1, device="cpu", num_threads=1, ping_s=1.0), [0, 1])
     mine.close()

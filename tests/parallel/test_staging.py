@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from bodies.shares import LiveBytes
-from latentloom.parallel.staging import UPLOAD_BYTES, Upload, bytes_of, moving
+from latentloom.parallel.staging import UPLOAD_BYTES, DeviceUpload, bytes_of, moving
 
 
-class Late(Upload):
+class Late(DeviceUpload):
     """A device that copies only when it is waited for."""
 
     def __init__(self, sizes: Sequence[int], *, is_waited_for: bool = True) -> None:

@@ -24,9 +24,9 @@ from latentloom.parallel.progress import Progress
 from latentloom.pipelines import placement
 from latentloom.pipelines.cluster import agent
 from latentloom.pipelines.cluster.cluster import Cluster, too_few
-from latentloom.pipelines.cluster.head import MISSING, Head, connect, leave
-from latentloom.pipelines.cluster.job import ClusterJob, Part
-from latentloom.pipelines.cluster.machine import Machine, MachineLost, answer
+from latentloom.pipelines.cluster.head import MISSING, RayHead, connect, leave
+from latentloom.pipelines.cluster.job import ClusterJob, MachinePart
+from latentloom.pipelines.cluster.machine import MachineLost, RayMachine, answer
 from latentloom.pipelines.requests import Decode, Denoise, EncodeText
 from latentloom.pipelines.values import Latents, Model, Place
 
@@ -257,11 +257,11 @@ leave(7)
 def test_a_job_whose_head_is_lost_does_not_wait_for_its_machines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    head = Head("10.0.0.1:6379")
+    head = RayHead("10.0.0.1:6379")
     head.problem = "Connection refused"
     monkeypatch.setattr("latentloom.pipelines.cluster.head._heads", [head])
     machine = Returned()
-    job = ClusterJob([Part(machine, {}, b"")])
+    job = ClusterJob([MachinePart(machine, {}, b"")])
     with pytest.raises(RankFailed, match=r"head at 10\.0\.0\.1:6379 is lost \(Connection refused\)"):
         job.run(Progress())
     assert "cancel" in machine.asked
@@ -309,8 +309,8 @@ def test_a_head_that_is_late_keeps_no_other_job_from_giving_its_machines_back(
 def test_a_head_that_takes_no_connection_says_why() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        assert Head(address)._knock() == ""
-    assert Head(address)._knock() == "Connection refused"
+        assert RayHead(address)._knock() == ""
+    assert RayHead(address)._knock() == "Connection refused"
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,7 +320,7 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     assert "--cluster" in MISSING
 
 
-class Returned(Machine):
+class Returned(RayMachine):
     """An agent that Ray has started again, without what it needs: it answers everything with one sentence."""
 
     def __init__(self) -> None:
@@ -334,7 +334,7 @@ class Returned(Machine):
 
 def test_a_job_on_an_agent_that_came_back_broken_loses_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("latentloom.pipelines.cluster.machine.answer", lambda reference, **options: reference)
-    part = Part(Returned(), {}, b"")
+    part = MachinePart(Returned(), {}, b"")
     with pytest.raises(MachineLost, match=r"cannot work: latentloom is not installed there") as lost:
         part.hear(part.references)
     assert lost.value.machine is part.machine and not part.machine.is_ready

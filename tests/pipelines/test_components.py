@@ -21,7 +21,7 @@ from latentloom.parallel.progress import Progress
 from latentloom.pipelines.components import store as stored
 from latentloom.pipelines.components.loading import load_component, one_sentence
 from latentloom.pipelines.components.memory import default_budget
-from latentloom.pipelines.components.store import ComponentStore, _Entry, store
+from latentloom.pipelines.components.store import ComponentStore, _StoredComponent, store
 from latentloom.pipelines.models.checks import check_engine
 from latentloom.pipelines.models.component_files import inspect_model
 from latentloom.pipelines.models.describe import describe_model
@@ -146,8 +146,8 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> ParallelPlan:
     plan = ParallelPlan(ulysses=2, weights=2)
     mesh = planned_mesh(plan, 0)
 
-    def new_share(*_: Any) -> _Entry:
-        return _Entry(torch.nn.Linear(9, 9), 400, "cpu", 0, share=(mesh, cast(Any, "handle")))
+    def new_share(*_: Any) -> _StoredComponent:
+        return _StoredComponent(torch.nn.Linear(9, 9), 400, "cpu", 0, share=(mesh, cast(Any, "handle")))
 
     monkeypatch.setattr(
         "latentloom.pipelines.components.store._mesh", lambda model, plan: mesh if plan.weights > 1 else None
@@ -219,7 +219,7 @@ def test_memory_goes_back_to_the_driver_when_no_other_thread_computes(
     components = ComponentStore(budget_bytes=0)
 
     def drop() -> None:
-        components._entries[("x",)] = _Entry(torch.nn.Linear(9, 9), 400, "cuda:0", 0)
+        components._entries[("x",)] = _StoredComponent(torch.nn.Linear(9, 9), 400, "cuda:0", 0)
         components._drop(("x",))
 
     with components.lent(flux, ("vae",)):
@@ -238,7 +238,7 @@ def test_what_a_stage_computes_with_is_kept_free(monkeypatch: pytest.MonkeyPatch
     for working_bytes, kept in ((0, 2), (50, 2), (100, 2), (101, 1), (900, 0)):
         components = ComponentStore()
         for key in "ab":
-            components._entries[(key,)] = _Entry(torch.nn.Linear(9, 9), 400, "cuda:0", 0)
+            components._entries[(key,)] = _StoredComponent(torch.nn.Linear(9, 9), 400, "cuda:0", 0)
         components._make_room("cuda:0", 0, set(), working_bytes)
         assert len(components._entries) == kept
 
@@ -257,7 +257,7 @@ def test_graphs_of_steps_make_way_before_weights_do(monkeypatch: pytest.MonkeyPa
         components = ComponentStore(budget_bytes=budget)
         held: Any = [Graphs(), Graphs()]
         for use, graphs in enumerate(held):
-            components._entries[(use,)] = _Entry(torch.nn.Linear(9, 9), 400, "cpu", use, prepared=graphs)
+            components._entries[(use,)] = _StoredComponent(torch.nn.Linear(9, 9), 400, "cpu", use, prepared=graphs)
         components._make_room("cpu", 0, set(), 0)
         assert (sum(graphs.num_bytes for graphs in held[-kept:]), len(components._entries)) == (num_graphs, kept)
 
@@ -269,7 +269,7 @@ def test_what_graphs_hold_is_not_kept_free_once_more(monkeypatch: pytest.MonkeyP
     for graph_bytes, num_kept in ((100, 2), (200, 2), (201, 1)):
         components = ComponentStore()
         for key in "ab":
-            components._entries[(key,)] = _Entry(torch.nn.Linear(9, 9), 400, "cuda:0", 0)
+            components._entries[(key,)] = _StoredComponent(torch.nn.Linear(9, 9), 400, "cuda:0", 0)
         components._entries[("a",)].prepared = cast(Any, SimpleNamespace(num_bytes=graph_bytes, end=lambda: None))
         components._make_room("cuda:0", 0, {("a",)}, 200)
         assert len(components._entries) == num_kept

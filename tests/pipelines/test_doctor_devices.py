@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from latentloom.parallel.machine.machine import Device, Link, Machine, Torch
+from latentloom.parallel.machine.machine import Device, DeviceLink, Machine, Torch
 from latentloom.pipelines.doctor.devices import examine_devices
 from latentloom.pipelines.doctor.finding import Finding
 
@@ -13,7 +13,7 @@ GPU = Device(
     name="cuda:0", title="H100", total_bytes=80 << 30, free_bytes=79 << 30, capability="9.0", uuid="a", problem=""
 )
 OTHER = dataclasses.replace(GPU, name="cuda:1", uuid="b")
-LINK = Link(first="cuda:0", second="cuda:1", wire="NVLink, 18 lanes", is_direct=True)
+LINK = DeviceLink(first="cuda:0", second="cuda:1", wire="NVLink, 18 lanes", is_direct=True)
 TWO = Machine(torch=TORCH, devices=(GPU, OTHER), links=(LINK,), driver="580.65.06", num_listed_gpus=2)
 ALONE = Machine(torch=dataclasses.replace(TORCH, cuda="", nccl="", backends=("gloo",)))
 

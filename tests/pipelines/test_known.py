@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from latentloom.nodes.headless.plans import first_devices
-from latentloom.parallel.machine.machine import Link
+from latentloom.parallel.machine.machine import DeviceLink
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.costs.chips import CHIPS
@@ -51,7 +51,7 @@ def test_a_gpu_is_known_by_its_title_and_what_joins_them_by_the_driver(monkeypat
     slow = machine(now, "cuda:0", "cuda:1")
     assert (slow.title, slow.is_assumed) == ("2 x NVIDIA H100 80GB HBM3, pcie5-p2p, by data sheets", False)
     assert slow.speeds(2).chip.half_flops == CHIPS["H100"].half_flops
-    links = (Link(first="cuda:0", second="cuda:1", wire="NVLink, 18 lanes", is_direct=True),)
+    links = (DeviceLink(first="cuda:0", second="cuda:1", wire="NVLink, 18 lanes", is_direct=True),)
     machine_at.cache_clear()
     monkeypatch.setattr(known, "links_now", lambda: links)
     assert "nvlink4" in machine(now, "cuda:0", "cuda:1").title

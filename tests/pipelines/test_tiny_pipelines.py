@@ -3,7 +3,7 @@
 import pytest
 
 from bodies.spreading import NUDGE, distance, nudging, run
-from latentloom.pipelines.whole.asked import Asked
+from latentloom.pipelines.whole.asked import CallRecorder
 from zoo import pipelines
 from zoo.pipelines.live import live_pipelines
 from zoo.pipelines.tiny import build
@@ -35,5 +35,5 @@ def test_a_change_of_the_noise_shows_where_pixels_have_eight_bits() -> None:
     tiny = pipelines.tiny_of("Cosmos2TextToImagePipeline")
     pipe = build(tiny)
     whole = run(pipe, tiny)
-    with nudging(Asked(pipe), NUDGE):
+    with nudging(CallRecorder(pipe), NUDGE):
         assert 0 < distance(run(pipe, tiny), whole) < 1e-3

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from latentloom.pipelines.components.unpacking.deferred import Deferred, Maker
+from latentloom.pipelines.components.unpacking.deferred import Deferred, DeferredMaker
 from latentloom.pipelines.components.unpacking.formulas import from_fp8, from_scaled
 from latentloom.pipelines.components.unpacking.ggml import FORMULAS, STEPS, from_blocks
 
@@ -241,7 +241,7 @@ def test_deferred_tensors_do_what_was_done_to_them_when_they_are_asked_for() -> 
         }
 
     deferred = converted({name: Deferred.of_file(name, each.shape, each.dtype) for name, each in files.items()})
-    maker = Maker(deferred)
+    maker = DeferredMaker(deferred)
     assert read == []
     for name, wanted in converted(files).items():
         assert deferred[name].shape == wanted.shape

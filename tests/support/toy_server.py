@@ -14,7 +14,7 @@ from latentloom.nodes.graph.spec import NodeSpec, read_spec
 from latentloom.nodes.registry import SPECS as REAL
 from latentloom.parallel.progress import SILENT, Progress
 from latentloom.ui.live.live import Live
-from latentloom.ui.live.state import Run
+from latentloom.ui.live.state import RunRecord
 from latentloom.ui.runs.runs import Runs
 from latentloom.ui.settings import Settings
 from latentloom.ui.store.quota import Quota
@@ -94,7 +94,7 @@ def until(holds: Callable[[], Any]) -> None:
         pause.wait(0.005)
 
 
-def finished(runs: Runs, user: str, id: str) -> Run:
+def finished(runs: Runs, user: str, id: str) -> RunRecord:
     """The run once it is over, with its nodes."""
     until(lambda: runs.book.get(user, id).is_over)
     return runs.book.with_nodes(runs.book.get(user, id))

@@ -21,7 +21,7 @@ from latentloom.ui.downloads import looks
 from latentloom.ui.downloads.downloads import Downloads
 from latentloom.ui.downloads.records import Pace
 from latentloom.ui.errors import Conflict, NoRoom, NotHere
-from latentloom.ui.live.live import Live, Seen
+from latentloom.ui.live.live import Live, PageSeen
 from latentloom.ui.store.quota import Quota
 from support.fake_hub import COMMIT, FakeHub, hub_in, look_here
 from support.toy_server import settings_in, until
@@ -380,10 +380,10 @@ def test_no_more_than_a_user_may_keep_and_the_disk_takes(
 
 def test_a_page_is_told_of_each_change(hub: FakeHub, fetch: type[Fetch], tmp_path: Path) -> None:
     with closing(Stage(tmp_path)) as stage:
-        seen = Seen()
+        seen = PageSeen()
 
         def count(user: str = "ada") -> int:
-            message = stage.live.changes(user, Seen())
+            message = stage.live.changes(user, PageSeen())
             assert message is not None
             return message.downloads
 

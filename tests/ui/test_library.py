@@ -14,7 +14,7 @@ from latentloom.nodes.registry import SPECS
 from latentloom.ui.errors import Conflict, NoRoom, NotHere
 from latentloom.ui.library import drafts, library, workflow_files
 from latentloom.ui.library.library import Library
-from latentloom.ui.live.live import Live, Seen
+from latentloom.ui.live.live import Live, PageSeen
 from latentloom.ui.store import quota
 from latentloom.ui.store.user_files import checked_folder, checked_name, remove_leftovers
 from support.prepared import check
@@ -128,7 +128,7 @@ def test_a_duplicate_is_there_with_its_picture_or_is_refused(shelf: Library, tmp
 
 
 def test_pages_hear_of_each_change(tmp_path: Path) -> None:
-    live, seen = Live(), Seen()
+    live, seen = Live(), PageSeen()
     shelf = Library(settings_in(tmp_path), live)
     live.changes("ada", seen)
     shelf.create("ada", workflow())

@@ -6,20 +6,20 @@ import threading
 from latentloom.nodes.execution.events import Event
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.ui.contract.run import QueuePlace
-from latentloom.ui.live.live import KEPT_NODES, KEPT_REMOVALS, KEPT_RUNS, Live, QueueEntry, Seen
-from latentloom.ui.live.state import NodeState, Run, after
+from latentloom.ui.live.live import KEPT_NODES, KEPT_REMOVALS, KEPT_RUNS, Live, PageSeen, QueueEntry
+from latentloom.ui.live.state import NodeState, RunRecord, after
 
 DEADLINE_S = 20.0
 
 
-def run(id: str, user: str = "ada", state: str = "running", **fields: object) -> Run:
+def run(id: str, user: str = "ada", state: str = "running", **fields: object) -> RunRecord:
     nodes = {"a": NodeState(), "b": NodeState()}
     known = {"batch": "b", "name": "n", "created": 1.0, "folder": "f", "nodes": nodes, **fields}
-    return Run.model_validate({"id": id, "user": user, "state": state, **known})
+    return RunRecord.model_validate({"id": id, "user": user, "state": state, **known})
 
 
 def test_the_first_message_is_full_and_the_next_only_what_changed() -> None:
-    live, seen = Live(), Seen()
+    live, seen = Live(), PageSeen()
     live.put_run(run("one"))
     live.put_run(run("two"))
     first = live.changes("ada", seen)
@@ -35,7 +35,7 @@ def test_the_first_message_is_full_and_the_next_only_what_changed() -> None:
 
 
 def test_seconds_left_are_told_only_where_they_are_known() -> None:
-    live, seen = Live(), Seen()
+    live, seen = Live(), PageSeen()
     live.put_run(run("one"))
     begun = after(NodeState(), Event(kind="started", run="one"), now=1.0)
     for left_s, told in ((None, None), (40.004, 40.0), (None, None)):
@@ -47,7 +47,7 @@ def test_seconds_left_are_told_only_where_they_are_known() -> None:
 
 
 def test_seconds_left_of_a_run_are_those_that_the_newest_event_told() -> None:
-    live, seen = Live(), Seen()
+    live, seen = Live(), PageSeen()
     live.put_run(run("one"))
     steps = Event(kind="progress", run="one", done=15, total=16, left_s=2.0, run_left_s=42.0)
     live.put_node("one", "a", after(NodeState(state="running"), steps, now=2.0))
@@ -63,7 +63,7 @@ def test_seconds_left_of_a_run_are_those_that_the_newest_event_told() -> None:
 
 
 def test_a_slow_page_gets_the_newest_state_only() -> None:
-    live, seen = Live(), Seen()
+    live, seen = Live(), PageSeen()
     live.put_run(run("one"))
     live.changes("ada", seen)
     for step in range(100):
@@ -75,7 +75,7 @@ def test_a_slow_page_gets_the_newest_state_only() -> None:
 
 def test_the_newest_event_dates_a_message() -> None:
     times = iter(range(100, 200))
-    live, seen = Live(clock=lambda: float(next(times))), Seen()
+    live, seen = Live(clock=lambda: float(next(times))), PageSeen()
     live.put_run(run("one"))
     live.put_node("one", "a", NodeState(done=1))
     message = live.changes("ada", seen)
@@ -87,7 +87,7 @@ def test_users_see_their_own_runs_and_others_as_places_in_the_queue() -> None:
     live.put_run(run("hers"))
     live.put_run(run("his", user="bob"))
     live.put_queue([QueueEntry("his", "bob", "running", "secret"), QueueEntry("hers", "ada", "waiting", "mine")])
-    message = live.changes("ada", Seen())
+    message = live.changes("ada", PageSeen())
     assert message is not None and set(message.runs) == {"hers"}
     assert message.queue == [
         QueuePlace(id=None, is_mine=False, state="running", name=""),
@@ -96,7 +96,7 @@ def test_users_see_their_own_runs_and_others_as_places_in_the_queue() -> None:
 
 
 def test_what_others_do_is_no_news() -> None:
-    live, seen = Live(), Seen()
+    live, seen = Live(), PageSeen()
     live.put_run(run("his", user="bob"))
     live.changes("ada", seen)
     live.put_node("his", "a", NodeState(done=1))
@@ -106,7 +106,7 @@ def test_what_others_do_is_no_news() -> None:
 
 
 def test_removed_runs_are_told_and_too_many_of_them_make_a_full_message() -> None:
-    live, seen = Live(), Seen()
+    live, seen = Live(), PageSeen()
     live.put_run(run("one"))
     live.changes("ada", seen)
     live.remove_run("ada", "one")
@@ -119,7 +119,7 @@ def test_removed_runs_are_told_and_too_many_of_them_make_a_full_message() -> Non
 
 
 def test_counters_and_devices_are_told_when_they_change() -> None:
-    live, seen = Live(), Seen()
+    live, seen = Live(), PageSeen()
     live.changes("ada", seen)
     live.count("ada", "library")
     message = live.changes("ada", seen)
@@ -136,14 +136,14 @@ def test_only_the_newest_runs_that_are_over_keep_their_nodes() -> None:
     live = Live()
     for number in range(KEPT_NODES + 5):
         live.put_run(run(str(number), state="done", ended=float(number)))
-    message = live.changes("ada", Seen())
+    message = live.changes("ada", PageSeen())
     assert message is not None
     with_nodes = [id for id, told in message.runs.items() if told.nodes]
     assert with_nodes == [str(number) for number in range(5, KEPT_NODES + 5)]
 
 
 def test_a_clock_that_is_set_back_hides_no_new_run() -> None:
-    live, seen = Live(), Seen()
+    live, seen = Live(), PageSeen()
     for number in range(KEPT_RUNS):
         live.put_run(run(str(number), state="done", ended=9000.0))
     live.put_run(run("new"))
@@ -155,7 +155,7 @@ def test_a_clock_that_is_set_back_hides_no_new_run() -> None:
 
 
 def test_a_run_that_begins_tells_all_its_nodes() -> None:
-    live, seen = Live(), Seen()
+    live, seen = Live(), PageSeen()
     for number in range(KEPT_NODES + 2):
         live.put_run(run(str(number), state="waiting"))
     last = str(KEPT_NODES + 1)
@@ -175,7 +175,7 @@ def test_a_page_is_woken_from_another_thread_and_misses_nothing() -> None:
             live.put_node("one", "a", NodeState(done=done))
 
     async def watch() -> int:
-        seen, done = Seen(), 0
+        seen, done = PageSeen(), 0
         with live.watching("ada") as watcher:
             thread = threading.Thread(target=work)
             thread.start()

@@ -13,7 +13,7 @@ from latentloom.nodes.graph.ready import ready
 from latentloom.nodes.registry import SPECS as REAL
 from latentloom.ui.contract.bodies import MarkBody
 from latentloom.ui.errors import NoRoom, NotHere
-from latentloom.ui.live.state import Made, Run
+from latentloom.ui.live.state import MadeFile, RunRecord
 from latentloom.ui.runs.results import MOST_TAGS, Results
 from latentloom.ui.runs.runs import Runs
 from latentloom.ui.runs.search import terms_of
@@ -124,8 +124,8 @@ def test_values_and_dates_find_results(search: str, is_found: bool) -> None:
     workflow = read_graph(WORKFLOWS / "bobbin" / "first_picture.json")
     told = told_of(behind(ready(workflow, REAL), "save", {"denoise": {"steps": 16}}))
     facts: dict[str, Any] = {"id": "a", "node": "save", "kind": "image", "name": "p.png", "width": 1, "height": 1}
-    made = Made(**facts, **told, bytes=1, time=1795435200.0, path="p.png")  # noon of 2026-11-23 in UTC
-    run = Run(id="r", batch="b", name="first_picture", created=0.0, user="ada", folder="f")
+    made = MadeFile(**facts, **told, bytes=1, time=1795435200.0, path="p.png")  # noon of 2026-11-23 in UTC
+    run = RunRecord(id="r", batch="b", name="first_picture", created=0.0, user="ada", folder="f")
     assert all(term(run, made) for term in terms_of(search, boards={})) == is_found
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from latentloom.ui.live.live import Live, Seen
-from latentloom.ui.live.state import AGAIN, GIVEN_UP, MAX_RESTARTS, NodeState, Outcome, Run, order_of, recovered
+from latentloom.ui.live.live import Live, PageSeen
+from latentloom.ui.live.state import AGAIN, GIVEN_UP, MAX_RESTARTS, NodeState, Outcome, RunRecord, order_of, recovered
 from latentloom.ui.runs import runs as runs_module
 from latentloom.ui.runs.book import RunBook
 from latentloom.ui.runs.queue import RunQueue, Waiting
@@ -106,7 +106,7 @@ def test_a_page_that_comes_back_is_told_what_was_and_what_waits(tmp_path: Path) 
         finished(runs, "ada", runs.submit("ada", pictured()).runs[0])
     live = Live()
     with runs_in(tmp_path, live):
-        message = live.changes("ada", Seen())
+        message = live.changes("ada", PageSeen())
     assert message is not None and message.full
     [told] = message.runs.values()
     assert told.state == "done" and told.nodes["save"].files != ()
@@ -148,9 +148,9 @@ def test_a_run_whose_workflow_is_damaged_fails_in_words(tmp_path: Path) -> None:
     assert run.state == "failed" and "could not be read again" in run.error
 
 
-def make(id: str, state: str, **fields: object) -> Run:
+def make(id: str, state: str, **fields: object) -> RunRecord:
     known = {"batch": "0" * 16, "user": "ada", "name": "n", "created": 1.0, "folder": "f", **fields}
-    return Run.model_validate({"id": id, "state": state, "nodes": {"a": NodeState(state="running")}, **known})
+    return RunRecord.model_validate({"id": id, "state": state, "nodes": {"a": NodeState(state="running")}, **known})
 
 
 def test_a_run_that_ends_the_server_again_and_again_is_given_up() -> None:
@@ -181,7 +181,7 @@ def test_what_ran_comes_first_then_the_order_of_the_queue_then_time() -> None:
 def test_a_state_that_cannot_be_kept_is_said_and_the_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(run: Run) -> None:
+    def refuse(run: RunRecord) -> None:
         raise ValueError("the disk is full")
 
     with runs_in(tmp_path) as runs:
@@ -199,7 +199,7 @@ def test_a_batch_that_cannot_be_kept_is_refused_whole(tmp_path: Path, monkeypatc
     written: list[str] = []
     write = records.write
 
-    def refuse_second(run: Run) -> None:
+    def refuse_second(run: RunRecord) -> None:
         if written:
             raise ValueError("the disk is full")
         write(run)

@@ -18,8 +18,8 @@ from latentloom.nodes.graph.problems import GraphError
 from latentloom.pipelines.planning.sharing import Sharing
 from latentloom.pipelines.values import Place
 from latentloom.ui.errors import Conflict, NotHere
-from latentloom.ui.live.live import Live, Seen
-from latentloom.ui.live.state import Outcome, Run
+from latentloom.ui.live.live import Live, PageSeen
+from latentloom.ui.live.state import Outcome, RunRecord
 from latentloom.ui.runs import runs as runs_module
 from latentloom.ui.runs.results import Results
 from latentloom.ui.runs.runs import MAX_WAITING, Runs
@@ -253,7 +253,7 @@ def test_a_selection_or_all_is_cancelled_and_none_begins_in_between(runs: Runs) 
 
 def test_who_waits_is_told_how_long_the_others_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reset()
-    live, seen = Live(), Seen()
+    live, seen = Live(), PageSeen()
     asked: list[set[str]] = []
     monkeypatch.setattr(
         runs_module, "predicted_seconds", lambda prepared, needed, **_: asked.append(set(needed)) or 12.5
@@ -303,7 +303,7 @@ def test_the_latest_preview_is_a_small_webp(runs: Runs) -> None:
 
 def test_pages_hear_of_a_run_from_its_beginning_to_its_end(tmp_path: Path) -> None:
     reset()
-    live, seen = Live(), Seen()
+    live, seen = Live(), PageSeen()
     with runs_in(tmp_path, live) as runs:
         id = one(runs, gated("gate"))
         assert REACHED["gate"].wait(DEADLINE_S)
@@ -375,7 +375,7 @@ def test_a_second_worker_begins_when_the_steps_of_the_first_have_begun(runs: Run
     began: list[str] = []
     steps, ends = threading.Event(), threading.Event()
 
-    def execute(run: Run, tell: Callable[[Event], None], cancel: Token) -> Outcome:
+    def execute(run: RunRecord, tell: Callable[[Event], None], cancel: Token) -> Outcome:
         began.append(run.id)
         if len(began) == 1:
             assert steps.wait(DEADLINE_S)
@@ -406,7 +406,7 @@ def test_a_sweep_in_other_groups_of_devices_waits_for_what_runs(runs: Runs, monk
     began: list[str] = []
     runs.close()
 
-    def execute(run: Run, tell: Callable[[Event], None], cancel: Token) -> Outcome:
+    def execute(run: RunRecord, tell: Callable[[Event], None], cancel: Token) -> Outcome:
         began.append(run.id)
         tell(Event(kind="progress", run=run.id, node="gate", done=1, total=2))
         assert ends.wait(DEADLINE_S)
@@ -448,7 +448,7 @@ def test_a_worker_outlives_what_a_run_throws(runs: Runs) -> None:
     book = runs.book
     runs.close()
 
-    def execute(run: Run, tell: Callable[[Event], None], cancel: Token) -> Outcome:
+    def execute(run: RunRecord, tell: Callable[[Event], None], cancel: Token) -> Outcome:
         raise KeyError("boom")
 
     ids = runs.submit("ada", gated("gate"), sweep=["gate.value=1..2"]).runs

@@ -20,7 +20,7 @@ from latentloom.parallel.progress import Foreseen, RankWork
 from latentloom.pipelines.costs.outcome import Took
 from latentloom.pipelines.values import Place, to_plain
 from latentloom.ui.live.live import Live
-from latentloom.ui.live.state import AGAIN, GIVEN_UP, MAX_RESTARTS, Made, Outcome, Run
+from latentloom.ui.live.state import AGAIN, GIVEN_UP, MAX_RESTARTS, MadeFile, Outcome, RunRecord
 from latentloom.ui.runs.runs import Runs
 from latentloom.ui.worker import process as process_module
 from latentloom.ui.worker.process import WorkerProcess
@@ -241,7 +241,7 @@ def test_a_model_runs_in_the_worker_alone_which_dies_with_its_server(tmp_path: P
         server.kill()
     worker.wait(DEADLINE_S)
     assert told["heavy"] == []
-    first, second = (Run.model_validate(each) for each in told["runs"])
+    first, second = (RunRecord.model_validate(each) for each in told["runs"])
     assert (first.state, second.state) == ("done", "done"), first.error
     denoise = first.nodes["denoise"]
     assert (denoise.done, denoise.total, denoise.preview > 0, denoise.outlook != "") == (2, 2, True, True)
@@ -265,7 +265,7 @@ def test_what_a_run_tells_is_the_same_on_the_other_side() -> None:
         frees_device=True, seconds=0.1, left_s=0.0, run_left_s=2.5, ranks=(rank,), foreseen=foreseen,
         took=Took(steps=2, step_s=None),
     )  # fmt: skip
-    made = Made(
+    made = MadeFile(
         id="1" * 16, node="save", kind="image", name="n.png", path="p/n.png", width=2, height=1, bytes=4, time=1.0
     )
     picture = Picture(width=2, height=1, pixels=bytes(range(250, 256)))

@@ -33,7 +33,7 @@ class Patience:
     """Proxies: many users stand behind one, so only the limit for all holds."""
 
 
-class Group:
+class ConnectionGroup:
     """Connections, and which of them asked for nothing for longest."""
 
     def __init__(self) -> None:
@@ -71,8 +71,8 @@ class Crowd:
 
     def __init__(self, patience: Patience) -> None:
         self.patience = patience
-        self._all = Group()
-        self._by_address: dict[str, Group] = {}
+        self._all = ConnectionGroup()
+        self._by_address: dict[str, ConnectionGroup] = {}
         self._looked = 0.0
 
     def admit(self, new: Connection) -> bool:
@@ -89,7 +89,7 @@ class Crowd:
         if len(self._all.members) >= self.patience.in_all and not self._all.make_room():
             return False
         self._all.add(new)
-        self._by_address.setdefault(new.address, Group()).add(new)
+        self._by_address.setdefault(new.address, ConnectionGroup()).add(new)
         return True
 
     def answered(self, each: Connection) -> None:
@@ -103,7 +103,7 @@ class Crowd:
         if own is not None and not own.members:
             del self._by_address[gone.address]
 
-    def _groups_of(self, each: Connection) -> tuple[Group, ...]:
+    def _groups_of(self, each: Connection) -> tuple[ConnectionGroup, ...]:
         return (self._all, self._by_address[each.address]) if each in self._all.members else ()
 
     def _forget_websockets(self, now: float) -> None:

@@ -65,14 +65,14 @@ DEFAULT_HEADERS = (
 
 
 @dataclass(frozen=True)
-class Refusal:
+class GateRefusal:
     status: int
     sentence: str
 
 
-CROWDED = Refusal(429, f"{MAX_ASKING} requests of your address are being answered; wait for one of them")
-UNREADABLE = Refusal(400, "the request cannot be read; send what the page or gradio_client sends")
-STALLED = Refusal(408, f"the rest of the request stopped coming for {BODY_WAIT_S:.0f} seconds; send it again")
+CROWDED = GateRefusal(429, f"{MAX_ASKING} requests of your address are being answered; wait for one of them")
+UNREADABLE = GateRefusal(400, "the request cannot be read; send what the page or gradio_client sends")
+STALLED = GateRefusal(408, f"the rest of the request stopped coming for {BODY_WAIT_S:.0f} seconds; send it again")
 
 
 class Gate:
@@ -136,24 +136,24 @@ class Gate:
             logger.warning("%s %s cannot be answered: %s", scope["method"], scope["path"][:100], str(error)[:200])
             await counted.refuse(UNREADABLE)
 
-    def _refusal(self, scope: Scope, limit: int) -> Refusal | None:
+    def _refusal(self, scope: Scope, limit: int) -> GateRefusal | None:
         if CONTROL.search(scope["path"]):
-            return Refusal(400, "the address holds a control character, such as %00; leave it out")
+            return GateRefusal(400, "the address holds a control character, such as %00; leave it out")
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
         if not self.door.takes_host(host):
             name = self.door.public_netloc or "localhost"
             sentence = f"this server is not called {host[:100]!r}; open it as {name}, or start it with --root-path URL"
-            return Refusal(403, sentence)
+            return GateRefusal(403, sentence)
         # reading, too: Gradio answers any origin, and one of its routes tells the cookie that is the login
         if origin is not None and not self.door.takes_origin(origin, host=host):
             sentence = f"the request comes from a page of {origin[:100]!r}; only this server's own page may send it"
-            return Refusal(403, sentence)
+            return GateRefusal(403, sentence)
         if (reason := next((why for path, why in UNUSED if path.fullmatch(own_path(scope))), "")) != "":
-            return Refusal(404, f"{scope['path'][:50]!r} is not served here; {reason}")
+            return GateRefusal(404, f"{scope['path'][:50]!r} is not served here; {reason}")
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()) or len(length) > 18:
-            return Refusal(400, f"Content-Length is {length[:40]!r}; give the number of bytes")
+            return GateRefusal(400, f"Content-Length is {length[:40]!r}; give the number of bytes")
         return _too_large(limit) if int(length) > limit else None
 
 
@@ -167,9 +167,9 @@ def body_limit(path: str) -> int:
     return next((limit for pattern, limit in BODY_LIMITS if pattern.fullmatch(path)), JSON_BYTES)
 
 
-def _too_large(limit: int) -> Refusal:
+def _too_large(limit: int) -> GateRefusal:
     most = f"{limit // MIB} MiB" if limit >= MIB else f"{limit >> 10} KiB"
-    return Refusal(413, f"the request is larger than {most}, the limit here; send something smaller")
+    return GateRefusal(413, f"the request is larger than {most}, the limit here; send something smaller")
 
 
 class CutOff(LoomError, HTTPException):
@@ -177,7 +177,7 @@ class CutOff(LoomError, HTTPException):
 
     code, exit_code, http_status = "cut-off", 2, 408
 
-    def __init__(self, refusal: Refusal) -> None:
+    def __init__(self, refusal: GateRefusal) -> None:
         super().__init__(refusal.status)
 
 
@@ -190,7 +190,7 @@ class _Counted:
         self._limit = limit
         self._num_bytes = 0
         self._is_whole = False
-        self._refusal: Refusal | None = None
+        self._refusal: GateRefusal | None = None
         self._has_begun = False
 
     async def receive(self) -> Message:
@@ -221,11 +221,11 @@ class _Counted:
             self._has_begun = True
             await _answer(self._send, self._refusal)
 
-    async def refuse(self, refusal: Refusal) -> None:
+    async def refuse(self, refusal: GateRefusal) -> None:
         self._refusal = refusal
         await self.finish()
 
-    def _cut_off(self, refusal: Refusal) -> CutOff:
+    def _cut_off(self, refusal: GateRefusal) -> CutOff:
         self._refusal = refusal
         return CutOff(refusal)
 
@@ -235,14 +235,14 @@ def _with_defaults(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, byte
     return [*headers, *(header for header in DEFAULT_HEADERS if header[0] not in present)]
 
 
-async def _refuse(scope: Scope, send: Send, refusal: Refusal) -> None:
+async def _refuse(scope: Scope, send: Send, refusal: GateRefusal) -> None:
     if scope["type"] == "websocket":  # before it is accepted: the server answers the handshake with 403
         await send({"type": "websocket.close", "code": 1008, "reason": refusal.sentence[:120]})
     else:
         await _answer(send, refusal)
 
 
-async def _answer(send: Send, refusal: Refusal) -> None:
+async def _answer(send: Send, refusal: GateRefusal) -> None:
     body = json.dumps(error_body(refusal.sentence, refusal.status)).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *DEFAULT_HEADERS]
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})

@@ -15,7 +15,7 @@ from starlette.websockets import WebSocketDisconnect
 from ..access.answers import error_answer, refused
 from ..access.auth import user_of
 from ..errors import NotLoggedIn
-from ..live.live import Live, Seen
+from ..live.live import Live, PageSeen
 from ..views.devices import DeviceWatch
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ async def _serve(socket: WebSocket, live: Live, user: str) -> None:
 
 async def _tell(socket: WebSocket, live: Live, user: str) -> None:
     """A page that reads slowly is told less often, and then the newest state: nothing queues up."""
-    seen = Seen()
+    seen = PageSeen()
     with live.watching(user) as watcher:
         while True:
             if not _is_still(socket, user):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...nodes.preview.meant import Sizes
-from ...pipelines.tokens.counter import Count
+from ...pipelines.tokens.counter import TokenCount
 from .answer import Answer
 from .shown import CatalogInput
 
@@ -74,5 +74,5 @@ class AppKnown(Answer):
 
 
 class AppTokens(Answer):
-    tokens: dict[str, tuple[Count, ...]]
+    tokens: dict[str, tuple[TokenCount, ...]]
     """What text encoders make of each setting that they read, the one with the least room first."""

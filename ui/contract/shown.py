@@ -14,7 +14,7 @@ from ...nodes.preview.table import ModelRow
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import DEGREES
 from ...pipelines.planning.history import HistoryRow
-from ...pipelines.tokens.counter import Count
+from ...pipelines.tokens.counter import TokenCount
 from .answer import Answer
 from .kept import Draft, DraftWithGraph, Template
 
@@ -39,7 +39,7 @@ class Problems(Answer):
 
 
 class Tokens(Answer):
-    tokens: dict[str, dict[str, tuple[Count, ...]]]
+    tokens: dict[str, dict[str, tuple[TokenCount, ...]]]
     """What the text encoders make of each text that one reads, by node and socket, the one with the least room first;
     none where that is not known."""
 

@@ -70,6 +70,8 @@ class Drafts:
         data = text.encode(errors="replace")  # half a character
         if len(data) > MAX_BYTES:
             raise ValueError(f"the draft has {len(data)} bytes; at most {MAX_BYTES} are kept; make it smaller")
+        # One at a time, so that two tabs that save at once are both counted. The new draft is on the disk before the
+        # oldest goes, so that a full disk costs none.
         with self._lock:
             heads, path = self._heads_of(user), self._path(user, key)
             self._quota.check(user, "drafts", num_bytes=len(data) - size_of(path))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from ...parallel.machine.now import DeviceNow
 from ..contract.run import LiveMessage, LiveRun, NodeState, Priority, QueuePlace, State
-from .state import Run
+from .state import RunRecord
 
 KEPT_RUNS = 200
 """Runs that are over and still told to a page that connects; older ones are asked for over HTTP."""
@@ -28,7 +28,7 @@ KEPT_REMOVALS = 1000
 
 
 @dataclass
-class Seen:
+class PageSeen:
     """What one page has been told; `Live.changes` moves it on."""
 
     number: int = -1
@@ -49,17 +49,17 @@ class QueueEntry:
 
 
 @dataclass
-class _Watched:
+class _WatchedRun:
     """A run with the number of the last change of its head and of each node."""
 
-    run: Run
+    run: RunRecord
     number: int
     time_ms: int
     nodes: dict[str, NodeState] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
 
 
-class Watcher:
+class RunWatcher:
     """One page's bell: set from any thread, awaited in the event loop that made it."""
 
     def __init__(self, user: str) -> None:
@@ -70,6 +70,7 @@ class Watcher:
 
     def ring(self) -> None:
         """From any thread; rings once until somebody has waited."""
+        # One call into the loop for any number of changes: a batch of runs changes hundreds of nodes at once.
         if not self._is_rung:
             self._is_rung = True
             with contextlib.suppress(RuntimeError):  # the loop ended with the server
@@ -81,6 +82,7 @@ class Watcher:
             await asyncio.wait_for(self._rung.wait(), timeout_s)
         except TimeoutError:
             return False
+        # Cleared before the page looks: what changes while it does rings again, and is told in the next turn.
         self._rung.clear()
         self._is_rung = False
         return True
@@ -94,7 +96,7 @@ class Live:
         self._clock = clock
         self._lock = threading.Lock()
         self._number = 0
-        self._runs: dict[str, _Watched] = {}
+        self._runs: dict[str, _WatchedRun] = {}
         self._removed: deque[tuple[int, str, str]] = deque(maxlen=KEPT_REMOVALS)
         self._forgotten = -1
         """The newest number among removals that are no longer remembered."""
@@ -104,15 +106,15 @@ class Live:
         self._devices_number = 0
         self._counters: dict[str, Counter[str]] = {}
         self._counter_numbers: Counter[str] = Counter()
-        self._watchers: set[Watcher] = set()
+        self._watchers: set[RunWatcher] = set()
 
-    def put_run(self, run: Run) -> None:
+    def put_run(self, run: RunRecord) -> None:
         """A run is new, or its state changed; its nodes replace those known."""
         with self._lock:
             known = self._runs.get(run.id)
             nodes = {} if run.state == "waiting" and self._has_long_queue(run.user) else dict(run.nodes)
             head = run.model_copy(update={"nodes": {}})
-            watched = _Watched(head, self._next(), self._now_ms(), nodes, known.numbers if known else {})
+            watched = _WatchedRun(head, self._next(), self._now_ms(), nodes, known.numbers if known else {})
             changed = [name for name, node in nodes.items() if known is None or known.nodes.get(name) != node]
             watched.numbers |= dict.fromkeys(changed, self._number)
             self._runs[run.id] = watched
@@ -132,6 +134,7 @@ class Live:
     def remove_run(self, user: str, run_id: str) -> None:
         with self._lock:
             self._runs.pop(run_id, None)
+            # What falls out of the list is unknown to a page that saw less than its number: that page is told all anew.
             if len(self._removed) == KEPT_REMOVALS:
                 self._forgotten = self._removed[0][0]
             self._removed.append((self._next(), user, run_id))
@@ -158,7 +161,7 @@ class Live:
             self._counter_numbers[user] = self._next()
             self._ring(user)
 
-    def changes(self, user: str, seen: Seen) -> LiveMessage | None:
+    def changes(self, user: str, seen: PageSeen) -> LiveMessage | None:
         """What a page of this user has not been told yet; None when that is nothing. Everything at first."""
         with self._lock:
             is_full = seen.number < self._forgotten or seen.number < 0
@@ -166,7 +169,7 @@ class Live:
             watched = {id: w for id, w in self._runs.items() if w.run.user == user and w.number > since}
             removed = [] if is_full else [id for number, owner, id in self._removed if owner == user and number > since]
             is_told = max(self._queue_number, self._devices_number, self._counter_numbers[user]) <= since
-            seen.number = self._number
+            seen.number = self._number  # of other users' changes, too, or the next look would go through them again
             if is_told and not watched and not removed:
                 return None
             times = [w.time_ms for w in watched.values()]
@@ -186,9 +189,9 @@ class Live:
             )
 
     @contextlib.contextmanager
-    def watching(self, user: str) -> Iterator[Watcher]:
+    def watching(self, user: str) -> Iterator[RunWatcher]:
         """A bell for a page of this user; open it inside the page's event loop."""
-        watcher = Watcher(user)
+        watcher = RunWatcher(user)
         with self._lock:
             self._watchers.add(watcher)
         try:
@@ -221,7 +224,7 @@ class Live:
             del self._runs[watched.run.id]
 
 
-def _delta(watched: _Watched, since: int) -> LiveRun:
+def _delta(watched: _WatchedRun, since: int) -> LiveRun:
     changed = [name for name in watched.nodes if watched.numbers[name] > since]
     return watched.run.told(watched.nodes, changed=changed)
 

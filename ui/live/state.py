@@ -29,14 +29,14 @@ GIVEN_UP = (
 )
 
 
-def set_back(run: Run) -> Run:
+def set_back(run: RunRecord) -> RunRecord:
     """The run as one that waits again, to be made from its beginning."""
     nodes = dict.fromkeys(run.nodes, NodeState())
     known = {"state": "waiting", "started": None, "note": AGAIN, "is_back": True}
     return run.model_copy(update={**known, "nodes": nodes, "made": ()})
 
 
-def recovered(run: Run, *, now: float) -> Run:
+def recovered(run: RunRecord, *, now: float) -> RunRecord:
     """What was under way when the server was killed: it waits again, or is given up after too many times."""
     if run.is_ending:
         return ended(run, Outcome(state="cancelled"), now=now)
@@ -45,7 +45,7 @@ def recovered(run: Run, *, now: float) -> Run:
     return set_back(run).model_copy(update={"restarts": run.restarts + 1})
 
 
-def order_of(runs: Iterable[Run], remembered: Sequence[str]) -> list[str]:
+def order_of(runs: Iterable[RunRecord], remembered: Sequence[str]) -> list[str]:
     """The runs that are not over: what was under way first, then as remembered, then by the time of their making."""
     places = {id: place for place, id in enumerate(remembered)}
     left = [run for run in runs if not run.is_over]
@@ -68,7 +68,7 @@ WHY_CACHED = {
 }
 
 
-class Made(MadeFacts):
+class MadeFile(MadeFacts):
     """One picture, video or sound that a run made, and where its file is below the output folder."""
 
     path: str
@@ -76,7 +76,7 @@ class Made(MadeFacts):
     """What values it was made with, a line of "node.socket=value" each, for who searches."""
 
 
-class Run(RunParts, RunFacts):
+class RunRecord(RunParts, RunFacts):
     """One run: what was asked, and what became of it."""
 
     user: str
@@ -95,7 +95,7 @@ class Run(RunParts, RunFacts):
     """Whether it was under way when a server ended, and has not begun again: it goes before all others."""
     predicted_s: float | None = None
     """What it was predicted to take when it was put into the queue; None where nobody could tell."""
-    made: tuple[Made, ...] = ()
+    made: tuple[MadeFile, ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -129,7 +129,7 @@ class Outcome:
     error: str = ""
     code: str = ""
     plan: str = ""
-    made: tuple[Made, ...] = ()
+    made: tuple[MadeFile, ...] = ()
 
 
 def progress(nodes: Iterable[NodeState]) -> dict[str, Any]:
@@ -196,14 +196,14 @@ def _left(event: Event, now: float) -> dict[str, Any]:
     return {**rounded, "left_at": round(now, 3)}
 
 
-def with_made(run: Run, made: Made) -> Run:
+def with_made(run: RunRecord, made: MadeFile) -> RunRecord:
     """A run under way with one more result."""
     results = (*run.made, made)
     node = run.nodes[made.node].model_copy(update=_files(each for each in results if each.node == made.node))
     return run.model_copy(update={"made": results, "nodes": {**run.nodes, made.node: node}})
 
 
-def with_marks(outcome: Outcome, known: Iterable[Made]) -> Outcome:
+def with_marks(outcome: Outcome, known: Iterable[MadeFile]) -> Outcome:
     """What the user said of results while their run was under way holds."""
     marks = {
         made.id: {"is_starred": made.is_starred, "tags": made.tags, "boards": made.boards, "poster": made.poster}
@@ -214,7 +214,7 @@ def with_marks(outcome: Outcome, known: Iterable[Made]) -> Outcome:
     return dataclasses.replace(outcome, made=made)
 
 
-def ended(run: Run, outcome: Outcome, *, now: float) -> Run:
+def ended(run: RunRecord, outcome: Outcome, *, now: float) -> RunRecord:
     """The run once it is over; nodes that had not ended are skipped, and each has the results that it made."""
     why = {"cancelled": "the run was cancelled", "failed": "the run failed"}.get(outcome.state, "it was not needed")
     made = {name: [each for each in outcome.made if each.node == name] for name in run.nodes}
@@ -229,7 +229,7 @@ def ended(run: Run, outcome: Outcome, *, now: float) -> Run:
     return run.model_copy(update={**known, "nodes": nodes, "ended": now})
 
 
-def _files(made: Iterable[Made]) -> dict[str, tuple[str, ...]]:
+def _files(made: Iterable[MadeFile]) -> dict[str, tuple[str, ...]]:
     """What a node's state says of its results."""
     made = tuple(made)
     sounds = tuple(each.id for each in made if each.kind == "audio")

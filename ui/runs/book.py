@@ -17,9 +17,9 @@ from ..contract.run import Priority
 from ..errors import Conflict
 from ..live.live import Live, QueueEntry
 from ..live.state import (
-    Made,
+    MadeFile,
     Outcome,
-    Run,
+    RunRecord,
     after,
     ended,
     order_of,
@@ -44,7 +44,7 @@ class RunBook:
         self._live = live
         self._clock = clock
         self._lock = threading.RLock()
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, RunRecord] = {}
         self._queue = RunQueue(records.write_order)
         self._makers: dict[str, str] = {}
         """The run of each result."""
@@ -54,12 +54,12 @@ class RunBook:
         """The cancel tokens of the runs under way, in the order in which they began."""
         self._recover()
 
-    def of(self, user: str) -> list[Run]:
+    def of(self, user: str) -> list[RunRecord]:
         """The user's runs, newest first."""
         with self._lock:
             return [run for run in reversed(self._runs.values()) if run.user == user]
 
-    def get(self, user: str, id: str) -> Run:
+    def get(self, user: str, id: str) -> RunRecord:
         """Raises `NotHere`."""
         with self._lock:
             run = self._runs.get(id)
@@ -67,13 +67,13 @@ class RunBook:
             raise nothing(id, "run")
         return run
 
-    def with_nodes(self, run: Run) -> Run:
+    def with_nodes(self, run: RunRecord) -> RunRecord:
         """The run with what became of its nodes."""
         if run.nodes or not run.is_over or (kept := self.records.read(run.user, run.id)) is None:
             return run
         return run.model_copy(update={"nodes": kept.nodes})
 
-    def maker(self, user: str, made_id: str) -> Run:
+    def maker(self, user: str, made_id: str) -> RunRecord:
         """The run that made a result. Raises `NotHere`."""
         with self._lock:
             run = self._runs.get(self._makers.get(made_id, ""))
@@ -91,7 +91,7 @@ class RunBook:
         with self._lock:
             return self._queue.count(user)
 
-    def add(self, runs: Sequence[Run], graph: Graph) -> None:
+    def add(self, runs: Sequence[RunRecord], graph: Graph) -> None:
         """New runs of one batch at the end of the queue; all of them or none. Raises `ValueError`."""
         user, batch = runs[0].user, runs[0].batch
         try:
@@ -109,7 +109,9 @@ class RunBook:
             self.records.remove_graph(user, batch)
             raise
 
-    def begin_next(self, fits: Callable[[Run], bool] = lambda run: True) -> tuple[Run, threading.Event] | None:
+    def begin_next(
+        self, fits: Callable[[RunRecord], bool] = lambda run: True
+    ) -> tuple[RunRecord, threading.Event] | None:
         """The first of the queue is running from now on; None when nobody waits, or it does not fit."""
         with self._lock:
             if (id := self._queue.first) is None or not fits(self._runs[id]):
@@ -133,7 +135,7 @@ class RunBook:
             if event.kind == "foreseen":
                 self._show_queue()
 
-    def add_made(self, id: str, made: Made) -> None:
+    def add_made(self, id: str, made: MadeFile) -> None:
         """A run under way has made a file; its record says so when the run is over."""
         with self._lock:
             run = self._runs.get(id)
@@ -142,7 +144,7 @@ class RunBook:
             self._hold(with_made(run, made), is_kept=False)
         self._live.count(run.user, "results")
 
-    def made(self, id: str) -> tuple[Made, ...]:
+    def made(self, id: str) -> tuple[MadeFile, ...]:
         """What a run has made so far."""
         with self._lock:
             return self._runs[id].made
@@ -219,7 +221,7 @@ class RunBook:
                 self._put(run.model_copy(update={"priority": priority}))
         self._show_queue()
 
-    def remove(self, user: str, id: str) -> Run:
+    def remove(self, user: str, id: str) -> RunRecord:
         """Forget a run that does not run; its record, with its nodes' states. Its files are the caller's matter."""
         with self._lock:
             run = self.get(user, id)
@@ -293,7 +295,7 @@ class RunBook:
             for cancel in self._cancels.values():
                 cancel.set()
 
-    def _put(self, run: Run) -> None:
+    def _put(self, run: RunRecord) -> None:
         try:
             self.records.write(run)
         except ValueError as error:  # the run itself goes on; only a restart would not know
@@ -303,7 +305,7 @@ class RunBook:
         else:
             self._hold(run)
 
-    def _hold(self, run: Run, *, is_kept: bool = True) -> None:
+    def _hold(self, run: RunRecord, *, is_kept: bool = True) -> None:
         """Nodes of runs that are over stay on the disk alone, if they are there."""
         before = self._runs.get(run.id)
         self._count_made(before, run)
@@ -313,7 +315,7 @@ class RunBook:
         self._makers |= {made.id: run.id for made in run.made}
         self._live.put_run(run)
 
-    def _count_made(self, before: Run | None, run: Run) -> None:
+    def _count_made(self, before: RunRecord | None, run: RunRecord) -> None:
         old = before.made if before else ()
         num_bytes = sum(made.bytes for made in run.made) - sum(made.bytes for made in old)
         self.records.quota.add(run.user, "results", num_bytes=num_bytes, count=len(run.made) - len(old))
@@ -323,7 +325,7 @@ class RunBook:
         runs = [self._runs[id] for id in entries]
         self._live.put_queue([self._entry(run) for run in runs])
 
-    def _entry(self, run: Run) -> QueueEntry:
+    def _entry(self, run: RunRecord) -> QueueEntry:
         """Of a run that waits its seconds are those that the others of its batch took, else as predicted."""
         left_s, left_at = self._took.get(run.batch, run.predicted_s), 0.0
         if run.state == "running":
@@ -345,5 +347,5 @@ class RunBook:
         self._show_queue()
 
 
-def _waiting(run: Run) -> Waiting:
+def _waiting(run: RunRecord) -> Waiting:
     return Waiting(id=run.id, user=run.user, priority=run.priority, is_back=run.is_back)

@@ -10,7 +10,7 @@ from ...nodes.files.atomic import write_atomic
 from ...nodes.graph.graph import Graph
 from ...nodes.graph.json_text import parse_json
 from ...pipelines.models.regular_file import read_regular
-from ..live.state import Run
+from ..live.state import RunRecord
 from ..store.quota import Quota
 from ..store.user_files import ID, put_aside, read_graph_file, read_record, user_folder, write_graph_file, write_record
 
@@ -22,23 +22,23 @@ class RunRecords:
         self._data_dir = data_dir
         self.quota = quota or Quota(data_dir)
 
-    def write(self, run: Run) -> None:
+    def write(self, run: RunRecord) -> None:
         path = self._path(run.user, run.id)
         with self.quota.changing(run.user, "runs", path, count=not path.exists()):
             write_record(path, run)
 
-    def read(self, user: str, id: str) -> Run | None:
-        return read_record(self._path(user, id), Run)
+    def read(self, user: str, id: str) -> RunRecord | None:
+        return read_record(self._path(user, id), RunRecord)
 
     def remove(self, user: str, id: str) -> None:
         path = self._path(user, id)
         with self.quota.changing(user, "runs", path, count=-path.exists()):
             path.unlink(missing_ok=True)
 
-    def all(self) -> Iterator[Run]:
+    def all(self) -> Iterator[RunRecord]:
         """Every sound record of every user."""
         for path in sorted(self._data_dir.glob("users/*/runs/[!.]*.json")):
-            run = read_record(path, Run)
+            run = read_record(path, RunRecord)
             if run is None:
                 continue
             if self._path(run.user, run.id) == path and ID.fullmatch(run.batch):

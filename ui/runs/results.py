@@ -14,7 +14,7 @@ from ...pipelines.models.regular_file import read_regular
 from ..contract.bodies import MarkBody
 from ..contract.run import Board, BoardRow, Kind, Maker, Result, TagRow
 from ..errors import NotHere
-from ..live.state import Made, Run
+from ..live.state import MadeFile, RunRecord
 from ..settings import Settings
 from ..store.paging import FIRST_ROWS, page_of, short_values
 from ..store.user_files import checked_name
@@ -31,7 +31,7 @@ MOST_TAGS_TOLD = 1000
 MOST_MAKERS_TOLD = 1000
 THUMBNAILS = {"image": picture_thumbnail, "video": video_thumbnail, "audio": sound_thumbnail}
 
-Found = tuple[Run, Made]
+Found = tuple[RunRecord, MadeFile]
 
 
 class Results:
@@ -62,7 +62,7 @@ class Results:
         boards = self.boards.of(user)
         terms = terms_of(search, boards={id: each.name for id, each in boards.items()})
 
-        def is_asked(run: Run, made: Made) -> bool:
+        def is_asked(run: RunRecord, made: MadeFile) -> bool:
             return (
                 (not batch or run.batch == batch)
                 and (kind is None or made.kind == kind)
@@ -171,7 +171,7 @@ class Results:
                 yield run, made
 
 
-def _result(run: Run, made: Made, boards: Mapping[str, Board]) -> Result:
+def _result(run: RunRecord, made: MadeFile, boards: Mapping[str, Board]) -> Result:
     known = made.model_copy(update={"boards": tuple(id for id in made.boards if id in boards)})
     return Result(
         **known.model_dump(exclude={"path", "words"}),
@@ -186,7 +186,7 @@ def _result(run: Run, made: Made, boards: Mapping[str, Board]) -> Result:
     )
 
 
-def _marked(made: Made, change: MarkBody, boards: Mapping[str, Board]) -> dict[str, Any]:
+def _marked(made: MadeFile, change: MarkBody, boards: Mapping[str, Board]) -> dict[str, Any]:
     """The new marks of one result; boards that were deleted are left out. Raises `ValueError`."""
     tags = _changed(made.tags, change.add_tags, change.remove_tags)
     on = _changed((id for id in made.boards if id in boards), change.add_boards, change.remove_boards)

@@ -35,7 +35,7 @@ from ...pipelines.values import Place, from_plain, to_plain
 from ..contract.run import LeftOut, NodeState, Priority, RunWithGraph, State, Submitted
 from ..errors import NoRoom, NotHere
 from ..live.live import Live
-from ..live.state import AGAIN, Outcome, Run
+from ..live.state import AGAIN, Outcome, RunRecord
 from ..settings import Settings
 from ..store.paging import FIRST_ROWS, page_of, short_values
 from ..store.quota import Quota
@@ -124,7 +124,7 @@ class Runs:
         self._check_waiting(user, len(swept))  # before each is looked at, which takes its time
         points = {ids[0]: first} | {ids[number]: point(number) for number in range(1, len(ids))}
         runs = [
-            Run(
+            RunRecord(
                 id=id,
                 batch=batch,
                 user=user,
@@ -160,13 +160,13 @@ class Runs:
 
     def _sound(
         self,
-        runs: Sequence[Run],
+        runs: Sequence[RunRecord],
         points: Mapping[str, Point],
         workspace: Workspace,
         targets: Collection[str] | None,
         *,
         is_forced: bool,
-    ) -> tuple[builtins.list[Run], tuple[LeftOut, ...]]:
+    ) -> tuple[builtins.list[RunRecord], tuple[LeftOut, ...]]:
         """Those that can be made, and what is wrong with the others. Raises `GraphError` where all are wrong."""
         found = foretold([points[run.id] for run in runs], self._specs, workspace=workspace, targets=targets)
         told = [tuple(blocking(known.problems, is_forced=is_forced)) for known in found]
@@ -177,8 +177,8 @@ class Runs:
         return [run for run, problems in pairs if not problems], left_out
 
     def _shared_out(
-        self, runs: Sequence[Run], points: Mapping[str, Point], workspace: Workspace
-    ) -> tuple[Sequence[Run], str]:
+        self, runs: Sequence[RunRecord], points: Mapping[str, Point], workspace: Workspace
+    ) -> tuple[Sequence[RunRecord], str]:
         """The runs of a sweep in as many groups of devices as let it end soonest, and why."""
         if not self._settings.shares_out:
             return runs, ""
@@ -193,7 +193,7 @@ class Runs:
 
     def list(
         self, user: str, *, states: Sequence[State] = (), batch: str = "", limit: int = FIRST_ROWS, before: str = ""
-    ) -> builtins.list[Run]:
+    ) -> builtins.list[RunRecord]:
         """Newest first, behind the one whose id is `before`; those that are over without nodes. Raises `NotHere`."""
         found = [
             run
@@ -260,7 +260,7 @@ class Runs:
                 "sweep fewer values, or wait"
             )
 
-    def _execute(self, run: Run, tell: Callable[[Event], None], cancel: Token) -> Outcome:
+    def _execute(self, run: RunRecord, tell: Callable[[Event], None], cancel: Token) -> Outcome:
         """In a worker thread."""
         try:  # what waited before it may have filled the disk
             self._quota.check(run.user, "results", num_bytes=0, count=1)
@@ -303,7 +303,7 @@ class Runs:
         gone = seen - {made.id for made in self.book.made(run.id)}  # the user has deleted them meanwhile
         return dataclasses.replace(outcome, made=tuple(made for made in outcome.made if made.id not in gone))
 
-    def _groups(self, run: Run) -> int:
+    def _groups(self, run: RunRecord) -> int:
         return from_plain(Place, run.place).replicas if run.place else self._settings.place.replicas
 
     def _on_event(self, event: Event, tell: Callable[[Event], None]) -> None:

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
-from ..live.state import Made, Run
+from ..live.state import MadeFile, RunRecord
 
-Term = Callable[[Run, Made], bool]
+Term = Callable[[RunRecord, MadeFile], bool]
 MOST_TERMS = 32
 PART = re.compile(r'(-?)(?:([\w.]+):)?("[^"]*"?|\S+)')
 DAY_S = 86400.0
@@ -64,12 +64,12 @@ def _not(term: Term) -> Term:
     return lambda run, made: not term(run, made)
 
 
-def _text(run: Run, made: Made) -> str:
+def _text(run: RunRecord, made: MadeFile) -> str:
     values = (str(value) for value in (*run.params.values(), *run.overrides.values()))
     return "\n".join((made.name, made.prompt, str(made.seed), run.name, *made.tags, *values)).casefold()
 
 
-def _has_value(made: Made, key: str, text: str) -> bool:
+def _has_value(made: MadeFile, key: str, text: str) -> bool:
     return any(_matches(value, text) for value in _values(made.words.split("\n"), key))
 
 

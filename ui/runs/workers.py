@@ -15,11 +15,11 @@ from ...nodes.execution.events import Event
 from ...nodes.execution.overlap import BESIDE, NextOn, steps_began
 from ...nodes.execution.watch import Token
 from ..errors import Conflict
-from ..live.state import Outcome, Run
+from ..live.state import Outcome, RunRecord
 from ..worker.work import WorkerLost, stopped
 from .book import RunBook
 
-Execute = Callable[[Run, Callable[[Event], None], Token], Outcome]
+Execute = Callable[[RunRecord, Callable[[Event], None], Token], Outcome]
 
 
 class RunWorkers:
@@ -34,7 +34,7 @@ class RunWorkers:
         execute: Execute,
         *,
         starts: NextOn = steps_began,
-        groups: Callable[[Run], int] = lambda run: 1,
+        groups: Callable[[RunRecord], int] = lambda run: 1,
     ) -> None:
         self._book = book
         self._starts = starts
@@ -101,7 +101,7 @@ class RunWorkers:
                 self._under_way.remove(groups)
                 self._changed.notify_all()
 
-    def _take(self) -> tuple[Run, threading.Event] | None:
+    def _take(self) -> tuple[RunRecord, threading.Event] | None:
         with self._changed:
             while not self._is_closing:
                 if not self._is_held and not self._preparing and (taken := self._book.begin_next(self._fits)):
@@ -111,7 +111,7 @@ class RunWorkers:
                 self._changed.wait()
             return None
 
-    def _fits(self, run: Run) -> bool:
+    def _fits(self, run: RunRecord) -> bool:
         """Whether it can be made beside those that are under way."""
         groups = self._groups(run)
         return all(each == groups for each in self._under_way) and len(self._under_way) < groups + BESIDE

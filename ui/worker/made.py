@@ -17,7 +17,7 @@ from ...nodes.files.thumbnails import picture_facts, sound_facts, video_facts
 from ...nodes.graph.graph import Link
 from ...nodes.graph.ready import Ready
 from ...nodes.graph.resolve import plain_value
-from ..live.state import Made
+from ..live.state import MadeFile
 from ..store.user_files import KINDS, fresh_id, user_folder
 
 MAX_PROMPT = 2000
@@ -28,14 +28,14 @@ FACTS = {"image": picture_facts, "video": video_facts, "audio": sound_facts}
 
 
 def made_by(
-    result: RunResult, ready: Ready, *, folder: Path, output_dir: Path, known: Sequence[Made] = ()
-) -> tuple[Made, ...]:
+    result: RunResult, ready: Ready, *, folder: Path, output_dir: Path, known: Sequence[MadeFile] = ()
+) -> tuple[MadeFile, ...]:
     """The files below the run's folder, in the order in which the nodes ran; what is a link or gone is left out.
 
     What is `known` already, since the run told of it, stays, also of a node that failed afterwards; what it was made
     with is told anew, since the run knows by now what 0, "" and "auto" were.
     """
-    made: list[Made] = []
+    made: list[MadeFile] = []
     meant = {name: record.values for name, record in result.nodes.items()}
     for node, record in result.nodes.items():
         own = {each.name: each for each in known if each.node == node}
@@ -58,7 +58,7 @@ def made_by(
     return tuple(each.model_copy(update={**told(each.node, part), "part": part}) for each, part in found)
 
 
-def made_of(file: Path, node: str, ready: Ready, *, folder: Path, output_dir: Path) -> Made | None:
+def made_of(file: Path, node: str, ready: Ready, *, folder: Path, output_dir: Path) -> MadeFile | None:
     """One file that a node wrote; None for a link, and for what is gone, elsewhere, or neither seen nor heard."""
     return _made(file, node, ready, output_dir) if is_own_file(file, folder) else None
 
@@ -76,7 +76,7 @@ def thumbnail_path(data_dir: Path, user: str, id: str) -> Path:
     return user_folder(data_dir, user) / "thumbs" / f"{id}.webp"
 
 
-def _made(file: Path, node: str, ready: Ready, output_dir: Path) -> Made | None:
+def _made(file: Path, node: str, ready: Ready, output_dir: Path) -> MadeFile | None:
     if (kind := KINDS.get(file.suffix.lower())) is None:
         return None
     try:
@@ -84,7 +84,7 @@ def _made(file: Path, node: str, ready: Ready, output_dir: Path) -> Made | None:
         num_bytes = file.stat().st_size
     except (ValueError, OSError):
         return None
-    return Made(
+    return MadeFile(
         id=fresh_id(),
         node=node,
         kind=kind,
@@ -104,7 +104,7 @@ def _made(file: Path, node: str, ready: Ready, output_dir: Path) -> Made | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class GivenValue:
     """A plain value that a node was given."""
 
     node: str
@@ -115,10 +115,10 @@ class Given:
 
 def behind(
     ready: Ready, node: str, meant: Mapping[str, Mapping[str, Any]] | None = None, *, beside: Collection[str] = ()
-) -> list[Given]:
+) -> list[GivenValue]:
     """All values behind a node, the nearest first; what is not set has its default, or what was `meant` by it. Of the
     nodes `beside` its own nothing is told: other parts of the batch that it is of."""
-    nodes, found = ready.graph.nodes, list[Given]()
+    nodes, found = ready.graph.nodes, list[GivenValue]()
     seen = {node, *beside}
     waiting = [node]
     while waiting:
@@ -130,21 +130,21 @@ def behind(
             widget = known.widget if known else ""
             if not isinstance(entry, Link):
                 value = own.get(socket, plain_value(entry, ready.params))
-                found.append(Given(node=name, socket=socket, widget=widget, value=value))
+                found.append(GivenValue(node=name, socket=socket, widget=widget, value=value))
                 continue
             if isinstance(own.get(socket), int | float | str):  # a text or number that another node made
-                found.append(Given(node=name, socket=socket, widget=widget, value=own[socket]))
+                found.append(GivenValue(node=name, socket=socket, widget=widget, value=own[socket]))
             if entry.node not in seen and entry.node in nodes:
                 seen.add(entry.node)
                 waiting.append(entry.node)
         for unset in spec.inputs if spec else ():
             if unset.name not in inputs:
                 value = own.get(unset.name, unset.default)
-                found.append(Given(node=name, socket=unset.name, widget=unset.widget, value=value))
+                found.append(GivenValue(node=name, socket=unset.name, widget=unset.widget, value=value))
     return found
 
 
-def told_of(values: Sequence[Given]) -> dict[str, Any]:
+def told_of(values: Sequence[GivenValue]) -> dict[str, Any]:
     """What is kept of these beside a result: the nearest text called prompt, else any long text; the nearest seed; the
     models; and all of them in words.
     """

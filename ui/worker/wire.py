@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, Typ
 from pydantic_core import PydanticSerializationError
 
 from ...nodes.execution.events import Event
-from ..live.state import Made, Outcome
+from ..live.state import MadeFile, Outcome
 from .work import Order, Picture, Told
 
 STRICT = ConfigDict(
@@ -87,7 +87,7 @@ class Line(BaseModel):
     event: Annotated[Any, PlainValidator(_read), PlainSerializer(_plain)] = None
     """An `Event`, or None."""
     picture: Picture | None = None
-    made: Made | None = None
+    made: MadeFile | None = None
     thread: int = 0
     outcome: Outcome | None = None
 

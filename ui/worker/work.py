@@ -24,7 +24,7 @@ from ...parallel.errors import LoomError, code_of
 from ...pipelines.components.memory import Held
 from ...pipelines.pools import loaded
 from ...pipelines.values import Place, from_plain
-from ..live.state import Made, Outcome
+from ..live.state import MadeFile, Outcome
 from .made import made_by, made_of
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Told:
     """Without its preview."""
     picture: Picture | None = None
     """The preview."""
-    made: Made | None = None
+    made: MadeFile | None = None
     thread: int = 0
     """With the start of a node that uses no device: the system's number of the thread in which it works."""
 
@@ -133,7 +133,7 @@ class Here:
         )
         nodes = prepared.graph.nodes
         where = {"folder": order.folder, "output_dir": order.output_dir}
-        known: list[Made] = []
+        known: list[MadeFile] = []
 
         def sink(event: Event) -> None:
             if event.kind != "saved":
@@ -184,7 +184,7 @@ def _told(event: Event, *, small: bool) -> Told:
     return Told(event=replace(event, preview=None), picture=Picture.of(event.preview))
 
 
-def _outcome(run: str, attempt: Attempt, files: tuple[Made, ...]) -> Outcome:
+def _outcome(run: str, attempt: Attempt, files: tuple[MadeFile, ...]) -> Outcome:
     result = attempt.result
     failed, code = attempt.problem, attempt.problem_code
     if result.failure:

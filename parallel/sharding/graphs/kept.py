@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from .traced import free
-from .wires import Call
+from .wires import AttentionCall
 
 MOST_GRAPHS = 64
 """Of one kind of block, for all states and the like that a process meets; those not used for longest are dropped."""
@@ -52,19 +52,19 @@ class Graphs:
             free(each)
 
 
-class Kept:
+class KeptGraphs:
     """What this process knows of one kind of block: attention calls by shapes, and graphs by states."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self._calls = OrderedDict[Hashable, tuple[Call, ...]]()
+        self._calls = OrderedDict[Hashable, tuple[AttentionCall, ...]]()
         self._graphs = OrderedDict[Hashable, Graphs]()
         self._num_made = 0
 
-    def calls_of(self, sort: Hashable) -> tuple[Call, ...] | None:
+    def calls_of(self, sort: Hashable) -> tuple[AttentionCall, ...] | None:
         return self._calls.get(sort)
 
-    def learn(self, sort: Hashable, calls: tuple[Call, ...]) -> None:
+    def learn(self, sort: Hashable, calls: tuple[AttentionCall, ...]) -> None:
         self._calls[sort] = calls
         if len(self._calls) > MOST_SHAPES:
             self._calls.popitem(last=False)
@@ -84,13 +84,13 @@ class Kept:
         self._calls.clear()
 
 
-_kinds: weakref.WeakKeyDictionary[type[nn.Module], Kept] = weakref.WeakKeyDictionary()
+_kinds: weakref.WeakKeyDictionary[type[nn.Module], KeptGraphs] = weakref.WeakKeyDictionary()
 _making = threading.Lock()
 
 
-def kept_of(kind: type[nn.Module]) -> Kept:
+def kept_of(kind: type[nn.Module]) -> KeptGraphs:
     with _making:
-        return _kinds.setdefault(kind, Kept())
+        return _kinds.setdefault(kind, KeptGraphs())
 
 
 def forget() -> None:

@@ -14,8 +14,8 @@ from torch.utils._pytree import tree_leaves
 from ...attention import packed
 
 
-class Graph(Protocol):
-    """Of which `torch.cuda.CUDAGraph` is one."""
+class CapturedGraph(Protocol):
+    """What `torch.cuda.CUDAGraph` is, and its stand-in of tests: kernels captured once, launched together."""
 
     def replay(self) -> None: ...
     def reset(self) -> None: ...
@@ -39,7 +39,7 @@ class Recorder(Protocol):
         """What nobody holds of the device, once it is settled."""
         ...
 
-    def record(self, action: Callable[[], Any], *, beside: Graph | None) -> tuple[Graph, Any, int]:
+    def record(self, action: Callable[[], Any], *, beside: CapturedGraph | None) -> tuple[CapturedGraph, Any, int]:
         """A graph of the action, what a replay writes to, and the bytes that were taken for it.
 
         It shares its memory with one `beside` that never runs at the same time. RuntimeError if the device does not let
@@ -72,8 +72,9 @@ class Cuda:
         torch.cuda.empty_cache()
         return torch.cuda.mem_get_info(self.device)[0]
 
-    def record(self, action: Callable[[], Any], *, beside: Graph | None) -> tuple[Graph, Any, int]:
+    def record(self, action: Callable[[], Any], *, beside: CapturedGraph | None) -> tuple[CapturedGraph, Any, int]:
         graph, pool = torch.cuda.CUDAGraph(), None if beside is None else beside.pool()
+        # Torch empties its cache as a capture begins: counted before that, this would hide what the graph takes.
         torch.cuda.empty_cache()
         before = torch.cuda.memory_reserved(self.device)
         here = torch.cuda.current_stream(self.device)
@@ -87,7 +88,7 @@ class Cuda:
         return graph, found, max(0, torch.cuda.memory_reserved(self.device) - before)
 
 
-class Watch(TorchDispatchMode):
+class CaptureWatch(TorchDispatchMode):
     """Sees what a capture reads; ValueError for what no graph can repeat."""
 
     def __init__(self, device: torch.device) -> None:
@@ -106,6 +107,9 @@ class Watch(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        # A launch repeats addresses. A copy from the host would read where the tensor was when it was captured; an
+        # operation that looks at values would have looked at those of one step. CUDA refuses some of both, and with an
+        # error that names no operation.
         given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
         name = func.overloadpacket.__name__
         places = {x.device.type for x in given if x.ndim}
@@ -118,6 +122,8 @@ class Watch(TorchDispatchMode):
         for x in given:
             if type(x) not in (Tensor, nn.Parameter):  # a weight in small, whose parts its module keeps
                 continue
+            # Weakly: what the forward lets go of lies in the graph's own memory, and what lives on, such as weights and
+            # tables, is what nobody may free before the graph.
             storage = x.untyped_storage()
             self._read.setdefault(storage._cdata, weakref.ref(storage))
         return func(*args, **kwargs)

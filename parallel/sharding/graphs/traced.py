@@ -22,13 +22,13 @@ from torch._C._dynamo.eval_frame import reset_code
 from torch.utils._pytree import tree_map_only
 
 from ..operator import Intercepting
-from .wires import Call, exchanged
+from .wires import AttentionCall, exchanged
 
 
 class Traced(Intercepting):
     """Answers the calls of a block one after the other; of one that nobody learned anything, as `Unsharded` does."""
 
-    def __init__(self, calls: Sequence[Call] | None, fixed: Sequence[Any], given: Sequence[Any]) -> None:
+    def __init__(self, calls: Sequence[AttentionCall] | None, fixed: Sequence[Any], given: Sequence[Any]) -> None:
         super().__init__()
         self.calls, self.num_calls = calls, 0
         self.fixed, self.given = fixed, given  # of the wires of these calls
@@ -64,7 +64,7 @@ class Traced(Intercepting):
 
 def traced(
     kind: type[nn.Module],
-    calls: Sequence[Call] | None,
+    calls: Sequence[AttentionCall] | None,
     fixed: Sequence[Any],
     *,
     is_seen: bool,

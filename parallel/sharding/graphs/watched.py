@@ -61,7 +61,7 @@ class Watched:
 
     def __init__(self, module: nn.Module, *, by_address: bool = False) -> None:
         self._module, self._by_address = module, by_address
-        self._seen: _Seen | None = None
+        self._seen: _ModuleState | None = None
 
     def state(self) -> State:
         """As it is now; the same object for as long as nothing changes.
@@ -71,13 +71,13 @@ class Watched:
         """
         with torch._C.DisableTorchFunction():  # modes would see each look at a tensor
             if self._seen is None or not self._seen.is_as_it_was():
-                before, self._seen = self._seen, _Seen(self._module, by_address=self._by_address)
+                before, self._seen = self._seen, _ModuleState(self._module, by_address=self._by_address)
                 if before is not None and before.state == self._seen.state:
                     self._seen.state = before.state
             return self._seen.state
 
 
-class _Seen:
+class _ModuleState:
     """What was read of a module, where each value was, and the state that it makes."""
 
     def __init__(self, module: nn.Module, *, by_address: bool) -> None:

@@ -31,7 +31,7 @@ work, or the strategy by the operators of whose exchange."""
 
 
 @dataclass(frozen=True)
-class Call:
+class AttentionCall:
     """One attention call of a block, as it was met in a forward that was not compiled."""
 
     kind: int
@@ -78,7 +78,7 @@ def way_of(mesh: Mesh, layout: Layout, kernel: Kernel) -> Way:
     return name if mesh[axis].packs and (is_full or axis != Axis.EXCHANGE) else "opaque"
 
 
-def wire_of(call: Call, layout: Layout, mesh: Mesh, device: torch.device) -> Wire:
+def wire_of(call: AttentionCall, layout: Layout, mesh: Mesh, device: torch.device) -> Wire:
     """Of a call whose exchange is in the graph."""
     assert call.shape is not None, "its shape was learned"
     strategy = STRATEGIES[call.way]
@@ -94,7 +94,9 @@ def _traffic(plan: ParallelPlan, rank: int, layout: Layout, shape: Shape) -> Tra
     return compose_traffic(plan)(layout, planned_mesh(plan, rank), shape=shape)
 
 
-def exchanged(call: Call, q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, fixed: str, given: Any) -> Tensor:
+def exchanged(
+    call: AttentionCall, q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, fixed: str, given: Any
+) -> Tensor:
     """A call whose exchange is in the graph, as it is traced: B H S D blocks in and out."""
     assert call.kernel is not None, "its kernel was learned"
     name, *numbers = fixed.split(";")

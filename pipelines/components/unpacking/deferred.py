@@ -64,7 +64,7 @@ def _recorded(like: Tensor, func: Any, args: Any, kwargs: Any, index: int | None
     return found
 
 
-class Maker:
+class DeferredMaker:
     """Makes deferred tensors. One of the file that is cut into several is read once, and kept till the last is made."""
 
     def __init__(self, wanted: Mapping[str, Tensor]) -> None:

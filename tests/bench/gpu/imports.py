@@ -90,7 +90,7 @@ def served(num_gpus: str) -> dict[str, Any]:
 
     failed: list[str] = []
     children: list[int] = []
-    own, told = fork_server._import, unasked.Answers._told_by_child
+    own, told = fork_server._import, unasked.DriverAnswers._told_by_child
 
     def watched(name: str) -> None:
         try:
@@ -103,7 +103,7 @@ def served(num_gpus: str) -> dict[str, Any]:
     start = time.monotonic()
     with (
         mock.patch.object(fork_server, "_import", watched),
-        mock.patch.object(unasked.Answers, "_told_by_child", lambda self: (children.append(1), told(self))[1]),
+        mock.patch.object(unasked.DriverAnswers, "_told_by_child", lambda self: (children.append(1), told(self))[1]),
     ):
         culprit = fork_server.import_all(bobbins(), num_gpus=int(num_gpus))
     seconds = round(time.monotonic() - start, 1)

@@ -10,6 +10,7 @@ const CLEARS = [12, 5, 1];
 export function route(boxes: readonly Box[], wires: readonly WireEnds[]): Paths {
   const ways = new Map<string, Path>();
   const byNet = new Map<string, Path[]>();
+  // Long wires have other ways to take, short ones have not; and a long one may join a short one of the same output.
   for (const wire of [...wires].sort((a, b) => lengthOf(a) - lengthOf(b))) {
     const shared = byNet.get(wire.net) ?? [];
     const way = firstOf(CLEARS, (clear) => wayOf(wire, { boxes, clear, shared }));
@@ -19,6 +20,7 @@ export function route(boxes: readonly Box[], wires: readonly WireEnds[]): Paths 
   }
   const nets = new Map(wires.map((wire) => [wire.id, wire.net]));
   const apart = spread(ways, nets, boxes);
+  // Moved apart, a corner may come to lie in a box that its own run was clear of: then better two wires in one line.
   const best = (id: string): Path | null => {
     const moved = apart.get(id);
     return moved && !boxes.some((box) => linesOf(moved).some((line) => meets(box, line)))

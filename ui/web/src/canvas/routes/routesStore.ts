@@ -28,7 +28,8 @@ export function useIsTold(): boolean {
 let worker: Worker | null = null;
 let revision = 0;
 let isBusy = false;
-/** What was asked last while the router was at work. */
+/** What was asked last while the router was at work. It cannot be interrupted, and a queue of its questions would keep it
+ * busy with canvases that are no longer shown. */
 let next: Asked | null = null;
 
 /** Ask for the ways; what was asked before is then out of date, and left out where the router has not begun it. */
@@ -68,6 +69,7 @@ function startWorker(): Worker {
     if (data.revision !== revision) return;
     markRouting(false);
     const { paths } = routesStore.getState();
+    // The same path stays the same object: a wire that did not move is not drawn again.
     const kept = Object.entries(data.paths).map(([id, path]) => [id, isSame(paths[id], path) ? paths[id] : path]);
     routesStore.setState({ paths: Object.fromEntries(kept), isTold: true });
   };

@@ -7,7 +7,8 @@ import { grown, linesOf, meets, straightened, type Box, type Path, type WireEnds
 const TURN = 48;
 /** Of a way that another wire of the same output takes already. */
 const SHARED = 0.25;
-/** Around both ends; where there is no way within, boxes farther away are looked at too. */
+/** Around both ends; where there is no way within, boxes farther away are looked at too. The grid grows with the square
+ * of the boxes in it, and most wires have none between their ends. */
 const REACHES = [120, 600, Infinity];
 const RIGHT = 0;
 const DOWN = 1;
@@ -37,6 +38,12 @@ export function wayOf(wire: WireEnds, { boxes, clear, shared }: Search): Path | 
   return null;
 }
 
+/** Lines through the edges of all boxes and through both ends: a shortest way bends nowhere else.
+ *
+ *     +----|----+---------|---
+ *     | A  |    |   from -+      a place: where two lines cross; a state: a place and a heading, for a turn costs
+ *     +----|----+---------|---
+ */
 class Grid {
   private readonly xs: number[];
   private readonly ys: number[];
@@ -99,6 +106,8 @@ class Grid {
     const [first, last] = [place(this.start), place(end)];
     const costs = new Float64Array(width * ys.length * 4).fill(Infinity);
     const before = new Int32Array(costs.length).fill(-1);
+    // Never more than the way really costs, or A* would stop at one that is not the cheapest: turns are left out, and
+    // where a shared line may be taken every pixel counts as little as on it.
     const rest = (at: number) =>
       this.least *
       (Math.abs((xs[at % width] as number) - end[0]) + Math.abs((ys[Math.floor(at / width)] as number) - end[1]));
@@ -110,6 +119,7 @@ class Grid {
       if (at === last && heading !== LEFT) return this.back(state, before);
       const cost = costs[state] as number;
       for (const turn of [0, 1, 3]) {
+        // not 2: back over the line that it came by
         const next = (heading + turn) & 3;
         const step = this.step(at, next);
         if (!step) continue;

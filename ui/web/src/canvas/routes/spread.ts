@@ -11,7 +11,7 @@ const CLEAR = 10;
 const NEAR = 6;
 const TOUCHING = 5;
 
-/** A straight part of the wires of one output. Across it lies at `at`, along it from `low` to `high`. */
+/** A straight part of the wires of one output, which moves as one. Across it lies at `at`, along it from `low` to `high`. */
 interface Run {
   net: string;
   /** 1 runs across (its `at` is y), 0 down (its `at` is x). */
@@ -43,6 +43,7 @@ export function spread(
   const laid = layRuns(paths, nets);
   const runs = [...new Set(laid.flatMap((wire) => wire.runs))];
   for (const axis of [0, 1] as const) {
+    // Anew for each axis: runs across end where runs down lie, and those have just been moved.
     measure(laid);
     const moving = runs.filter((run) => run.axis === axis);
     for (const run of moving) limit(run, boxes);
@@ -167,7 +168,8 @@ function isBeside(a: Run, b: Run): boolean {
   return a.low < b.high + NEAR && b.low < a.high + NEAR;
 }
 
-/** From the smaller numbers to the larger ones, so that few cross. */
+/** From the smaller numbers to the larger ones, so that few cross: neighbours are exchanged while that saves a crossing.
+ * Not the best of all orders, which takes time beyond a dozen runs. */
 function order(bundle: Run[]): Run[] {
   const runs = [...bundle].sort((a, b) => a.at - b.at || a.low - b.low);
   for (let pass = 0; pass < runs.length; pass++) {
@@ -199,6 +201,7 @@ function crossings(a: Run, b: Run): number {
 /** Places runs in their order, as far from each other as there is room, in the middle of where they may be. */
 function place(runs: readonly Run[]): void {
   for (const spacing of SPACINGS) {
+    // All to one side and all to the other: what lies between is free, and its middle keeps the order and the distances.
     const first = pushed(runs, spacing, 1);
     const last = first && pushed([...runs].reverse(), spacing, -1)?.reverse();
     if (!first || !last) continue;

@@ -9,6 +9,7 @@ import type { CanvasNode } from "../flow/flowNodes";
 import type { Box, WireEnds } from "./geometry";
 import { askRoutes, forgetRoutes, markRouting, stopWaiting } from "./routesStore";
 
+/** React Flow measures a node some frames after it is drawn, and a drop changes several things in a row. */
 const SETTLED_MS = 40;
 /** Of so many wires the ways take long enough that what is drawn first comes first. */
 const [MANY_WIRES, SETTLED_MANY_MS] = [300, 700];
