@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from bench.shipped import FRAMES, TINY
 from latentloom.__main__ import main
 from latentloom.nodes import blur_mask, load_mask
 from latentloom.nodes.files.resize import cover
@@ -60,29 +61,6 @@ BUILT_IN = {
     "upscale_and_refine": ["before_and_after.png", "refined.png"],
 }
 """What they make with the model that ships; first_picture has tests of its own."""
-TINY = {
-    "flux_text_to_image": ["flux"],
-    "qwen_image": ["qwen_image"],
-    "wan_text_to_video": ["wan", "wan22"],
-    "wan_image_to_video": ["wan_i2v", "wan22_i2v"],
-    "z_image": ["z_image_turbo"],
-    "qwen_image_21": ["qwen_image_21"],
-    "krea_2": ["krea_2"],
-    "flux_2": ["flux_2_klein"],
-    "flux_3": ["flux_3_distilled"],
-    "ernie_image": ["ernie_image"],
-    "hunyuan_video_15": ["hunyuan_video_15"],
-    "ltx": ["ltx"],
-    "ltx_2": ["ltx_2"],
-    "minimax_h3": ["minimax_h3"],
-    "flux_kontext": ["flux_kontext"],
-    "flux_2_edit": ["flux_2"],
-    "flux_3_edit": ["flux_3_distilled"],
-    "qwen_image_21_edit": ["qwen_image_21_turbo"],
-    "qwen_image_edit": ["qwen_image_edit"],
-    "qwen_image_edit_plus": ["qwen_image_edit_plus"],
-    "minimax_h3_image_to_video": ["minimax_h3"],
-}
 SECOND = {
     "wan_text_to_video": ["wan22"],
     "wan_image_to_video": ["wan_i2v"],
@@ -94,8 +72,6 @@ SECOND = {
 }
 """Of these by hand: another workflow runs their family, or another family their workflow, and what an edit needs beside
 it is that of `flux_kontext` and `qwen_image_edit_plus`."""
-FRAMES = {"minimax_h3": 124, "minimax_h3_image_to_video": 124}
-"""Of a model that makes none shorter."""
 SOUND = {"minimax_h3", "minimax_h3_image_to_video"}
 """What is saved has a sound as long as the video."""
 

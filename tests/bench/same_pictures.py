@@ -1,141 +1,206 @@
-"""The shipped workflows in two checkouts: are the raw pixels the same, to the bit?
+"""The shipped workflows of two commits: are the raw pixels the same, to the bit?
 
-    git worktree add ../before bcf9f8e
-    python tests/bench/same_pictures.py --before ../before
+    git worktree add ../before COMMIT
+    python tests/bench/same_pictures.py record before.json --checkout ../before     # half an hour on two cores
+    python tests/bench/same_pictures.py record after.json [--only flux] [--row ring]
+    python tests/bench/same_pictures.py compare before.json after.json
 
-Each workflow file of this checkout runs in both, on one device and on `cpu*2` under `ulysses=2` and under `cfg=2`: the
-bobbin ones as they are, the others with a tiny model of their family that is made here, small and of few steps. The
-sha256 of the decoded pixels is compared, or the sentence where a plan is refused. Both checkouts run in this Python, so
-that the libraries are the same. Exits with 1 if anything differs.
+Each workflow file of that checkout runs on one device and on two and four ranks by several plans: the bobbin ones with
+their own model, the others with a tiny one of their family, all small and of few steps. Kept is the sha256 of the
+decoded pixels and samples, or the sentence where a plan is refused. What a file holds already is not recorded anew, so
+that a recording can be ended and taken up. `compare` exits with 1 if anything differs that both have.
 """
+
+from __future__ import annotations
 
 import argparse
 import contextlib
 import hashlib
 import io
 import json
+import shutil
+import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from bench.checkouts import call_in, write_record
+from bench.shipped import FOLDER, prepare, small_settings
 from support.checkout import ROOT
 
-PLANS = {
+TWO, FOUR = ("--devices", "cpu*2", "--plan"), ("--devices", "cpu*4", "--plan")
+HALF = ("--set", "LOADER.dtype=bf16")
+ROWS = {
     "one device": (),
-    "ulysses=2": ("--devices", "cpu*2", "--plan", "ulysses=2"),
-    "cfg=2": ("--devices", "cpu*2", "--plan", "cfg=2"),
+    "ulysses=2": (*TWO, "ulysses=2"),
+    "cfg=2,ulysses=2": (*FOUR, "cfg=2,ulysses=2"),
+    "ring=2": (*TWO, "ring=2"),
+    "bf16, one device": HALF,
+    "cfg=2": (*TWO, "cfg=2"),
+    "ulysses=4": (*FOUR, "ulysses=4"),
+    "allgather=2": (*TWO, "allgather=2"),
+    "bf16, ulysses=2": (*HALF, *TWO, "ulysses=2"),
 }
-FAMILY_OF = {
-    "flux_text_to_image": "flux",
-    "qwen_image": "qwen_image",
-    "wan_text_to_video": "wan",
-    "wan_image_to_video": "wan_i2v",
-}
-SMALL = {
-    "flux": ("width=64", "height=64", "steps=3"),
-    "qwen_image": ("width=64", "height=64", "steps=3"),
-    "wan": ("width=64", "height=64", "steps=3", "frames=5"),
-    "wan_i2v": ("width=64", "height=64", "steps=3", "frames=5"),
-}
-BOOT = """
-import importlib.util, json, runpy, sys
-root, script, order = sys.argv[1:4]
-spec = importlib.util.spec_from_file_location("latentloom", root + "/__init__.py", submodule_search_locations=[root])
-sys.modules["latentloom"] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(sys.modules["latentloom"])
-runpy.run_path(script)["run_all"](json.loads(order))
-"""
+RUN_S, ROW_S = 300, 3600
+KINDS = (".png", ".mp4", ".flac")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--before", required=True, type=Path, help="the other checkout")
-    parser.add_argument("--only", default="", help="workflows whose name holds this")
+    commands = parser.add_subparsers(required=True, dest="command")
+    recording = commands.add_parser("record")
+    recording.add_argument("file", type=Path)
+    recording.add_argument("--checkout", type=Path, default=ROOT)
+    recording.add_argument("--only", default="", help="workflows whose name holds this")
+    recording.add_argument("--row", default="", help="rows whose name holds this")
+    comparing = commands.add_parser("compare")
+    comparing.add_argument("old", type=Path)
+    comparing.add_argument("new", type=Path)
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as work:
-        orders = list(orders_in(Path(work), chosen.only))
-        before = pixels_of(chosen.before.resolve(), orders, Path(work) / "before")
-        after = pixels_of(ROOT, orders, Path(work) / "after")
-    for name in before:
-        verdict = "same" if before[name] == after[name] else "DIFFERENT"
-        print(f"{verdict:9}  {name:44} {after[name][:72]}")
-        if verdict != "same":
-            print(f"{'before':>9}  {'':44} {before[name][:72]}")
-    num_same = sum(before[name] == after[name] for name in before)
-    print(f"{num_same} of {len(before)} have the same pixels")
-    return int(num_same < len(before))
+    if chosen.command == "compare":
+        return compare(json.loads(chosen.old.read_text()), json.loads(chosen.new.read_text()))
+    for row in ROWS:
+        if chosen.row in row:
+            record(chosen.file, chosen.checkout, row, chosen.only)
+    return 0
 
 
-def orders_in(work: Path, only: str) -> Iterator[tuple[str, list[str]]]:
-    """(name, arguments of `run`) of every workflow under every plan; tiny models and a first frame are made."""
-    from PIL import Image
-
-    from support.tiny_models import write_tiny
-
-    frame = work / "picture.png"
-    Image.radial_gradient("L").resize((96, 96)).convert("RGB").save(frame)
-    for file in sorted((ROOT / "workflows").glob("*/*.json")):
-        if only not in file.stem:
-            continue
-        arguments = ["run", str(file), "--no-cache", "--allow", str(work)]
-        if "image" in json.loads(file.read_text())["params"]:
-            arguments += ["--set", f"image={frame}"]
-        if family := FAMILY_OF.get(file.stem):
-            folder = write_tiny(family, work / family)
-            for each in (f"source={folder}", *SMALL[family]):
-                arguments += ["--set", each]
-        for plan, devices in PLANS.items():
-            yield f"{file.stem}, {plan}", [*arguments, *devices]
+def record(file: Path, checkout: Path, row: str, only: str) -> None:
+    """By workflow what comes of it, all of a row in one process and on its warm ranks."""
+    before = json.loads(file.read_text()) if file.exists() else {}
+    order = {"options": ROWS[row], "only": only, "but": [*before.get(row, {})]}
+    told, start, ended = file.resolve().with_suffix(".part"), time.monotonic(), ""
+    told.unlink(missing_ok=True)
+    try:
+        one_thread = {"OMP_NUM_THREADS": "1"}
+        call_in(checkout, __file__, "pixels", timeout_s=ROW_S, env=one_thread, told=str(told), **order)
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
+        ended = f", {type(error).__name__}"
+    found = dict(json.loads(line) for line in told.read_text().splitlines()) if told.exists() else {}
+    told.unlink(missing_ok=True)
+    if found:
+        write_record(file, before | {row: before.get(row, {}) | found})
+    print(f"{row}: {len(found)} workflows, {time.monotonic() - start:.0f} s{ended}", file=sys.stderr, flush=True)
 
 
-def pixels_of(checkout: Path, orders: list[tuple[str, list[str]]], out: Path) -> dict[str, str]:
-    """Per name the digest that this checkout gives, all of them made in one process of its own."""
-    out.mkdir()
-    told = out / "digests.json"
-    order = json.dumps({"orders": orders, "out": str(out), "told": str(told)})
-    subprocess.run(
-        [sys.executable, "-P", "-c", BOOT, str(checkout), __file__, order], cwd=out, check=True, timeout=3600
+def compare(old: dict[str, dict[str, str]], new: dict[str, dict[str, str]]) -> int:
+    pairs = {
+        (row, name): (old[row][name], new[row][name]) for row in new for name in new[row] if name in old.get(row, {})
+    }
+    differing = {at: pair for at, pair in pairs.items() if pair[0] != pair[1]}
+    for (row, name), (before, after) in differing.items():
+        print(f"DIFFERENT  {name}, {row}\n    before  {before[:200]}\n    after   {after[:200]}")
+    refused = sum(after.startswith("exit") for _, after in pairs.values())
+    missing = sum(len(old[row]) for row in old) - len(pairs)
+    print(
+        f"{len(pairs) - len(differing)} of {len(pairs)} are the same, {refused} of them refusals; "
+        f"{missing} that were recorded before are not here"
     )
-    return json.loads(told.read_text())
+    return int(bool(differing) or not pairs)
 
 
-def run_all(order: dict[str, Any]) -> None:
-    """In the process of one checkout: run each order and write what came of it."""
+# ---- in the process of one checkout
+
+
+def pixels(options: list[str], only: str, but: list[str], told: str) -> None:
+    """A line of JSON in the file `told` for each workflow, once it has run."""
+    from latentloom.nodes.headless.workflow_files import SHIPPED
+
+    signal.signal(signal.SIGALRM, _too_long)
+    with Path(told).open("a") as lines, _small_pictures(options):
+        for file in prepare(SHIPPED):
+            nodes = json.loads(file.read_text())["nodes"]
+            for family, small in small_settings(file):
+                name = f"{file.stem}, {family}" if family else file.stem
+                if only not in name or name in but:
+                    continue
+                settings = small or small_nodes(nodes)
+                given = [option for key, value in settings.items() for option in ("--set", f"{key}={value}")]
+                given += [option.replace("LOADER", loader_of(nodes)) for option in options]
+                start = time.monotonic()
+                lines.write(json.dumps([name, outcome([str(file), *given])]) + "\n")
+                lines.flush()
+                print(f"    {name}: {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
+
+
+def _small_pictures(options: list[str]) -> contextlib.AbstractContextManager[None]:
+    """Reference pictures of a few tokens, in this process: ranks make them as large as diffusers does."""
+    from support.tiny_rows import small_references
+
+    return contextlib.nullcontext() if "--devices" in options else small_references()
+
+
+def loader_of(nodes: Mapping[str, Mapping[str, Any]]) -> str:
+    return next(name for name, node in nodes.items() if node["type"] in ("LoomLoadModel", "LoomRunPipeline"))
+
+
+def small_nodes(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, object]:
+    """For a workflow of the built-in model: two steps of every denoise, and a small canvas."""
+    size = 96 if any(node["type"] == "LoomUpscaleLatents" for node in nodes.values()) else 64  # which makes it larger
+    small: Mapping[str, dict[str, object]] = {
+        "LoomDenoise": {"steps": 2},
+        "LoomRunPipeline": {"num_inference_steps": 2},
+        "LoomEmptyLatents": {"width": size, "height": size},
+    }
+    return {
+        f"{name}.{socket}": value
+        for name, node in nodes.items()
+        for socket, value in small.get(node["type"], {}).items()
+    }
+
+
+def _too_long(*_: object) -> None:
+    raise TimeoutError(f"it did not end within {RUN_S} s")
+
+
+def outcome(arguments: list[str]) -> str:
     from latentloom.__main__ import main as latentloom
 
-    digests = {}
-    for number, (name, arguments) in enumerate(order["orders"]):
-        folder = Path(order["out"]) / str(number)
-        error = io.StringIO()
+    folder, error = Path("made").resolve(), io.StringIO()
+    shutil.rmtree(folder, ignore_errors=True)
+    signal.alarm(RUN_S)
+    try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(error):
-            ended = latentloom([*arguments, "--out", str(folder)])
-        digests[name] = digest(folder) if ended == 0 else f"exit {ended}: {error.getvalue().strip().splitlines()[-1]}"
-        print(f"{name}: {digests[name][:60]}", file=sys.stderr, flush=True)
-    Path(order["told"]).write_text(json.dumps(digests))
+            ended = latentloom(["run", *arguments, "--no-cache", "--allow", str(FOLDER), "--out", str(folder)])
+    except Exception as fault:
+        return f"{type(fault).__name__}: {fault}"
+    finally:
+        signal.alarm(0)
+    return digest(folder) if ended == 0 else f"exit {ended}: {error.getvalue().strip().splitlines()[-1]}"
 
 
 def digest(folder: Path) -> str:
-    """sha256 of the decoded pixels of every picture and video in a folder, by name."""
+    """sha256 of the decoded pixels and samples of every picture, video and sound in a folder, by name."""
     import av
+    import numpy as np
+
+    total = hashlib.sha256()
+    for file in sorted(each for each in folder.rglob("*") if each.suffix in KINDS):
+        total.update(file.name.encode())
+        for array in _arrays(file, av):
+            total.update(repr(array.shape).encode())
+            total.update(np.ascontiguousarray(array).tobytes())
+    return total.hexdigest()
+
+
+def _arrays(file: Path, av: Any) -> list[Any]:
     import numpy as np
     from PIL import Image
 
-    total = hashlib.sha256()
-    for file in sorted(each for each in folder.rglob("*") if each.suffix in (".png", ".mp4")):
-        total.update(file.name.encode())
-        if file.suffix == ".png":
-            frames = [np.asarray(Image.open(file).convert("RGB"))]
-        else:
-            with av.open(str(file)) as video:
-                frames = [frame.to_ndarray(format="rgb24") for frame in video.decode(video=0)]
-        for frame in frames:
-            total.update(repr(frame.shape).encode())
-            total.update(np.ascontiguousarray(frame).tobytes())
-    return total.hexdigest()
+    if file.suffix == ".png":
+        return [np.asarray(Image.open(file).convert("RGB"))]
+    found = []
+    with av.open(str(file)) as container:
+        for stream in container.streams:
+            if stream.type in ("video", "audio"):
+                container.seek(0)
+                options = {"format": "rgb24"} if stream.type == "video" else {}
+                found += [frame.to_ndarray(**options) for frame in container.decode(stream)]
+    return found
 
 
 if __name__ == "__main__":

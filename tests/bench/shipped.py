@@ -1,0 +1,98 @@
+"""The workflows that ship, with tiny models of their families in place of their own, for benches that record them."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+FOLDER = Path(tempfile.gettempdir()) / "latentloom-shipped"
+"""One path for all: the keys of results depend on where a model lies."""
+TINY = {
+    "flux_text_to_image": ("flux",),
+    "qwen_image": ("qwen_image",),
+    "wan_text_to_video": ("wan", "wan22"),
+    "wan_image_to_video": ("wan_i2v", "wan22_i2v"),
+    "z_image": ("z_image_turbo",),
+    "qwen_image_21": ("qwen_image_21",),
+    "krea_2": ("krea_2",),
+    "flux_2": ("flux_2_klein",),
+    "flux_3": ("flux_3_distilled",),
+    "ernie_image": ("ernie_image",),
+    "hunyuan_video_15": ("hunyuan_video_15",),
+    "ltx": ("ltx",),
+    "ltx_2": ("ltx_2",),
+    "minimax_h3": ("minimax_h3",),
+    "flux_kontext": ("flux_kontext",),
+    "flux_2_edit": ("flux_2",),
+    "flux_3_edit": ("flux_3_distilled",),
+    "qwen_image_21_edit": ("qwen_image_21_turbo",),
+    "qwen_image_edit": ("qwen_image_edit",),
+    "qwen_image_edit_plus": ("qwen_image_edit_plus",),
+    "minimax_h3_image_to_video": ("minimax_h3",),
+}
+"""For each workflow whose model is not built in."""
+HOLLOW = {"flux_text_to_image": "flux", "qwen_image": "qwen_image", "wan_text_to_video": "wan22"}
+FRAMES = {"minimax_h3": 124, "minimax_h3_image_to_video": 124}
+"""Of a model that makes none shorter."""
+FRAME = FOLDER / "frame.png"
+
+
+def prepare(shipped: Path) -> list[Path]:
+    """Models and pictures in FOLDER, and there a copy of these workflows, whose files it gives: made by the first who
+    needs them, kept for all who come later."""
+    from PIL import Image
+
+    FOLDER.mkdir(mode=0o700, exist_ok=True)
+    with (FOLDER / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        picture = Image.radial_gradient("L").resize((96, 96))
+        _made_whole(FRAME, lambda path: picture.convert("RGB").save(path, format="png"))
+        files = sorted(path for path in shipped.rglob("*") if path.suffix == ".json")
+        mark = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+        workflows = FOLDER / f"workflows_{mark}"
+        _made_whole(workflows, lambda path: shutil.copytree(shipped, path))
+        for family in sorted({each for families in TINY.values() for each in families}):
+            _made_whole(FOLDER / family, lambda path, family=family: _tiny(family, path))
+        for name in HOLLOW.values():
+            _made_whole(FOLDER / f"hollow_{name}", lambda path, name=name: _hollow(name, path))
+    return sorted(workflows / file.relative_to(shipped) for file in shipped.glob("*/*.json"))
+
+
+def _tiny(family: str, path: Path) -> None:
+    from support.tiny_models import write_tiny
+
+    write_tiny(family, path)
+
+
+def _hollow(name: str, path: Path) -> None:
+    from support.hollow_models import write_hollow
+
+    write_hollow(path, FOLDER / name, name=name)
+
+
+def _made_whole(path: Path, make: Callable[[Path], object]) -> None:
+    if not path.exists():
+        beside = path.with_name(f"{path.name}.part")
+        shutil.rmtree(beside, ignore_errors=True)
+        make(beside)
+        beside.rename(path)
+
+
+def small_settings(file: Path) -> Iterator[tuple[str, dict[str, object]]]:
+    """(family, values of params) for each of its tiny models, small and of few steps; ("", {}) for the built-in one."""
+    params = json.loads(file.read_text())["params"]
+    for family in TINY.get(file.stem, ()):
+        small: dict[str, object] = {"source": FOLDER / family, "steps": 2, "width": 64, "height": 64}
+        small |= dict.fromkeys({"image", "image_2"} & params.keys(), FRAME)
+        small |= {"frames": FRAMES.get(file.stem, 9)} if "frames" in params else {}
+        yield family, small
+    if file.stem not in TINY:
+        yield "", {}
