@@ -166,7 +166,6 @@ def _workspace(job: Headless, graph: Graph, folder: Path) -> Workspace:
         place=job.place,
         host="command line",
         max_pixels=job.max_pixels,
-        num_runs=len(job.sweep),
     )
 
 

@@ -11,7 +11,7 @@ from ...pipelines.values import Model
 from ..files.workspace import Workspace
 from ..graph.graph import Graph
 from ..graph.spec import NodeSpec
-from .foretelling import wanted_of
+from .rounding import wanted_of
 from .walk import Walk
 
 MOST_LOOKED_AT = 8

@@ -165,7 +165,6 @@ def _settled(listed: Sequence[Way], seconds: dict[Way, float], *, may_round: boo
         [way for way in listed if may_round or way.ring == 1],
         seconds=lambda way: seconds[way],
         num_devices=lambda way: way.ranks,
-        rounds_differently=lambda way: False,
         tie=lambda way: plainness(plan_of(way)),
     )
     assert found is not None

@@ -127,7 +127,6 @@ class Runs:
         ]
         self._check_waiting(user, len(runs))  # before each is looked at, which takes its time
         runs, left_out = self._sound(runs, graph, place, targets, is_forced=is_forced)
-        runs = [run.model_copy(update={"num_runs": len(runs)}) for run in runs]
         runs, shared = self._shared_out(runs, graph, place)
         if not self.book.is_idle:  # a run that begins at once tells it by itself
             runs = self._predicted(runs, graph, place)
@@ -278,7 +277,6 @@ class Runs:
             roots=settings.roots(inputs_folder(settings.data_dir, run.user)),
             place=run.place or to_plain(settings.place),
             max_pixels=settings.max_pixels,
-            num_runs=run.num_runs,
             targets=run.targets,
         )
         seen: set[str] = set()
