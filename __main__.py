@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .pipelines.values import Place
 
 OK, FAILED, BAD, CANCELLED = 0, LoomError.exit_code, BadInput.exit_code, Cancelled.exit_code
+RELEARN = "--relearn does nothing any more: auto keeps no plans, since what it chooses changes no result"
 SHORT = ("check", "nodes", "show")
 """Commands that end in less than a second, and leave no garbage worth the search."""
 
@@ -108,8 +109,8 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--plan",
         default="",
-        help="how a denoise uses them: cfg=2,ulysses=2, auto, or auto,compiled, which may compile where that pays "
-        "(default: the workflow's, or auto)",
+        help="how a denoise uses them: cfg=2,ulysses=2, auto, or auto,compiled, which compiles the "
+        "transformer (default: the workflow's, or auto)",
     )
     run.add_argument(
         "--replicas",
@@ -149,7 +150,7 @@ def parser() -> argparse.ArgumentParser:
     plan.add_argument("--compare", action="store_true", help="all plans, with their time and memory")
     plan.add_argument("--measure", action="store_true", help="measure this machine anew (about ten seconds)")
     plan.add_argument(
-        "--relearn", action="store_true", help="drop the plans that auto keeps, for this model or for all"
+        "--relearn", action="store_true", help="does nothing any more: auto keeps no plans, since they change no result"
     )
     plan.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="of a workflow")
     _reading_options(plan)
@@ -248,15 +249,16 @@ def check_command(arguments: argparse.Namespace) -> int:
 def plan_command(arguments: argparse.Namespace) -> int:
     if arguments.history:
         return _history(arguments.what, as_json=arguments.json)
-    if arguments.relearn and not arguments.what:
-        return _relearn()
+    if arguments.relearn:
+        print(RELEARN, file=sys.stderr)
+        if not arguments.what:
+            return OK
     if not arguments.what:
         raise ValueError("no model or workflow is named; give one, or --history for what runs here took")
     from .nodes.headless.plans import (
         Asked,
         first_devices,
         is_workflow,
-        kept_or_relearned,
         plan_model,
         plan_workflow,
         read_size,
@@ -291,22 +293,12 @@ def plan_command(arguments: argparse.Namespace) -> int:
     else:
         roots = roots_of(Path(arguments.what), [arguments.what], allowed)
         found = [("", plan_model(arguments.what, machine, asked, roots=roots))]
-    if arguments.machine == "here":
-        found = [(node, kept_or_relearned(answer, relearns=arguments.relearn)) for node, answer in found]
     if arguments.json:
         print(json.dumps([{"node": node, **to_plain(answer)} for node, answer in found], indent=2))
     else:
         texts = [as_text(answer, compares=arguments.compare) for _, answer in found]
         print("\n\n".join(f"{node}: {text}" if node else text for (node, _), text in zip(found, texts, strict=True)))
     return OK if all(answer.chosen for _, answer in found) else FAILED
-
-
-def _relearn() -> int:
-    from .pipelines.planning.auto import forget_choices
-
-    count = forget_choices()
-    print(f"{count} kept {'plan' if count == 1 else 'plans'} dropped: auto chooses anew")
-    return OK
 
 
 def _history(model: str, *, as_json: bool) -> int:

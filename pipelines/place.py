@@ -13,10 +13,12 @@ from collections.abc import Callable, Sequence
 
 from ..parallel.machine.container import num_cores
 from ..parallel.machine.machine import parse_devices
+from ..parallel.machine.now import DeviceNow
 from ..parallel.plan import ParallelPlan
+from .models.checks import why_not_compiled
 from .planning.plans import check_plan
-from .planning.terms import BY_HAND, EXACT, FREE, Chosen, Leeway, Wanted, Way
-from .values import COMPILING, Model, Place
+from .planning.terms import BY_HAND, Chosen, Wanted
+from .values import COMPILING, MARK, Model, Place
 
 AUTO = "auto"
 LEFT_OPEN = ("", AUTO, COMPILING)
@@ -64,7 +66,7 @@ def named_plan(place: Place) -> ParallelPlan | None:
     """
     if not names_plan(place):
         return None
-    plan = ParallelPlan.parse(place.plan)
+    plan = ParallelPlan.parse(place.plan.removesuffix(MARK))
     if place.cluster:
         check_span(plan, place)
     else:
@@ -145,31 +147,20 @@ def has_ranks() -> bool:
 
 
 def choice_for(
-    model: Model,
-    wanted: Wanted,
-    leeway: Leeway = FREE,
-    *,
-    measures: Measures | None = None,
-    wish: Way | None = None,
-    num_runs: int = 1,
+    model: Model, wanted: Wanted, *, measures: Measures | None = None, now: Sequence[DeviceNow] | None = None
 ) -> Chosen:
-    """The plan that the place names; else what `leeway` has settled; else the best for its devices, or `wish`, kept for
-    later; for so many runs, where it may compile. GPUs that nobody measured are measured first by `measures`. Raises
-    `ValueError`.
+    """The plan that the place names, else the best for its devices. GPUs that nobody measured are measured first by
+    `measures`; `now` is this machine as it is (see `spot_of`). Raises `ValueError`.
     """
     place = model.place
     if (named := named_plan(place)) is not None:
-        return Chosen(plan=named, why=BY_HAND)
-    if leeway.choice is not None:
-        is_taken = leeway.is_guided == wanted.is_guided and leeway.choice.plan.num_ranks <= place.group_size
-        if is_taken and not (leeway.choice.is_compiled and wanted.has_step_cache):
-            return leeway.choice
-        leeway = EXACT
+        is_compiled = place.compiles and not why_not_compiled(model, has_step_cache=wanted.has_step_cache)
+        return Chosen(plan=named, is_compiled=is_compiled, why=BY_HAND)
     from .planning.auto import choose
 
     if measures is not None and not place.cluster:
         measures(place.devices)
-    return choose(model, wanted, may_round=leeway.may_round, keeps=True, wish=wish, num_runs=num_runs)
+    return choose(model, wanted, now=now)
 
 
 def told(choice: Chosen, model: Model) -> Chosen:

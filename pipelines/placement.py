@@ -26,13 +26,11 @@ from .families import FAMILIES
 from .kept import KEPT, key_of
 from .models.folder import components_of, read_config, read_index
 from .models.source import resolve_source, split_source
-from .place import Measures, choice_for, named_plan, told
-from .planning.auto import choose
-from .planning.duel import winner
+from .place import Measures, choice_for, told
 from .planning.foreseen import decoders_for, foreseen_for
 from .planning.here import measure_first
 from .planning.plans import why_not
-from .planning.terms import ALONE, FREE, Chosen, Leeway, Wanted, is_guided, wanted_by
+from .planning.terms import ALONE, Chosen, Wanted, is_guided, wanted_by
 from .pools import POOLS, preloads
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage
 from .shape import (
@@ -77,8 +75,7 @@ def encode_image(request: EncodeImage, progress: Progress = SILENT) -> Latents:
     return _once(request, Latents, progress, rank=-1)
 
 
-def denoise(request: Denoise, progress: Progress = SILENT, *, leeway: Leeway = FREE) -> Latents:
-    """`leeway` says what is settled of its plan already, where the place names none."""
+def denoise(request: Denoise, progress: Progress = SILENT) -> Latents:
     model = request.model
     guided = is_guided(model, guidance=request.guidance, guidance_2=request.guidance_2)
     if not model.place.devices:
@@ -87,15 +84,10 @@ def denoise(request: Denoise, progress: Progress = SILENT, *, leeway: Leeway = F
     check_size(model, request.latents.width, request.latents.height)  # the stage checks all of it, and more;
     check_frames(model, request.latents.frames)  # but what can be refused without ranks starts none
     check_mask(model, request.latents, request.mask)
-    foretold = choice_for(model, wanted_by(request, is_guided=guided), leeway, measures=measuring(progress))
-    choice = told(winner(foretold, request, _denoise, progress), model)
-    progress.spread(str(choice.way), ())
+    choice = told(choice_for(model, wanted_by(request, is_guided=guided), measures=measuring(progress)), model)
+    progress.spread(str(choice), ())
     request = request.resolved(plan=choice.plan, model=choice.of(model))
     _foresee(request, choice, progress, is_guided=guided)
-    return _denoise(request, progress)
-
-
-def _denoise(request: Denoise, progress: Progress) -> Latents:
     return _run(request, Latents, progress, num_ranks=request.plan.num_ranks)
 
 
@@ -105,13 +97,12 @@ def _foresee(request: Denoise, choice: Chosen, progress: Progress, *, is_guided:
         return
     found = foreseen_for(request, choice.plan, is_guided=is_guided, why=choice.why, rejected=choice.rejected)
     if found is not None:
-        progress.foresee(dataclasses.replace(found, plan=str(choice.way)))
+        progress.foresee(dataclasses.replace(found, plan=str(choice)))
 
 
-def decode(request: Decode, progress: Progress = SILENT, *, decoders: int | None = None) -> Image | Video:
-    """`decoders` says how many ranks share its rows; None leaves it open, and 0 to what one has no room for alone."""
+def decode(request: Decode, progress: Progress = SILENT) -> Image | Video:
     shown = Image if FAMILIES[request.model.family].output == "image" else Video
-    num_ranks = _ranks_to_decode(request, decoders)
+    num_ranks = _ranks_to_decode(request)
     if num_ranks == 1:
         found = _run(request, shown, progress, lane="side", rank=-1)
     else:
@@ -244,11 +235,11 @@ def ranks_of(model: Model) -> Iterator[Pool | Cluster]:
         yield pool
 
 
-def _ranks_to_decode(request: Decode, decoders: int | None) -> int:
+def _ranks_to_decode(request: Decode) -> int:
     model, latents = request.model, request.latents
     if latents.tensor is None or model.place.group_size <= 1:
         return 1
-    num_ranks = min(decoders or _decoders(model, latents, may_round=decoders is None), model.place.group_size)
+    num_ranks = min(decoders_of(model, latents), model.place.group_size)
     if num_ranks == 1:
         return 1
     from .spreading.decoders import has_rows, why_not
@@ -258,12 +249,15 @@ def _ranks_to_decode(request: Decode, decoders: int | None) -> int:
     return num_ranks if can_split else 1
 
 
-def _decoders(model: Model, latents: Latents, *, may_round: bool) -> int:
-    """As after a denoise of the model's own steps and guidance."""
+def decoders_of(model: Model, latents: Latents) -> int:
+    """How many ranks decode latents of this size together, by the plan of a denoise of the model's own steps and
+    guidance: part of what is made, since rows round differently. Raises `ValueError`.
+    """
+    if model.place.group_size <= 1:
+        return 1
     size = {"width": latents.width, "height": latents.height, "frames": latents.frames, "batch": latents.batch}
-    wanted = Wanted(**size, is_guided=is_guided(model), has_step_cache=False)
-    plan = named_plan(model.place) or choose(model, wanted).plan
-    return decoders_for(model, wanted, plan, may_round=may_round)
+    wanted = Wanted(**size, is_guided=is_guided(model))
+    return decoders_for(model, wanted, choice_for(model, wanted).plan)
 
 
 def _vae(model: Model) -> tuple[str, dict[str, Any]]:

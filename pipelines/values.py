@@ -49,7 +49,9 @@ class Lora:
 
 
 NUM_SEEDS = 2**64
-COMPILING = "auto,compiled"
+MARK = ",compiled"
+"""Of a plan by which the transformer is compiled, whatever the model says."""
+COMPILING = f"auto{MARK}"
 """The plan `auto`, which may also choose to compile the transformer."""
 
 
@@ -72,9 +74,9 @@ class Place:
         return len(self.devices) // self.replicas
 
     @property
-    def may_compile(self) -> bool:
-        """Whether the plan that is chosen may compile the transformer."""
-        return self.plan == COMPILING
+    def compiles(self) -> bool:
+        """Whether its plan has the transformer compiled."""
+        return self.plan.endswith(MARK)
 
 
 @dataclass(frozen=True, kw_only=True)

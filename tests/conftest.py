@@ -14,7 +14,7 @@ from latentloom.parallel.machine import folders
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of what tests start: more threads than cores only wait
 gc.disable()  # until all is collected: nothing of it is garbage, and each collection would go through it
 
-ON_RANKS = """cluster drills duel loaded masked modular modulation noise placement pooled prepared rank_work
+ON_RANKS = """cluster drills loaded masked modular modulation noise placement pooled prepared rank_work
 read_together requests rows shared_pages split_vae spread step_cache stored_shares tensorrt verified verify waiting"""
 GROUPS = {
     "ranks of pipelines": [

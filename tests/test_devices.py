@@ -16,7 +16,7 @@ from latentloom.nodes.execution.cache import MemoryCache
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import read_graph
 from latentloom.nodes.headless.workflow_files import read_workflow
-from latentloom.nodes.preview.foretelling import PLANS_KEY
+from latentloom.nodes.preview.carried import PLANS_KEY
 from latentloom.nodes.registry import SPECS
 from latentloom.pipelines.place import read_place
 from latentloom.pipelines.placement import POOLS
@@ -78,17 +78,20 @@ def test_a_workflow_on_several_devices_paints_the_picture_of_one(
     assert all(rank["seconds"] > 0 and rank["sent_bytes"] > 0 and rank["exchanges"] > 0 for rank in node["ranks"])
 
 
-def test_a_picture_carries_the_plan_that_was_chosen_and_is_run_by_it(tmp_path: Path) -> None:
-    plain = json.loads(Path(FIRST).read_text())
-    Path("carries.json").write_text(json.dumps({**plain, "meta": {PLANS_KEY: {"denoise": "allgather=2"}}}))
+def test_a_picture_carries_a_plan_that_was_asked_for_and_rounds_differently_and_is_run_by_it(tmp_path: Path) -> None:
     asked = ["--no-cache", *SMALL, "--set=denoise.steps=2", "--devices", "cpu*2"]
-    assert main(["run", "carries.json", "--out", "one", *asked]) == main(["run", FIRST, "--out", "plain", *asked]) == 0
+    assert main(["run", FIRST, "--out", "one", *asked, "--plan", "ring=2"]) == 0
+    assert main(["run", FIRST, "--out", "plain", *asked]) == 0
     assert main(["run", "one/picture.png", "--out", "two", "--no-cache", "--devices", "cpu*2"]) == 0
     one, two, own = (json.loads(Path(name, "manifest.json").read_text()) for name in ("one", "two", "plain"))
-    assert (one["plan"], two["plan"], own["plan"]) == ("allgather=2", "allgather=2", "cfg=2")
-    assert one["nodes"]["denoise"]["key"] == two["nodes"]["denoise"]["key"] == own["nodes"]["denoise"]["key"]
+    assert (one["plan"], two["plan"], own["plan"]) == ("ring=2", "ring=2", "cfg=2")
+    assert len({each["nodes"]["denoise"]["key"] for each in (one, two, own)}) == 3
     assert one["workflow"]["sha256"] == two["workflow"]["sha256"] == own["workflow"]["sha256"]
-    assert read_workflow(Path("plain/picture.png")).meta[PLANS_KEY] == {"denoise": "cfg=2"}
+    assert [read_workflow(Path(each, "picture.png")).meta.get(PLANS_KEY) for each in ("one", "two", "plain")] == [
+        {"denoise": "ring=2"},
+        {"denoise": "ring=2"},
+        None,
+    ]
 
 
 def made(graph: dict[str, Any], devices: str = "", plan: str = "auto") -> torch.Tensor:

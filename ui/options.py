@@ -32,7 +32,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add(
         "--plan",
         default="",
-        help="how a denoise uses them: cfg=2,ulysses=2, auto, or auto,compiled, which may compile too",
+        help="how a denoise uses them: cfg=2,ulysses=2, auto, or auto,compiled, which compiles too",
     )
     add(
         "--replicas",

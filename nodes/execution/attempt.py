@@ -21,7 +21,7 @@ from ..graph.graph import graph_text
 from ..graph.ready import Ready
 from ..graph.requires import with_requires
 from ..hosts.comfy_file import to_comfy
-from ..preview.foretelling import with_plans, without_plans
+from ..preview.carried import with_plans, without_plans
 from ..preview.meant import tagged
 from ..steps.audio import save_audio
 from ..steps.pictures import save_image
@@ -128,11 +128,8 @@ def workspace_of(
     roots: tuple[Path, ...],
     place: Place,
     max_pixels: int = MAX_PIXELS,
-    num_runs: int = 1,
 ) -> Workspace:
-    """The workspace of a run, one of so many, that writes into `folder`, reads below `roots`, and leaves the workflow
-    in what it writes.
-    """
+    """Of a run that writes into `folder`, reads below `roots`, and leaves the workflow in what it writes."""
     return Workspace(
         output_dir=folder.resolve(),
         roots=roots,
@@ -141,7 +138,6 @@ def workspace_of(
         place=place,
         host=ready.host,
         max_pixels=max_pixels,
-        num_runs=num_runs,
     )
 
 

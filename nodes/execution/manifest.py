@@ -19,7 +19,7 @@ from ..files.atomic import write_atomic
 from ..graph.graph import Graph, graph_text
 from ..graph.requires import installed_version
 from ..graph.spec import Saved
-from ..preview.foretelling import without_plans
+from ..preview.carried import without_plans
 from ..preview.models_used import ModelFacts
 from .records import NodeRecord, RunResult
 

@@ -19,7 +19,6 @@ from ...parallel.errors import Cancelled
 from ...parallel.machine.now import is_busy
 from ...parallel.progress import RankWork
 from ...pipelines.costs.outcome import Took, after
-from ...pipelines.planning.terms import FREE
 from ...pipelines.values import Model
 from ..files.workspace import HERE, Workspace
 from ..graph.graph import Link
@@ -27,7 +26,7 @@ from ..graph.ready import Ready
 from ..graph.scalars import PLAIN_TYPES, as_type, fault
 from ..graph.spec import Saved, files_of
 from ..graph.unfolding.gathering import parts_of
-from ..preview.foretelling import with_plans
+from ..preview.carried import with_plan, with_plans
 from ..preview.meant import tagged
 from .cache import Cache, Share
 from .events import Sink
@@ -239,8 +238,6 @@ class _Session:
                     progress=progress,
                     workspace=self._workspace(name),
                     depth=self.schedule.depths.get(name, "floats"),
-                    leeway=self.schedule.plans.get(name, FREE),
-                    decoders=self.schedule.decoders.get(name),
                 )
             seconds = time.perf_counter() - start
             self._store(name, value)
@@ -257,14 +254,7 @@ class _Session:
             tagged(self.workspace, self.schedule.values),
             on_file=lambda file: self.watch.tell("saved", name, message=str(file)),
         )
-        return dataclasses.replace(told, metadata=with_plans(told.metadata, self._plans())) if writes else told
-
-    def _plans(self) -> dict[str, str]:
-        """The plans that were chosen for denoises, as far as they are known: as it was run, or foretold."""
-        records = {name: self.records.get(name) for name in self.schedule.plans}
-        ran = {name: record.plan for name, record in records.items() if record is not None and record.plan}
-        settled = self.schedule.plans.items()
-        return {**{name: str(each.choice.way) for name, each in settled if each.choice}, **ran}
+        return dataclasses.replace(told, metadata=with_plans(told.metadata, self.schedule.plans)) if writes else told
 
     def _values(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """A record's values, which of them stand for what was written, and its model."""
@@ -286,6 +276,8 @@ class _Session:
                 if found := fault(socket, value):
                     raise ValueError(found[1])
                 value = as_type(socket.type, value)
+            if isinstance(value, Model) and name in self.schedule.plans:
+                value = with_plan(value, self.schedule.plans[name])
             arguments[socket_name] = value
         return arguments
 
@@ -429,7 +421,7 @@ class _Session:
             seconds=self.watch.seconds(),
             failure=self.failure,
             replicas=self.workspace.place.replicas,
-            plans=self._plans(),
+            plans=self.schedule.plans,
             titles={name: nodes[name].node.title for name in self.schedule.order if "/" in name},
             parts={name: parts for name in self.schedule.order if (parts := parts_of(name, nodes))},
         )

@@ -7,13 +7,14 @@ files that it reads: the recipe of its result.
 from __future__ import annotations
 
 import hashlib
+import logging
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from ...parallel.progress import SILENT, Progress
 from ...pipelines.models.describe import torch_accelerators
-from ...pipelines.planning.terms import Leeway
+from ...pipelines.place import names_plan
 from ...pipelines.values import Depth
 from ..files.workspace import Workspace
 from ..graph.check import ensure
@@ -24,12 +25,14 @@ from ..graph.problems import Names, refuse
 from ..graph.ready import Ready
 from ..graph.resolve import Resolved, resolve
 from ..graph.unfolding.unfolded import made_in
-from ..preview.foretelling import decoders_of, leeways
 from ..preview.meant import Meant, brought, meant
 from ..preview.models_used import ModelFacts, models_of
+from ..preview.rounding import plans_of, rows_of
 from ..preview.walk import Walk, refused
 from ..steps.denoising import noise_recipe
 from .failure import NodeFailed
+
+logger = logging.getLogger("latentloom")
 
 
 def recipe_keys(
@@ -37,8 +40,8 @@ def recipe_keys(
     nodes: Mapping[str, Resolved],
     fingerprints: Mapping[str, str],
     depths: Mapping[str, Depth],
-    plans: Mapping[str, Leeway],
-    decoders: Mapping[str, int],
+    plans: Mapping[str, str],
+    rows: Mapping[str, int],
     drawn: Collection[str] = frozenset(),
 ) -> dict[str, str]:
     """The key of every node in `order`, which lists each node after those that feed it; `drawn` are those that draw
@@ -57,10 +60,10 @@ def recipe_keys(
             recipe = (*recipe, node.spec.origin)
         if name in depths:
             recipe = (*recipe, depths[name])
-        if name in plans and (choice := plans[name].choice) and choice.rounds_differently:
-            recipe = (*recipe, str(choice.way))
-        if decoders.get(name, 1) > 1:
-            recipe = (*recipe, f"rows={decoders[name]}")
+        if name in plans:
+            recipe = (*recipe, plans[name])
+        if name in rows:
+            recipe = (*recipe, f"rows={rows[name]}")
         if name in drawn:
             recipe = (*recipe, "noise=seed")
         keys[name] = hashlib.sha256(repr(recipe).encode(errors="backslashreplace")).hexdigest()
@@ -88,10 +91,8 @@ class Schedule(Needs):
     keys: Mapping[str, str]
     depths: Mapping[str, Depth]
     """Of the pixels that a node gives, where it is not floats."""
-    plans: Mapping[str, Leeway]
-    """What is settled of the plan of a denoise that is spread over ranks by `auto`."""
-    decoders: Mapping[str, int]
-    """Of a node that decodes on ranks, how many of them share its rows; 0 where that is not known beforehand."""
+    plans: Mapping[str, str]
+    """Of a denoise whose result is another by its plan, which the run or an older result asks for."""
     uncached: frozenset[str]
     """Nodes whose fingerprint depends on a value that is not known yet, and what they feed: always run."""
     brought: Meant
@@ -120,20 +121,20 @@ def schedule(
             node = needs.nodes[problem.node]
             raise NodeFailed(problem.node, node.spec, node.node.title, ValueError(problem.message), workspace.host)
     fingerprints, uncached = _fingerprints(needs.order, needs.nodes, needs.sources, workspace)
-    depths, denoises = depths_of(needs), [n for n in needs.order if "leeway" in needs.nodes[n].spec.injected]
-    plans = leeways(walk, denoises, progress_of)
-    decodes = [n for n in needs.order if "decoders" in needs.nodes[n].spec.injected]
-    decoders = {name: decoders_of(walk, name, plans) for name in decodes}
+    depths, denoises = depths_of(needs), [n for n in needs.order if needs.nodes[n].spec.denoises]
+    plans, rows = plans_of(walk, denoises, progress_of), rows_of(walk, needs.order)
+    keyed = {} if names_plan(workspace.place) else plans  # a plan that the run names is in the key of Load Model
+    for why in walk.not_carried.values():
+        logger.warning("%s", why)
     return Schedule(
         order=needs.order,
         nodes=needs.nodes,
         sources=needs.sources,
         results=needs.results,
         targets=needs.targets,
-        keys=recipe_keys(needs.order, needs.nodes, fingerprints, depths, plans, decoders, drawn_by_seed(walk, needs)),
+        keys=recipe_keys(needs.order, needs.nodes, fingerprints, depths, keyed, rows, drawn_by_seed(walk, needs)),
         depths=depths,
         plans=plans,
-        decoders=decoders,
         uncached=uncached,
         brought=brought(walk, needs.order),
         values=meant(walk, frozenset(needs.order)),

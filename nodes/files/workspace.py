@@ -74,8 +74,6 @@ class Workspace:
 
     place: Place = field(default_factory=Place)
     """Where the models of this run work, whatever the workflow says; no devices: where it says."""
-    num_runs: int = 1
-    """Of the sweep that this run is one of."""
     max_pixels: int = MAX_PIXELS
     """The most pixels of a picture that is read from a file or made by resizing."""
     host: Host = "python"

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...parallel.progress import Progress
 from ...pipelines import values
 from ...pipelines.doors import FOLDER
-from ...pipelines.planning.terms import FREE, Leeway
 from ...pipelines.values import NUM_SEEDS
 from ..files.workspace import Workspace, content_hash
 from .sketch import Denoises, Means, Reads, Refuses, Sketch, Writes
@@ -61,17 +60,13 @@ Migrate = Callable[[int, dict[str, Any]], dict[str, Any]]
 Recipe = Callable[[Mapping[str, Any]], tuple[int, Mapping[str, Any]]]
 """The version and values by which the cache knows a node's results, where those of an older version are still good."""
 
-Injected = Literal["progress", "workspace", "depth", "leeway", "decoders"]
-"""Arguments that a node gets from its host rather than from a socket; `depth` is that of the pixels that it gives, and
-`leeway` what is left to choose of the plan by which it denoises, `decoders` how many ranks share the rows that it
-decodes (`placement.decode`)."""
+Injected = Literal["progress", "workspace", "depth"]
+"""Arguments that a node gets from its host rather than from a socket; `depth` is that of the pixels that it gives."""
 
 INJECTED: Mapping[Injected, Any] = {
     "progress": Progress,
     "workspace": Workspace,
     "depth": values.Depth,
-    "leeway": Leeway,
-    "decoders": int | None,
 }
 """With the type by which each is known."""
 BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -190,20 +185,12 @@ class NodeSpec:
         progress: Progress,
         workspace: Workspace,
         depth: values.Depth = "floats",
-        leeway: Leeway = FREE,
-        decoders: int | None = None,
     ) -> Any:
         """Call the node as its host: the value of its output, a tuple of them for several, None for none.
 
         Raises what the node raises, and `ValueError` for a file that is not there or outside the run's folders.
         """
-        given: dict[str, Any] = {
-            "progress": progress,
-            "workspace": workspace,
-            "depth": depth,
-            "leeway": leeway,
-            "decoders": decoders,
-        }
+        given: dict[str, Any] = {"progress": progress, "workspace": workspace, "depth": depth}
         files = {name: self._file(inputs, name, workspace) for name in self.paths}
         made = self.call(**{**inputs, **files}, **{name: given[name] for name in self.injected})
         if len(self.outputs) > 1 and (not isinstance(made, tuple) or len(made) != len(self.outputs)):

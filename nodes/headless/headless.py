@@ -165,7 +165,6 @@ def _workspace(job: Headless, prepared: Ready, folder: Path) -> Workspace:
         roots=job.roots,
         place=job.place,
         max_pixels=job.max_pixels,
-        num_runs=len(job.sweep),
     )
 
 

@@ -78,7 +78,6 @@ def told_of(
         output_dir=job.out,
         roots=job.roots,
         place=job.place,
-        num_runs=len(job.sweep),
         max_pixels=job.max_pixels,
         host="command line",
     )

@@ -12,7 +12,6 @@ from ...parallel.machine.folders import user_cache
 from ...pipelines.costs.machine import Machine
 from ...pipelines.costs.ran import kept
 from ...pipelines.models.describe import DtypeChoice, card_of, describe_model
-from ...pipelines.planning.auto import as_kept, forget_choices
 from ...pipelines.planning.history import learned, setting_of
 from ...pipelines.planning.known import with_devices
 from ...pipelines.planning.planned import Planned, planned
@@ -89,14 +88,6 @@ def plan_model(source: str, machine: Machine, asked: Asked, *, roots: Sequence[P
         is_here=False,
     )
     return _planned(model, machine, _wanted(asked), asked, guidance=asked.guidance)
-
-
-def kept_or_relearned(answer: Planned, *, relearns: bool) -> Planned:
-    """An answer for this machine as a run would choose: what is kept stays, unless it is to be chosen anew."""
-    if relearns:
-        forget_choices(answer.model)
-        return answer
-    return answer if answer.num_runs > 1 else as_kept(answer)
 
 
 def plan_workflow(

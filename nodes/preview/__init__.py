@@ -1,9 +1,9 @@
 """What a workflow would do before it runs: its plan on these devices, and the models it may choose from.
 
+carried: Plans that round differently, carried by what a run makes: in its workflow's `meta`, by the names of the
+    nodes.
 choices: What a denoise needs by each plan that it could have, on the devices that are there.
 disk: Whether the disk has room for what a run will write, by what codings take at most.
-foretelling: The plan of each denoise, foretold as its run will have it: the one that a result carries, else the best
-    there is.
 meant: What stand-ins will be: the numbers and names that a run will use where 0, "" or "auto" is written.
 models_used: The models that a workflow uses, for whoever asks later what made something: revision, LoRAs, and each file
     of weights by its size and the hash of its header. No weights are read.
@@ -11,6 +11,8 @@ preview: What a run would do with the devices, before it: for each denoise the p
     there.
 room: Whether a denoise has room on its devices: by how much it lacks, and what makes it fit, as values of the
     workflow.
+rounding: What of the devices changes a result: a plan by a ring or compiled, which somebody asked for, and rows of a
+    decode.
 sharing: How many groups of a run's devices share out a sweep, by what its denoises ask for.
 table: The models on this machine: their parts, what each can be split by, and on which plans of these devices it
     fits.

@@ -14,18 +14,19 @@ from ...parallel.plan import DEGREES, ParallelPlan
 from ...pipelines.models.describe import card_of
 from ...pipelines.needs.memory import Need, asked_of, fits, spares_beside, whole_bytes, whole_needs, work_of
 from ...pipelines.needs.remedies import amount
-from ...pipelines.place import named_plan, names_plan
+from ...pipelines.place import choice_for, names_plan
 from ...pipelines.planning.plans import why_not
-from ...pipelines.planning.terms import ALONE, BY_HAND, Chosen, Way, is_guided
+from ...pipelines.planning.terms import ALONE, Chosen, is_guided
 from ...pipelines.shape import empty_canvas
 from ...pipelines.values import Latents, Model
 from ..graph.sketch import Denoising
 from .choices import Choice, Denoise, choices, devices_of, for_all, memories_of
-from .foretelling import choice_of
 from .room import lack_of
+from .rounding import wanted_of
 from .walk import MAX_DENOISES, Walk
 
 GIB = 2**30
+MADE_BY = "the workflow's result was made by it; plan auto, where it is asked for by name, chooses anew"
 TOO_MANY = (
     f"its plan is not shown, because only the first {MAX_DENOISES} denoises are looked at; it can run all the same"
 )
@@ -76,15 +77,17 @@ def planned(walk: Walk, machine: Sequence[DeviceNow]) -> tuple[list[NodePlan], l
 
 def _chosen(walk: Walk, name: str, asked: Denoising, machine: Sequence[DeviceNow]) -> Chosen:
     """The plan, and why. Of a size that the model cannot paint, the plan is that of its own."""
-    place = asked.model.place
-    if not place.devices:
+    if not asked.model.place.devices:
         return Chosen(plan=ParallelPlan(), why=ALONE)
-    if (named := named_plan(place)) is not None:
-        return Chosen(plan=named, why=BY_HAND)
     try:
-        return choice_of(walk, name, asked, now=machine)
+        choice = choice_for(asked.model, wanted_of(asked), now=machine)
     except ValueError:
-        return choice_of(walk, name, dataclasses.replace(asked, latents=None), now=machine)
+        choice = choice_for(asked.model, wanted_of(dataclasses.replace(asked, latents=None)), now=machine)
+    if name in walk.carried:
+        return dataclasses.replace(choice, why=MADE_BY)
+    if name in walk.not_carried:
+        return dataclasses.replace(choice, why=f"{walk.not_carried[name]}; {choice.why}")
+    return choice
 
 
 def _node(
@@ -111,7 +114,7 @@ def _node(
     if doubt:
         why = f"{why}; memory is that of the model's own {own.width} x {own.height}, because {doubt}"
     listed = choices(denoise, machine)
-    found = _node_plan(name, denoise, choice.way, why, problem, machine=machine)
+    found = _node_plan(name, denoise, choice, why, problem, machine=machine)
     if not found.problem and (short := lack_of(walk, name, denoise, plan, machine=machine, listed=listed)):
         found = dataclasses.replace(found, problem=short.problem, problem_code="memory", mends=short.mends)
     return found, listed
@@ -179,13 +182,13 @@ def _canvas(latents: Latents, model: Model) -> Latents:
 def _node_plan(
     name: str,
     denoise: Denoise,
-    way: Way,
+    choice: Chosen,
     why: str,
     problem: str,
     *,
     machine: Sequence[DeviceNow],
 ) -> NodePlan:
-    model, plan, memories = denoise.model, way.plan, memories_of(machine)
+    model, plan, memories = denoise.model, choice.plan, memories_of(machine)
     devices, needs = devices_of(model, plan), denoise.needs(plan, machine)
     fit = denoise.fits(needs, devices, memories)
     if (
@@ -200,7 +203,7 @@ def _node_plan(
         node=name,
         model=model.source,
         family=model.family,
-        plan=str(way),
+        plan=str(choice),
         why=why,
         is_chosen_by_hand=names_plan(model.place),
         num_ranks=plan.num_ranks,

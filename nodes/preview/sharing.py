@@ -10,7 +10,7 @@ from ...pipelines.planning.terms import Wanted
 from ...pipelines.values import Model
 from ..files.workspace import Workspace
 from ..graph.ready import Ready
-from .foretelling import wanted_of
+from .rounding import wanted_of
 from .walk import Walk
 
 MOST_LOOKED_AT = 8

@@ -22,6 +22,7 @@ from ..graph.resolve import plain_value
 from ..graph.scalars import PLAIN_TYPES, as_type, fault
 from ..graph.sketch import Denoising, Given, Made, Reading, Refusal, Refused, Seen, Text, Unknown
 from ..graph.spec import VALUE_TYPES, InputSpec, NodeSpec
+from .carried import carried
 
 MAX_DENOISES = 100
 """How many Denoise nodes are looked at; each takes about 20 ms, and a workflow may be a stranger's."""
@@ -75,6 +76,9 @@ class Walk:
         self._way: list[str] = []
         """The nodes that are being asked, each by the one before it."""
         self._go_on = go_on
+        self.carried: dict[str, str] = {}
+        """Of denoises the plans that they take from the result that the workflow is from, and why they take none."""
+        self.not_carried: dict[str, str] = {}
         self.silent: dict[str, str] = {}
         """Nodes from outside that were asked in vain, and where each comes from."""
 
@@ -91,7 +95,20 @@ class Walk:
         found = self._answer(spec.denoises, given, name)
         if not isinstance(found, Denoising):
             raise Unknown(f"{name} does not say what it would do (it gave a {type(found).__name__})")
-        return self._denoises.setdefault(name, (found, given.problems))
+        return self._denoises.setdefault(name, (self._as_made(name, found), given.problems))
+
+    def _as_made(self, name: str, found: Denoising) -> Denoising:
+        """By the plan of the result that the workflow is from."""
+        if found.pipeline:
+            return found
+        try:
+            model = carried(self.meta, name, found.model, self.workspace.place)
+        except ValueError as error:
+            self.not_carried[name] = str(error)
+            return found
+        if model is not found.model:
+            self.carried[name] = model.place.plan
+        return dataclasses.replace(found, model=model)
 
     def refusals(self, name: str) -> Mapping[str, str | Refusal]:
         """What of its inputs the model of a node that denoises, or `refuses`, does not take."""

@@ -18,11 +18,10 @@ def decode(
     latents: Latents,
     *,
     depth: Depth = "floats",
-    decoders: int | None = None,
     progress: Progress = SILENT,
 ) -> Image:
     """Pictures of denoised latents."""
-    return cast("Image", _decode(model, latents, depth, decoders, progress, "image"))
+    return cast("Image", _decode(model, latents, depth, progress, "image"))
 
 
 @checked
@@ -31,11 +30,10 @@ def decode_video(
     latents: Latents,
     *,
     depth: Depth = "floats",
-    decoders: int | None = None,
     progress: Progress = SILENT,
 ) -> Video:
     """Clips of denoised latents."""
-    return cast("Video", _decode(model, latents, depth, decoders, progress, "video"))
+    return cast("Video", _decode(model, latents, depth, progress, "video"))
 
 
 @checked
@@ -93,7 +91,6 @@ def _decode(
     model: Model,
     latents: Latents,
     depth: Depth,
-    decoders: int | None,
     progress: Progress,
     output: Literal["image", "video"],
 ) -> Image | Video:
@@ -102,7 +99,7 @@ def _decode(
 
     if why := why_not_made(model, output):
         raise ValueError(why)
-    return placement.decode(requests.Decode(model=model, latents=latents, depth=depth), progress, decoders=decoders)
+    return placement.decode(requests.Decode(model=model, latents=latents, depth=depth), progress)
 
 
 NODES = {

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ...parallel.progress import SILENT, Progress
-from ...pipelines.planning.terms import FREE, Leeway
 from ...pipelines.values import Conditioning, Latents, Mask, Model, Noise, Sampling, Scheduler, StepCache
 from ..graph.sketch import Denoising, Empty, Given, Text, filled
 from ..graph.spec import MAX_SEED, Socket, read_spec
@@ -96,7 +95,6 @@ def denoise(
     ] = None,
     noise: NoiseChoice = "seed",
     progress: Progress = SILENT,
-    leeway: Leeway = FREE,
 ) -> Latents:
     """Run the diffusion transformer over the canvas."""
     from ...pipelines import placement, requests
@@ -117,7 +115,7 @@ def denoise(
         sampling=sampling or Sampling(),
         noise=noise,
     )
-    return placement.denoise(request, progress, leeway=leeway)
+    return placement.denoise(request, progress)
 
 
 @checked

@@ -21,7 +21,7 @@ def parallel_plan(
     plan: Annotated[
         str,
         Socket(
-            help="auto, auto,compiled (which may compile where that pays), or degrees such as "
+            help="auto, auto,compiled (which rounds differently), or degrees such as "
             "cfg=2,ulysses=2,allgather=2,weights=8; their product, without weights, is the number of devices"
         ),
     ] = "auto",

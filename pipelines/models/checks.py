@@ -62,6 +62,23 @@ def check_engine(engine: Engine, *, device: str, quantization: Quantization = "n
         )
 
 
+def why_not_compiled(model: Model, *, has_step_cache: bool) -> str:
+    """Why a plan cannot have the transformer compiled, which the model's own engine need not have; "" if it can."""
+    if model.is_compiled:
+        return f"Load Model says engine {model.engine}"
+    if has_step_cache:
+        return "a step cache runs blocks that a graph would hold"
+    if not model.family:
+        return "a pipeline that is run whole is left as it is"
+    if model.place.cluster:  # where nobody has looked yet
+        return ""
+    try:
+        check_engine("inductor", device=model.device, quantization=model.quantization)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def check_graphs(graphs: Graphs, *, device: str) -> None:
     """Raises `ValueError` where steps are to be replayed as CUDA graphs and cannot be; "auto" may be any device."""
     if graphs == "on" and not device.startswith(("cuda", "auto")):

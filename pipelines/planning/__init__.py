@@ -1,11 +1,10 @@
 """Which plans a model and a machine allow, how long each takes, and which is taken.
 
 asked: What a run asks of devices, from a model's configs and the headers of its weights, without reading any.
-auto: The plan `auto` of a denoise: the planner's for its devices, and kept; the rule's where no time can be
-    predicted.
+auto: The plan `auto` of a denoise: the planner's for its devices; the rule's where no time can be predicted.
 choice: The fastest plan among those that fit: every plan that the model and the machine allow, by its predicted time.
-compiling: Whether a compiled transformer pays: what it saves of all runs that are made, compiling counted, and why not.
-duel: Of two plans that are predicted to be about as fast the one that is: both are tried for a few steps, once.
+compiling: What is not chosen because it rounds differently, and would be faster: a ring, a compiled transformer; and
+    whether steps are replayed as CUDA graphs.
 explained: A plan in words: one screen for people, and the same as plain data.
 foreseen: What a denoise is predicted to take by its plan, told before it begins.
 here: This machine to plan for: what its ranks measured of it, once for its devices, driver and torch, kept for later.

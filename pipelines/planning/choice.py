@@ -23,15 +23,13 @@ from ..values import Model
 from .plans import plans_for, transformers, why_unshared, why_whole
 
 ROUNDING_GAIN = 0.1
-"""Which part of the time a plan that rounds differently must save."""
+"""Which part of the time what rounds differently would save, where it is told; it is never chosen."""
 IDLE_GAIN = 0.05
 """Which part of the time more devices must save, or they stay idle."""
 AS_FAST = 0.01
 """Of plans that differ by less, the plainest is taken."""
 DOUBT = 0.25
 """Which part of the time another plan than the rule's must save by rates that are assumed."""
-WITHIN = 0.1
-"""Which part of the time a plan may take more than the best, by prediction, and yet be tried against it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +40,7 @@ class Candidate:
     replicas: int
     run: Run
     decoders: int = 1
-    """Ranks that decode together, each some rows: where that saves a tenth of the time, or one alone has no room."""
-    must_share_rows: bool = False
+    """Ranks that decode together, each some rows, which rounds differently: only where one alone has no room."""
     turns_s: float = 0.0
     """What a new prompt adds, where text encoders have no room beside the transformer on the first device; it is told,
     and chooses no plan, since nobody knows how often the prompt will change."""
@@ -69,11 +66,6 @@ C = TypeVar("C")
 def spelt(candidate: Candidate) -> str:
     plan = "one device" if candidate.plan.num_ranks == 1 else str(candidate.plan)
     return f"{candidate.replicas} replicas of {plan}" if candidate.replicas > 1 else plan
-
-
-def all_s(candidate: Candidate, num_runs: int) -> float:
-    """Seconds until its replicas have done so many runs."""
-    return seconds_of(candidate.run, num_runs=num_runs, replicas=candidate.replicas)
 
 
 def seconds_of(run: Run, *, num_runs: int, replicas: int) -> float:
@@ -123,48 +115,25 @@ def counts(num_devices: int) -> list[int]:
 
 
 def best(found: Sequence[Candidate]) -> Candidate | None:
-    """The one to take; None where nothing fits."""
-    fitting = [each for each in found if not each.lacking_bytes]
+    """The one to take of those that fit and round alike; None where there is none."""
     return settled(
-        fitting,
+        [each for each in found if not (each.lacking_bytes or each.rounds_differently)],
         seconds=lambda each: each.seconds,
         num_devices=lambda each: each.num_devices,
-        rounds_differently=lambda each: each.rounds_differently,
         tie=lambda each: (*plainness(each.plan), each.num_bytes),
     )
 
 
-def pick(found: Sequence[Candidate], rule: ParallelPlan, machine: Machine, *, may_round: bool) -> Candidate | None:
-    """The one to take of those that fit; None where none does."""
-    fitting = [each for each in found if not each.lacking_bytes]
+def pick(found: Sequence[Candidate], rule: ParallelPlan, machine: Machine) -> Candidate | None:
+    """The one to take on this machine; None where none fits."""
+    fitting = [each for each in found if not (each.lacking_bytes or each.rounds_differently)]
     if not machine.is_measured:
         fitting = [each for each in fitting if each.num_devices == machine.num_devices] or fitting
-    if machine.is_assumed or not may_round:
-        fitting = [each for each in fitting if not each.rounds_differently]
     fastest = best(fitting)
     if fastest is None or not machine.is_assumed:
         return fastest
     plain = next((each for each in fitting if each.plan == rule), None)
     return fastest if plain is None or fastest.seconds <= (1 - DOUBT) * plain.seconds else plain
-
-
-def rival_of(chosen: Candidate, found: Sequence[Candidate]) -> Candidate | None:
-    """The fastest other plan that may be as fast, on as many devices with the same weights on each; None too where one
-    of the two would round differently.
-    """
-
-    def kind(each: Candidate) -> tuple[int, int, int, bool]:
-        return each.plan.num_ranks, each.replicas, each.plan.weights, each.rounds_differently
-
-    near = [
-        each
-        for each in found
-        if each.plan != chosen.plan
-        and kind(each) == kind(chosen)
-        and not (each.lacking_bytes or each.rounds_differently)
-        and each.seconds <= (1 + WITHIN) * chosen.seconds
-    ]
-    return min(near, key=lambda each: (each.seconds, *plainness(each.plan)), default=None)
 
 
 def plainness(plan: ParallelPlan) -> tuple[float, ...]:
@@ -177,36 +146,19 @@ def settled(
     *,
     seconds: Callable[[C], float],
     num_devices: Callable[[C], int],
-    rounds_differently: Callable[[C], bool],
     tie: Callable[[C], tuple[float, ...]],
 ) -> C | None:
-    """The fastest, but for what the rules of this module say about rounding and idle devices."""
+    """The fastest, but for what the rules of this module say about idle devices and plans that are about as fast."""
     by_count: dict[int, list[C]] = {}
     for each in found:
         by_count.setdefault(num_devices(each), []).append(each)
     chosen: C | None = None
     for count in sorted(by_count):
-        fastest = _alike(by_count[count], seconds, rounds_differently, tie)
+        least = min(map(seconds, by_count[count]))
+        fastest = min((each for each in by_count[count] if seconds(each) <= (1 + AS_FAST) * least), key=tie)
         if chosen is None or seconds(fastest) <= (1 - IDLE_GAIN) * seconds(chosen):
             chosen = fastest
     return chosen
-
-
-def _alike(
-    found: Sequence[C],
-    seconds: Callable[[C], float],
-    rounds_differently: Callable[[C], bool],
-    tie: Callable[[C], tuple[float, ...]],
-) -> C:
-    def first(among: Sequence[C]) -> C:
-        least = min(map(seconds, among))
-        return min((each for each in among if seconds(each) <= (1 + AS_FAST) * least), key=tie)
-
-    fastest, alike = first(found), [each for each in found if not rounds_differently(each)]
-    if not alike:
-        return fastest
-    exact = first(alike)
-    return fastest if seconds(fastest) <= (1 - ROUNDING_GAIN) * seconds(exact) else exact
 
 
 def lacking(needs: Sequence[Need], machine: Machine) -> int:
@@ -233,14 +185,10 @@ def candidate(
     replicas: int = 1,
     num_runs: int = 1,
 ) -> Candidate:
-    whole, *shared = [
-        _with_decoders(work, job, machine, software, plan, replicas, num_runs, decoders)
-        for decoders in sorted({1, work.decoders(plan)})
-    ]
-    for by_rows in shared:  # which sums moments of groups in another order, and so rounds differently
-        must = by_rows.lacking_bytes < whole.lacking_bytes
-        if must or by_rows.seconds <= (1 - ROUNDING_GAIN) * whole.seconds:
-            return replace(by_rows, must_share_rows=must)
+    whole = _with_decoders(work, job, machine, software, plan, replicas, num_runs, 1)
+    if whole.lacking_bytes and (shared := work.decoders(plan)) > 1:
+        by_rows = _with_decoders(work, job, machine, software, plan, replicas, num_runs, shared)
+        return by_rows if by_rows.lacking_bytes < whole.lacking_bytes else whole
     return whole
 
 

@@ -1,16 +1,13 @@
-"""Whether a compiled transformer pays: what it saves of all runs that are made, compiling counted, and in which words;
-and whether steps are replayed as CUDA graphs, compiled or not.
+"""What is not chosen because it rounds differently, and would be faster: a ring, a compiled transformer; and whether
+steps are replayed as CUDA graphs.
 
-Compiled blocks round differently, so that `auto` compiles only where it was asked to (`auto,compiled`), where that is
-predicted to save a tenth of the whole, and on GPUs alone: nobody has measured what it saves on a CPU. A step that is
-replayed has the bits of one that is not.
+A step that is replayed has the bits of one that is not.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
 
 from ...parallel.plan import ParallelPlan
 from ..costs.machine import Machine
@@ -18,68 +15,48 @@ from ..costs.software import COMPILE_S
 from ..costs.units import duration
 from ..models.checks import LEAST_STEPS, check_engine, why_no_graphs
 from ..values import Model
-from .choice import ROUNDING_GAIN, Candidate, all_s, best, spelt
-from .terms import MARK, Wanted
-
-MOST_RUNS = 1 << 13
-"""Of a sweep that is looked at; `latentloom run` makes at most 10,000."""
+from .choice import ROUNDING_GAIN, Candidate, best, spelt
+from .terms import Wanted
 
 
-@dataclass(frozen=True, kw_only=True)
-class Compiling:
-    """The best plan as it is and the best of a compiled transformer, and so many runs, one after another."""
-
-    eager: Candidate
-    compiled: Candidate
-    num_runs: int
-
-    @property
-    def gain(self) -> float:
-        """Which part of the time of all runs it saves, compiling counted."""
-        return 1 - (all_s(self.compiled, self.num_runs) + COMPILE_S) / all_s(self.eager, self.num_runs)
-
-    @property
-    def pays(self) -> bool:
-        return self.gain >= ROUNDING_GAIN
-
-    @property
-    def runs(self) -> str:
-        return "one run" if self.num_runs == 1 else f"{self.num_runs} runs"
-
-    def words(self) -> str:
-        """Why it is done, or not."""
-        of = f"of {self.runs}, about {duration(COMPILE_S)} of compiling counted"
-        if self.pays:
-            return f"compiled, which saves {self.gain:.0%} of the time {of}, and rounds differently"
-        if self.gain <= 0:
-            return f"not compiled, which would save nothing {of}"
-        asked = f"and rounds differently, for which {ROUNDING_GAIN:.0%} is asked"
-        return f"not compiled, which would save {self.gain:.0%} of the time {of}, {asked}"
-
-    def rejected(self) -> tuple[str, float, str]:
-        """The other of the two: its name, the seconds of a step, and why not."""
-        slower = 1 / (1 - self.gain) - 1
-        if self.pays:
-            return spelt(self.eager), self.eager.run.step.seconds, f"{slower:.0%} slower over {self.runs}"
-        told = f"{self.gain:.0%} faster" if self.gain > 0 else f"{-self.gain:.0%} slower"
-        name = spelt(self.compiled) + MARK
-        return name, self.compiled.run.step.seconds, f"{told} over {self.runs}, compiling counted"
+def ring_hint(found: Iterable[Candidate], chosen: Candidate | None) -> str:
+    """What a ring would save of the choice, or that one alone has room; "" where less than a tenth is saved."""
+    rings = [each for each in found if each.rounds_differently and not each.lacking_bytes]
+    ring = min(rings, key=lambda each: each.seconds, default=None)
+    if ring is None:
+        return ""
+    if chosen is None:
+        return f"{spelt(ring)} would fit, and rounds differently"
+    gain = _gain(ring, chosen)
+    return f"{spelt(ring)} would be {gain:.0%} faster, and rounds differently" if gain >= ROUNDING_GAIN else ""
 
 
-def counted(num_runs: int) -> int:
-    """Runs as a choice counts them: the power of two below, so that it holds for all sweeps of about so many."""
-    return min(MOST_RUNS, 1 << (num_runs.bit_length() - 1))
+def compiled_hint(compiled: Sequence[Candidate], chosen: Candidate, num_runs: int) -> str:
+    """What a compiled transformer would save, and how many runs make up for compiling it; "" where less than a tenth is
+    saved.
+    """
+    swift = best(compiled)
+    if swift is None or (gain := _gain(swift, chosen)) < ROUNDING_GAIN:
+        return ""
+    least = math.ceil(COMPILE_S * num_runs / (chosen.seconds - swift.seconds))
+    told = f"compiled, {spelt(swift)} would be {gain:.0%} faster, and rounds differently"
+    runs = f"{least} runs make" if least > 1 else "one run makes"
+    return f"{told}; compiling takes about {duration(COMPILE_S)} the first time, which {runs} up for"
 
 
-def why_not_compiled(model: Model, wanted: Wanted, machine: Machine) -> str:
-    """Why `auto` compiles nothing here, however many runs there are; "" where it may."""
-    if wanted.has_step_cache:
-        return "a step cache runs blocks that a graph would hold"
-    if machine.kind != "cuda":
-        return "nobody has measured what that saves on a CPU"
-    if machine.is_assumed:
-        return "the speed of this machine is only assumed"
-    return why_no_compiler(machine)
+def _gain(other: Candidate, chosen: Candidate) -> float:
+    return 1 - other.seconds / chosen.seconds
+
+
+def may_compile(model: Model, wanted: Wanted, machine: Machine) -> bool:
+    """Whether what compiling would save is worth a word: nobody has measured that on a CPU."""
+    if model.is_compiled or wanted.has_step_cache or machine.kind != "cuda":
+        return False
+    try:
+        check_engine("inductor", device=machine.kind if machine.name == "here" else "")
+    except ValueError:
+        return False
+    return True
 
 
 def is_captured(model: Model, machine: Machine, *, steps: int, has_step_cache: bool = False) -> bool:
@@ -97,45 +74,3 @@ def graphs_told(model: Model, machine: Machine, plan: ParallelPlan, *, steps: in
     if not reason and not is_captured(model, machine, steps=steps):
         reason = f"{steps} are too few to pay for them the first time"
     return f"steps without CUDA graphs: {reason}" if reason else "steps as CUDA graphs, where memory allows"
-
-
-def why_no_compiler(machine: Machine) -> str:
-    """What this machine lacks to compile; "" where it lacks nothing, or is one that is not here."""
-    try:
-        check_engine("inductor", device=machine.kind if machine.name == "here" else "")
-    except ValueError as error:
-        return str(error)
-    return ""
-
-
-def hint(eager: Sequence[Candidate], compiled: Sequence[Candidate], num_runs: int) -> str:
-    """What a compiled transformer would save of so many runs, how many make up for compiling, and for how many `auto`
-    would take it; "" where less than a tenth is saved, since it rounds differently. Of all plans and replicas.
-    """
-    both = _best_of(eager, compiled, num_runs)
-    saved_s = both and (all_s(both.eager, num_runs) - all_s(both.compiled, num_runs)) / num_runs
-    if both is None or not saved_s or saved_s < ROUNDING_GAIN * all_s(both.eager, num_runs) / num_runs:
-        return ""
-    step, least = duration(both.compiled.run.step.seconds), math.ceil(COMPILE_S / saved_s)
-    told = (
-        f"compiled: {spelt(both.compiled)} then takes {step} a step, and rounds differently; compiling takes about "
-        f"{duration(COMPILE_S)} the first time, which {f'{least} runs make' if least > 1 else 'one run makes'} up for"
-    )
-    if num_runs >= max(2, least):
-        told += f": these {num_runs} then take {duration(all_s(both.compiled, num_runs) + COMPILE_S)} with it"
-    powers = [1 << power for power in range(MOST_RUNS.bit_length())]
-    sweep = next((each for each in powers if (found := _best_of(eager, compiled, each)) and found.pays), 0)
-    if not sweep:
-        return f"{told}; plan auto,compiled takes it for no sweep, whose groups gain less"
-    return f"{told}; plan auto,compiled takes it for {sweep} or more runs of a sweep"
-
-
-def _best_of(eager: Sequence[Candidate], compiled: Sequence[Candidate], num_runs: int) -> Compiling | None:
-    """The best of each for so many runs, which no more groups can share out; None where one of them does not fit."""
-
-    def of(found: Sequence[Candidate]) -> Candidate | None:
-        can = (each for each in found if each.replicas <= num_runs)
-        return best([replace(each, seconds=all_s(each, num_runs)) for each in can])
-
-    first, second = of(eager), of(compiled)
-    return Compiling(eager=first, compiled=second, num_runs=num_runs) if first and second else None

@@ -118,7 +118,8 @@ def _refused(answer: Planned) -> list[str]:
         f"no plan fits: {spelt(closest)} comes closest, and lacks {closest.lacking_bytes / GIB:.1f} GiB on a device "
         f"(it needs {closest.num_bytes / GIB:.1f}, {answer.machine.memory_bytes / GIB:.1f} are there)"
     ]
-    return [*lines, *(f"remedy: {each.words}, with which {each.fit.plan} fits" for each in answer.remedies)]
+    lines += [f"remedy: {each.words}, with which {each.fit.plan} fits" for each in answer.remedies]
+    return [*lines, *([f"by name: {answer.hint}"] if answer.hint else [])]
 
 
 def _table(answer: Planned) -> list[str]:

@@ -19,7 +19,7 @@ from .choice import Candidate, candidate
 from .compiling import graphs_told
 from .known import Spot, machine_at, spot_of
 from .planned import basis_of
-from .terms import ALONE, BY_HAND, Wanted, by_bucket, num_steps_of, wanted_by
+from .terms import ALONE, BY_HAND, Wanted, num_steps_of, wanted_by
 
 if TYPE_CHECKING:
     from ..requests import Denoise
@@ -82,21 +82,14 @@ def _predicted(model: Model, wanted: Wanted, spot: Spot, plan: ParallelPlan, gro
     return candidate(basis.work, basis.job, machine, basis.software, plan, replicas=groups)
 
 
-def decoders_for(
-    model: Model,
-    wanted: Wanted,
-    plan: ParallelPlan,
-    *,
-    may_round: bool = True,
-    now: Sequence[DeviceNow] | None = None,
-) -> int:
-    """How many of the plan's ranks decode together what it denoised: all where that saves a tenth of the run, unless it
-    may not round differently, or where one alone has no room; else one. `now` as of `spot_of`.
+def decoders_for(model: Model, wanted: Wanted, plan: ParallelPlan, *, now: Sequence[DeviceNow] | None = None) -> int:
+    """How many of the plan's ranks decode together what it denoised: all where one alone has no room, else one. `now`
+    as of `spot_of`.
     """
     place = model.place
     if plan.num_ranks == 1 or not model.family:
         return 1
-    if place.cluster:  # whose machines nobody measured: all that can
-        return work_of(model, canvas=wanted.canvas(model), text_length=0).decoders(plan) if may_round else 1
-    found = _predicted(model, by_bucket(wanted, model), spot_of(place.devices, now), plan, place.replicas)
-    return found.decoders if found is not None and (may_round or found.must_share_rows) else 1
+    if place.cluster:  # whose machines' memory nobody knows: all that can
+        return work_of(model, canvas=wanted.canvas(model), text_length=0).decoders(plan)
+    found = _predicted(model, wanted, spot_of(place.devices, now), plan, place.replicas)
+    return found.decoders if found is not None else 1

@@ -19,8 +19,8 @@ from ..needs.remedies import Fit, Remedy, remedies
 from ..shape import check_frames, check_size
 from ..values import Latents, Model, Quantization
 from .asked import job_of
-from .choice import IDLE_GAIN, ROUNDING_GAIN, Candidate, best, candidates, plainness, spelt
-from .compiling import MOST_RUNS, hint, is_captured, why_not_compiled
+from .choice import IDLE_GAIN, Candidate, best, candidates, plainness, spelt
+from .compiling import compiled_hint, is_captured, may_compile, ring_hint
 from .plans import auto_plan, why_whole
 from .terms import Wanted
 
@@ -55,7 +55,7 @@ class Planned:
     remedies: Sequence[Remedy] = ()
     """What to change so that a plan fits, the cheapest first."""
     hint: str = ""
-    """What would make it faster."""
+    """What would make it faster, and rounds differently."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,8 @@ def planned(
     found = candidates(model, work, job, machine, software, is_guided=is_guided, num_runs=num_runs, groups=groups)
     rule = auto_plan(model, machine.num_devices // max(1, groups), is_guided=is_guided)[0]
     chosen = pick(found, rule) if pick else best(found)
-    closest = min(found, key=lambda each: (each.lacking_bytes, each.seconds))
+    alike = [each for each in found if not each.rounds_differently]
+    closest = min(alike, key=lambda each: (each.lacking_bytes, each.seconds))
     answer = Planned(
         model=model,
         title=card_of(model).name or model.source,
@@ -122,16 +123,15 @@ def planned(
     )
     if pick:
         return answer
+    hints = [] if machine.is_assumed else [ring_hint(found, chosen)]
     if chosen is None:
-        return dataclasses.replace(answer, remedies=_remedies(model, wanted, machine))
-    faster = ""
-    if not model.is_compiled and not why_not_compiled(model, wanted, machine):
-        plain, swift = (
-            candidates(model, work, job, machine, each, is_guided=is_guided, num_runs=max(MOST_RUNS, num_runs))
-            for each in (software, software_of(is_compiled=True, is_captured=software.is_captured))
-        )
-        faster = hint(plain, swift, num_runs)
-    return dataclasses.replace(answer, why=reasons(answer, chosen), rejected=rejected(answer, chosen), hint=faster)
+        return dataclasses.replace(answer, remedies=_remedies(model, wanted, machine), hint="".join(hints))
+    if not machine.is_assumed and may_compile(model, wanted, machine):
+        swift = software_of(is_compiled=True, is_captured=software.is_captured)
+        compiled = candidates(model, work, job, machine, swift, is_guided=is_guided, num_runs=num_runs, groups=groups)
+        hints.append(compiled_hint(compiled, chosen, num_runs))
+    hint = "; ".join(filter(None, hints))
+    return dataclasses.replace(answer, why=reasons(answer, chosen), rejected=rejected(answer, chosen), hint=hint)
 
 
 def _remedies(model: Model, wanted: Wanted, machine: Machine) -> list[Remedy]:
@@ -161,14 +161,11 @@ def reasons(answer: Planned, chosen: Candidate) -> str:
     if plan.allgather > 1:
         told.append(f"{plan.allgather} devices gather keys and values at once")
     if plan.ring > 1:
-        told.append(
-            f"keys and values go round {plan.ring} devices while these attend, which saves over "
-            f"{ROUNDING_GAIN:.0%} of the time and rounds differently"
-        )
+        told.append(f"keys and values go round {plan.ring} devices while these attend, which rounds differently")
     if plan.weights > 1:
         told.append(f"{plan.weights} devices hold the weights between them, {_why_shared(answer, chosen)}")
     if chosen.decoders > 1:
-        told.append(f"{chosen.decoders} devices decode, each some rows, {_why_rows(chosen)}")
+        told.append(f"{chosen.decoders} devices decode, each some rows, because one has no room for all")
     if sent := chosen.run.step.sent_bytes:
         told.append(f"each device sends {volume(sent)} a step")
     if idle := answer.machine.num_devices - chosen.num_devices:
@@ -184,14 +181,9 @@ def _why_shared(answer: Planned, chosen: Candidate) -> str:
     return "because none has room for all" if alike is None or alike.lacking_bytes else "at no loss of time"
 
 
-def _why_rows(chosen: Candidate) -> str:
-    if chosen.must_share_rows:
-        return "because one has no room for all"
-    return f"which saves over {ROUNDING_GAIN:.0%} of the time and rounds differently"
-
-
 def _why_idle(answer: Planned, chosen: Candidate) -> str:
-    more = [each for each in answer.found if each.num_devices > chosen.num_devices and not each.lacking_bytes]
+    fitting = [each for each in answer.found if not (each.lacking_bytes or each.rounds_differently)]
+    more = [each for each in fitting if each.num_devices > chosen.num_devices]
     if not more:
         return ""
     other = min(more, key=lambda each: each.seconds)
@@ -243,9 +235,8 @@ def _why_not(chosen: Candidate, other: Candidate) -> str:
     change = other.seconds / chosen.seconds - 1
     if change >= 0.005:
         return f"{change:.0%} slower: {_difference(chosen.run.step, other.run.step)}"
-    if change <= -0.005 and other.rounds_differently and not chosen.rounds_differently:
-        asked = f"; {ROUNDING_GAIN:.0%} is asked for" if -change < ROUNDING_GAIN else ""
-        return f"{-change:.0%} faster, but it rounds differently{asked}"
+    if change <= -0.005 and other.rounds_differently:
+        return f"{-change:.0%} faster, but it rounds differently"
     if change <= -0.005 and other.num_devices > chosen.num_devices:
         return f"{-change:.0%} faster with {other.num_devices} devices; {IDLE_GAIN:.0%} is asked for"
     if change <= -0.01:

@@ -1,7 +1,6 @@
 """How many groups of the devices share out the runs of a sweep: as many as let all of them end soonest.
 
-A group does whole runs, so that what it gives is what one group of as many devices gives: the number of groups changes
-no bits beyond what the group's own plan may (`auto.py`).
+A group does whole runs, so that what it gives is what one group of as many devices gives.
 """
 
 from __future__ import annotations
@@ -11,14 +10,14 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from ...parallel.machine.now import DeviceNow
-from ..costs.software import COMPILE_S
+from ...parallel.plan import ParallelPlan
 from ..costs.units import duration
-from ..values import Model, Place
-from .auto import Asked, both_planned, compared
+from ..models.checks import why_not_compiled
+from ..values import MARK, Model, Place
+from .auto import planned_for
 from .choice import AS_FAST, DOUBT, Candidate, replicas_of
-from .compiling import counted, why_not_compiled
-from .known import Spot, machine_at, spot_of
-from .terms import Wanted, Way, by_bucket
+from .known import machine_at, spot_of
+from .terms import Wanted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +28,7 @@ class Sharing:
     seconds: float
     """Of all runs, by prediction."""
     plan: str
-    """What a group does of the first run that was asked for, compiled or not."""
+    """What a group does of the first run that was asked for."""
     why: str
 
     def at(self, place: Place) -> Place:
@@ -51,11 +50,10 @@ def shared_out(
     """
     if min(len(place.devices), num_runs) < 2 or place.cluster or not asked:
         return None
-    options: dict[int, list[_Best]] = {}
-    num_counted = counted(num_runs) if place.may_compile else 0
+    options: dict[int, list[Candidate]] = {}
     for groups in replicas_of(len(place.devices), num_runs):
-        spot = spot_of(_grouped(place, groups).devices, now)
-        found = [_best(model, wanted, spot, Asked(groups=groups, num_runs=num_counted)) for model, wanted in asked]
+        machine = machine_at(spot_of(_grouped(place, groups).devices, now))
+        found = [planned_for(_working(model), wanted, machine, groups=groups).chosen for model, wanted in asked]
         known = [each for each in found if each is not None]
         if len(known) == len(found):
             options[groups] = known
@@ -63,13 +61,13 @@ def shared_out(
         return None
     seconds = {groups: _all_s(found, -(-num_runs // groups)) for groups, found in options.items()}
     if is_warm:
-        seconds = {n: each + (n != place.replicas) * options[n][0].candidate.run.load_s for n, each in seconds.items()}
+        seconds = {n: each + (n != place.replicas) * options[n][0].run.load_s for n, each in seconds.items()}
     chosen = fewest(seconds, is_assumed=machine_at(spot_of(place.devices, now)).is_assumed)
     return Sharing(
         replicas=chosen,
         seconds=seconds[chosen],
-        plan=str(options[chosen][0].way),
-        why=_why(seconds, chosen, options[chosen][0], num_runs, len(place.devices)),
+        plan=f"{options[chosen][0].plan}{MARK * place.compiles}",
+        why=_why(seconds, chosen, options[chosen][0].plan, num_runs, len(place.devices)),
     )
 
 
@@ -78,35 +76,15 @@ def _grouped(place: Place, groups: int) -> Place:
     return Place(devices=place.devices[:most], plan=place.plan, replicas=groups, cluster=place.cluster)
 
 
-@dataclass(frozen=True)
-class _Best:
-    candidate: Candidate
-    is_compiled: bool
-
-    @property
-    def way(self) -> Way:
-        return Way(self.candidate.plan, self.is_compiled)
+def _working(model: Model) -> Model:
+    """As it works by the place's plan."""
+    may = model.place.compiles and not why_not_compiled(model, has_step_cache=False)
+    return replace(model, engine="inductor") if may else model
 
 
-def _best(model: Model, wanted: Wanted, spot: Spot, asked: Asked) -> _Best | None:
-    """What each of the groups will choose; None where nothing fits."""
-    machine, wanted = machine_at(spot), by_bucket(wanted, model)
-    if model.is_compiled or why_not_compiled(model, wanted, machine):
-        asked = replace(asked, num_runs=0)
-    eager, swift = both_planned(model, wanted, machine, asked, compiles=asked.num_runs > 0)
-    both = compared(eager, swift, asked)
-    if both is not None and both.pays:
-        return _Best(both.compiled, is_compiled=True)
-    return _Best(eager.chosen, is_compiled=False) if eager.chosen else None
-
-
-def _all_s(found: Sequence[_Best], num_rounds: int) -> float:
-    """So many runs of a group one after the other, as long as the mean of those that were looked at; compiling comes
-    once.
-    """
-    compile_s = COMPILE_S * any(each.is_compiled for each in found)
-    runs = [each.candidate.run for each in found]
-    return compile_s + fmean(run.seconds + (num_rounds - 1) * run.next_s for run in runs)
+def _all_s(found: Sequence[Candidate], num_rounds: int) -> float:
+    """So many runs of a group one after the other, as long as the mean of those that were looked at."""
+    return fmean(each.run.seconds + (num_rounds - 1) * each.run.next_s for each in found)
 
 
 def fewest(seconds: dict[int, float], *, is_assumed: bool) -> int:
@@ -117,7 +95,7 @@ def fewest(seconds: dict[int, float], *, is_assumed: bool) -> int:
     return min(groups for groups, each in seconds.items() if each <= (1 + AS_FAST) * least)
 
 
-def _why(seconds: dict[int, float], chosen: int, taken: _Best, num_runs: int, num_devices: int) -> str:
+def _why(seconds: dict[int, float], chosen: int, plan: ParallelPlan, num_runs: int, num_devices: int) -> str:
     size = num_devices // chosen
     each = f"{size} device{'s' if size > 1 else ''}"
     told = f"{num_runs} runs are predicted to take {duration(seconds[chosen])} by "
@@ -126,5 +104,4 @@ def _why(seconds: dict[int, float], chosen: int, taken: _Best, num_runs: int, nu
     not_taken = f", not {', '.join(others)}" if others else ""
     if size * chosen < num_devices:
         not_taken += f"; {num_devices - size * chosen} of {num_devices} devices are left over"
-    way = str(taken.way) if size > 1 else "compiled" * taken.is_compiled
-    return f"{told} ({way} in each){not_taken}" if way else told + not_taken
+    return f"{told} ({plan} in each){not_taken}" if size > 1 else told + not_taken

@@ -84,7 +84,6 @@ IN_GERMAN = (
     "pipelines/models/source.py",
     "pipelines/planning/asked.py",
     "pipelines/planning/compiling.py",
-    "pipelines/planning/duel.py",
     "pipelines/planning/known.py",
     "pipelines/planning/planned.py",
     "pipelines/planning/plans.py",

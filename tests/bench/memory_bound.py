@@ -36,8 +36,6 @@ from latentloom.pipelines import placement
 from latentloom.pipelines.models.describe import card_of, describe_model
 from latentloom.pipelines.needs.memory import work_of
 from latentloom.pipelines.place import placed, read_place
-from latentloom.pipelines.planning.foreseen import decoders_for
-from latentloom.pipelines.planning.terms import wanted_by
 from latentloom.pipelines.pools import POOLS
 from latentloom.pipelines.requests import Decode, Denoise, EncodeText
 from latentloom.pipelines.shape import empty_canvas
@@ -154,9 +152,9 @@ def stages(model: Model, setting: Setting, canvas: Latents, pids: Sequence[int])
     with Watch(pids) as watch:
         latents = placement.denoise(asked)
     found.append(watch.most)
-    decoders = decoders_for(model, wanted_by(asked, is_guided=setting.guidance > 1), setting.parsed)
+    decoders = placement.decoders_of(model, latents)
     with Watch(pids) as watch:
-        placement.decode(Decode(model=model, latents=latents), decoders=decoders)
+        placement.decode(Decode(model=model, latents=latents))
     return [*found, watch.most], decoders
 
 

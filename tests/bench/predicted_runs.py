@@ -32,7 +32,7 @@ from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.place import placed, read_place
 from latentloom.pipelines.planning.here import machine_here
 from latentloom.pipelines.planning.planned import planned
-from latentloom.pipelines.planning.terms import BY_HAND, Chosen, Leeway, Wanted
+from latentloom.pipelines.planning.terms import Wanted
 from latentloom.pipelines.requests import Decode, Denoise, EncodeText
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.values import Latents, Model
@@ -143,8 +143,8 @@ def denoised(model: Model, setting: Setting, prompt: str) -> tuple[Latents, floa
     asked = Denoise(
         model=where, conditioning=text, latents=canvas, seed=1, steps=setting.steps, guidance=setting.guidance
     )
-    chosen = Chosen(plan=plan, why=BY_HAND)  # but it may leave a rank idle, as no such plan does
-    latents = placement.denoise(asked, clock, leeway=Leeway(choice=chosen, is_guided=setting.guidance > 1))
+    # past `placement.denoise`, since the plan may leave a rank idle, as none that is named does
+    latents = placement._run(asked.resolved(plan=plan), Latents, clock, num_ranks=plan.num_ranks)
     return latents, statistics.median(later - earlier for earlier, later in pairwise(clock.times))
 
 

@@ -166,24 +166,28 @@ def test_what_cannot_be_painted_is_refused_before_any_rank_starts(
     ("latents", "decoders", "num_ranks"),
     [
         ({"side": SIDE, "tensor": torch.zeros(1, 16, 8, 8)}, 4, 4),
-        ({"side": SIDE, "tensor": torch.zeros(1, 16, 8, 8)}, 0, 1),  # nothing is settled, and there is room
-        ({"side": 1024, "tensor": torch.zeros(1, 16, 8, 8)}, None, 1),  # a million pixels are not enough
-        ({"side": 1024, "batch": 2, "tensor": torch.zeros(2, 16, 8, 8)}, None, 4),  # of two it saves a tenth
         ({"side": SIDE, "tensor": torch.zeros(1, 16, 7, 8)}, 4, 1),  # less than two rows for each rank
         ({"side": SIDE}, 4, 1),
     ],
 )
-def test_what_saves_time_or_must_is_decoded_by_all_ranks(
-    ranks: ToyRanks, latents: dict[str, Any], decoders: int | None, num_ranks: int
+def test_what_one_rank_has_no_room_for_is_decoded_by_all(
+    ranks: ToyRanks, monkeypatch: pytest.MonkeyPatch, latents: dict[str, Any], decoders: int, num_ranks: int
 ) -> None:
-    placement.decode(Decode(model=at(), latents=canvas(**latents)), decoders=decoders)
+    monkeypatch.setattr(placement, "decoders_for", lambda *_: decoders)
+    placement.decode(Decode(model=at(), latents=canvas(**latents)))
     _, asked, options = ranks.orders[0]
     assert options["num_ranks"] == asked["split"] == num_ranks
 
 
+def test_rows_that_would_only_save_time_are_not_decoded_apart(ranks: ToyRanks) -> None:
+    placement.decode(Decode(model=at(), latents=canvas(1024, batch=2, tensor=torch.zeros(2, 16, 8, 8))))
+    assert ranks.orders[0][2]["num_ranks"] == 1
+
+
 def test_a_decoder_that_is_not_known_to_be_exact_works_alone(ranks: ToyRanks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "decoders_for", lambda *_: 4)
     monkeypatch.setattr("latentloom.pipelines.spreading.decoders.DECODERS", ())
-    placement.decode(Decode(model=at(), latents=canvas(SIDE, tensor=torch.zeros(1, 16, 8, 8))), decoders=4)
+    placement.decode(Decode(model=at(), latents=canvas(SIDE, tensor=torch.zeros(1, 16, 8, 8))))
     assert ranks.orders[0][2]["num_ranks"] == 1
 
 

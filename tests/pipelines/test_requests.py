@@ -122,7 +122,7 @@ FED = {
     nodes.decode_video: Decode,
 }
 SET_BY_PLACEMENT = {"plan", "split", "before"}
-HOSTS = {"progress", "workspace", "leeway", "decoders"}
+HOSTS = {"progress", "workspace"}
 """What a node gets from its host, no socket."""
 
 

@@ -1,6 +1,7 @@
 """Runs on the server: what they make and say, their order, sweeps, cancelling, deleting, and what is refused."""
 
 import dataclasses
+import json
 import platform
 import shutil
 import threading
@@ -124,6 +125,16 @@ def test_a_run_from_before_the_choice_of_noise_is_opened_with_what_it_had(
     assert runs.get("ada", id).graph["description"] == "as it was drawn"
 
 
+def test_a_run_whose_record_counts_the_runs_of_its_batch_as_older_versions_did_is_found(tmp_path: Path) -> None:
+    with runs_in(tmp_path) as first:
+        id = one(first, pictured())
+        finished(first, "ada", id)
+    [record] = tmp_path.rglob(f"*{id}*.json")
+    record.write_text(json.dumps({**json.loads(record.read_text()), "num_runs": 3}))
+    with runs_in(tmp_path) as again:
+        assert again.book.get("ada", id).state == "done"
+
+
 def test_a_failure_is_one_sentence_and_the_rest_is_skipped(runs: Runs) -> None:
     workflow = graph({"bad": ("Fail", {}), "sum": ("Add", {"a": "@bad.float"})}, outputs={"sum": "sum.float"})
     run = finished(runs, "ada", one(runs, workflow))
@@ -146,7 +157,7 @@ def test_a_sweep_makes_a_batch_whose_runs_say_what_varied(runs: Runs) -> None:
     assert [runs.book.get("ada", id).varied for id in batch.runs] == [{"value": 1}, {"value": 2}, {"value": 3}]
     made = [finished(runs, "ada", id) for id in batch.runs]
     assert [run.params for run in made] == [{"value": 1}, {"value": 2}, {"value": 3}]
-    assert {(run.batch, run.num_runs) for run in made} == {(batch.batch, 3)}
+    assert {run.batch for run in made} == {batch.batch}
     assert runs.get("ada", batch.runs[1]).graph["params"]["value"]["default"] == 2
     assert runs.get("ada", batch.runs[1]).versions["python"] == platform.python_version()
 

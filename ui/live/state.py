@@ -16,6 +16,7 @@ from pydantic import Field
 from ...nodes.execution.events import Event
 from ...parallel.errors import LoomError
 from ...parallel.progress import RankWork
+from ..contract.answer import FROM_DISK
 from ..contract.run import LiveRun, MadeFacts, NodeStage, NodeState, RunFacts, RunParts, RunRow, State
 from ..store.paging import short_values
 
@@ -79,12 +80,12 @@ class MadeFile(MadeFacts):
 class RunRecord(RunParts, RunFacts):
     """One run: what was asked, and what became of it."""
 
+    model_config = FROM_DISK  # older versions kept `num_runs`
+
     user: str
     params: dict[str, Any] = Field(default_factory=dict)
     """All of the workflow's, with this run's values."""
     place: dict[str, Any] = Field(default_factory=dict)
-    num_runs: int = 1
-    """Of its batch, when that was submitted."""
     folder: str
     """Below the output folder."""
     restarts: int = 0

@@ -144,7 +144,6 @@ class Runs:
             for number, (id, varied) in enumerate(zip(ids, swept, strict=True))
         ]
         runs, left_out = self._sound(runs, points, workspace, targets, is_forced=is_forced)
-        runs = [run.model_copy(update={"num_runs": len(runs)}) for run in runs]
         runs, shared = self._shared_out(runs, points, workspace)
         if not self.book.is_idle:  # a run that begins at once tells it by itself
             seconds = predicted_seconds(points[runs[0].id].ready(), runs[0].nodes, workspace=workspace)
@@ -279,7 +278,6 @@ class Runs:
             roots=settings.roots(run.user),
             place=run.place or to_plain(settings.place),
             max_pixels=settings.max_pixels,
-            num_runs=run.num_runs,
             targets=run.targets,
         )
         seen: set[str] = set()

@@ -24,8 +24,7 @@ from ...pipelines.planning.choice import Candidate, spelt
 from ...pipelines.planning.here import is_busy, machine_here
 from ...pipelines.planning.known import here_of, machine_at, machines_folder, spot_of, with_devices
 from ...pipelines.planning.planned import Planned, of_each_kind
-from ...pipelines.planning.terms import Way
-from ...pipelines.values import Place
+from ...pipelines.values import MARK, Place
 from ..contract.shown import (
     PlanMachine,
     PlanNode,
@@ -126,15 +125,14 @@ def _foretold(node: PlanNode, walk: Walk, now: Sequence[DeviceNow], there: Machi
     if not node.plan:
         return node
     try:
-        way = Way.parse(node.plan)
-        asked = Asked(engine="inductor" if there is None and way.is_compiled else "eager")
+        asked = Asked(engine="inductor" if there is None and node.plan.endswith(MARK) else "eager")
         answer = _answer(walk, node.node, asked, now, there)
     except ValueError:  # which the node's own problem tells, or nobody can tell
         return node
     if answer is None:
         return node
     if there is None or node.is_chosen_by_hand:
-        return node.model_copy(update={"prediction": _prediction(answer, str(way.plan))})
+        return node.model_copy(update={"prediction": _prediction(answer, node.plan.removesuffix(MARK))})
     chosen = _chosen((answer.chosen or answer.closest).plan, answer.why)
     return node.model_copy(update={"prediction": _prediction(answer, ""), "ranks": [], "problem": "", **chosen})
 

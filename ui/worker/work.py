@@ -50,7 +50,6 @@ class Order(BaseModel):
     roots: tuple[Path, ...]
     place: dict[str, Any]
     max_pixels: int
-    num_runs: int = 1
     targets: tuple[str, ...] | None = None
 
 
@@ -129,7 +128,6 @@ class Here:
             roots=order.roots,
             place=from_plain(Place, order.place),
             max_pixels=order.max_pixels,
-            num_runs=order.num_runs,
         )
         nodes = prepared.graph.nodes
         where = {"folder": order.folder, "output_dir": order.output_dir}

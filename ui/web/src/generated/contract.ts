@@ -27,7 +27,6 @@ export interface Contract {
   CatalogNode: CatalogNode;
   CheckBody: CheckBody;
   Choice: Choice;
-  Count: Count;
   DeviceNow: DeviceNow;
   Download: Download;
   DownloadBody: DownloadBody;
@@ -108,6 +107,7 @@ export interface Contract {
   Template: Template;
   TemplateNeeds: TemplateNeeds;
   Token: Token;
+  TokenCount: TokenCount;
   Tokens: Tokens;
   Took: Took;
   Upload: Upload;
@@ -265,13 +265,13 @@ export interface AppTokens {
    * What text encoders make of each setting that they read, the one with the least room first.
    */
   tokens: {
-    [k: string]: Count[];
+    [k: string]: TokenCount[];
   };
 }
 /**
  * What one text encoder makes of a prompt.
  */
-export interface Count {
+export interface TokenCount {
   /**
    * The component's name.
    */
@@ -1924,7 +1924,7 @@ export interface Tokens {
    */
   tokens: {
     [k: string]: {
-      [k: string]: Count[];
+      [k: string]: TokenCount[];
     };
   };
 }
