@@ -119,10 +119,12 @@ def test_another_version_of_the_package_makes_its_nodes_and_what_its_family_make
     code = """
 import json, latentloom
 latentloom.open_doors()
+from latentloom.nodes.execution.schedule import schedule
 from latentloom.nodes.files.workspace import HERE
 from latentloom.nodes.graph.graph import graph_from_plain
+from latentloom.nodes.graph.ready import ready
 from latentloom.nodes.registry import SPECS
-print(json.dumps(dict(schedule(graph_from_plain(json.loads(sys.argv[1])), SPECS, overrides={}, workspace=HERE).keys)))
+print(json.dumps(dict(schedule(ready(graph_from_plain(json.loads(sys.argv[1])), SPECS), workspace=HERE).keys)))
 """
     plain = workflow(model)
     ours = {"type": "LoomLoadModel", "inputs": {"source": "builtin:bobbin"}}
