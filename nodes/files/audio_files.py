@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -38,15 +37,6 @@ AAC_BITS = 96_000
 """A second, for each channel: as good as AAC gets for most ears."""
 COMMENT = "comment"
 """The one tag of WAV that takes any text."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class AudioFacts:
-    """What a file's header says of its sound; nothing where it has none."""
-
-    rate: int = 0
-    channels: int = 0
-    length_s: float = 0.0
 
 
 def read_audio(path: Path, *, start: float = 0.0, duration: float = 0.0, name: str = "") -> Audio:
@@ -134,11 +124,10 @@ def track_rate(rate: int) -> int:
     return rate if rate in AAC_RATES else 48_000
 
 
-def audio_facts(container: InputContainer, name: str) -> AudioFacts:
-    """Of an opened file. Raises `ValueError` for a sound that is not read."""
+def audio_facts(container: InputContainer, name: str) -> tuple[int, int, float]:
+    """(Rate, channels, seconds) by an opened file's header. Raises `ValueError` for a sound that is not read."""
     stream = _stream(container, name)
-    length_s = _length_s(container, stream)
-    return AudioFacts(rate=stream.rate, channels=stream.layout.nb_channels, length_s=length_s)
+    return stream.rate, stream.layout.nb_channels, _length_s(container, stream)
 
 
 def read_audio_metadata(path: Path) -> dict[str, str]:

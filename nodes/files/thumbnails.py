@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from .audio_files import AudioFacts, audio_facts, read_audio
+from .audio_files import audio_facts, read_audio
 from .containers import opened_container
 from .picture_files import MAX_PIXELS, load, opened, turned
 from .video_files import opened_video, picture_stream
@@ -82,15 +82,8 @@ def video_facts(path: Path) -> Facts:
         stream = picture_stream(container, path)
         fps = float(stream.average_rate or 0)
         frames = stream.frames or round(float((stream.duration or 0) * (stream.time_base or 0)) * fps)
-        sound = audio_facts(container, str(path)) if container.streams.audio else AudioFacts()
-        return Facts(
-            width=stream.width,
-            height=stream.height,
-            frames=frames,
-            fps=fps,
-            rate=sound.rate,
-            channels=sound.channels,
-        )
+        rate, channels, _ = audio_facts(container, str(path)) if container.streams.audio else (0, 0, 0.0)
+        return Facts(width=stream.width, height=stream.height, frames=frames, fps=fps, rate=rate, channels=channels)
 
 
 def video_thumbnail(path: Path, *, side: int, frame: int = 0) -> bytes:
@@ -105,8 +98,8 @@ def video_thumbnail(path: Path, *, side: int, frame: int = 0) -> bytes:
 def sound_facts(path: Path) -> Facts:
     """From the header alone. Raises `ValueError` for what is no sound."""
     with opened_container(path, what="sound") as container:
-        found = audio_facts(container, str(path))
-    return Facts(frames=0, rate=found.rate, channels=found.channels, length_s=found.length_s)
+        rate, channels, length_s = audio_facts(container, str(path))
+    return Facts(frames=0, rate=rate, channels=channels, length_s=length_s)
 
 
 def checked_sound(path: Path, *, name: str) -> Facts:

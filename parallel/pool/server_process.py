@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..errors import Closed
 from ..machine.folders import private
@@ -44,17 +44,24 @@ if root not in folders:  # the host found it by a path that a new process does n
     found = importlib.util.spec_from_file_location(package, file, submodule_search_locations=[root])
     sys.modules[package] = importlib.util.module_from_spec(found)
     found.loader.exec_module(sys.modules[package])
-module, _, name = function.rpartition(":")
-getattr(importlib.import_module(package + (module or ".parallel.ranks.fork_server")), name)(*given)
+module, _, name = function.partition(":")
+getattr(importlib.import_module(package + module), name)(*given)
 """
-"""A fresh interpreter that has the package as this process has it, and calls a function: of the fork server, or of a
-module of ours, as `.of.ours:function`."""
+SERVER = ".parallel.ranks.fork_server:main"
 M = TypeVar("M", bound=Message)
 TAIL_BYTES = 4096
 LOG_BYTES = 4 << 20
 """Kept of a rank's log when another process goes on with it."""
 END_S = 5.0
 """For the server to end its ranks: an accelerator takes a moment to let go of one."""
+
+
+def calling(function: str, *given: Any) -> list[str]:
+    """The command of a fresh interpreter that has the package as this process has it, and calls a function of ours,
+    `.of.a.module:name`, with what JSON can say."""
+    package, root = (__package__ or "").split(".")[0], str(Path(__file__).resolve().parents[2])
+    # no module is taken from the current folder
+    return [sys.executable, "-P", "-c", START, json.dumps([package, root, function, *given])]
 
 
 class ServerProcess:
@@ -76,13 +83,10 @@ class ServerProcess:
     def start(cls, log: Path, preload: Sequence[str], *, num_gpus: int) -> ServerProcess:
         """A new one for ranks of which `num_gpus` have a GPU; it imports first. Raises `OSError`."""
         channel, theirs = Channel.pair(FROM_SERVER)
-        package = (__package__ or "").split(".")[0]
-        root = str(Path(__file__).resolve().parents[2])
-        order = json.dumps([package, root, "main", theirs.fileno(), os.getpid(), list(preload), num_gpus])
         try:
             with open(log, "ab", opener=private) as file:
                 process = subprocess.Popen(
-                    [sys.executable, "-P", "-c", START, order],  # no module is taken from the current folder
+                    calling(SERVER, theirs.fileno(), os.getpid(), list(preload), num_gpus),
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                     stdout=file,

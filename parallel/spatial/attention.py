@@ -7,7 +7,6 @@ Linear attention multiplies keys by values first: the ranks' products are summed
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,12 +18,7 @@ from .part import Part, Parts
 from .shapes import shared
 
 
-def attend(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    """Collective: `F.scaled_dot_product_attention`."""
-    return _attend(parts, func, *args, **kwargs)
-
-
-def _attend(
+def attend(
     parts: Parts,
     func: Any,
     query: Tensor,
@@ -36,6 +30,7 @@ def _attend(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
+    """Collective: `F.scaled_dot_product_attention`."""
     part = parts.of(query)
     alike = {parts.of(x) for x in (query, key, value)}
     if part and len(alike) == 1 and part.dim < query.ndim - 2 and not dropout_p:  # each place by itself
@@ -72,11 +67,10 @@ def _over_all(parts: Parts, func: Any, mask: Tensor, part: Part, query: Tensor) 
     return whole.reshape(*leading, tokens, frames * everywhere)
 
 
-def multiply(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+def multiply(parts: Parts, func: Any, left: Tensor, right: Tensor) -> Tensor:
     """Collective if it sums over the rows: the product of two matrices, or of many."""
-    left, right = args
     one, other = parts.of(left), parts.of(right)
-    if left.ndim != right.ndim or left.ndim < 2 or kwargs:
+    if left.ndim != right.ndim or left.ndim < 2:
         raise parts.refusal(func, f"of {tuple(left.shape)} and {tuple(right.shape)} is not known to a split picture")
     across, along = left.ndim - 1, left.ndim - 2
     if one and other and (one.dim, other.dim, one.outer) == (across, along, other.outer):

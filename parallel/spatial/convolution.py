@@ -8,7 +8,7 @@ function added is remembered, because models pad in one call and convolve in the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -55,18 +55,19 @@ LOCAL_PADS = ("constant", "replicate", "reflect")
 """Each made from rows that the rank at the edge of the picture has."""
 
 
-def pad(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+def pad(
+    parts: Parts, func: Any, x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
+) -> Tensor:
     """Collective if rows are padded: real rows where there is a neighbour, padding at the edges of the picture."""
-    x, pads = args[0], list(kwargs.get("pad", args[1] if len(args) > 1 else ()))
-    part = parts.of(x)
+    part, pads = parts.of(x), list(pad)
     assert part is not None, "pad takes one tensor"
-    options = {"mode": kwargs.get("mode", "constant"), "value": kwargs.get("value")}
+    options: dict[str, Any] = {"mode": mode, "value": value}
     start = 2 * (x.ndim - 1 - part.dim)
     before, after = pads[start : start + 2] if start < len(pads) else (0, 0)
     if not before and not after:
         return parts.mark(F.pad(x, pads, **options), part)
-    if min(before, after) < 0 or options["mode"] not in LOCAL_PADS or part.outer > 1:
-        raise parts.refusal(func, f"of rows by {before} and {after} with mode {options['mode']} mixes them")
+    if min(before, after) < 0 or mode not in LOCAL_PADS or part.outer > 1:
+        raise parts.refusal(func, f"of rows by {before} and {after} with mode {mode} mixes them")
     edges = start_edges(x, part.dim, before=before, after=after, group=parts.group)
     out = F.pad(x, pads, **options)
     pads[start : start + 2] = 0, 0
@@ -78,12 +79,7 @@ def pad(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any])
     return parts.mark(out, Part(part.dim, before=before, after=after))
 
 
-def convolve(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    """Collective if the kernel reaches over rows that are not padded yet: `F.conv2d` or `F.conv3d`."""
-    return _convolve(parts, func, *args, **kwargs)
-
-
-def _convolve(
+def convolve(
     parts: Parts,
     func: Any,
     input: Tensor,
@@ -94,6 +90,7 @@ def _convolve(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Tensor:
+    """Collective if the kernel reaches over rows that are not padded yet: `F.conv2d` or `F.conv3d`."""
     part = parts.of(input)
     if part is None or part.outer > 1 or part.dim < 2 or input.ndim != weight.ndim or isinstance(padding, str):
         raise parts.refusal(func, f"of {tuple(input.shape)} with padding {padding} is not known to keep rows apart")
@@ -136,12 +133,7 @@ def _each(value: Any, count: int) -> list[int]:
     return [value] * count if isinstance(value, int) else list(value)
 
 
-def convolve_transposed(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    """`F.conv_transpose2d` or 3d whose kernel is as high as its stride: every row becomes as many, none overlap."""
-    return _convolve_transposed(parts, func, *args, **kwargs)
-
-
-def _convolve_transposed(
+def convolve_transposed(
     parts: Parts,
     func: Any,
     input: Tensor,
@@ -153,6 +145,7 @@ def _convolve_transposed(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Tensor:
+    """`F.conv_transpose2d` or 3d whose kernel is as high as its stride: every row becomes as many, none overlap."""
     part = parts.of(input)
     if part is None or part.outer > 1 or part.dim < 2 or input.ndim != weight.ndim:
         raise parts.refusal(func, f"of {tuple(input.shape)} is not known to keep rows apart")

@@ -8,7 +8,6 @@ in double precision: no difference of large sums loses digits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,12 +18,7 @@ from ..collectives import gather
 from .part import Part, Parts
 
 
-def normalise(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    """Collective: `F.group_norm`."""
-    return _normalise(parts, func, *args, **kwargs)
-
-
-def _normalise(
+def normalise(
     parts: Parts,
     func: Any,
     input: Tensor,
@@ -33,6 +27,7 @@ def _normalise(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
+    """Collective: `F.group_norm`."""
     part = parts.of(input)
     if part is None or part.dim < 2:
         raise parts.refusal(func, "has its rows among the channels")

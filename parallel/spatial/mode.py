@@ -24,6 +24,7 @@ POINTWISE = """
     zeros_like clone contiguous detach to float
 """
 RESHAPES = "view reshape flatten unflatten squeeze unsqueeze"
+MOVES = "permute transpose movedim unbind mean sum"
 NORMS = "layer_norm rms_norm"
 READS = frozenset(
     ("size", "dim", "numel", "stride", "is_contiguous", "is_floating_point", "get_device", "__len__", "__get__")
@@ -32,11 +33,9 @@ READS = frozenset(
 RULES: dict[str, shapes.Rule] = {
     **dict.fromkeys(POINTWISE.split(), shapes.pointwise),
     **dict.fromkeys(RESHAPES.split(), shapes.reshaped),
+    **dict.fromkeys(MOVES.split(), shapes.moved),
     **dict.fromkeys(NORMS.split(), shapes.normalised),
     "type_as": shapes.kept,
-    "permute": shapes.permuted,
-    "transpose": shapes.transposed,
-    "movedim": shapes.moved,
     "__getitem__": shapes.indexed,
     "__setitem__": shapes.written,
     "cat": shapes.along(1, 0),
@@ -47,9 +46,6 @@ RULES: dict[str, shapes.Rule] = {
     "normalize": shapes.along(2, 1),
     "repeat_interleave": shapes.interleaved,
     "repeat": shapes.repeated,
-    "unbind": shapes.unbound,
-    "mean": shapes.reduced,
-    "sum": shapes.reduced,
     "stack": shapes.stacked,
     "linear": shapes.linear,
     "dropout": shapes.dropout,
@@ -64,7 +60,7 @@ RULES: dict[str, shapes.Rule] = {
     "batch_norm": shapes.batch_normed,
     "scaled_dot_product_attention": attend,
     "matmul": multiply,
-    "new_ones": lambda parts, func, args, kwargs: func(*args, **kwargs),  # whole: of that size on every rank
+    "new_ones": lambda _, func, *args, **kwargs: func(*args, **kwargs),  # whole: of that size on every rank
 }
 """How a torch function is called on parts, by its name; any other is refused by it."""
 TO_PADDED = ("cat", "chunk", "__getitem__", "conv2d", "conv3d")
@@ -105,7 +101,7 @@ class ByRows(TorchFunctionMode):
             raise self.parts.refusal(func, "is given rows padded for a convolution, which would have to come next")
         if func.__name__ not in RULES:
             raise self.parts.refusal(func, "is not known to keep the rows of a picture apart")
-        return RULES[func.__name__](self.parts, func, args, kwargs)
+        return RULES[func.__name__](self.parts, func, *args, **kwargs)
 
     def _read(self, value: Any, func: Any) -> Any:
         if isinstance(value, Tensor):  # such as x.T

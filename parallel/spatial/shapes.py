@@ -7,7 +7,7 @@ would mix them. `mode.py` looks them up.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,11 +15,12 @@ from torch import Tensor
 
 from .part import Part, Parts, tensors_in
 
-Rule = Callable[[Parts, Any, Sequence[Any], Mapping[str, Any]], Any]
-"""Calls a torch function that is given a part, in such a way that the ranks' results are parts of the whole result."""
+Rule = Callable[..., Any]
+"""Calls a torch function that is given a part, with the arguments behind it, in such a way that the ranks' results are
+parts of the whole result."""
 
 
-def pointwise(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def pointwise(parts: Parts, func: Any, *args: Any, **kwargs: Any) -> Any:
     tensors = list(tensors_in(args, kwargs))
     part = shared(parts, func, tensors)
     out = func(*args, **kwargs)
@@ -41,7 +42,7 @@ def shared(parts: Parts, func: Any, tensors: Iterable[Tensor]) -> Part:
     return replace(part, dim=max(x.ndim for x in tensors) + from_last)
 
 
-def reshaped(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+def reshaped(parts: Parts, func: Any, *args: Any, **kwargs: Any) -> Tensor:
     """The rows stay where they are in memory order: as many elements come before them as did."""
     x, part = _of_first(parts, args)
     out = func(*args, **kwargs)
@@ -55,36 +56,20 @@ def reshaped(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, 
     raise parts.refusal(func, f"from {tuple(x.shape)} to {tuple(out.shape)} mixes rows")
 
 
-def kept(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    """What the other arguments hold does not matter."""
-    _, part = _of_first(parts, args)
-    return parts.mark(func(*args, **kwargs), part)
-
-
-def permuted(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+def moved(parts: Parts, func: Any, *args: Any, **kwargs: Any) -> Any:
+    """Dims change places, or all but that of the rows are summed or taken apart."""
     x, part = _of_first(parts, args)
-    given = kwargs.get("dims", args[1:])
-    order = given[0] if len(given) == 1 and not isinstance(given[0], int) else given
-    return parts.mark(func(*args, **kwargs), Part([dim % x.ndim for dim in order].index(part.dim), part.outer))
-
-
-def transposed(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    x, part = _of_first(parts, args)
-    first, second = (dim % x.ndim for dim in (*args[1:], *kwargs.values()))
-    dim = {first: second, second: first}.get(part.dim, part.dim)
-    return parts.mark(func(*args, **kwargs), Part(dim, part.outer))
-
-
-def moved(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    x, part = _of_first(parts, args)
-    out, place = func(*args, **kwargs), x.new_empty(tuple(range(x.ndim)), device="meta")
-    return parts.mark(out, Part(func(place, *args[1:], **kwargs).shape.index(part.dim), part.outer))
+    told_apart = x.new_empty((), device="meta").expand(*range(2, x.ndim + 2))  # by sizes; 1 is what was summed
+    sizes = next(tensors_in((func(told_apart, *args[1:], **kwargs),), {})).shape
+    if part.dim + 2 not in sizes:
+        raise parts.refusal(func, "over the dim of the rows mixes them")
+    return _marked(parts, func(*args, **kwargs), replace(part, dim=sizes.index(part.dim + 2)))
 
 
 def along(index: int, default: int | None = None) -> Rule:
     """A function that works along one dim, its argument number `index`: any but that of the rows."""
 
-    def rule(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def rule(parts: Parts, func: Any, *args: Any, **kwargs: Any) -> Any:
         dim = kwargs.get("dim", args[index] if len(args) > index else default)
         tensors = list(tensors_in(args[:1], {}))
         if any(parts.of(x) is None or x.ndim != tensors[0].ndim for x in tensors):
@@ -92,22 +77,18 @@ def along(index: int, default: int | None = None) -> Rule:
         part = shared(parts, func, tensors)
         if not isinstance(dim, int) or dim % tensors[0].ndim == part.dim:
             raise parts.refusal(func, f"along dim {dim} mixes rows")
-        out = func(*args, **kwargs)
-        for each in tensors_in((out,), {}):
-            parts.mark(each, part)
-        return out
+        return _marked(parts, func(*args, **kwargs), part)
 
     return rule
 
 
-def stacked(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    part = shared(parts, func, args[0])
-    out = func(*args, **kwargs)
-    dim = kwargs.get("dim", args[1] if len(args) > 1 else 0) % out.ndim
-    return parts.mark(out, Part(part.dim + (dim <= part.dim), part.outer))
+def stacked(parts: Parts, func: Any, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    part = shared(parts, func, tensors)
+    out = func(tensors, dim)
+    return parts.mark(out, Part(part.dim + (dim % out.ndim <= part.dim), part.outer))
 
 
-def indexed(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+def indexed(parts: Parts, func: Any, *args: Any, **kwargs: Any) -> Tensor:
     """Numbers and slices of the other dims, and new dims."""
     x, part = _of_first(parts, args)
     index = args[1] if isinstance(args[1], tuple) else (args[1],)
@@ -124,7 +105,7 @@ def indexed(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, A
     return parts.mark(func(*args, **kwargs), replace(part, dim=rows - dropped))
 
 
-def repeated(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+def repeated(parts: Parts, func: Any, *args: Any, **kwargs: Any) -> Tensor:
     """The other dims, and new ones in front, as often as is wanted."""
     x, part = _of_first(parts, args)
     times = args[1] if len(args) == 2 and not isinstance(args[1], int) else args[1:]
@@ -134,94 +115,85 @@ def repeated(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, 
     return parts.mark(func(*args), Part(new + part.dim, part.outer))
 
 
-def unbound(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]:
-    x, part = _of_first(parts, args)
-    dim = kwargs.get("dim", args[1] if len(args) > 1 else 0) % x.ndim
-    if dim == part.dim:
-        raise parts.refusal(func, f"along dim {dim} mixes rows")
-    return tuple(parts.mark(each, Part(part.dim - (dim < part.dim), part.outer)) for each in func(*args, **kwargs))
-
-
-def reduced(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    """A sum or a mean over other dims than that of the rows."""
-    x, part = _of_first(parts, args)
-    given = kwargs.get("dim", args[1] if len(args) > 1 else None)
-    dims = {dim % x.ndim for dim in ([given] if isinstance(given, int) else given or range(x.ndim))}
-    if part.dim in dims:
-        raise parts.refusal(func, "over the dim of the rows mixes them")
-    out = func(*args, **kwargs)
-    dropped = 0 if out.ndim == x.ndim else sum(dim < part.dim for dim in dims)
-    return parts.mark(out, Part(part.dim - dropped, part.outer))
-
-
-def normalised(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    """Each place by what is in its last dims, which are not the rows."""
-    x, part = _of_first(parts, args)
-    shape = kwargs.get("normalized_shape", args[1] if len(args) > 1 else ())
-    if part.dim >= x.ndim - len(shape):
-        raise parts.refusal(func, "over the dim of the rows mixes them")
-    return parts.mark(func(*args, **kwargs), part)
-
-
-def batch_normed(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    """By moments that were learned."""
-    _, part = _of_first(parts, args)
-    if kwargs.get("training", args[5] if len(args) > 5 else False) or part.dim < 2:
-        raise parts.refusal(func, "takes moments of the rows: call the model's eval() first")
-    return parts.mark(func(*args, **kwargs), part)
-
-
-def linear(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    x, part = _of_first(parts, args)
-    if part.dim == x.ndim - 1:
-        raise parts.refusal(func, "along the dim of the rows mixes them")
-    return parts.mark(func(*args, **kwargs), part)
-
-
-def dropout(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    _, part = _of_first(parts, args)
-    if kwargs["training"] and kwargs["p"]:
-        raise parts.refusal(func, "is random, and each rank would draw its own: call the model's eval() first")
-    return parts.mark(func(*args, **kwargs), part)
-
-
-def written(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+def written(parts: Parts, func: Any, x: Tensor, index: Any, value: Any) -> None:
     """Into some frames, say, what has the same rows: as overlapping frames are blended."""
-    x, index, value = args
-    place = indexed(parts, Tensor.__getitem__, (x, index), {})
+    place = indexed(parts, Tensor.__getitem__, x, index)
     if isinstance(value, Tensor) and shared(parts, func, [place, value]) != parts.of(place):
         raise parts.refusal(func, "is given tensors whose rows are in different dims")
-    func(*args, **kwargs)
+    func(x, index, value)
 
 
-def interpolated(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+def stay(why_not: Callable[..., str]) -> Rule:
+    """A function that leaves the rows of its first tensor in their dim, unless this says, of the part and the
+    function's arguments, why not."""
+
+    def rule(parts: Parts, func: Any, *args: Any, **kwargs: Any) -> Tensor:
+        _, part = _of_first(parts, args)
+        if why := why_not(part, *args, **kwargs):
+            raise parts.refusal(func, why)
+        return parts.mark(func(*args, **kwargs), part)
+
+    return rule
+
+
+@stay
+def kept(part: Part, *_: Any) -> str:
+    """What the other arguments hold does not matter."""
+    return ""
+
+
+@stay
+def normalised(part: Part, x: Tensor, normalized_shape: Sequence[int], *_: Any, **__: Any) -> str:
+    """Each place by what is in its last dims, which are not the rows."""
+    return "over the dim of the rows mixes them" if part.dim >= x.ndim - len(normalized_shape) else ""
+
+
+@stay
+def batch_normed(
+    part: Part, x: Tensor, mean: Any, var: Any, weight: Any = None, bias: Any = None, training: bool = False, **_: Any
+) -> str:
+    """By moments that were learned."""
+    return "takes moments of the rows: call the model's eval() first" if training or part.dim < 2 else ""
+
+
+@stay
+def linear(part: Part, x: Tensor, *_: Any, **__: Any) -> str:
+    return "along the dim of the rows mixes them" if part.dim == x.ndim - 1 else ""
+
+
+@stay
+def dropout(part: Part, x: Tensor, p: float, training: bool, **_: Any) -> str:
+    return "is random, and each rank would draw its own: call the model's eval() first" if training and p else ""
+
+
+@stay
+def interpolated(part: Part, x: Tensor, size: Any, scale_factor: Any, mode: str, **_: Any) -> str:
     """Nearest neighbours at whole factors: every row becomes as many. Any weights where each row stays one."""
-    x, part = _of_first(parts, args)
-    factor, size, mode = kwargs["scale_factor"], kwargs["size"], kwargs["mode"]
+    factor = scale_factor
     if size is not None:  # of this rank's part
         factor = [each / old for each, old in zip(size, x.shape[2:], strict=True)]
     rows = factor[part.dim - 2] if isinstance(factor, (list, tuple)) else factor
     keeps = rows is not None and (rows == 1 or (rows == int(rows) and mode in ("nearest", "nearest-exact")))
-    if not keeps or part.outer > 1 or part.dim < 2:
-        raise parts.refusal(func, f"to {rows} times the rows by {mode} mixes rows")
-    return parts.mark(func(*args, **kwargs), part)
+    return "" if keeps and part.outer == 1 and part.dim >= 2 else f"to {rows} times the rows by {mode} mixes rows"
 
 
-def interleaved(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+@stay
+def interleaved(part: Part, x: Tensor, repeats: Any, dim: int | None = None, **_: Any) -> str:
     """Each of a dim as often as a number says: every row becomes as many."""
-    x, part = _of_first(parts, args)
-    repeats, dim = (kwargs.get(name, args[i] if len(args) > i else None) for i, name in ((1, "repeats"), (2, "dim")))
-    if not isinstance(repeats, int) or not isinstance(dim, int) or (dim % x.ndim == part.dim and part.outer > 1):
-        raise parts.refusal(func, f"along dim {dim} mixes rows")
-    return parts.mark(func(*args, **kwargs), part)
+    keeps = isinstance(repeats, int) and isinstance(dim, int) and (dim % x.ndim != part.dim or part.outer == 1)
+    return "" if keeps else f"along dim {dim} mixes rows"
 
 
-def shuffled(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+@stay
+def shuffled(part: Part, x: Tensor, *_: Any) -> str:
     """Channels become rows and columns: every row becomes as many."""
-    x, part = _of_first(parts, args)
-    if part != Part(x.ndim - 2):
-        raise parts.refusal(func, "takes rows of pixels only")
-    return parts.mark(func(*args, **kwargs), part)
+    return "" if part == Part(x.ndim - 2) else "takes rows of pixels only"
+
+
+def _marked(parts: Parts, out: Any, part: Part) -> Any:
+    for each in tensors_in((out,), {}):
+        parts.mark(each, part)
+    return out
 
 
 def _of_first(parts: Parts, args: Sequence[Any]) -> tuple[Tensor, Part]:

@@ -277,7 +277,7 @@ def alone(rank: int, kind: str, what: str) -> float | None:
         return None
     model, z = vae(kind), latents((1, 4, 8, 5) if kind in ("sd", "dc") else (1, 4, 3, 8, 4))
     whole = untiled(model, z)
-    local = {what: lambda parts, func, args, kwargs: parts.mark(func(*args, **kwargs), parts.of(args[0]))}
+    local = {what: lambda parts, func, x, *args, **kwargs: parts.mark(func(x, *args, **kwargs), parts.of(x))}
     edges = patch.object(convolution, "start_edges", lambda *_, **__: lambda: (None, None))
     with edges if what == "edges" else patch.dict(RULES, local), split_vae(model, group):
         return float((decode(model, z) - whole).abs().max())

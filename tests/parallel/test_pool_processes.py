@@ -108,7 +108,7 @@ def test_the_fork_server_is_the_hosts_own_copy(tmp_path: Path) -> None:
         for each in (folder, folder.parent, folder.parent.parent):
             (each / "__init__.py").touch()
         (folder / "fork_server.py").write_text(f"main = lambda *_: print({name!r})")
-    order = json.dumps(["loom", str(tmp_path / "own"), "main", 0, 0, [], 0])
+    order = json.dumps(["loom", str(tmp_path / "own"), ".parallel.ranks.fork_server:main", 0, 0, [], 0])
     done = subprocess.run(
         [sys.executable, "-P", "-c", START, order],
         env={**os.environ, "PYTHONPATH": str(tmp_path / "other")},
@@ -283,6 +283,6 @@ def test_a_package_that_a_new_process_would_not_find_is_loaded_whole(tmp_path: P
     (root / "parallel" / "ranks" / "__init__.py").touch()
     body = "from ... import __version__\ndef main(*given):\n    print(__version__, *given)\n"
     (root / "parallel" / "ranks" / "fork_server.py").write_text(body)
-    order = json.dumps(["loom_of_another_name", str(root), "main", 3, 4, ["x"], 2])
+    order = json.dumps(["loom_of_another_name", str(root), ".parallel.ranks.fork_server:main", 3, 4, ["x"], 2])
     told = subprocess.run([sys.executable, "-P", "-c", START, order], capture_output=True, text=True, timeout=60)
     assert told.stdout == "of this folder 3 4 ['x'] 2\n", told.stderr

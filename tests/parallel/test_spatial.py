@@ -51,7 +51,7 @@ def test_rows_are_followed(name: str) -> None:
 REFUSED: dict[str, Function] = {
     "softmax is not known": lambda x: x.softmax(2),
     "mean over the dim of the rows": lambda x: x.mean(),
-    "unbind along dim 2": lambda x: x.unbind(2),
+    "unbind over the dim of the rows": lambda x: x.unbind(2),
     "repeat along the dim": lambda x: x.repeat(1, 1, 2, 1),
     "layer_norm over the dim": lambda x: F.layer_norm(x, (4, 6)),
     "batch_norm takes moments": lambda x: F.batch_norm(x, None, None, training=True),

@@ -35,7 +35,7 @@ held = runs.submit("ada", gated("held")).runs[0]
 assert REACHED["held"].wait(DEADLINE_S)
 mine = [runs.submit("ada", gated(name)).runs[0] for name in "ab"]
 other = runs.submit("bob", gated("other")).runs[0]
-runs.move("ada", mine[1], mine[0])
+runs.book.move("ada", mine[1], mine[0])
 print(done, held, *mine, other, flush=True)
 sys.stdin.read()
 """

@@ -215,14 +215,14 @@ def test_a_workflow_that_makes_nothing_is_refused(runs: Runs) -> None:
 def test_a_waiting_run_is_cancelled_at_once_and_a_running_one_at_its_next_step(runs: Runs) -> None:
     first, second = one(runs, gated("first")), one(runs, gated("second"))
     assert REACHED["first"].wait(DEADLINE_S)
-    runs.cancel("ada", second)
+    runs.book.cancel("ada", [second])
     assert runs.book.get("ada", second).state == "cancelled"
-    runs.cancel("ada", first)
+    runs.book.cancel("ada", [first])
     assert runs.book.get("ada", first).is_ending
     run = finished(runs, "ada", first)
     assert (run.state, run.nodes["gate"].state) == ("cancelled", "cancelled")
     assert ORDER == ["first"]
-    runs.cancel("ada", first)
+    runs.book.cancel("ada", [first])
     assert runs.book.get("ada", first).state == "cancelled"
 
 
@@ -231,7 +231,7 @@ def test_users_take_turns_and_each_orders_his_own(runs: Runs) -> None:
     assert REACHED["held"].wait(DEADLINE_S)
     mine = [one(runs, gated(name)) for name in ("a", "b", "c", "d")]
     others = [one(runs, gated(name), user="bob") for name in ("x", "y")]
-    runs.move("ada", mine[2], mine[0])
+    runs.book.move("ada", mine[2], mine[0])
     runs.book.set_priority("ada", [mine[0]], "idle")
     runs.book.set_priority("ada", [mine[3]], "next")
     for ids, priority in ((mine[:1], "idle"), ([others[0]], "next")):
@@ -243,7 +243,7 @@ def test_users_take_turns_and_each_orders_his_own(runs: Runs) -> None:
         finished(runs, user, id)
     assert ORDER == ["held", "x", "d", "y", "c", "b", "a"]
     with pytest.raises(Conflict, match="does not wait"):
-        runs.move("ada", mine[0], None)
+        runs.book.move("ada", mine[0], None)
     with pytest.raises(Conflict, match="does not wait"):
         runs.book.set_priority("ada", mine, "next")
 
@@ -253,13 +253,13 @@ def test_a_selection_or_all_is_cancelled_and_none_begins_in_between(runs: Runs) 
     assert REACHED["held"].wait(DEADLINE_S)
     mine = [one(runs, gated(name)) for name in "abc"]
     with pytest.raises(NotHere):
-        runs.book.cancel_all("ada", [mine[0], other])
-    assert runs.book.cancel_all("ada", [mine[1], mine[1]]) == [mine[1]]
+        runs.book.cancel("ada", [mine[0], other])
+    assert runs.book.cancel("ada", [mine[1], mine[1]]) == [mine[1]]
     assert [runs.book.get("ada", id).state for id in mine] == ["waiting", "cancelled", "waiting"]
-    assert set(runs.book.cancel_all("ada")) == {held, mine[0], mine[2]}
+    assert set(runs.book.cancel("ada")) == {held, mine[0], mine[2]}
     OPEN["other"].set()
     assert finished(runs, "ada", held).state == "cancelled" and finished(runs, "bob", other).state == "done"
-    assert ORDER == ["held", "other"] and runs.book.cancel_all("ada") == []
+    assert ORDER == ["held", "other"] and runs.book.cancel("ada") == []
 
 
 def test_who_waits_is_told_how_long_the_others_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,16 +287,18 @@ def test_who_waits_is_told_how_long_the_others_take(tmp_path: Path, monkeypatch:
         queue = live.changes("ada", seen).queue  # type: ignore[union-attr]
         assert queue is not None and [each.id for each in queue if each.state == "waiting"] == [batch[1]]
         assert queue[-1].left_s is not None and queue[-1].left_s != 12.5, "what the one before it took"
-        runs.cancel("ada", batch[1])
+        runs.book.cancel("ada", [batch[1]])
         OPEN["later"].set()
 
 
 def test_other_users_runs_are_not_there(runs: Runs) -> None:
     id = finished(runs, "ada", one(runs, pictured())).id
     assert runs.list("bob") == []
-    for ask in (runs.get, runs.cancel, runs.delete):
+    for ask in (runs.get, runs.delete):
         with pytest.raises(NotHere, match="no run"):
             ask("bob", id)
+    with pytest.raises(NotHere, match="no run"):
+        runs.book.cancel("bob", [id])
     with pytest.raises(NotHere):
         runs.preview("bob", id, "picture")
 

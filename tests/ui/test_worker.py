@@ -145,7 +145,7 @@ def test_a_run_that_costs_worker_after_worker_is_given_up(runs: Runs, work: Work
 def test_a_cancel_reaches_the_worker(runs: Runs, tmp_path: Path) -> None:
     [id] = runs.submit("ada", gated(tmp_path)).runs
     until(lambda: times(tmp_path) == 1)
-    runs.cancel("ada", id)
+    runs.book.cancel("ada", [id])
     assert finished(runs, "ada", id).state == "cancelled"
 
 

@@ -187,7 +187,7 @@ class ClientApi:
             The ids of those that are cancelled now.
         """
         with _told():
-            return self._server.runs.book.cancel_all(_user(request), _check_ids(runs))
+            return self._server.runs.book.cancel(_user(request), _check_ids(runs))
 
     def fetch_result(self, request: gr.Request, result: str) -> dict[str, Any]:
         """The file of a result; the client downloads it and gives its path.

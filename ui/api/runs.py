@@ -61,7 +61,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
     @router.post("/runs/cancel")
     def cancel_runs(user: User, body: CancelBody) -> Cancelled:
         """Runs that wait are taken out, running ones stop at their next step: those that are named, or all."""
-        return Cancelled(runs=tuple(runs.book.cancel_all(user, body.runs)))
+        return Cancelled(runs=tuple(runs.book.cancel(user, body.runs)))
 
     @router.post("/runs/priority", status_code=204, responses=CONFLICT)
     def prioritize_runs(user: User, body: PriorityBody) -> None:
@@ -71,12 +71,12 @@ def add_routes(router: APIRouter, server: Server) -> None:
     @router.post("/runs/{id}/cancel", status_code=204)
     def cancel_run(id: Id, user: User, body: Empty) -> None:
         """A waiting run is taken out, a running one stops at its next step."""
-        runs.cancel(user, id)
+        runs.book.cancel(user, [id])
 
     @router.post("/runs/{id}/move", status_code=204, responses=CONFLICT)
     def move_run(id: Id, user: User, body: MoveBody) -> None:
         """Put a waiting run before another one of the user's."""
-        runs.move(user, id, body.before)
+        runs.book.move(user, id, body.before)
 
     @router.get("/runs/{id}/previews/{node}", responses=sends("image/webp"))
     def preview(id: Id, node: NodeName, user: User, s: Annotated[str, Query(max_length=20)] = "") -> Response:

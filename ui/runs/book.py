@@ -174,13 +174,9 @@ class RunBook:
         if before.made:
             self._live.count(before.user, "results")
 
-    def cancel(self, user: str, id: str) -> None:
-        """A waiting run is over; a running one ends at its next step."""
-        self.cancel_all(user, [id])
-
-    def cancel_all(self, user: str, ids: Sequence[str] | None = None) -> list[str]:
+    def cancel(self, user: str, ids: Sequence[str] | None = None) -> list[str]:
         """These runs of the user's, or all of his; those that are cancelled now. None of them begins in between. Raises
-        `NotHere` before any is.
+        `NotHere` before any is. A waiting run is over; a running one ends at its next step.
         """
         with self._lock:
             asked = self.of(user) if ids is None else [self.get(user, id) for id in dict.fromkeys(ids)]

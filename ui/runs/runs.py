@@ -218,14 +218,6 @@ class Runs:
             models=told.models,
         )
 
-    def cancel(self, user: str, id: str) -> None:
-        """A waiting run is over; a running one ends at its next step; one that is over stays as it is."""
-        self.book.cancel(user, id)
-
-    def move(self, user: str, id: str, before: str | None) -> None:
-        """Put a waiting run before another one of the user's, or behind all of them."""
-        self.book.move(user, id, before)
-
     def delete(self, user: str, id: str) -> None:
         """Forget a run that does not run, and remove the files that it made; what else is in its folder stays."""
         run = self.book.with_nodes(self.book.get(user, id))

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import logging
 import os
 import queue
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -27,7 +25,7 @@ from ...nodes.execution.events import Event
 from ...nodes.execution.failure import NodeFailed
 from ...nodes.execution.watch import ENDS, Token
 from ...parallel.errors import LoomError, RankFailed
-from ...parallel.pool.server_process import START
+from ...parallel.pool.server_process import calling
 from ...pipelines import doors
 from ...pipelines.components.memory import Held
 from ..contract.shown import PlanMachine
@@ -300,11 +298,8 @@ def _is_over(line: Line, whose: tuple[str, str]) -> bool:
 
 
 def _started() -> subprocess.Popen[bytes]:
-    package = (__package__ or "").split(".")[0]
-    root = str(Path(__file__).resolve().parents[2])
-    order = json.dumps([package, root, ".ui.worker.program:main", os.getpid()])
     return subprocess.Popen(
-        [sys.executable, "-P", "-c", START, order],  # no module is taken from the current folder
+        calling(".ui.worker.program:main", os.getpid()),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,  # a Ctrl-C in the terminal reaches the server, which decides
