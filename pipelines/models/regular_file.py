@@ -90,11 +90,6 @@ class FromFile(Generic[T]):
         self._make = make
         self._made: dict[str, tuple[Mark, T]] = {}
 
-    def known(self, path: str) -> T | None:
-        """What is kept of the file as it is now, if anything is: one look at it, for those who ask at every step."""
-        known = self._made.get(path)
-        return known[1] if known is not None and known[0] == _mark_of(path) else None
-
     def __call__(self, path: Path) -> T:
         """Raises what `make` raises, which is asked again next time."""
         name = str(path)
