@@ -206,9 +206,7 @@ def test_a_file_is_read_once_and_again_when_it_has_changed(
     assert kept(path) == "other"
 
 
-def test_a_card_follows_a_config_that_has_changed(
-    tiny: Callable[[str], Path], tmp_path: Path, old_files: None
-) -> None:
+def test_a_card_follows_a_config_that_has_changed(tiny: Callable[[str], Path], tmp_path: Path, old_files: None) -> None:
     folder, family = shutil.copytree(tiny("flux"), tmp_path / "model"), FAMILIES["flux"]
     card = read_card(folder, family)
     assert read_card(folder, family) == card
