@@ -255,17 +255,8 @@ def plan_command(arguments: argparse.Namespace) -> int:
             return OK
     if not arguments.what:
         raise ValueError("no model or workflow is named; give one, or --history for what runs here took")
-    from .nodes.headless.plans import (
-        Asked,
-        first_devices,
-        is_workflow,
-        plan_model,
-        plan_workflow,
-        read_size,
-    )
-    from .nodes.headless.workflow_files import roots_of
-    from .pipelines.costs.machine import read_machine
-    from .pipelines.planning.explained import as_text, to_plain
+    from .nodes.headless.plans import Asked, first_devices, machine_named, plans_as_text, plans_of, read_size
+    from .pipelines.planning.explained import to_plain
 
     width, height = read_size(arguments.size)
     asked = Asked(
@@ -280,24 +271,12 @@ def plan_command(arguments: argparse.Namespace) -> int:
         quantization=arguments.quantization,
         engine=arguments.engine,
     )
-    if arguments.machine == "here":
-        from .pipelines.planning.here import machine_here
-        from .pipelines.planning.known import machines_folder
-
-        machine = machine_here(machines_folder(), anew=arguments.measure)
-    else:
-        machine = read_machine(arguments.machine)
-    machine, allowed = first_devices(machine, arguments.devices), _allowed(arguments)
-    if is_workflow(arguments.what):
-        found = plan_workflow(Path(arguments.what), machine, asked, settings=arguments.set, allowed=allowed)
-    else:
-        roots = roots_of(Path(arguments.what), [arguments.what], allowed)
-        found = [("", plan_model(arguments.what, machine, asked, roots=roots))]
+    machine = first_devices(machine_named(arguments.machine, anew=arguments.measure), arguments.devices)
+    found = plans_of(arguments.what, machine, asked, settings=arguments.set, allowed=_allowed(arguments))
     if arguments.json:
         print(json.dumps([{"node": node, **to_plain(answer)} for node, answer in found], indent=2))
     else:
-        texts = [as_text(answer, compares=arguments.compare) for _, answer in found]
-        print("\n\n".join(f"{node}: {text}" if node else text for (node, _), text in zip(found, texts, strict=True)))
+        print(plans_as_text(found, compares=arguments.compare))
     return OK if all(answer.chosen for _, answer in found) else FAILED
 
 

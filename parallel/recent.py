@@ -20,21 +20,21 @@ class Recent(Generic[T]):
     def __init__(self, budget_bytes: int) -> None:
         self.budget_bytes = budget_bytes
         self.used_bytes = 0
-        self._entries: OrderedDict[str, tuple[T, Mapping[Hashable, int]]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[T, Mapping[Hashable, int]]] = OrderedDict()
         self._holders: Counter[Hashable] = Counter()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def get(self, key: str) -> T | None:
+    def get(self, key: Hashable) -> T | None:
         with self._lock:
             if key not in self._entries:
                 return None
             self._entries.move_to_end(key)
             return self._entries[key][0]
 
-    def put(self, key: str, value: T, parts: Mapping[Hashable, int]) -> None:
+    def put(self, key: Hashable, value: T, parts: Mapping[Hashable, int]) -> None:
         """One that is larger than the whole budget is not kept, and nothing goes for it."""
         if sum(parts.values()) > self.budget_bytes:
             return
@@ -46,7 +46,7 @@ class Recent(Generic[T]):
             while self.used_bytes > self.budget_bytes:
                 self._remove(next(iter(self._entries)))
 
-    def drop(self, key: str) -> None:
+    def drop(self, key: Hashable) -> None:
         with self._lock:
             self._remove(key)
 
@@ -55,7 +55,7 @@ class Recent(Generic[T]):
             for key in list(self._entries):
                 self._remove(key)
 
-    def _remove(self, key: str) -> None:
+    def _remove(self, key: Hashable) -> None:
         _, parts = self._entries.pop(key, (None, {}))
         for part, size in parts.items():
             self._holders[part] -= 1

@@ -7,7 +7,7 @@ within a budget.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 from ..parallel.recent import Recent
@@ -24,7 +24,7 @@ ENTRY_BYTES = 1024
 class Kept(Recent[Any]):
     """Plain data by key; whoever takes a value has a copy of his own."""
 
-    def get(self, key: str) -> Any | None:
+    def get(self, key: Hashable) -> Any | None:
         return _copied(super().get(key))
 
     def keep(self, key: str, plain: Any) -> None:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...parallel.machine.folders import user_cache
-from ...pipelines.costs.machine import Machine
+from ...pipelines.costs.machine import Machine, read_machine
 from ...pipelines.costs.ran import kept
 from ...pipelines.models.describe import DtypeChoice, card_of, describe_model
+from ...pipelines.planning.explained import as_text
 from ...pipelines.planning.history import learned, setting_of
-from ...pipelines.planning.known import with_devices
+from ...pipelines.planning.known import machines_folder, with_devices
 from ...pipelines.planning.planned import Planned, planned
 from ...pipelines.planning.terms import Wanted, is_guided
 from ...pipelines.values import Engine, Latents, Model, Place, Quantization
@@ -26,6 +27,8 @@ from .workflow_files import PICTURES, SOUNDS, VIDEOS, read_workflow, roots_of
 
 SIZE = re.compile(r"([0-9]{1,5})[xX]([0-9]{1,5})")
 WORKFLOWS = (".json", *PICTURES, *VIDEOS, *SOUNDS)
+Plans = list[tuple[str, Planned]]
+"""By the node that denoises, or by nothing where a model is asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +64,15 @@ def read_size(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
+def machine_named(name: str, *, anew: bool) -> Machine:
+    """This machine, `here`, measured once or `anew`; else one by its name or from a JSON file. Raises `ValueError`."""
+    if name != "here":
+        return read_machine(name)
+    from ...pipelines.planning.here import machine_here
+
+    return machine_here(machines_folder(), anew=anew)
+
+
 def first_devices(machine: Machine, count: int) -> Machine:
     """The machine with fewer of its devices. Raises `ValueError` for more than there are."""
     if not count:
@@ -74,6 +86,18 @@ def first_devices(machine: Machine, count: int) -> Machine:
 
 def is_workflow(text: str) -> bool:
     return text.lower().endswith(WORKFLOWS) and "@" not in text
+
+
+def plans_of(what: str, machine: Machine, asked: Asked, *, settings: Sequence[str], allowed: Sequence[Path]) -> Plans:
+    """How a model, or each denoise of a workflow, would run on a machine. Raises `ValueError`."""
+    if is_workflow(what):
+        return plan_workflow(Path(what), machine, asked, settings=settings, allowed=allowed)
+    return [("", plan_model(what, machine, asked, roots=roots_of(Path(what), [what], allowed)))]
+
+
+def plans_as_text(plans: Plans, *, compares: bool) -> str:
+    texts = [(node, as_text(answer, compares=compares)) for node, answer in plans]
+    return "\n\n".join(f"{node}: {text}" if node else text for node, text in texts)
 
 
 def plan_model(source: str, machine: Machine, asked: Asked, *, roots: Sequence[Path]) -> Planned:
@@ -92,7 +116,7 @@ def plan_model(source: str, machine: Machine, asked: Asked, *, roots: Sequence[P
 
 def plan_workflow(
     file: Path, machine: Machine, asked: Asked, *, settings: Sequence[str], allowed: Sequence[Path]
-) -> list[tuple[str, Planned]]:
+) -> Plans:
     """Each denoise by its node, as it would run on all of the machine. Raises `ValueError` where one is not known."""
     graph = read_workflow(file)
     place = Place(devices=machine.devices, plan="auto")

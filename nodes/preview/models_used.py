@@ -14,9 +14,9 @@ from ...pipelines.models.component_files import inspect_components, inspect_mode
 from ...pipelines.models.folder import read_allowed_index
 from ...pipelines.models.packed.experts import checkpoints_of
 from ...pipelines.models.packed.packing import read_checkpoint
-from ...pipelines.models.regular_file import sha256_of
+from ...pipelines.models.regular_file import Unchanged, sha256_of
 from ...pipelines.models.source import split_source
-from ...pipelines.models.tensor_file import Stamps, TensorFile, are_settled, stamps_of
+from ...pipelines.models.tensor_file import TensorFile
 from ...pipelines.values import Model
 from .walk import Walk
 
@@ -122,20 +122,12 @@ def _facts(folder: Path, file: TensorFile) -> WeightsFile:
     )
 
 
-_contents: dict[tuple[Stamps, ...], str] = {}
-"""Of LoRAs that had settled, by what the file system says of each: every run asks."""
+_CONTENTS = Unchanged[str]()
+"""Of LoRAs: every run asks."""
 
 
 def _content(path: Path) -> str:
     try:
-        stamps = stamps_of([path])
-        if (known := _contents.get(stamps)) is not None:
-            return known
-        found = sha256_of(path)
+        return _CONTENTS.get(path, [path], lambda: sha256_of(path))
     except (ValueError, OSError):
         return ""
-    if are_settled(stamps):
-        if len(_contents) >= MOST_FILES:
-            _contents.clear()
-        _contents[stamps] = found
-    return found

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ...pipelines.models.tensor_file import Stamps, are_settled, stamps_of
+from ...pipelines.models.regular_file import Unchanged
 from ..files.atomic import check_place
 from ..files.workspace import numbered
 from ..graph.sketch import Given, Refusal, Unknown
@@ -57,15 +56,11 @@ def name_refusals(given: Given, made: str, ending: str) -> dict[str, str | Refus
 
 def _why_unfit(check: Callable[..., None], path: Path, *more: Any) -> str:
     """The sentence by which `check(path, *more)` refuses a file with `ValueError`, "" where it takes it. It is asked
-    once for a file of these times and size, unless it was changed so shortly before that they need not tell."""
-    stamps = stamps_of([path])
-    return _kept(check, path, stamps, more) if stamps and are_settled(stamps) else _why(check, path, more)
+    once while the file stays as it is."""
+    return _UNFIT.get((check, path, *more), [path], lambda: _why(check, path, more))
 
 
-@functools.lru_cache(maxsize=512)
-def _kept(check: Callable[..., None], path: Path, stamps: Sequence[Stamps], more: tuple[Any, ...]) -> str:
-    del stamps  # a part of the key
-    return _why(check, path, more)
+_UNFIT = Unchanged[str](512)
 
 
 def _why(check: Callable[..., None], path: Path, more: tuple[Any, ...]) -> str:

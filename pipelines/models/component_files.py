@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,17 +29,15 @@ from .folder import (
 from .json_file import parse_object, read_bytes, read_object
 from .packed.packing import check_unpacked
 from .packed.torchao_files import PACKED, is_torchao, put_together
-from .regular_file import FromFolder
+from .regular_file import FromFolder, Unchanged
 from .source import PICKLES, is_allowed
 from .tensor_file import (
     MAX_HEADER_BYTES,
     MAX_TENSORS,
     TensorFile,
-    are_settled,
     check_counts,
     content_mark,
     read_tensor_file,
-    stamps_of,
 )
 
 if TYPE_CHECKING:
@@ -238,15 +236,11 @@ def _read_weights(folder: Path, name: str, *, stem: str, files: frozenset[str]) 
     return list(shards.values())
 
 
-_fingerprints: dict[Hashable, str] = {}
-"""Of models whose files had settled, by what the file system says of each."""
+_FINGERPRINTS = Unchanged[str](MAX_FINGERPRINTS)
 
 
 def fingerprint_of_parts(folder: Path, components: Mapping[str, ComponentFiles]) -> str:
-    """sha256 over the content of configs and vocabularies and over the marks of the weights (`content_mark`).
-
-    Files that are as they were, by their sizes and stamps, are not read again: every run asks, several times.
-    """
+    """sha256 over the content of configs and vocabularies and over the marks of the weights (`content_mark`)."""
     top = [path for path in (folder / file for file in TOP_FILES) if os.path.lexists(path)]
     texts = {
         name: [path for path in sorted(component.folder.iterdir()) if path.name.endswith(CONTENT_SUFFIXES)]
@@ -254,23 +248,20 @@ def fingerprint_of_parts(folder: Path, components: Mapping[str, ComponentFiles])
     }
     weights = {name: components[name].weights for name in texts}
     paths = [*top, *(path for name in texts for path in (*texts[name], *(file.path for file in weights[name])))]
-    stamps = tuple((name, len(texts[name]), len(weights[name])) for name in texts), stamps_of(paths)
-    if (known := _fingerprints.get(stamps)) is not None:
-        return known
-    digest = hashlib.sha256()
-    for path in top:
-        _add(digest, path.name, read_bytes(path, what="file"))
-    for name in texts:
-        for path in texts[name]:
-            _add(digest, f"{name}/{path.name}", read_bytes(path, what=f"{name}:", max_bytes=MAX_CONTENT_BYTES))
-        for file in weights[name]:
-            _add(digest, f"{name}/{file.path.name}", content_mark(file).encode())
-    found = digest.hexdigest()
-    if stamps[1] and stamps[1] == stamps_of(paths) and are_settled(stamps[1]):
-        if len(_fingerprints) >= MAX_FINGERPRINTS:
-            _fingerprints.clear()
-        _fingerprints[stamps] = found
-    return found
+
+    def digested() -> str:
+        digest = hashlib.sha256()
+        for path in top:
+            _add(digest, path.name, read_bytes(path, what="file"))
+        for name in texts:
+            for path in texts[name]:
+                _add(digest, f"{name}/{path.name}", read_bytes(path, what=f"{name}:", max_bytes=MAX_CONTENT_BYTES))
+            for file in weights[name]:
+                _add(digest, f"{name}/{file.path.name}", content_mark(file).encode())
+        return digest.hexdigest()
+
+    key = tuple((name, len(texts[name]), len(weights[name])) for name in texts), tuple(paths)
+    return _FINGERPRINTS.get(key, paths, digested)
 
 
 def _add(digest: Any, name: str, content: bytes) -> None:

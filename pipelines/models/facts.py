@@ -6,15 +6,13 @@ damaged, and told so by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ..families.card import Card
 from ..families.family import Family
-from .folder import Read, are_as_read, component_in, read_config, read_index, reads_of
-from .regular_file import MOST_FILES
+from .folder import component_in, read_config, read_index
 
 MAX_MULTIPLE = 1024
 SHIFTS = {"FlowMatchEulerDiscreteScheduler": "shift", "UniPCMultistepScheduler": "flow_shift"}
@@ -23,37 +21,9 @@ Configs = Callable[[str], Mapping[str, Any]]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class _Card:
-    card: Card
-    family: Family
-    read: Sequence[Read]
-    """What it was made of, as it was then."""
-
-
-_CARDS: dict[tuple[str, str], _Card] = {}
-
-
 def family_card(folder: Path, family: Family) -> Card:
-    """The family's defaults for the model in `folder`; the same again while the configs stay as they are."""
-    key = (str(folder), family.name)
-    kept = _CARDS.get(key)
-    if kept is not None and kept.family is family and are_as_read(kept.read):
-        return kept.card
-    card, asked = _made(folder, family)
-    if (read := reads_of(folder, asked)) is not None:
-        card, _ = _made(folder, family)  # of these: a file may have changed since the first time
-        if are_as_read(read):
-            if len(_CARDS) >= MOST_FILES:
-                _CARDS.clear()
-            _CARDS[key] = _Card(card, family, read)
-    return card
-
-
-def _made(folder: Path, family: Family) -> tuple[Card, list[str]]:
-    """The card, and the components whose configs it was made of."""
-    index, asked = read_index(folder), list[str]()
-    return _find(folder, lambda config: family.card(index, config), asked), asked
+    """The family's defaults for the model in `folder`."""
+    return _find(folder, lambda config: family.card(read_index(folder), config))
 
 
 def family_size_multiple(folder: Path, family: Family) -> int:
@@ -65,7 +35,7 @@ def family_size_multiple(folder: Path, family: Family) -> int:
             raise TypeError(f"sizes would be multiples of {str(multiple)[:40]}")
         return multiple
 
-    return _find(folder, find, [])
+    return _find(folder, find)
 
 
 def scheduler_of(folder: Path) -> str:
@@ -82,9 +52,9 @@ def shift_of(folder: Path) -> float:
     return float(shift) if isinstance(shift, int | float) else 0.0
 
 
-def _find(folder: Path, question: Callable[[Configs], T], asked: list[str]) -> T:
-    """A family asks configs for what real models have; `asked` is told which. `ValueError` is a family's or a reader's
-    own sentence."""
+def _find(folder: Path, question: Callable[[Configs], T]) -> T:
+    """A family asks configs for what real models have. `ValueError` is a family's or a reader's own sentence."""
+    asked: list[str] = []
 
     def config(name: str) -> Mapping[str, Any]:
         asked.append(name)

@@ -9,7 +9,7 @@ import difflib
 import importlib.util
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -78,8 +78,6 @@ def read_index(folder: Path, *, home: str = "") -> dict[str, Any]:
     A list of anything else is a value of the pipeline, as diffusers takes it (Krea 2: `text_encoder_select_layers`).
     `home` is the hub id of a folder that is not yet pulled whole.
     """
-    if (known := _CLASSIC.known(f"{folder}{os.sep}{INDEX}")) is not None:
-        return dict(known)
     path = index_path(folder)
     if path is None:
         raise ValueError(f"{folder} is no model: it has no {INDEX}; give a folder in diffusers format")
@@ -225,36 +223,10 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
     found = component_in(read_index(folder), name)
     if found is None:
         return {}
-    kind = kind_of(found[1])
-    if (known := _CONFIG.known(_first_config(folder, name, kind))) is not None:
-        return dict(known)
-    return dict(_CONFIG(config_path(folder / name, kind, name)))
-
-
-def _first_config(folder: Path, name: str, kind: Kind) -> str:
-    return f"{folder}{os.sep}{name}{os.sep}{CONFIGS[kind][0]}"
+    return dict(_CONFIG(config_path(folder / name, kind_of(found[1]), name)))
 
 
 _CONFIG = FromFile(lambda path: read_object(path, what=f"config of {path.parent.name}"))
-
-Read = tuple[FromFile[dict[str, Any]], str, dict[str, Any]]
-"""A small file by its reader and path, and what was read."""
-
-
-def reads_of(folder: Path, names: Iterable[str]) -> tuple[Read, ...] | None:
-    """The index of a classic model and the configs of these components as they are kept; None where one is not."""
-    index = f"{folder}{os.sep}{INDEX}"
-    files = [(_CLASSIC, index)]
-    for name in names:
-        if (found := component_in(_CLASSIC.known(index) or {}, name)) is not None:
-            files.append((_CONFIG, _first_config(folder, name, kind_of(found[1]))))
-    kept = [(reader, path, known) for reader, path in files if (known := reader.known(path)) is not None]
-    return tuple(kept) if len(kept) == len(files) else None
-
-
-def are_as_read(read: Iterable[Read]) -> bool:
-    """Whether all of these files are as they were."""
-    return all(reader.known(path) is known for reader, path, known in read)
 
 
 def kind_of(class_name: str) -> Kind:

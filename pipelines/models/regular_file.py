@@ -10,7 +10,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from io import BufferedReader
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -79,59 +79,59 @@ def is_settled(times: Iterable[int]) -> bool:
     return time.time_ns() - max(times) > SETTLED_NS
 
 
-class FromFile(Generic[T]):
-    """`make` of a path, called again once the file there has changed. What it gives is shared, and not to be changed.
+class Unchanged(Generic[T]):
+    """What was made of files, kept while they stay as they are. What it gives is shared, and not to be changed.
 
-    It is told of nothing but the file: what it gives must depend on nothing else that may change. A file that was
-    written or replaced since is another one: it has another inode, size or time of change.
+    It must depend on nothing that may change but the files that are named with its key. A file that was written or
+    replaced since is another one: it has another inode, size or time of change. All is forgotten beyond so `many`.
     """
 
-    def __init__(self, make: Callable[[Path], T]) -> None:
-        self._make = make
-        self._made: dict[str, tuple[Mark, T]] = {}
+    def __init__(self, many: int = MOST_FILES) -> None:
+        self._many = many
+        self._made: dict[Hashable, tuple[Sequence[Mark | None], T]] = {}
 
-    def known(self, path: str) -> T | None:
-        """What is kept of the file as it is now, if anything is: one look at it, for those who ask at every step."""
-        known = self._made.get(path)
-        return known[1] if known is not None and known[0] == _mark_of(path) else None
-
-    def __call__(self, path: Path) -> T:
+    def get(self, key: Hashable, paths: Iterable[Path | str], make: Callable[[], T]) -> T:
         """Raises what `make` raises, which is asked again next time."""
-        name = str(path)
-        mark = _mark_of(name)  # before it is read: a change in between is seen next time
-        known = self._made.get(name)
-        if mark is not None and known is not None and known[0] == mark:
+        return self._of(key, [_mark_of(str(path)) for path in paths], make)
+
+    def _of(self, key: Hashable, marks: Sequence[Mark | None], make: Callable[[], T]) -> T:
+        """The marks are from before anything is read: a change in between is seen next time."""
+        known = self._made.get(key)
+        if known is not None and known[0] == marks:
             return known[1]
-        made = self._make(path)
-        if mark is not None and mark[2] <= MOST_BYTES and is_settled(mark[:2]):
-            if len(self._made) >= MOST_FILES:
+        made = make()
+        if marks and all(mark is not None and is_settled(mark[:2]) for mark in marks):
+            if len(self._made) >= self._many:
                 self._made.clear()
-            self._made[name] = mark, made
+            self._made[key] = marks, made
         return made
 
 
-class FromFolder(Generic[T]):
+class FromFile(Unchanged[T]):
+    """`make` of a path, called again once the file there has changed; what a large file gives is not kept."""
+
+    def __init__(self, make: Callable[[Path], T]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __call__(self, path: Path) -> T:
+        mark = _mark_of(str(path))
+        is_small = mark is not None and mark[2] <= MOST_BYTES
+        return self._of(str(path), [mark] if is_small else [], lambda: self._make(path))
+
+
+class FromFolder(Unchanged[T]):
     """As `FromFile`, of a folder with all that lies in it and in the folders in it, links followed; one of very many
     files is looked at anew each time.
     """
 
     def __init__(self, make: Callable[..., T]) -> None:
+        super().__init__(MOST_FOLDERS)
         self._make = make
-        self._made: dict[Hashable, tuple[tuple[Mark, ...], T]] = {}
 
     def __call__(self, folder: Path, *more: Hashable) -> T:
-        """What `make(folder, *more)` gives. Raises what it raises, which is asked again next time."""
-        key = (str(folder), *more)
-        marks = _marks_in(str(folder))
-        known = self._made.get(key)
-        if marks and known is not None and known[0] == marks:
-            return known[1]
-        made = self._make(folder, *more)
-        if marks and all(is_settled(mark[:2]) for mark in marks) and marks == _marks_in(str(folder)):
-            if len(self._made) >= MOST_FOLDERS:
-                self._made.clear()
-            self._made[key] = marks, made
-        return made
+        """What `make(folder, *more)` gives."""
+        return self._of((str(folder), *more), _marks_in(str(folder)), lambda: self._make(folder, *more))
 
 
 def _marks_in(folder: str, depth: int = 2) -> tuple[Mark, ...]:

@@ -13,13 +13,13 @@ import hashlib
 import math
 import os
 import sys
-import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ...parallel.recent import Recent
 from .json_file import JsonFault, parse_object, without_texts
 from .regular_file import is_settled, open_regular, sha256_of
 
@@ -31,8 +31,10 @@ TEXTS_PER_TENSOR = 5
 MARKS_PER_TENSOR = 16
 """Three brackets, and commas: six for a tensor of four dims."""
 MAX_METADATA_TEXTS = 20_000
-MAX_KEPT_BYTES = 64 << 20
-"""Memory for the headers of files read before; one of 100,000 tensors takes about 20 MiB."""
+MAX_KEPT_BYTES = 128 << 20
+"""Memory for the headers of files read before; one of 100,000 tensors takes about 50 MiB."""
+ENTRY_BYTES = 300
+"""What one tensor's entry takes beside its name, roughly."""
 MAX_HASHED_BYTES = 64 << 20
 """Larger files are told apart by what the file system says of them: reading a whole model takes minutes."""
 BITS = {
@@ -72,16 +74,13 @@ class TensorFile:
 
     @cached_property
     def kept_bytes(self) -> int:
-        """The memory of its texts, of which one strange character makes all of a text four times as wide."""
+        """The memory of its entries and texts; one strange character makes all of a text four times as wide."""
         texts = (*self.tensors, *self.metadata, *self.metadata.values())
-        return len(self.header) + sum(map(sys.getsizeof, texts))
+        return len(self.header) + len(self.tensors) * ENTRY_BYTES + sum(map(sys.getsizeof, texts))
 
 
-Stamps = tuple[Path, int, tuple[int, int, int]]
-"""A file's path and size, and its mtime_ns, ctime_ns and inode: while they stay, so does what is in it."""
-_read: dict[Stamps, TensorFile] = {}
-"""What was read last, by path, size and stamps: one load asks for a header several times."""
-_lock = threading.Lock()
+READ = Recent[TensorFile](MAX_KEPT_BYTES)
+"""By path, size and stamps: one load asks for a header several times."""
 
 
 def read_tensor_file(path: Path) -> TensorFile:
@@ -92,7 +91,8 @@ def read_tensor_file(path: Path) -> TensorFile:
         with open_regular(path) as file:
             status = os.fstat(file.fileno())
             stamps = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
-            if known := _read.get((path, status.st_size, stamps)):
+            key = path, status.st_size, stamps
+            if known := READ.get(key):
                 return known
             length = int.from_bytes(file.read(8), "little")
             if status.st_size < 8 or length > min(MAX_HEADER_BYTES, status.st_size - 8):
@@ -108,35 +108,8 @@ def read_tensor_file(path: Path) -> TensorFile:
     tensors = _read_entries(path, plain, first=8 + length, data_bytes=status.st_size - 8 - length)
     found = TensorFile(path, header, status.st_size, stamps, tensors, metadata)
     if is_settled(stamps[:2]):
-        _keep(found)
+        READ.put(key, found, {key: found.kept_bytes})
     return found
-
-
-def stamps_of(paths: Iterable[Path]) -> tuple[Stamps, ...]:
-    """Of each file, also by links; none of all where one is missing."""
-    try:
-        found = [(path, path.stat()) for path in paths]
-    except OSError:
-        return ()
-    return tuple((path, s.st_size, (s.st_mtime_ns, s.st_ctime_ns, s.st_ino)) for path, s in found)
-
-
-def are_settled(stamps: Iterable[Stamps]) -> bool:
-    """Whether any later change of these files will show in their stamps."""
-    return all(is_settled(times[:2]) for _, _, times in stamps)
-
-
-def _keep(file: TensorFile) -> None:
-    """Drops the oldest beyond as many tensors as two files may have, and beyond `MAX_KEPT_BYTES`."""
-    if file.kept_bytes > MAX_KEPT_BYTES:
-        return
-    with _lock:
-        _read[file.path, file.size_bytes, file.stamps] = file
-        while (
-            sum(len(each.tensors) for each in _read.values()) > 2 * MAX_TENSORS
-            or sum(each.kept_bytes for each in _read.values()) > MAX_KEPT_BYTES
-        ):
-            del _read[next(iter(_read))]
 
 
 def check_counts(path: Path, data: bytes, *, texts: int, marks: int) -> None:

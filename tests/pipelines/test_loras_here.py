@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from latentloom.pipelines.models import regular_file
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.models.loras import facts, installed
 from latentloom.pipelines.models.loras.facts import LONGEST_TEXT, LONGEST_WORD, MOST_WORDS, LoraFacts, lora_facts
 from latentloom.pipelines.models.loras.installed import fit_of, installed_loras
+from latentloom.pipelines.models.regular_file import Unchanged
 from latentloom.pipelines.values import Model
 from support.lora_files import write_pair, write_tensors
 
@@ -21,7 +23,7 @@ KOHYA = "lora_unet_double_blocks_0_img_attn_proj"
 
 @pytest.fixture(autouse=True)
 def _nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installed, "_kept", {})
+    monkeypatch.setattr(installed, "_FACTS", Unchanged())
     monkeypatch.setattr(installed, "_verdicts", {})
 
 
@@ -142,7 +144,7 @@ def test_a_second_look_reads_only_what_changed(tmp_path: Path, monkeypatch: pyte
         return lora_facts(path, **more)
 
     monkeypatch.setattr(installed, "lora_facts", counted)
-    monkeypatch.setattr(installed, "are_settled", lambda stamps: True)
+    monkeypatch.setattr(regular_file, "SETTLED_NS", -(2**62))
     write_pair(tmp_path / "a.safetensors")
     write_tensors(tmp_path / "model.safetensors", {"weight": (4, 4)})
     assert installed_loras([tmp_path]).loras == installed_loras([tmp_path]).loras

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from latentloom.parallel.recent import Recent
 from latentloom.pipelines.models import regular_file, tensor_file
 from latentloom.pipelines.models.tensor_file import read_tensor_file
 
@@ -96,15 +97,6 @@ def test_a_header_is_parsed_once_until_its_file_changes(tmp_path: Path, monkeypa
     assert len(read_tensor_file(path).tensors) == 3
 
 
-def test_no_more_headers_are_kept_than_two_files_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regular_file, "SETTLED_NS", -(2**62))
-    monkeypatch.setattr(tensor_file, "MAX_TENSORS", 2)
-    paths = [write_header(tmp_path / str(number), empty_tensors(2)) for number in range(3)]
-    first, second, third = [read_tensor_file(path) for path in paths]
-    assert read_tensor_file(paths[2]) is third and read_tensor_file(paths[1]) is second
-    assert read_tensor_file(paths[0]) is not first
-
-
 @pytest.mark.parametrize("text", ["x" * 200, "\N{GRINNING FACE}" + "x" * 50])
 def test_headers_are_kept_by_the_memory_that_they_take(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
@@ -114,10 +106,9 @@ def test_headers_are_kept_by_the_memory_that_they_take(
     paths = [write_header(tmp_path / str(number), header.encode()) for number in range(3)]
     cost = read_tensor_file(paths[0]).kept_bytes
     assert cost > 2 * len(text.encode())
-    monkeypatch.setattr(tensor_file, "MAX_KEPT_BYTES", 2 * cost)
+    monkeypatch.setattr(tensor_file, "READ", Recent(2 * cost))
     first, second, third = [read_tensor_file(path) for path in paths]
     assert read_tensor_file(paths[2]) is third and read_tensor_file(paths[1]) is second
     assert read_tensor_file(paths[0]) is not first
-    monkeypatch.setattr(tensor_file, "MAX_KEPT_BYTES", cost - 1)
+    monkeypatch.setattr(tensor_file, "READ", Recent(cost - 1))
     assert read_tensor_file(write_header(tmp_path / "3", header.encode())) is not read_tensor_file(tmp_path / "3")
-    assert read_tensor_file(paths[0]) is read_tensor_file(paths[0]), "a file that is not kept drives out no other"

@@ -16,8 +16,9 @@ from typing import Literal
 
 from ...values import Model
 from ..folder import INDEX, MODULAR_INDEX
+from ..regular_file import Unchanged
 from ..source import is_allowed
-from ..tensor_file import Stamps, are_settled, read_tensor_file, stamps_of
+from ..tensor_file import read_tensor_file
 from .facts import NOTE, PICTURES, LoraFacts, lora_facts
 from .lora_file import layers_of, what_differs
 
@@ -59,8 +60,8 @@ class Fit:
     """Why it does not fit, as a sentence that begins small; empty where it may."""
 
 
-_kept: dict[tuple[Stamps, ...], LoraFacts | None] = {}
-"""What was read of each file and of those of its name, by path, size and stamps; None: no LoRA."""
+_FACTS = Unchanged[LoraFacts | None](MOST_KEPT)
+"""Of each file and of those of its name; None: no LoRA."""
 _verdicts: dict[tuple[str, str, str, str], str | None] = {}
 """What the model lacks of a LoRA's layers, as `what_differs` says it, by these layers and the model."""
 _lock = threading.Lock()
@@ -143,17 +144,11 @@ def _is_text(path: str) -> bool:
 def _facts(path: Path, names: frozenset[str], roots: Sequence[Path] | None) -> LoraFacts | None:
     beside = [path.with_name(name) for ending in BESIDE if (name := f"{path.stem}{ending}") in names]
     allowed = [each for each in beside if is_allowed(each, roots)]
-    stamps = stamps_of((path, *allowed))
-    with _lock:
-        if stamps in _kept:
-            return _kept[stamps]
-    try:
-        facts = lora_facts(path, beside={each.name for each in allowed})
-    except ValueError:  # damaged, so that nobody knows whether it is one
-        facts = None
-    if stamps and are_settled(stamps):
-        with _lock:
-            if len(_kept) >= MOST_KEPT:
-                _kept.clear()
-            _kept[stamps] = facts
-    return facts
+
+    def told() -> LoraFacts | None:
+        try:
+            return lora_facts(path, beside={each.name for each in allowed})
+        except ValueError:  # damaged, so that nobody knows whether it is one
+            return None
+
+    return _FACTS.get((path, *allowed), (path, *allowed), told)
