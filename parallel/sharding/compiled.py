@@ -207,7 +207,9 @@ class _CompiledBlock:
         )
         fixed = tuple(wire and wire.fixed for wire in wires)
         with kept.lock:
-            graphs = kept.graphs_of((self._watched.state(), calls, fixed, at_work is not None, _told(self._options)))
+            graphs = kept.graphs_of(
+                (self._watched.state(), calls, fixed, at_work is not None, _options_key(self._options))
+            )
         lengths = (like, session and session.lengths())
         graphs.first = graphs.first or lengths
         make = functools.partial(traced, self._kind, calls, fixed, is_seen=at_work is not None)
@@ -301,7 +303,7 @@ def _form(value: Any) -> Hashable:
     return value if isinstance(value, (bool, str)) else type(value)
 
 
-def _told(options: Mapping[str, Any]) -> Hashable:
+def _options_key(options: Mapping[str, Any]) -> Hashable:
     return tuple(
         (name, str(each) if isinstance(each, (dict, list)) else each) for name, each in sorted(options.items())
     )

@@ -301,7 +301,7 @@ class SharedCalls:
         leaves, spec = pytree.tree_flatten(found)
         outlines, tensors = None, [each for each in leaves if isinstance(each, Tensor)]
         if all(isinstance(each, Tensor | None) for each in leaves):
-            outlines = tuple(map(_plain, map(Outline.of, tensors)))
+            outlines = tuple(map(_plain_outline, map(Outline.of, tensors)))
             self.known.specs[name, signature] = spec, [each is None for each in leaves]
         elif mode != "rows":
             self.reasons["a call gives something that is no tensor"] = None
@@ -341,7 +341,7 @@ def _put_together(tensors: Iterable[Tensor], found: tuple[Any, Sequence[bool]]) 
     return pytree.tree_unflatten([None if is_nothing else next(rest) for is_nothing in are_nothing], spec)
 
 
-def _plain(outline: Outline) -> Outline:
+def _plain_outline(outline: Outline) -> Outline:
     """As it comes out of the exchange: its elements one after the other."""
     return Outline.of(torch.empty(outline.shape, dtype=outline.dtype, device="meta"), outline.device)
 
