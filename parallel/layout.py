@@ -68,13 +68,13 @@ class Layout:
         streams = []
         for stream, begin in zip(self.streams, self.starts(), strict=True):
             each = [stream.held(rank) for rank in range(self.num_ranks if stream.shares is not None else 1)]
-            sizes = tuple(sum(b - a for a, b in self._asked(begin + first, begin + last)) for first, last in each)
+            sizes = tuple(sum(b - a for a, b in self._ranges_kept(begin + first, begin + last)) for first, last in each)
             streams.append(Stream(stream.name, sum(sizes), None if stream.shares is None else sizes))
         return Layout(tuple(streams), self.num_ranks)
 
     def asked(self) -> list[Range]:
         """Where in the joint sequence the keys are."""
-        return self._asked(0, self.length)
+        return self._ranges_kept(0, self.length)
 
     def asked_of(self, rank: int) -> list[Range]:
         """Where in the rank's own sequence the keys are."""
@@ -82,10 +82,10 @@ class Layout:
         return [
             (a + here - start, b + here - start)
             for (start, end), (here, _) in parts
-            for a, b in self._asked(start, end)
+            for a, b in self._ranges_kept(start, end)
         ]
 
-    def _asked(self, start: int, end: int) -> list[Range]:
+    def _ranges_kept(self, start: int, end: int) -> list[Range]:
         """What is left of some positions of the joint sequence."""
         first, last = self.left_out or (end, end)
         return [(start, max(start, min(end, first))), (min(end, max(start, last)), end)]

@@ -124,7 +124,7 @@ def make(keys: Iterable[Key]) -> None:
     with rendezvous():
         for key in keys:
             if key not in within.made:
-                within.made[key] = _made(key, within.device)
+                within.made[key] = _new_group(key, within.device)
                 if dist.get_rank() in key[1]:
                     made.append(within.made[key])
         nccl = [group for group in made if dist.get_backend(group) == "nccl"]
@@ -147,7 +147,7 @@ def _is_on_accelerator(use: Use, device: torch.device | None) -> bool:
     return device is not None and device.type == "cuda" and use is not Use.VOTES
 
 
-def _made(key: Key, device: torch.device | None) -> ProcessGroup:
+def _new_group(key: Key, device: torch.device | None) -> ProcessGroup:
     use, ranks = key
     if device is None:
         is_sortable = "sort_ranks" in inspect.signature(dist.new_group).parameters  # from torch 2.13 on

@@ -266,7 +266,7 @@ def _try(kernel: Kernel, device: torch.device, dtype: torch.dtype) -> None:
         keys, values = k[:, :num_keys], v[:, :num_keys]
         if not kernel.fits(q, keys, values):
             raise RuntimeError("torch does not let it attend here")
-        wanted, lse = _plain(q, keys, values, mask)
+        wanted, lse = _attention_by_scores(q, keys, values, mask)
         out = attend_plain(q, keys, values, mask=mask, scale=None, kernel=kernel)
         _compare("answers", out, wanted, kernel.error)
         out, own = attend_with_lse(q, keys, values, mask=mask, scale=None, kernel=kernel)
@@ -274,7 +274,7 @@ def _try(kernel: Kernel, device: torch.device, dtype: torch.dtype) -> None:
         _compare("log-sum-exp", own, lse, kernel.error)
 
 
-def _plain(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+def _attention_by_scores(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     """Attention and its log-sum-exp by the formula, fp32, on the CPU."""
     share = q.shape[1] // k.shape[1]
     q, k, v = q.float().cpu(), *(x.float().cpu().repeat_interleave(share, 1) for x in (k, v))

@@ -63,7 +63,7 @@ def attend(
     queries = rows.take(q, 2, mine.local)
     num_queries = queries.shape[2]
     if mask is not None:
-        queries, mask = _settled(queries, rows.take(mask, 2, mine.joint) if mask.shape[2] > 1 else mask)
+        queries, mask = _merging_safely(queries, rows.take(mask, 2, mine.joint) if mask.shape[2] > 1 else mask)
     queries, mask = folded(queries, mask, kv_heads)
     packed = torch.cat([x.permute(2, 0, 1, 3) for x in (k, v)], 2)
     block = rows.take(packed, 0, sharded_ranges(layout.keys, group.index))  # S B 2K D
@@ -182,7 +182,7 @@ def folded(q: Tensor, mask: Tensor | None, num_keys: int) -> tuple[Tensor, Tenso
     return q.unflatten(1, (num_keys, group)).flatten(2, 3), mask
 
 
-def _settled(q: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+def _merging_safely(q: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """Rows whose every key is masked by a large finite number, made safe to merge.
 
     Softmax is the same without what all keys have in common. Added to a huge number the scores vanish too, so that

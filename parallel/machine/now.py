@@ -74,11 +74,11 @@ def host_bytes() -> int:
 
 def _machine() -> Machine:
     with _finding:  # several threads ask first
-        return _found()
+        return _machine_here()
 
 
 @functools.cache
-def _found() -> Machine:
+def _machine_here() -> Machine:
     return read_machine(timeout_s=FIND_S) if _may_have_gpus() else Machine(torch=None)
 
 

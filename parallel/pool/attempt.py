@@ -63,6 +63,7 @@ class JobRun:
         work = self.job.work
         first = 0 if work.world is None else work.world.first
         fds = [self.job.body]
+        # Memory that is shared reaches as far as this machine: where the job has ranks on others there are no grants.
         if 1 < self.size == len(self.ranks):
             self._grants = Grants(self.size)
             fds.append(self._grants.fd)
@@ -121,6 +122,7 @@ class JobRun:
     def lose(self, rank: RankProcess, reason: str) -> None:
         """A rank died, or was ended."""
         index = self.ranks.index(rank)
+        # Whom we killed is no cause, but a consequence of one: only a death of its own lets a job be tried again.
         if index not in self.ends:
             is_ours = rank.why_killed == DID_NOT_LEAVE
             self._end(index, End("ended" if is_ours else "died", reason=f"rank {rank.number} ({rank.device}) {reason}"))
@@ -222,6 +224,8 @@ class JobRun:
         job, ends = self.job, self.ends
         if self._grants is not None:
             self._grants.close()
+        # Cancelled before all else: who has cancelled waits for that, and is not to be told of ranks that we ended for
+        # it.
         if job.is_cancelled:
             job.end(Cancelled())
         elif all(end.state == "done" for end in ends.values()):

@@ -59,7 +59,7 @@ class Known:
 
     def kernels(self, gpu: str) -> Kernels | None:
         """What attends on GPUs of this kind; None where that is to be tried."""
-        kept = {each.gpu: each.kernels for each in self._kept.kinds}
+        kept = {each.gpu: each.kernels for each in self._file.kinds}
         return self._kernels.get(gpu) or kept.get(gpu)
 
     def keep_kernels(self, gpu: str, kernels: Kernels) -> None:
@@ -68,8 +68,8 @@ class Known:
         """
         self._kernels[gpu] = kernels
         new = OfKind(gpu=gpu, kernels=kernels)
-        if not kernels.is_news and new not in self._kept.kinds:
-            kept = self._read()
+        if not kernels.is_news and new not in self._file.kinds:
+            kept = self._read_file()
             others = [each for each in kept.kinds if each.gpu != gpu]
             self._write(replace(kept, kinds=(*others, new)[-MOST:]))
 
@@ -110,18 +110,18 @@ class Known:
         if is_good and pairs <= self._proven:
             return
         (self._proven.update if is_good else self._proven.difference_update)(pairs)
-        self._write(replace(self._read(), boot=self._boot, pairs=tuple(sorted(self._proven))))
+        self._write(replace(self._read_file(), boot=self._boot, pairs=tuple(sorted(self._proven))))
 
     @functools.cached_property
     def _proven(self) -> set[tuple[str, ...]]:
-        return {*self._kept.pairs} if self._kept.boot == self._boot != "" else set()
+        return {*self._file.pairs} if self._file.boot == self._boot != "" else set()
 
     @functools.cached_property
-    def _kept(self) -> KnownFile:
+    def _file(self) -> KnownFile:
         """As it was when this pool first asked, or wrote."""
-        return self._read()
+        return self._read_file()
 
-    def _read(self) -> KnownFile:
+    def _read_file(self) -> KnownFile:
         text = _text(self._path) if self._path is not None else ""
         try:
             return read(KnownFile, json.loads(text), what=FILE)
@@ -130,7 +130,7 @@ class Known:
 
     def _write(self, kept: KnownFile) -> None:
         """Whole or not at all; of two processes that write at once one is forgotten."""
-        self._kept = kept
+        self._file = kept
         if self._path is None:
             return
         with contextlib.suppress(OSError):  # the disk is full, say

@@ -81,6 +81,7 @@ class Replica:
         """Join or start what can be started now."""
         if self.run is not None or self.joining:
             return
+        # All join, also for a job of fewer: the next one, which may want more, then finds them joined.
         needed = self.ranks[: self.size] if self.is_joined or self._wanted is not None else self.ranks
         if not all(rank.is_ready for rank in needed):
             return
@@ -102,6 +103,7 @@ class Replica:
     def _join(self, members: list[RankProcess]) -> None:
         wanted = self._wanted
         if wanted is None:
+            # A new file for each try: a rank that is late in the rendezvous before would meet those of this one.
             (self.folder / f"{self.name}-{self._generation}").unlink(missing_ok=True)
             self._generation += 1
             name = f"{self.name}-{self._generation}"
@@ -131,6 +133,7 @@ class Replica:
             return
         self.joining[rank] = told.problem
         self._are_wires_bad |= told.are_wires_bad
+        # From the first problem on the clock runs anew, and shorter: the others wait for one that will not come.
         if told.problem and not self._problem:
             self._join_time, self._problem = time.monotonic(), f"rank {rank.number}: {told.problem}"
         if all(said is not None for said in self.joining.values()):

@@ -12,7 +12,7 @@ which nothing is asked while the server lives. Ranks die with the server that fo
 
 A module that starts CUDA as it is imported spoils what is forked from here; most only ask, and are answered
 (`unasked.py`). Where one does start it, a rank is forked all the same, and begins at once as a fresh interpreter
-(`Server.culprit`): the same process, connections and death with the server, and some seconds of imports.
+(`ForkServer.culprit`): the same process, connections and death with the server, and some seconds of imports.
 """
 
 from __future__ import annotations

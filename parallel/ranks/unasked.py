@@ -6,7 +6,7 @@ missing (a container without it, MIG names, ROCm), a child asks the driver and t
 refused and remembered: what it has made of itself then is not what it would be in a rank.
 
 Torch's public functions stay, and what they call within is replaced: others keep them, `torch._dynamo` among them, and
-whoever keeps an answer instead (`Answers.given`) has torch's own later.
+whoever keeps an answer instead (`DriverAnswers.given`) has torch's own later.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def _told_by_nvml() -> Sequence[Facts]:
         nvml = ctypes.CDLL("libnvidia-ml.so.1")
         if torch.version.hip or nvml.nvmlInit_v2() != SUCCESS:
             return []
-        while (facts := _read(nvml, torch.cuda._get_nvml_device_index(len(found)))) is not None:
+        while (facts := _facts_of(nvml, torch.cuda._get_nvml_device_index(len(found)))) is not None:
             found.append(facts)
     except OSError:
         return []
@@ -203,7 +203,7 @@ def _told_by_nvml() -> Sequence[Facts]:
     return found if all(each == found[0] for each in found) else []
 
 
-def _read(nvml: ctypes.CDLL, place: int) -> Facts | None:
+def _facts_of(nvml: ctypes.CDLL, place: int) -> Facts | None:
     handle, major, minor = ctypes.c_void_p(), ctypes.c_int(), ctypes.c_int()
     name = ctypes.create_string_buffer(96)
     if (

@@ -50,10 +50,10 @@ def prove(group: Group, device: torch.device, *, is_proven: bool = False, limit_
         _wait(event.query, start + limit_s, limit_s)
     sums = sum(sent(other, other) for other in range(group.size))
     assert isinstance(sums, Tensor), "of several ranks"
-    _check("an all-reduce", total, sums)
-    _check(f"rank {before}'s send", hop, sent(before, group.index))
+    _check_values("an all-reduce", total, sums)
+    _check_values(f"rank {before}'s send", hop, sent(before, group.index))
     for other in others:
-        _check(f"rank {other}'s part of an exchange", received[other], sent(other, group.index))
+        _check_values(f"rank {other}'s part of an exchange", received[other], sent(other, group.index))
 
 
 def _sent(device: torch.device, sender: int, receiver: int, num_sent: int) -> Tensor:
@@ -70,7 +70,7 @@ def _wait(is_done: Callable[[], bool], end: float, limit_s: float) -> None:
         time.sleep(0.002)
 
 
-def _check(what: str, found: Tensor, wanted: Tensor) -> None:
+def _check_values(what: str, found: Tensor, wanted: Tensor) -> None:
     wrong = int((found != wanted).sum())
     if wrong:
         raise BadWires(f"{what} arrived with {wrong} of {wanted.numel()} numbers changed")

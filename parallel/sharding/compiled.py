@@ -207,8 +207,12 @@ class _CompiledBlock:
         )
         fixed = tuple(wire and wire.fixed for wire in wires)
         with kept.lock:
-            graphs = kept.graphs_of((self._watched.state(), calls, fixed, at_work is not None, _told(self._options)))
+            graphs = kept.graphs_of(
+                (self._watched.state(), calls, fixed, at_work is not None, _options_key(self._options))
+            )
         lengths = (like, session and session.lengths())
+        # Of whole streams, which all ranks know: by its own share each might take another of the two graphs, and round
+        # in another way than its neighbour.
         graphs.first = graphs.first or lengths
         make = functools.partial(traced, self._kind, calls, fixed, is_seen=at_work is not None)
         return functools.partial(
@@ -244,6 +248,7 @@ class _CompiledBlock:
         if self._session is None:  # else it was made plain where it was cut
             args, kwargs = _no_views(args), {name: _no_views(value) for name, value in kwargs.items()}
         run = graphs.get(self._kind, make, is_first=is_first, options=self._options)
+        # Before each run: the graph asks for its group by name, and the group may be another one since a rank was lost.
         for wire in filter(None, wires):
             wire.make_ready()
         given = [wire and wire.given for wire in wires]
@@ -253,6 +258,8 @@ class _CompiledBlock:
                     return run(given, self._block, *args, **kwargs)
             out = run(given, self._block, *args, **kwargs)
         except Exception as error:
+            # Only what the compiler says of itself: an error of the exchange, or of memory, is the forward's own, and
+            # in pieces it would come again, on this rank alone.
             if self._options["fullgraph"] or not is_of_compiling(error):
                 raise
             graphs.is_broken = True
@@ -301,7 +308,7 @@ def _form(value: Any) -> Hashable:
     return value if isinstance(value, (bool, str)) else type(value)
 
 
-def _told(options: Mapping[str, Any]) -> Hashable:
+def _options_key(options: Mapping[str, Any]) -> Hashable:
     return tuple(
         (name, str(each) if isinstance(each, (dict, list)) else each) for name, each in sorted(options.items())
     )

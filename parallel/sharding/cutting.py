@@ -26,7 +26,7 @@ def meet(given: Mapping[str, Any], specs: Mapping[str, Spec], session: Session, 
             if isinstance(each, Along) and _is_alone(each) and _fits(x, each):
                 stream = each.streams[0]
                 unit = session.split.units.get(stream)
-                session.define(stream, x.shape[each.dim], unit(given) if unit else 1, what=_called(path, name))
+                session.define(stream, x.shape[each.dim], unit(given) if unit else 1, what=_argument_title(path, name))
 
 
 def shows(spec: Spec) -> bool:
@@ -45,21 +45,21 @@ def cut(name: str, value: Any, spec: Spec, session: Session, *, path: str) -> An
     graphs the parts are made plain.
     """
     known = session.parts.get(name)
-    if known is not None and known[0] is value and known[1] == spec and known[2] == _written(value):
+    if known is not None and known[0] is value and known[1] == spec and known[2] == _times_written(value):
         return known[3]
-    part = part_of(value, spec, session, _called(path, name))
+    part = part_of(value, spec, session, _argument_title(path, name))
     if session.compiled:
         part = tree_map_only(Tensor, plain, part)
     if path.endswith("*"):
-        session.parts[name] = value, spec, _written(value), part
+        session.parts[name] = value, spec, _times_written(value), part
     return part
 
 
-def _called(path: str, name: str) -> str:
+def _argument_title(path: str, name: str) -> str:
     return f"{path or 'the transformer'}'s {name}"
 
 
-def _written(value: Any) -> list[int]:
+def _times_written(value: Any) -> list[int]:
     """How often each tensor was written into; inference tensors do not count it."""
     return [x._version for x in tensors_in(value) if not x.is_inference()]
 

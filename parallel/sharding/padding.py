@@ -106,19 +106,19 @@ class Texts:
             return ()
         if any(name.endswith("attention_mask") and x is not None and name not in masks for name, x in given.items()):
             return ()  # of other tokens, and as it may happen of as many
-        seen = {name: self._known(mask) for name, mask in masks.items()}
+        seen = {name: self._rows_of(mask) for name, mask in masks.items()}
         is_new = None in seen.values()
         self._num_new = self._num_new + 1 if is_new else 0
         if is_new and self._num_new > MOST_READ:
             return ()
         read = {name: self._look_at(masks[name]) if one is None else one for name, one in seen.items()}
         asked = [(each, [read[name] for name in each.masks if name in read]) for each in self.paddings]
-        found = [_kept(padding, texts) for padding, texts in asked if texts]
+        found = [_keys_kept(padding, texts) for padding, texts in asked if texts]
         kept = [each for each in found if each is not None]
         is_plain = len(kept) == len(found) and len({each.length for each in kept}) == len(set(kept))
         return tuple(kept) if is_plain else ()
 
-    def _known(self, mask: Tensor) -> _ShownByRows | None:
+    def _rows_of(self, mask: Tensor) -> _ShownByRows | None:
         """None if it was never read, or was written to since."""
         found: tuple[int, _ShownByRows] | None = self._read.get(mask, None)
         return found[1] if found is not None and found[0] == mask._version else None
@@ -146,7 +146,7 @@ def without(x: Tensor, ranges: Sequence[Range]) -> Tensor:
     return take(x.transpose(1, 2), 1, ranges).transpose(1, 2)
 
 
-def _kept(padding: Padding, texts: Sequence[_ShownByRows]) -> KeptKeys | None:
+def _keys_kept(padding: Padding, texts: Sequence[_ShownByRows]) -> KeptKeys | None:
     if len({len(text.counts) for text in texts}) > 1:
         return None
     length = sum(text.length for text in texts)

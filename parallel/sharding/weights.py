@@ -37,7 +37,7 @@ def shard_weights(
 
     Raises ValueError, and has changed nothing, if the weights cannot be shared out.
     """
-    device = _check(module, group, device)
+    device = _check_shareable(module, group, device)
     assert group.process_group is not None, f"{group} shares weights and so was made, not only planned"
     units = _units(module, blocks)
     alone = _unshareable(module, units)
@@ -111,7 +111,7 @@ class _Gathering:
         return gather_into(output_tensor, input_tensor, group=self.group, is_async=async_op)
 
 
-def _check(module: nn.Module, group: Group, device: torch.device | None) -> torch.device:
+def _check_shareable(module: nn.Module, group: Group, device: torch.device | None) -> torch.device:
     """The device that holds the shares."""
     title = _title(module)
     if is_weight_sharded(module):

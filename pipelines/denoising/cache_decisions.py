@@ -29,9 +29,9 @@ def share_decisions(transformer: nn.Module, group: Group) -> None:
 
     for hook in _cache_hooks(transformer):
         if isinstance(hook, FBCHeadBlockHook):
-            _put(hook, "_should_compute_remaining_blocks", partial(_has_first_block_changed, hook, group))
+            _decide_by(hook, "_should_compute_remaining_blocks", partial(_has_first_block_changed, hook, group))
         elif isinstance(hook, SeaCacheRootHook):
-            _put(hook.shared_state, "resolve_gate", partial(_resolve_gate, hook.shared_state, group))
+            _decide_by(hook.shared_state, "resolve_gate", partial(_resolve_gate, hook.shared_state, group))
 
 
 def forget_steps(transformer: nn.Module) -> None:
@@ -61,7 +61,7 @@ def _cache_hooks(transformer: nn.Module) -> Iterator[Any]:
             yield from each.hooks.values()
 
 
-def _put(owner: Any, name: str, decide: Callable[..., Any]) -> None:
+def _decide_by(owner: Any, name: str, decide: Callable[..., Any]) -> None:
     if not hasattr(type(owner), name):
         raise ValueError(
             f"{type(owner).__name__} has no {name}, by which its step cache decides: this version of diffusers builds "

@@ -150,6 +150,7 @@ class SharedCalls:
         """Collective: what `compute` gives, or values that wait for it. `keeps`: it knows earlier steps."""
         if self._is_busy:
             return compute(*args, **kwargs)  # a transformer within a transformer
+        # It asks by a branch that is not here yet: then that has to come first, and the rest of the step all compute.
         if is_waited_for((args, kwargs)):
             self._finish()
         args, kwargs = finished((args, kwargs))
@@ -216,6 +217,8 @@ class SharedCalls:
         if turn.owner == self.group.index:
             turn.found = [each for each in pytree.tree_leaves(run(tree)) if isinstance(each, Tensor)]
         self._asked.append(turn)
+        # The last call of the step is answered with plain tensors: there is nothing left to ask meanwhile, and the
+        # pipeline combines the branches next.
         if number == max(self._turns):
             self._waiting.finish()
             return _put_together(turn.found, turn.spec)
@@ -235,6 +238,8 @@ class SharedCalls:
         sizes = [1 + sum(outline.num_bytes for outline in each) for each in outlines]
         mine = [tensor for turn in owned[group.index] for tensor in turn.found]
         device = self._asked[0].outlines[0].device
+        # Each rank's first byte says whether it has what the others expect. Who raised here instead would leave them in
+        # the gather; so it sends as many bytes as were announced, and all raise together.
         is_right = [(each.shape, each.dtype) for each in mine] == [
             (each.shape, each.dtype) for each in outlines[group.index]
         ]
@@ -255,7 +260,7 @@ class SharedCalls:
         ways, number = rows.ways(tree[1], count), self.known.way.get(key)
         if number is not None and number >= 0:
             return rows.join(run(rows.share(tree, count, self.group, ways[number])), count, self.group), "rows"
-        given = rows.copied(tree)
+        given = rows.copied(tree)  # a transformer may write into what it is given, and the trials need it as it was
         whole = run(tree)
         if number is None:
             self._nearest = math.inf
@@ -274,7 +279,7 @@ class SharedCalls:
         error: Exception | None = None
         try:
             found = run(rows.share(rows.copied(given), count, self.group, way))
-        except Exception as problem:
+        except Exception as problem:  # rows that do not fit: on this rank perhaps, and the others are to vote with it
             error = problem
         if self._any_says(error is not None):
             return False
@@ -301,7 +306,7 @@ class SharedCalls:
         leaves, spec = pytree.tree_flatten(found)
         outlines, tensors = None, [each for each in leaves if isinstance(each, Tensor)]
         if all(isinstance(each, Tensor | None) for each in leaves):
-            outlines = tuple(map(_plain, map(Outline.of, tensors)))
+            outlines = tuple(map(_plain_outline, map(Outline.of, tensors)))
             self.known.specs[name, signature] = spec, [each is None for each in leaves]
         elif mode != "rows":
             self.reasons["a call gives something that is no tensor"] = None
@@ -341,7 +346,7 @@ def _put_together(tensors: Iterable[Tensor], found: tuple[Any, Sequence[bool]]) 
     return pytree.tree_unflatten([None if is_nothing else next(rest) for is_nothing in are_nothing], spec)
 
 
-def _plain(outline: Outline) -> Outline:
+def _plain_outline(outline: Outline) -> Outline:
     """As it comes out of the exchange: its elements one after the other."""
     return Outline.of(torch.empty(outline.shape, dtype=outline.dtype, device="meta"), outline.device)
 

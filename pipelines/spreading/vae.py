@@ -38,7 +38,7 @@ def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[Non
     Raises ValueError for what `why_not` names; then nothing was changed. The VAE is as it was afterwards, also if a
     decode failed.
     """
-    _check(vae)
+    _check_decoder(vae)
     if group.size == 1:
         yield
         return
@@ -102,7 +102,7 @@ def split_over(vae: Any, num_ranks: int, *, rows: int) -> contextlib.AbstractCon
     return split_vae(vae, mesh_for(ParallelPlan(ulysses=num_ranks))[Axis.SEQUENCE])
 
 
-def _check(vae: Any) -> None:
+def _check_decoder(vae: Any) -> None:
     name = type(vae).__name__
     reason = why_not(name, getattr(vae, "config", {}))
     if reason:

@@ -205,7 +205,7 @@ def _outlines(func: Any, args: Any, kwargs: Any) -> Any:
 def _follow(waiting: WaitingValues, func: Any, args: Any, kwargs: Any, outlines: Any) -> Any:
     """The operation's results, which wait too."""
     # Copied at once: schedulers and pipelines write into what they hold (`latents += ...`) before the step is finished.
-    kept = pytree.tree_map(_kept, (tuple(args), kwargs))
+    kept = pytree.tree_map(_own_operand, (tuple(args), kwargs))
     made: list[Any] = []
 
     def result(number: int) -> Tensor:
@@ -219,7 +219,7 @@ def _follow(waiting: WaitingValues, func: Any, args: Any, kwargs: Any, outlines:
     return pytree.tree_unflatten(later, spec)
 
 
-def _kept(operand: Any) -> Any:
+def _own_operand(operand: Any) -> Any:
     """An operand that nobody else can change."""
     if isinstance(operand, Later):
         return operand if operand.value is None else operand.value.clone()

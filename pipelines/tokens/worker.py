@@ -68,16 +68,16 @@ def count(order: dict[str, Any]) -> dict[str, Any]:
     """How many tokens a text is with its template, how many of them are read (0: all), how many an empty one would
     be, and what is cut. Raises whatever the tokenizer does.
     """
-    tokenizer, most, tail = _asked(order)
+    tokenizer, most, tail = _tokenizer_asked(order)
     text = CLEANERS[order["cleaning"]](order["text"])
     whole, start = _framed(tokenizer, text, order)
-    ids, spans = _read(tokenizer, whole, 0)
+    ids, spans = _tokens_of(tokenizer, whole, 0)
     cut = ""
     if most and len(ids) > most:
-        _, spans = _read(tokenizer, whole, most)
-        first, last = _kept(text, [(a - start, b - start) for a, b in spans if b > a])
+        _, spans = _tokens_of(tokenizer, whole, most)
+        first, last = _span_kept(text, [(a - start, b - start) for a, b in spans if b > a])
         cut = " ".join(part for part in (text[:first].strip(), text[last:].strip()) if part)
-    own, _ = _read(tokenizer, _framed(tokenizer, "", order)[0], 0)
+    own, _ = _tokens_of(tokenizer, _framed(tokenizer, "", order)[0], 0)
     return {
         "num_tokens": len(ids) + len(tail),
         "limit": most + len(tail) if most else 0,
@@ -88,27 +88,27 @@ def count(order: dict[str, Any]) -> dict[str, Any]:
 
 def fed(order: dict[str, Any]) -> list[int]:
     """The ids that the encoder is given, without padding."""
-    tokenizer, most, tail = _asked(order)
+    tokenizer, most, tail = _tokenizer_asked(order)
     text = CLEANERS[order["cleaning"]](order["text"])
-    return _read(tokenizer, _framed(tokenizer, text, order)[0], most)[0] + tail
+    return _tokens_of(tokenizer, _framed(tokenizer, text, order)[0], most)[0] + tail
 
 
-def _asked(order: dict[str, Any]) -> tuple[Any, int, list[int]]:
+def _tokenizer_asked(order: dict[str, Any]) -> tuple[Any, int, list[int]]:
     """The tokenizer, how many tokens of the text in its template are read at most (0: all), and those that follow."""
     tokenizer = _tokenizer(order["folder"], order["class"], order["mark"])
     length = int(order["length"]) or _own_length(tokenizer)
-    tail = _read(tokenizer, order["tail"], 0)[0] if order["tail"] else []
+    tail = _tokens_of(tokenizer, order["tail"], 0)[0] if order["tail"] else []
     return tokenizer, length + int(order["more"]) if length else 0, tail
 
 
-def _read(tokenizer: Any, text: str, most: int) -> tuple[list[int], list[tuple[int, int]]]:
+def _tokens_of(tokenizer: Any, text: str, most: int) -> tuple[list[int], list[tuple[int, int]]]:
     """Ids, and where in the text each stands; a special one nowhere. `most` 0 is all."""
     cut = {"truncation": True, "max_length": most} if most else {"truncation": False}
     found = tokenizer(text, return_offsets_mapping=True, verbose=False, **cut)
     return found["input_ids"], found["offset_mapping"]
 
 
-def _kept(text: str, spans: list[tuple[int, int]]) -> tuple[int, int]:
+def _span_kept(text: str, spans: list[tuple[int, int]]) -> tuple[int, int]:
     """From where to where a text is read whole, by where its tokens stand: half a word is none."""
     inside = [(a, b) for a, b in spans if b > 0 and a < len(text)]
     if not inside:

@@ -103,7 +103,7 @@ def call(
                     raise
                 told = f"{name} stopped with {type(error).__name__}: {one_reason(error)}{_left_out(name, arguments)}"
                 raise ValueError(f"{told}; look at sizes, pictures and parameters, which it does not check") from error
-        _check(pipe, whole, made)
+        _check_answer(pipe, whole, made)
     return with_rate(pipe, made)
 
 
@@ -116,7 +116,7 @@ def _left_out(name: str, given: Mapping[str, Any]) -> str:
     return f" (not given: {', '.join(left)})" if left else ""
 
 
-def _check(pipe: Any, whole: Whole, made: Mapping[str, Any]) -> None:
+def _check_answer(pipe: Any, whole: Whole, made: Mapping[str, Any]) -> None:
     """Raise `NotFinite` for a result that is; pictures of whole numbers can hide it."""
     found: dict[str, torch.Tensor] = {}
     for name, value in made.items():

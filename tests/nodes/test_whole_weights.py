@@ -173,4 +173,4 @@ def test_a_result_that_is_no_number_is_told_with_what_is_to_blame(files: dict[st
 def test_frames_and_sounds_are_looked_at_too(made: dict[str, Any], part: str) -> None:
     pipe = SimpleNamespace(components={})
     with pytest.raises(NotFinite, match=rf"\({part}\) .* numbers beyond bf16 do this"):
-        called._check(pipe, Whole(source="mine", dtype="bf16", device="cpu"), made)
+        called._check_answer(pipe, Whole(source="mine", dtype="bf16", device="cpu"), made)

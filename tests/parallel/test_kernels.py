@@ -174,7 +174,7 @@ def equals_plain_attention(
     packed = torch.randn(keys, 2, 2 * num_heads, width).to(device, dtype)  # S B 2K D, as it travels
     k, v = packed.permute(1, 2, 0, 3).split([num_heads, num_heads], 1)
     for mask in (None, torch.arange(keys, device=device).remainder(3).ne(1).view(1, 1, 1, keys)):
-        wanted, lse = choice._plain(q, k, v, mask)
+        wanted, lse = choice._attention_by_scores(q, k, v, mask)
         out = attend_plain(q, k, v, mask=mask, scale=None, kernel=kernel)
         choice._compare("answers", out, wanted, ERROR[dtype])
         out, own = attend_with_lse(q, k, v, mask=mask, scale=None, kernel=kernel)

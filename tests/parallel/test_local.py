@@ -68,7 +68,7 @@ def blocks(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *ends: int, at_
     """Attention to blocks of keys that end there, merged one by one or all together."""
     parts, start = [], 0
     if mask is not None:
-        q, mask = ring._settled(q, mask)
+        q, mask = ring._merging_safely(q, mask)
     for end in ends:
         bias = None if mask is None else mask[..., start:end]
         part = ring.attend_to_block(q, k[:, :, start:end], v[:, :, start:end], mask=bias, scale=None, kernel=KERNEL)

@@ -17,9 +17,9 @@ GIB = 1 << 30
 
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
-    now._found.cache_clear()
+    now._machine_here.cache_clear()
     yield
-    now._found.cache_clear()
+    now._machine_here.cache_clear()
 
 
 @pytest.fixture
