@@ -1,8 +1,8 @@
 """The fastest plan among those that fit: every plan that the model and the machine allow, by its predicted time.
 
-What may be chosen cannot change a result's bits: plans that round alike are chosen from freely, one that rounds
-differently (a ring merges partial answers) only where it saves a tenth of the time. Devices stay idle where twice as
-many would save next to nothing.
+What is chosen cannot change a result: plans that compute each number by the same sums are chosen from freely, one that
+rounds differently (a ring merges partial answers) never. Devices stay idle where twice as many would save next to
+nothing.
 """
 
 from __future__ import annotations
