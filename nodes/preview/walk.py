@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...parallel.progress import SILENT
+from ...parallel.wording import worded
 from ...pipelines.values import Audio, Conditioning, Image, References, Video
 from ..files.workspace import Workspace
 from ..graph.graph import Link, ParamRef
@@ -189,7 +190,7 @@ class Walk:
                     f"{socket.name} of {name} is set by the param {missing}, which the workflow lacks"
                 ) from None
         if socket.type in PLAIN_TYPES and (found := fault(socket, value)):
-            raise Unknown(f"{name}: {found[1]}")
+            raise Unknown(worded("{}: {}", name, found[1]))
         return as_type(socket.type, value), problems
 
     def _linked(self, name: str, socket: InputSpec, link: Link) -> tuple[Any, Sequence[str]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...parallel.plan import ParallelPlan
+from ...parallel.wording import worded
 from ..costs.machine import Machine
 from ..costs.run import Job
 from ..costs.software import Software, software_of
@@ -249,7 +250,7 @@ def _difference(chosen: Step, other: Step) -> str:
     more = {part: getattr(other, part) - getattr(chosen, part) for part in PARTS}
     part = max(more, key=lambda each: more[each])
     took, was = (duration(getattr(step, part)) for step in (other, chosen))
-    return PARTS[part].format(took=took, was=was, sent=volume(other.sent_bytes))
+    return worded(PARTS[part], took=took, was=was, sent=volume(other.sent_bytes))
 
 
 PARTS = {
