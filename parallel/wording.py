@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import string
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, TypedDict
 
 SAID = "said"
@@ -64,9 +64,8 @@ def _parts(template: str) -> tuple[tuple[str, str | None, str], ...]:
 def known_in(data: Any) -> dict[str, Words]:
     """What is remembered of the sentences in plain data, and in their values, by each sentence."""
     found: dict[str, Words] = {}
-    for text in _texts(data) if _KNOWN else ():
-        if (words := _KNOWN.get(text)) is not None and text not in found:
-            found |= {text: words, **known_in(words["values"])}
+    if _KNOWN:
+        _look(data, found)
     return found
 
 
@@ -96,12 +95,13 @@ def _keep(sentence: str, words: Words) -> None:
         _KNOWN[sentence] = words
 
 
-def _texts(data: Any) -> Iterator[str]:
+def _look(data: Any, found: dict[str, Words]) -> None:
+    """Answers have some ten thousand values, most of which are texts that are no sentences."""
     if isinstance(data, str):
-        yield data
-    elif isinstance(data, Mapping):
-        for value in data.values():
-            yield from _texts(value)
-    elif isinstance(data, list | tuple):
-        for value in data:
-            yield from _texts(value)
+        if (words := _KNOWN.get(data)) is not None and data not in found:
+            found[data] = words
+            _look(words["values"], found)
+        return
+    for value in data.values() if isinstance(data, Mapping) else data if isinstance(data, list | tuple) else ():
+        if not isinstance(value, str) or value in _KNOWN:
+            _look(value, found)
