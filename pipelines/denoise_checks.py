@@ -10,6 +10,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..parallel.wording import worded
 from .denoising import guidance as guiding
 from .denoising import schedulers
 from .families import FAMILIES, ROWS
@@ -58,24 +59,29 @@ def check_denoise(request: Denoise) -> None:
         raise ValueError(why)
     if latents.tensor is not None and model.family in ROWS and ROWS[model.family].takes_image != "start":
         title = FAMILIES[model.family].title
-        raise ValueError(f"{title} starts from noise, but got finished latents; give it an empty canvas")
+        raise ValueError(worded("{} starts from noise, but got finished latents; give it an empty canvas", title))
     if not request.sampling.sigmas and (why := why_no_steps(model, request.steps)):
         raise ValueError(why)
     schedulers.check(request.sampling, scheduler=scheduler_of(Path(model.folder)))
     guiding.check(request.sampling)
     if guiding.is_guided(guidance) and conditioning.negative is None:
         raise ValueError(
-            f"guidance is {guidance:g}, but the text was encoded without a negative prompt to steer away from; "
-            "encode it for this guidance, or set guidance to 1"
+            worded(
+                "guidance is {:g}, but the text was encoded without a negative prompt to steer away "
+                "from; encode it for this guidance, or set guidance to 1",
+                guidance,
+            )
         )
     if not LEAST_STRENGTH <= strength <= 1:
-        raise ValueError(f"strength is {strength:g}; give a number above 0, up to 1")
+        raise ValueError(worded("strength is {:g}; give a number above 0, up to 1", strength))
     if latents.tensor is None:
         if why := why_all_anew(model, strength, is_empty=True):
             raise ValueError(why)
     elif len(latents.tensor) not in (1, latents.batch):
         raise ValueError(
-            f"the latents hold {len(latents.tensor)} pictures and a batch of {latents.batch}; make them equal"
+            worded(
+                "the latents hold {} pictures and a batch of {}; make them equal", len(latents.tensor), latents.batch
+            )
         )
 
 

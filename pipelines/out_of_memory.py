@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from ..parallel.errors import OutOfMemory, is_out_of_memory
+from ..parallel.wording import worded
 
 
 @contextlib.contextmanager
@@ -19,7 +20,7 @@ def told_by(device: str, *, doing: str, remedy: str) -> Iterator[None]:
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        raise OutOfMemory(f"{device} ran out of memory{shortage(error)} {doing}; {remedy}") from None
+        raise OutOfMemory(worded("{} ran out of memory{} {}; {}", device, shortage(error), doing, remedy)) from None
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from ..parallel.machine.container import num_cores
 from ..parallel.machine.machine import parse_devices
 from ..parallel.machine.now import DeviceNow
 from ..parallel.plan import ParallelPlan
+from ..parallel.wording import worded
 from .models.checks import why_not_compiled
 from .planning.plans import check_plan
 from .planning.terms import BY_HAND, Chosen, Wanted
@@ -86,8 +87,13 @@ def check_span(plan: ParallelPlan, place: Place) -> None:
     where = f"and each machine gives {num_devices} to a job"
     if plan.num_ranks % num_devices:
         raise ValueError(
-            f"plan {plan} uses {plan.num_ranks} ranks, {where}; "
-            f"make cfg x ulysses x (ring or allgather) {num_devices} or a multiple of it"
+            worded(
+                "plan {} uses {} ranks, {}; make cfg x ulysses x (ring or allgather) {} or a multiple of it",
+                plan,
+                plan.num_ranks,
+                where,
+                num_devices,
+            )
         )
     if num_devices % plan.sequence:
         raise ValueError(
@@ -115,8 +121,14 @@ def check_cores(place: Place, *, more: str = "") -> None:
     most = max(2, num_cores())
     if place.devices[0] == "cpu" and len(place.devices) > most:
         raise ValueError(
-            f"the workflow names {len(place.devices)} CPU ranks, but this machine has {num_cores()} cores; "
-            f"use cpu*{most} or fewer{more and ', or '}{more}"
+            worded(
+                "the workflow names {} CPU ranks, but this machine has {} cores; use cpu*{} or fewer{}{}",
+                len(place.devices),
+                num_cores(),
+                most,
+                more and ", or ",
+                more,
+            )
         )
 
 
@@ -127,8 +139,13 @@ def placed(model: Model, place: Place) -> Model:
     kind, wanted = model.device.partition(":")[0], place.devices[0].partition(":")[0]
     if kind != wanted:
         raise ValueError(
-            f"the devices are {', '.join(place.devices)}, but {model.source} was described for {model.device}; "
-            f"set the device of Load Model to {wanted}"
+            worded(
+                "the devices are {}, but {} was described for {}; set the device of Load Model to {}",
+                ", ".join(place.devices),
+                model.source,
+                model.device,
+                wanted,
+            )
         )
     if len(place.devices) == 1 and not place.cluster and not has_ranks():
         return dataclasses.replace(model, device=place.devices[0])

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
+from ..parallel.wording import worded
 from .families import FAMILIES, ROWS
 from .families.row import LEVELS
 from .models.facts import family_size_multiple
@@ -30,8 +31,15 @@ def check_size(model: Model, width: int, height: int) -> None:
     """Raises `ValueError` naming the nearest sizes that fit."""
     if (near := nearest_size(model, width, height)) != (width, height):
         raise ValueError(
-            f"{width} x {height} is no size that {model.source} can paint; "
-            f"width and height must be multiples of {size_multiple(model)}, such as {near[0]} x {near[1]}"
+            worded(
+                "{} x {} is no size that {} can paint; width and height must be multiples of {}, such as {} x {}",
+                width,
+                height,
+                model.source,
+                size_multiple(model),
+                near[0],
+                near[1],
+            )
         )
 
 
@@ -48,14 +56,22 @@ def check_frames(model: Model, frames: int) -> None:
     multiple, rest, least, most = family.frame_multiple, family.frame_rest, family.least_frames, family.most_frames
     if not multiple:
         if frames != 1:
-            raise ValueError(f"frames is {frames}, but {model.source} makes pictures; set frames to 0 or 1")
+            raise ValueError(worded("frames is {}, but {} makes pictures; set frames to 0 or 1", frames, model.source))
         return
     if not least <= frames <= (most or math.inf) or (frames - rest) % multiple:
         low, high = nearest_frames(model, frames)
         span = f", from {least} to {most}" if most else ""
         raise ValueError(
-            f"frames is {frames}; {model.source} makes videos of {multiple}k + {rest} frames{span}, "
-            f"such as {low} or {high}"
+            worded(
+                "frames is {}; {} makes videos of {}k + {} frames{}, such as {} or {}",
+                frames,
+                model.source,
+                multiple,
+                rest,
+                span,
+                low,
+                high,
+            )
         )
 
 
@@ -77,9 +93,15 @@ def why_too_large(model: Model, width: int, height: int) -> str:
     card = card_of(model)
     if not card.most_side or max(width, height) <= card.most_side:
         return ""
-    return (
-        f"{model.source} was trained on pictures of up to {card.most_side} pixels a side, and paints nothing sensible "
-        f"at {width} x {height}; take {card.width} x {card.height}, or another model"
+    return worded(
+        "{} was trained on pictures of up to {} pixels a side, and paints nothing sensible at {} "
+        "x {}; take {} x {}, or another model",
+        model.source,
+        card.most_side,
+        width,
+        height,
+        card.width,
+        card.height,
     )
 
 
@@ -88,8 +110,12 @@ def check_fps(model: Model, fps: float) -> None:
     family = FAMILIES[model.family]
     if fps and family.fps and fps != family.fps:
         raise ValueError(
-            f"fps is {fps:g}, but {family.title} makes {family.fps:g} frames a second, and its sound to them; "
-            "set fps to 0"
+            worded(
+                "fps is {:g}, but {} makes {:g} frames a second, and its sound to them; set fps to 0",
+                fps,
+                family.title,
+                family.fps,
+            )
         )
 
 
@@ -99,9 +125,11 @@ def why_no_mask(model: Model) -> str:
     if family.takes_mask:
         return ""
     able = ", ".join(each.title for each in FAMILIES.values() if each.takes_mask)
-    return (
-        f"{family.title} cannot keep a part of a picture and takes no mask; take the mask away, or choose a model of "
-        f"one of these families: {able}"
+    return worded(
+        "{} cannot keep a part of a picture and takes no mask; take the mask away, or choose a "
+        "model of one of these families: {}",
+        family.title,
+        able,
     )
 
 
@@ -117,7 +145,7 @@ def check_mask(model: Model, latents: Latents, mask: Mask | None) -> None:
     if shape not in ((1, *size), (latents.batch, *size)):
         got, right = (" x ".join(map(str, each)) for each in (shape, (latents.batch, *size)))
         raise ValueError(
-            f"the mask is {got}, but the pictures are {right}; give it their size, and one or one for each"
+            worded("the mask is {}, but the pictures are {}; give it their size, and one or one for each", got, right)
         )
 
 
@@ -136,17 +164,19 @@ def why_all_anew(model: Model, strength: float, *, is_empty: bool) -> str:
         return ""
     why = "the canvas is empty; put a picture on it with Encode Image, or set strength to 1"
     if family.takes_image == "first_frame":
-        why = f"{family.title} makes every video from noise, one with a first frame too; set strength to 1"
+        why = worded("{} makes every video from noise, one with a first frame too; set strength to 1", family.title)
     if family.takes_image == "nothing":
-        why = f"{family.title} makes everything from noise; set strength to 1"
-    return f"strength is {strength:g}, but {why}"
+        why = worded("{} makes everything from noise; set strength to 1", family.title)
+    return worded("strength is {:g}, but {}", strength, why)
 
 
 def why_no_guidance_2(model: Model, guidance_2: float) -> str:
     """Why the model would ignore a guidance of its second expert, as a sentence; empty where it would not."""
     if not guidance_2 or read_index(Path(model.folder)).get("boundary_ratio") is not None:
         return ""
-    return f"guidance_2 is {guidance_2:g}, but {model.source} has no second expert to guide; set guidance_2 to 0"
+    return worded(
+        "guidance_2 is {:g}, but {} has no second expert to guide; set guidance_2 to 0", guidance_2, model.source
+    )
 
 
 def why_no_distilled(model: Model, guidance: float) -> str:
@@ -155,7 +185,7 @@ def why_no_distilled(model: Model, guidance: float) -> str:
 
     if not guidance or card_of(model).distilled_guidance:
         return ""
-    return f"distilled_guidance is {guidance:g}, but {model.source} takes none; set distilled_guidance to 0"
+    return worded("distilled_guidance is {:g}, but {} takes none; set distilled_guidance to 0", guidance, model.source)
 
 
 def why_no_image(model: Model) -> str:
@@ -164,12 +194,13 @@ def why_no_image(model: Model) -> str:
     if family.takes_image != "nothing":
         return ""
     if family.references[1]:
-        return (
-            f"{family.title} starts from noise and looks at pictures beside it; give this one to Reference Pictures "
-            "and its result to Encode Text, and an empty canvas to Denoise"
+        return worded(
+            "{} starts from noise and looks at pictures beside it; give this one to Reference "
+            "Pictures and its result to Encode Text, and an empty canvas to Denoise",
+            family.title,
         )
     makes = "pictures" if family.output == "image" else "videos"
-    return f"{family.title} makes {makes} from text only here; take the picture away"
+    return worded("{} makes {} from text only here; take the picture away", family.title, makes)
 
 
 def check_takes_image(model: Model) -> None:
@@ -182,7 +213,7 @@ def check_num_frames(model: Model, num: int) -> None:
     """Raises `ValueError` for several first frames, where the text encoder looks at one."""
     family = FAMILIES[model.family]
     if family.reads_frame and num != 1:
-        raise ValueError(f"{num} first frames: {family.title} reads a text with one of them; give one")
+        raise ValueError(worded("{} first frames: {} reads a text with one of them; give one", num, family.title))
 
 
 def why_no_references(model: Model, num: int) -> str:
@@ -193,12 +224,15 @@ def why_no_references(model: Model, num: int) -> str:
         return ""
     if not most:
         able = ", ".join(each.title for each in FAMILIES.values() if each.references[1])
-        return (
-            f"{family.title} takes no reference pictures; take them away, or choose a model of one of these families: "
-            f"{able}"
+        return worded(
+            "{} takes no reference pictures; take them away, or choose a model of one of these families: {}",
+            family.title,
+            able,
         )
-    wanted = f"{fewest} to {most} reference pictures" if most > 1 else "one reference picture"
-    return f"{family.title} takes {wanted}, but got {num or 'none'}; give them to Encode Text, by Reference Pictures"
+    wanted = worded("{} to {} reference pictures", fewest, most) if most > 1 else "one reference picture"
+    return worded(
+        "{} takes {}, but got {}; give them to Encode Text, by Reference Pictures", family.title, wanted, num or "none"
+    )
 
 
 def check_references(model: Model, references: References | None) -> None:
@@ -211,16 +245,23 @@ def check_references(model: Model, references: References | None) -> None:
         if len(shape) != 3 or shape[2] not in (3, 4):
             got = " x ".join(map(str, shape)) or type(picture).__name__
             raise ValueError(
-                f"reference picture {number} is {got}; give height x width x 3, or 4 with an alpha channel"
+                worded("reference picture {} is {}; give height x width x 3, or 4 with an alpha channel", number, got)
             )
         if min(shape[:2]) < LEAST_SIDE or max(shape[:2]) > LONGEST * min(shape[:2]):
             raise ValueError(
-                f"reference picture {number} is {shape[1]} x {shape[0]}; give one of at least {LEAST_SIDE} pixels a "
-                f"side, at most {LONGEST} times as long as it is wide"
+                worded(
+                    "reference picture {} is {} x {}; give one of at least {} pixels a side, at most {} "
+                    "times as long as it is wide",
+                    number,
+                    shape[1],
+                    shape[0],
+                    LEAST_SIDE,
+                    LONGEST,
+                )
             )
         if not math.isfinite(float(picture.sum())):
             raise ValueError(
-                f"reference picture {number} has values that are no numbers (NaN or infinity); give another"
+                worded("reference picture {} has values that are no numbers (NaN or infinity); give another", number)
             )
 
 
@@ -229,15 +270,17 @@ def why_not_made(model: Model, output: Literal["image", "video", "audio"]) -> st
     family = FAMILIES[model.family]
     if output == "audio":
         able = ", ".join(each.title for each in FAMILIES.values() if each.has_sound)
-        told = (
-            f"{family.title} makes no sound; take Decode Audio away, or choose a model of one of these families: {able}"
+        told = worded(
+            "{} makes no sound; take Decode Audio away, or choose a model of one of these families: {}",
+            family.title,
+            able,
         )
         return "" if family.has_sound else told
     if family.output == output:
         return ""
     if family.output == "video":
-        return f"{model.source} makes videos; use Decode Video instead of Decode"
-    return f"{model.source} makes pictures; use Decode instead of Decode Video"
+        return worded("{} makes videos; use Decode Video instead of Decode", model.source)
+    return worded("{} makes pictures; use Decode instead of Decode Video", model.source)
 
 
 def why_other_family(model: Model, family: str, *, what: str) -> str:
@@ -245,9 +288,13 @@ def why_other_family(model: Model, family: str, *, what: str) -> str:
     if family == model.family:
         return ""
     title = FAMILIES[family].title if family in FAMILIES else family
-    return (
-        f"the {what} with {title} ({family}), but the model is {FAMILIES[model.family].title} ({model.family}); "
-        "use the same model in both places"
+    return worded(
+        "the {} with {} ({}), but the model is {} ({}); use the same model in both places",
+        what,
+        title,
+        family,
+        FAMILIES[model.family].title,
+        model.family,
     )
 
 
@@ -257,7 +304,7 @@ def why_no_frame(model: Model) -> str:
     if family.reads_frame:
         return ""
     instead = ", and give it to Denoise" if family.takes_image == "first_frame" else ""
-    return f"{family.title} reads the text alone; take first_frame away from Encode Text{instead}"
+    return worded("{} reads the text alone; take first_frame away from Encode Text{}", family.title, instead)
 
 
 def why_one_frame(model: Model, *, saw_frame: bool, has_frame: bool) -> str:
@@ -265,7 +312,7 @@ def why_one_frame(model: Model, *, saw_frame: bool, has_frame: bool) -> str:
     if not FAMILIES[model.family].reads_frame or saw_frame == has_frame:
         return ""
     has, lacks = ("Denoise", "Encode Text") if has_frame else ("Encode Text", "Denoise")
-    return f"{has} has a first frame, and {lacks} has none; give both what Encode Image made of it"
+    return worded("{} has a first frame, and {} has none; give both what Encode Image made of it", has, lacks)
 
 
 def why_no_steps(model: Model, steps: int) -> str:
@@ -274,12 +321,15 @@ def why_no_steps(model: Model, steps: int) -> str:
     if row is None:
         return ""
     if steps < row.least_steps:
-        return f"steps is {steps}; {row.title} needs {row.least_steps} or more"
+        return worded("steps is {}; {} needs {} or more", steps, row.title, row.least_steps)
     levels = read_index(Path(model.folder)).get(LEVELS)
     if levels and steps != len(levels):
-        return (
-            f"steps is {steps}, but {row.title} was distilled for {len(levels)} noise levels of its own; "
-            "set steps to 0, or give other levels as sigmas of Sampler Options"
+        return worded(
+            "steps is {}, but {} was distilled for {} noise levels of its own; set steps to 0, or "
+            "give other levels as sigmas of Sampler Options",
+            steps,
+            row.title,
+            len(levels),
         )
     return ""
 
@@ -289,12 +339,12 @@ def why_no_text(model: Model, length: int) -> str:
     row = ROWS.get(model.family)
     if row is None:
         return ""
-    told = f"text length {length}: {row.title}"
+    told = worded("text length {}: {}", length, row.title)
     if not row.longest_text:
-        return f"{told} reads all of a text, however long; set text length to 0" if length else ""
+        return worded("{} reads all of a text, however long; set text length to 0", told) if length else ""
     if row.text_is_fixed and length != row.longest_text:
-        return f"{told} always reads {row.longest_text} tokens; set text length to 0"
-    return "" if 1 <= length <= row.longest_text else f"{told} reads from 1 to {row.longest_text} tokens"
+        return worded("{} always reads {} tokens; set text length to 0", told, row.longest_text)
+    return "" if 1 <= length <= row.longest_text else worded("{} reads from 1 to {} tokens", told, row.longest_text)
 
 
 def why_no_prompt(model: Model, prompt: str, *, saw_frame: bool) -> str:
@@ -302,7 +352,7 @@ def why_no_prompt(model: Model, prompt: str, *, saw_frame: bool) -> str:
     row = ROWS.get(model.family)
     if prompt or saw_frame or row is None or row.longest_text:
         return ""
-    return f"the prompt is empty, and {row.title} adds nothing to a text; write one, or a space"
+    return worded("the prompt is empty, and {} adds nothing to a text; write one, or a space", row.title)
 
 
 def why_no_canvas(model: Model, *, width: int, height: int, frames: int, fps: float) -> dict[str, str]:
@@ -330,7 +380,7 @@ def empty_canvas(model: Model, *, width: int, height: int, frames: int, fps: flo
     check_frames(model, canvas.frames)
     check_fps(model, canvas.fps)
     if batch < 1:
-        raise ValueError(f"batch is {batch}; paint at least 1 picture")
+        raise ValueError(worded("batch is {}; paint at least 1 picture", batch))
     return Latents(family=model.family, **vars(canvas), batch=batch)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...parallel.errors import LoomError, code_of, is_out_of_memory
+from ...parallel.wording import worded
 from ..files.workspace import Host
 from ..graph.problems import short
 from ..graph.spec import NodeSpec
@@ -33,7 +34,7 @@ class NodeFailed(LoomError):
         self.sentence = sentence(cause, host)
         if (code := code_of(cause)) != LoomError.code:
             self.code = code
-        super().__init__(f"node {node!r} ({self.title}, {self.type}): {self.sentence}")
+        super().__init__(worded("node {!r} ({}, {}): {}", node, self.title, self.type, self.sentence))
         self.__cause__ = cause
 
 
@@ -44,11 +45,13 @@ def sentence(error: BaseException, host: Host) -> str:
         return text
     kind = type(error).__name__
     if is_out_of_memory(error):
-        return f"it ran out of memory ({_first_line(text) or kind}); use a smaller size, batch or model"
+        return worded("it ran out of memory ({}); use a smaller size, batch or model", _first_line(text) or kind)
     if isinstance(error, OSError) and error.strerror:
         where = f" at {short(str(error.filename))}" if error.filename else ""
-        return f"a file could not be read or written{where}: {error.strerror}; check the path and the free space"
-    return f"it stopped with {kind}: {_first_line(text) or 'no message'}; {MORE[host]}"
+        return worded(
+            "a file could not be read or written{}: {}; check the path and the free space", where, error.strerror
+        )
+    return worded("it stopped with {}: {}; {}", kind, _first_line(text) or "no message", MORE[host])
 
 
 def _first_line(text: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ...parallel.machine.now import DeviceNow
 from ...parallel.progress import SILENT
+from ...parallel.wording import worded
 from ...pipelines.tokens.known import why_unknown
 from ..files.workspace import Workspace
 from ..graph.check import check
@@ -104,6 +105,6 @@ def _not_known_to_model(walk: Walk) -> Iterator[Problem]:
 
 
 def _silent(origin: str) -> str:
-    return (
-        f"what it gives is known only when it runs, as it comes from {origin} without a sketch; what uses it may fail"
+    return worded(
+        "what it gives is known only when it runs, as it comes from {} without a sketch; what uses it may fail", origin
     )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from ...parallel.progress import SILENT, Progress
+from ...parallel.wording import worded
 from ...pipelines.models.describe import torch_accelerators
 from ...pipelines.place import names_plan
 from ...pipelines.values import Depth
@@ -204,7 +205,7 @@ def _results(graph: Graph, whole: Graph, targets: Collection[str] | None) -> dic
             raise left_out(whole, whole.outputs[target].node if target in whole.outputs else target)
         else:
             hint = Names().offer(target, [*graph.outputs, *graph.nodes])
-            raise refuse("unknown_target", f"{target!r} is no output or node of this workflow; {hint}")
+            raise refuse("unknown_target", worded("{!r} is no output or node of this workflow; {}", target, hint))
     return results
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ...parallel.errors import BadInput
 from ...parallel.machine.folders import private_folder
+from ...parallel.wording import worded
 
 LIVE: set[Path] = set()
 """What a process that ends without unwinding removes, see `remove_temporaries`."""
@@ -94,11 +95,15 @@ def remove_temporaries() -> None:
 
 def _sentence(target: Path, error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"the disk of {target.parent} is full, so {target.name} was not written; free some space and run again"
+        return worded(
+            "the disk of {} is full, so {} was not written; free some space and run again", target.parent, target.name
+        )
     if error.errno == errno.ENAMETOOLONG:
-        return f"the name {target.name[:40]!r}... is too long for a file; give a shorter one"
+        return worded("the name {!r}... is too long for a file; give a shorter one", target.name[:40])
     reason = error.strerror or str(error)
-    return f"{target} cannot be written ({reason.lower()}); make it writable, or choose another output folder"
+    return worded(
+        "{} cannot be written ({}); make it writable, or choose another output folder", target, reason.lower()
+    )
 
 
 def sync(path: Path) -> None:

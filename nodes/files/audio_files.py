@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from ...parallel.wording import worded
 from ...pipelines.values import Audio
 from .atomic import replacing
 from .containers import opened_container
@@ -66,9 +67,9 @@ def read_audio(path: Path, *, start: float = 0.0, duration: float = 0.0, name: s
             if count == end:
                 break
     if not count:
-        raise ValueError(f"{name} holds a sound without a sample; export it again")
+        raise ValueError(worded("{} holds a sound without a sample; export it again", name))
     if not pieces:
-        raise ValueError(f"{name} lasts {count / rate:g} s, and start is {start:g}; set an earlier start")
+        raise ValueError(worded("{} lasts {:g} s, and start is {:g}; set an earlier start", name, count / rate, start))
     return Audio(waveform=torch.cat(pieces, dim=1)[None], rate=rate)  # 1 C S
 
 
@@ -155,19 +156,23 @@ def check_audio_file(path: Path) -> None:
     """Refuse a file that is too long to be read through. Raises `ValueError`."""
     num_bytes = num_bytes_of(path, "sound")
     if num_bytes > MAX_FILE_BYTES:
-        raise ValueError(f"{path} has {num_bytes:,} bytes, more than the {MAX_FILE_BYTES:,} that are read; cut it")
+        raise ValueError(
+            worded("{} has {:,} bytes, more than the {:,} that are read; cut it", path, num_bytes, MAX_FILE_BYTES)
+        )
 
 
 def _stream(container: InputContainer, name: str) -> AudioStream:
     """The first sound of a file. Raises `ValueError` for one whose rate or channels we do not take."""
     stream = container.streams.audio[0]
     if stream.codec_context is None or not stream.rate:
-        raise ValueError(f"{name} is not a sound that can be read (its coding is unknown); use WAV or FLAC")
+        raise ValueError(worded("{} is not a sound that can be read (its coding is unknown); use WAV or FLAC", name))
     rate, channels = stream.rate, stream.layout.nb_channels
     if not MIN_RATE <= rate <= MAX_RATE:
-        raise ValueError(f"{name} has {rate:,} samples a second; {MIN_RATE:,} to {MAX_RATE:,} are taken: resample it")
+        raise ValueError(
+            worded("{} has {:,} samples a second; {:,} to {:,} are taken: resample it", name, rate, MIN_RATE, MAX_RATE)
+        )
     if not 1 <= channels <= MAX_CHANNELS:
-        raise ValueError(f"{name} has {channels} channels; 1 to {MAX_CHANNELS} are taken: mix it to fewer")
+        raise ValueError(worded("{} has {} channels; 1 to {} are taken: mix it to fewer", name, channels, MAX_CHANNELS))
     return stream
 
 
@@ -201,7 +206,7 @@ def _pieces(container: InputContainer, stream: AudioStream, name: str) -> Iterat
         try:
             floats = to_floats.resample(frame)
         except ValueError:
-            raise ValueError(f"{name} changes its rate or its channels on the way; export it again") from None
+            raise ValueError(worded("{} changes its rate or its channels on the way; export it again", name)) from None
         for block in floats:
             yield torch.from_numpy(block.to_ndarray()).view(-1, channels).T
 
@@ -217,5 +222,9 @@ def _frame(block: Tensor, *, format: str, rate: int, start: int) -> AudioFrame:
 
 
 def _too_long(name: str, rate: int, channels: int) -> str:
-    minutes = f"{MAX_SAMPLES / rate / channels / 60:.0f} minutes at its {rate:,} a second in {channels} channels"
-    return f"{name} has more than {MAX_SAMPLES:,} samples ({minutes}), which is the most that is read; set a duration"
+    minutes = worded(
+        "{:.0f} minutes at its {:,} a second in {} channels", MAX_SAMPLES / rate / channels / 60, rate, channels
+    )
+    return worded(
+        "{} has more than {:,} samples ({}), which is the most that is read; set a duration", name, MAX_SAMPLES, minutes
+    )

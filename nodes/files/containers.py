@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
+from ...parallel.wording import worded
 from ...pipelines.models.regular_file import open_regular
 
 if TYPE_CHECKING:
@@ -60,4 +61,4 @@ def opened_container(path: Path, *, what: Literal["video", "sound"], name: str =
             yield container
     except (OSError, FFmpegError, IndexError, StopIteration) as error:
         reason = getattr(error, "strerror", "") or lacking
-        raise ValueError(f"{name} is not a {what} that can be read ({reason}); {instead}") from None
+        raise ValueError(worded("{} is not a {} that can be read ({}); {}", name, what, reason, instead)) from None

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO, Literal
 
+from ...parallel.wording import worded
 from ...pipelines.models.regular_file import open_regular
 
 Kind = Literal["picture", "sound", "video"]
@@ -17,7 +18,7 @@ def opened_file(path: Path, kind: Kind, *, name: str = "") -> BinaryIO:
         return open_regular(path)
     except OSError as error:
         raise ValueError(
-            f"{name or path} cannot be opened ({error.strerror}); give the path of a {kind} file"
+            worded("{} cannot be opened ({}); give the path of a {} file", name or path, error.strerror, kind)
         ) from None
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Literal
 
+from ...parallel.wording import worded
 from ...pipelines.values import Image, Model
 from .picture_files import MAX_PIXELS
 
@@ -37,7 +38,7 @@ def size_like(model: Model, image: Image, *, width: int, height: int) -> tuple[i
 def why_half(width: int, height: int) -> str:
     """Why a size that a picture's shape may stand for is none, as a sentence; empty where it is one."""
     one = bool(width) != bool(height)
-    return f"width is {width} and height is {height}; set both, or leave both at 0" if one else ""
+    return worded("width is {} and height is {}; set both, or leave both at 0", width, height) if one else ""
 
 
 def check_area(
@@ -52,10 +53,17 @@ def check_area(
     """Refuse a picture, or a batch of so many, before the memory for it is asked for."""
     if width * height > max_pixels:
         raise ValueError(
-            f"the {what} would be {width} x {height} pixels, more than the {max_pixels:,} that are made; {remedy}"
+            worded(
+                "the {} would be {} x {} pixels, more than the {:,} that are made; {}",
+                what,
+                width,
+                height,
+                max_pixels,
+                remedy,
+            )
         )
     if count * width * height > max_pixels * MOST_TOGETHER:
-        raise ValueError(f"{count} pictures of {width} x {height} are too many pixels; {remedy}")
+        raise ValueError(worded("{} pictures of {} x {} are too many pixels; {}", count, width, height, remedy))
 
 
 def cover(pixels: Tensor, width: int, height: int, method: Method = "bicubic") -> Tensor:

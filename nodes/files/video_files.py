@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...parallel.wording import worded
 from ...pipelines.values import Audio, as_bytes
 from .atomic import replacing
 from .audio_files import Track, track_rate
@@ -47,13 +48,13 @@ def write_video(
 
     num_frames, height, width, _ = pixels.shape
     if width % 2 or height % 2:
-        raise ValueError(f"the video is {width} x {height}; H.264 needs even numbers, so resize it first")
+        raise ValueError(worded("the video is {} x {}; H.264 needs even numbers, so resize it first", width, height))
     check_numbers(pixels, what=target.name)
     if audio is not None:
         check_numbers(audio.waveform, what=target.name)
     rate = Fraction(fps).limit_denominator(1001)
     if rate <= 0:
-        raise ValueError(f"the video would show {fps:g} frames a second; give fps of 0.001 or more")
+        raise ValueError(worded("the video would show {:g} frames a second; give fps of 0.001 or more", fps))
     options = {"movflags": "use_metadata_tags+faststart"}
     if audio is not None:  # in milliseconds, as without it, the sound would end some samples too early
         options["movie_timescale"] = str(track_rate(audio.rate))
@@ -78,7 +79,9 @@ def check_video_size(path: Path) -> None:
     """Refuse a file that is longer than any video, before all of it is read. Raises `ValueError`."""
     num_bytes = num_bytes_of(path, "video")
     if num_bytes > MAX_BYTES:
-        raise ValueError(f"{path} has {num_bytes:,} bytes, and at most {MAX_BYTES:,} are read; cut it shorter")
+        raise ValueError(
+            worded("{} has {:,} bytes, and at most {:,} are read; cut it shorter", path, num_bytes, MAX_BYTES)
+        )
 
 
 def check_video(path: Path) -> None:
@@ -119,21 +122,30 @@ def read_video(
         stream = picture_stream(container, path)
         fps = float(stream.average_rate or stream.guessed_rate or 0)
         if not 0 < fps <= MAX_FPS:
-            raise ValueError(f"{path} says that it has {fps:g} frames a second; save it again with a frame rate")
+            raise ValueError(
+                worded("{} says that it has {:g} frames a second; save it again with a frame rate", path, fps)
+            )
         most = max_pixels // max(1, stream.width * stream.height)
         if max(1, cut.frames) > most:  # before the first is decoded
             raise ValueError(_too_many(path, stream, most=most, max_pixels=max_pixels, remedy=remedy))
         for frame in _cut(container.decode(stream), cut, check):
             if (frame.width, frame.height) != (stream.width, stream.height):
-                raise ValueError(f"{path} has frames of several sizes; save it again at one size")
+                raise ValueError(worded("{} has frames of several sizes; save it again at one size", path))
             if len(taken) == most:
                 raise ValueError(_too_many(path, stream, most=most, max_pixels=max_pixels, remedy=remedy))
             upright = np.rot90(frame.to_ndarray(format="rgb24"), round(frame.rotation / 90))
             taken.append(np.ascontiguousarray(upright))
     if len(taken) < max(1, cut.frames):
         raise ValueError(
-            f"{path} has {len(taken)} frames from frame {cut.start} on, taking one of {cut.every}, but "
-            f"{cut.frames or 'more'} are asked for; ask for fewer, or begin earlier"
+            worded(
+                "{} has {} frames from frame {} on, taking one of {}, but {} are asked for; ask for "
+                "fewer, or begin earlier",
+                path,
+                len(taken),
+                cut.start,
+                cut.every,
+                cut.frames or "more",
+            )
         )
     pixels = torch.empty(len(taken), *taken[0].shape)
     for index, frame in enumerate(taken):
@@ -152,9 +164,14 @@ def _cut(frames: Iterator[VideoFrame], cut: Cut, check: Callable[[], None]) -> I
 
 
 def _too_many(path: Path, stream: VideoStream, *, most: int, max_pixels: int, remedy: str) -> str:
-    return (
-        f"{path} has {stream.width} x {stream.height} pixels a frame, and at most {max_pixels:,} are taken, which are "
-        f"{most} frames; {remedy}"
+    return worded(
+        "{} has {} x {} pixels a frame, and at most {:,} are taken, which are {} frames; {}",
+        path,
+        stream.width,
+        stream.height,
+        max_pixels,
+        most,
+        remedy,
     )
 
 
@@ -162,7 +179,7 @@ def picture_stream(container: InputContainer, path: Path) -> VideoStream:
     """The first stream of pictures. Raises `ValueError` where nothing can read it."""
     stream = container.streams.video[0]
     if stream.codec_context is None:
-        raise ValueError(f"{path} is not a video that can be read (its coding is unknown); use an MP4 file")
+        raise ValueError(worded("{} is not a video that can be read (its coding is unknown); use an MP4 file", path))
     return stream
 
 

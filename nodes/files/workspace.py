@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from ...parallel.wording import worded
 from ...pipelines.models.regular_file import sha256_of
 from ...pipelines.values import Place
 from .atomic import NotWritten
@@ -89,24 +90,30 @@ class Workspace:
         Raises `ValueError` when it is missing or lies outside the roots (links followed).
         """
         if "\0" in path or not path.strip():
-            raise ValueError(f"{socket} is {path!r}; give the path of a file")
+            raise ValueError(worded("{} is {!r}; give the path of a file", socket, path))
         candidates = [Path(path)] if Path(path).is_absolute() else [root / path for root in self.roots or (Path.cwd(),)]
         try:
             found = next((_real(c) for c in candidates if c.exists()), None)
         except OSError as error:
-            raise ValueError(f"{socket} {path[:200]!r} cannot be opened: {error.strerror}; give another path") from None
+            raise ValueError(
+                worded("{} {!r} cannot be opened: {}; give another path", socket, path[:200], error.strerror)
+            ) from None
         if self.roots is not None and not any((found or _real(candidates[0])).is_relative_to(r) for r in self.roots):
             listed = "" if self.host == "page" else f" ({', '.join(map(str, self.roots))})"
-            raise ValueError(f"{socket} {path!r} lies outside the allowed folders{listed}; {ALLOW[self.host]}")
+            raise ValueError(
+                worded("{} {!r} lies outside the allowed folders{}; {}", socket, path, listed, ALLOW[self.host])
+            )
         if found is None and self.host in FIND:
-            raise ValueError(f"{socket} {path!r} is not on this server; {FIND[self.host]}")
+            raise ValueError(worded("{} {!r} is not on this server; {}", socket, path, FIND[self.host]))
         if found is None:
             where = ", ".join(str(c.parent) for c in candidates)
-            raise ValueError(f"{socket} {path!r} does not exist (looked in {where}); check the path")
+            raise ValueError(worded("{} {!r} does not exist (looked in {}); check the path", socket, path, where))
         if not (found.is_file() or found.is_dir()):
-            raise ValueError(f"{socket} {path!r} is a pipe or a device, which is not read; give a file")
+            raise ValueError(worded("{} {!r} is a pipe or a device, which is not read; give a file", socket, path))
         if self.claims is not None and self.claims.setdefault(found, READ) != READ:
-            raise ValueError(f"{socket} {path!r} is written by another node of this run; wire the two nodes instead")
+            raise ValueError(
+                worded("{} {!r} is written by another node of this run; wire the two nodes instead", socket, path)
+            )
         return found
 
     def output_path(self, name: str, *, socket: str) -> Path:
@@ -115,11 +122,13 @@ class Workspace:
         target = _real(root / name) if "\0" not in name else root
         inside = target.relative_to(root).parts if target.is_relative_to(root) else ()
         if not inside or any(part.startswith(".") for part in inside):  # hidden folders are others', such as .git
-            raise ValueError(f"{socket} is {name!r}; give a name inside the output folder, such as 'picture'")
+            raise ValueError(
+                worded("{} is {!r}; give a name inside the output folder, such as 'picture'", socket, name)
+            )
         mine = object()
         if self.claims is not None and (other := self.claims.setdefault(target, mine)) is not mine:
             what = "is read by this run" if other == READ else "is written by another node of this run"
-            raise ValueError(f"{socket} {name!r} {what}; give each file of a run a name of its own")
+            raise ValueError(worded("{} {!r} {}; give each file of a run a name of its own", socket, name, what))
         return target
 
     @contextlib.contextmanager
@@ -192,7 +201,9 @@ def content_hash(file: Path, *, socket: str) -> str:
     try:
         return sha256_of(file)
     except OSError as error:
-        raise ValueError(f"{socket} {str(file)!r} cannot be read ({error.strerror}); give a file") from None
+        raise ValueError(
+            worded("{} {!r} cannot be read ({}); give a file", socket, str(file), error.strerror)
+        ) from None
 
 
 HERE = Workspace()

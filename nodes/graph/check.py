@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
+from ...parallel.wording import worded
 from ..files.workspace import INSTALL, Host
 from .choosing import UNDECIDED
 from .graph import Graph, Link, Node, ParamRef
@@ -54,10 +55,10 @@ def _params(graph: Graph) -> Iterator[Problem]:
                 "",
                 name,
                 "missing_param",
-                f"param {name} has no value; give it a default in the workflow, or a value when it is run",
+                worded("param {} has no value; give it a default in the workflow, or a value when it is run", name),
             )
         elif found := fault(param_socket(name, param), value):
-            yield Problem("", name, found[0], f"param {found[1]}")
+            yield Problem("", name, found[0], worded("param {}", found[1]))
 
 
 def _overrides(ready: Ready, names: Names) -> Iterator[Problem]:
@@ -67,11 +68,14 @@ def _overrides(ready: Ready, names: Names) -> Iterator[Problem]:
         if not dot:
             if target not in graph.params:
                 hint = names.offer(target, graph.params)
-                message = f"{short(target)} is no param of this workflow; {hint}; or write node.socket"
+                message = worded("{} is no param of this workflow; {}; or write node.socket", short(target), hint)
                 yield Problem("", target, "unknown_param", message)
         elif node not in graph.nodes:
             yield Problem(
-                "", target, "unknown_node", f"there is no node {short(node)}; {names.offer(node, graph.nodes)}"
+                "",
+                target,
+                "unknown_node",
+                worded("there is no node {}; {}", short(node), names.offer(node, graph.nodes)),
             )
 
 
@@ -92,15 +96,20 @@ def _nodes(
 
 def _unknown(kind: str, specs: Mapping[str, NodeSpec], names: Names, package: str, host: Host) -> str:
     if package:
-        return f"node type {kind!r} is not installed; it comes from {package}, which is not here: {INSTALL[host]}"
+        return worded(
+            "node type {!r} is not installed; it comes from {}, which is not here: {}", kind, package, INSTALL[host]
+        )
     hint = names.offer(kind, specs)
-    return f"node type {kind!r} is not installed; {hint}; correct it, or install the nodes it comes from"
+    return worded("node type {!r} is not installed; {}; correct it, or install the nodes it comes from", kind, hint)
 
 
 def _too_new(node: Node, spec: NodeSpec) -> str:
-    return (
-        f"the file was saved with version {node.version} of {node.type}, version {spec.version} is installed; "
-        "install a newer latentloom, or set the node up again"
+    return worded(
+        "the file was saved with version {} of {}, version {} is installed; install a newer "
+        "latentloom, or set the node up again",
+        node.version,
+        node.type,
+        spec.version,
     )
 
 
@@ -133,14 +142,18 @@ def _node(
         sockets = [socket.name for socket in spec.inputs]
         for socket_name in entries.keys() - sockets:
             hint = spec.left_out.get(socket_name) or names.offer(socket_name, sockets)
-            message = f"{spec.chosen or spec.id} has no input {short(socket_name)}; {hint}; correct or remove it"
+            message = worded(
+                "{} has no input {}; {}; correct or remove it", spec.chosen or spec.id, short(socket_name), hint
+            )
             yield Problem(name, socket_name, "unknown_input", message)
 
 
 def _missing(socket: InputSpec) -> str:
     if socket.type in PLAIN_TYPES:
-        return f"{socket.name} is not given; it takes a {socket.type}; set it"
-    return f'{socket.name} is not connected; wire a {socket.type} to it (in the file: {{"from": "node.socket"}})'
+        return worded("{} is not given; it takes a {}; set it", socket.name, socket.type)
+    return worded(
+        '{} is not connected; wire a {} to it (in the file: {{"from": "node.socket"}})', socket.name, socket.type
+    )
 
 
 def _link_fault(
@@ -150,16 +163,24 @@ def _link_fault(
     source = graph.nodes.get(source_name)
     if source is None:
         hint = names.offer(source_name, graph.nodes)
-        return "unknown_node", f"{socket.name} comes from {link.source}, but there is no node {source_name}; {hint}"
+        return "unknown_node", worded(
+            "{} comes from {}, but there is no node {}; {}", socket.name, link.source, source_name, hint
+        )
     if (spec := known.get(source_name)) is None:
         return None  # reported at the source
     output = spec.output(output_name)
     if output is None:
         hint = names.offer(output_name, [o.name for o in spec.outputs])
-        return "unknown_output", f"{socket.name} comes from {link.source}, but {source.type} has no such output; {hint}"
+        return "unknown_output", worded(
+            "{} comes from {}, but {} has no such output; {}", socket.name, link.source, source.type, hint
+        )
     if not can_feed(output.type, socket.type):
-        message = (
-            f"{socket.name} comes from {link.source}, a {output.type}; it takes a {socket.type}; link one of those"
+        message = worded(
+            "{} comes from {}, a {}; it takes a {}; link one of those",
+            socket.name,
+            link.source,
+            output.type,
+            socket.type,
         )
         return "type_mismatch", message
     return None
@@ -171,10 +192,16 @@ def _param_fault(
     param = graph.params.get(ref.param)
     if param is None:
         hint = names.offer(ref.param, graph.params)
-        return "unknown_param", f"{socket.name} is set by the param {ref.param}, which the workflow lacks; {hint}"
+        return "unknown_param", worded(
+            "{} is set by the param {}, which the workflow lacks; {}", socket.name, ref.param, hint
+        )
     if not can_feed(param.type, socket.type) and (param.type, socket.type) != ("string", "choice"):
-        message = (
-            f"{socket.name} takes a {socket.type}, but param {ref.param} is a {param.type}; change the param's type"
+        message = worded(
+            "{} takes a {}, but param {} is a {}; change the param's type",
+            socket.name,
+            socket.type,
+            ref.param,
+            param.type,
         )
         return "param_type", message
     value = params[ref.param]
@@ -187,13 +214,13 @@ def _outputs(graph: Graph, known: Mapping[str, NodeSpec], names: Names) -> Itera
     for name, link in graph.outputs.items():
         node = graph.nodes.get(link.node)
         if node is None:
-            message = (
-                f"output {name} is {link.source}, but there is no such node; {names.offer(link.node, graph.nodes)}"
+            message = worded(
+                "output {} is {}, but there is no such node; {}", name, link.source, names.offer(link.node, graph.nodes)
             )
             yield Problem("", name, "unknown_node", message)
         elif (spec := known.get(link.node)) and spec.output(link.socket) is None:
             hint = names.offer(link.socket, [o.name for o in spec.outputs])
-            message = f"output {name} is {link.source}, but {node.type} has no such output; {hint}"
+            message = worded("output {} is {}, but {} has no such output; {}", name, link.source, node.type, hint)
             yield Problem("", name, "unknown_output", message)
 
 
@@ -212,5 +239,5 @@ def _cycles(sources: dict[str, set[str]]) -> Iterator[Problem]:
         except CycleError as error:
             cycle: list[str] = error.args[1]
         way = " -> ".join(cycle if len(cycle) <= 12 else [*cycle[:10], "...", cycle[-1]])
-        yield Problem(cycle[0], "", "cycle", f"it needs its own result ({way}); remove one of these links")
+        yield Problem(cycle[0], "", "cycle", worded("it needs its own result ({}); remove one of these links", way))
         sources[cycle[1]].discard(cycle[0])

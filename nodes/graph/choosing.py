@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...parallel.wording import worded
 from ..files.workspace import Workspace
 from .graph import Graph, Link, Node, ParamRef
 from .problems import Problem, short
@@ -70,7 +71,7 @@ def settled(graph: Graph, specs: Mapping[str, NodeSpec], workspace: Workspace | 
             continue
         decides = [each for each in chooser.by if each not in chooser.may_link]
         if linked := next((each for each in decides if isinstance(node.inputs.get(each), Link)), None):
-            message = f"{linked} comes from another node, but the sockets depend on it; write it"
+            message = worded("{} comes from another node, but the sockets depend on it; write it", linked)
             problems.append(Problem(name, linked, "linked_choice", message))
             continue
         given = _given(chooser, node, params)
@@ -126,9 +127,11 @@ def unfolded(spec: NodeSpec, values: Mapping[str, Any]) -> dict[str, Any]:
     except (ValueError, TypeError, RecursionError):
         rest = None
     if not isinstance(rest, dict):
-        raise ValueError(f'{ARGUMENTS} is {short(text)}; write a JSON object of sockets, such as {{"height": 512}}')
+        raise ValueError(
+            worded('{} is {}; write a JSON object of sockets, such as {{"height": 512}}', ARGUMENTS, short(text))
+        )
     if twice := next((name for name in rest if name in kept), None):
-        raise ValueError(f"{twice} is given by its own socket and in {ARGUMENTS}; leave one of them out")
+        raise ValueError(worded("{} is given by its own socket and in {}; leave one of them out", twice, ARGUMENTS))
     return {**kept, **rest}
 
 

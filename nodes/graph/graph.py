@@ -21,6 +21,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from ...parallel.wording import worded
 from ..files.atomic import write_atomic
 from .json_text import parse_json, read_bytes
 from .problems import GraphError, Names, Problem, refuse, short
@@ -230,7 +231,7 @@ def read_graph(source: str | bytes | Path) -> Graph:
     """Read a workflow from text, bytes or a file. Raises `GraphError` with every problem of its form."""
     data = parse_json(read_bytes(source) if isinstance(source, Path) else source)
     if not isinstance(data, dict):
-        raise refuse("not_a_workflow", f"the file holds {short(data)}; a workflow is an object with nodes")
+        raise refuse("not_a_workflow", worded("the file holds {}; a workflow is an object with nodes", short(data)))
     return graph_from_plain(data)
 
 
@@ -251,12 +252,16 @@ def migrate(
     number = data.get("format")
     if type(number) is not int or number < 1:
         got = short(number) if "format" in data else "missing"
-        raise refuse("format", f'"format" is {got}; a workflow of this version says "format": {to}; add it')
+        raise refuse("format", worded('"format" is {}; a workflow of this version says "format": {}; add it', got, to))
     if number > to:
         raise refuse(
             "format_too_new",
-            f"the file has format {number}, this latentloom reads up to {to}; install a newer one "
-            "(pip install --upgrade latentloom), or save the workflow with the older version",
+            worded(
+                "the file has format {}, this latentloom reads up to {}; install a newer one (pip "
+                "install --upgrade latentloom), or save the workflow with the older version",
+                number,
+                to,
+            ),
         )
     for old in range(number, to):
         data = {**migrations[old](data), "format": old + 1}
@@ -330,20 +335,24 @@ def _problem(error: ErrorDetails, names: Names) -> Problem:
     got, kind, where = short(error["input"]), error["type"], short(".".join(path))
     if kind == "extra_forbidden":
         hint = names.offer(path[-1], _known(path)) + ("; keys of your own go into meta" if len(path) == 1 else "")
-        return Problem(node, socket, "unknown_key", f"{where} is no key of a workflow; {hint}; remove or correct it")
+        return Problem(
+            node, socket, "unknown_key", worded("{} is no key of a workflow; {}; remove or correct it", where, hint)
+        )
     if kind == "missing":
-        return Problem(node, socket, "missing_key", f"{where} is missing; add it")
+        return Problem(node, socket, "missing_key", worded("{} is missing; add it", where))
     if kind == "string_pattern_mismatch":
         rule = "lower-case letters, digits and _, starting with a letter, at most 64 (links are node.socket)"
-        return Problem(node, socket, "bad_name", f"{where} is {got}; a name is made of {rule}; rename it")
+        return Problem(node, socket, "bad_name", worded("{} is {}; a name is made of {}; rename it", where, got, rule))
     if kind == "union_tag_not_found" and path[first + 2 : first + 3] == ["each"]:
         forms = '["a", "b"], {"param": "name"}, {"lines": "..."}, {"range": [1, 8]} or {"folder": "..."}'
         return Problem(node, socket, "bad_input", f"{where} is {got}; write a list: {forms}")
     if kind == "union_tag_not_found":
         forms = '{"from": "node.socket"}, {"param": "name"} or {"value": ...}'
-        return Problem(node, socket, "bad_input", f"{where} is the object {got}; write {forms}")
+        return Problem(node, socket, "bad_input", worded("{} is the object {}; write {}", where, got, forms))
     if kind == "too_large":
-        return Problem(node, socket, "too_large", f"{where}: {error['msg']}")
+        return Problem(node, socket, "too_large", worded("{}: {}", where, error["msg"]))
     if kind == "too_long":
-        return Problem(node, socket, "too_long", f"{where} has too many entries: {error['msg']}; split the workflow")
-    return Problem(node, socket, "bad_value", f"{where} is {got}: {error['msg']}; correct it")
+        return Problem(
+            node, socket, "too_long", worded("{} has too many entries: {}; split the workflow", where, error["msg"])
+        )
+    return Problem(node, socket, "bad_value", worded("{} is {}: {}; correct it", where, got, error["msg"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ...parallel.wording import worded
 from ...pipelines.models.json_file import JsonFault, parse_strict
 from ...pipelines.models.regular_file import open_regular
 from .problems import refuse, short
@@ -27,15 +28,17 @@ def read_bytes(path: Path) -> bytes:
             return file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise refuse("file", f"{short(str(path))} cannot be read: {reason}; give a workflow's .json file") from None
+        raise refuse(
+            "file", worded("{} cannot be read: {}; give a workflow's .json file", short(str(path)), reason)
+        ) from None
 
 
 def parse_json(source: str | bytes, *, takes_nan: bool = False) -> Any:
     """Plain data from JSON text. Raises `GraphError`, and nothing else, whatever the text is."""
     if len(source) > MAX_BYTES:
-        raise refuse("too_large", f"the file is larger than {MAX_BYTES} bytes, the limit; is it a workflow?")
+        raise refuse("too_large", worded("the file is larger than {} bytes, the limit; is it a workflow?", MAX_BYTES))
     try:
         return parse_strict(source, takes_nan=takes_nan)
     except JsonFault as error:
         remedy = REMEDIES[error.fault]
-        raise refuse(error.fault, f"the file is not JSON that we read: {error.reason}; {remedy}") from None
+        raise refuse(error.fault, worded("the file is not JSON that we read: {}; {}", error.reason, remedy)) from None

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from ...parallel.errors import BadInput
+from ...parallel.wording import worded
 
 SHOWN_PROBLEMS = 20
 NEAREST_POOL = 300
@@ -45,7 +46,7 @@ class Problem:
 
     def __str__(self) -> str:
         where = ".".join(part for part in (self.node, self.socket) if part)
-        return f"{where}: {self.message}" if where else self.message
+        return worded("{}: {}", where, self.message) if where else self.message
 
 
 class GraphError(BadInput):
@@ -85,4 +86,4 @@ class Names:
         self.budget -= 1
         pool = islice(known, NEAREST_POOL)
         near = difflib.get_close_matches(name[:128], [*pool], n=1) if self.budget >= 0 else []
-        return f"did you mean {near[0]!r}? there is {listed}" if near else f"there is {listed}"
+        return worded("did you mean {!r}? there is {}", near[0], listed) if near else worded("there is {}", listed)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...parallel.wording import worded
 from .graph import Graph, Link, Node, Param, ParamRef, Wrapped
 from .problems import Problem
 from .scalars import as_type
@@ -41,9 +42,13 @@ def upgrade(graph: Graph, specs: Mapping[str, NodeSpec], overrides: Overrides) -
         try:
             changed[name] = _upgraded(node, spec, params)
         except (ValueError, KeyError, TypeError) as error:
-            message = (
-                f"it was saved with version {node.version} of {node.type}, and cannot become version {spec.version} "
-                f"({type(error).__name__}: {error}); set it up again"
+            message = worded(
+                "it was saved with version {} of {}, and cannot become version {} ({}: {}); set it up again",
+                node.version,
+                node.type,
+                spec.version,
+                type(error).__name__,
+                error,
             )
             problems.append(Problem(name, "", "no_migration", message))
     return (graph.model_copy(update={"nodes": {**graph.nodes, **changed}}) if changed else graph), problems

@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from ...parallel.wording import worded
 from .problems import short
 from .spec import SCALARS, InputSpec
 
@@ -52,14 +53,14 @@ def fault(socket: InputSpec, value: Any) -> tuple[str, str] | None:
         each = dataclasses.replace(socket, type=LISTS[kind], required=True)
         return next((found for item in value if (found := fault(each, item))), None)
     if kind in LISTS:
-        return "wrong_type", f"{name} is {short(value)}; it takes a list; write one, such as [1, 2]"
+        return "wrong_type", worded("{} is {}; it takes a list; write one, such as [1, 2]", name, short(value))
     if kind not in _KINDS:
-        wire = f'wire a {kind} to it (in the file: {{"from": "node.socket"}})'
-        return "wrong_type", f"{name} is {short(value)}, but it takes what another node makes; {wire}"
+        wire = worded('wire a {} to it (in the file: {{"from": "node.socket"}})', kind)
+        return "wrong_type", worded("{} is {}, but it takes what another node makes; {}", name, short(value), wire)
     if kind == "int":
         value = as_type(kind, value)
     if value is None or type(value) not in _KINDS[kind]:
-        return "wrong_type", f"{name} is {short(value)}; it takes {_WORDS[kind]}; write one"
+        return "wrong_type", worded("{} is {}; it takes {}; write one", name, short(value), _WORDS[kind])
     if kind in ("string", "choice"):
         return _text_fault(socket, value)
     return _number_fault(socket, value)
@@ -68,12 +69,14 @@ def fault(socket: InputSpec, value: Any) -> tuple[str, str] | None:
 def _number_fault(socket: InputSpec, value: int | float) -> tuple[str, str] | None:
     name = socket.name
     if isinstance(value, float) and not math.isfinite(value):
-        return "not_a_number", f"{name} is {value}; it takes a finite number; write one"
+        return "not_a_number", worded("{} is {}; it takes a finite number; write one", name, value)
     is_whole = isinstance(value, int)
     low = INT_RANGE[0] if is_whole and socket.min is None else socket.min
     high = INT_RANGE[1] if is_whole and socket.max is None else socket.max
     if (low is not None and value < low) or (high is not None and value > high):
-        return "out_of_range", f"{name} is {short(value)}; it takes {_range(low, high)}; choose a number there"
+        return "out_of_range", worded(
+            "{} is {}; it takes {}; choose a number there", name, short(value), _range(low, high)
+        )
     return None
 
 
@@ -97,24 +100,26 @@ def can_feed(output: str, socket: str) -> bool:
 def _text_fault(socket: InputSpec, value: str) -> tuple[str, str] | None:
     most = socket.longest or MAX_STRING
     if len(value) > most:
-        return "too_long", f"{socket.name} has {len(value):,} characters; at most {most:,} are taken; shorten it"
+        return "too_long", worded(
+            "{} has {:,} characters; at most {:,} are taken; shorten it", socket.name, len(value), most
+        )
     try:
         value.encode()
     except UnicodeEncodeError:
-        return "not_text", f"{socket.name} holds bytes that are no text; write it in UTF-8"
+        return "not_text", worded("{} holds bytes that are no text; write it in UTF-8", socket.name)
     if socket.type == "choice" and value not in socket.choices:
-        return "not_a_choice", f"{socket.name} is {short(value)}; {_offer(value, socket.choices)}"
+        return "not_a_choice", worded("{} is {}; {}", socket.name, short(value), _offer(value, socket.choices))
     if socket.widget == "json" and value.strip() and not _is_json(value):
-        return "not_json", f"{socket.name} is {short(value)}; it takes JSON, such as [1, 2], or nothing"
+        return "not_json", worded("{} is {}; it takes JSON, such as [1, 2], or nothing", socket.name, short(value))
     return None
 
 
 def _offer(value: str, choices: Sequence[str]) -> str:
     """All choices, or of very many the nearest."""
     if len(choices) <= MAX_LISTED:
-        return f"choose one of {', '.join(choices)}"
+        return worded("choose one of {}", ", ".join(choices))
     near = difflib.get_close_matches(value[:128], choices, n=3, cutoff=0.3)
-    return f"choose one of the {len(choices)} that there are, such as {', '.join(near or choices[:3])}"
+    return worded("choose one of the {} that there are, such as {}", len(choices), ", ".join(near or choices[:3]))
 
 
 def _is_json(text: str) -> bool:
@@ -130,5 +135,5 @@ def _range(low: float | None, high: float | None) -> str:
         return str(int(value)) if float(value).is_integer() else str(value)
 
     if low is not None and high is not None:
-        return f"{number(low)} to {number(high)}"
-    return f"at least {number(low)}" if low is not None else f"at most {number(high or 0)}"
+        return worded("{} to {}", number(low), number(high))
+    return worded("at least {}", number(low)) if low is not None else worded("at most {}", number(high or 0))

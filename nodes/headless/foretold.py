@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.machine.now import devices_now
+from ...parallel.wording import worded
 from ..execution.preflight import Foretold, blocking, foretell
 from ..files.workspace import Workspace
 from ..graph.graph import Graph, ParamRef, graph_text
@@ -149,7 +150,7 @@ def _problem_lines(points: Points) -> Iterator[str]:
     for varied, told in points:
         where = ",".join(f"{name}={value}" for name, value in varied.items())
         for problem in told.problems:
-            yield f"{where}: {with_remedy(problem)}" if where else str(with_remedy(problem))
+            yield worded("{}: {}", where, with_remedy(problem)) if where else str(with_remedy(problem))
 
 
 def in_words(values: Meant) -> list[str]:

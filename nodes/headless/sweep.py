@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...parallel.wording import worded
 from ..files.workspace import Workspace
 from ..graph.choosing import NO_FIT
 from ..graph.graph import Graph, ParamRef
@@ -63,18 +64,20 @@ def parse_sweep(
     for text in texts:
         name, value = _split(text, "--sweep", f"{short(text)[1:-1]}=1..4")
         if name in axes:
-            raise ValueError(f"--sweep {name} is given twice; put all its values into one")
+            raise ValueError(worded("--sweep {} is given twice; put all its values into one", name))
         socket = _socket(graph, specs, name) or _chosen_socket(graph, specs, name, given or {}, workspace)
         axes[name] = _values(socket, name, value)
     if (num_runs := math.prod(map(len, axes.values()))) > MAX_RUNS:
-        raise ValueError(f"--sweep asks for {num_runs} runs; at most {MAX_RUNS} are made; sweep fewer values")
+        raise ValueError(
+            worded("--sweep asks for {} runs; at most {} are made; sweep fewer values", num_runs, MAX_RUNS)
+        )
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
 def check_apart(graph: Graph, overrides: Mapping[str, Any], sweep: Sequence[Mapping[str, Any]]) -> None:
     """Refuse a name that is both set and swept, and a param given beside values that replace it wherever it is used."""
     if both := [name for name in sweep[0] if name in overrides]:
-        raise ValueError(f"--set {both[0]} and --sweep {both[0]} give the same value; leave one of them out")
+        raise ValueError(worded("--set {} and --sweep {} give the same value; leave one of them out", both[0], both[0]))
     given = {**dict.fromkeys(sweep[0], "--sweep"), **dict.fromkeys(overrides, "--set")}
     for name in given.keys() & graph.params.keys():
         used = [
@@ -85,8 +88,13 @@ def check_apart(graph: Graph, overrides: Mapping[str, Any], sweep: Sequence[Mapp
         ]
         if used and given.keys() >= set(used):
             raise ValueError(
-                f"{given[name]} {name} changes nothing, because {given[used[0]]} {used[0]} takes its place; "
-                "leave one of them out"
+                worded(
+                    "{} {} changes nothing, because {} {} takes its place; leave one of them out",
+                    given[name],
+                    name,
+                    given[used[0]],
+                    used[0],
+                )
             )
 
 
@@ -103,7 +111,7 @@ def _socket(graph: Graph, specs: Specs, name: str) -> InputSpec | None:
     if not dot:
         if (param := graph.params.get(name)) is None:
             hint = Names().offer(name, graph.params)
-            raise ValueError(f"{short(name)} is no param of this workflow; {hint}; or write node.socket")
+            raise ValueError(worded("{} is no param of this workflow; {}; or write node.socket", short(name), hint))
         return param_socket(name, param)
     if (node := graph.nodes.get(node_name)) is None:
         raise ValueError(
@@ -125,7 +133,7 @@ def _chosen_socket(
     alone = {node_name: graph.nodes[node_name].model_copy(update={"each": {}})}
     found = ready(graph.model_copy(update={"nodes": alone, "outputs": {}}), specs, given, workspace=workspace)
     if problem := next((each for each in found.problems if each.code != NO_FIT), None):
-        raise ValueError(f"{name}: {problem.message}")
+        raise ValueError(worded("{}: {}", name, problem.message))
     return _plain_socket(found.specs[node_name], name)
 
 
@@ -133,11 +141,13 @@ def _plain_socket(spec: NodeSpec, name: str) -> InputSpec:
     node_name, _, socket_name = name.partition(".")
     socket = spec.input(socket_name)
     if socket is not None and socket.type not in PLAIN_TYPES:
-        raise ValueError(f"{name} takes no value but a {socket.type}, which another node makes; link it in the file")
+        raise ValueError(
+            worded("{} takes no value but a {}, which another node makes; link it in the file", name, socket.type)
+        )
     if socket is None:
         scalars = [s.name for s in spec.inputs if s.type in PLAIN_TYPES]
         hint = Names().offer(socket_name, scalars)
-        raise ValueError(f"{node_name} has no input {short(socket_name)} that takes a value; {hint}")
+        raise ValueError(worded("{} has no input {} that takes a value; {}", node_name, short(socket_name), hint))
     return socket
 
 
@@ -147,12 +157,18 @@ def _values(socket: InputSpec, name: str, text: str) -> list[Any]:
     if (match := _RANGE.fullmatch(text.strip())) and socket.type in ("int", "float"):
         first, last = int(match[1]), int(match[2])
         if first > last:
-            raise ValueError(f"--sweep {name}={text} ends before it begins; write {name}={last}..{first}")
+            raise ValueError(
+                worded("--sweep {}={} ends before it begins; write {}={}..{}", name, text, name, last, first)
+            )
         if last - first >= MAX_RUNS:
-            raise ValueError(f"--sweep {name}={text} has {last - first + 1} values; at most {MAX_RUNS} are taken")
+            raise ValueError(
+                worded("--sweep {}={} has {} values; at most {} are taken", name, text, last - first + 1, MAX_RUNS)
+            )
         return [_checked(socket, name, value) for value in range(first, last + 1)]
     if ".." in text and socket.type in ("int", "float"):
-        raise ValueError(f"--sweep {name}={text}: only whole numbers have ranges, as 1..4; list others, as 1.0,1.5,2.0")
+        raise ValueError(
+            worded("--sweep {}={}: only whole numbers have ranges, as 1..4; list others, as 1.0,1.5,2.0", name, text)
+        )
     return [_typed(socket, name, part) for part in text.split(",")]
 
 
@@ -160,9 +176,11 @@ def _listed(socket: InputSpec, name: str, text: str) -> list[Any]:
     try:
         values = json.loads(text)
     except (ValueError, RecursionError):
-        raise ValueError(f'--sweep {name}={short(text)} is no JSON list; write {name}=["a, b", "c"]') from None
+        raise ValueError(
+            worded('--sweep {}={} is no JSON list; write {}=["a, b", "c"]', name, short(text), name)
+        ) from None
     if not values:
-        raise ValueError(f"--sweep {name} has no values; list at least one")
+        raise ValueError(worded("--sweep {} has no values; list at least one", name))
     return [_checked(socket, name, value) for value in values]
 
 
@@ -185,5 +203,5 @@ def _typed(socket: InputSpec, name: str, text: str) -> Any:
 
 def _checked(socket: InputSpec, name: str, value: Any) -> Any:
     if found := fault(socket, value):
-        raise ValueError(f"{name}: {found[1]}" if "." in name else found[1])
+        raise ValueError(worded("{}: {}", name, found[1]) if "." in name else found[1])
     return value

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...parallel.wording import worded
 from ...pipelines.models.source import exists, split_source
 from ..files.audio_files import read_audio_metadata
 from ..files.picture_files import NOISE_KEY, VALUES_KEY, WORKFLOW_KEY, read_metadata
@@ -35,7 +36,9 @@ def read_workflow(path: Path) -> Graph:
     ending = path.suffix.lower()
     if not exists(path):
         shipped = next((_near(file) for file in shipped_files() if file.name == path.name), "")
-        raise ValueError(f"{path} does not exist; {f'did you mean {shipped}?' if shipped else 'check the path'}")
+        raise ValueError(
+            f"{path} does not exist; {worded('did you mean {}?', shipped) if shipped else 'check the path'}"
+        )
     readers = dict.fromkeys(PICTURES, read_metadata) | dict.fromkeys(VIDEOS, read_video_metadata)
     readers |= dict.fromkeys(SOUNDS, read_audio_metadata)
     if ending not in readers:
@@ -48,7 +51,9 @@ def read_workflow(path: Path) -> Graph:
         text = metadata["prompt"]
         graph = from_comfy(read_chunk(text), SPECS, path.stem)
     else:
-        raise ValueError(f"{path} carries no workflow; use a picture, video or sound as latentloom or ComfyUI saved it")
+        raise ValueError(
+            worded("{} carries no workflow; use a picture, video or sound as latentloom or ComfyUI saved it", path)
+        )
     is_old = NOISE_KEY not in metadata and HALF.search(text + metadata.get(VALUES_KEY, ""))
     return drawn_by_diffusers(graph) if is_old else graph
 
@@ -72,7 +77,7 @@ def read_text(path: Path, *, name: str) -> Graph:
     """The workflow in a file of text, ours or ComfyUI's, which has no name of its own. Raises `GraphError`."""
     data = parse_json(read_bytes(path))
     if not isinstance(data, dict):
-        raise refuse("not_a_workflow", f"the file holds {short(data)}; a workflow is an object with nodes")
+        raise refuse("not_a_workflow", worded("the file holds {}; a workflow is an object with nodes", short(data)))
     return from_comfy(data, SPECS, name) if is_comfy(data) else graph_from_plain(data)
 
 

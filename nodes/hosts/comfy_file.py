@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ...parallel.wording import worded
 from ..graph.choosing import ARGUMENTS, fixed_inputs, folded, unfolded
 from ..graph.graph import Graph, Link, graph_from_plain
 from ..graph.json_text import parse_json
@@ -47,7 +48,7 @@ def to_comfy(ready: Ready) -> dict[str, Any]:
 def from_comfy(prompt: Any, specs: Specs, name: str = "imported") -> Graph:
     """A workflow from a ComfyUI prompt. Raises `GraphError` that names every foreign node."""
     if not isinstance(prompt, dict):
-        raise refuse("not_a_prompt", f"the file holds {short(prompt)}; a ComfyUI prompt is an object of nodes")
+        raise refuse("not_a_prompt", worded("the file holds {}; a ComfyUI prompt is an object of nodes", short(prompt)))
     if isinstance(prompt.get("nodes"), list):
         raise refuse("not_a_prompt", UI_FORMAT)
     if problems := list(_problems(prompt, specs)):

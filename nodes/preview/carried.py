@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...parallel.plan import ParallelPlan
+from ...parallel.wording import worded
 from ...pipelines.models.checks import why_not_compiled
 from ...pipelines.place import AUTO, named_plan, names_plan
 from ...pipelines.planning.plans import why_not
@@ -51,7 +52,11 @@ def carried(meta: Mapping[str, Any], name: str, model: Model, run: Place) -> Mod
     if reason:
         why = reason.partition("; ")[0]  # what to do about it is to take another
         raise ValueError(
-            f"the plan {text} that the workflow's result was made by cannot be had here ({why}), so another is chosen"
+            worded(
+                "the plan {} that the workflow's result was made by cannot be had here ({}), so another is chosen",
+                text,
+                why,
+            )
         )
     return asked
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection, Mapping
 
+from ...parallel.wording import worded
 from ...pipelines.needs.remedies import MIB, amount
 from ..files.workspace import Host, Workspace
 from .walk import Walk
@@ -35,7 +36,11 @@ def why_no_room(num_bytes: int, workspace: Workspace, *, what: str = "this run")
     if num_bytes <= disk.free or not disk.total:  # none of a system's own folders, such as /proc
         return ""
     where = "the server's disk" if workspace.host == "page" else str(workspace.output_dir)
-    return (
-        f"{what} may write {amount(max(num_bytes, MIB))} to {where}, where {amount(disk.free)} are free; "
-        f"{FREE[workspace.host]}"
+    return worded(
+        "{} may write {} to {}, where {} are free; {}",
+        what,
+        amount(max(num_bytes, MIB)),
+        where,
+        amount(disk.free),
+        FREE[workspace.host],
     )

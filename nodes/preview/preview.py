@@ -11,6 +11,7 @@ from typing import Any
 
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import DEGREES, ParallelPlan
+from ...parallel.wording import worded
 from ...pipelines.models.describe import card_of
 from ...pipelines.needs.memory import Need, asked_of, fits, spares_beside, whole_bytes, whole_needs, work_of
 from ...pipelines.needs.remedies import amount
@@ -27,8 +28,8 @@ from .walk import MAX_DENOISES, Walk
 
 GIB = 2**30
 MADE_BY = "the workflow's result was made by it; plan auto, where it is asked for by name, chooses anew"
-TOO_MANY = (
-    f"its plan is not shown, because only the first {MAX_DENOISES} denoises are looked at; it can run all the same"
+TOO_MANY = worded(
+    "its plan is not shown, because only the first {} denoises are looked at; it can run all the same", MAX_DENOISES
 )
 
 
@@ -112,7 +113,7 @@ def _node(
     )
     plan, why = choice.plan, choice.why
     if doubt:
-        why = f"{why}; memory is that of the model's own {own.width} x {own.height}, because {doubt}"
+        why = worded("{}; memory is that of the model's own {} x {}, because {}", why, own.width, own.height, doubt)
     listed = choices(denoise, machine)
     found = _node_plan(name, denoise, choice, why, problem, machine=machine)
     if not found.problem and (short := lack_of(walk, name, denoise, plan, machine=machine, listed=listed)):

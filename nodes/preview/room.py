@@ -9,6 +9,7 @@ from typing import Any
 
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import ParallelPlan
+from ...parallel.wording import worded
 from ...pipelines.components.memory import USABLE_SHARE
 from ...pipelines.models.checks import check_quantization
 from ...pipelines.needs.memory import asked_of, fits, work_of
@@ -60,14 +61,20 @@ def lack_of(
             continue
         device = max(short, key=lambda each: asked[each] - memories[each])
         usable = int(USABLE_SHARE * memories[device])
-        held = "" if memories is whole else f", beside {amount(in_use[device])} that other programs hold now"
+        held = "" if memories is whole else worded(", beside {} that other programs hold now", amount(in_use[device]))
         found = _ways(walk, name, denoise, plan, memories, listed, machine)
-        better = "any of these fits: " + ", ".join(str(way) for way, _ in found) if found else NO_WAY
+        better = worded("any of these fits: {}", ", ".join(str(way) for way, _ in found)) if found else NO_WAY
         if held:
-            better = f"end them, or {better}"
-        problem = (
-            f"it does not fit: {amount(asked[device])} are needed on {device}, where {amount(usable)} of "
-            f"{amount(whole[device])} can be used{held}: {amount(asked[device] - usable)} too much; {better}"
+            better = worded("end them, or {}", better)
+        problem = worded(
+            "it does not fit: {} are needed on {}, where {} of {} can be used{}: {} too much; {}",
+            amount(asked[device]),
+            device,
+            amount(usable),
+            amount(whole[device]),
+            held,
+            amount(asked[device] - usable),
+            better,
         )
         return Lack(problem=problem, mends=tuple(mend for _, mend in found if mend))
     return None

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...parallel.progress import SILENT
+from ...parallel.wording import worded
 from ...pipelines.values import Audio, Conditioning, Image, References, Video
 from ..files.workspace import Workspace
 from ..graph.graph import Link, ParamRef
@@ -90,11 +91,11 @@ class Walk:
         if name in self._denoises:
             return self._denoises[name]
         spec = self.specs[name]
-        assert spec.denoises is not None, f"{name} is one of those that denoise"
+        assert spec.denoises is not None, worded("{} is one of those that denoise", name)
         given = _Given(self, name, spec)
         found = self._answer(spec.denoises, given, name)
         if not isinstance(found, Denoising):
-            raise Unknown(f"{name} does not say what it would do (it gave a {type(found).__name__})")
+            raise Unknown(worded("{} does not say what it would do (it gave a {})", name, type(found).__name__))
         return self._denoises.setdefault(name, (self._as_made(name, found), given.problems))
 
     def _as_made(self, name: str, found: Denoising) -> Denoising:
@@ -180,16 +181,16 @@ class Walk:
         if isinstance(entry, Link):
             value, problems = self._linked(name, socket, entry)
         elif socket.type not in PLAIN_TYPES:
-            raise Unknown(f"{socket.name} of {name} is not linked; wire a {socket.type} to it")
+            raise Unknown(worded("{} of {} is not linked; wire a {} to it", socket.name, name, socket.type))
         else:
             try:
                 value = plain_value(entry, self._params)
             except KeyError as missing:
                 raise Unknown(
-                    f"{socket.name} of {name} is set by the param {missing}, which the workflow lacks"
+                    worded("{} of {} is set by the param {}, which the workflow lacks", socket.name, name, missing)
                 ) from None
         if socket.type in PLAIN_TYPES and (found := fault(socket, value)):
-            raise Unknown(f"{name}: {found[1]}")
+            raise Unknown(worded("{}: {}", name, found[1]))
         return as_type(socket.type, value), problems
 
     def _linked(self, name: str, socket: InputSpec, link: Link) -> tuple[Any, Sequence[str]]:
@@ -199,14 +200,18 @@ class Walk:
             raise Unknown(source.fault)
         value, wanted = source.values.get(link.socket), stand_in(socket.type)
         if value is None or (wanted is not None and not isinstance(value, wanted)):
-            raise Unknown(f"{socket.name} of {name} comes from {link.node}, so it is not known before the run")
+            raise Unknown(
+                worded("{} of {} comes from {}, so it is not known before the run", socket.name, name, link.node)
+            )
         return value, source.problems
 
     def _sketched(self, name: str) -> _Sketched:
         if name in self._known:
             return self._known[name]
         if name in self._way or len(self._way) == LONGEST_WALK:
-            return _Sketched({}, fault=f"{name} needs its own result, or more than {LONGEST_WALK} nodes in a row")
+            return _Sketched(
+                {}, fault=worded("{} needs its own result, or more than {} nodes in a row", name, LONGEST_WALK)
+            )
         self._way.append(name)
         try:
             return self._known.setdefault(name, self._ask(name))
@@ -239,7 +244,7 @@ class Walk:
             if origin := self.specs[name].origin:
                 self.silent[name] = origin
             reason = f"{type(error).__name__}: {error}"
-            raise Unknown(f"{name} does not say what it would do ({reason})") from None
+            raise Unknown(worded("{} does not say what it would do ({})", name, reason)) from None
 
 
 def refused(walk: Walk, needed: Collection[str] | None = None) -> Iterator[Problem]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ...parallel.progress import SILENT, Progress
+from ...parallel.wording import worded
 from ...pipelines.values import Conditioning, Latents, Mask, Model, Noise, Sampling, Scheduler, StepCache
 from ..graph.sketch import Denoising, Empty, Given, Text, filled
 from ..graph.spec import MAX_SEED, Socket, read_spec
@@ -142,7 +143,7 @@ def sampler_options(
     try:
         levels = tuple(float(part) for part in sigmas.replace(",", " ").split())
     except ValueError:
-        raise ValueError(f"sigmas is {sigmas!r}; give falling numbers such as '1, 0.75, 0.5, 0.25'") from None
+        raise ValueError(worded("sigmas is {!r}; give falling numbers such as '1, 0.75, 0.5, 0.25'", sigmas)) from None
     return Sampling(
         scheduler=scheduler,
         shift=shift,

@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from ...parallel.wording import worded
 from ...pipelines.values import Image, Mask
 from ..files.workspace import HERE, SMALLER, Workspace
 from ..graph.sketch import Given, Made
@@ -87,7 +88,12 @@ def outpaint(
     batch, tall, wide, channels = pixels.shape
     if feathering * 2 >= min(tall, wide):
         raise ValueError(
-            f"feathering is {feathering}, but the picture is {wide} x {tall}; give less than half its shorter side"
+            worded(
+                "feathering is {}, but the picture is {} x {}; give less than half its shorter side",
+                feathering,
+                wide,
+                tall,
+            )
         )
     height, width = top + tall + bottom, left + wide + right
     remedy = f"add less ({SMALLER[workspace.host]})"
@@ -142,11 +148,16 @@ def paste_image(
     above, below = image.pixels, onto.pixels
     if len(below) not in (1, len(above)) or above.shape[3] != below.shape[3]:
         raise ValueError(
-            f"image is {_told(above)} and onto is {_told(below)}; give one picture for all or one for each, of as many "
-            "channels"
+            worded(
+                "image is {} and onto is {}; give one picture for all or one for each, of as many channels",
+                _told(above),
+                _told(below),
+            )
         )
     if mask is not None and len(mask.pixels) not in (1, len(above)):
-        raise ValueError(f"masks are {len(mask.pixels)} for {len(above)} pictures; give one for all or one for each")
+        raise ValueError(
+            worded("masks are {} for {} pictures; give one for all or one for each", len(mask.pixels), len(above))
+        )
     tall, wide = below.shape[1:3]
     check_area(wide, tall, count=len(above), max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
     part = _part(onto, left, top, width, height)
@@ -180,7 +191,9 @@ def _part(image: Image, left: int, top: int, width: int, height: int) -> tuple[s
     right, bottom = (left + width if width else wide), (top + height if height else tall)
     if not (left < right <= wide and top < bottom <= tall):
         asked = f"{right - left} x {bottom - top} pixels from {left}, {top}"
-        raise ValueError(f"the part is {asked}, but the picture is {wide} x {tall}; choose a part inside it")
+        raise ValueError(
+            worded("the part is {}, but the picture is {} x {}; choose a part inside it", asked, wide, tall)
+        )
     return slice(top, bottom), slice(left, right)
 
 

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
+from ...parallel.wording import worded
 from ...pipelines.values import Lora, Model, compiled_in_keys
 from ..files.workspace import ALLOW, HERE, PULL, Workspace, content_hash
 from ..graph.sketch import Given, Refusal, Unknown
@@ -135,7 +136,7 @@ def model_migration(version: int, inputs: dict[str, Any]) -> dict[str, Any]:
         former = inputs.pop(old, None)
         value = inputs.get(new, former)  # what a run was given for the new socket of an old node comes first
         if isinstance(value, dict | list) and new not in inputs:
-            raise ValueError(f"{old} came by a wire, and {new} cannot; write {words[0]} or {words[1]}")
+            raise ValueError(worded("{} came by a wire, and {} cannot; write {} or {}", old, new, words[0], words[1]))
         if value is not None:
             inputs[new] = words[value] if type(value) is bool else value
     return inputs

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
+from ...parallel.wording import worded
 from ...pipelines.values import Image
 from ..files.file_sizes import picture_bytes
 from ..files.workspace import HERE, SMALLER, Workspace, content_hash
@@ -131,14 +132,18 @@ def image_grid(
     sizes = {tuple(b.shape[1:3]) for b in batches}
     if len(sizes) > 1:
         listed = ", ".join(f"{w} x {h}" for h, w in sorted(sizes))
-        raise ValueError(f"the pictures have several sizes ({listed}); give them one size with Resize Image first")
+        raise ValueError(
+            worded("the pictures have several sizes ({}); give them one size with Resize Image first", listed)
+        )
     count = sum(map(len, batches))
     tall, wide = (side * scale for side in batches[0].shape[1:3])
     columns = min(columns or math.ceil(math.sqrt(count)), count)
     rows = math.ceil(count / columns)
     sheet_tall, sheet_wide = rows * (tall + gap) - gap, columns * (wide + gap) - gap
     if max(sheet_wide, sheet_tall) > MAX_SIDE * 2:
-        raise ValueError(f"the grid would be {sheet_wide} x {sheet_tall} pixels; use fewer or smaller pictures")
+        raise ValueError(
+            worded("the grid would be {} x {} pixels; use fewer or smaller pictures", sheet_wide, sheet_tall)
+        )
     remedy = f"use fewer or smaller pictures ({SMALLER[workspace.host]})"
     check_area(sheet_wide, sheet_tall, max_pixels=workspace.max_pixels, what="grid", remedy=remedy)
     sheet = torch.ones(1, sheet_tall, sheet_wide, batches[0].shape[3])

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from typing import Annotated, Any
 
+from ...parallel.wording import worded
 from ..graph.scalars import MAX_LISTED
 from ..graph.spec import MAX_SEED, Socket, read_spec
 from .arguments import checked, sketch_by
@@ -62,7 +63,7 @@ def layout_prompt(
     lines = [line for line in boxes.splitlines() if line.strip()]
     rows = [_box(line) for line in lines]
     if twice := sorted(name for name, count in Counter(row["id"] for row in rows).items() if count > 1)[:MAX_LISTED]:
-        raise ValueError(f"boxes has {', '.join(twice)} more than once; give each box a name of its own")
+        raise ValueError(worded("boxes has {} more than once; give each box a name of its own", ", ".join(twice)))
     return f"{prompt.strip()} {json.dumps(rows, ensure_ascii=False)}" if rows else prompt
 
 
@@ -71,15 +72,26 @@ def _box(line: str) -> dict[str, Any]:
     found = BOX.fullmatch(line.strip())
     if found is None:
         raise ValueError(
-            f"boxes has the line {line.strip()[:60]!r}; write a name, four whole numbers and what is there, such as: "
-            "cup_1 100 50 400 600 a red cup"
+            worded(
+                "boxes has the line {!r}; write a name, four whole numbers and what is there, such as: "
+                "cup_1 100 50 400 600 a red cup",
+                line.strip()[:60],
+            )
         )
     name, *sides, what = found.groups()
     left, top, right, bottom = map(int, sides)
     if not (left < right <= GRID and top < bottom <= GRID):
         raise ValueError(
-            f"the box {name} goes from {left} {top} to {right} {bottom}; its left and top are below its right and "
-            f"bottom, and all of them from 0 to {GRID}"
+            worded(
+                "the box {} goes from {} {} to {} {}; its left and top are below its right and bottom, "
+                "and all of them from 0 to {}",
+                name,
+                left,
+                top,
+                right,
+                bottom,
+                GRID,
+            )
         )
     return {"id": name, "bbox": [top, left, bottom, right], "desc": what}
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from ...parallel.progress import SILENT, Progress
+from ...parallel.wording import worded
 from ...pipelines.values import Audio, Video
 from ..files.file_sizes import video_bytes
 from ..files.workspace import HERE, SMALLER, Workspace, content_hash
@@ -37,7 +38,7 @@ def load_video(
         file,
         Cut(start=start, frames=frames, every=every),
         max_pixels=PICTURES * workspace.max_pixels,
-        remedy=f"take fewer frames, or {SMALLER[workspace.host]}",
+        remedy=worded("take fewer frames, or {}", SMALLER[workspace.host]),
         check=progress.check,
     )
     return Video(pixels=pixels[None], fps=fps), fps
@@ -108,7 +109,7 @@ def _sounds(audio: Audio, count: int) -> list[Audio]:
     """One for each of so many videos."""
     have = len(audio.waveform)
     if have not in (1, count):
-        raise ValueError(f"audio holds {have} sounds for {count} videos; give one for all, or one for each")
+        raise ValueError(worded("audio holds {} sounds for {} videos; give one for all, or one for each", have, count))
     return [Audio(waveform=audio.waveform[i % have][None], rate=audio.rate) for i in range(count)]
 
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..wording import worded
 from .container import num_cores, read_container, used_memory_bytes
 from .deadline import output_of
 from .machine import DeviceLink, Machine, read_machine
@@ -131,7 +132,7 @@ def _host() -> DeviceNow:
 @functools.cache
 def _cpu_title() -> str:
     cores = num_cores()
-    return f"{_cpu_model()}, {cores} core{'s' if cores > 1 else ''}"
+    return worded("{}, {} core{}", _cpu_model(), cores, "s" if cores > 1 else "")
 
 
 @functools.cache

@@ -15,6 +15,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from ..wording import SAID, remember
+
 END_S = 5.0
 """For a killed process to go."""
 
@@ -53,7 +55,9 @@ class Talking:
             raise TimeoutError(f"nothing came for {timeout_s:g} s") from None
         if not line:
             raise ConnectionError("it ended")
-        return json.loads(line)
+        said = json.loads(line)
+        remember(said.pop(SAID, {}))
+        return said
 
     def close(self) -> None:
         self._process.kill()

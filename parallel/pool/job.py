@@ -16,6 +16,7 @@ from ..ranks.channel import read_body
 from ..ranks.messages import Ended, Failure, Phase, SpreadWork, StepDone, read
 from ..ranks.seat import World
 from ..ranks.shortage import advice
+from ..wording import remember, worded
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -128,6 +129,7 @@ class End:
             if told.state == "done":
                 return cls("done", value, is_whole=told.is_whole, mark=told.mark, spread=told.spread)
             failure = read(Failure, value, what="failure")
+            remember(failure.said)
         except Exception as error:
             reason = f"its answer cannot be read: {advice(error) if isinstance(error, OSError) else error}"
             return cls("failed", code=BadMessage.code, reason=reason)
@@ -161,12 +163,12 @@ def _distance(end: End) -> int:
 def failure(end: End, rank: str, *, log: Path, are_alike: bool) -> Exception:
     """What the caller raises; `are_alike` where every rank has refused with the same words."""
     if end.state == "refused":
-        error = BadInput(end.reason if are_alike else f"{rank}: {end.reason}")
+        error = BadInput(end.reason if are_alike else worded("{}: {}", rank, end.reason))
         error.code = end.code
         error.add_note(end.traceback)
         return error
     kind = OutOfMemory if end.code == OutOfMemory.code else RankFailed
-    error = kind(f"{rank}: {end.reason}")
+    error = kind(worded("{}: {}", rank, end.reason))
     error.add_note(end.traceback)
     return _noted(error, log)
 

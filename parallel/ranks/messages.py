@@ -43,7 +43,7 @@ import re
 import types
 import typing
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any, Literal, TypeVar
 
 from ..errors import BadMessage
@@ -271,6 +271,8 @@ class Failure:
     """The error's code, of errors.py."""
     text: str
     traceback: str
+    said: dict = field(default_factory=dict)
+    """How `text` was made (wording.py)."""
 
 
 ToServer = Fork | ForkSpare

@@ -21,6 +21,7 @@ from ..errors import Cancelled, Closed, LoomError, OutOfMemory, PeerLost, code_o
 from ..process_groups import ballot
 from ..progress import Preview, Progress, RankWork
 from ..staging import bytes_of
+from ..wording import known_in
 from . import messages
 from .channel import Channel, write_body
 from .grants import Granted
@@ -215,4 +216,5 @@ def failure_of(error: BaseException) -> Failure:
     speaks = isinstance(error, LoomError | Cancelled | ValueError) or code == OutOfMemory.code
     if not speaks and type(error) is not RuntimeError:  # whose name says nothing
         text = f"{type(error).__name__}: {text}"
-    return Failure(code=code, text=text, traceback="".join(traceback.format_exception(error)))
+    told = "".join(traceback.format_exception(error))
+    return Failure(code=code, text=text, traceback=told, said=dict(known_in(text)))

@@ -18,6 +18,7 @@ from ..collectives import start_highest
 from ..group import Axis
 from ..mesh import Mesh
 from ..plan import ParallelPlan
+from ..wording import worded
 from .compiled import Forwards, check_options, check_uncompiled, divert
 from .hooks import Remove, install, modules_at, modules_ending
 from .session import Session
@@ -132,7 +133,9 @@ def shard(
         raise ValueError(f"this {title} is sharded already; call remove() on the handle of the first time")
     if split is not None and mesh.plan.text != "auto" and not split.either:
         raise ValueError(
-            f"plan {mesh.plan}: {title} has no text stream that could be sharded or replicated; leave text out"
+            worded(
+                "plan {}: {} has no text stream that could be sharded or replicated; leave text out", mesh.plan, title
+            )
         )
     if mesh[Axis.SEQUENCE].size == mesh[Axis.WEIGHTS].size == 1:
         return handle(module, mesh, None, [])

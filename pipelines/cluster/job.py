@@ -12,6 +12,7 @@ from typing import Any
 from ...parallel.errors import BadInput, OutOfMemory, RankFailed
 from ...parallel.pool.pool import CHECK_S
 from ...parallel.progress import Progress, RankWork
+from ...parallel.wording import worded
 from .head import check_head, has_head
 from .machine import MachineLost, RayMachine, plain_answer, ready
 
@@ -168,7 +169,7 @@ def _failure(machine: RayMachine, end: Mapping[str, Any], *, is_alone: bool) -> 
     """What the caller raises. Parts on several machines fail by each other's loss too, so they are tried again."""
     if end["state"] == "cancelled":
         return machine.lose(MachineLost("has ended the job by itself"))
-    reason = f"{machine.name}: {end['reason']}"
+    reason = worded("{}: {}", machine.name, end["reason"])
     if end["state"] == "refused":
         error = BadInput(reason)
         error.code = end["code"]

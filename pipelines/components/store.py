@@ -22,6 +22,7 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress
 from ...parallel.ranks.heap import give_back_rest
 from ...parallel.together import Readers, who_reads
+from ...parallel.wording import worded
 from ..models.checks import check_engine, why_no_graphs
 from ..models.component_files import ComponentFiles, ModelFiles, inspect_model
 from ..models.describe import fingerprint_of
@@ -272,7 +273,7 @@ class ComponentStore:
             self._drop(key)
             entry = None
         if entry is None:
-            progress.phase(f"loading {files.name}", is_loading=True)
+            progress.phase(worded("loading {}", files.name), is_loading=True)
             self.make_way()
             place = model.device if files.kind == "model" else "cpu"
             if _shares(mesh) and _is_transformer(files.name):

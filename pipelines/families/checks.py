@@ -10,6 +10,8 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ...parallel.wording import worded
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -26,7 +28,7 @@ def repeated(embeddings: Mapping[str, Tensor], batch: int) -> dict[str, Tensor]:
 
 def check_text_length(text_length: int, *, title: str, longest: int) -> None:
     if not 1 <= text_length <= longest:
-        raise ValueError(f"text length {text_length}: {title} reads from 1 to {longest} tokens")
+        raise ValueError(worded("text length {}: {} reads from 1 to {} tokens", text_length, title, longest))
 
 
 def warn_if_cut(tokenizer: Any, prompt: str, *, text_length: int) -> int:
@@ -63,6 +65,11 @@ def check_text(embeddings: Tensor, width: int, *, title: str) -> None:
     """Refuse text that another model of the same family encoded."""
     if embeddings.shape[-1] != width:
         raise ValueError(
-            f"the text was encoded {embeddings.shape[-1]} wide, but this {title} model reads {width}; "
-            "encode the text with the model that denoises"
+            worded(
+                "the text was encoded {} wide, but this {} model reads {}; encode the text with the "
+                "model that denoises",
+                embeddings.shape[-1],
+                title,
+                width,
+            )
         )

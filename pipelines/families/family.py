@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from ...parallel.wording import worded
 from .card import Card
 
 if TYPE_CHECKING:
@@ -69,15 +70,15 @@ class Family:
         """What it makes of what, in words."""
         made = {"image": "picture", "video": "video"}[self.output] + (" with sound" if self.has_sound else "")
         least, most = self.references
-        told = [] if least else [f"text to {made}"]
+        told = [] if least else [worded("text to {}", made)]
         if self.takes_image == "start":
             told.append("picture to picture")
         elif self.takes_image == "first_frame":
-            told.append(f"first frame to {made}")
+            told.append(worded("first frame to {}", made))
         if self.takes_mask:
             told.append("inpainting")
         if most:
-            told.append(f"edits of up to {most} pictures" if most > 1 else "edits of one picture")
+            told.append(worded("edits of up to {} pictures", most) if most > 1 else "edits of one picture")
         return ", ".join(told)
 
 

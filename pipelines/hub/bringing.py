@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, Any, cast
 
+from ...parallel.wording import worded
 from .listing import NotFetched
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Counted:
 
     def write(self, chunk: bytes) -> int:
         if self._opened.tell() + len(chunk) > self._file.num_bytes:
-            raise NotFetched(f"{self._file.name} is larger than the hub says; this model is not fetched")
+            raise NotFetched(worded("{} is larger than the hub says; this model is not fetched", self._file.name))
         written = self._opened.write(chunk)
         self._told(self._opened.tell())
         return written

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.machine.talking import Talking
+from ...parallel.wording import worded
 from .listing import NotFetched
 from .look import HubModel
 
@@ -39,7 +40,7 @@ class HubProcess(Talking):
                 told = self.hear(timeout_s=silent_s)
             except TimeoutError:
                 raise NotFetched(
-                    f"nothing came from the hub for {silent_s:g} s; try again, which goes on where it stopped"
+                    worded("nothing came from the hub for {:g} s; try again, which goes on where it stopped", silent_s)
                 ) from None
             except ConnectionError:
                 raise NotFetched(

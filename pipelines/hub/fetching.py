@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from ...parallel.wording import worded
 from ..models.component_files import inspect_model
 from ..models.snapshots import home_of
 from .bringing import bring
@@ -64,7 +65,7 @@ def _fetch_file(model: HubModel, home: Path, file: HubFile, told: Callable[[int]
         opened.flush()
         if _hash(opened, file, told) != file.hash:
             opened.truncate(0)
-            raise NotFetched(f"{file.name} of {model.id} came damaged, and was thrown away; try again")
+            raise NotFetched(worded("{} of {} came damaged, and was thrown away; try again", file.name, model.id))
         os.fsync(opened.fileno())
     part.replace(blob_of(home, file))
 
@@ -99,4 +100,4 @@ def _alone(cache: Path, model: HubModel) -> Iterator[None]:
         with WeakFileLock(place, timeout=LOCK_S):
             yield
     except Timeout:
-        raise NotFetched(f"another program fetches {model.id} now; wait for it, then try again") from None
+        raise NotFetched(worded("another program fetches {} now; wait for it, then try again", model.id)) from None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.errors import BadInput
+from ...parallel.wording import worded
 from ..families.family import Family
 from ..models.folder import INDEX, MODULAR_INDEX, components_of, find_family, read_index
 from ..models.source import HUB_ID, REVISION
@@ -43,9 +44,11 @@ def open_hub() -> Any:
 def check_id(model_id: str, revision: str) -> None:
     """Raises `ValueError` for what the hub has no model by."""
     if not HUB_ID.fullmatch(model_id):
-        raise ValueError(f"{model_id[:100]!r} is no hub id; give one such as Qwen/Qwen-Image")
+        raise ValueError(worded("{!r} is no hub id; give one such as Qwen/Qwen-Image", model_id[:100]))
     if revision and (not REVISION.fullmatch(revision) or ".." in revision):
-        raise ValueError(f"revision {revision[:100]!r} is no branch, tag or commit; leave it empty for the default")
+        raise ValueError(
+            worded("revision {!r} is no branch, tag or commit; leave it empty for the default", revision[:100])
+        )
 
 
 def index_in(model_id: str, files: Mapping[str, int]) -> str:
@@ -53,7 +56,7 @@ def index_in(model_id: str, files: Mapping[str, int]) -> str:
     found = next((name for name in (INDEX, MODULAR_INDEX) if name in files), None)
     if found is None:
         raise NotFetched(
-            f"{model_id} is not in diffusers format (no {INDEX}); look for its diffusers version on the hub"
+            worded("{} is not in diffusers format (no {}); look for its diffusers version on the hub", model_id, INDEX)
         )
     return found
 
@@ -77,7 +80,9 @@ def is_wanted(file: str, patterns: Sequence[str]) -> bool:
 def check_weights(model_id: str, files: Mapping[str, int], patterns: Sequence[str]) -> None:
     """Raises `NotFetched` where there are none that may be read."""
     if not any(file.endswith(".safetensors") and is_wanted(file, patterns) for file in files):
-        raise NotFetched(f"{model_id} has no safetensors weights, and pickles are refused; look for another version")
+        raise NotFetched(
+            worded("{} has no safetensors weights, and pickles are refused; look for another version", model_id)
+        )
 
 
 def is_ours(error: Exception) -> bool:
@@ -96,19 +101,28 @@ def refusal(model_id: str, revision: str, error: Exception) -> NotFetched:
     kind = type(error).__name__
     if kind == "GatedRepoError":
         return Gated(
-            f"{model_id} is gated: accept its terms at https://huggingface.co/{model_id}, run "
-            "`hf auth login`, and pull again"
+            worded(
+                "{} is gated: accept its terms at https://huggingface.co/{}, run `hf auth login`, and pull again",
+                model_id,
+                model_id,
+            )
         )
     if kind == "RepositoryNotFoundError":
         return NotFetched(
-            f"there is no model {model_id} on the hub, or it is private: check the name, or run `hf auth login`"
+            worded(
+                "there is no model {} on the hub, or it is private: check the name, or run `hf auth login`", model_id
+            )
         )
     if kind == "RevisionNotFoundError":
-        return NotFetched(f"{model_id} has no revision {revision!r}; leave it empty for the default")
+        return NotFetched(worded("{} has no revision {!r}; leave it empty for the default", model_id, revision))
     if kind == "OfflineModeIsEnabled":
         return NotFetched("the hub client is set to offline; unset HF_HUB_OFFLINE and pull again")
     if isinstance(error, OSError) and error.strerror:
-        return NotFetched(f"{model_id} could not be pulled ({error.strerror}); nothing is lost, pull again to go on")
+        return NotFetched(
+            worded("{} could not be pulled ({}); nothing is lost, pull again to go on", model_id, error.strerror)
+        )
     return NotFetched(
-        f"{model_id} could not be pulled ({kind}); check the connection and pull again to go on where it stopped"
+        worded(
+            "{} could not be pulled ({}); check the connection and pull again to go on where it stopped", model_id, kind
+        )
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.errors import code_of
+from ...parallel.wording import worded
 from ..families.family import Family
 from ..models.component_files import allowed_keys
 from ..models.config import foreign_entry
@@ -60,9 +61,11 @@ class HubFile:
     def __post_init__(self) -> None:
         parts = self.name.split("/")
         if len(parts) > MOST_DEPTH or not all(map(PART.fullmatch, parts)):
-            raise NotFetched(f"the file {self.name[:100]!r} leads out of its folder; this model is not fetched")
+            raise NotFetched(
+                worded("the file {!r} leads out of its folder; this model is not fetched", self.name[:100])
+            )
         if not HASH.fullmatch(self.hash) or self.num_bytes < 0:
-            raise NotFetched(f"the hub does not tell size and hash of {self.name[:100]!r}; try again later")
+            raise NotFetched(worded("the hub does not tell size and hash of {!r}; try again later", self.name[:100]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,11 +93,14 @@ class HubModel:
     def __post_init__(self) -> None:
         check_id(self.id, self.revision)
         if not COMMIT.fullmatch(self.commit):
-            raise NotFetched(f"the hub does not tell a commit of {self.id}; try again later")
+            raise NotFetched(worded("the hub does not tell a commit of {}; try again later", self.id))
         sizes, names = self.sizes, {file.name for file in self.files}
         if len(names) < len(self.files) or any(sizes[file.hash] != file.num_bytes for file in self.files):
             raise NotFetched(
-                f"the hub lists a file of {self.id} twice, or one content with two sizes; this model is not fetched"
+                worded(
+                    "the hub lists a file of {} twice, or one content with two sizes; this model is not fetched",
+                    self.id,
+                )
             )
 
     @property
@@ -148,7 +154,9 @@ def _what_runs(model: HubModel, siblings: Sequence[Any], folder: Path) -> tuple[
     index = index_in(model.id, sizes)
     if sizes[index] > MOST_INDEX_BYTES or len(siblings) > MOST_FILES:
         raise NotFetched(
-            f"{model.id} has an index of {sizes[index]} bytes and {len(siblings)} files, which is no model's"
+            worded(
+                "{} has an index of {} bytes and {} files, which is no model's", model.id, sizes[index], len(siblings)
+            )
         )
     _get(model, _file(listed[index]), folder)
     family, patterns = patterns_of(folder, model.id)
@@ -157,8 +165,12 @@ def _what_runs(model: HubModel, siblings: Sequence[Any], folder: Path) -> tuple[
     files = tuple(_file(each) for each in siblings if _is_read(each.rfilename, patterns))
     if large := next((file for file in files if file.num_bytes > MAX_HTTP_DOWNLOAD_SIZE), None):
         raise NotFetched(
-            f"{large.name} of {model.id} is too large to come over HTTP; who runs this server can fetch it with "
-            "`latentloom models pull`"
+            worded(
+                "{} of {} is too large to come over HTTP; who runs this server can fetch it with "
+                "`latentloom models pull`",
+                large.name,
+                model.id,
+            )
         )
     return family, files
 
@@ -170,13 +182,13 @@ def _check_configs(model: HubModel, folder: Path, listed: Mapping[str, Any]) -> 
     found = {name: listed[f"{name}/config.json"] for name in asked if f"{name}/config.json" in listed}
     configs = {name: _file(each) for name, each in found.items() if 0 < (each.size or 0) <= MOST_INDEX_BYTES}
     if (num_bytes := sum(file.num_bytes for file in configs.values())) > MOST_CONFIG_BYTES:
-        raise NotFetched(f"{model.id} has configs of {num_bytes} bytes, which is no model's")
+        raise NotFetched(worded("{} has configs of {} bytes, which is no model's", model.id, num_bytes))
     for name, file in configs.items():
         _get(model, file, folder)
         plain = read_object(folder / file.name, what=f"config of {name}")
         allowed = allowed_keys(plain) if asked[name] == "diffusers" else ()
         if reason := foreign_entry({key: value for key, value in plain.items() if key not in allowed}):
-            raise NotFetched(f"component {name} of {model.id} {reason}; this model is not fetched")
+            raise NotFetched(worded("component {} of {} {}; this model is not fetched", name, model.id, reason))
 
 
 def _get(model: HubModel, file: HubFile, folder: Path) -> None:

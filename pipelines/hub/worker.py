@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
+from ...parallel.wording import worded
+
 TELL_S = 1.0
 """Between two lines about bytes."""
 LOOK_BYTES = 4 << 30
@@ -36,7 +38,10 @@ def main() -> None:
     except ValueError as error:
         told = {"error": str(error), "code": code_of(error)}
     except Exception as error:
-        told = {"error": f"the hub's client failed ({type(error).__name__}); try again", "code": LoomError.code}
+        told = {
+            "error": worded("the hub's client failed ({}); try again", type(error).__name__),
+            "code": LoomError.code,
+        }
     _tell(answers, told)
     os._exit(0)  # threads of the client may wait for the hub yet
 
@@ -82,9 +87,11 @@ def _tell_newest(newest: queue.SimpleQueue[tuple[int, int]], answers: IO[str]) -
 
 
 def _tell(answers: IO[str], told: dict[str, Any]) -> None:
+    from ...parallel.wording import with_words
+
     try:
         with TELLING:
-            answers.write(json.dumps(told) + "\n")
+            answers.write(json.dumps(with_words(told)) + "\n")
             answers.flush()
     except OSError:  # the host is gone
         os._exit(1)

@@ -10,6 +10,7 @@ import shutil
 import sys
 
 from ...parallel.plan import ParallelPlan
+from ...parallel.wording import worded
 from ..values import Dtype, Engine, Graphs, Model, Quantization
 from .source import split_source
 
@@ -25,11 +26,14 @@ def check_quantization(quantization: Quantization, *, device: str, dtype: Dtype)
     """Raises `ValueError` naming the extra to install when torchao is missing, or what the device lacks."""
     if quantization in ON_CUDA and (not device.startswith("cuda") or dtype != "bf16"):
         found = f"not {device} and {dtype}"
-        raise ValueError(f"quantization {quantization} needs CUDA and bf16, {found}; choose int8 or none")
+        raise ValueError(worded("quantization {} needs CUDA and bf16, {}; choose int8 or none", quantization, found))
     if importlib.util.find_spec("torchao") is None:
         raise ValueError(
-            f"quantization {quantization} needs torchao, which is not installed; "
-            "run `pip install 'latentloom[quant]'`, or choose quantization none"
+            worded(
+                "quantization {} needs torchao, which is not installed; run `pip install "
+                "'latentloom[quant]'`, or choose quantization none",
+                quantization,
+            )
         )
 
 
@@ -40,11 +44,15 @@ def check_engine(engine: Engine, *, device: str, quantization: Quantization = "n
         return
     if engine == "tensorrt":
         if kind not in ("cuda", "auto"):
-            raise ValueError(f"engine tensorrt needs a GPU of CUDA, and the device is {device}; choose engine inductor")
+            raise ValueError(
+                worded("engine tensorrt needs a GPU of CUDA, and the device is {}; choose engine inductor", device)
+            )
         if quantization != "none":
             raise ValueError(
-                f"engine tensorrt takes no weights of quantization {quantization}; choose quantization none, or engine "
-                "inductor"
+                worded(
+                    "engine tensorrt takes no weights of quantization {}; choose quantization none, or engine inductor",
+                    quantization,
+                )
             )
         if importlib.util.find_spec("torch_tensorrt") is None:
             raise ValueError(
@@ -65,7 +73,7 @@ def check_engine(engine: Engine, *, device: str, quantization: Quantization = "n
 def why_not_compiled(model: Model, *, has_step_cache: bool) -> str:
     """Why a plan cannot have the transformer compiled, which the model's own engine need not have; "" if it can."""
     if model.is_compiled:
-        return f"Load Model says engine {model.engine}"
+        return worded("Load Model says engine {}", model.engine)
     if has_step_cache:
         return "a step cache runs blocks that a graph would hold"
     if not model.family:
@@ -83,7 +91,7 @@ def check_graphs(graphs: Graphs, *, device: str) -> None:
     """Raises `ValueError` where steps are to be replayed as CUDA graphs and cannot be; "auto" may be any device."""
     if graphs == "on" and not device.startswith(("cuda", "auto")):
         raise ValueError(
-            f"graphs is on, which needs a GPU of CUDA or ROCm, and the device is {device}; choose graphs auto"
+            worded("graphs is on, which needs a GPU of CUDA or ROCm, and the device is {}; choose graphs auto", device)
         )
 
 
@@ -100,8 +108,11 @@ def check_shareable(model: Model, plan: ParallelPlan) -> None:
     """Refuse by name what cannot be read in shares."""
     if model.graphs == "on":
         raise ValueError(
-            f"plan {plan}: ranks that share weights gather those of each block anew in every step, which no CUDA graph "
-            "can hold; use weights=1, or choose graphs auto of Load Model"
+            worded(
+                "plan {}: ranks that share weights gather those of each block anew in every step, which "
+                "no CUDA graph can hold; use weights=1, or choose graphs auto of Load Model",
+                plan,
+            )
         )
     changes = (
         (f"quantization {model.quantization}", model.quantization != "none"),
@@ -110,6 +121,10 @@ def check_shareable(model: Model, plan: ParallelPlan) -> None:
     )
     if found := [what for what, is_there in changes if is_there]:
         raise ValueError(
-            f"plan {plan}: ranks that share weights read the files of a model folder as they are, and this model has "
-            f"{' and '.join(found)}; use weights=1, or load the model without"
+            worded(
+                "plan {}: ranks that share weights read the files of a model folder as they are, and "
+                "this model has {}; use weights=1, or load the model without",
+                plan,
+                " and ".join(found),
+            )
         )

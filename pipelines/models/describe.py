@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
+from ...parallel.wording import worded
 from ..families.card import Card
 from ..values import Dtype, Engine, Graphs, Lora, Model, Quantization
 from .card_file import read_card
@@ -64,7 +65,7 @@ def describe_model(
         ("graphs", graphs, Graphs),
     ):
         if value not in get_args(choices):
-            raise ValueError(f"{name} is {value!r}; choose one of {', '.join(get_args(choices))}")
+            raise ValueError(worded("{} is {!r}; choose one of {}", name, value, ", ".join(get_args(choices))))
     if is_here:
         check_engine(engine, device=chosen, quantization=quantization)
     check_graphs(graphs, device=chosen)
@@ -119,7 +120,9 @@ def card_of(model: Model) -> Card:
 def add_lora(model: Model, path: str, scale: float = 1.0, *, roots: Sequence[Path] | None = None) -> Model:
     """The model with one more LoRA, after those it has. Reads the whole file once, for its hash."""
     if not (isinstance(scale, int | float) and math.isfinite(scale) and abs(scale) <= MAX_SCALE):
-        raise ValueError(f"LoRA scale is {scale}; give a number from -{MAX_SCALE:g} to {MAX_SCALE:g}, such as 1.0")
+        raise ValueError(
+            worded("LoRA scale is {}; give a number from -{:g} to {:g}, such as 1.0", scale, MAX_SCALE, MAX_SCALE)
+        )
     file = find_lora(path, roots)
     check_lora(read_tensor_file(file))
     lora = Lora(path=str(file), sha256=_sha256(file), adapter=_adapter_name(file, model.loras), scale=float(scale))
@@ -138,11 +141,13 @@ def pick_device(device: str, *, accelerators: Sequence[str] | None = None) -> st
     if device == "auto":
         return "cuda" if num_cuda else "mps" if has_mps else "cpu"
     if not DEVICE.fullmatch(device):
-        raise ValueError(f"device is {device[:50]!r}; choose auto, cpu, cuda, cuda:1 (and so on) or mps")
+        raise ValueError(worded("device is {!r}; choose auto, cpu, cuda, cuda:1 (and so on) or mps", device[:50]))
     kind, _, index = device.partition(":")
     if not {"cpu": True, "mps": has_mps, "cuda": num_cuda > int(index or 0)}[kind]:
         found = ["cpu", *(["mps"] if has_mps else []), *(f"cuda:{i}" for i in range(num_cuda))]
-        raise ValueError(f"device {device} is not on this machine; it has {', '.join(found)}: choose one, or auto")
+        raise ValueError(
+            worded("device {} is not on this machine; it has {}: choose one, or auto", device, ", ".join(found))
+        )
     return device
 
 
@@ -165,7 +170,7 @@ def pick_dtype(dtype: str, *, device: str) -> Dtype:
         return DEFAULT_DTYPES[kind]
     chosen = next((known for known in get_args(Dtype) if known == dtype), None)
     if chosen is None:
-        raise ValueError(f"dtype is {dtype!r}; choose one of auto, {', '.join(get_args(Dtype))}")
+        raise ValueError(worded("dtype is {!r}; choose one of auto, {}", dtype, ", ".join(get_args(Dtype))))
     if chosen == "fp16" and kind == "cpu":
         logger.warning("dtype fp16 on a CPU is about 8 times slower than fp32; bf16 is the fast small format there")
     return chosen
@@ -180,17 +185,19 @@ def fingerprint_of(folder: str, checkpoints: Mapping[str, Path]) -> str:
 
 def find_lora(path: str, roots: Sequence[Path] | None) -> Path:
     if "\0" in path or not path.strip():
-        raise ValueError(f"LoRA path is {path[:100]!r}; give a .safetensors file")
+        raise ValueError(worded("LoRA path is {!r}; give a .safetensors file", path[:100]))
     if path.lower().endswith(PICKLES):
-        raise ValueError(f"LoRA {path[:300]!r} is a pickle, which can run code when opened; get the safetensors file")
+        raise ValueError(
+            worded("LoRA {!r} is a pickle, which can run code when opened; get the safetensors file", path[:300])
+        )
     given = Path(path)
     places = [given] if given.is_absolute() or roots is None else [root / given for root in roots]
     found = next((place for place in places if exists(place)), None)
     if not is_allowed(found or places[0] if places else given, roots):
         allowed = ", ".join(map(str, roots or ()))
-        raise ValueError(f"LoRA {path[:300]!r} lies outside the allowed folders ({allowed}); move it there")
+        raise ValueError(worded("LoRA {!r} lies outside the allowed folders ({}); move it there", path[:300], allowed))
     if found is None:
-        raise ValueError(f"LoRA {path[:300]!r} does not exist; check the path")
+        raise ValueError(worded("LoRA {!r} does not exist; check the path", path[:300]))
     return found.absolute()
 
 
@@ -204,4 +211,4 @@ def _sha256(file: Path) -> str:
     try:
         return sha256_of(file)
     except OSError as error:
-        raise ValueError(f"LoRA {file} cannot be read ({error.strerror}); copy it again") from None
+        raise ValueError(worded("LoRA {} cannot be read ({}); copy it again", file, error.strerror)) from None

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ...parallel.wording import worded
 from ..families.card import Card
 from ..families.family import Family
 from .folder import component_in, read_config, read_index
@@ -32,7 +33,7 @@ def family_size_multiple(folder: Path, family: Family) -> int:
     def find(config: Configs) -> int:
         multiple = family.size_multiple(config)
         if type(multiple) is not int or not 1 <= multiple <= MAX_MULTIPLE:
-            raise TypeError(f"sizes would be multiples of {str(multiple)[:40]}")
+            raise TypeError(worded("sizes would be multiples of {}", str(multiple)[:40]))
         return multiple
 
     return _find(folder, find)
@@ -67,5 +68,10 @@ def _find(folder: Path, question: Callable[[Configs], T]) -> T:
     except (ArithmeticError, AttributeError, IndexError, TypeError) as error:
         reason = f"has a wrong value ({str(error)[:200]})"
     raise ValueError(
-        f"component {asked[-1] if asked else 'model_index'} of {folder}: its config {reason}; copy the model again"
+        worded(
+            "component {} of {}: its config {}; copy the model again",
+            asked[-1] if asked else "model_index",
+            folder,
+            reason,
+        )
     )

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ...parallel.wording import worded
 from .config import foreign_entry
 from .json_file import read_object
 from .regular_file import FromFile
@@ -59,8 +60,13 @@ def find_family(pipeline: str) -> Family:
         near = difflib.get_close_matches(pipeline, known, n=1)
         hint = f"; the nearest is {near[0]}" if near else ""
         raise ValueError(
-            f"pipeline {pipeline[:100]!r} is not supported{hint}. Supported: {', '.join(sorted(known))}"
-            f"{_offer(pipeline)}"
+            worded(
+                "pipeline {!r} is not supported{}. Supported: {}{}",
+                pipeline[:100],
+                hint,
+                ", ".join(sorted(known)),
+                _offer(pipeline),
+            )
         )
     return known[pipeline]
 
@@ -80,7 +86,7 @@ def read_index(folder: Path, *, home: str = "") -> dict[str, Any]:
     """
     path = index_path(folder)
     if path is None:
-        raise ValueError(f"{folder} is no model: it has no {INDEX}; give a folder in diffusers format")
+        raise ValueError(worded("{} is no model: it has no {}; give a folder in diffusers format", folder, INDEX))
     if path.name == INDEX:
         return dict(_CLASSIC(path))
     index = _of_modular(path, _MODULAR(path), home)
@@ -93,7 +99,9 @@ def _read_named(path: Path) -> dict[str, Any]:
     index = read_object(path, what="model index")
     pipeline = index.get("_class_name")
     if isinstance(pipeline, list):
-        raise ValueError(f"{path}: pipeline {str(pipeline)[:100]} is code of the model's own, which is refused")
+        raise ValueError(
+            worded("{}: pipeline {} is code of the model's own, which is refused", path, str(pipeline)[:100])
+        )
     if not isinstance(pipeline, str):
         raise ValueError(f"{path} does not name its pipeline (_class_name); copy the model again")
     return index
@@ -245,7 +253,9 @@ def kind_of(class_name: str) -> Kind:
 def config_path(folder: Path, kind: Kind, name: str) -> Path:
     found = next((folder / config for config in CONFIGS[kind] if os.path.lexists(folder / config)), None)
     if found is None:
-        raise ValueError(f"component {name}: {folder} has no {CONFIGS[kind][0]}; copy or pull the model again")
+        raise ValueError(
+            worded("component {}: {} has no {}; copy or pull the model again", name, folder, CONFIGS[kind][0])
+        )
     return found
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ...parallel.wording import worded
 from ..families import OUTSIDE
 from ..families.family import Family
 from .component_files import inspect_model
@@ -45,7 +46,7 @@ def installed_models(model_dirs: Iterable[Path] = (), *, cache: Path | None = No
     found = [_describe(f"builtin:{name}", folder) for name, folder in sorted(BUILTINS.items())]
     for directory in model_dirs:
         if not directory.is_dir():
-            raise ValueError(f"models folder {directory} does not exist; check the path")
+            raise ValueError(worded("models folder {} does not exist; check the path", directory))
         found.extend(_describe(str(folder), folder) for folder in model_folders(directory))
     hub = _hub_snapshots(hub_cache() if cache is None else cache)
     found.extend(_describe(name, snapshot, revision=snapshot.name) for name, snapshot in hub)
@@ -90,9 +91,9 @@ def _describe(name: str, folder: Path, *, revision: str = "") -> InstalledModel:
 def _compared(family: Family) -> str:
     if family.name in OUTSIDE:
         return ""
-    return (
-        f"with {', '.join(family.pipelines)} of diffusers: tiny random weights, fp32, on a CPU; not with published "
-        "weights, in bf16, or on GPUs"
+    return worded(
+        "with {} of diffusers: tiny random weights, fp32, on a CPU; not with published weights, in bf16, or on GPUs",
+        ", ".join(family.pipelines),
     )
 
 

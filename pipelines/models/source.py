@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from ...parallel.errors import BadInput
+from ...parallel.wording import worded
 from .snapshots import find_snapshot
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
@@ -58,9 +59,9 @@ class NotPulled(BadInput):
     code = "not-pulled"
 
     def __init__(self, name: str, revision: str) -> None:
-        self.what = f"model {name!r} is not on this machine"
+        self.what = worded("model {!r} is not on this machine", name)
         pull = f"latentloom models pull {name}" + (f" --revision {revision}" if revision else "")
-        super().__init__(f"{self.what}; run `{pull}` first")
+        super().__init__(worded("{}; run `{}` first", self.what, pull))
 
 
 def resolve_source(source: str, *, revision: str = "", roots: Sequence[Path] | None = None) -> ResolvedSource:
@@ -70,7 +71,9 @@ def resolve_source(source: str, *, revision: str = "", roots: Sequence[Path] | N
     """
     source = source.strip()
     if not source or "\0" in source or len(source) > 4096:
-        raise ValueError(f"source is {source[:100]!r}; give a model folder, a hub id like org/name, or builtin:bobbin")
+        raise ValueError(
+            worded("source is {!r}; give a model folder, a hub id like org/name, or builtin:bobbin", source[:100])
+        )
     if source.startswith("builtin:"):
         found = _resolve_builtin(source.removeprefix("builtin:"))
     elif JOINT.search(source) or source.lower().endswith((".safetensors", ".gguf", *PICKLES)):
@@ -80,7 +83,9 @@ def resolve_source(source: str, *, revision: str = "", roots: Sequence[Path] | N
     else:
         found = _resolve_folder(source, roots)
     if revision:
-        raise ValueError(f"revision {revision!r} was given for {source!r}; only hub ids have revisions, leave it empty")
+        raise ValueError(
+            worded("revision {!r} was given for {!r}; only hub ids have revisions, leave it empty", revision, source)
+        )
     return found
 
 
@@ -111,7 +116,7 @@ BUILTINS = {"bobbin": Path(__file__).parents[1] / "bobbin" / "model"}
 def _resolve_builtin(name: str) -> ResolvedSource:
     if name not in BUILTINS:
         near = difflib.get_close_matches(name, BUILTINS, n=1, cutoff=0.0)
-        raise ValueError(f"there is no built-in model {name[:100]!r}; did you mean builtin:{near[0]}?")
+        raise ValueError(worded("there is no built-in model {!r}; did you mean builtin:{}?", name[:100], near[0]))
     return ResolvedSource(kind="builtin", folder=BUILTINS[name], id=f"builtin:{name}")
 
 
@@ -119,37 +124,54 @@ def _resolve_folder(source: str, roots: Sequence[Path] | None) -> ResolvedSource
     found = _find(source, roots)
     if found is None:
         hint = " (a hub id looks like org/name)" if "/" not in source and "\\" not in source else ""
-        raise ValueError(f"source {source[:300]!r} does not exist; give a model folder{hint}, or builtin:bobbin")
+        raise ValueError(
+            worded("source {!r} does not exist; give a model folder{}, or builtin:bobbin", source[:300], hint)
+        )
     if not found.is_dir():
-        raise ValueError(f"source {source[:300]!r} is a file; give the folder that holds model_index.json")
+        raise ValueError(worded("source {!r} is a file; give the folder that holds model_index.json", source[:300]))
     return ResolvedSource(kind="folder", folder=found, id=str(found))
 
 
 def _resolve_file(source: str, *, revision: str, roots: Sequence[Path] | None) -> ResolvedSource:
     file, base = split_source(source) if JOINT.search(source) else (source, "")
     if file.lower().endswith(PICKLES):
-        raise ValueError(f"source {file[:300]!r} is a pickle, which can run code when opened; get the safetensors file")
+        raise ValueError(
+            worded("source {!r} is a pickle, which can run code when opened; get the safetensors file", file[:300])
+        )
     found = _find(file, roots)
     if found is None:
-        raise ValueError(f"source file {file[:300]!r} does not exist; check the path")
+        raise ValueError(worded("source file {!r} does not exist; check the path", file[:300]))
     if not found.is_file():
         raise ValueError(
-            f"source {file[:300]!r} is not a file; give the folder without {Path(file).suffix}, or the file itself"
+            worded(
+                "source {!r} is not a file; give the folder without {}, or the file itself",
+                file[:300],
+                Path(file).suffix,
+            )
         )
     if not base:
         raise ValueError(
-            f"source {file[:300]!r} holds a transformer only; say which model gives the text encoders and the VAE: "
-            f"'{Path(file).name}@FOLDER' or '{Path(file).name}@org/name'"
+            worded(
+                "source {!r} holds a transformer only; say which model gives the text encoders and the "
+                "VAE: '{}@FOLDER' or '{}@org/name'",
+                file[:300],
+                Path(file).name,
+                Path(file).name,
+            )
         )
     rest = resolve_source(base, revision=revision, roots=roots)
     if rest.file is not None:
-        raise ValueError(f"source {source[:300]!r}: what follows '@' must be a model folder or a hub id, not a file")
+        raise ValueError(
+            worded("source {!r}: what follows '@' must be a model folder or a hub id, not a file", source[:300])
+        )
     return ResolvedSource(kind="file", folder=rest.folder, file=found, id=f"{found}@{rest.id}", revision=rest.revision)
 
 
 def _resolve_hub(name: str, revision: str) -> ResolvedSource:
     if revision and not REVISION.fullmatch(revision):
-        raise ValueError(f"revision {revision[:100]!r} is no branch, tag or commit; leave it empty for the default")
+        raise ValueError(
+            worded("revision {!r} is no branch, tag or commit; leave it empty for the default", revision[:100])
+        )
     if (folder := find_snapshot(name, revision)) is None:
         raise NotPulled(name, revision)
     return ResolvedSource(kind="hub", folder=folder, id=name, revision=folder.name)
@@ -163,5 +185,5 @@ def _find(path: str, roots: Sequence[Path] | None) -> Path | None:
     inside = [place for place in existing if is_allowed(place, roots)]
     if (existing and not inside) or (given.is_absolute() and not is_allowed(given, roots)):
         allowed = ", ".join(map(str, roots or ()))
-        raise OutsideRoots(f"source {path[:300]!r} lies outside the allowed folders ({allowed})")
+        raise OutsideRoots(worded("source {!r} lies outside the allowed folders ({})", path[:300], allowed))
     return inside[0].absolute() if inside else None

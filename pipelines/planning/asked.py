@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...parallel.wording import worded
 from ..costs.forward import ITEMSIZE, Forward
 from ..costs.run import Job
 from ..families import FAMILIES
@@ -125,7 +126,9 @@ def _latent_frames(model: Model, work: Work) -> int:
 def _products(transformer: ComponentFiles) -> _Products:
     blocks = _blocks(transformer)
     if not blocks:
-        raise ValueError(f"{transformer.class_name} has no blocks of weights by which its time could be predicted")
+        raise ValueError(
+            worded("{} has no blocks of weights by which its time could be predicted", transformer.class_name)
+        )
     image = text = context = width = queries = 0
     for tensors in blocks.values():
         sizes = {name: entry.numel for name, entry in tensors.items() if not ONCE.search(name)}

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import ParallelPlan
+from ...parallel.wording import worded
 from ..costs.machine import Machine
 from ..models.checks import why_not_compiled
 from ..models.describe import card_of
@@ -37,7 +38,7 @@ def choose(model: Model, wanted: Wanted, *, now: Sequence[DeviceNow] | None = No
         wanted = replace(wanted, text_length=max(wanted.text_length, card_of(model).text_length))
         working = replace(model, engine="inductor") if is_compiled else model
         found = _chosen(working, wanted, spot_of(model.place.devices, now), model.place.replicas)
-    why = f"{found.why}; not compiled, because {why_eager}" if why_eager else found.why
+    why = worded("{}; not compiled, because {}", found.why, why_eager) if why_eager else found.why
     return replace(found, is_compiled=is_compiled, why=why)
 
 
@@ -47,7 +48,7 @@ def _ruled(model: Model, wanted: Wanted) -> Chosen | None:
     size = place.group_size
     if size == 1 and place.replicas > 1:
         return Chosen(
-            plan=ParallelPlan(), why=f"plan auto is one process: {place.replicas} groups work on separate runs"
+            plan=ParallelPlan(), why=worded("plan auto is one process: {} groups work on separate runs", place.replicas)
         )
     if size <= 1 or why_whole(Path(model.folder)):
         return _by_rule(model, size, wanted)
@@ -58,7 +59,7 @@ def _ruled(model: Model, wanted: Wanted) -> Chosen | None:
 
 def _by_rule(model: Model, num_devices: int, wanted: Wanted, reason: str = "") -> Chosen:
     plan, why = auto_plan(model, num_devices, is_guided=wanted.is_guided)
-    return Chosen(plan=plan, why=f"{why}; by rule, because {reason}" if reason else why)
+    return Chosen(plan=plan, why=worded("{}; by rule, because {}", why, reason) if reason else why)
 
 
 def planned_for(model: Model, wanted: Wanted, machine: Machine, *, groups: int) -> Planned:
@@ -86,9 +87,9 @@ def _told(answer: Planned) -> Chosen:
     each = "" if taken.replicas == 1 else f" in each of {taken.replicas} groups"
     why = reasons(answer, taken) if answer.chosen else "no plan fits, and it lacks least"
     compiled = MARK * answer.model.place.compiles * answer.model.is_compiled
-    told = f"plan auto is {taken.plan}{compiled}{each} on {where}: {why}"
+    told = worded("plan auto is {}{}{} on {}: {}", taken.plan, compiled, each, where, why)
     return Chosen(
         plan=taken.plan,
-        why=f"{told}; reckoned for {answer.machine.title}",
+        why=worded("{}; reckoned for {}", told, answer.machine.title),
         rejected=tuple((spelt(other), other.run.step.seconds, words) for other, words in rejected(answer, taken)),
     )

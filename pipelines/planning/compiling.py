@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from ...parallel.plan import ParallelPlan
+from ...parallel.wording import worded
 from ..costs.machine import Machine
 from ..costs.software import COMPILE_S
 from ..costs.units import duration
@@ -26,9 +27,11 @@ def ring_hint(found: Iterable[Candidate], chosen: Candidate | None) -> str:
     if ring is None:
         return ""
     if chosen is None:
-        return f"{spelt(ring)} would fit, and rounds differently"
+        return worded("{} would fit, and rounds differently", spelt(ring))
     gain = _gain(ring, chosen)
-    return f"{spelt(ring)} would be {gain:.0%} faster, and rounds differently" if gain >= ROUNDING_GAIN else ""
+    return (
+        worded("{} would be {:.0%} faster, and rounds differently", spelt(ring), gain) if gain >= ROUNDING_GAIN else ""
+    )
 
 
 def compiled_hint(compiled: Sequence[Candidate], chosen: Candidate, num_runs: int) -> str:
@@ -39,9 +42,9 @@ def compiled_hint(compiled: Sequence[Candidate], chosen: Candidate, num_runs: in
     if swift is None or (gain := _gain(swift, chosen)) < ROUNDING_GAIN:
         return ""
     least = math.ceil(COMPILE_S * num_runs / (chosen.seconds - swift.seconds))
-    told = f"compiled, {spelt(swift)} would be {gain:.0%} faster, and rounds differently"
+    told = worded("compiled, {} would be {:.0%} faster, and rounds differently", spelt(swift), gain)
     runs = f"{least} runs make" if least > 1 else "one run makes"
-    return f"{told}; compiling takes about {duration(COMPILE_S)} the first time, which {runs} up for"
+    return worded("{}; compiling takes about {} the first time, which {} up for", told, duration(COMPILE_S), runs)
 
 
 def _gain(other: Candidate, chosen: Candidate) -> float:
@@ -73,4 +76,4 @@ def graphs_told(model: Model, machine: Machine, plan: ParallelPlan, *, steps: in
     reason = why_no_graphs(model, plan, has_step_cache=False)
     if not reason and not is_captured(model, machine, steps=steps):
         reason = f"{steps} are too few to pay for them the first time"
-    return f"steps without CUDA graphs: {reason}" if reason else "steps as CUDA graphs, where memory allows"
+    return worded("steps without CUDA graphs: {}", reason) if reason else "steps as CUDA graphs, where memory allows"

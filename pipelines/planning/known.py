@@ -16,6 +16,7 @@ from ...parallel.machine.folders import user_cache
 from ...parallel.machine.machine import driver_version
 from ...parallel.machine.now import DeviceNow, devices_now, links_now
 from ...parallel.machine.topology import num_sockets
+from ...parallel.wording import worded
 from ..costs.chips import CHIPS, Chip
 from ..costs.machine import LAUNCH_S, NO_PEERS, NVLINK, Machine
 from ..costs.measured import kept, key_of, machine_of
@@ -161,7 +162,7 @@ def _processor(host: DeviceNow, count: int) -> Machine:
     many = replace(one, wires=LOOPBACK)
     return Machine(
         name="here",
-        title=f"{count} rank{'s' if count > 1 else ''} on {host.title}, whose speed is assumed",
+        title=worded("{} rank{} on {}, whose speed is assumed", count, "s" if count > 1 else "", host.title),
         num_devices=count,
         memory_bytes=host.total_bytes,
         at={each: _shared(one if each == 1 else many, cores / max(count, each)) for each in range(1, count + 1)},

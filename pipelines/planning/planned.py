@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...parallel.plan import ParallelPlan
+from ...parallel.wording import worded
 from ..costs.machine import Machine
 from ..costs.run import Job
 from ..costs.software import Software, software_of
@@ -153,23 +154,25 @@ def reasons(answer: Planned, chosen: Candidate) -> str:
     if whole := why_whole(Path(answer.model.folder)):
         told.append(whole)
     if chosen.replicas > 1:
-        told.append(f"{chosen.replicas} groups work on separate runs, since those wait for nobody")
+        told.append(worded("{} groups work on separate runs, since those wait for nobody", chosen.replicas))
     if plan.cfg > 1:
         told.append("each branch of guidance has a group of its own, and predictions travel between them")
     if plan.ulysses > 1:
-        told.append(f"{plan.ulysses} devices trade tokens for heads of attention")
+        told.append(worded("{} devices trade tokens for heads of attention", plan.ulysses))
     if plan.allgather > 1:
-        told.append(f"{plan.allgather} devices gather keys and values at once")
+        told.append(worded("{} devices gather keys and values at once", plan.allgather))
     if plan.ring > 1:
-        told.append(f"keys and values go round {plan.ring} devices while these attend, which rounds differently")
+        told.append(
+            worded("keys and values go round {} devices while these attend, which rounds differently", plan.ring)
+        )
     if plan.weights > 1:
-        told.append(f"{plan.weights} devices hold the weights between them, {_why_shared(answer, chosen)}")
+        told.append(worded("{} devices hold the weights between them, {}", plan.weights, _why_shared(answer, chosen)))
     if chosen.decoders > 1:
-        told.append(f"{chosen.decoders} devices decode, each some rows, because one has no room for all")
+        told.append(worded("{} devices decode, each some rows, because one has no room for all", chosen.decoders))
     if sent := chosen.run.step.sent_bytes:
-        told.append(f"each device sends {volume(sent)} a step")
+        told.append(worded("each device sends {} a step", volume(sent)))
     if idle := answer.machine.num_devices - chosen.num_devices:
-        told.append(f"{idle} of {answer.machine.num_devices} devices stay idle{_why_idle(answer, chosen)}")
+        told.append(worded("{} of {} devices stay idle{}", idle, answer.machine.num_devices, _why_idle(answer, chosen)))
     if not told:
         told.append("it is the only device")
     return "; ".join(told)
@@ -189,14 +192,17 @@ def _why_idle(answer: Planned, chosen: Candidate) -> str:
     other = min(more, key=lambda each: each.seconds)
     gain = 1 - other.seconds / chosen.seconds
     if gain <= 0:
-        return f", because every plan for more takes longer, {_spelt_with(other)} by {-gain:.0%}"
-    return (
-        f", because {_spelt_with(other)}, the fastest plan for more, saves {gain:.0%}, and {IDLE_GAIN:.0%} is asked for"
+        return worded(", because every plan for more takes longer, {} by {:.0%}", _spelt_with(other), -gain)
+    return worded(
+        ", because {}, the fastest plan for more, saves {:.0%}, and {:.0%} is asked for",
+        _spelt_with(other),
+        gain,
+        IDLE_GAIN,
     )
 
 
 def _spelt_with(candidate: Candidate) -> str:
-    return f"{spelt(candidate)} on {candidate.num_devices}"
+    return worded("{} on {}", spelt(candidate), candidate.num_devices)
 
 
 def of_each_kind(answer: Planned) -> list[Candidate]:
@@ -231,17 +237,17 @@ def _kind(candidate: Candidate) -> tuple[int, ...]:
 
 def _why_not(chosen: Candidate, other: Candidate) -> str:
     if other.lacking_bytes:
-        return f"but does not fit: {other.lacking_bytes / GIB:.1f} GiB more are needed"
+        return worded("but does not fit: {:.1f} GiB more are needed", other.lacking_bytes / GIB)
     change = other.seconds / chosen.seconds - 1
     if change >= 0.005:
-        return f"{change:.0%} slower: {_difference(chosen.run.step, other.run.step)}"
+        return worded("{:.0%} slower: {}", change, _difference(chosen.run.step, other.run.step))
     if change <= -0.005 and other.rounds_differently:
-        return f"{-change:.0%} faster, but it rounds differently"
+        return worded("{:.0%} faster, but it rounds differently", -change)
     if change <= -0.005 and other.num_devices > chosen.num_devices:
-        return f"{-change:.0%} faster with {other.num_devices} devices; {IDLE_GAIN:.0%} is asked for"
+        return worded("{:.0%} faster with {} devices; {:.0%} is asked for", -change, other.num_devices, IDLE_GAIN)
     if change <= -0.01:
-        return f"{-change:.0%} faster by this prediction alone"
-    return f"as fast, with {other.num_bytes / GIB:.1f} GiB on a device"
+        return worded("{:.0%} faster by this prediction alone", -change)
+    return worded("as fast, with {:.1f} GiB on a device", other.num_bytes / GIB)
 
 
 def _difference(chosen: Step, other: Step) -> str:
@@ -249,7 +255,7 @@ def _difference(chosen: Step, other: Step) -> str:
     more = {part: getattr(other, part) - getattr(chosen, part) for part in PARTS}
     part = max(more, key=lambda each: more[each])
     took, was = (duration(getattr(step, part)) for step in (other, chosen))
-    return PARTS[part].format(took=took, was=was, sent=volume(other.sent_bytes))
+    return worded(PARTS[part], took=took, was=was, sent=volume(other.sent_bytes))
 
 
 PARTS = {

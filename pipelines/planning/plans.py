@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ...parallel.plan import ParallelPlan
+from ...parallel.wording import worded
 from ..models.checks import check_shareable
 from ..models.folder import components_of, read_config, read_index
 from ..split_plans import REFUSED, SPLIT_PLANS
@@ -40,13 +41,17 @@ def why_not(plan: ParallelPlan, model: Model) -> str:
     if plan.sequence == plan.weights == 1:
         return ""
     if not model.family and plan.weights > 1:
-        return f"plan {plan}: each rank holds all of a pipeline that is run whole; leave weights out of the plan"
+        return worded(
+            "plan {}: each rank holds all of a pipeline that is run whole; leave weights out of the plan", plan
+        )
     folder = Path(model.folder)
     if whole := why_whole(folder):
-        return f"plan {plan}: {whole}; use one device, or cfg=2 for a model with guidance"
+        return worded("plan {}: {}; use one device, or cfg=2 for a model with guidance", plan, whole)
     for class_name in transformers(folder).values():
         if plan.text != "auto" and not SPLIT_PLANS[class_name].either:
-            return f"plan {plan}: {class_name} has no text stream that could be sharded or replicated; leave text out"
+            return worded(
+                "plan {}: {} has no text stream that could be sharded or replicated; leave text out", plan, class_name
+            )
     return why_unshared(plan, model)
 
 
@@ -76,7 +81,7 @@ def auto_plan(model: Model, num_devices: int, *, is_guided: bool) -> tuple[Paral
     be split uses two devices, or one: give the ranks the first `plan.num_ranks` devices.
     """
     if num_devices < 1:
-        raise ValueError(f"plan auto: {num_devices} devices were given; give at least one, such as cpu")
+        raise ValueError(worded("plan auto: {} devices were given; give at least one, such as cpu", num_devices))
     if num_devices == 1:
         return ParallelPlan(), "plan auto is one process, because one device was given"
     if whole := why_whole(Path(model.folder)):
@@ -85,23 +90,31 @@ def auto_plan(model: Model, num_devices: int, *, is_guided: bool) -> tuple[Paral
     left, heads = num_devices // cfg, num_heads(Path(model.folder))
     ulysses = math.gcd(heads, left)
     plan = ParallelPlan(cfg=cfg, ulysses=ulysses, allgather=left // ulysses)
-    return plan, f"plan auto is {plan} on {num_devices} devices: {_why_split(plan, heads, is_guided)}"
+    return plan, worded("plan auto is {} on {} devices: {}", plan, num_devices, _why_split(plan, heads, is_guided))
 
 
 def check_plan(plan: ParallelPlan, num_devices: int) -> None:
     """Refuse a plan that the user wrote for another number of devices."""
     if plan.num_ranks != num_devices:
         raise ValueError(
-            f"plan {plan} uses {_count(plan.num_ranks, 'rank')}, but {_count(num_devices, 'device')} "
-            f"{'was' if num_devices == 1 else 'were'} given; use plan auto, or give {_count(plan.num_ranks, 'device')}"
+            worded(
+                "plan {} uses {}, but {} {} given; use plan auto, or give {}",
+                plan,
+                _count(plan.num_ranks, "rank"),
+                _count(num_devices, "device"),
+                "was" if num_devices == 1 else "were",
+                _count(plan.num_ranks, "device"),
+            )
         )
 
 
 def _unsplit(reason: str, num_devices: int, is_guided: bool) -> tuple[ParallelPlan, str]:
     if is_guided:
         plan = ParallelPlan(cfg=2)
-        return plan, f"plan auto is {plan} on 2 of {num_devices} devices, one for each branch of guidance: {reason}"
-    return ParallelPlan(), f"plan auto is one process on 1 of {num_devices} devices: {reason}"
+        return plan, worded(
+            "plan auto is {} on 2 of {} devices, one for each branch of guidance: {}", plan, num_devices, reason
+        )
+    return ParallelPlan(), worded("plan auto is one process on 1 of {} devices: {}", num_devices, reason)
 
 
 def _why_split(plan: ParallelPlan, heads: int, is_guided: bool) -> str:
@@ -123,13 +136,13 @@ def why_whole(folder: Path) -> str:
     """Why a transformer of the model cannot be split, as `split_plan_of` would say; "" if all can."""
     for name, class_name in transformers(folder).items():
         if class_name in REFUSED:
-            return f"{class_name} cannot be split, because {REFUSED[class_name]}"
+            return worded("{} cannot be split, because {}", class_name, REFUSED[class_name])
         if class_name not in SPLIT_PLANS:
-            return f"there is no split plan for {class_name}"
+            return worded("there is no split plan for {}", class_name)
         config = SimpleNamespace(**read_config(folder, name))
         for reason, is_refused in SPLIT_PLANS[class_name].refused:
             if _holds(is_refused, config):
-                return f"this {class_name} cannot be split, because {reason}"
+                return worded("this {} cannot be split, because {}", class_name, reason)
     return ""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ...parallel.wording import worded
 from ..models.card_file import vocabulary_of
 from ..models.json_file import read_object
 from ..models.regular_file import FromFile
@@ -38,7 +39,9 @@ def why_unknown(model: Model, text: str) -> str:
         return ""
     named = ", ".join(f'"{word}"' for word in words[:MOST_TOLD]) + (", ..." if len(words) > MOST_TOLD else "")
     known = ", ".join(name for names in vocabulary_of(Path(model.folder)).values() for name in names)
-    return f"{model.source.removeprefix(BUILT_IN)} cannot know {named}: a toy model of coloured shapes: knows {known}"
+    return worded(
+        "{} cannot know {}: a toy model of coloured shapes: knows {}", model.source.removeprefix(BUILT_IN), named, known
+    )
 
 
 def _words(model: Model) -> frozenset[str]:

@@ -13,6 +13,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ...parallel.wording import worded
 from ..components.loading import quiet_libraries
 from ..signatures.calls import (
     GUIDANCE,
@@ -54,7 +55,7 @@ def taken(pipe: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in arguments.items() if name != GUIDANCE or GUIDANCE in names}
     if unknown := next((name for name in arguments if name not in known), ""):
         near = difflib.get_close_matches(unknown, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
+        hint = worded("did you mean {}?", near[0]) if near else f"it takes {', '.join(known)}"
         raise ValueError(f"{type(pipe).__name__} takes no {unknown[:100]}; {hint}")
     given = _referred(pipe, given)
     for name in given.keys() - names:

@@ -9,20 +9,30 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import TypeGuard
 
 import latentloom
 from latentloom.nodes.headless.workflow_files import shipped_files
 from latentloom.nodes.registry import SPECS
+from latentloom.parallel.wording import text_id
 
+NAMED = re.compile(r"\{\w+\}")
 ROOT = Path(latentloom.__file__).parent
 TEXTS = ROOT / "ui" / "web" / "src" / "texts"
 
-NAMED = re.compile(r"\{\w+\}")
-
 
 def sentences_in(path: Path) -> set[str]:
-    """Every text in a module, of any length."""
+    """Every text in a module, of any length; of those with values what `worded` makes, by their text ids."""
     return set(_texts(_tree(path)))
+
+
+def calls_of_worded(path: Path) -> Iterator[tuple[str, int]]:
+    """Each template, and how many values it is given."""
+    for node in ast.walk(_tree(path)):
+        if _is_worded(node):
+            template, *values = node.args
+            if isinstance(template, ast.Constant):
+                yield template.value, len(values)
 
 
 @cache
@@ -30,24 +40,24 @@ def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def _texts(node: ast.AST) -> Iterator[str]:
-    text = _template(node)
-    if text is not None:
-        yield NAMED.sub("{}", text)
-    for child in ast.iter_child_nodes(node):
-        if text is None or not isinstance(child, ast.Constant):  # else a part of it
-            yield from _texts(child)
+def _texts(node: ast.AST, *, bare: bool = False) -> Iterator[str]:
+    """With `bare` f-strings too, which nobody can say in another language."""
+    parts = ast.iter_child_nodes(node)
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield NAMED.sub("{}", node.value)
+    elif isinstance(node, ast.JoinedStr):
+        if bare:
+            yield "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        parts = (part for part in parts if not isinstance(part, ast.Constant))
+    elif _is_worded(node) and isinstance(node.args[0], ast.Constant):
+        yield text_id(node.args[0].value)
+        parts = (part for part in parts if part is not node.args[0])
+    for part in parts:
+        yield from _texts(part, bare=bare)
 
 
-def _template(node: ast.AST) -> str | None:
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, str) else None
-    if isinstance(node, ast.JoinedStr):
-        return "".join(_template(part) or "{}" for part in node.values)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        parts = [_template(node.left), _template(node.right)]
-        return None if parts == [None, None] else "".join(part if part is not None else "{}" for part in parts)
-    return None
+def _is_worded(node: ast.AST) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "worded"
 
 
 def raised_in(path: Path) -> set[str]:
@@ -55,7 +65,7 @@ def raised_in(path: Path) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Raise | ast.Return | ast.Yield):
-            found |= {text for text in _texts(node) if len(text.replace("{}", "").split()) > 3}
+            found |= {text for text in _texts(node, bare=True) if len(text.replace("{}", "").split()) > 3}
     return found
 
 

@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect
 
 from ...nodes.graph.problems import GraphError, short
 from ...parallel.errors import LoomError, code_of, kind_of
+from ...parallel.wording import with_words, worded
 from ..errors import error_body
 
 logger = logging.getLogger("latentloom")
@@ -23,8 +24,8 @@ MAX_PROBLEMS = 1000
 
 
 def plain(data: Any, status: int = 200) -> Response:
-    """JSON data as it is; it changes, so nobody keeps it."""
-    return JSONResponse(data, status_code=status, headers={"Cache-Control": "no-store"})
+    """JSON data with the words of its sentences; it changes, so nobody keeps it."""
+    return JSONResponse(with_words(data), status_code=status, headers={"Cache-Control": "no-store"})
 
 
 def refused(sentence: str, status: int) -> Response:
@@ -48,7 +49,7 @@ def error_answer(error: Exception, where: str) -> Response:
     if status != LoomError.http_status:
         return plain(told, status)
     logger.error("%s failed", where, exc_info=error)
-    reason = f"the server failed with {type(error).__name__}; its log says where; try again, or report it"
+    reason = worded("the server failed with {}; its log says where; try again, or report it", type(error).__name__)
     return plain({**told, "error": reason}, status)
 
 
@@ -57,7 +58,7 @@ def _invalid(error: RequestValidationError) -> Response:
     first = error.errors()[0]
     place, *rest = first["loc"]
     if place == "path":
-        return refused(f"there is nothing called {short(first['input'])} here", 404)
+        return refused(worded("there is nothing called {} here", short(first["input"])), 404)
     name = ".".join(map(str, rest)) or "the body"
     got = "it is missing" if first["type"] == "missing" else f"got {short(first['input'])}"
-    return refused(f"{name} of the request is wrong ({got}): {first['msg'].lower()}; correct it", 400)
+    return refused(worded("{} of the request is wrong ({}): {}; correct it", name, got, first["msg"].lower()), 400)

@@ -19,6 +19,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from ...parallel.wording import worded
 from ..errors import error_body
 from .address import asker_of
 from .crowd import Crowd, Patience
@@ -151,7 +152,9 @@ class Connection(H11Protocol):
         is_paused = self.flow.read_paused or self.cycle.waiting_for_100_continue
         is_slow = self._received < patience.body_rate * patience.body_window_s
         if is_slow and not is_paused and not self._was_paused:
-            self._refuse(408, f"the body came at less than {patience.body_rate:g} bytes a second; send it again")
+            self._refuse(
+                408, worded("the body came at less than {:g} bytes a second; send it again", patience.body_rate)
+            )
             return
         self._watch_body()
         self._was_paused = is_paused

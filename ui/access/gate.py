@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from ...parallel.errors import LoomError
+from ...parallel.wording import worded
 from ..errors import error_body
 from .address import asker_of, forwarded, is_trusted
 from .origin import Door
@@ -150,7 +151,7 @@ class Gate:
             sentence = f"the request comes from a page of {origin[:100]!r}; only this server's own page may send it"
             return GateRefusal(403, sentence)
         if (reason := next((why for path, why in UNUSED if path.fullmatch(own_path(scope))), "")) != "":
-            return GateRefusal(404, f"{scope['path'][:50]!r} is not served here; {reason}")
+            return GateRefusal(404, worded("{!r} is not served here; {}", scope["path"][:50], reason))
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()) or len(length) > 18:
             return GateRefusal(400, f"Content-Length is {length[:40]!r}; give the number of bytes")
@@ -169,7 +170,7 @@ def body_limit(path: str) -> int:
 
 def _too_large(limit: int) -> GateRefusal:
     most = f"{limit // MIB} MiB" if limit >= MIB else f"{limit >> 10} KiB"
-    return GateRefusal(413, f"the request is larger than {most}, the limit here; send something smaller")
+    return GateRefusal(413, worded("the request is larger than {}, the limit here; send something smaller", most))
 
 
 class CutOff(LoomError, HTTPException):

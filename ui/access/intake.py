@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from anyio import CapacityLimiter, to_thread
 
 from ...parallel.machine.folders import private
+from ...parallel.wording import worded
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -40,7 +41,9 @@ class Intake:
                         file.write(chunk)
             except OSError as error:
                 reason = (error.strerror or str(error)).lower()
-                raise ValueError(f"the server's disk does not take the file ({reason}); tell who runs it") from None
+                raise ValueError(
+                    worded("the server's disk does not take the file ({}); tell who runs it", reason)
+                ) from None
             yield path
 
     async def look(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -12,6 +12,7 @@ from anyio import create_task_group
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
+from ...parallel.wording import with_words, worded
 from ..access.answers import error_answer, refused
 from ..access.auth import user_of
 from ..errors import NotLoggedIn
@@ -45,7 +46,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
             await socket.send_denial_response(error_answer(error, "GET /live"))
             return
         if open_sockets[user] >= MAX_SOCKETS:
-            sentence = f"{MAX_SOCKETS} pages of yours watch already; close one of them"
+            sentence = worded("{} pages of yours watch already; close one of them", MAX_SOCKETS)
             await socket.send_denial_response(refused(sentence, 429))
             return
         open_sockets[user] += 1
@@ -80,7 +81,7 @@ async def _tell(socket: WebSocket, live: Live, user: str) -> None:
                 await socket.close(POLICY, "you are not logged in any more; log in again")
                 return
             if (message := live.changes(user, seen)) is not None:
-                await socket.send_text(json.dumps(message.to_plain()))
+                await socket.send_text(json.dumps(with_words(message.to_plain())))
                 await asyncio.sleep(GAP_S)
             await watcher.changed(LOOK_S)
 

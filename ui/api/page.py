@@ -12,6 +12,7 @@ from fastapi.responses import FileResponse
 
 from ... import __version__
 from ...nodes.catalog import catalog
+from ...parallel.wording import worded
 from ..access.answers import plain
 from ..access.auth import COOKIES, token_of
 from ..access.gate import UPLOAD_BYTES
@@ -47,7 +48,7 @@ def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
     def static(name: str, v: Annotated[str, Query(max_length=64)] = "") -> Response:
         """One of the page's own files; with `v`, or a hash in its name, it may be kept for ever."""
         if (path := bundle.files.get(name)) is None:
-            raise NotHere(f"there is no file {name[:40]!r} of the page; reload it")
+            raise NotHere(worded("there is no file {!r} of the page; reload it", name[:40]))
         keeping = FOR_EVER if v == bundle.version or PART.fullmatch(name) else "no-cache"
         return FileResponse(path, media_type=MEDIA_TYPES[path.suffix], headers={"Cache-Control": keeping})
 
@@ -110,7 +111,7 @@ def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
     def template_file(name: str) -> Response:
         """A picture, or a sound, that templates come with."""
         if (path := shipped_media().get(name)) is None:
-            raise NotHere(f"no template comes with a picture {name[:40]!r}; choose another")
+            raise NotHere(worded("no template comes with a picture {!r}; choose another", name[:40]))
         return FileResponse(path, media_type=SHOWN[path.suffix], headers={"Cache-Control": "no-cache"})
 
     @router.get("/models")

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from ...nodes.graph.graph import graph_from_plain
+from ...parallel.wording import worded
 from ...pipelines.values import Place
 from ..contract.bodies import CancelBody, Empty, MoveBody, PriorityBody, RunBody
 from ..contract.run import Cancelled, RunRow, RunWithGraph, State, Submitted
@@ -82,7 +83,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
     def preview(id: Id, node: NodeName, user: User, s: Annotated[str, Query(max_length=20)] = "") -> Response:
         """The node's newest preview; `s` is its number, for the browser's sake only."""
         if (data := runs.preview(user, id, node.replace(":", "/"))) is None:
-            raise NotHere(f"node {node} of this run has no preview yet; wait for its first step")
+            raise NotHere(worded("node {} of this run has no preview yet; wait for its first step", node))
         return picture(data, "image/webp")
 
 

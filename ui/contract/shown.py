@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import ConfigDict, create_model
+from pydantic import ConfigDict, Field, create_model
 
 from ...nodes.graph.problems import Problem
 from ...nodes.graph.spec import OutputSpec, Widget
@@ -19,6 +19,15 @@ from .answer import Answer
 from .kept import Draft, DraftWithGraph, Template
 
 
+class Words(Answer):
+    """How a sentence was made, for who says it in another language."""
+
+    text_id: str
+    """Its English, with `{}` for each value."""
+    values: tuple[str, ...]
+    """As they stand in the sentence; one may be a sentence itself."""
+
+
 class ErrorAnswer(Answer):
     model_config = ConfigDict(json_schema_serialization_defaults_required=False)
 
@@ -28,6 +37,8 @@ class ErrorAnswer(Answer):
     """What it is, for programs: one of those that `latentloom.parallel.errors` and `latentloom.ui.errors` name."""
     problems: tuple[Problem, ...] = ()
     """All that is wrong with a workflow."""
+    said: dict[str, Words] = Field(default_factory=dict[str, Words])
+    """How the sentences in it were made, by each; in any other answer, too, that has such sentences."""
 
 
 class Problems(Answer):

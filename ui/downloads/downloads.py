@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...parallel.errors import LoomError, code_of
+from ...parallel.wording import worded
 from ...pipelines.hub.cache import free_bytes, had_bytes, is_whole, name_commit, remove
 from ...pipelines.hub.child import LOOK_S, SILENT_S, HubProcess, fetching
 from ...pipelines.hub.listing import NotFetched
@@ -204,7 +205,7 @@ class Downloads:
         """Into the queue, counted against this user. Raises `ValueError`, and `NoRoom`."""
         under_way = sum(each.is_under_way and user in each.users for each in self._records.values())
         if under_way >= MOST_UNDER_WAY:
-            raise ValueError(f"{under_way} models are being fetched for you; wait for one, or cancel it")
+            raise ValueError(worded("{} models are being fetched for you; wait for one, or cancel it", under_way))
         is_counted = record.id in self._records and record.users[0] == user
         if why := self._no_room(user, record.model, counted_bytes=record.counted_bytes if is_counted else 0):
             raise NoRoom(why)
@@ -260,7 +261,9 @@ class Downloads:
                     return
                 if (now := time.monotonic()) - mark_time > SLOW_S:
                     if 0 < told["bytes"] - mark_bytes < SLOW_BYTES:  # none at all: what came is being checked
-                        raise NotFetched(f"{record.model.id} came too slowly to wait for it; try again, which goes on")
+                        raise NotFetched(
+                            worded("{} came too slowly to wait for it; try again, which goes on", record.model.id)
+                        )
                     mark_time, mark_bytes = now, told["bytes"]
                 with self._lock:
                     if not self._is_newest(record.id, number):
@@ -291,9 +294,11 @@ class Downloads:
         """Why there is none; empty where there is. `counted_bytes` of it count against the user already."""
         room = self._quota.room(user, "models")
         if room is not None and model.num_bytes - counted_bytes > room:
-            return (
-                f"{model.id} takes {sized(model.num_bytes)}, and you may keep {sized(room)} more; delete "
-                "what you no longer need, or ask who runs this server"
+            return worded(
+                "{} takes {}, and you may keep {} more; delete what you no longer need, or ask who runs this server",
+                model.id,
+                sized(model.num_bytes),
+                sized(room),
             )
         left = model.num_bytes - had_bytes(home_of(hub_cache(), model.id), model)
         return _lacking(model, left) if left else ""
@@ -373,7 +378,11 @@ def _lacking(model: HubModel, left: int) -> str:
     free = free_bytes(hub_cache())
     if free - left >= FREE_BYTES:
         return ""
-    return (
-        f"{sized(left)} of {model.id} are to be fetched, and the server's disk has {sized(free)} left, of "
-        f"which {sized(FREE_BYTES)} stay free; tell who runs this server"
+    return worded(
+        "{} of {} are to be fetched, and the server's disk has {} left, of which {} stay free; "
+        "tell who runs this server",
+        sized(left),
+        model.id,
+        sized(free),
+        sized(FREE_BYTES),
     )

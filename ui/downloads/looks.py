@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ...parallel.wording import worded
 from ...pipelines.hub.child import LOOK_S, looked_at
 from ...pipelines.hub.listing import NotFetched
 from ...pipelines.hub.look import HubModel
@@ -46,7 +47,7 @@ class Looks:
         with self._lock:
             model = self._seen.get((user, model_id, revision))
         if model is None or model.commit != commit:
-            raise Conflict(f"look at {model_id[:200]} first: its licence and its size as they are now")
+            raise Conflict(worded("look at {} first: its licence and its size as they are now", model_id[:200]))
         if model.problem:
             error = NotFetched(model.problem)
             error.code = model.code

@@ -17,6 +17,7 @@ from ...nodes.graph.scalars import fault
 from ...nodes.graph.spec import InputSpec, NodeSpec
 from ...nodes.graph.unfolding.subs import with_subs
 from ...nodes.preview.meant import Sizes
+from ...parallel.wording import worded
 from ..contract.app import AppForm, AppGroup, AppShape
 from ..contract.shown import CatalogInput
 from .app_masks import mask_at
@@ -95,12 +96,16 @@ def _faults(fields: Mapping[str, InputSpec], values: Mapping[str, Any]) -> Itera
     for name, value in values.items():
         if name not in fields:
             hint = names.offer(name, fields)
-            yield Problem("", name, "unknown_param", f"{short(name)} is no setting of this app; {hint}; leave it out")
+            yield Problem(
+                "", name, "unknown_param", worded("{} is no setting of this app; {}; leave it out", short(name), hint)
+            )
         elif found := fault(replace(fields[name], required=True), value):
             yield Problem("", name, *found)
     for name, field in fields.items():
         if field.required and name not in values:
-            yield Problem("", name, "missing_param", f"{name} has no value, and this app needs one; fill it in")
+            yield Problem(
+                "", name, "missing_param", worded("{} has no value, and this app needs one; fill it in", name)
+            )
 
 
 def check_names(graph: Graph, values: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from ...nodes.files.atomic import write_atomic
 from ...nodes.files.thumbnails import picture_facts, picture_thumbnail
 from ...nodes.graph.graph import Graph, graph_to_plain
+from ...parallel.wording import worded
 from ..contract.app import App
 from ..contract.kept import NamedGraph, Workflow, WorkflowVersion, WorkflowWithGraph
 from ..errors import Conflict, NotHere
@@ -98,8 +99,13 @@ class Library:
             head = self._head(user, id)
             if base_version != head.version:
                 raise Conflict(
-                    f"{head.name} was saved elsewhere meanwhile: you changed version {base_version}, and it is at "
-                    f"version {head.version}; save yours as a copy, or open the newer one"
+                    worded(
+                        "{} was saved elsewhere meanwhile: you changed version {}, and it is at version {}; save "
+                        "yours as a copy, or open the newer one",
+                        head.name,
+                        base_version,
+                        head.version,
+                    )
                 )
             if self._files(user).read_version(id, head.version) == graph and graph.name == head.name:
                 return self._shown(user, head)
@@ -158,7 +164,7 @@ class Library:
             self._head(user, id)
         facts = picture_facts(file, name=PICTURE)
         if facts.width * facts.height > MAX_THUMB_PIXELS:
-            raise ValueError(f"{PICTURE} is {facts.width} x {facts.height}; send a smaller one")
+            raise ValueError(worded("{} is {} x {}; send a smaller one", PICTURE, facts.width, facts.height))
         small = picture_thumbnail(file, side=THUMB_SIDE, name=PICTURE, format="PNG")
         with self._lock:
             path = self._files(user).thumb_path(self._head(user, id).id)
@@ -240,7 +246,9 @@ class Library:
         number = head.version if version is None else version
         graph = self._files(user).read_version(head.id, number)
         if graph is None:
-            raise NotHere(f"version {number} of {head.name} is not kept, or was damaged; open another version")
+            raise NotHere(
+                worded("version {} of {} is not kept, or was damaged; open another version", number, head.name)
+            )
         return graph.model_copy(update={"name": head.name})
 
     def _newest(self, user: str) -> builtins.list[Head]:

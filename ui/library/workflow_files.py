@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ...nodes.graph.graph import Graph
 from ...nodes.graph.resolve import param_values
+from ...parallel.wording import worded
 from ..contract.kept import WorkflowVersion
 from ..store.user_files import ID, read_graph_file, read_record, write_graph_file, write_record
 
@@ -86,7 +87,9 @@ class WorkflowFiles:
             (self._folder / id).rename(gone)
         except OSError as error:
             reason = error.strerror or str(error)
-            raise ValueError(f"the workflow cannot be deleted ({reason}); make {self._folder} writable") from None
+            raise ValueError(
+                worded("the workflow cannot be deleted ({}); make {} writable", reason, self._folder)
+            ) from None
         shutil.rmtree(gone, ignore_errors=True)
 
     def _head(self, folder: Path) -> Head | None:

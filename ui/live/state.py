@@ -16,6 +16,7 @@ from pydantic import Field
 from ...nodes.execution.events import Event
 from ...parallel.errors import LoomError
 from ...parallel.progress import RankWork
+from ...parallel.wording import worded
 from ..contract.answer import FROM_DISK
 from ..contract.run import LiveRun, MadeFacts, NodeStage, NodeState, RunFacts, RunParts, RunRow, State
 from ..store.paging import short_values
@@ -24,9 +25,10 @@ MAX_RESTARTS = 2
 """A run that was under way when the server was killed so often is not started once more: it may be what ended it."""
 
 AGAIN = "its process ended while this ran, so it was started again"
-GIVEN_UP = (
-    f"the server died {MAX_RESTARTS + 1} times while this ran; perhaps it needs more memory than there is: "
-    "look at its plan, make it smaller, and run it again"
+GIVEN_UP = worded(
+    "the server died {} times while this ran; perhaps it needs more memory than there is: "
+    "look at its plan, make it smaller, and run it again",
+    MAX_RESTARTS + 1,
 )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...nodes.files.atomic import write_atomic
 from ...nodes.files.thumbnails import picture_thumbnail, sound_thumbnail, video_thumbnail
+from ...parallel.wording import worded
 from ...pipelines.models.regular_file import read_regular
 from ..contract.bodies import MarkBody
 from ..contract.run import Board, BoardRow, Kind, Maker, Result, TagRow
@@ -121,7 +122,7 @@ class Results:
         run, made = self._find(user, id)
         file = self._output_dir / made.path
         if not is_own_file(file, self._output_dir / run.folder):
-            raise NotHere(f"{made.name} is not in the output folder any more; run its workflow again")
+            raise NotHere(worded("{} is not in the output folder any more; run its workflow again", made.name))
         return file
 
     def thumbnail(self, user: str, id: str) -> bytes:
@@ -143,7 +144,7 @@ class Results:
         file = self.path(user, id)
         _, made = self._find(user, id)
         if made.kind != "video":
-            raise ValueError(f"{made.name} is no video, so no frame of it can stand for it; choose a video")
+            raise ValueError(worded("{} is no video, so no frame of it can stand for it; choose a video", made.name))
         write_atomic(
             thumbnail_path(self._data_dir, user, id),
             video_thumbnail(file, side=THUMB_SIDE, frame=frame),
@@ -191,10 +192,12 @@ def _marked(made: MadeFile, change: MarkBody, boards: Mapping[str, Board]) -> di
     tags = _changed(made.tags, change.add_tags, change.remove_tags)
     on = _changed((id for id in made.boards if id in boards), change.add_boards, change.remove_boards)
     if len(tags) > MOST_TAGS:
-        raise ValueError(f"{made.name} would have {len(tags)} tags, and {MOST_TAGS} are kept; take some away first")
+        raise ValueError(
+            worded("{} would have {} tags, and {} are kept; take some away first", made.name, len(tags), MOST_TAGS)
+        )
     if len(on) > MOST_BOARDS:
         raise ValueError(
-            f"{made.name} would be on {len(on)} boards, and {MOST_BOARDS} are kept; take it off some first"
+            worded("{} would be on {} boards, and {} are kept; take it off some first", made.name, len(on), MOST_BOARDS)
         )
     is_starred = made.is_starred if change.star is None else change.star
     return {"is_starred": is_starred, "tags": tags, "boards": on}

@@ -31,6 +31,7 @@ from ...nodes.headless.sweep import parse_sweep
 from ...nodes.headless.workflow_files import drawn_by_diffusers
 from ...nodes.preview.sharing import sharing_of
 from ...nodes.registry import SPECS
+from ...parallel.wording import worded
 from ...pipelines.values import Place, from_plain, to_plain
 from ..contract.run import LeftOut, NodeState, Priority, RunWithGraph, State, Submitted
 from ..errors import NoRoom, NotHere
@@ -247,8 +248,12 @@ class Runs:
     def _check_waiting(self, user: str, count: int) -> None:
         if (waiting := self.book.num_waiting(user)) + count > MAX_WAITING:
             raise ValueError(
-                f"{count} more runs would make {waiting + count} that wait; at most {MAX_WAITING} may; "
-                "sweep fewer values, or wait"
+                worded(
+                    "{} more runs would make {} that wait; at most {} may; sweep fewer values, or wait",
+                    count,
+                    waiting + count,
+                    MAX_WAITING,
+                )
             )
 
     def _execute(self, run: RunRecord, tell: Callable[[Event], None], cancel: Token) -> Outcome:

@@ -10,6 +10,7 @@ from fastapi.responses import FileResponse, JSONResponse
 from starlette.types import Message, Receive, Scope
 from starlette.types import Send as Sends
 
+from ...parallel.wording import worded
 from ..errors import NotHere, error_body
 
 MEDIA_TYPES = {
@@ -69,7 +70,7 @@ class _KeptFile(FileResponse):
 
 
 def _gone(name: str) -> str:
-    return f"the file {name[:100]!r} is not on the server's disk any more; run its workflow again"
+    return worded("the file {!r} is not on the server's disk any more; run its workflow again", name[:100])
 
 
 def picture(data: bytes, media_type: str, *, keep: str = "no-store") -> Response:

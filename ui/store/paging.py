@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from ...parallel.wording import worded
 from ..errors import NotHere
 
 MAX_ROWS = 1000
@@ -21,7 +22,7 @@ def page_of(rows: Sequence[Row], key: Callable[[Row], str], *, limit: int = FIRS
     if before:
         start = next((number for number, row in enumerate(rows, start=1) if key(row) == before), 0)
         if not start:
-            raise NotHere(f"the list has no {before[:40]!r} any more; read it again from its start")
+            raise NotHere(worded("the list has no {!r} any more; read it again from its start", before[:40]))
     return list(rows[start : start + max(1, min(limit, MAX_ROWS))])
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...parallel.wording import worded
 from ..contract.kept import Kept, KeptKind, KeptName
 from ..errors import NoRoom
 from .user_files import DAMAGED, user_folder
@@ -154,32 +155,44 @@ class Quota:
         most, own = KEPT[kind], kept[kind]
         in_all = [each[kind].count for each in self._kept.values()]
         if count and own.count + count > most.count:
-            return f"you have {own.count} {most.words}, and {most.count} are kept; delete some, then try again"
+            return worded(
+                "you have {} {}, and {} are kept; delete some, then try again", own.count, most.words, most.count
+            )
         if count and sum(in_all) + count > ALL_TIMES * most.count:
-            return (
-                f"all users together have {sum(in_all)} {most.words}, and {ALL_TIMES * most.count} are kept; "
-                "delete some of yours, or tell who runs this server"
+            return worded(
+                "all users together have {} {}, and {} are kept; delete some of yours, or tell who runs this server",
+                sum(in_all),
+                most.words,
+                ALL_TIMES * most.count,
             )
         if kind not in OWN and own.num_bytes + num_bytes > most.num_bytes:
-            return f"your {most.words} take {_of(own.num_bytes, most.num_bytes)}; delete some, then try again"
+            return worded(
+                "your {} take {}; delete some, then try again", most.words, _of(own.num_bytes, most.num_bytes)
+            )
         parts: dict[Kind, int] = {each: kept[each].num_bytes for each in self._kinds()}
         if sum(parts.values()) + num_bytes > self._user_bytes:
             largest: Kind = max(self._kinds(), key=lambda each: parts[each])
             if largest == "models":
                 used = _of(sum(parts.values()), self._user_bytes)
-                return (
-                    f"all that you keep takes {used}, {sized(parts[largest])} of it "
-                    "are models that were fetched for you; ask who runs this server to remove some"
+                return worded(
+                    "all that you keep takes {}, {} of it are models that were fetched for you; ask who runs "
+                    "this server to remove some",
+                    used,
+                    sized(parts[largest]),
                 )
-            return (
-                f"all that you keep takes {_of(sum(parts.values()), self._user_bytes)}, {sized(parts[largest])} of it "
-                f"are {KEPT[largest].words}; delete some of these, then try again"
+            return worded(
+                "all that you keep takes {}, {} of it are {}; delete some of these, then try again",
+                _of(sum(parts.values()), self._user_bytes),
+                sized(parts[largest]),
+                KEPT[largest].words,
             )
         free = shutil.disk_usage(self._data_dir).free if self._data_dir.is_dir() else self._free_bytes + num_bytes
         if free - num_bytes < self._free_bytes:
-            return (
-                f"the server's disk has {sized(free)} left, and {sized(self._free_bytes)} stay free; delete some "
-                f"{most.words}, or tell who runs this server"
+            return worded(
+                "the server's disk has {} left, and {} stay free; delete some {}, or tell who runs this server",
+                sized(free),
+                sized(self._free_bytes),
+                most.words,
             )
         return ""
 

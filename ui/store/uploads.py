@@ -20,6 +20,7 @@ from ...nodes.files.thumbnails import (
     video_facts,
     video_thumbnail,
 )
+from ...parallel.wording import worded
 from ...pipelines.models.regular_file import sha256_of
 from ..contract.kept import Upload, UploadKind, UploadRow
 from ..errors import NotHere
@@ -90,7 +91,7 @@ class Uploads:
         """The file that `add` called so. Raises `NotHere`."""
         file = inputs_folder(self._data_dir, user) / path
         if not NAME.fullmatch(path) or not file.is_file():
-            raise NotHere(f"there is no upload {path[:100]!r}; upload it again")
+            raise NotHere(worded("there is no upload {!r}; upload it again", path[:100]))
         return file
 
     def thumbnail(self, user: str, path: str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import logging
 import re
 import secrets
@@ -20,6 +21,7 @@ from ...nodes.graph.graph import Graph, graph_text, read_graph
 from ...nodes.graph.json_text import MAX_BYTES
 from ...nodes.graph.problems import GraphError
 from ...nodes.headless.workflow_files import PICTURES, SOUNDS, VIDEOS
+from ...parallel.wording import SAID, known_in, remember, worded
 from ...pipelines.models.regular_file import read_regular
 from ..contract.run import Kind
 from ..errors import NotHere
@@ -41,7 +43,7 @@ def checked_name(name: str) -> str:
     name = name.strip()
     if not name or len(name) > MAX_NAME or _has_controls(name):
         got = f"has {len(name)} characters" if len(name) > MAX_NAME else f"is {name[:50]!r}"
-        raise ValueError(f"the name {got}; give 1 to {MAX_NAME} characters, without line breaks")
+        raise ValueError(worded("the name {}; give 1 to {} characters, without line breaks", got, MAX_NAME))
     return name
 
 
@@ -50,8 +52,12 @@ def checked_folder(folder: str) -> str:
     parts = [part.strip() for part in folder.split("/") if part.strip()]
     if len(folder) > MAX_FOLDER or len(parts) > MAX_DEPTH or _has_controls(folder) or {".", ".."} & set(parts):
         raise ValueError(
-            f"the folder is {folder[:50]!r}; give names with / between them, at most {MAX_DEPTH} deep and "
-            f"{MAX_FOLDER} characters in all"
+            worded(
+                "the folder is {!r}; give names with / between them, at most {} deep and {} characters in all",
+                folder[:50],
+                MAX_DEPTH,
+                MAX_FOLDER,
+            )
         )
     return "/".join(parts)
 
@@ -97,12 +103,15 @@ def checked_id(id: str, what: str) -> str:
 
 
 def nothing(id: str, what: str) -> NotHere:
-    return NotHere(f"there is no {what} {id[:40]!r}; it may have been deleted, so reload the page")
+    return NotHere(worded("there is no {} {!r}; it may have been deleted, so reload the page", what, id[:40]))
 
 
 def write_record(path: Path, record: BaseModel) -> None:
     """Without what says nothing. Raises `ValueError` when it cannot be written."""
-    write_atomic(path, record.model_dump_json(exclude_defaults=True).encode(), is_private=True)
+    data = record.model_dump_json(exclude_defaults=True)
+    if known := known_in(record.model_dump(mode="json", exclude_defaults=True)):
+        data = json.dumps({**json.loads(data), SAID: known}, ensure_ascii=False)
+    write_atomic(path, data.encode(), is_private=True)
 
 
 def read_record(path: Path, kind: type[Record]) -> Record | None:
@@ -115,7 +124,11 @@ def read_record(path: Path, kind: type[Record]) -> Record | None:
         logger.warning("%s cannot be read now: %s", path, error.strerror)
         return None
     try:
-        return kind.model_validate_json(data)
+        if SAID.encode() not in data:
+            return kind.model_validate_json(data)
+        found = json.loads(data)
+        remember(found.pop(SAID, {}))
+        return kind.model_validate(found)
     except ValueError as error:
         put_aside(path, error)
         return None
@@ -138,7 +151,7 @@ def graph_bytes(graph: Graph) -> bytes:
     except UnicodeEncodeError:
         raise ValueError("the workflow holds half a character (a lone surrogate); write that text anew") from None
     if len(data) > MAX_BYTES:
-        raise ValueError(f"the workflow has {len(data)} bytes; at most {MAX_BYTES} are kept; split it")
+        raise ValueError(worded("the workflow has {} bytes; at most {} are kept; split it", len(data), MAX_BYTES))
     return data
 
 

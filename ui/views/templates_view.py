@@ -6,6 +6,7 @@ from ...nodes.execution.preflight import foretell
 from ...nodes.graph.graph import graph_from_plain
 from ...nodes.graph.ready import ready
 from ...nodes.registry import SPECS
+from ...parallel.wording import worded
 from ..contract.kept import Template
 from ..contract.shown import NodeUse, TemplateNeeds
 from ..errors import NotHere
@@ -26,7 +27,7 @@ def templates_needs(settings: Settings) -> list[TemplateNeeds]:
 def node_use(type: str, settings: Settings) -> NodeUse:
     """An example of the node, with what it needs, and the templates that have it. Raises `NotHere`."""
     if type not in SPECS:
-        raise NotHere(f"there is no node {type[:40]!r} on this server; reload the page")
+        raise NotHere(worded("there is no node {!r} on this server; reload the page", type[:40]))
     found = example_of(type)
     if found is None:
         return NodeUse(example=None, node="", needs=None, templates=[])

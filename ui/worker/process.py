@@ -26,12 +26,13 @@ from ...nodes.execution.failure import NodeFailed
 from ...nodes.execution.watch import ENDS, Token
 from ...parallel.errors import LoomError, RankFailed
 from ...parallel.pool.server_process import calling
+from ...parallel.wording import worded
 from ...pipelines import doors
 from ...pipelines.components.memory import Held
 from ..contract.shown import PlanMachine
 from ..errors import Conflict
 from ..live.state import Outcome
-from .wire import Ask, Cancel, Line, Order, Question, Start, written
+from .wire import Ask, Cancel, Line, Order, Question, Start, read_line, written
 from .work import Tell, Told, WorkerLost
 
 LOOK_S = 0.1
@@ -119,7 +120,7 @@ class WorkerProcess:
         try:
             line = said.get(timeout=timeout_s)
         except queue.Empty:
-            raise RankFailed(f"the worker did not answer in {timeout_s:g} s; try again") from None
+            raise RankFailed(worded("the worker did not answer in {:g} s; try again", timeout_s)) from None
         finally:
             process.forget(number)
         if line is None:
@@ -153,7 +154,7 @@ def _without(process: _Process, run: str, tell: Tell) -> Outcome:
     if process.held is None or process.held[0] != run:
         raise WorkerLost(is_blamed=process.held is None)
     _, node = process.held
-    why = f"it let nothing else work for {LIMIT_S:g} s of processor time, so it was ended; give it less to do"
+    why = worded("it let nothing else work for {:g} s of processor time, so it was ended; give it less to do", LIMIT_S)
     tell(Told(event=Event(kind="failed", run=run, node=node, message=why, code=NodeFailed.code)))
     return Outcome(state="failed", error=f"node {node!r}: {why}", code=NodeFailed.code)
 
@@ -182,8 +183,11 @@ class _Process:
         self._has_begun.wait()
         if self._problem is not None:
             raise ValueError(
-                f"the process in which runs are made cannot be started ({self._problem.strerror or self._problem}); "
-                "end other programs, or look at this system's limits"
+                worded(
+                    "the process in which runs are made cannot be started ({}); end other programs, or look "
+                    "at this system's limits",
+                    self._problem.strerror or self._problem,
+                )
             )
 
     @property
@@ -244,7 +248,7 @@ class _Process:
         try:
             with lines:
                 for line in lines:
-                    self._hear(Line.model_validate_json(line))
+                    self._hear(read_line(line))
         except (ValidationError, OSError, ValueError):
             logger.error("the worker said what is not understood, and is ended", exc_info=True)
         finally:

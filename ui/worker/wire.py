@@ -19,10 +19,11 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, TypeAdapter, create_model
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, TypeAdapter, create_model
 from pydantic_core import PydanticSerializationError
 
 from ...nodes.execution.events import Event
+from ...parallel.wording import known_in, remember
 from ..live.state import MadeFile, Outcome
 from .work import Order, Picture, Told
 
@@ -95,6 +96,8 @@ class Line(BaseModel):
     value: Any = None
     error: str = ""
     code: str = ""
+    said: dict[str, Any] = Field(default_factory=dict)
+    """How its sentences were made (`parallel/wording.py`)."""
 
     def told(self) -> Told:
         return Told(event=self.event, picture=self.picture, made=self.made, thread=self.thread)
@@ -104,6 +107,8 @@ def line_of(run: str, told: Told) -> Line:
     return Line.model_construct(run=run, event=told.event, picture=told.picture, made=told.made, thread=told.thread)
 
 
+SAYING = {"event", "outcome", "value", "error"}
+"""What of a line has sentences."""
 _ORDERS: TypeAdapter[Order | Cancel | Ask] = TypeAdapter(Order | Cancel | Ask)
 
 
@@ -111,7 +116,15 @@ def read_order(line: bytes) -> Order | Cancel | Ask:
     return _ORDERS.validate_json(line)
 
 
+def read_line(line: bytes) -> Line:
+    found = Line.model_validate_json(line)
+    remember(found.said)
+    return found
+
+
 def written(said: BaseModel) -> bytes:
+    if isinstance(said, Line) and (known := known_in(said.model_dump(mode="json", include=SAYING))):
+        said = said.model_copy(update={"said": known})
     try:
         text = said.model_dump_json(exclude_defaults=True)
     except PydanticSerializationError:  # a text that is none, such as the name of a file may be

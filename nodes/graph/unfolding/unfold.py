@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Any
 
 from ....parallel.errors import BadInput
+from ....parallel.wording import worded
 from ...files.workspace import Workspace
 from ..graph import MAX_NODES, SUB, Graph, Link, Node, ParamRef, Sub, Wrapped
 from ..problems import Names, Problem, short
@@ -231,8 +232,11 @@ class _Unfolding:
     def _check_given(self, scope: _Scope, name: str, node: Node, sub: Sub) -> None:
         for socket, entry in node.inputs.items():
             if socket not in sub.params:
-                message = (
-                    f"{sub.title or node.type} has no input {short(socket)}; {self.names.offer(socket, sub.params)}"
+                message = worded(
+                    "{} has no input {}; {}",
+                    sub.title or node.type,
+                    short(socket),
+                    self.names.offer(socket, sub.params),
                 )
                 raise self._fault(scope, "unknown_input", message, name, socket)
             known = self.subs[node.type].input(socket)

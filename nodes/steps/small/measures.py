@@ -9,6 +9,7 @@ import math
 import re
 from typing import Annotated
 
+from ....parallel.wording import worded
 from ....pipelines.values import Image
 from ...files.workspace import HERE, SMALLER, Workspace
 from ...graph.sketch import Given, Made, Unknown
@@ -104,7 +105,9 @@ def batch_pictures(
     batches = [each.pixels for each in given if each is not None]
     if len(sizes := {tuple(each.shape[1:]) for each in batches}) > 1:
         listed = ", ".join(f"{wide} x {tall} in {channels} channels" for tall, wide, channels in sorted(sizes))
-        raise ValueError(f"the pictures have several sizes ({listed}); give them one size with Resize Image first")
+        raise ValueError(
+            worded("the pictures have several sizes ({}); give them one size with Resize Image first", listed)
+        )
     count, (tall, wide) = sum(map(len, batches)), batches[0].shape[1:3]
     check_area(wide, tall, count=count, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
     return Image(pixels=torch.cat(batches))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ....parallel.wording import worded
 from ....pipelines.signatures.table import SCALES, signature_of
 from ....pipelines.values import Model
 from ...files.workspace import Workspace
@@ -60,7 +61,7 @@ def adapted(model: Model, loras: Sequence[str], scales: Sequence[float], workspa
 def why_not_paired(loras: Sequence[str], scales: Sequence[float]) -> str:
     if not scales or len(scales) == len(loras):
         return ""
-    return f"loras are {len(loras)} and lora_scales {len(scales)}; give one for each, or none"
+    return worded("loras are {} and lora_scales {}; give one for each, or none", len(loras), len(scales))
 
 
 def whole_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from ....parallel.progress import SILENT, Progress
+from ....parallel.wording import worded
 from ....pipelines.signatures.table import class_names, signature_of
 from ....pipelines.values import Audio, Image, Video
 from ....pipelines.whole.guarded import why_no_guard
@@ -74,9 +75,11 @@ def run_pipeline(
     signature = signature_of(str(found.get("pipeline", pipeline)))
     arguments = arguments_of(signature, inputs)
     if loras and not signature.takes_loras:
-        raise ValueError(f"{signature.name} takes no LoRAs; leave loras out")
+        raise ValueError(worded("{} takes no LoRAs; leave loras out", signature.name))
     if not (devices or workspace.place.devices) and (named := read_plan(plan)) not in LEFT_OPEN:
-        raise ValueError(f"plan is {named}, but devices is empty; name devices for it, such as cpu*2, or take auto")
+        raise ValueError(
+            worded("plan is {}, but devices is empty; name devices for it, such as cpu*2, or take auto", named)
+        )
     model = whole_model(source, revision, dtype, device, workspace)
     model = adapted(model, loras, lora_scales, workspace)
     if devices or workspace.place.devices:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ....parallel.wording import worded
 from ...values import Model
 from ..folder import INDEX, MODULAR_INDEX
 from ..regular_file import Unchanged
@@ -96,7 +97,7 @@ def fit_of(lora: LoraFacts, model: Model, held: Mapping[str, tuple[int, ...]] | 
         return Fit("other", differs) if differs else Fit("fits")
     if lora.families is None:
         return Fit("unknown")
-    return Fit("likely") if model.family in lora.families else Fit("other", f"it was made for {lora.made_for}")
+    return Fit("likely") if model.family in lora.families else Fit("other", worded("it was made for {}", lora.made_for))
 
 
 def _differs(lora: LoraFacts, model: Model, held: Mapping[str, tuple[int, ...]] | None) -> str | None:

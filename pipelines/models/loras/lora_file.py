@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ....parallel.wording import worded
 from ...values import Model
 from ..component_files import inspect_components
 from ..config import foreign_entry
@@ -69,10 +70,10 @@ def check_lora(file: TensorFile) -> None:
     if not is_lora(file):
         some = ", ".join(sorted(file.tensors)[:2]) or "nothing"
         raise ValueError(
-            f"{file.path} is no LoRA: it holds {some[:200]}; use it as a model source, or give a LoRA file"
+            worded("{} is no LoRA: it holds {}; use it as a model source, or give a LoRA file", file.path, some[:200])
         )
     if bad := next((name for name in file.tensors if not LAYER.fullmatch(name)), ""):
-        raise ValueError(f"LoRA {file.path}: {bad[:100]!r} is no name of a layer; get the file again")
+        raise ValueError(worded("LoRA {}: {!r} is no name of a layer; get the file again", file.path, bad[:100]))
     ranks = ranks_in(file)
     whole = [max(entry.shape, default=0) for name, entry in file.tensors.items() if name.endswith(".lokr_w2")]
     _check_settings(file, max_rank=max(ranks + whole) if ranks else 0)
@@ -81,7 +82,11 @@ def check_lora(file: TensorFile) -> None:
 def why_of_another(file: TensorFile, model: Model) -> str:
     """Why a LoRA in diffusers' names cannot be the model's, as a sentence; empty where it can, or nobody knows."""
     why = what_differs(file, model, layers_of(model))
-    return f"LoRA {file.path} is not for this model: {why}; choose a LoRA made for {model.source}" if why else ""
+    return (
+        worded("LoRA {} is not for this model: {}; choose a LoRA made for {}", file.path, why, model.source)
+        if why
+        else ""
+    )
 
 
 def layers_of(model: Model) -> Mapping[str, tuple[int, ...]]:
@@ -103,7 +108,7 @@ def what_differs(file: TensorFile, model: Model, held: Mapping[str, tuple[int, .
         return None
     known = [layer for layer in layers if f"{layer}.weight" in held]
     if not known:
-        return f"it changes {layers[0][:200]!r} and the like, which the model has not"
+        return worded("it changes {!r} and the like, which the model has not", layers[0][:200])
     for layer in known:
         down, up = file.tensors[f"{PREFIX}{layer}{DOWN}"], file.tensors.get(f"{PREFIX}{layer}{UP}")
         shape = held[f"{layer}.weight"]
@@ -112,7 +117,7 @@ def what_differs(file: TensorFile, model: Model, held: Mapping[str, tuple[int, .
         is_padded = model.family in PADDED and down.shape[1] < shape[1]
         if (up.shape[0], shape[1] if is_padded else down.shape[1]) != shape:
             got, right = (" x ".join(map(str, each)) for each in ((up.shape[0], down.shape[1]), shape))
-            return f"it changes {layer[:200]!r} as one of {got}, and the model's is {right}"
+            return worded("it changes {!r} as one of {}, and the model's is {}", layer[:200], got, right)
     return ""
 
 

@@ -3,7 +3,7 @@
 import { parseExact, textExact } from "./exact";
 import { t } from "./i18n";
 import type { Problem } from "./types";
-import { worded } from "./worded";
+import { heard, worded } from "./worded";
 
 /** A refusal in one sentence; `status` 0 means that the server was not reached. */
 export class ApiError extends Error {
@@ -76,7 +76,7 @@ export async function request<T>(method: string, apiPath: string, body: Body = {
   }
   onTrouble("online");
   if (!response.ok) throw errorFrom(response.status, await response.text());
-  return (response.status === 204 ? undefined : parseExact(await response.text())) as T;
+  return (response.status === 204 ? undefined : heard(parseExact(await response.text()))) as T;
 }
 
 /** Send a file; `onProgress` gets 0 to 1. */
@@ -91,7 +91,7 @@ export function send<T>(apiPath: string, file: Blob, name: string, onProgress: (
     upload.onload = () => {
       onTrouble("online");
       if (upload.status >= 400) reject(errorFrom(upload.status, upload.responseText));
-      else resolve(parseExact(upload.responseText) as T);
+      else resolve(heard(parseExact(upload.responseText)) as T);
     };
     upload.send(file);
   });
@@ -114,7 +114,7 @@ function refuseOffline(): Promise<never> {
 function errorFrom(status: number, text: string): ApiError {
   if (status === 401) onTrouble("login");
   try {
-    const { error, problems } = JSON.parse(text) as { error?: unknown; problems?: Problem[] };
+    const { error, problems } = heard(JSON.parse(text)) as { error?: unknown; problems?: Problem[] };
     if (typeof error === "string") return new ApiError(error, status, problems ?? []);
   } catch {
     // Not ours, such as a proxy's page: the number says what can be said.

@@ -3,6 +3,7 @@
 import { parseExact } from "./exact";
 import { address } from "./http";
 import type { LiveMessage } from "./types";
+import { heard } from "./worded";
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 8000;
@@ -48,7 +49,7 @@ export class LiveSocket {
       if (!this.isOn) this.listener.onConnection(true);
       this.isOn = true;
       this.waitMs = FIRST_WAIT_MS;
-      this.listener.onMessage(parseExact(String(event.data)) as LiveMessage);
+      this.listener.onMessage(heard(parseExact(String(event.data))) as LiveMessage);
     };
     socket.onclose = () => this.connectLater();
   }

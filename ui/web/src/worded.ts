@@ -1,67 +1,51 @@
-/** What the server says, in the page's words: its sentences come in English, and are found by it, with their values. */
+/** What the server says, in the page's words. A sentence comes in English; beside it the answer has how it was made, by
+ * the English with `{}` for each value. That is what our words are looked up by; where there are none it stays as it is. */
 
-interface Pattern {
-  /** A part that a sentence must hold, looked for first. */
-  anchor: string;
-  pattern: RegExp;
-  words: string;
+/** How a sentence was made; a value may be a sentence itself. */
+interface Words {
+  text_id: string;
+  values: string[];
 }
 
-const HOLE = "{}";
-/** Says of which node the rest is: found first, or a sentence about the rest would take this for a part of it. */
-const OF_NODE = "node {} (";
-const MOST_KEPT = 2000;
+const MOST_KNOWN = 10_000;
 
-let whole: ReadonlyMap<string, string> = new Map();
-let patterns: readonly Pattern[] = [];
+let table: ReadonlyMap<string, string> = new Map();
 let nameOf: (name: string) => string | undefined = () => undefined;
-const kept = new Map<string, string>();
+const known = new Map<string, Words>();
 
-/** Use a table from the server's sentences, `{}` for each value, to ours, `{0}` for the first of them. `named` has the
- * words for what stands in a hole. */
+/** Use a table from text ids to our words, `{0}` for the first value. `named` has the words for what may be a value. */
 export function setSentences(
-  table: Readonly<Record<string, string>>,
+  sentences: Readonly<Record<string, string>>,
   named: (name: string) => string | undefined,
 ): void {
-  const all = Object.entries(table);
-  whole = new Map(all.filter(([sentence]) => !sentence.includes(HOLE)));
-  patterns = all
-    .filter(([sentence]) => sentence.includes(HOLE))
-    .sort(([a], [b]) => Number(b.startsWith(OF_NODE)) - Number(a.startsWith(OF_NODE)) || known(b) - known(a))
-    .map(([sentence, words]) => ({ parts: sentence.split(HOLE), words }))
-    .map(({ parts, words }) => ({
-      anchor: parts.reduce((longest, part) => (part.length > longest.length ? part : longest)),
-      pattern: new RegExp(`^${parts.map(escaped).join("(.*?)")}$`, "s"),
-      words,
-    }));
+  table = new Map(Object.entries(sentences));
   nameOf = named;
-  kept.clear();
+}
+
+/** What came from the server; how its sentences were made is remembered. */
+export function heard<T>(answer: T): T {
+  if (Array.isArray(answer)) for (const each of answer) remember(each);
+  else remember(answer);
+  return answer;
 }
 
 /** A sentence in the page's language, and without what only a command line has; as it is where we have no words for it. */
 export function worded(sentence: string): string {
-  let found = kept.get(sentence);
-  if (found === undefined) {
-    found = inWords(sentence) ?? inParts(sentence, "\n") ?? inParts(sentence, "; ") ?? sentence;
-    if (kept.size > MOST_KEPT) kept.clear();
-    kept.set(sentence, found);
-  }
-  return found;
+  return inWords(sentence) ?? inParts(sentence, "\n") ?? inParts(sentence, "; ") ?? sentence;
 }
 
-/** How many characters of a sentence are always the same. */
-function known(sentence: string): number {
-  return sentence.replaceAll(HOLE, "").length;
+function remember(answer: unknown): void {
+  const { said } = (answer ?? {}) as { said?: Record<string, Words> };
+  for (const [sentence, words] of Object.entries(said ?? {})) {
+    if (known.size >= MOST_KNOWN) known.clear();
+    known.set(sentence, words);
+  }
 }
 
 function inWords(sentence: string): string | undefined {
-  const same = whole.get(sentence);
-  if (same !== undefined) return same;
-  for (const { anchor, pattern, words } of patterns) {
-    const values = sentence.includes(anchor) ? pattern.exec(sentence) : null;
-    if (values) return words.replace(/\{(\d+)\}/g, (_, hole: string) => valued(values[Number(hole) + 1] ?? ""));
-  }
-  return undefined;
+  const { text_id, values } = known.get(sentence) ?? { text_id: sentence, values: [] };
+  const words = table.get(text_id);
+  return words?.replace(/\{(\d+)\}/g, (_, hole: string) => valued(values[Number(hole)] ?? ""));
 }
 
 function valued(value: string): string {
@@ -74,8 +58,4 @@ function inParts(sentence: string, between: string): string | undefined {
   if (parts.length < 2) return undefined;
   const told = parts.map(worded);
   return told.some((part, index) => part !== parts[index]) ? told.join(between) : undefined;
-}
-
-function escaped(text: string): string {
-  return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 }

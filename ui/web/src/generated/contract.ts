@@ -113,6 +113,7 @@ export interface Contract {
   Upload: Upload;
   UploadRow: UploadRow;
   WeightsFile: WeightsFile;
+  Words: Words;
   Workflow: Workflow;
   WorkflowVersion: WorkflowVersion;
   WorkflowWithGraph: WorkflowWithGraph;
@@ -495,6 +496,12 @@ export interface ErrorAnswer {
    * All that is wrong with a workflow.
    */
   problems?: Problem[];
+  /**
+   * How the sentences in it were made, by each; in any other answer, too, that has such sentences.
+   */
+  said?: {
+    [k: string]: Words;
+  };
 }
 /**
  * One fault. `node` and `socket` are empty where the fault belongs to the whole file.
@@ -515,6 +522,19 @@ export interface Problem {
    * Where it lies inside of a sub-workflow or a for-each, of which `node` is the file's: paint/3/denoise.steps.
    */
   inside: string;
+}
+/**
+ * How a sentence was made, for who says it in another language.
+ */
+export interface Words {
+  /**
+   * Its English, with `{}` for each value.
+   */
+  text_id: string;
+  /**
+   * As they stand in the sentence; one may be a sentence itself.
+   */
+  values: string[];
 }
 /**
  * By what the seconds of a prediction were multiplied, as earlier runs taught.
