@@ -1,7 +1,5 @@
 """Generative models from prompt to pixels as plain functions: load, encode, denoise, decode.
 
-denoise_checks: What a denoise is asked for, checked before anything is loaded: values that do not fit the model or
-    each other.
 doors: What installed packages and one folder of the owner's bring from outside, read once when the process starts.
 finite: What a stage made, looked at once: a NaN or an infinity is told with its likely cause, not painted black.
 kept: Texts and pictures that were encoded, kept in this process: what comes again is not encoded again.
@@ -12,6 +10,7 @@ pools: This process's pools, one for each place: whoever has work uses one, and 
 preview: Previews: latents to a small picture by one matrix, fitted by least squares to colour charts through the VAE.
 requests: What each stage is asked for: made once, checked once, passed as it is in one process and as plain data to
     ranks.
+settling: What a stage makes of what it is asked for: the numbers that stand for zeros, and what it refuses.
 shape: Which widths, heights and lengths a model can paint; found from its configs, without torch.
 stages: The stages from prompt to pixels and sound: functions from a request to a value, called by name in any process.
 values: The values on wires: small frozen descriptions, and handles to the tensors that nodes pass on.

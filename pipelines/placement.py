@@ -33,15 +33,7 @@ from .planning.plans import why_not
 from .planning.terms import ALONE, Chosen, Wanted, is_guided, wanted_by
 from .pools import POOLS, preloads
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage
-from .shape import (
-    check_frames,
-    check_mask,
-    check_num_frames,
-    check_references,
-    check_size,
-    check_takes_image,
-    why_no_frame,
-)
+from .settling import settled
 from .spreading.measured import reset_peak
 from .values import Audio, Conditioning, Image, Latents, Model, Place, Video, from_plain, to_plain
 
@@ -55,9 +47,8 @@ V = TypeVar("V")
 
 def encode_text(request: EncodeText, progress: Progress = SILENT) -> Conditioning:
     """Do `stages.encode_text` where the model works; the next functions are the other stages."""
-    check_references(request.model, request.references)  # before ranks are started, as those of the next two
-    if request.first_frame is not None and (why := why_no_frame(request.model)):
-        raise ValueError(why)
+    if request.model.place.devices or request.references:
+        settled(request)  # before ranks are started, as those of the next stages, and before pictures are compared
     if request.references is None:
         return _once(request, Conditioning, progress)
     pictures = key_of(request.model, {"references": to_plain(request.references)}, keeper=progress.keeper)
@@ -70,8 +61,8 @@ def encode_text(request: EncodeText, progress: Progress = SILENT) -> Conditionin
 
 
 def encode_image(request: EncodeImage, progress: Progress = SILENT) -> Latents:
-    check_takes_image(request.model)
-    check_num_frames(request.model, len(request.image.pixels))
+    if request.model.place.devices:
+        settled(request)
     return _once(request, Latents, progress, rank=-1)
 
 
@@ -81,9 +72,7 @@ def denoise(request: Denoise, progress: Progress = SILENT) -> Latents:
     if not model.place.devices:
         _foresee(request, Chosen(plan=ParallelPlan(), why=ALONE), progress, is_guided=guided)
         return _run(request, Latents, progress)
-    check_size(model, request.latents.width, request.latents.height)  # the stage checks all of it, and more;
-    check_frames(model, request.latents.frames)  # but what can be refused without ranks starts none
-    check_mask(model, request.latents, request.mask)
+    settled(request)
     choice = told(choice_for(model, wanted_by(request, is_guided=guided), measures=measuring(progress)), model)
     progress.spread(str(choice), ())
     request = request.resolved(plan=choice.plan, model=choice.of(model))

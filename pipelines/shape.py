@@ -133,14 +133,8 @@ def why_no_mask(model: Model) -> str:
     )
 
 
-def check_mask(model: Model, latents: Latents, mask: Mask | None) -> None:
-    """Raises `ValueError` for a mask that the model does not take, or that does not lie over the picture."""
-    if mask is None:
-        return
-    if why := why_no_mask(model):
-        raise ValueError(why)
-    if latents.tensor is None:
-        raise ValueError(why_empty())
+def check_mask_size(latents: Latents, mask: Mask) -> None:
+    """Raises `ValueError` for a mask that does not lie over the picture."""
     size, shape = (latents.height, latents.width), tuple(mask.pixels.shape)
     if shape not in ((1, *size), (latents.batch, *size)):
         got, right = (" x ".join(map(str, each)) for each in (shape, (latents.batch, *size)))
@@ -203,12 +197,6 @@ def why_no_image(model: Model) -> str:
     return worded("{} makes {} from text only here; take the picture away", family.title, makes)
 
 
-def check_takes_image(model: Model) -> None:
-    """Raises `ValueError` where Encode Image has nothing to make of a picture for the model."""
-    if why := why_no_image(model):
-        raise ValueError(why)
-
-
 def check_num_frames(model: Model, num: int) -> None:
     """Raises `ValueError` for several first frames, where the text encoder looks at one."""
     family = FAMILIES[model.family]
@@ -235,12 +223,9 @@ def why_no_references(model: Model, num: int) -> str:
     )
 
 
-def check_references(model: Model, references: References | None) -> None:
-    """Raises `ValueError` for more or fewer pictures than the model takes, and for ones that it could not look at."""
-    pictures = references.pictures if references else ()
-    if why := why_no_references(model, len(pictures)):
-        raise ValueError(why)
-    for number, picture in enumerate(pictures, 1):
+def check_pictures(references: References) -> None:
+    """Raises `ValueError` for reference pictures that no model could look at."""
+    for number, picture in enumerate(references.pictures, 1):
         shape = tuple(getattr(picture, "shape", ()))
         if len(shape) != 3 or shape[2] not in (3, 4):
             got = " x ".join(map(str, shape)) or type(picture).__name__

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -26,34 +27,29 @@ from . import preview
 from .components.loading import torch_dtype
 from .components.shell import shells
 from .components.store import ONE_RANK, store
-from .denoise_checks import check_denoise, check_family, check_guidance, check_seen, check_sound, check_text
-from .denoising import quiet  # noqa: F401 (quiet for what it silences)
+from .denoising import guidance as guiding
+from .denoising import quiet, schedulers  # noqa: F401 (quiet for what it silences)
 from .denoising.noise import generators, seeds_of
 from .denoising.step_cache import cached, check_step_cache
 from .families import FAMILIES, family_module
 from .families.family import TakesReferences
 from .finite import check_finite
 from .models.describe import card_of
+from .models.facts import scheduler_of
 from .models.folder import read_config, read_index
 from .needs.memory import work_of
 from .out_of_memory import told_by
 from .planning.terms import num_steps_of, text_length_of
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Stage, made
-from .shape import (
-    NOTHING_SHOWN,
-    check_fps,
-    check_frames,
-    check_num_frames,
-    check_references,
-    check_size,
-    check_takes_image,
-)
+from .settling import saw_frame, settled
 from .spreading.measured import RunAhead, measured
 from .spreading.vae import split_over
 from .values import Audio, Conditioning, Image, Latents, Mask, Model, References, StepCache, Video, as_bytes
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+logger = logging.getLogger("latentloom")
 
 NOTHING: Mapping[str, Any] = {}
 """A request whose fields are all given by name."""
@@ -66,13 +62,8 @@ def encode_text(
 
     The negative prompt is always read, so that any guidance can follow.
     """
-    request = made(EncodeText, request, fields)
+    request = settled(made(EncodeText, request, fields))
     model = request.model
-    check_references(model, request.references)
-    saw_frame = check_seen(model, request.first_frame)
-    asked = {name: getattr(request, name) for name in ("negative_prompt", "text_length")}
-    request = request.resolved(**vars(card_of(model).for_text(**asked)))
-    check_text(model, request.prompt, request.text_length, saw_frame=saw_frame)
     with _stage(model, f"encoding the text of {len(request.prompt)} characters"):
         references = request.before.references if request.before else _encoded(request.references, model, progress)
         with _loaded(model, "encode_text", progress) as parts, measured(ONE_RANK, progress, device=model.device):
@@ -87,7 +78,7 @@ def encode_text(
         positive=_at_rest(positive),
         negative=None if negative is None else _at_rest(negative),
         references=_at_rest(references),
-        saw_frame=saw_frame,
+        saw_frame=saw_frame(request),
     )
 
 
@@ -95,23 +86,10 @@ def encode_image(
     request: EncodeImage | Mapping[str, Any] = NOTHING, progress: Progress = SILENT, **fields: Any
 ) -> Latents:
     """Where denoising starts, or what a video's model is told of its first frame."""
-    request = made(EncodeImage, request, fields)
-    model = request.model
-    check_takes_image(model)
-    pixels = request.image.pixels  # B H W C
-    check_num_frames(model, len(pixels))
-    rows, columns = pixels.shape[1:3] if pixels.ndim == 4 else (0, 0)
-    width, height = request.width or columns, request.height or rows
-    clip = card_of(model).for_canvas(frames=request.frames, fps=request.fps)
-    request = request.resolved(width=width, height=height, frames=clip.frames, fps=clip.fps)
-    check_size(model, width, height)
-    check_frames(model, request.frames)
-    check_fps(model, request.fps)
-    if pixels.ndim != 4 or tuple(pixels.shape[1:]) != (height, width, 3):
-        got = " x ".join(map(str, pixels.shape))
-        raise ValueError(f"the picture is {got}, but B x {height} x {width} x 3 is asked for; resize the picture first")
+    request = settled(made(EncodeImage, request, fields))
+    model, pixels = request.model, request.image.pixels  # B H W C
     with (
-        _stage(model, f"encoding {len(pixels)} pictures of {width} x {height}"),
+        _stage(model, f"encoding {len(pixels)} pictures of {request.width} x {request.height}"),
         _loaded(model, "encode_image", progress) as parts,
     ):
         progress.phase("encoding picture")
@@ -122,8 +100,8 @@ def encode_image(
         check_finite({**extras, "tensor": tensor}, parts, model, what="the encoded picture")
     return Latents(
         family=model.family,
-        width=width,
-        height=height,
+        width=request.width,
+        height=request.height,
         frames=request.frames,
         fps=request.fps,
         batch=len(pixels),
@@ -138,13 +116,13 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
     With a plan of several ranks, every rank of the process group calls this with the same request and gets the same
     latents. Picture i of a batch is made from noise of `seed + i`, so it is the picture that this seed makes alone.
     """
-    request = made(Denoise, request, fields)
+    request = settled(made(Denoise, request, fields))
     model, latents = request.model, request.latents
-    check_guidance(request)
-    names = ("steps", "guidance", "guidance_2", "distilled_guidance", "step_cache", "cache_threshold")
-    asked = {name: getattr(request, name) for name in names}
-    request = request.resolved(**vars(card_of(model).for_steps(**asked, num_sigmas=len(request.sampling.sigmas))))
-    check_denoise(request)
+    for name, value in (("guidance", request.guidance), ("guidance_2", request.guidance_2)):
+        if 0 < value < 1:
+            logger.warning("%s is %g: below 1 there is no guidance, as at 1; set it above 1 to guide", name, value)
+    schedulers.check(request.sampling, scheduler=scheduler_of(Path(model.folder)))
+    guiding.check(request.sampling)
     check_step_cache(request)
     seeds = seeds_of(request.seed, latents.batch)
     with (
@@ -191,11 +169,9 @@ def decode(request: Decode | Mapping[str, Any] = NOTHING, progress: Progress = S
 
     With `split` over 1, all that many ranks of the process group call this alike, share the rows and get all pixels.
     """
-    request = made(Decode, request, fields)
+    request = settled(made(Decode, request, fields))
     model, latents = request.model, request.latents
-    check_family(model, latents.family, what="latents were made")
-    if latents.tensor is None:
-        raise ValueError(NOTHING_SHOWN)
+    assert latents.tensor is not None, "an empty canvas is refused"
     num_ranks = max(1, request.split)
     plan = ParallelPlan(ulysses=num_ranks)
     with (
@@ -220,10 +196,9 @@ def decode_audio(
     request: DecodeAudio | Mapping[str, Any] = NOTHING, progress: Progress = SILENT, **fields: Any
 ) -> Audio:
     """What denoised latents sound like, of a model that makes sound beside its videos."""
-    request = made(DecodeAudio, request, fields)
-    model, latents = request.model, request.latents
-    check_family(model, latents.family, what="latents were made")
-    sound = check_sound(model, latents)
+    request = settled(made(DecodeAudio, request, fields))
+    model, latents, sound = request.model, request.latents, request.latents.sound
+    assert sound is not None, "latents without sound are refused"
     with (
         _stage(model, f"decoding the sound of {latents.batch} of {latents.frames} frames"),
         _loaded(model, "decode_audio", progress) as parts,

@@ -145,6 +145,10 @@ class Latents:
     sound: Tensor | None = None
     extras: Mapping[str, Tensor] = field(default_factory=dict)
 
+    @property
+    def is_empty(self) -> bool:
+        return self.tensor is None
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Image:
@@ -159,6 +163,10 @@ class References:
 
     pictures: tuple[Tensor, ...]
     """Each H W C floats in 0..1 of a size of its own, on the CPU; a fourth channel is how much of it there is."""
+
+    @property
+    def num_pictures(self) -> int:
+        return len(self.pictures)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

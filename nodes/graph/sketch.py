@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from dataclasses import MISSING, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...parallel.errors import BadInput
 from ...pipelines.values import Latents, Model
 from ..files.workspace import Workspace
 from .problems import Kind
+
+if TYPE_CHECKING:
+    from ...pipelines.requests import Request
 
 
 class Given(Protocol):
@@ -49,6 +52,38 @@ class Unknown(BadInput):
     """Nobody knows before the run, which is no fault of the workflow."""
 
     code = "not-known"
+
+
+class Asked:
+    """A request as far as it is known before the run, for the rules of `pipelines/settling.py`: its fields are the
+    node's sockets. What nobody knows raises `ValueError`; of a value that may be left out and comes by a wire it is
+    known that it is there.
+    """
+
+    def __init__(self, kind: type[Request], given: Given) -> None:
+        self._given, self._fields = given, {each.name: each for each in fields(kind)}
+        self.stage = kind.stage
+
+    def __getattr__(self, name: str) -> Any:
+        own, given = self._fields[name], self._given
+        if own.default is None and not given.has(name):
+            return None
+        if own.default_factory is not MISSING and not given.has(name):
+            return own.default_factory()
+        try:
+            value = given.value(name)
+        except ValueError:
+            if own.default is None:
+                return NotSeen()
+            raise
+        return filled(value) if type(value) is Latents else value
+
+
+class NotSeen:
+    """A value that is there, of which nothing else is known."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise Unknown(f"its {name} is not known before the run")
 
 
 Sketch = Callable[[Given], Any]
@@ -97,9 +132,18 @@ class Empty(Latents):
     """What stands for `Latents` of which it is known that they hold nothing yet."""
 
 
-def filled(latents: Latents) -> Latents:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Filled(Latents):
+    """What stands for `Latents` that may hold something."""
+
+    @property
+    def is_empty(self) -> bool:
+        return False
+
+
+def filled(latents: Latents) -> Filled:
     """Of the same size, and no longer known to hold nothing."""
-    return Latents(**{each.name: getattr(latents, each.name) for each in fields(Latents)})
+    return Filled(**{each.name: getattr(latents, each.name) for each in fields(Latents)})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Literal, cast
 
 from ...parallel.progress import SILENT, Progress
 from ...pipelines.values import Audio, Depth, Image, Latents, Model, Video
-from ..graph.sketch import Empty, Given, Made, Unknown
+from ..graph.sketch import Asked, Given, Made, Unknown
 from ..graph.spec import read_spec
 from .arguments import checked
 
@@ -64,27 +65,18 @@ def frames_sketch(given: Given) -> Made:
     return dataclasses.replace(video, count=video.count * video.frames, frames=1)
 
 
-def image_refusals(given: Given) -> dict[str, str]:
-    return _refusals(given, "image")
+def _refusals(given: Given, *, output: Literal["image", "video"]) -> dict[str, str]:
+    from ...pipelines import requests, settling
+    from ...pipelines.shape import why_not_made
 
-
-def video_refusals(given: Given) -> dict[str, str]:
-    return _refusals(given, "video")
+    why = why_not_made(given.value("model"), output)
+    return {"model": why} if why else settling.refusals(Asked(requests.Decode, given))
 
 
 def audio_refusals(given: Given) -> dict[str, str]:
-    return _refusals(given, "audio")
+    from ...pipelines import requests, settling
 
-
-def _refusals(given: Given, output: Literal["image", "video", "audio"]) -> dict[str, str]:
-    from ...pipelines.shape import NOTHING_SHOWN, why_not_made
-
-    try:
-        is_empty = isinstance(given.value("latents"), Empty)
-    except ValueError:  # not known before the run
-        is_empty = False
-    why = why_not_made(given.value("model"), output)
-    return {"model": why, "latents": NOTHING_SHOWN if is_empty and not why and output != "audio" else ""}
+    return settling.refusals(Asked(requests.DecodeAudio, given))
 
 
 def _decode(
@@ -104,7 +96,12 @@ def _decode(
 
 NODES = {
     "LoomDecode": read_spec(
-        decode, title="Decode", category="decode", uses_device=True, sketch=decoded_sketch, refuses=image_refusals
+        decode,
+        title="Decode",
+        category="decode",
+        uses_device=True,
+        sketch=decoded_sketch,
+        refuses=partial(_refusals, output="image"),
     ),
     "LoomDecodeVideo": read_spec(
         decode_video,
@@ -112,7 +109,7 @@ NODES = {
         category="decode",
         uses_device=True,
         sketch=decoded_sketch,
-        refuses=video_refusals,
+        refuses=partial(_refusals, output="video"),
     ),
     "LoomDecodeAudio": read_spec(
         decode_audio,

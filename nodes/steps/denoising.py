@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from ...parallel.progress import SILENT, Progress
 from ...parallel.wording import worded
 from ...pipelines.values import Conditioning, Latents, Mask, Model, Noise, Sampling, Scheduler, StepCache
-from ..graph.sketch import Denoising, Empty, Given, Text, filled
+from ..graph.sketch import Asked, Denoising, Given, Text, filled
 from ..graph.spec import MAX_SEED, Socket, read_spec
 from .arguments import checked, sketch_by
 
@@ -169,16 +169,7 @@ def denoise_sketch(given: Given) -> Latents:
 
 def denoises(given: Given) -> Denoising:
     """The denoise that the node would do; a prompt that is not known counts as one of the model's own length."""
-    from ...pipelines.shape import (
-        why_all_anew,
-        why_empty,
-        why_no_distilled,
-        why_no_guidance_2,
-        why_no_mask,
-        why_no_steps,
-        why_one_frame,
-        why_other_family,
-    )
+    from ...pipelines import requests, settling
 
     try:
         latents, doubt = given.value("latents"), ""
@@ -188,37 +179,18 @@ def denoises(given: Given) -> Denoising:
         text = given.value("conditioning")
     except ValueError:
         text = Text(num_tokens=0)
-    model, steps = given.value("model"), int(given.number("steps"))
-    refusals = {
-        "mask": why_no_mask(model) if given.has("mask") else "",
-        "conditioning": text.refusal,
-        "steps": why_no_steps(model, steps) if steps and not given.has("sampling") else "",
-        "latents": "",
-        "guidance_2": why_no_guidance_2(model, given.number("guidance_2")),
-        "distilled_guidance": why_no_distilled(model, given.number("distilled_guidance")),
-    }
-    if text.family and not text.refusal:
-        refusals["conditioning"] = why_other_family(model, text.family, what="text was encoded")
-    if latents is not None:
-        refusals["latents"] = why_other_family(model, latents.family, what="latents were made")
-        is_empty, strength = isinstance(latents, Empty), given.number("strength") or 1.0
-        refusals["strength"] = why_all_anew(model, strength, is_empty=is_empty)
-        if is_empty and given.has("mask") and not refusals["mask"]:
-            refusals["mask"] = why_empty()
-        if text.saw_frame is not None and not refusals["latents"]:
-            has_frame = bool(latents.extras)
-            refusals["latents"] = why_one_frame(model, saw_frame=text.saw_frame, has_frame=has_frame)
+    refusals = settling.refusals(Asked(requests.Denoise, given))
     return Denoising(
-        model=model,
+        model=given.value("model"),
         latents=latents,
         num_tokens=text.num_tokens,
         num_references=text.num_references,
-        steps=steps,
+        steps=int(given.number("steps")),
         guidance=given.number("guidance"),
         guidance_2=given.number("guidance_2"),
         has_step_cache=_may_be_cached(given),
         doubt=doubt,
-        refusals=refusals,
+        refusals={**refusals, "conditioning": text.refusal} if text.refusal else refusals,
     )
 
 
@@ -231,19 +203,16 @@ def _may_be_cached(given: Given) -> bool:
 
 def denoise_means(given: Given) -> dict[str, Any]:
     """What its own zeros stand for, and those of its sampler options, whether a node gives them or not."""
-    from ...pipelines.models.describe import card_of
+    from ...pipelines import requests, settling
     from ...pipelines.models.facts import scheduler_of, shift_of
 
-    model = given.value("model")
-    sampling: Sampling = given.value("sampling") if given.has("sampling") else Sampling()
-    names = ("steps", "guidance", "guidance_2", "distilled_guidance", "step_cache", "cache_threshold")
-    asked = {name: given.value(name) for name in names}
-    found, folder = card_of(model).for_steps(**asked, num_sigmas=len(sampling.sigmas)), Path(model.folder)
+    asked = Asked(requests.Denoise, given)
+    found, sampling, folder = settling.own_numbers(asked), asked.sampling, Path(asked.model.folder)
     options = {
         "scheduler": scheduler_of(folder) if sampling.scheduler == "model" else "",
         "shift": 0 if sampling.shift or sampling.sigmas else shift_of(folder),
     }
-    return {**vars(found), "sampling": {name: value for name, value in options.items() if value}}
+    return {**found, "sampling": {name: value for name, value in options.items() if value}}
 
 
 NODES = {

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from ...parallel.progress import SILENT, Progress
 from ...pipelines.values import Conditioning, Image, Latents, Model, References
 from ..files.workspace import HERE, SMALLER, Workspace
-from ..graph.sketch import Given, Reading, Refusal, Seen, Text
+from ..graph.sketch import Asked, Given, Reading, Refusal, Seen, Text
 from ..graph.spec import MAX_SEED, Socket, read_spec
 from .arguments import checked
 from .canvas import canvas_means, canvas_refusals, canvas_sketch
@@ -114,45 +114,31 @@ def encode_image(
 
 
 def text_sketch(given: Given) -> Text:
-    from ...pipelines.shape import why_no_references
+    from ...pipelines import requests, settling
 
-    num_tokens, saw_frame = int(given.number("text_length")), _saw_frame(given)
+    asked, known = Asked(requests.EncodeText, given), dict[str, Any]()
+    with contextlib.suppress(ValueError):  # not known before the run
+        num = asked.references.num_pictures if asked.references else 0
+        refusal = settling.refusals(asked, "references").get("references", "")
+        known = {"family": asked.model.family, "num_references": num, "refusal": refusal}
     try:
-        model = given.value("model")
-        num = given.value("references").num_pictures if given.has("references") else 0
-        refusal = why_no_references(model, num)
-    except ValueError:  # not known before the run
-        return Text(num_tokens=num_tokens, saw_frame=saw_frame)
-    return Text(num_tokens=num_tokens, num_references=num, refusal=refusal, family=model.family, saw_frame=saw_frame)
-
-
-def _saw_frame(given: Given) -> bool | None:
-    try:
-        return given.has("first_frame") and bool(given.value("first_frame").extras)
+        saw_frame = settling.saw_frame(asked)
     except ValueError:
-        return None
+        saw_frame = None
+    return Text(num_tokens=int(given.number("text_length")), saw_frame=saw_frame, **known)
 
 
 def text_refusals(given: Given) -> dict[str, str]:
-    from ...pipelines.shape import why_no_frame, why_no_prompt, why_no_text
+    """Reference pictures are told at the node that denoises (`Text.refusal`)."""
+    from ...pipelines import requests, settling
 
-    model, length = given.value("model"), int(given.number("text_length"))
-    try:
-        prompt = given.value("prompt")
-    except ValueError:  # not known before the run
-        prompt = "any"
-    return {
-        "prompt": why_no_prompt(model, prompt, saw_frame=_saw_frame(given) is not False),
-        "text_length": why_no_text(model, length) if length else "",
-        "first_frame": why_no_frame(model) if given.has("first_frame") else "",
-    }
+    return settling.refusals(Asked(requests.EncodeText, given), "prompt", "text_length", "first_frame")
 
 
 def text_means(given: Given) -> dict[str, Any]:
-    from ...pipelines.models.describe import card_of
+    from ...pipelines import requests, settling
 
-    asked = {name: given.value(name) for name in ("negative_prompt", "text_length")}
-    return vars(card_of(given.value("model")).for_text(**asked))
+    return settling.own_numbers(Asked(requests.EncodeText, given))
 
 
 def text_reads(given: Given) -> Reading:
@@ -185,9 +171,9 @@ def image_means(given: Given) -> dict[str, Any]:
 
 
 def picture_refusals(given: Given) -> dict[str, str | Refusal]:
-    from ...pipelines.shape import why_no_image
+    from ...pipelines import requests, settling
 
-    return {"model": why_no_image(given.value("model")), **canvas_refusals(given)}
+    return {**settling.refusals(Asked(requests.EncodeImage, given)), **canvas_refusals(given)}
 
 
 NODES = {

@@ -73,7 +73,7 @@ IN_GERMAN = (
     "ui/views/devices.py",
     "ui/views/newest.py",
     "ui/worker/process.py",
-    "pipelines/denoise_checks.py",
+    "pipelines/settling.py",
     "pipelines/hub/child.py",
     "pipelines/hub/fetching.py",
     "pipelines/hub/listing.py",

@@ -1,0 +1,213 @@
+"""What a stage makes of what it is asked for: the numbers that stand for zeros, and what it refuses.
+
+Each rule stands here once. A stage and its host ask with a request. Who looks before a run asks with what is known of
+one: an object of the same fields, of which what nobody knows yet raises `ValueError`. Torch-free.
+
+Loading may take minutes, so that what can be known from config files is refused first, in the words of the node's
+sockets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from ..parallel.wording import worded
+from .families import FAMILIES, ROWS
+from .models.describe import card_of
+from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage
+from .shape import (
+    NOTHING_SHOWN,
+    check_fps,
+    check_frames,
+    check_mask_size,
+    check_num_frames,
+    check_pictures,
+    check_size,
+    why_all_anew,
+    why_empty,
+    why_no_distilled,
+    why_no_frame,
+    why_no_guidance_2,
+    why_no_image,
+    why_no_mask,
+    why_no_prompt,
+    why_no_references,
+    why_no_steps,
+    why_no_text,
+    why_not_made,
+    why_one_frame,
+    why_other_family,
+)
+
+R = TypeVar("R", bound=Request)
+Rules = tuple[tuple[str, Callable[[Any], str]], ...]
+"""(field, why): the field at which it is told that the request cannot be, and the sentence, "" where it can."""
+
+LEAST_STRENGTH = 1e-6
+
+
+def settled(request: R) -> R:
+    """The request with the numbers that the stage uses. Raises `ValueError` for what the model does not take."""
+    for _, why in RULES[request.stage]:
+        if told := why(request):
+            raise ValueError(told)
+    request = request.resolved(**own_numbers(request))
+    CHECKS[request.stage](request)
+    return request
+
+
+def refusals(asked: Any, *fields: str) -> dict[str, str]:
+    """By field, of all or of these, what the model does not take of a request, as far as it is known."""
+    found: dict[str, str] = {}
+    for field, why in RULES[asked.stage]:
+        if field not in found and (not fields or field in fields):
+            with contextlib.suppress(ValueError):  # not known before the run
+                found |= {field: told} if (told := why(asked)) else {}
+    return found
+
+
+def own_numbers(asked: Any) -> dict[str, Any]:
+    """By field, what the stage uses: what is asked for, and the model's own where that is 0 or ""."""
+    return OWN[asked.stage](asked) if asked.stage in OWN else {}
+
+
+def _own_text(r: EncodeText) -> dict[str, Any]:
+    return vars(card_of(r.model).for_text(negative_prompt=r.negative_prompt, text_length=r.text_length))
+
+
+def _own_canvas(r: EncodeImage) -> dict[str, Any]:
+    """Of the picture's size."""
+    rows, columns = r.image.pixels.shape[1:3] if r.image.pixels.ndim == 4 else (0, 0)
+    clip = card_of(r.model).for_canvas(frames=r.frames, fps=r.fps)
+    return {"width": r.width or columns, "height": r.height or rows, "frames": clip.frames, "fps": clip.fps}
+
+
+def _own_steps(r: Denoise) -> dict[str, Any]:
+    names = ("steps", "guidance", "guidance_2", "distilled_guidance", "step_cache", "cache_threshold")
+    asked = {name: getattr(r, name) for name in names}
+    return vars(card_of(r.model).for_steps(**asked, num_sigmas=len(r.sampling.sigmas)))
+
+
+OWN: Mapping[Stage, Callable[[Any], dict[str, Any]]] = {
+    "encode_text": _own_text,
+    "encode_image": _own_canvas,
+    "denoise": _own_steps,
+}
+
+ENCODE_TEXT: Rules = (
+    ("references", lambda r: why_no_references(r.model, r.references.num_pictures if r.references else 0)),
+    ("first_frame", lambda r: "" if r.first_frame is None else why_no_frame(r.model)),
+    ("prompt", lambda r: why_no_prompt(r.model, r.prompt, saw_frame=saw_frame(r))),
+    ("text_length", lambda r: why_no_text(r.model, r.text_length) if r.text_length else ""),
+)
+DENOISE: Rules = (
+    ("mask", lambda r: "" if r.mask is None else why_no_mask(r.model)),
+    ("mask", lambda r: why_empty() if r.mask is not None and r.latents.is_empty else ""),
+    ("conditioning", lambda r: _why_other_family(r, r.conditioning.family, what="text was encoded")),
+    ("steps", lambda r: why_no_steps(r.model, r.steps) if r.steps and not r.sampling.sigmas else ""),
+    ("latents", lambda r: _why_other_family(r, r.latents.family, what="latents were made")),
+    ("latents", lambda r: _why_one_frame(r)),
+    ("guidance_2", lambda r: why_no_guidance_2(r.model, r.guidance_2)),
+    ("distilled_guidance", lambda r: why_no_distilled(r.model, r.distilled_guidance)),
+    ("strength", lambda r: _why_no_strength(r.strength)),
+    ("strength", lambda r: why_all_anew(r.model, r.strength, is_empty=r.latents.is_empty)),
+)
+RULES: Mapping[Stage, Rules] = {
+    "encode_text": ENCODE_TEXT,
+    "encode_image": (("model", lambda r: why_no_image(r.model)),),
+    "denoise": DENOISE,
+    "decode": (("latents", lambda r: NOTHING_SHOWN if r.latents.is_empty else ""),),
+    "decode_audio": (("model", lambda r: why_not_made(r.model, "audio")),),
+}
+"""What may be known before a run; each sentence is told at a socket."""
+
+
+def saw_frame(asked: Any) -> bool:
+    """Whether a text is read with a first frame."""
+    return asked.first_frame is not None and bool(asked.first_frame.extras)
+
+
+def _why_other_family(r: Request, family: str, *, what: str) -> str:
+    return why_other_family(r.model, family, what=what) if family else ""
+
+
+def _why_one_frame(r: Denoise) -> str:
+    seen: bool | None = r.conditioning.saw_frame  # None: nobody knows
+    return "" if seen is None else why_one_frame(r.model, saw_frame=seen, has_frame=bool(r.latents.extras))
+
+
+def _why_no_strength(strength: float) -> str:
+    if LEAST_STRENGTH <= strength <= 1:
+        return ""
+    return worded("strength is {:g}; give a number above 0, up to 1", strength)
+
+
+# ---- what only a stage's own inputs tell
+
+
+def _check_text(r: EncodeText) -> None:
+    if r.references is not None:
+        check_pictures(r.references)
+    if r.first_frame is not None and (why := why_other_family(r.model, r.first_frame.family, what=FRAME)):
+        raise ValueError(why)
+
+
+def _check_image(r: EncodeImage) -> None:
+    pixels = r.image.pixels  # B H W C
+    check_num_frames(r.model, len(pixels))
+    check_size(r.model, r.width, r.height)
+    check_frames(r.model, r.frames)
+    check_fps(r.model, r.fps)
+    if pixels.ndim != 4 or tuple(pixels.shape[1:]) != (r.height, r.width, 3):
+        got = " x ".join(map(str, pixels.shape))
+        raise ValueError(
+            f"the picture is {got}, but B x {r.height} x {r.width} x 3 is asked for; resize the picture first"
+        )
+
+
+def _check_denoise(r: Denoise) -> None:
+    model, conditioning, latents = r.model, r.conditioning, r.latents
+    check_size(model, latents.width, latents.height)
+    check_frames(model, latents.frames)
+    check_fps(model, latents.fps)
+    if r.mask is not None:
+        check_mask_size(latents, r.mask)
+    if not conditioning.references and (why := why_no_references(model, 0)):
+        raise ValueError(why)
+    guidance = max(r.guidance, r.guidance_2)
+    if guidance > 1 and conditioning.negative is None:
+        raise ValueError(
+            worded(
+                "guidance is {:g}, but the text was encoded without a negative prompt to steer away "
+                "from; encode it for this guidance, or set guidance to 1",
+                guidance,
+            )
+        )
+    if latents.tensor is not None:
+        if model.family in ROWS and ROWS[model.family].takes_image != "start":
+            title = FAMILIES[model.family].title
+            raise ValueError(worded("{} starts from noise, but got finished latents; give it an empty canvas", title))
+        if len(latents.tensor) not in (1, latents.batch):
+            num = len(latents.tensor)
+            raise ValueError(worded("the latents hold {} pictures and a batch of {}; make them equal", num, latents.batch))
+
+
+def _check_made(r: Decode | DecodeAudio) -> None:
+    if why := why_other_family(r.model, r.latents.family, what="latents were made"):
+        raise ValueError(why)
+    if isinstance(r, DecodeAudio) and r.latents.sound is None:
+        raise ValueError(
+            "the latents are an empty canvas, which sounds like nothing; put a Denoise before Decode Audio"
+        )
+
+
+CHECKS: Mapping[Stage, Callable[[Any], None]] = {
+    "encode_text": _check_text,
+    "encode_image": _check_image,
+    "denoise": _check_denoise,
+    "decode": _check_made,
+    "decode_audio": _check_made,
+}
+FRAME = "first frame was encoded"
