@@ -30,7 +30,7 @@ SIDE = 1456
 """Of a square of just over two million pixels."""
 
 
-TEXT = Conditioning(family="flux", prompt="a", negative_prompt="", positive={})
+TEXT = Conditioning(family="flux", prompt="a", negative_prompt="", positive={}, negative={})
 EMPTY = Latents(family="flux", width=64, height=64)
 PICTURE = Image(pixels=torch.zeros(1, 64, 64, 3))
 ANSWERS = {"encode_text": TEXT, "encode_image": EMPTY, "denoise": EMPTY, "decode": PICTURE}
