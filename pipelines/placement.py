@@ -34,6 +34,7 @@ from .planning.terms import ALONE, Chosen, Wanted, is_guided, wanted_by
 from .pools import POOLS, preloads
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage
 from .settling import settled
+from .shape import check_pictures
 from .spreading.measured import reset_peak
 from .values import Audio, Conditioning, Image, Latents, Model, Place, Video, from_plain, to_plain
 
@@ -47,10 +48,10 @@ V = TypeVar("V")
 
 def encode_text(request: EncodeText, progress: Progress = SILENT) -> Conditioning:
     """Do `stages.encode_text` where the model works; the next functions are the other stages."""
-    if request.model.place.devices or request.references:
-        settled(request)  # before ranks are started, as those of the next stages, and before pictures are compared
+    _refuse_early(request)
     if request.references is None:
         return _once(request, Conditioning, progress)
+    check_pictures(request.references)
     pictures = key_of(request.model, {"references": to_plain(request.references)}, keeper=progress.keeper)
     if (known := KEPT.get(pictures)) is not None:
         nothing = Conditioning(family=request.model.family, prompt="", negative_prompt="", positive={})
@@ -61,8 +62,7 @@ def encode_text(request: EncodeText, progress: Progress = SILENT) -> Conditionin
 
 
 def encode_image(request: EncodeImage, progress: Progress = SILENT) -> Latents:
-    if request.model.place.devices:
-        settled(request)
+    _refuse_early(request)
     return _once(request, Latents, progress, rank=-1)
 
 
@@ -72,12 +72,18 @@ def denoise(request: Denoise, progress: Progress = SILENT) -> Latents:
     if not model.place.devices:
         _foresee(request, Chosen(plan=ParallelPlan(), why=ALONE), progress, is_guided=guided)
         return _run(request, Latents, progress)
-    settled(request)
+    _refuse_early(request)
     choice = told(choice_for(model, wanted_by(request, is_guided=guided), measures=measuring(progress)), model)
     progress.spread(str(choice), ())
     request = request.resolved(plan=choice.plan, model=choice.of(model))
     _foresee(request, choice, progress, is_guided=guided)
     return _run(request, Latents, progress, num_ranks=request.plan.num_ranks)
+
+
+def _refuse_early(request: Request) -> None:
+    """What a stage would refuse in ranks, before any is started; in this process it does so itself."""
+    if request.model.place.devices:
+        settled(request)
 
 
 def _foresee(request: Denoise, choice: Chosen, progress: Progress, *, is_guided: bool) -> None:
@@ -91,6 +97,7 @@ def _foresee(request: Denoise, choice: Chosen, progress: Progress, *, is_guided:
 
 def decode(request: Decode, progress: Progress = SILENT) -> Image | Video:
     shown = Image if FAMILIES[request.model.family].output == "image" else Video
+    _refuse_early(request)
     num_ranks = _ranks_to_decode(request)
     if num_ranks == 1:
         found = _run(request, shown, progress, lane="side", rank=-1)
@@ -100,6 +107,7 @@ def decode(request: Decode, progress: Progress = SILENT) -> Image | Video:
 
 
 def decode_audio(request: DecodeAudio, progress: Progress = SILENT) -> Audio:
+    _refuse_early(request)
     return _run(request, Audio, progress, lane="side", rank=-1)
 
 

@@ -279,7 +279,12 @@ def keys(file: Path, settings: Sequence[str]) -> dict[str, Any]:
         graph, roots = read_workflow(file), roots_of(file, named, [FOLDER])
         workspace = Workspace(roots=roots, host="command line")
         overrides = parse_set(graph, SPECS, settings, workspace=workspace)
-        return dict(scheduling.schedule(graph, SPECS, overrides=overrides, workspace=workspace).keys)
+        if not hasattr(scheduling, "Ready"):  # of a commit in which each asker prepared a workflow by itself
+            return dict(scheduling.schedule(graph, SPECS, overrides=overrides, workspace=workspace).keys)
+        from latentloom.nodes.graph.ready import ready
+
+        prepared = ready(graph, SPECS, overrides, workspace=workspace)
+        return dict(scheduling.schedule(prepared, workspace=workspace).keys)
 
     with tempfile.TemporaryDirectory() as cache:
         os.environ["XDG_CACHE_HOME"] = cache

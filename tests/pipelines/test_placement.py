@@ -123,7 +123,7 @@ def test_devices_that_are_left_out_are_told(monkeypatch: pytest.MonkeyPatch, cap
 def test_text_goes_to_the_first_rank_and_pictures_to_the_last_beside_main_jobs(ranks: ToyRanks) -> None:
     placement.encode_text(EncodeText(model=at(), prompt="a red star"))
     placement.encode_image(EncodeImage(model=at(), image=PICTURE))
-    placement.decode(Decode(model=at(), latents=canvas()))
+    placement.decode(Decode(model=at(), latents=canvas(tensor=torch.zeros(1, 16, 8, 8))))
     side = {"num_ranks": 1, "lane": "side"}
     assert [options for _, _, options in ranks.orders] == [{**side, "rank": rank} for rank in (0, -1, -1)]
 
@@ -152,6 +152,9 @@ def test_the_plan_is_told_before_any_rank_works(ranks: ToyRanks) -> None:
         ({"seed": -1}, "seed is -1"),
         ({"latents": canvas(60)}, "60 x 60 is no size"),
         ({"latents": canvas(frames=5)}, "5"),
+        ({"strength": 2.0}, "strength is 2; give a number above 0"),
+        ({"guidance_2": 2.0}, "no second expert"),
+        ({"conditioning": dataclasses.replace(TEXT, negative=None)}, "without a negative prompt"),
     ],
 )
 def test_what_cannot_be_painted_is_refused_before_any_rank_starts(
@@ -162,12 +165,17 @@ def test_what_cannot_be_painted_is_refused_before_any_rank_starts(
     assert not ranks.orders
 
 
+def test_an_empty_canvas_is_not_decoded_and_starts_no_rank(ranks: ToyRanks) -> None:
+    with pytest.raises(ValueError, match="which shows nothing; put a Denoise before Decode"):
+        placement.decode(Decode(model=at(), latents=canvas()))
+    assert not ranks.orders
+
+
 @pytest.mark.parametrize(
     ("latents", "decoders", "num_ranks"),
     [
         ({"side": SIDE, "tensor": torch.zeros(1, 16, 8, 8)}, 4, 4),
         ({"side": SIDE, "tensor": torch.zeros(1, 16, 7, 8)}, 4, 1),  # less than two rows for each rank
-        ({"side": SIDE}, 4, 1),
     ],
 )
 def test_what_one_rank_has_no_room_for_is_decoded_by_all(
