@@ -191,7 +191,9 @@ def _check_denoise(r: Denoise) -> None:
             raise ValueError(worded("{} starts from noise, but got finished latents; give it an empty canvas", title))
         if len(latents.tensor) not in (1, latents.batch):
             num = len(latents.tensor)
-            raise ValueError(worded("the latents hold {} pictures and a batch of {}; make them equal", num, latents.batch))
+            raise ValueError(
+                worded("the latents hold {} pictures and a batch of {}; make them equal", num, latents.batch)
+            )
 
 
 def _check_made(r: Decode | DecodeAudio) -> None:
