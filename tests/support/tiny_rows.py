@@ -206,11 +206,11 @@ def qwen_image_21(*, levels: list[float] | None = None) -> Any:
 def qwen_image_edit(pipeline: str, **config: bool) -> Any:
     import diffusers
 
-    from support.tiny_parts import qwen_processor
+    from support.tiny_parts import qwen_processor, wan_vae
     from zoo.pipelines.qwen_image import parts
 
     made = parts(**config)
-    vae = diffusers.AutoencoderKLQwenImage(base_dim=8, z_dim=16, dim_mult=[1, 1, 2, 2], num_res_blocks=1)
+    vae = wan_vae(diffusers.AutoencoderKLQwenImage)
     return getattr(diffusers, pipeline)(**made, vae=vae, processor=qwen_processor(made["tokenizer"]))
 
 
