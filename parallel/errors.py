@@ -142,6 +142,12 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and ("defaultcpuallocator" in text or "out of memory" in text)
 
 
+def one_line(error: BaseException, *, most: int = 300) -> str:
+    """What an error says, for a sentence of ours; of one that says nothing its name."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= most else text[:most] + "..."
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A question with a space behind it, for a sentence that refuses a name; empty where none is like it."""
     near = difflib.get_close_matches(name, list(known), n=1)

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from ..attention import choice
-from ..errors import BadWires, Closed
+from ..errors import BadWires, Closed, one_line
 from ..process_groups import is_in_rendezvous, work_among
 from . import guard
 from .channel import Channel, Received, read_body
@@ -153,7 +153,7 @@ class Rank:
                 self.membership.join(World(name="alone", store=f"{folder}/store", size=1), 0, is_proven=True)
                 self.membership.leave()
         except Exception as error:
-            logger.warning("a spare rank could not join a group of its own: %s", _one_line(error))
+            logger.warning("a spare rank could not join a group of its own: %s", one_line(error, most=1000))
 
     def _choose(self, told: Kernels) -> None:
         """Attend with what another rank has found on such a device; try it where none has, or that cannot be."""
@@ -198,7 +198,7 @@ class Rank:
             told = Joined(world=order.world.name, problem="")
         except Exception as error:  # the disk is full, a port is taken: the host tells the user
             is_wire = isinstance(error, BadWires)
-            told = Joined(world=order.world.name, problem=_one_line(error), are_wires_bad=is_wire)
+            told = Joined(world=order.world.name, problem=one_line(error, most=1000), are_wires_bad=is_wire)
         self.channel.send(told)
 
     def _run(self, job: RankJob, fds: Sequence[int]) -> None:
@@ -278,7 +278,3 @@ def _function(name: str) -> Callable[[Any, RankJob, Seat], Any]:
     """`.pipelines.placement:on_rank`; the first dot is our package, however the host calls it."""
     module, _, function = name.partition(":")
     return getattr(importlib.import_module(module, (__package__ or "").partition(".")[0]), function)
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:1000] or type(error).__name__

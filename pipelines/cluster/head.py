@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from ...parallel.errors import RankFailed
+from ...parallel.errors import RankFailed, one_line
 from ...parallel.machine.deadline import within
 
 logger = logging.getLogger("latentloom")
@@ -110,7 +110,7 @@ def leave(code: int) -> None:
             within(ray.shutdown, timeout_s=LEAVE_S)
             return
     except Exception as error:  # Ray raises what its parts raise
-        logger.warning("the cluster could not be left (%s)", _one_line(error))
+        logger.warning("the cluster could not be left (%s)", one_line(error))
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):  # nobody reads any more
             stream.flush()
@@ -144,7 +144,7 @@ def connect(address: str) -> None:
                 timeout_s=CONNECT_S,
             )
         except Exception as error:  # Ray raises what its parts raise
-            reason = _one_line(error)
+            reason = one_line(error)
             raise ValueError(
                 f"cluster {address} cannot be joined ({reason}); this machine must be one of it: "
                 "run `ray start --address=HOST:PORT` here, or give --cluster ray://HOST:10001"
@@ -164,7 +164,7 @@ def machines_alive(devices: Sequence[str]) -> list[dict[str, Any]]:
     except RankFailed:
         raise
     except Exception as error:  # Ray raises what its parts raise
-        raise RankFailed(lost(_heads[0].address, _one_line(error))) from None
+        raise RankFailed(lost(_heads[0].address, one_line(error))) from None
     needs = {"CPU": 1.0, "GPU": float(count_gpus(devices))}
     return [
         node
@@ -225,9 +225,5 @@ def _no_answer() -> str:
     try:
         within(ray.nodes, timeout_s=ANSWER_S)
     except Exception as error:  # Ray raises what its parts raise
-        return _one_line(error)
+        return one_line(error)
     return ""
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__

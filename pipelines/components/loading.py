@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ...parallel.errors import OutOfMemory, is_out_of_memory
+from ...parallel.errors import OutOfMemory, is_out_of_memory, one_line
 from ...parallel.ranks.heap import give_back_large
 from ..models import code_config
 from ..models.component_files import ComponentFiles
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("latentloom")
 
-MAX_REASON = 300
 _INSTALLING = threading.Lock()
 
 
@@ -210,11 +209,11 @@ def one_sentence(files: ComponentFiles, checkpoint: Path | None) -> Iterator[Non
     except Exception as error:
         if is_out_of_memory(error):
             raise OutOfMemory(out_of_memory(files.name, str(place), shortage(error))) from error
-        raise ValueError(f"component {files.name}: {place} cannot be loaded: {one_reason(error)}") from error
+        raise ValueError(f"component {files.name}: {place} cannot be loaded: {one_line(error)}") from error
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # Rust's panic (tokenizers, safetensors) is no Exception
             raise
-        raise ValueError(f"component {files.name}: {place} cannot be loaded: {one_reason(error)}") from error
+        raise ValueError(f"component {files.name}: {place} cannot be loaded: {one_line(error)}") from error
 
 
 def out_of_memory(name: str, place: str, short: str) -> str:
@@ -222,11 +221,6 @@ def out_of_memory(name: str, place: str, short: str) -> str:
         f"component {name}: {place} does not fit into memory{short}; use quantization int8, a smaller dtype, "
         "a smaller picture, or another device"
     )
-
-
-def one_reason(error: BaseException) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= MAX_REASON else text[:MAX_REASON] + "..."
 
 
 class _Offline:

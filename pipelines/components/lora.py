@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...parallel.errors import one_line
 from ..models.loras.lora_file import check_lora
 from ..models.regular_file import sha256_of
 from ..models.tensor_file import read_tensor_file
 from ..out_of_memory import refused_as
 from ..values import Lora
-from .loading import offline, one_reason, quiet_libraries
+from .loading import offline, quiet_libraries
 
 logger = logging.getLogger("latentloom")
 
@@ -130,7 +131,7 @@ def _one_sentence(lora: Lora) -> AbstractContextManager[None]:
     """What a file that does not match raises depends on diffusers and peft; their assertions say nothing."""
 
     def told(error: BaseException) -> str:
-        reason = one_reason(error) if str(error).strip() else "its layers are called or shaped otherwise"
+        reason = one_line(error) if str(error).strip() else "its layers are called or shaped otherwise"
         return f"LoRA {lora.path} does not fit this model ({reason}); use one made for it"
 
     return refused_as(told)

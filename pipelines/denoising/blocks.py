@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -187,17 +186,6 @@ def extended(block: ModularPipelineBlocks, **leaves: ModularPipelineBlocks) -> M
         if isinstance(each, LoopSequentialPipelineBlocks):
             each.sub_blocks.update(leaves)
     return block
-
-
-@functools.cache
-def blocks_of(pipeline: str) -> ModularPipelineBlocks:
-    """The blocks of a modular pipeline of diffusers, by the name of its class; to be copied before it is changed."""
-    import diffusers
-
-    kind = getattr(diffusers, pipeline)
-    name = kind.default_blocks_name
-    package = importlib.import_module(kind.__module__.rpartition(".")[0])
-    return (getattr(diffusers, name, None) or getattr(package, name))()
 
 
 def made_by_config(block: ModularPipelineBlocks, name: str) -> Any:

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..signatures.calls import blocks_of
 from ..values import as_bytes
 from .checks import repeated
 from .family import Family, OnStep, Parts
@@ -238,9 +239,9 @@ class ByBlocks:
         return self.assemblies[key]
 
     def _blocks(self, pipeline: str, stage: str, has_frame: bool) -> ModularPipelineBlocks:
-        from ..denoising.blocks import blocks_of
+        import diffusers
 
-        block = copy.deepcopy(blocks_of(pipeline))
+        block = copy.deepcopy(blocks_of(getattr(diffusers, pipeline)))
         names = list(block.sub_blocks)
         cut = names.index("denoise")
         stages = {

@@ -7,6 +7,7 @@ of them takes that none of its own blocks makes, and must have what all of them 
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -31,16 +32,14 @@ def is_modular(kind: type) -> bool:
     return hasattr(kind, "default_blocks_name")
 
 
-def blocks_of(kind: Any) -> Any:
-    """Its default blocks; do not change them."""
-    return _blocks(kind.default_blocks_name)
-
-
 @functools.cache
-def _blocks(name: str) -> Any:
+def blocks_of(kind: Any) -> Any:
+    """The default blocks of a modular class; to be copied before they are changed."""
     import diffusers
 
-    return getattr(diffusers, name)()
+    name = kind.default_blocks_name
+    package = importlib.import_module(kind.__module__.rpartition(".")[0])
+    return (getattr(diffusers, name, None) or getattr(package, name))()
 
 
 def workflows_of(kind: Any) -> list[Any]:

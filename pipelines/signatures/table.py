@@ -5,13 +5,14 @@ Importing this imports neither torch nor diffusers, so that files are checked an
 
 from __future__ import annotations
 
-import difflib
 import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+
+from ...parallel.errors import did_you_mean
 
 TABLE = Path(__file__).with_name("signatures.json")
 REVIEWED = Path(__file__).with_name("reviewed.json")
@@ -111,11 +112,9 @@ def signature_of(name: str) -> Signature:
     """Raises `ValueError` with the nearest class for one that is not in the table."""
     classes = _table()["classes"]
     if name not in classes:
-        near = difflib.get_close_matches(name[:100], classes, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
         raise ValueError(
-            f"{name[:100]!r} is none of the {len(classes)} pipeline classes that are known; {hint}write the "
-            "_class_name of the folder's model_index.json"
+            f"{name[:100]!r} is none of the {len(classes)} pipeline classes that are known; "
+            f"{did_you_mean(name[:100], classes)}write the _class_name of the folder's model_index.json"
         )
     return _signature(name)
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..components.loading import load_component, offline, one_reason
+from ...parallel.errors import one_line
+from ..components.loading import load_component, offline
 from ..models.component_files import inspect_component
 from ..models.folder import CLASS, components_of, read_index
 from ..models.packed.experts import check_checkpoints
@@ -82,7 +83,7 @@ def load_pipeline(
     except (TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{found.folder} does not make a {cls.__name__}: {error}; copy or pull it again") from error
     except (OSError, ImportError, LookupError) as error:  # of a safety checker's package
-        raise ValueError(f"{cls.__name__} could not make its parts: {one_reason(error)}; install them again") from error
+        raise ValueError(f"{cls.__name__} could not make its parts: {one_line(error)}; install them again") from error
 
 
 def pipeline_class(name: str) -> Any:

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from ...parallel.errors import LoomError, is_out_of_memory
+from ...parallel.errors import LoomError, is_out_of_memory, one_line
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Progress
-from ..components.loading import offline, one_reason
+from ..components.loading import offline
 from ..components.lora import refit_all
 from ..components.store import store
 from ..denoising import quiet  # noqa: F401 (quiet for what it silences)
@@ -101,7 +101,7 @@ def call(
             except CRASHES as error:
                 if type(error) not in CRASHES or handle.plan.num_ranks > 1 or is_out_of_memory(error):
                     raise
-                told = f"{name} stopped with {type(error).__name__}: {one_reason(error)}{_left_out(name, arguments)}"
+                told = f"{name} stopped with {type(error).__name__}: {one_line(error)}{_left_out(name, arguments)}"
                 raise ValueError(f"{told}; look at sizes, pictures and parameters, which it does not check") from error
         _check_answer(pipe, whole, made)
     return with_rate(pipe, made)

@@ -20,6 +20,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from latentloom.parallel.spatial.part import tensors_in
 from support.cells import fill
 
 HANDLES: dict[str, Any] = {}
@@ -206,7 +207,7 @@ class Sent(TorchDispatchMode):
         space, _, name = func._schema.name.partition("::")
         if space in ("c10d", "_c10d_functional") and name.startswith(tuple(SENT_PARTS)):
             part = next(part for start, part in SENT_PARTS.items() if name.startswith(start))
-            tensor = next(x for x in _tensors(args[1] if name == "alltoall_base_" else args))
+            tensor = next(tensors_in([args[1]] if name == "alltoall_base_" else args, {}))
             size = dist.get_world_size()
             self.calls += 1
             self.num_bytes += int(tensor.numel() * tensor.element_size() * part(size))
@@ -224,14 +225,6 @@ SENT_PARTS = {
     "all_reduce": lambda size: 2 * (size - 1) / size,
     "allreduce_": lambda size: 2 * (size - 1) / size,
 }
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors(item)
 
 
 @contextlib.contextmanager

@@ -15,9 +15,9 @@ from latentloom.parallel.attention import choice
 from latentloom.parallel.pool import known
 from latentloom.parallel.pool.known import FILE, Known
 from latentloom.parallel.pool.pool import Pool
-from latentloom.parallel.progress import Progress
 from latentloom.parallel.ranks.messages import Attends, Kernels
 from support.pool_processes import wait_until
+from support.told import Told
 from support.warm_server import pools_from, warm_server
 
 CPU = torch.device("cpu")
@@ -85,18 +85,13 @@ def test_the_first_rank_tries_kernels_and_those_that_replace_it_or_come_with_ano
 
 
 def test_who_waits_for_ranks_to_start_is_told_what_they_do(start: Callable[[], Pool], folder: Path) -> None:
-    told: list[str] = []
-
-    class Phases(Progress):
-        def phase(self, text: str, *, is_loading: bool = False) -> None:
-            told.append(text)
-
+    told = Told()
     (folder / "slow").touch()
     with Pool(["cpu"] * 2, preload=PRELOAD) as pool:
-        pool.call("bodies.pool:echo", {}, Phases())
+        pool.call("bodies.pool:echo", {}, told)
         kill(pool, 0)
-        pool.call("bodies.pool:echo", {}, Phases())
-    assert told == ["starting ranks", "trying attention kernels on cpu"]
+        pool.call("bodies.pool:echo", {}, told)
+    assert told.phases == ["starting ranks", "trying attention kernels on cpu"]
 
 
 def test_a_spare_rank_is_told_before_it_is_needed(start: Callable[..., Pool], folder: Path) -> None:

@@ -15,9 +15,9 @@ from latentloom.parallel.errors import RankFailed
 from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
 from latentloom.parallel.pool.server_process import is_stopped
-from latentloom.parallel.progress import Progress
 from latentloom.parallel.ranks import shortage
 from support.pool_processes import children_of, field, is_gone, server_of, spare_of, wait_until
+from support.told import Told
 from support.warm_server import pools_from
 
 TESTS = str(Path(__file__).resolve().parent.parent)
@@ -29,14 +29,6 @@ TENSOR = torch.linspace(-1, 1, 7)
 def pool(start_pool: Callable[..., Pool]) -> Iterator[Pool]:
     with start_pool(["cpu"] * 3, limits=LIMITS) as pool:
         yield pool
-
-
-class Phases(Progress):
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
-    def phase(self, text: str, *, is_loading: bool = False) -> None:
-        self.told.append(text)
 
 
 def memories(pool: Pool) -> list[dict[str, int]]:
@@ -75,18 +67,18 @@ def test_work_that_goes_on_without_a_word_is_waited_for_and_what_hangs_in_a_modu
 def test_a_death_is_mended_and_the_job_tried_again_with_the_same_result(pool: Pool, tmp_path: Path, rank: int) -> None:
     (tmp_path / "done").touch()
     undisturbed = pool.call("bodies.pool:die_once", once(tmp_path / "done"), num_ranks=3)["tensor"]
-    before, progress = memories(pool), Phases()
+    before, progress = memories(pool), Told()
     found = pool.call("bodies.pool:die_once", once(tmp_path / "flag", rank), progress, num_ranks=3)["tensor"]
     assert torch.equal(found, undisturbed)
-    assert any(f"starting again: rank {rank} (cpu) was killed (SIGKILL)" in each for each in progress.told)
+    assert any(f"starting again: rank {rank} (cpu) was killed (SIGKILL)" in each for each in progress.phases)
     assert survivors_are_warm(before, memories(pool), rank)
 
 
 def test_a_rank_lost_while_another_waits_for_a_step_is_mended(pool: Pool, tmp_path: Path) -> None:
-    before, progress = memories(pool), Phases()
+    before, progress = memories(pool), Told()
     request = {"flag": str(tmp_path / "flag"), "rank": 1, "kind": "dies"}
     assert pool.call("bodies.pool:uneven", request, progress, num_ranks=3) == "done"
-    assert any("starting again: rank 1 (cpu) was killed (SIGKILL)" in each for each in progress.told)
+    assert any("starting again: rank 1 (cpu) was killed (SIGKILL)" in each for each in progress.phases)
     assert survivors_are_warm(before, memories(pool), 1)
 
 
@@ -118,17 +110,17 @@ def test_a_job_that_kills_a_rank_twice_is_given_up(pool: Pool) -> None:
 
 
 def test_a_rank_that_aborts_is_told_with_its_signal(pool: Pool, tmp_path: Path) -> None:
-    progress = Phases()
+    progress = Told()
     pool.call("bodies.pool:die_once", once(tmp_path / "flag", 1, signal.SIGABRT), progress, num_ranks=3)
-    assert any(f"was ended by signal {int(signal.SIGABRT)}" in each for each in progress.told)
+    assert any(f"was ended by signal {int(signal.SIGABRT)}" in each for each in progress.phases)
 
 
 def test_a_stopped_rank_is_found_and_replaced(pool: Pool, tmp_path: Path) -> None:
-    before, progress = memories(pool), Phases()
+    before, progress = memories(pool), Told()
     start = time.monotonic()
     pool.call("bodies.pool:die_once", once(tmp_path / "flag", 1, signal.SIGSTOP), progress, num_ranks=3)
     assert time.monotonic() - start < 60
-    assert any("rank 1 (cpu) was silent for 5 s: its process is stopped" in each for each in progress.told)
+    assert any("rank 1 (cpu) was silent for 5 s: its process is stopped" in each for each in progress.phases)
     assert survivors_are_warm(before, memories(pool), 1)
 
 
@@ -209,11 +201,11 @@ def test_a_member_lost_during_a_job_of_fewer_ranks_is_missed_by_the_next_of_all(
 def test_the_spare_takes_the_place_of_a_killed_fork_server_and_nothing_is_imported(pool: Pool, tmp_path: Path) -> None:
     (tmp_path / "done").touch()
     undisturbed = pool.call("bodies.pool:die_once", once(tmp_path / "done"), num_ranks=3)["tensor"]
-    spare, progress = spare_of(pool), Phases()
+    spare, progress = spare_of(pool), Told()
     request = {**once(tmp_path / "flag"), "parent": True}
     found = pool.call("bodies.pool:die_once", request, progress, num_ranks=3)["tensor"]
     assert torch.equal(found, undisturbed)
-    again = [each for each in progress.told if each.startswith("starting again")]
+    again = [each for each in progress.phases if each.startswith("starting again")]
     assert len(again) == 1 and "was ended with the fork server, which was killed (SIGKILL)" in again[0]
     assert server_of(pool) == spare != spare_of(pool)
 
@@ -293,11 +285,11 @@ def test_a_rank_or_server_that_the_system_ended_for_want_of_memory_is_told_so(
     counts = itertools.count(1 << 40)
     monkeypatch.setattr(shortage, "num_memory_kills", lambda root: next(counts))
     monkeypatch.setattr(shortage, "tightest_memory", lambda root: (450 << 20, 448 << 20))
-    progress = Phases()
+    progress = Told()
     pool.call("bodies.pool:die_once", {**once(tmp_path / "flag"), "parent": parent}, progress, num_ranks=3)
     who = "was ended with the fork server, which" if parent else "rank 1 (cpu)"
     assert any(
-        f"{who} was ended by the system for want of memory (the limit here is 450 MiB" in x for x in progress.told
+        f"{who} was ended by the system for want of memory (the limit here is 450 MiB" in x for x in progress.phases
     )
 
 

@@ -19,6 +19,7 @@ from latentloom.parallel.ranks.channel import Channel
 from latentloom.parallel.ranks.messages import FROM_RANK, TO_RANK, Fork
 from latentloom.parallel.ranks.rank import Rank
 from support.pool_processes import children_of, is_gone, server_of, spare_of, wait_until
+from support.told import Told
 
 TENSOR = torch.linspace(-1, 1, 7)
 
@@ -32,14 +33,6 @@ def pool(start_warm_pool: Callable[..., Pool]) -> Iterator[Pool]:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spares, "AFTER_S", 0.0)
-
-
-class Phases(Progress):
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
-    def phase(self, text: str, *, is_loading: bool = False) -> None:
-        self.told.append(text)
 
 
 def spare_rank(pool: Pool) -> RankProcess:
@@ -67,9 +60,9 @@ def test_the_spare_takes_the_place_of_a_rank_that_dies_and_another_is_made(
 ) -> None:
     (tmp_path / "done").touch()
     undisturbed = die_once(pool, tmp_path / "done", rank, Progress())
-    before, waiting, progress = pids(pool), pid_of_spare(pool), Phases()
+    before, waiting, progress = pids(pool), pid_of_spare(pool), Told()
     assert torch.equal(die_once(pool, tmp_path / "flag", rank, progress), undisturbed)
-    assert any(f"starting again: rank {rank} (cpu) was killed (SIGKILL)" in text for text in progress.told)
+    assert any(f"starting again: rank {rank} (cpu) was killed (SIGKILL)" in text for text in progress.phases)
     after = pids(pool)
     assert after[rank] == waiting and after[1 - rank] == before[1 - rank]
     assert pid_of_spare(pool) not in (waiting, *before)
@@ -125,10 +118,10 @@ def test_a_rank_that_runs_out_of_memory_is_given_that_of_the_spare_first(
     start_warm_pool: Callable[..., Pool], tmp_path: Path
 ) -> None:
     with start_warm_pool(["cpu"], spare_ranks=True) as pool:
-        waiting, progress = pid_of_spare(pool), Phases()
+        waiting, progress = pid_of_spare(pool), Told()
         request = {"flag": str(tmp_path / "flag"), "spare": waiting}
         assert pool.call("bodies.pool:fits_without", request, progress) == "it fits"
-        assert any("starting again without a spare rank: rank 0 (cpu): " in text for text in progress.told)
+        assert any("starting again without a spare rank: rank 0 (cpu): " in text for text in progress.phases)
         assert is_gone(waiting)
         pool.call("bodies.pool:echo", {})
         assert spare_rank(pool).channel is None and not pool._supervisor._crew.spares.due()

@@ -29,6 +29,7 @@ from latentloom.pipelines.cluster.job import ClusterJob, MachinePart
 from latentloom.pipelines.cluster.machine import MachineLost, RayMachine, answer
 from latentloom.pipelines.requests import Decode, Denoise, EncodeText
 from latentloom.pipelines.values import Latents, Model, Place
+from support.told import Told
 
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
 pytestmark = pytest.mark.timeout(600)  # agents and ranks import torch and diffusers, each for itself
@@ -38,25 +39,18 @@ LATER_S = 10.0
 TESTS = Path(__file__).resolve().parent.parent
 
 
-class Watcher(Progress):
-    """Remembers what is told, and acts at a step."""
+class Watcher(Told):
+    """Acts at a step, too."""
 
     def __init__(self, act: Callable[[int], None] = lambda done: None, *, wants_previews: bool = False) -> None:
+        super().__init__()
         self.act = act
         self.wants_previews = wants_previews
-        self.phases: list[str] = []
-        self.steps: list[tuple[int, int]] = []
-        self.pictures: list[Any] = []
         self.work: list[Any] = []
         self.cancel = threading.Event()
 
-    def phase(self, text: str, *, is_loading: bool = False) -> None:
-        self.phases.append(text)
-
     def step(self, done: int, total: int, preview: Any = None) -> None:
-        self.steps.append((done, total))
-        if preview is not None:
-            self.pictures.append(preview())
+        super().step(done, total, preview)
         self.act(done)
 
     def spread(self, plan: str, ranks: Any) -> None:
@@ -191,8 +185,8 @@ def test_a_cancelled_job_ends_at_once_and_the_next_one_is_whole(cluster: Cluster
 def test_previews_come_from_the_machine_that_works(cluster: Cluster) -> None:
     watcher = Watcher(wants_previews=True)
     cluster.call(BODY, job(3, 0.1), watcher)
-    assert watcher.pictures
-    assert watcher.pictures[0].shape == (2, 2, 3)
+    assert watcher.previews
+    assert watcher.previews[0].shape == (2, 2, 3)
 
 
 @needs_ray

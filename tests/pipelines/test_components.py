@@ -17,7 +17,6 @@ from latentloom.parallel.errors import Cancelled, OutOfMemory
 from latentloom.parallel.machine.container import Container
 from latentloom.parallel.mesh import planned_mesh
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.parallel.progress import Progress
 from latentloom.pipelines.components import store as stored
 from latentloom.pipelines.components.loading import load_component, one_sentence
 from latentloom.pipelines.components.memory import default_budget
@@ -27,18 +26,9 @@ from latentloom.pipelines.models.component_files import inspect_model
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.values import Model
 from support.packed_files import makers_name
+from support.told import Told
 
 WEIGHTS = "diffusion_pytorch_model.safetensors"
-
-
-class Phases(Progress):
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def phase(self, text: str, *, is_loading: bool = False) -> None:
-        self.names.append(text)
-
-    def step(self, done: int, total: int, preview: Any = None) -> None: ...
 
 
 @pytest.fixture
@@ -86,11 +76,11 @@ def test_all_components_have_the_models_dtype(dtype: Any, expected: torch.dtype)
 
 
 def test_a_component_is_loaded_once_and_reported(flux: Model) -> None:
-    components, progress = ComponentStore(), Phases()
+    components, progress = ComponentStore(), Told()
     first = components.load(flux, ("transformer", "vae"), progress)
     second = components.load(flux, ("transformer",), progress)
     assert first["transformer"] is second["transformer"]
-    assert progress.names == ["loading transformer", "loading vae"]
+    assert progress.phases == ["loading transformer", "loading vae"]
 
 
 def test_another_dtype_is_another_component(flux: Model) -> None:
@@ -114,10 +104,10 @@ def test_optional_components_may_be_absent_and_others_not(flux: Model) -> None:
 
 def test_the_least_recently_used_leaves_first(flux: Model) -> None:
     sizes = {n: num_bytes(p) for n, p in ComponentStore().load(flux, ("text_encoder", "vae", "transformer")).items()}
-    components, progress = ComponentStore(budget_bytes=sum(sizes.values()) - 1), Phases()
+    components, progress = ComponentStore(budget_bytes=sum(sizes.values()) - 1), Told()
     for name in ("text_encoder", "vae", "text_encoder", "transformer", "text_encoder", "vae"):
         components.load(flux, (name,), progress)
-    assert progress.names == ["loading text_encoder", "loading vae", "loading transformer", "loading vae"]
+    assert progress.phases == ["loading text_encoder", "loading vae", "loading transformer", "loading vae"]
     assert components.num_bytes <= sum(sizes.values()) - 1
 
 
@@ -158,21 +148,21 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> ParallelPlan:
 
 
 def test_a_share_of_weights_is_never_dropped_by_one_rank_alone(flux: Model, shares: ParallelPlan) -> None:
-    components, progress = ComponentStore(budget_bytes=1), Phases()
+    components, progress = ComponentStore(budget_bytes=1), Told()
     first = components.load(flux, ("transformer",), plan=shares)["transformer"]
     components.load(flux, ("vae",))
     components.load(flux, ("text_encoder",))
     assert (
-        components.load(flux, ("transformer",), progress, plan=shares)["transformer"] is first and progress.names == []
+        components.load(flux, ("transformer",), progress, plan=shares)["transformer"] is first and progress.phases == []
     )
 
 
 def test_shares_of_another_model_take_the_place_of_these(flux: Model, shares: ParallelPlan) -> None:
-    components, progress = ComponentStore(), Phases()
+    components, progress = ComponentStore(), Told()
     for model in (flux, dataclasses.replace(flux, dtype="bf16"), flux):
         components.load(model, ("transformer",), progress, plan=shares)
         assert components.num_bytes == 400
-    assert progress.names == ["loading transformer"] * 3
+    assert progress.phases == ["loading transformer"] * 3
 
 
 def test_ranks_of_a_machine_divide_its_memory(flux: Model, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,12 +185,12 @@ def test_a_budget_is_that_of_the_container(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_components_leave_an_accelerator_by_need_only_and_without_a_copy(flux: Model) -> None:
     """The meta device stands in for an accelerator: moving there is free, and back is an error that must not happen."""
-    on_device, progress = dataclasses.replace(flux, device="meta"), Phases()
+    on_device, progress = dataclasses.replace(flux, device="meta"), Told()
     names = ("text_encoder", "transformer", "vae")
     sizes = {name: num_bytes(part) for name, part in ComponentStore().load(flux, names).items()}
     components = ComponentStore(budget_bytes=sum(sizes.values()) + 1000)
     prompts = [{name: components.load(on_device, (name,), progress)[name] for name in names} for _ in range(2)]
-    assert progress.names == [f"loading {name}" for name in names]
+    assert progress.phases == [f"loading {name}" for name in names]
     assert prompts[0]["transformer"] is prompts[1]["transformer"]
     held = lambda: {each.component: each.device for each in components.held()}  # noqa: E731
     components.load(on_device, ("transformer",), progress, working_bytes=1000)
@@ -208,7 +198,7 @@ def test_components_leave_an_accelerator_by_need_only_and_without_a_copy(flux: M
     components.load(on_device, ("transformer",), progress, working_bytes=1001)  # the least recently used goes
     assert held() == dict.fromkeys(("transformer", "vae"), "meta")
     components.load(on_device, ("text_encoder",), progress)
-    assert progress.names[3:] == ["loading text_encoder"] and held() == dict.fromkeys(names, "meta")
+    assert progress.phases[3:] == ["loading text_encoder"] and held() == dict.fromkeys(names, "meta")
 
 
 def test_memory_goes_back_to_the_driver_when_no_other_thread_computes(
@@ -385,7 +375,7 @@ def test_out_of_memory_while_loading_is_told_as_such(tiny: Callable[[str], Path]
 
 
 def test_cancelling_while_loading_stays_a_cancel(flux: Model) -> None:
-    class Cancelling(Phases):
+    class Cancelling(Told):
         def phase(self, text: str, *, is_loading: bool = False) -> None:
             raise Cancelled
 

@@ -9,19 +9,11 @@ import torch
 import torch.nn.functional as F
 from diffusers.configuration_utils import FrozenDict
 
-from latentloom.parallel.progress import Progress
 from latentloom.pipelines import preview
 from latentloom.pipelines.components.store import ComponentStore
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.values import Model, from_plain, to_plain
-
-
-class Phases(Progress):
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def phase(self, text: str, *, is_loading: bool = False) -> None:
-        self.names.append(text)
+from support.told import Told
 
 
 class LinearVae:
@@ -94,7 +86,7 @@ def test_a_preview_loads_the_vae_alone_and_drops_nothing_in_use(model: Any, monk
     kept = ComponentStore(budget_bytes=1)
     monkeypatch.setattr(preview, "_MATRICES", {})
     monkeypatch.setattr("latentloom.pipelines.components.store.store", lambda: kept)
-    described, progress = from_plain(Model, model("flux")), Phases()
+    described, progress = from_plain(Model, model("flux")), Told()
     assert preview.matrix(described) is not None
     vae = kept.num_bytes
     kept.load(described, ("transformer",))
@@ -102,7 +94,7 @@ def test_a_preview_loads_the_vae_alone_and_drops_nothing_in_use(model: Any, monk
     monkeypatch.setattr(preview, "_MATRICES", {})
     assert preview.matrix(described) is not None and kept.num_bytes == both
     kept.load(described, ("transformer",), progress)
-    assert progress.names == []
+    assert progress.phases == []
 
 
 def test_a_vae_that_fails_costs_the_colours_not_the_run(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import diffusers
 import PIL.Image
 import pytest
 import torch
@@ -21,7 +22,6 @@ from diffusers.models.autoencoders.vae import DiagonalGaussianDistribution
 from latentloom.parallel.progress import Progress
 from latentloom.pipelines import preview, stages
 from latentloom.pipelines.components.loading import load_component
-from latentloom.pipelines.denoising.blocks import blocks_of
 from latentloom.pipelines.denoising.noise import generators
 from latentloom.pipelines.families import FAMILIES
 from latentloom.pipelines.families.by_blocks import WRITERS
@@ -30,6 +30,7 @@ from latentloom.pipelines.models.component_files import inspect_model
 from latentloom.pipelines.models.describe import card_of, describe_model
 from latentloom.pipelines.models.folder import MODULAR_INDEX
 from latentloom.pipelines.shape import size_multiple
+from latentloom.pipelines.signatures.calls import blocks_of
 from latentloom.pipelines.values import Image, Model, from_plain
 from latentloom.pipelines.whole.assembled import load_pipeline
 from support.tiny_rows import (
@@ -111,7 +112,7 @@ def classic(folder: Path, row: TinyRow) -> tuple[torch.Tensor, ...]:
 def modular(folder: Path, row: TinyRow, **given: Any) -> tuple[torch.Tensor, ...]:
     """What the folder's modular pipeline gives, run whole by diffusers, but for the block that rewrites the prompt."""
     found = inspect_model(folder)
-    blocks = copy.deepcopy(blocks_of(found.pipeline))
+    blocks = copy.deepcopy(blocks_of(getattr(diffusers, found.pipeline)))
     for name in WRITERS:
         blocks.sub_blocks.pop(name, None)
     pipeline = blocks.init_pipeline()

@@ -8,23 +8,15 @@ import torch
 
 from bodies.guided import counted as stages_counted
 from latentloom.nodes import decode_audio, empty_latents, encode_image, encode_text
-from latentloom.parallel.progress import Progress
 from latentloom.pipelines import stages
 from latentloom.pipelines.finite import NotFinite
 from latentloom.pipelines.needs.memory import work_of
 from latentloom.pipelines.values import Image, Latents, Model, Sampling, from_plain, to_plain
 from support.tiny_rows import TINY_ROWS, request_of
+from support.told import Told
 
 NAME = "minimax_h3"
 ROW = TINY_ROWS[NAME]
-
-
-class Counted(Progress):
-    def __init__(self) -> None:
-        self.steps: list[tuple[int, int]] = []
-
-    def step(self, done: int, total: int, preview: Any = None) -> None:
-        self.steps.append((done, total))
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +30,7 @@ def asked(h3: Model) -> dict[str, Any]:
 
 
 def test_each_video_of_a_batch_is_the_one_that_its_seed_makes_alone(h3: Model, asked: dict[str, Any]) -> None:
-    counted = Counted()
+    counted = Told()
     both = stages.denoise({**asked, "latents": {**asked["latents"], "batch": 2}}, counted)
     second = stages.denoise({**asked, "seed": both.seeds[1]})
     assert counted.steps == [(1, 4), (2, 4), (3, 4), (4, 4)]

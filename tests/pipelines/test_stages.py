@@ -7,33 +7,13 @@ import pytest
 import torch
 
 from latentloom.parallel.errors import Cancelled, OutOfMemory, is_out_of_memory
-from latentloom.parallel.progress import Progress
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.families import FAMILIES, family_module
 from latentloom.pipelines.finite import check_finite
 from latentloom.pipelines.spreading import measured
 from latentloom.pipelines.values import Image, Latents, Model, Sampling, from_plain, to_plain
-
-
-class Watcher(Progress):
-    """Notes what it is told; cancels after `last` steps."""
-
-    def __init__(self, last: int = 1000) -> None:
-        self.phases: list[str] = []
-        self.steps: list[tuple[int, int]] = []
-        self.previews: list[torch.Tensor] = []
-        self.last = last
-
-    def phase(self, text: str, *, is_loading: bool = False) -> None:
-        self.phases.append(text)
-
-    def step(self, done: int, total: int, preview: Any = None) -> None:
-        self.steps.append((done, total))
-        self.previews.append(preview())
-        if done == self.last:
-            raise Cancelled
-
+from support.told import Told
 
 IMAGE_FAMILIES = pytest.mark.parametrize("family", ["flux", "sd3", "qwen_image"])
 FAMILIES_AND_FRAMES = pytest.mark.parametrize(
@@ -57,7 +37,7 @@ FAMILIES_AND_FRAMES = pytest.mark.parametrize(
 def test_border_is_called_once_a_step(
     family: str, frames: int, scheduler: str, model: Any, canvas: Any, paint: Any
 ) -> None:
-    watcher, sampling = Watcher(), to_plain(Sampling(scheduler=scheduler))  # type: ignore[arg-type]
+    watcher, sampling = Told(), to_plain(Sampling(scheduler=scheduler))  # type: ignore[arg-type]
     latents = paint(model(family), canvas(family, frames=frames), progress=watcher, guidance=3.0, sampling=sampling)
     assert watcher.steps == [(1, 3), (2, 3), (3, 3)]
     assert torch.isfinite(latents.tensor).all()
@@ -69,7 +49,7 @@ def test_border_is_called_once_a_step(
 def test_border_counts_the_steps_that_strength_leaves(
     family: str, scheduler: str, model: Any, paint: Any, picture: torch.Tensor
 ) -> None:
-    watcher, sampling = Watcher(), to_plain(Sampling(scheduler=scheduler))  # type: ignore[arg-type]
+    watcher, sampling = Told(), to_plain(Sampling(scheduler=scheduler))  # type: ignore[arg-type]
     start = encoded(model(family), picture)
     paint(model(family), start, progress=watcher, steps=6, strength=0.5, sampling=sampling)
     assert watcher.steps == [(1, 3), (2, 3), (3, 3)]
@@ -79,7 +59,7 @@ def test_border_counts_the_steps_that_strength_leaves(
 def test_cancelling_stops_at_once_and_the_next_run_works(
     family: str, frames: int, model: Any, canvas: Any, paint: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    watcher, blank = Watcher(last=2), canvas(family, frames=frames)
+    watcher, blank = Told(cancel_after=2), canvas(family, frames=frames)
     with pytest.raises(Cancelled):
         paint(model(family), blank, progress=watcher, steps=5)
     assert watcher.steps == [(1, 5), (2, 5)]
@@ -110,7 +90,7 @@ def test_zeros_take_the_cards_numbers(family: str, model: Any, canvas: Any, pain
     from latentloom.pipelines.models.describe import card_of
     from latentloom.pipelines.values import Model, from_plain
 
-    watcher, card = Watcher(), card_of(from_plain(Model, model(family)))
+    watcher, card = Told(), card_of(from_plain(Model, model(family)))
     paint(model(family), canvas(family), progress=watcher, steps=0, guidance=0.0)
     assert watcher.steps[-1] == (card.steps, card.steps)
 
@@ -121,7 +101,7 @@ def test_stages_load_only_what_they_need(tiny: Any, canvas: Any, paint: Any, mon
 
     fresh = ComponentStore()
     monkeypatch.setattr(stages, "store", lambda: fresh)
-    watcher = Watcher()
+    watcher = Told()
     watcher.step = lambda done, total, preview=None: None  # type: ignore[method-assign]
     paint(to_plain(describe_model(str(tiny("flux")), device="cpu")), canvas("flux"), progress=watcher)
     assert watcher.phases == ["loading transformer", "loading scheduler", "denoising"]

@@ -1,7 +1,6 @@
 """Qwen-Image's stages give what diffusers' Qwen-Image pipelines give, bit for bit in fp32; see route_differences.md."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,14 +8,13 @@ import pytest
 import torch
 
 from latentloom.parallel.errors import Cancelled
-from latentloom.parallel.progress import Progress
 from latentloom.pipelines import stages
-from latentloom.pipelines.components.store import store
 from latentloom.pipelines.denoising.noise import generators
 from latentloom.pipelines.models.describe import card_of
 from latentloom.pipelines.shape import size_multiple
 from latentloom.pipelines.values import Image, Latents, Model, Sampling, from_plain, to_plain
 from support.by_hand import cells
+from support.told import Told, counted_calls
 
 PAIRS = pytest.mark.parametrize(("guidance", "batch"), cells((1.0, 4.0), (1, 2), here=[(1.0, 1), (4.0, 2)]))
 CELLS = pytest.mark.parametrize(
@@ -75,19 +73,20 @@ def test_image_to_image_differs_from_the_classic_pipeline_by_how_it_encodes(
 def test_each_step_asks_the_transformer_and_is_reported_once(
     guidance: float, strength: float | None, steps: int, model: Any, canvas: Any, paint: Any, picture: torch.Tensor
 ) -> None:
-    progress, options = Counting(), {"guidance": guidance, "steps": STEPS, "strength": strength or 1.0}
+    progress, options = Told(), {"guidance": guidance, "steps": STEPS, "strength": strength or 1.0}
     start = encoded(model("qwen_image"), picture) if strength else canvas("qwen_image")
     with counted_calls(model("qwen_image")) as calls:
         paint(model("qwen_image"), start, progress=progress, **options)
-    assert len(calls) == steps * (2 if guidance > 1 else 1)
+    assert calls == {"transformer": steps * (2 if guidance > 1 else 1)}
     assert progress.steps == [(done, steps) for done in range(1, steps + 1)]
+    assert [each.dtype for each in progress.previews] == [torch.uint8] * steps
 
 
 @pytest.mark.parametrize(("scheduler", "turns", "guided"), [("euler", 4, 2), ("dpm++2m", 4, 2), ("heun", 7, 4)])
 def test_guidance_stops_after_its_share_of_the_steps(
     scheduler: Any, turns: int, guided: int, model: Any, canvas: Any, paint: Any
 ) -> None:
-    progress, sampling = Counting(), to_plain(Sampling(scheduler=scheduler, guidance_stop=0.5))
+    progress, sampling = Told(), to_plain(Sampling(scheduler=scheduler, guidance_stop=0.5))
     with counted_calls(model("qwen_image")) as calls:
         paint(
             model("qwen_image"),
@@ -105,7 +104,7 @@ def test_guidance_stops_after_its_share_of_the_steps(
 def test_strength_is_its_share_of_the_steps_with_every_solver(
     scheduler: Any, model: Any, paint: Any, picture: torch.Tensor
 ) -> None:
-    progress, sampling = Counting(), to_plain(Sampling(scheduler=scheduler))
+    progress, sampling = Told(), to_plain(Sampling(scheduler=scheduler))
     start = encoded(model("qwen_image"), picture)
     paint(model("qwen_image"), start, strength=0.5, steps=STEPS, sampling=sampling, progress=progress)
     assert progress.steps == [(1, 2), (2, 2)]
@@ -151,8 +150,8 @@ def test_every_stage_runs_in_bf16(model: Any, paint: Any, picture: torch.Tensor)
 
 def test_cancel_ends_the_denoise_after_the_step(model: Any, canvas: Any, paint: Any) -> None:
     with counted_calls(model("qwen_image")) as calls, pytest.raises(Cancelled):
-        paint(model("qwen_image"), canvas("qwen_image"), progress=Counting(cancel_after=2), steps=STEPS)
-    assert len(calls) == 2
+        paint(model("qwen_image"), canvas("qwen_image"), progress=Told(cancel_after=2), steps=STEPS)
+    assert calls == {"transformer": 2}
 
 
 def repaint(model: Mapping[str, Any], paint: Any, picture: torch.Tensor, *, batch: int = 1, **request: Any) -> Any:
@@ -193,32 +192,3 @@ def modular(pipeline: Any, guidance: float, **options: Any) -> torch.Tensor:
     whole.update_components(**pipeline.components, guider=ClassifierFreeGuidance(guidance_scale=guidance))
     whole.set_progress_bar_config(disable=True)
     return whole(**options, output="images").movedim(1, -1)
-
-
-class Counting(Progress):
-    """A progress that remembers the steps, looks at every preview, and cancels after a step if told to."""
-
-    def __init__(self, cancel_after: int = 0) -> None:
-        self.steps: list[tuple[int, int]] = []
-        self.cancel_after = cancel_after
-
-    def phase(self, text: str, *, is_loading: bool = False) -> None:
-        pass
-
-    def step(self, done: int, total: int, preview: Any = None) -> None:
-        assert preview().dtype == torch.uint8
-        self.steps.append((done, total))
-        if done == self.cancel_after:
-            raise Cancelled
-
-
-@contextmanager
-def counted_calls(model: Mapping[str, Any]) -> Iterator[list[None]]:
-    """One entry for each time the transformer is asked."""
-    calls: list[None] = []
-    transformer = store().load(from_plain(Model, model), ("transformer",))["transformer"]
-    hook = transformer.register_forward_pre_hook(lambda *_: calls.append(None))
-    try:
-        yield calls
-    finally:
-        hook.remove()

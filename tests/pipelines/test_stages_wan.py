@@ -2,8 +2,8 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +16,6 @@ from PIL import Image as PilImage
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from latentloom.parallel.errors import Cancelled
-from latentloom.parallel.progress import Progress
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.denoising.noise import generators
@@ -24,6 +23,7 @@ from latentloom.pipelines.families.wan_denoiser import ExpertDenoiser
 from latentloom.pipelines.models.describe import card_of, describe_model
 from latentloom.pipelines.shape import size_multiple
 from latentloom.pipelines.values import Conditioning, Image, Latents, Model, Sampling, from_plain, to_plain
+from support.told import Told, counted_calls
 
 KIND = pytest.mark.parametrize("kind", ["wan", "wan_i2v", "wan22", "wan22_i2v"])
 OTHERS = [pytest.param("wan_i2v", marks=pytest.mark.by_hand), pytest.param("wan22", marks=pytest.mark.by_hand)]
@@ -78,13 +78,14 @@ def test_in_bf16_a_step_is_nearer_to_fp32_than_the_modular_pipeline(model: Any) 
 def test_each_step_asks_the_right_expert_and_is_reported_once(
     kind: str, guidance: float, model: Any, film: Any
 ) -> None:
-    progress = Counting()
+    progress = Told()
     with counted_calls(model(kind)) as calls:
         film(kind, guidance=guidance, guidance_2=guidance if "22" in kind else 0.0, progress=progress)
     asked = 2 if guidance > 1 else 1
     both = {"transformer": 2 * asked, "transformer_2": 2 * asked}  # of the 4 steps, 2 are above the boundary
     assert calls == (both if "22" in kind else {"transformer": STEPS * asked})
     assert progress.steps == [(done, STEPS) for done in range(1, STEPS + 1)]
+    assert [each.dtype for each in progress.previews] == [torch.uint8] * STEPS
 
 
 class NoLook(TorchDispatchMode):
@@ -129,15 +130,16 @@ def test_a_video_of_a_batch_is_the_video_its_seed_makes_alone(kind: str, film: A
 def test_guidance_stops_after_its_share_of_the_steps(
     scheduler: Any, turns: int, guided: int, model: Any, film: Any
 ) -> None:
-    progress, sampling = Counting(), to_plain(Sampling(scheduler=scheduler, guidance_stop=0.5))
+    progress, sampling = Told(), to_plain(Sampling(scheduler=scheduler, guidance_stop=0.5))
     with counted_calls(model("wan")) as calls:
         film("wan", guidance=4.0, sampling=sampling, progress=progress)
     assert calls == {"transformer": turns + guided}
     assert progress.steps == [(done, STEPS) for done in range(1, STEPS + 1)]
+    assert [each.dtype for each in progress.previews] == [torch.uint8] * STEPS
 
 
 def test_given_noise_levels_replace_the_number_of_steps(model: Any, film: Any) -> None:
-    progress, sampling = Counting(), to_plain(Sampling(sigmas=(1.0, 0.6, 0.3), guidance_stop=0.4))
+    progress, sampling = Told(), to_plain(Sampling(sigmas=(1.0, 0.6, 0.3), guidance_stop=0.4))
     with counted_calls(model("wan22")) as calls:
         film("wan22", guidance=4.0, sampling=sampling, progress=progress)
     assert progress.steps == [(1, 3), (2, 3), (3, 3)]
@@ -231,7 +233,7 @@ def test_every_stage_runs_in_bf16(kind: str, film: Any) -> None:
 
 def test_cancel_ends_the_denoise_after_the_step(model: Any, film: Any) -> None:
     with counted_calls(model("wan22_i2v")) as calls, pytest.raises(Cancelled):
-        film("wan22_i2v", guidance=4.0, progress=Counting(cancel_after=3))
+        film("wan22_i2v", guidance=4.0, progress=Told(cancel_after=3))
     assert calls == {"transformer": 4, "transformer_2": 2}
 
 
@@ -313,37 +315,3 @@ def modular_step(model: Mapping[str, Any], text: torch.Tensor) -> torch.Tensor:
     size = {**SIZE, "num_frames": FRAMES, "num_inference_steps": 1}
     texts = {"prompt_embeds": text[0], "negative_prompt_embeds": text[1]}
     return stage(**texts, **size, generator=generators([5])[0], output="latents")
-
-
-class Counting(Progress):
-    """A progress that remembers the steps, looks at every preview, and cancels after a step if told to."""
-
-    def __init__(self, cancel_after: int = 0) -> None:
-        self.steps: list[tuple[int, int]] = []
-        self.cancel_after = cancel_after
-
-    def phase(self, text: str, *, is_loading: bool = False) -> None:
-        pass
-
-    def step(self, done: int, total: int, preview: Callable[[], torch.Tensor] | None = None) -> None:
-        assert preview is not None and preview().dtype == torch.uint8
-        self.steps.append((done, total))
-        if done == self.cancel_after:
-            raise Cancelled
-
-
-@contextmanager
-def counted_calls(model: Mapping[str, Any]) -> Iterator[dict[str, int]]:
-    """How often each transformer of the model is asked."""
-    calls: dict[str, int] = {}
-    parts = store().load(from_plain(Model, model), ("transformer", "transformer_2?"))
-
-    def counter(name: str) -> Callable[..., None]:
-        return lambda *_: calls.update({name: calls.get(name, 0) + 1})
-
-    hooks = [part.register_forward_pre_hook(counter(name)) for name, part in parts.items()]
-    try:
-        yield calls
-    finally:
-        for hook in hooks:
-            hook.remove()

@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import importlib
 import zlib
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +18,7 @@ from latentloom.parallel.mesh import Mesh, make_mesh_among
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding.padding import leaving_out
 from latentloom.parallel.sharding.shard import shard as shard_module
+from latentloom.parallel.spatial.part import tensors_in
 from latentloom.pipelines.spreading.transformer import leave_padding_out, shard, split_plan_of
 from zoo.cases import CASES, Case, Variant
 
@@ -68,15 +68,7 @@ def outputs(model: nn.Module, inputs: dict[str, Any]) -> list[Tensor]:
     # Copies of lists: HunyuanDiT takes a ControlNet's residuals out of the list that it is given.
     given = {name: list(value) if isinstance(value, list) else value for name, value in inputs.items()}
     with torch.no_grad():
-        return list(_tensors(model(**given, return_dict=False)))
-
-
-def _tensors(value: Any) -> Iterable[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors(item)
+        return list(tensors_in(model(**given, return_dict=False), {}))
 
 
 @functools.cache

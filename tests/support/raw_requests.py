@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -65,3 +67,12 @@ async def ask(app: Any, asked: Asked) -> Answer:
     body = b"".join(message.get("body", b"") for message in sent[1:])
     names = {name.decode(): value.decode("latin-1") for name, value in sent[0]["headers"]}
     return Answer(status=sent[0]["status"], headers=names, body=body)
+
+
+def ask_each(app: Any, requests: Iterable[Asked]) -> list[Answer]:
+    """To one request after the other."""
+
+    async def all_of_them() -> list[Answer]:
+        return [await ask(app, asked) for asked in requests]
+
+    return asyncio.run(all_of_them())

@@ -5,7 +5,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 from diffusers import (
@@ -23,12 +22,11 @@ from diffusers import (
     WanTransformer3DModel,
 )
 from transformers import (
-    CLIPImageProcessorPil,
     CLIPTextModel,
     CLIPTextModelWithProjection,
 )
 
-from support.tiny_parts import clip, clip_vision, euler, fill, image_vae, qwen_vl, t5, umt5, unipc, wan_vae
+from support.tiny_parts import clip, clip_pictures, clip_vision, euler, fill, image_vae, qwen_vl, t5, wan_parts, wan_vae
 from support.tiny_rows import TINY_ROWS
 from support.tiny_tokenizers import clip_tokenizer, qwen_tokenizer, t5_tokenizer
 
@@ -115,7 +113,7 @@ def qwen_image() -> QwenImagePipeline:
     )
     return QwenImagePipeline(
         scheduler=euler(dynamic=True),
-        vae=AutoencoderKLQwenImage(base_dim=8, z_dim=16, dim_mult=[1, 1, 2, 2], num_res_blocks=1),
+        vae=wan_vae(AutoencoderKLQwenImage),
         text_encoder=qwen_vl(tokenizer),
         tokenizer=tokenizer,
         transformer=transformer,
@@ -123,22 +121,22 @@ def qwen_image() -> QwenImagePipeline:
 
 
 def wan() -> WanPipeline:
-    return WanPipeline(**_wan_parts(), transformer=_wan_transformer(16))
+    return WanPipeline(**wan_parts(), transformer=_wan_transformer(16))
 
 
 def wan22() -> WanPipeline:
     """Two experts: `transformer` down to 87.5 % noise, `transformer_2` below."""
     transformers = {"transformer": _wan_transformer(16), "transformer_2": _wan_transformer(16)}
-    return WanPipeline(**_wan_parts(), **transformers, boundary_ratio=0.875)
+    return WanPipeline(**wan_parts(), **transformers, boundary_ratio=0.875)
 
 
 def wan_i2v() -> WanImageToVideoPipeline:
     """Wan 2.1: the first frame is told by CLIP vision and by latents (16 noise + 4 mask + 16 picture channels)."""
     return WanImageToVideoPipeline(
-        **_wan_parts(),
+        **wan_parts(),
         transformer=_wan_transformer(36, image_dim=32, added_kv_proj_dim=48),
         image_encoder=clip_vision(),
-        image_processor=CLIPImageProcessorPil(size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28}),
+        image_processor=clip_pictures(),
     )
 
 
@@ -146,7 +144,7 @@ def wan22_i2v() -> WanImageToVideoPipeline:
     """Wan 2.2: two experts, the first frame told by latents only."""
     transformers = {"transformer": _wan_transformer(36), "transformer_2": _wan_transformer(36)}
     absent = {"image_encoder": None, "image_processor": None}
-    return WanImageToVideoPipeline(**_wan_parts(), **transformers, **absent, boundary_ratio=0.9)
+    return WanImageToVideoPipeline(**wan_parts(), **transformers, **absent, boundary_ratio=0.9)
 
 
 FAMILIES: dict[str, Callable[[], DiffusionPipeline]] = {
@@ -159,11 +157,6 @@ FAMILIES: dict[str, Callable[[], DiffusionPipeline]] = {
     "wan22": wan22,
     "wan22_i2v": wan22_i2v,
 }
-
-
-def _wan_parts() -> dict[str, Any]:
-    tokenizer = t5_tokenizer()
-    return {"tokenizer": tokenizer, "text_encoder": umt5(tokenizer), "vae": wan_vae(), "scheduler": unipc()}
 
 
 def _wan_transformer(in_channels: int, **image: int) -> WanTransformer3DModel:

@@ -12,6 +12,7 @@ from diffusers import (
     UniPCMultistepScheduler,
 )
 from transformers import (
+    CLIPImageProcessorPil,
     CLIPTextConfig,
     CLIPVisionConfig,
     CLIPVisionModel,
@@ -29,6 +30,10 @@ from transformers import (
 )
 
 from latentloom.pipelines.components.loading import without_video
+from support.tiny_tokenizers import t5_tokenizer
+
+UMT5 = (UMT5EncoderModel, UMT5Config)
+"""What `t5` makes it of."""
 
 
 def euler(*, shift: float = 3.0, dynamic: bool = False) -> FlowMatchEulerDiscreteScheduler:
@@ -84,6 +89,11 @@ def clip_vision() -> CLIPVisionModel:
     return CLIPVisionModel(config)
 
 
+def clip_pictures() -> CLIPImageProcessorPil:
+    """As `clip_vision` takes them."""
+    return CLIPImageProcessorPil(size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28})
+
+
 def t5(tokenizer: Any, kind: Any = T5EncoderModel, config: Any = T5Config, *, width: int = 32) -> Any:
     return kind(
         config(
@@ -101,16 +111,45 @@ def t5(tokenizer: Any, kind: Any = T5EncoderModel, config: Any = T5Config, *, wi
     )
 
 
+def t5_parts(*kinds: Any, width: int = 32) -> dict[str, Any]:
+    """As `t5` is given them."""
+    tokenizer = t5_tokenizer()
+    return {"tokenizer": tokenizer, "text_encoder": t5(tokenizer, *kinds, width=width)}
+
+
+def language(tokenizer: Any, *, width: int = 32, layers: int = 2, **more: Any) -> dict[str, Any]:
+    """What configs of language models have in common."""
+    return {
+        "vocab_size": len(tokenizer),
+        "hidden_size": width,
+        "intermediate_size": 2 * width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        **more,
+    }
+
+
+def small_language(tokenizer: Any, **more: Any) -> dict[str, Any]:
+    """16 wide, with one token for all that ends or fills a text but the last."""
+    pad = {"pad_token_id": tokenizer.pad_token_id, "bos_token_id": tokenizer.pad_token_id}
+    return language(tokenizer, width=16, eos_token_id=tokenizer.eos_token_id, **pad, **more)
+
+
+def seeing(tokenizer: Any) -> dict[str, int]:
+    """The tokens that stand for pictures in the models of Qwen."""
+    tokens = {"image": "image_pad", "video": "video_pad", "vision_start": "vision_start", "vision_end": "vision_end"}
+    return {f"{name}_token_id": tokenizer.convert_tokens_to_ids(f"<|{token}|>") for name, token in tokens.items()}
+
+
+MROPE = {"rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 1e6}}
+
+
 def qwen3(tokenizer: Any, kind: Any, *, width: int = 32, layers: int = 2, config: Any = Qwen3Config) -> Any:
     """The language models of Qwen3, or of a class whose config is alike."""
     return kind(
         config(
-            vocab_size=len(tokenizer),
-            hidden_size=width,
-            intermediate_size=2 * width,
-            num_hidden_layers=layers,
-            num_attention_heads=4,
-            num_key_value_heads=2,
+            **language(tokenizer, width=width, layers=layers),
             head_dim=width // 4,
             max_position_embeddings=4096,
             bos_token_id=None,
@@ -122,18 +161,8 @@ def qwen3(tokenizer: Any, kind: Any, *, width: int = 32, layers: int = 2, config
 
 def qwen_vl(tokenizer: Any) -> Qwen2_5_VLForConditionalGeneration:
     ids = tokenizer.convert_tokens_to_ids
-    text = {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 4096,
-        "bos_token_id": ids("<|endoftext|>"),
-        "eos_token_id": ids("<|im_end|>"),
-        "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 1e6},
-    }
+    ends = {"bos_token_id": ids("<|endoftext|>"), "eos_token_id": ids("<|im_end|>")}
+    text = language(tokenizer, max_position_embeddings=4096, **ends, **MROPE)
     vision = {
         "depth": 2,
         "hidden_size": 16,
@@ -143,14 +172,7 @@ def qwen_vl(tokenizer: Any) -> Qwen2_5_VLForConditionalGeneration:
         "patch_size": 14,
         "fullatt_block_indexes": [1],
     }
-    config = Qwen2_5_VLConfig(
-        text_config=text,
-        vision_config=vision,
-        image_token_id=ids("<|image_pad|>"),
-        video_token_id=ids("<|video_pad|>"),
-        vision_start_token_id=ids("<|vision_start|>"),
-        vision_end_token_id=ids("<|vision_end|>"),
-    )
+    config = Qwen2_5_VLConfig(text_config=text, vision_config=vision, **seeing(tokenizer))
     return Qwen2_5_VLForConditionalGeneration(config)
 
 
@@ -158,14 +180,7 @@ def mistral3(tokenizer: Any, kind: Any, *, layers: int = 3) -> Any:
     picture_token = tokenizer.convert_tokens_to_ids("<|image_pad|>")
     text = {
         "model_type": "mistral",
-        "vocab_size": len(tokenizer),
-        "hidden_size": 16,
-        "intermediate_size": 32,
-        "num_hidden_layers": layers,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 4,
-        "pad_token_id": tokenizer.pad_token_id,
+        **language(tokenizer, width=16, layers=layers, head_dim=4, pad_token_id=tokenizer.pad_token_id),
     }
     vision = {
         "model_type": "pixtral",
@@ -196,33 +211,8 @@ def qwen_processor(tokenizer: Any, kind: Any = Qwen2_5_VLProcessor, *, patch: in
     return processor(kind, Qwen2VLImageProcessorPil(size=size, patch_size=patch), tokenizer)
 
 
-def small_language(tokenizer: Any) -> dict[str, Any]:
-    """What configs of language models have in common, 16 wide."""
-    return {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 16,
-        "intermediate_size": 32,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "pad_token_id": tokenizer.pad_token_id,
-        "bos_token_id": tokenizer.pad_token_id,
-        "eos_token_id": tokenizer.eos_token_id,
-    }
-
-
 def qwen3_vl(tokenizer: Any, kind: Any, *, layers: int = 2, width: int = 32, patch: int = 16) -> Any:
-    ids = tokenizer.convert_tokens_to_ids
-    text = {
-        "vocab_size": len(tokenizer),
-        "hidden_size": width,
-        "intermediate_size": 2 * width,
-        "num_hidden_layers": layers,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 8,
-        "max_position_embeddings": 4096,
-        "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 1e6},
-    }
+    text = language(tokenizer, width=width, layers=layers, head_dim=8, max_position_embeddings=4096, **MROPE)
     vision = {
         "depth": 2,
         "hidden_size": 16,
@@ -233,15 +223,7 @@ def qwen3_vl(tokenizer: Any, kind: Any, *, layers: int = 2, width: int = 32, pat
         "num_position_embeddings": 16,
         "deepstack_visual_indexes": [0],
     }
-    config = Qwen3VLConfig(
-        text_config=text,
-        vision_config=vision,
-        image_token_id=ids("<|image_pad|>"),
-        video_token_id=ids("<|video_pad|>"),
-        vision_start_token_id=ids("<|vision_start|>"),
-        vision_end_token_id=ids("<|vision_end|>"),
-    )
-    return kind(config)
+    return kind(Qwen3VLConfig(text_config=text, vision_config=vision, **seeing(tokenizer)))
 
 
 QUERY_KEY_NORMS = ("norm_q.", "norm_k.", "norm_added_q.", "norm_added_k.")
@@ -265,12 +247,13 @@ def fill(pipeline: DiffusionPipeline) -> None:
                 parameter.copy_((2.5 if any(norm in name for norm in QUERY_KEY_NORMS) else 1.0) + noise * 0.02)
 
 
-def umt5(tokenizer: Any) -> UMT5EncoderModel:
-    return t5(tokenizer, UMT5EncoderModel, UMT5Config)
+def wan_vae(kind: Any = AutoencoderKLWan, **changed: Any) -> Any:
+    """Wan's, or Qwen-Image's, which is made of it."""
+    return kind(**{"base_dim": 8, "z_dim": 16, "dim_mult": [1, 1, 2, 2], "num_res_blocks": 1, **changed})
 
 
-def wan_vae() -> AutoencoderKLWan:
-    return AutoencoderKLWan(base_dim=8, z_dim=16, dim_mult=[1, 1, 2, 2], num_res_blocks=1)
+def wan_parts() -> dict[str, Any]:
+    return {**t5_parts(*UMT5), "vae": wan_vae(), "scheduler": unipc()}
 
 
 def unipc() -> UniPCMultistepScheduler:

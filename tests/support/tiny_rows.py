@@ -164,10 +164,11 @@ def flux_2_klein(*, is_distilled: bool) -> Any:
 
 def flux_3(pipeline: str) -> Any:
     """As diffusers makes and writes it: a modular pipeline, without the language model that rewrites prompts."""
+    import diffusers
     from diffusers import AutoencoderKLFlux2, Flux3Transformer2DModel
     from transformers import Qwen3VLForConditionalGeneration, Qwen3VLProcessor
 
-    from latentloom.pipelines.denoising.blocks import blocks_of
+    from latentloom.pipelines.signatures.calls import blocks_of
     from support.tiny_parts import euler, image_vae, qwen3_vl, qwen_processor
     from support.tiny_tokenizers import chat_tokenizer
 
@@ -184,7 +185,7 @@ def flux_3(pipeline: str) -> Any:
         axes_dims_rope=(4, 4, 4, 4),
         flow_map="Distilled" in pipeline,
     )
-    made = blocks_of(pipeline).init_pipeline()
+    made = blocks_of(getattr(diffusers, pipeline)).init_pipeline()
     made.update_components(
         scheduler=euler(shift=6.93),
         vae=image_vae(AutoencoderKLFlux2, latents=32),
@@ -206,11 +207,11 @@ def qwen_image_21(*, levels: list[float] | None = None) -> Any:
 def qwen_image_edit(pipeline: str, **config: bool) -> Any:
     import diffusers
 
-    from support.tiny_parts import qwen_processor
+    from support.tiny_parts import qwen_processor, wan_vae
     from zoo.pipelines.qwen_image import parts
 
     made = parts(**config)
-    vae = diffusers.AutoencoderKLQwenImage(base_dim=8, z_dim=16, dim_mult=[1, 1, 2, 2], num_res_blocks=1)
+    vae = wan_vae(diffusers.AutoencoderKLQwenImage)
     return getattr(diffusers, pipeline)(**made, vae=vae, processor=qwen_processor(made["tokenizer"]))
 
 
@@ -219,12 +220,13 @@ def minimax_h3() -> Any:
     from diffusers import (
         AutoencoderKLMiniMaxH3,
         AutoencoderKLMiniMaxH3Audio,
+        MiniMaxH3ModularPipeline,
         MiniMaxH3Scheduler,
         MiniMaxH3Transformer3DModel,
     )
     from transformers import Qwen3VLForConditionalGeneration, Qwen3VLProcessor
 
-    from latentloom.pipelines.denoising.blocks import blocks_of
+    from latentloom.pipelines.signatures.calls import blocks_of
     from support.tiny_parts import qwen3_vl, qwen_processor
     from support.tiny_tokenizers import chat_tokenizer
 
@@ -274,7 +276,7 @@ def minimax_h3() -> Any:
         latents_mean=[0.1] * 6,
         latents_std=[1.2] * 6,
     )
-    made = blocks_of("MiniMaxH3ModularPipeline").init_pipeline()
+    made = blocks_of(MiniMaxH3ModularPipeline).init_pipeline()
     made.update_components(
         scheduler=MiniMaxH3Scheduler(shift=12.0),
         audio_scheduler=MiniMaxH3Scheduler(shift=3.0),

@@ -63,6 +63,16 @@ def server(settings: Any) -> Iterator[Any]:
         yield server
 
 
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[Any]:
+    """Of toy nodes."""
+    from support.toy_server import reset, runs_in
+
+    reset()
+    with runs_in(tmp_path) as runs:
+        yield runs
+
+
 class Standing:
     """Stands in for what only a test has, and for what hangs on it, while routes are made; then each is found there."""
 

@@ -1,7 +1,6 @@
 """Stars, tags, boards and the words that find results: each user's own, bounded, there after a restart."""
 
 import io
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +18,9 @@ from latentloom.ui.runs.runs import Runs
 from latentloom.ui.runs.search import terms_of
 from latentloom.ui.store.uploads import Uploads
 from latentloom.ui.worker.made import behind, told_of
-from support.toy_server import finished, pictured, reset, runs_in, settings_in
+from support.toy_server import finished, pictured, runs_in, settings_in
 
 WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows"
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Iterator[Runs]:
-    reset()
-    with runs_in(tmp_path) as runs:
-        yield runs
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import io
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,7 @@ from latentloom.ui.errors import NotHere
 from latentloom.ui.runs.results import Results
 from latentloom.ui.runs.runs import Runs
 from latentloom.ui.worker.made import made_by
-from support.toy_server import SPECS, finished, graph, pictured, reset, runs_in, settings_in
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Iterator[Runs]:
-    reset()
-    with runs_in(tmp_path) as runs:
-        yield runs
+from support.toy_server import SPECS, finished, graph, pictured, settings_in
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import json
 import platform
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +28,6 @@ from latentloom.ui.runs.workers import RunWorkers
 from latentloom.ui.settings import Settings
 from support.prepared import spied
 from support.toy_server import DEADLINE_S, OPEN, ORDER, REACHED, finished, gated, graph, pictured, reset, runs_in, until
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Iterator[Runs]:
-    reset()
-    with runs_in(tmp_path) as runs:
-        yield runs
 
 
 def one(runs: Runs, workflow: Any, user: str = "ada", **parts: Any) -> str:

@@ -21,7 +21,7 @@ from fastapi import Request
 
 from latentloom.ui.access import gate
 from latentloom.ui.access.intake import AT_A_TIME
-from support.raw_requests import Answer, Asked, ask
+from support.raw_requests import Answer, Asked, ask, ask_each
 from support.toy_server import until
 
 SECRET = "the secret outside the folders"
@@ -253,13 +253,6 @@ def rss() -> int:
     return psutil.Process().memory_info().rss
 
 
-def refused(app: Any, requests: list[Asked]) -> list[Answer]:
-    async def all_of_them() -> list[Answer]:
-        return [await ask(app, asked) for asked in requests]
-
-    return asyncio.run(all_of_them())
-
-
 @pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.by_hand)])
 def test_a_thousand_hostile_requests_are_refused_in_sentences(
     app: Any, settings: Any, tmp_path: Path, every: int
@@ -270,10 +263,10 @@ def test_a_thousand_hostile_requests_are_refused_in_sentences(
     assert len(asked) >= 1000
     asked = asked[::every]
     # what is loaded once is loaded before memory is measured
-    speak_in_sentences(refused(app, [*bad_bodies(), *too_large()]))
-    refused(app, asked[::20])
+    speak_in_sentences(ask_each(app, [*bad_bodies(), *too_large()]))
+    ask_each(app, asked[::20])
     files, before = tree(tmp_path), rss()
-    answers = refused(app, asked)
+    answers = ask_each(app, asked)
     wrong = [
         (each.method, each.target[:80], each.headers, each.body[:80], answer.status, answer.body[:200])
         for each, answer in zip(asked, answers, strict=True)
@@ -305,7 +298,7 @@ def speak_in_sentences(answers: list[Answer]) -> None:
 def test_a_foreign_page_reads_nothing_of_gradio_either(app: Any, path: str) -> None:
     """Gradio would let any origin read its answers, and one of them is the login of whoever asks."""
     app.add_api_route("/gradio_api/token", lambda: {"token": SECRET})
-    [answer] = refused(app, [Asked(method="GET", target=path, headers=(("Origin", "https://evil.example"),))])
+    [answer] = ask_each(app, [Asked(method="GET", target=path, headers=(("Origin", "https://evil.example"),))])
     assert answer.status == 403 and SECRET.encode() not in answer.body
 
 
@@ -460,6 +453,6 @@ def test_what_gradio_cannot_read_is_no_failure_of_the_server(
         return json.loads((await request.body()).decode())
 
     app.add_api_route("/gradio_api/queue/join", parse, methods=["POST"])
-    [answer] = refused(app, [Asked(method="POST", target=path, body=body)])
+    [answer] = ask_each(app, [Asked(method="POST", target=path, body=body)])
     assert answer.status == 400 and len(answer.json()["error"]) > 20
     assert not any(record.exc_info for record in caplog.records)

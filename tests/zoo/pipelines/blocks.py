@@ -25,7 +25,7 @@ from transformers import (
 )
 
 from latentloom.pipelines.whole.modular import put_together
-from support.tiny_parts import euler, image_vae, qwen3, qwen3_vl, qwen_processor, umt5, wan_vae
+from support.tiny_parts import UMT5, euler, image_vae, qwen3, qwen3_vl, qwen_processor, seeing, t5_parts, wan_vae
 from support.tiny_tokenizers import chat_tokenizer, qwen_tokenizer, t5_tokenizer
 from zoo import flux, video, wan
 from zoo.cases import tiny_transformer
@@ -47,7 +47,7 @@ def anima() -> Any:
         "text_encoder": qwen3(tokenizer, Qwen3Model, width=16),
         "tokenizer": tokenizer,
         "t5_tokenizer": t5_words,
-        "vae": AutoencoderKLQwenImage(base_dim=8, z_dim=16, dim_mult=[1, 1, 2, 2], num_res_blocks=1),
+        "vae": wan_vae(AutoencoderKLQwenImage),
         "text_conditioner": conditioner,
         "transformer": tiny_transformer(
             video.cosmos, in_channels=16, out_channels=16, extra_pos_embed_type=None, rope_scale=(1.0, 1.0, 1.0)
@@ -107,14 +107,7 @@ def _writer(tokenizer: Any) -> Qwen3_5ForConditionalGeneration:
         "patch_size": 16,
         "num_position_embeddings": 16,
     }
-    config = Qwen3_5Config(
-        text_config=text,
-        vision_config=vision,
-        image_token_id=ids("<|image_pad|>"),
-        video_token_id=ids("<|video_pad|>"),
-        vision_start_token_id=ids("<|vision_start|>"),
-        vision_end_token_id=ids("<|vision_end|>"),
-    )
+    config = Qwen3_5Config(text_config=text, vision_config=vision, **seeing(tokenizer))
     return Qwen3_5ForConditionalGeneration(config)
 
 
@@ -130,8 +123,7 @@ def animate(kind: Any) -> Any:
         patch_size=112,
     )
     parts = {
-        "text_encoder": umt5(tokenizer := t5_tokenizer()),
-        "tokenizer": tokenizer,
+        **t5_parts(*UMT5),
         "image_encoder": CLIPVisionModel(clip),
         "vae": wan_vae(),
         "transformer": tiny_transformer(wan.wan_animate2, in_dim=36, out_dim=16, text_dim=32, text_len=16),
@@ -170,21 +162,21 @@ def _moved(**given: Any) -> dict[str, Any]:
 
 
 TINY = {
-    "AnimaModularPipeline": Tiny(anima, partial(_image, negative_prompt="bad"), branches=2),
-    "AnimaModularPipeline:from a picture": Tiny(anima, partial(_edited, negative_prompt="bad"), branches=2),
-    "Flux3ModularPipeline": Tiny(
-        partial(flux3, Flux3ModularPipeline), partial(_image, negative_prompt="bad"), branches=2
+    "AnimaModularPipeline": Tiny(anima, partial(_image, negative_prompt="bad")),
+    "AnimaModularPipeline:from a picture": Tiny(anima, partial(_edited, negative_prompt="bad")),
+    "Flux3ModularPipeline": Tiny(partial(flux3, Flux3ModularPipeline), partial(_image, negative_prompt="bad")),
+    "Flux3ModularPipeline:edit": Tiny(partial(flux3, Flux3ModularPipeline), partial(_edited, negative_prompt="bad")),
+    "Flux3ModularPipeline:boxes": Tiny(partial(flux3, Flux3ModularPipeline, rewrites=True), _boxes),
+    "Flux3DistilledModularPipeline": Tiny(partial(flux3, Flux3DistilledModularPipeline), _image, branches=1),
+    "Flux3DistilledModularPipeline:edit": Tiny(partial(flux3, Flux3DistilledModularPipeline), _edited, branches=1),
+    "Flux3DistilledModularPipeline:boxes": Tiny(
+        partial(flux3, Flux3DistilledModularPipeline, rewrites=True), _boxes, branches=1
     ),
-    "Flux3ModularPipeline:edit": Tiny(
-        partial(flux3, Flux3ModularPipeline), partial(_edited, negative_prompt="bad"), branches=2
-    ),
-    "Flux3ModularPipeline:boxes": Tiny(partial(flux3, Flux3ModularPipeline, rewrites=True), _boxes, branches=2),
-    "Flux3DistilledModularPipeline": Tiny(partial(flux3, Flux3DistilledModularPipeline), _image),
-    "Flux3DistilledModularPipeline:edit": Tiny(partial(flux3, Flux3DistilledModularPipeline), _edited),
-    "Flux3DistilledModularPipeline:boxes": Tiny(partial(flux3, Flux3DistilledModularPipeline, rewrites=True), _boxes),
     "WanAnimate2ModularPipeline": Tiny(
-        partial(animate, WanAnimate2ModularPipeline), partial(_moved, negative_prompt="bad"), branches=2
+        partial(animate, WanAnimate2ModularPipeline), partial(_moved, negative_prompt="bad")
     ),
-    "WanAnimate2DistilledModularPipeline": Tiny(partial(animate, WanAnimate2DistilledModularPipeline), _moved),
+    "WanAnimate2DistilledModularPipeline": Tiny(
+        partial(animate, WanAnimate2DistilledModularPipeline), _moved, branches=1
+    ),
 }
 LEFT_OUT: dict[str, str] = {}

@@ -37,13 +37,21 @@ from diffusers import (
 from diffusers.models.controlnets import controlnet_cosmos
 from transformers import CLIPTextModel, Qwen2_5_VLProcessor, Qwen2VLProcessor
 
-from support.tiny_parts import clip, euler, hunyuan_vae, image_vae, qwen_processor, qwen_vl, t5, unipc, wan_vae
-from support.tiny_tokenizers import chat_tokenizer, clip_tokenizer, t5_tokenizer
-from zoo.pipelines.tiny import PROMPT, Tiny, frames, picture
+from support.tiny_parts import (
+    clip,
+    euler,
+    hunyuan_vae,
+    image_vae,
+    qwen_processor,
+    qwen_vl,
+    t5_parts,
+    unipc,
+    wan_vae,
+)
+from support.tiny_tokenizers import chat_tokenizer, clip_tokenizer
+from zoo.pipelines.tiny import HEIGHT, WIDTH, Tiny, frames, picture, video_call, without
 
 HEADS, HEAD = 3, 12
-WIDTH, HEIGHT = 80, 48
-"""Three by five tokens a frame."""
 
 
 class Unchecked(ModelMixin):
@@ -70,20 +78,6 @@ class CosmosControlNetModel(diffusers.CosmosControlNetModel):
             return super().forward(*args, **kwargs)
 
 
-def _call(**changed: Any) -> dict[str, Any]:
-    """Three latent frames; two branches, one after the other."""
-    shared = {
-        "prompt": PROMPT,
-        "negative_prompt": "bad",
-        "height": HEIGHT,
-        "width": WIDTH,
-        "num_frames": 9,
-        "num_inference_steps": 4,
-        "max_sequence_length": 32,
-    }
-    return {**shared, **changed}
-
-
 def _config(in_channels: int = 16, **changed: Any) -> dict[str, Any]:
     """Without the padding mask, which is resized with torchvision."""
     shared = {
@@ -102,11 +96,6 @@ def _config(in_channels: int = 16, **changed: Any) -> dict[str, Any]:
     return {**shared, **changed}
 
 
-def _t5_parts() -> dict[str, Any]:
-    tokenizer = t5_tokenizer()
-    return {"text_encoder": t5(tokenizer), "tokenizer": tokenizer, "safety_checker": Unchecked()}
-
-
 def _cosmos1(kind: Any, in_channels: int) -> Any:
     vae = AutoencoderKLCosmos(
         encoder_block_out_channels=(8, 8, 8, 8),
@@ -117,13 +106,13 @@ def _cosmos1(kind: Any, in_channels: int) -> Any:
     )
     transformer = CosmosTransformer3DModel(**_config(in_channels, extra_pos_embed_type="learnable"))
     scheduler = EDMEulerScheduler(sigma_max=80.0, sigma_data=0.5, final_sigmas_type="sigma_min")
-    return kind(**_t5_parts(), transformer=transformer, vae=vae, scheduler=scheduler)
+    return kind(**t5_parts(), safety_checker=Unchecked(), transformer=transformer, vae=vae, scheduler=scheduler)
 
 
 def _cosmos2(kind: Any, in_channels: int) -> Any:
     scheduler = FlowMatchEulerDiscreteScheduler(use_karras_sigmas=True)
     transformer = CosmosTransformer3DModel(**_config(in_channels))
-    return kind(**_t5_parts(), transformer=transformer, vae=wan_vae(), scheduler=scheduler)
+    return kind(**t5_parts(), safety_checker=Unchecked(), transformer=transformer, vae=wan_vae(), scheduler=scheduler)
 
 
 QWEN = {"use_crossattn_projection": True, "crossattn_proj_in_channels": 64, "encoder_hidden_states_channels": 32}
@@ -170,7 +159,7 @@ def transfer() -> Cosmos2_5_TransferPipeline:
 def controlled() -> dict[str, Any]:
     """Two chunks: the second goes on from the last frame of the first."""
     chunks = {"num_frames": 17, "num_frames_per_chunk": 9}
-    return _call(controls=frames(17, WIDTH, HEIGHT), **chunks, max_sequence_length=64)
+    return video_call(controls=frames(17, WIDTH, HEIGHT), **chunks, max_sequence_length=64)
 
 
 def omni() -> Cosmos3OmniPipeline:
@@ -199,9 +188,7 @@ def omni() -> Cosmos3OmniPipeline:
 
 
 def omni_call(**changed: Any) -> dict[str, Any]:
-    call = {**_call(**changed), "fps": 24.0, "enable_safety_check": False}
-    del call["max_sequence_length"]
-    return call
+    return {**without(video_call(**changed), "max_sequence_length"), "fps": 24.0, "enable_safety_check": False}
 
 
 def _kandinsky_parts(tokenizer_kind: Any) -> dict[str, Any]:
@@ -287,12 +274,12 @@ def kandinsky6_sr() -> Kandinsky6SRPipeline:
 
 def described(**changed: Any) -> dict[str, Any]:
     """With room for the fixed text before the prompt, of which tiny tokenizers make many tokens."""
-    return {**_call(**changed), "max_sequence_length": 512}
+    return {**video_call(**changed), "max_sequence_length": 512}
 
 
 def still(**changed: Any) -> dict[str, Any]:
     """These pipelines take the nearest of a few large sizes: 1280 x 768."""
-    return {name: value for name, value in described(**changed).items() if name != "num_frames"}
+    return without(described(**changed), "num_frames")
 
 
 ROUNDS = (
@@ -301,54 +288,47 @@ ROUNDS = (
 )
 TINY = {
     CosmosTextToWorldPipeline.__name__: Tiny(
-        lambda: _cosmos1(CosmosTextToWorldPipeline, 16), lambda: _call(num_frames=17), branches=2
+        lambda: _cosmos1(CosmosTextToWorldPipeline, 16), lambda: video_call(num_frames=17)
     ),
     CosmosVideoToWorldPipeline.__name__: Tiny(
         lambda: _cosmos1(CosmosVideoToWorldPipeline, 17),
-        lambda: _call(num_frames=17, video=frames(9, WIDTH, HEIGHT)),
-        branches=2,
+        lambda: video_call(num_frames=17, video=frames(9, WIDTH, HEIGHT)),
     ),
     Cosmos2TextToImagePipeline.__name__: Tiny(
         lambda: _cosmos2(Cosmos2TextToImagePipeline, 16),
-        lambda: {name: value for name, value in _call().items() if name != "num_frames"},
-        branches=2,
+        lambda: without(video_call(), "num_frames"),
         options={"output_type": "latent"},  # pixels have eight bits, for the safety checker: small differences are lost
     ),
     Cosmos2VideoToWorldPipeline.__name__: Tiny(
-        lambda: _cosmos2(Cosmos2VideoToWorldPipeline, 17), lambda: _call(image=picture(WIDTH, HEIGHT)), branches=2
+        lambda: _cosmos2(Cosmos2VideoToWorldPipeline, 17), lambda: video_call(image=picture(WIDTH, HEIGHT))
     ),
     Cosmos2_5_PredictBasePipeline.__name__: Tiny(
         predict,
-        lambda: _call(video=frames(1, WIDTH, HEIGHT), num_latent_conditional_frames=1, max_sequence_length=64),
-        branches=2,
+        lambda: video_call(video=frames(1, WIDTH, HEIGHT), num_latent_conditional_frames=1, max_sequence_length=64),
     ),
-    Cosmos2_5_TransferPipeline.__name__: Tiny(transfer, controlled, branches=2),
-    Cosmos3OmniPipeline.__name__: Tiny(omni, omni_call, branches=2),
-    f"{Cosmos3OmniPipeline.__name__}:from a picture": Tiny(
-        omni, lambda: omni_call(image=picture(WIDTH, HEIGHT)), branches=2
-    ),
-    Kandinsky5T2VPipeline.__name__: Tiny(lambda: _kandinsky5(Kandinsky5T2VPipeline, video=True), described, branches=2),
+    Cosmos2_5_TransferPipeline.__name__: Tiny(transfer, controlled),
+    Cosmos3OmniPipeline.__name__: Tiny(omni, omni_call),
+    f"{Cosmos3OmniPipeline.__name__}:from a picture": Tiny(omni, lambda: omni_call(image=picture(WIDTH, HEIGHT))),
+    Kandinsky5T2VPipeline.__name__: Tiny(lambda: _kandinsky5(Kandinsky5T2VPipeline, video=True), described),
     Kandinsky5I2VPipeline.__name__: Tiny(  # its last step wants more than four latent frames
         lambda: _kandinsky5(Kandinsky5I2VPipeline, video=True),
         lambda: described(image=picture(WIDTH, HEIGHT), num_frames=17),
-        branches=2,
         rounds=ROUNDS,
     ),
     Kandinsky5T2IPipeline.__name__: Tiny(
-        lambda: _kandinsky5(Kandinsky5T2IPipeline, video=False, picture=False), still, branches=2, rounds=ROUNDS
+        lambda: _kandinsky5(Kandinsky5T2IPipeline, video=False, picture=False), still, rounds=ROUNDS
     ),
     Kandinsky5I2IPipeline.__name__: Tiny(
         lambda: _kandinsky5(Kandinsky5I2IPipeline, video=False),
         lambda: still(image=picture(WIDTH, HEIGHT)),
-        branches=2,
         rounds=ROUNDS,
     ),
-    Kandinsky6TI2VAPipeline.__name__: Tiny(kandinsky6, described, branches=2),
+    Kandinsky6TI2VAPipeline.__name__: Tiny(kandinsky6, described),
     f"{Kandinsky6TI2VAPipeline.__name__}:from a picture": Tiny(
-        kandinsky6, lambda: described(image=picture(WIDTH, HEIGHT), num_frames=5), branches=2
+        kandinsky6, lambda: described(image=picture(WIDTH, HEIGHT), num_frames=5)
     ),
     Kandinsky6SRPipeline.__name__: Tiny(
-        kandinsky6_sr, lambda: {"video": frames(9, 96, 64), "resolution_scale": 2, "num_inference_steps": 4}
+        kandinsky6_sr, lambda: {"video": frames(9, 96, 64), "resolution_scale": 2, "num_inference_steps": 4}, branches=1
     ),
 }
 LEFT_OUT: dict[str, str] = {}

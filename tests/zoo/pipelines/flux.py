@@ -132,42 +132,48 @@ def references(count: int) -> dict[str, Any]:
 
 
 TINY = {
-    "FluxPipeline": Tiny(flux, lambda: {**TEXT, **TRUE, **SIZED}, branches=2),
+    "FluxPipeline": Tiny(flux, lambda: {**TEXT, **TRUE, **SIZED}),
     "FluxImg2ImgPipeline": Tiny(
-        lambda: made(FluxImg2ImgPipeline), lambda: {**TEXT, **TRUE, **SIZED, **FEWER, **wide("image")}, branches=2
+        lambda: made(FluxImg2ImgPipeline), lambda: {**TEXT, **TRUE, **SIZED, **FEWER, **wide("image")}
     ),
     "FluxInpaintPipeline": Tiny(
-        lambda: made(FluxInpaintPipeline), lambda: {**TEXT, **TRUE, **SIZED, **FEWER, **painted()}, branches=2
+        lambda: made(FluxInpaintPipeline), lambda: {**TEXT, **TRUE, **SIZED, **FEWER, **painted()}
     ),
     "FluxControlPipeline": Tiny(
-        lambda: made(FluxControlPipeline, in_channels=128), lambda: {**TEXT, **SIZED, **wide("control_image")}
+        lambda: made(FluxControlPipeline, in_channels=128),
+        lambda: {**TEXT, **SIZED, **wide("control_image")},
+        branches=1,
     ),
     "FluxControlImg2ImgPipeline": Tiny(
         lambda: made(FluxControlImg2ImgPipeline, in_channels=128),
         lambda: {**TEXT, **SIZED, **FEWER, **wide("image"), **wide("control_image")},
+        branches=1,
     ),
     "FluxControlInpaintPipeline": Tiny(
         lambda: made(FluxControlInpaintPipeline, in_channels=128),
         lambda: {**TEXT, **SIZED, **FEWER, **painted(), **wide("control_image")},
+        branches=1,
     ),
     "FluxControlNetPipeline": Tiny(
         lambda: made(FluxControlNetPipeline, controlnet=True),
         lambda: {**TEXT, **TRUE, **SIZED, **wide("control_image"), "controlnet_conditioning_scale": 0.6},
-        branches=2,
     ),
     "FluxControlNetImg2ImgPipeline": Tiny(
         lambda: made(FluxControlNetImg2ImgPipeline, controlnet=True),
         lambda: {**TEXT, **SIZED, **FEWER, **wide("image"), **wide("control_image")},
+        branches=1,
     ),
     "FluxControlNetInpaintPipeline": Tiny(
         lambda: made(FluxControlNetInpaintPipeline, controlnet=True),
         lambda: {**TEXT, **SIZED, **FEWER, **painted(), **wide("control_image")},
+        branches=1,
     ),
-    "FluxFillPipeline": Tiny(lambda: made(FluxFillPipeline, in_channels=384), lambda: {**TEXT, **SIZED, **painted()}),
+    "FluxFillPipeline": Tiny(
+        lambda: made(FluxFillPipeline, in_channels=384), lambda: {**TEXT, **SIZED, **painted()}, branches=1
+    ),
     "FluxKontextPipeline": Tiny(
         lambda: made(FluxKontextPipeline),
         lambda: {**TEXT, **TRUE, **SIZED, "image": picture(80, 64), "max_area": 48 * 80, "_auto_resize": False},
-        branches=2,
     ),
     "FluxKontextInpaintPipeline": Tiny(
         lambda: made(FluxKontextInpaintPipeline),
@@ -181,37 +187,40 @@ TINY = {
             "max_area": 48 * 80,
             "_auto_resize": False,
         },
-        branches=2,
     ),
     "VisualClozeGenerationPipeline": Tiny(
-        lambda: made(VisualClozeGenerationPipeline, in_channels=384, resolution=48), lambda: {**GRID, **examples()}
+        lambda: made(VisualClozeGenerationPipeline, in_channels=384, resolution=48),
+        lambda: {**GRID, **examples()},
+        branches=1,
     ),
     "VisualClozePipeline": Tiny(
         lambda: made(VisualClozePipeline, in_channels=384, resolution=48),
         lambda: {**GRID, **examples(), "upsampling_height": 48, "upsampling_width": 80, "upsampling_strength": 0.75},
+        branches=1,
     ),
-    "ChromaPipeline": Tiny(lambda: chroma(ChromaPipeline), lambda: {**TEXT, **GUIDED, **SIZED}, branches=2),
+    "ChromaPipeline": Tiny(lambda: chroma(ChromaPipeline), lambda: {**TEXT, **GUIDED, **SIZED}),
     "ChromaImg2ImgPipeline": Tiny(
-        lambda: chroma(ChromaImg2ImgPipeline),
-        lambda: {**TEXT, **GUIDED, **SIZED, **FEWER, **wide("image")},
-        branches=2,
+        lambda: chroma(ChromaImg2ImgPipeline), lambda: {**TEXT, **GUIDED, **SIZED, **FEWER, **wide("image")}
     ),
     "ChromaInpaintPipeline": Tiny(
-        lambda: chroma(ChromaInpaintPipeline), lambda: {**TEXT, **GUIDED, **SIZED, **FEWER, **painted()}, branches=2
+        lambda: chroma(ChromaInpaintPipeline), lambda: {**TEXT, **GUIDED, **SIZED, **FEWER, **painted()}
     ),
-    "Flux2Pipeline": Tiny(flux2, lambda: {**LAYERED, **SIZED, "max_sequence_length": 256}),
-    "Flux2Pipeline:references": Tiny(flux2, lambda: {**LAYERED, **SIZED, **references(2), "max_sequence_length": 256}),
-    "Flux2KleinPipeline": Tiny(lambda: klein(Flux2KleinPipeline), lambda: {**LAYERED, **SIZED}, branches=2),
+    "Flux2Pipeline": Tiny(flux2, lambda: {**LAYERED, **SIZED, "max_sequence_length": 256}, branches=1),
+    "Flux2Pipeline:references": Tiny(
+        flux2, lambda: {**LAYERED, **SIZED, **references(2), "max_sequence_length": 256}, branches=1
+    ),
+    "Flux2KleinPipeline": Tiny(lambda: klein(Flux2KleinPipeline), lambda: {**LAYERED, **SIZED}),
     "Flux2KleinPipeline:reference": Tiny(
-        lambda: klein(Flux2KleinPipeline), lambda: {**LAYERED, **SIZED, **references(1)}, branches=2
+        lambda: klein(Flux2KleinPipeline), lambda: {**LAYERED, **SIZED, **references(1)}
     ),
     "Flux2KleinInpaintPipeline": Tiny(
         lambda: klein(Flux2KleinInpaintPipeline),
         lambda: {**LAYERED, **SIZED, **FEWER, **painted(), "image_reference": picture(seed=40)},
-        branches=2,
     ),
     "Flux2KleinKVPipeline": Tiny(
-        lambda: klein(Flux2KleinKVPipeline, is_distilled=True), lambda: {**LAYERED, **SIZED, **references(1)}
+        lambda: klein(Flux2KleinKVPipeline, is_distilled=True),
+        lambda: {**LAYERED, **SIZED, **references(1)},
+        branches=1,
     ),
 }
 LEFT_OUT: dict[str, str] = {}

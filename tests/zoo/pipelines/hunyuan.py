@@ -22,7 +22,6 @@ from diffusers import (
 from diffusers.guiders import AdaptiveProjectedMixGuidance, ClassifierFreeGuidance
 from transformers import (
     ByT5Tokenizer,
-    CLIPImageProcessorPil,
     CLIPTextModel,
     LlamaConfig,
     LlamaModel,
@@ -35,13 +34,11 @@ from transformers import (
     T5EncoderModel,
 )
 
-from support.tiny_parts import clip, clip_vision, euler, hunyuan_vae, qwen_vl
+from support.tiny_parts import clip, clip_pictures, clip_vision, euler, hunyuan_vae, language, qwen_vl
 from support.tiny_tokenizers import chat_tokenizer, clip_tokenizer, qwen_tokenizer
-from zoo.pipelines.tiny import PROMPT, Tiny, picture
+from zoo.pipelines.tiny import HEIGHT, PROMPT, WIDTH, Tiny, picture, video_call
 
 HEADS = 3
-WIDTH, HEIGHT = 80, 48
-"""Three by five tokens a frame."""
 TEMPLATE = {"template": "system: describe the video. user: {}", "crop_start": 5}
 """Short: tiny tokenizers make many tokens of the default one, and would cut the prompt off."""
 SPECIAL = ["<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<image>"]
@@ -52,33 +49,12 @@ PICTURED = (
 
 
 def _call(**changed: Any) -> dict[str, Any]:
-    """Three latent frames; two branches, one after the other."""
-    shared = {
-        "prompt": PROMPT,
-        "negative_prompt": "bad",
-        "true_cfg_scale": 2.0,
-        "prompt_template": TEMPLATE,
-        "height": HEIGHT,
-        "width": WIDTH,
-        "num_frames": 9,
-        "num_inference_steps": 4,
-        "max_sequence_length": 32,
-    }
-    return {**shared, **changed}
+    return video_call(true_cfg_scale=2.0, prompt_template=TEMPLATE, **changed)
 
 
 def _llama(tokenizer: Any) -> LlamaConfig:
-    return LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        pad_token_id=tokenizer.pad_token_id,
-        bos_token_id=None,
-        eos_token_id=None,
-    )
+    ends = {"pad_token_id": tokenizer.pad_token_id, "bos_token_id": None, "eos_token_id": None}
+    return LlamaConfig(**language(tokenizer, layers=3), **ends)
 
 
 def _siglip() -> dict[str, Any]:
@@ -139,16 +115,15 @@ def video_i2v() -> HunyuanVideoImageToVideoPipeline:
             pad_token_id=tokenizer.pad_token_id,
         )
     )
-    processor = CLIPImageProcessorPil(size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28})
     return HunyuanVideoImageToVideoPipeline(
-        **parts, transformer=_transformer(image_condition_type="token_replace"), image_processor=processor
+        **parts, transformer=_transformer(image_condition_type="token_replace"), image_processor=clip_pictures()
     )
 
 
 def from_picture() -> dict[str, Any]:
     """Four tokens of the picture, after two of the template."""
     template = {"template": PICTURED, "crop_start": 7, "image_emb_start": 2, "image_emb_end": 6, "image_emb_len": 4}
-    return _call(image=picture(WIDTH, HEIGHT), prompt_template=template)
+    return {**_call(image=picture(WIDTH, HEIGHT)), "prompt_template": template}
 
 
 def skyreels() -> HunyuanSkyreelsImageToVideoPipeline:
@@ -267,29 +242,22 @@ def refiner() -> HunyuanImageRefinerPipeline:
 
 
 TINY = {
-    HunyuanVideoPipeline.__name__: Tiny(video, _call, branches=2),
-    HunyuanVideoImageToVideoPipeline.__name__: Tiny(video_i2v, from_picture, branches=2),
-    HunyuanSkyreelsImageToVideoPipeline.__name__: Tiny(
-        skyreels, lambda: _call(image=picture(WIDTH, HEIGHT)), branches=2
-    ),
+    HunyuanVideoPipeline.__name__: Tiny(video, _call),
+    HunyuanVideoImageToVideoPipeline.__name__: Tiny(video_i2v, from_picture),
+    HunyuanSkyreelsImageToVideoPipeline.__name__: Tiny(skyreels, lambda: _call(image=picture(WIDTH, HEIGHT))),
     HunyuanVideoFramepackPipeline.__name__: Tiny(
-        framepack,
-        lambda: _call(image=picture(WIDTH, HEIGHT), latent_window_size=3, num_frames=18),
-        branches=2,
+        framepack, lambda: _call(image=picture(WIDTH, HEIGHT), latent_window_size=3, num_frames=18)
     ),
     HunyuanVideo15Pipeline.__name__: Tiny(
-        lambda: _video15(HunyuanVideo15Pipeline, "t2v"),
-        lambda: video15_call(height=HEIGHT, width=WIDTH),
-        branches=2,
+        lambda: _video15(HunyuanVideo15Pipeline, "t2v"), lambda: video15_call(height=HEIGHT, width=WIDTH)
     ),
     HunyuanVideo15ImageToVideoPipeline.__name__: Tiny(
         lambda: _video15(HunyuanVideo15ImageToVideoPipeline, "i2v", **_siglip()),
         lambda: video15_call(image=picture(WIDTH, HEIGHT)),
-        branches=2,
     ),
-    HunyuanImagePipeline.__name__: Tiny(image, lambda: {**letters(), "height": 24, "width": 40}, branches=2),
+    HunyuanImagePipeline.__name__: Tiny(image, lambda: {**letters(), "height": 24, "width": 40}),
     HunyuanImageRefinerPipeline.__name__: Tiny(
-        refiner, lambda: {**letters(), "image": picture(WIDTH, HEIGHT), "height": HEIGHT, "width": WIDTH}, branches=2
+        refiner, lambda: {**letters(), "image": picture(WIDTH, HEIGHT), "height": HEIGHT, "width": WIDTH}
     ),
 }
 LEFT_OUT: dict[str, str] = {}

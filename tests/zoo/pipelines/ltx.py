@@ -30,9 +30,9 @@ from diffusers.pipelines.ltx2.pipeline_ltx2_ic_lora import LTX2ReferenceConditio
 from diffusers.pipelines.ltx2.vocoder import LTX2Vocoder
 from transformers import Gemma3Config, Gemma3ForConditionalGeneration
 
-from support.tiny_parts import euler, t5
+from support.tiny_parts import euler, language, t5
 from support.tiny_tokenizers import qwen_tokenizer, t5_tokenizer
-from zoo.pipelines.tiny import PROMPT, Tiny, frames, picture
+from zoo.pipelines.tiny import PROMPT, Tiny, frames, picture, video_call
 
 HEADS = 3
 WIDTH, HEIGHT = 160, 96
@@ -41,18 +41,9 @@ PLAIN = {"block_out_channels": (8, 8, 8, 8), "layers_per_block": (1, 1, 1, 1, 1)
 
 
 def _call(**changed: Any) -> dict[str, Any]:
-    """Three latent frames; two branches in a doubled batch."""
-    shared = {
-        "prompt": PROMPT,
-        "negative_prompt": "bad",
-        "height": HEIGHT,
-        "width": WIDTH,
-        "num_frames": 17,
-        "frame_rate": 25,
-        "num_inference_steps": 4,
-        "max_sequence_length": 16,
-    }
-    return {**shared, **changed}
+    """Three latent frames of eight; two branches in a doubled batch."""
+    sizes = {"height": HEIGHT, "width": WIDTH, "num_frames": 17, "frame_rate": 25, "max_sequence_length": 16}
+    return video_call(**{**sizes, **changed})
 
 
 def first_frame() -> Any:
@@ -94,17 +85,7 @@ def long_video() -> dict[str, Any]:
 
 
 def _gemma(tokenizer: Any) -> Gemma3ForConditionalGeneration:
-    text = {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 16,
-        "intermediate_size": 32,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 4,
-        "sliding_window": 64,
-        "pad_token_id": tokenizer.pad_token_id,
-    }
+    text = language(tokenizer, width=16, head_dim=4, sliding_window=64, pad_token_id=tokenizer.pad_token_id)
     vision = {
         "hidden_size": 16,
         "intermediate_size": 16,
@@ -246,10 +227,8 @@ def to_refine() -> dict[str, Any]:
 
 
 TINY = {
-    LTXPipeline.__name__: Tiny(lambda: _ltx(LTXPipeline), _call, branches=2),
-    LTXImageToVideoPipeline.__name__: Tiny(
-        lambda: _ltx(LTXImageToVideoPipeline), lambda: _call(image=first_frame()), branches=2
-    ),
+    LTXPipeline.__name__: Tiny(lambda: _ltx(LTXPipeline), _call),
+    LTXImageToVideoPipeline.__name__: Tiny(lambda: _ltx(LTXImageToVideoPipeline), lambda: _call(image=first_frame())),
     LTXConditionPipeline.__name__: Tiny(
         lambda: _ltx(LTXConditionPipeline, dynamic=False),
         lambda: _call(
@@ -258,10 +237,9 @@ TINY = {
                 LTXVideoCondition(video=frames(9, WIDTH, HEIGHT), frame_index=8, strength=0.5),
             ]
         ),
-        branches=2,
     ),
     LTXI2VLongMultiPromptPipeline.__name__: Tiny(
-        lambda: _ltx(LTXI2VLongMultiPromptPipeline, dynamic=False), long_video, branches=2
+        lambda: _ltx(LTXI2VLongMultiPromptPipeline, dynamic=False), long_video
     ),
     LTX2Pipeline.__name__: Tiny(lambda: _ltx2(LTX2Pipeline, LTX23), four_branches, branches=4),
     f"{LTX2Pipeline.__name__}:2.0": Tiny(lambda: _ltx2(LTX2Pipeline, LTX2), _call2, branches=3),
@@ -293,12 +271,12 @@ TINY = {
     LTX2HDRPipeline.__name__: Tiny(
         lambda: _ltx2(LTX2HDRPipeline, LTX23),
         lambda: _call(reference_conditions=[LTX2ReferenceCondition(frames(9, WIDTH, HEIGHT))], guidance_scale=2.0),
-        branches=2,
     ),
     LTX2DFRPipeline.__name__: Tiny(
         lambda: _ltx2(LTX2DFRPipeline, LTX25),
         lambda: distilled(num_frames=25, conditions=[LTX2VideoCondition(first_frame(), crf=0)]),
+        branches=1,
     ),
-    LTX2DFRTemporalRefinePipeline.__name__: Tiny(refine, to_refine),
+    LTX2DFRTemporalRefinePipeline.__name__: Tiny(refine, to_refine, branches=1),
 }
 LEFT_OUT: dict[str, str] = {}

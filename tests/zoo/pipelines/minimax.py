@@ -74,7 +74,7 @@ def h3() -> Any:
 def music() -> Any:
     """400 samples and 50 latents a second, of 25 frames that a language model writes: 16,384 codes after all texts."""
     tokenizer = qwen_tokenizer()
-    text = {**small_language(tokenizer), "vocab_size": 168_060, "num_hidden_layers": 2, "head_dim": 4}
+    text = {**small_language(tokenizer), "vocab_size": 168_060, "head_dim": 4}
     parts = {
         "tokenizer": tokenizer,
         "language_model": Qwen3ForCausalLM(Qwen3Config(**text)),
@@ -109,13 +109,13 @@ def _song() -> dict[str, Any]:
 
 
 TINY = {
-    "MiniMaxMusic3ModularPipeline": Tiny(music, _song, branches=2),
-    "MiniMaxH3ModularPipeline": Tiny(h3, _video),
-    "MiniMaxH3ModularPipeline:first frame": Tiny(h3, partial(_video, image=picture(80, 48))),
+    "MiniMaxMusic3ModularPipeline": Tiny(music, _song),
+    "MiniMaxH3ModularPipeline": Tiny(h3, _video, branches=1),
+    "MiniMaxH3ModularPipeline:first frame": Tiny(h3, partial(_video, image=picture(80, 48)), branches=1),
     "MiniMaxH3ModularPipeline:last frame": Tiny(
-        h3, partial(_video, image=picture(80, 48), last_image=picture(80, 48, seed=9))
+        h3, partial(_video, image=picture(80, 48), last_image=picture(80, 48, seed=9)), branches=1
     ),
-    "MiniMaxH3ModularPipeline:references": Tiny(h3, _with_references),
+    "MiniMaxH3ModularPipeline:references": Tiny(h3, _with_references, branches=1),
 }
 LEFT_OUT = dict.fromkeys(
     ("LTX25ModularPipeline",),

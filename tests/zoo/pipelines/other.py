@@ -5,7 +5,6 @@ from typing import Any
 
 from diffusers import (
     AuraFlowPipeline,
-    AutoencoderKLWan,
     BriaFiboEditPipeline,
     BriaFiboPipeline,
     BriaPipeline,
@@ -34,16 +33,14 @@ from transformers import (
     SmolLM3Config,
     SmolLM3ForCausalLM,
     T5GemmaModuleConfig,
-    UMT5Config,
-    UMT5EncoderModel,
 )
 from transformers.models.t5gemma.modeling_t5gemma import T5GemmaEncoder
 
-from support.tiny_parts import euler, image_vae, small_language, t5
-from support.tiny_tokenizers import qwen_tokenizer, t5_tokenizer
+from support.tiny_parts import UMT5, euler, image_vae, small_language, t5_parts, wan_vae
+from support.tiny_tokenizers import qwen_tokenizer
 from zoo import cross, hunyuan, image_joint, single_stream
 from zoo.cases import tiny_transformer
-from zoo.pipelines.tiny import NO_ROWS, PROMPT, Tiny, mask, picture
+from zoo.pipelines.tiny import NO_ROWS, PICTURE, Tiny, mask, picture
 
 LATENTS = {"in_channels": 16, "out_channels": 32}
 """The mean and what is dropped of the variance."""
@@ -60,23 +57,24 @@ HUNYUAN = {
 
 def aura_flow() -> DiffusionPipeline:
     transformer = tiny_transformer(image_joint.aura_flow, in_channels=16, out_channels=16)
-    return AuraFlowPipeline(**_umt5(), vae=_vae(), transformer=transformer, scheduler=euler())
+    return AuraFlowPipeline(**t5_parts(*UMT5), vae=_vae(), transformer=transformer, scheduler=euler())
 
 
 def bria() -> DiffusionPipeline:
     transformer = tiny_transformer(image_joint.bria, in_channels=64)
-    return BriaPipeline(**_t5(), vae=_vae(), transformer=transformer, scheduler=euler(dynamic=True))
+    return BriaPipeline(**t5_parts(), vae=_vae(), transformer=transformer, scheduler=euler(dynamic=True))
 
 
 def fibo(pipeline: type[DiffusionPipeline]) -> DiffusionPipeline:
     """The last layers of its text encoder feed one block of the transformer each."""
     tokenizer = qwen_tokenizer()
-    config = SmolLM3Config(**small_language(tokenizer), num_hidden_layers=4)
+    config = SmolLM3Config(**small_language(tokenizer, layers=4))
     transformer = tiny_transformer(image_joint.bria_fibo, in_channels=16, text_encoder_dim=16)
     return pipeline(
         tokenizer=tokenizer,
         text_encoder=SmolLM3ForCausalLM(config),
-        vae=_wan_vae(),
+        # of Wan 2.2: 16 pixels a latent
+        vae=wan_vae(is_residual=True, in_channels=12, out_channels=12, patch_size=2, scale_factor_spatial=16),
         transformer=transformer,
         scheduler=euler(dynamic=True),
     )
@@ -100,7 +98,7 @@ def hunyuan_dit(pipeline: type[DiffusionPipeline] = HunyuanDiTPipeline, **more: 
         max_position_embeddings=77,
         pad_token_id=tokenizer.pad_token_id,
     )
-    second = _t5()
+    second = t5_parts()
     return pipeline(
         tokenizer=tokenizer,
         text_encoder=BertModel(config),
@@ -133,7 +131,7 @@ def hunyuan_dit_controlnet() -> DiffusionPipeline:
 
 def lumina() -> DiffusionPipeline:
     tokenizer = qwen_tokenizer()
-    config = GemmaConfig(**small_language(tokenizer), num_hidden_layers=2, head_dim=4)
+    config = GemmaConfig(**small_language(tokenizer), head_dim=4)
     return LuminaPipeline(
         tokenizer=tokenizer,
         text_encoder=GemmaModel(config),
@@ -146,7 +144,7 @@ def lumina() -> DiffusionPipeline:
 def pixart(pipeline: type[DiffusionPipeline]) -> DiffusionPipeline:
     """With DDIM: DPM-Solver, which its models come with, warns where NumPy is 2."""
     transformer = tiny_transformer(cross.pixart, **LATENTS, caption_channels=32)
-    return pipeline(**_t5(), vae=_vae(), transformer=transformer, scheduler=DDIMScheduler())
+    return pipeline(**t5_parts(), vae=_vae(), transformer=transformer, scheduler=DDIMScheduler())
 
 
 def prx() -> DiffusionPipeline:
@@ -164,63 +162,26 @@ def _vae() -> Any:
     return image_vae(scaling_factor=0.3611, shift_factor=0.1159)
 
 
-def _wan_vae() -> AutoencoderKLWan:
-    """Of Wan 2.2: 16 pixels a latent."""
-    return AutoencoderKLWan(
-        base_dim=8,
-        z_dim=16,
-        dim_mult=[1, 1, 2, 2],
-        num_res_blocks=1,
-        is_residual=True,
-        in_channels=12,
-        out_channels=12,
-        patch_size=2,
-        scale_factor_spatial=16,
-    )
-
-
-def _t5() -> dict[str, Any]:
-    tokenizer = t5_tokenizer()
-    return {"tokenizer": tokenizer, "text_encoder": t5(tokenizer)}
-
-
-def _umt5() -> dict[str, Any]:
-    tokenizer = t5_tokenizer()
-    return {"tokenizer": tokenizer, "text_encoder": t5(tokenizer, UMT5EncoderModel, UMT5Config)}
-
-
 def _t5_gemma() -> dict[str, Any]:
     tokenizer = qwen_tokenizer(31)
-    config = T5GemmaModuleConfig(**small_language(tokenizer), num_hidden_layers=2, head_dim=4, dropout_rate=0.0)
+    config = T5GemmaModuleConfig(**small_language(tokenizer), head_dim=4, dropout_rate=0.0)
     return {"tokenizer": tokenizer, "text_encoder": T5GemmaEncoder(config)}
 
 
 def _qwen3() -> dict[str, Any]:
     tokenizer = qwen_tokenizer()
-    config = Qwen3Config(**small_language(tokenizer), num_hidden_layers=2, head_dim=4)
+    config = Qwen3Config(**small_language(tokenizer), head_dim=4)
     return {"tokenizer": tokenizer, "text_encoder": Qwen3Model(config)}
 
 
-def _picture() -> dict[str, Any]:
-    """Three by five tokens, two branches in a doubled batch."""
-    return {
-        "prompt": PROMPT,
-        "negative_prompt": "bad",
-        "guidance_scale": 3.0,
-        "height": 48,
-        "width": 80,
-        "num_inference_steps": 4,
-    }
-
-
 def _short() -> dict[str, Any]:
-    return _picture() | {"max_sequence_length": 31}
+    return PICTURE | {"max_sequence_length": 31}
 
 
 def _edit() -> dict[str, Any]:
     """Fifteen tokens and twelve of the picture to edit, a part of which is hidden."""
     order = '{"edit_instruction": "a red circle"}'
-    return _picture() | {"prompt": order, "image": picture(64, 48), "mask": mask(64, 48), "_auto_resize": False}
+    return PICTURE | {"prompt": order, "image": picture(64, 48), "mask": mask(64, 48), "_auto_resize": False}
 
 
 def _label() -> dict[str, Any]:
@@ -241,7 +202,7 @@ def _perturbed_hunyuan() -> dict[str, Any]:
 
 
 def _uncleaned() -> dict[str, Any]:
-    return _picture() | {"clean_caption": False}
+    return PICTURE | {"clean_caption": False}
 
 
 def _perturbed() -> dict[str, Any]:
@@ -250,25 +211,25 @@ def _perturbed() -> dict[str, Any]:
 
 
 def _unbinned() -> dict[str, Any]:
-    return _picture() | {"use_resolution_binning": False}
+    return PICTURE | {"use_resolution_binning": False}
 
 
 TINY = {
-    "AuraFlowPipeline": Tiny(aura_flow, _short, branches=2),
-    "BriaPipeline": Tiny(bria, _short, branches=2),
-    "BriaFiboPipeline": Tiny(partial(fibo, BriaFiboPipeline), _picture, branches=2),
-    "BriaFiboEditPipeline": Tiny(partial(fibo, BriaFiboEditPipeline), _edit, branches=2),
-    "DiTPipeline": Tiny(dit, _label, branches=2),
-    "HunyuanDiTPipeline": Tiny(hunyuan_dit, _unbinned, branches=2),
+    "AuraFlowPipeline": Tiny(aura_flow, _short),
+    "BriaPipeline": Tiny(bria, _short),
+    "BriaFiboPipeline": Tiny(partial(fibo, BriaFiboPipeline), lambda: PICTURE),
+    "BriaFiboEditPipeline": Tiny(partial(fibo, BriaFiboEditPipeline), _edit),
+    "DiTPipeline": Tiny(dit, _label),
+    "HunyuanDiTPipeline": Tiny(hunyuan_dit, _unbinned),
     "HunyuanDiTPAGPipeline": Tiny(
         partial(hunyuan_dit, HunyuanDiTPAGPipeline), _perturbed_hunyuan, branches=3, unshared=NO_ROWS
     ),
-    "HunyuanDiTControlNetPipeline": Tiny(hunyuan_dit_controlnet, _controlled, branches=2),
-    "LuminaPipeline": Tiny(lumina, _uncleaned, branches=2),
-    "PixArtAlphaPipeline": Tiny(partial(pixart, PixArtAlphaPipeline), _raw, branches=2),
-    "PixArtSigmaPipeline": Tiny(partial(pixart, PixArtSigmaPipeline), _raw, branches=2),
+    "HunyuanDiTControlNetPipeline": Tiny(hunyuan_dit_controlnet, _controlled),
+    "LuminaPipeline": Tiny(lumina, _uncleaned),
+    "PixArtAlphaPipeline": Tiny(partial(pixart, PixArtAlphaPipeline), _raw),
+    "PixArtSigmaPipeline": Tiny(partial(pixart, PixArtSigmaPipeline), _raw),
     "PixArtSigmaPAGPipeline": Tiny(partial(pixart, PixArtSigmaPAGPipeline), _perturbed, branches=3, unshared=NO_ROWS),
-    "PRXPipeline": Tiny(prx, _unbinned, branches=2),
-    "PRXPixelPipeline": Tiny(prx_pixel, _unbinned, branches=2),
+    "PRXPipeline": Tiny(prx, _unbinned),
+    "PRXPixelPipeline": Tiny(prx_pixel, _unbinned),
 }
 LEFT_OUT: dict[str, str] = {}

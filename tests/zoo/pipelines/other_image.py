@@ -200,20 +200,18 @@ SIGN: dict[str, Any] = {**SIZED, "prompt": "a sign, 'hello'", "guidance_scale": 
 
 
 TINY = {
-    "ErnieImagePipeline": Tiny(ernie, lambda: {"prompt": PROMPT, **GUIDED, **SIZED}, branches=2),
-    "GlmImagePipeline": Tiny(glm_image, lambda: SIGN, branches=2),
+    "ErnieImagePipeline": Tiny(ernie, lambda: {"prompt": PROMPT, **GUIDED, **SIZED}),
+    "GlmImagePipeline": Tiny(glm_image, lambda: SIGN),
     "GlmImagePipeline:picture": Tiny(
         glm_image,
         lambda: {**SIGN, **glm_picture()},
-        branches=2,
         embeds="diffusers 0.42.1 cannot read the features of a picture that transformers 5.23 makes",
     ),
     "Ideogram4Pipeline": Tiny(
         ideogram4,
         lambda: {"prompt": PROMPT, "guidance_schedule": (3.0, 3.0, 3.0, 1.5), **SIZED, "max_sequence_length": 64},
-        branches=2,
     ),
-    "OmniGenPipeline": Tiny(omnigen, lambda: {"prompt": PROMPT, "guidance_scale": 3.0, **SIZED}, branches=2),
+    "OmniGenPipeline": Tiny(omnigen, lambda: {"prompt": PROMPT, "guidance_scale": 3.0, **SIZED}),
     "OmniGenPipeline:pictures": Tiny(omnigen, with_pictures, branches=3),
 }
 LEFT_OUT: dict[str, str] = {}

@@ -36,36 +36,15 @@ from transformers import (
 )
 from transformers.models.t5gemma2.modeling_t5gemma2 import T5Gemma2Encoder
 
-from support.tiny_parts import euler, image_vae, t5, wan_vae
-from support.tiny_tokenizers import chat_tokenizer, qwen_tokenizer, t5_tokenizer
-from zoo.pipelines.tiny import PROMPT, Tiny, frames, picture
+from support.tiny_parts import MROPE, euler, image_vae, language, seeing, t5_parts, wan_vae
+from support.tiny_tokenizers import chat_tokenizer, qwen_tokenizer
+from zoo.pipelines.tiny import HEIGHT, WIDTH, Tiny, frames, picture, video_call, without
 
 HEADS = 3
-WIDTH, HEIGHT = 80, 48
-"""Three by five tokens a frame."""
 
 
 def _call(**changed: Any) -> dict[str, Any]:
-    """Three latent frames; two branches in a doubled batch."""
-    shared = {
-        "prompt": PROMPT,
-        "negative_prompt": "bad",
-        "height": HEIGHT,
-        "width": WIDTH,
-        "num_frames": 9,
-        "num_inference_steps": 4,
-        "max_sequence_length": 16,
-    }
-    return {**shared, **changed}
-
-
-def _without(call: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {name: value for name, value in call.items() if name not in names}
-
-
-def _t5_parts() -> dict[str, Any]:
-    tokenizer = t5_tokenizer()
-    return {"tokenizer": tokenizer, "text_encoder": t5(tokenizer)}
+    return video_call(**{"max_sequence_length": 16, **changed})
 
 
 def _cogvideox(kind: Any, in_channels: int = 4, **changed: Any) -> Any:
@@ -86,7 +65,7 @@ def _cogvideox(kind: Any, in_channels: int = 4, **changed: Any) -> Any:
     vae = AutoencoderKLCogVideoX(
         latent_channels=4, block_out_channels=(8, 8, 8, 8), layers_per_block=1, norm_num_groups=2
     )
-    return kind(**_t5_parts(), vae=vae, transformer=transformer, scheduler=CogVideoXDDIMScheduler())
+    return kind(**t5_parts(), vae=vae, transformer=transformer, scheduler=CogVideoXDDIMScheduler())
 
 
 ROTARY = {"use_rotary_positional_embeddings": True}
@@ -110,7 +89,7 @@ def mochi() -> MochiPipeline:
         decoder_block_out_channels=(32, 32, 32, 32),
         layers_per_block=(1, 1, 1, 1, 1),
     )
-    return MochiPipeline(**_t5_parts(), scheduler=euler(shift=1.0), vae=vae, transformer=transformer)
+    return MochiPipeline(**t5_parts(), scheduler=euler(shift=1.0), vae=vae, transformer=transformer)
 
 
 def allegro() -> AllegroPipeline:
@@ -127,7 +106,7 @@ def allegro() -> AllegroPipeline:
     vae = AutoencoderKLAllegro(block_out_channels=(8, 8, 8, 8), layers_per_block=1, norm_num_groups=2)
     vae.enable_tiling()  # it decodes in tiles only, of 24 frames if it is not told otherwise
     vae.kernel = vae.stride = 12, HEIGHT, WIDTH
-    return AllegroPipeline(**_t5_parts(), vae=vae, transformer=transformer, scheduler=DDIMScheduler(clip_sample=False))
+    return AllegroPipeline(**t5_parts(), vae=vae, transformer=transformer, scheduler=DDIMScheduler(clip_sample=False))
 
 
 def latte() -> LattePipeline:
@@ -151,7 +130,7 @@ def latte() -> LattePipeline:
         video_length=3,
     )
     return LattePipeline(
-        **_t5_parts(), vae=image_vae(latents=4), transformer=transformer, scheduler=DDIMScheduler(clip_sample=False)
+        **t5_parts(), vae=image_vae(latents=4), transformer=transformer, scheduler=DDIMScheduler(clip_sample=False)
     )
 
 
@@ -183,30 +162,15 @@ def _easyanimate(kind: Any, in_channels: int, **changed: Any) -> Any:
 
 
 def _qwen2_vl(tokenizer: Any) -> Qwen2VLForConditionalGeneration:
-    ids = tokenizer.convert_tokens_to_ids
-    text = {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 1e6},
-    }
     vision = {"depth": 1, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "mlp_ratio": 2}
     config = Qwen2VLForConditionalGeneration.config_class(
-        text_config=text,
-        vision_config=vision,
-        image_token_id=ids("<|image_pad|>"),
-        video_token_id=ids("<|video_pad|>"),
-        vision_start_token_id=ids("<|vision_start|>"),
-        vision_end_token_id=ids("<|vision_end|>"),
+        text_config=language(tokenizer, **MROPE), vision_config=vision, **seeing(tokenizer)
     )
     return Qwen2VLForConditionalGeneration(config)
 
 
 def easy(**changed: Any) -> dict[str, Any]:
-    return _without(_call(**changed), "max_sequence_length")
+    return without(_call(**changed), "max_sequence_length")
 
 
 def to_paint() -> dict[str, Any]:
@@ -220,17 +184,7 @@ def to_paint() -> dict[str, Any]:
 def _motif(kind: Any, **changed: Any) -> Any:
     """A batch a branch, by a guider."""
     tokenizer = qwen_tokenizer()
-    text = {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 8,
-        "pad_token_id": tokenizer.pad_token_id,
-        "dropout_rate": 0.0,
-    }
+    text = language(tokenizer, head_dim=8, pad_token_id=tokenizer.pad_token_id, dropout_rate=0.0)
     vision = {
         "hidden_size": 12,
         "intermediate_size": 24,
@@ -263,36 +217,26 @@ def _motif(kind: Any, **changed: Any) -> Any:
 
 
 TINY = {
-    CogVideoXPipeline.__name__: Tiny(lambda: _cogvideox(CogVideoXPipeline), _call, branches=2),
+    CogVideoXPipeline.__name__: Tiny(lambda: _cogvideox(CogVideoXPipeline), _call),
     CogVideoXImageToVideoPipeline.__name__: Tiny(
-        lambda: _cogvideox(CogVideoXImageToVideoPipeline, 8, **ROTARY),
-        lambda: _call(image=picture(WIDTH, HEIGHT)),
-        branches=2,
+        lambda: _cogvideox(CogVideoXImageToVideoPipeline, 8, **ROTARY), lambda: _call(image=picture(WIDTH, HEIGHT))
     ),
     CogVideoXVideoToVideoPipeline.__name__: Tiny(
         lambda: _cogvideox(CogVideoXVideoToVideoPipeline, **ROTARY),
-        lambda: _without(_call(video=frames(9, WIDTH, HEIGHT), strength=1.0), "num_frames"),
-        branches=2,
+        lambda: without(_call(video=frames(9, WIDTH, HEIGHT), strength=1.0), "num_frames"),
     ),
     CogVideoXFunControlPipeline.__name__: Tiny(
         lambda: _cogvideox(CogVideoXFunControlPipeline, 8, **ROTARY),
-        lambda: _without(_call(control_video=frames(9, WIDTH, HEIGHT), use_dynamic_cfg=True), "num_frames"),
-        branches=2,
+        lambda: without(_call(control_video=frames(9, WIDTH, HEIGHT), use_dynamic_cfg=True), "num_frames"),
     ),
-    MochiPipeline.__name__: Tiny(mochi, lambda: _call(num_frames=13), branches=2),
-    AllegroPipeline.__name__: Tiny(allegro, _call, branches=2),
-    LattePipeline.__name__: Tiny(
-        latte,
-        lambda: _without(_call(video_length=3), "num_frames", "max_sequence_length"),
-        branches=2,
-    ),
-    EasyAnimatePipeline.__name__: Tiny(lambda: _easyanimate(EasyAnimatePipeline, 4), easy, branches=2),
+    MochiPipeline.__name__: Tiny(mochi, lambda: _call(num_frames=13)),
+    AllegroPipeline.__name__: Tiny(allegro, _call),
+    LattePipeline.__name__: Tiny(latte, lambda: without(_call(video_length=3), "num_frames", "max_sequence_length")),
+    EasyAnimatePipeline.__name__: Tiny(lambda: _easyanimate(EasyAnimatePipeline, 4), easy),
     EasyAnimateInpaintPipeline.__name__: Tiny(
-        lambda: _easyanimate(EasyAnimateInpaintPipeline, 12, resize_inpaint_mask_directly=False),
-        to_paint,
-        branches=2,
+        lambda: _easyanimate(EasyAnimateInpaintPipeline, 12, resize_inpaint_mask_directly=False), to_paint
     ),
-    MotifVideoPipeline.__name__: Tiny(lambda: _motif(MotifVideoPipeline), _call, branches=2),
+    MotifVideoPipeline.__name__: Tiny(lambda: _motif(MotifVideoPipeline), _call),
     MotifVideoImage2VideoPipeline.__name__: Tiny(
         lambda: _motif(
             MotifVideoImage2VideoPipeline,
@@ -301,7 +245,6 @@ TINY = {
             enable_text_cross_attention_single=True,
         ),
         lambda: _call(image=picture(WIDTH, HEIGHT)),
-        branches=2,
     ),
 }
 LEFT_OUT = {

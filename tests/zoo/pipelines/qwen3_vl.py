@@ -6,7 +6,6 @@ from typing import Any
 from diffusers import (
     AutoencoderKLFlux2,
     AutoencoderKLQwenImage,
-    AutoencoderKLWan,
     BriaFibo2Pipeline,
     DiffusionPipeline,
     JoyImageEditPipeline,
@@ -15,11 +14,11 @@ from diffusers import (
 )
 from transformers import Qwen2VLImageProcessorPil, Qwen3VLForConditionalGeneration, Qwen3VLProcessor
 
-from support.tiny_parts import euler, qwen3_vl
+from support.tiny_parts import euler, qwen3_vl, wan_vae
 from support.tiny_tokenizers import qwen_tokenizer
 from zoo import image_joint, kandinsky, single_stream
 from zoo.cases import Built, Case, tiny_transformer
-from zoo.pipelines.tiny import PROMPT, Tiny, picture
+from zoo.pipelines.tiny import PICTURE, Tiny, picture
 
 CHAT = """{% for message in messages %}<|im_start|>{{ message['role'] }}
 {% if message['content'] is string %}{{ message['content'] }}{% else %}{{ message['content'][0]['text'] }}{% endif %}\
@@ -75,7 +74,7 @@ def nucleus() -> DiffusionPipeline:
     return NucleusMoEImagePipeline(
         transformer=tiny_transformer(single_stream.nucleus_image, in_channels=64, out_channels=16, num_layers=4),
         scheduler=euler(dynamic=True),
-        vae=AutoencoderKLQwenImage(base_dim=8, z_dim=16, dim_mult=[1, 1, 2, 2], num_res_blocks=1),
+        vae=wan_vae(AutoencoderKLQwenImage),
         text_encoder=encoder(tokenizer, layers=9),
         processor=processor(tokenizer),
     )
@@ -108,14 +107,11 @@ def _flux2_vae() -> AutoencoderKLFlux2:
     )
 
 
-def _coarse_vae() -> AutoencoderKLWan:
+def _coarse_vae() -> Any:
     """128 pixels a latent: the pipelines scale every picture to about a million pixels."""
-    return AutoencoderKLWan(
-        base_dim=8,
-        z_dim=16,
+    return wan_vae(
         dim_mult=[1, 1, 1, 2, 2],
         temperal_downsample=[False, False, True, True],
-        num_res_blocks=1,
         in_channels=192,
         out_channels=192,
         patch_size=8,
@@ -123,25 +119,13 @@ def _coarse_vae() -> AutoencoderKLWan:
     )
 
 
-def _guided() -> dict[str, Any]:
-    """Three by five tokens; two branches, one after the other."""
-    return {
-        "prompt": PROMPT,
-        "negative_prompt": "bad",
-        "guidance_scale": 3.0,
-        "height": 48,
-        "width": 80,
-        "num_inference_steps": 4,
-    }
-
-
 def _edited() -> dict[str, Any]:
-    return _guided() | {"image": picture(64, 64)}
+    return PICTURE | {"image": picture(64, 64)}
 
 
 def _joy() -> dict[str, Any]:
     """Seven by nine tokens."""
-    return _guided() | {"height": 896, "width": 1152}
+    return PICTURE | {"height": 896, "width": 1152}
 
 
 def _joy_edit() -> dict[str, Any]:
@@ -151,15 +135,15 @@ def _joy_edit() -> dict[str, Any]:
 
 def _joy_plus() -> dict[str, Any]:
     """Three by five tokens, and eight by eight of a picture; two branches in a doubled batch."""
-    return _guided() | {"images": [picture()], "height": 384, "width": 640}
+    return PICTURE | {"images": [picture()], "height": 384, "width": 640}
 
 
 TINY = {
-    "BriaFibo2Pipeline": Tiny(fibo, _guided, branches=2),
-    "BriaFibo2Pipeline:edit": Tiny(fibo, _edited, branches=2),
-    "JoyImageEditPipeline": Tiny(joy_edit, _joy, branches=2),
-    "JoyImageEditPipeline:edit": Tiny(joy_edit, _joy_edit, branches=2),
-    "JoyImageEditPlusPipeline": Tiny(joy_edit_plus, _joy_plus, branches=2),
-    "NucleusMoEImagePipeline": Tiny(nucleus, _guided, branches=2),
+    "BriaFibo2Pipeline": Tiny(fibo, lambda: PICTURE),
+    "BriaFibo2Pipeline:edit": Tiny(fibo, _edited),
+    "JoyImageEditPipeline": Tiny(joy_edit, _joy),
+    "JoyImageEditPipeline:edit": Tiny(joy_edit, _joy_edit),
+    "JoyImageEditPlusPipeline": Tiny(joy_edit_plus, _joy_plus),
+    "NucleusMoEImagePipeline": Tiny(nucleus, lambda: PICTURE),
 }
 LEFT_OUT: dict[str, str] = {}

@@ -23,7 +23,7 @@ from diffusers import (
 )
 from transformers import Qwen3VLForConditionalGeneration, Qwen3VLModel, Qwen3VLProcessor
 
-from support.tiny_parts import euler, qwen3_vl, qwen_processor, qwen_vl
+from support.tiny_parts import euler, qwen3_vl, qwen_processor, qwen_vl, wan_vae
 from support.tiny_tokenizers import chat_tokenizer
 from zoo.pipelines.tiny import FEWER, GUIDED, PROMPT, SIZED, Tiny, mask, painted, picture, seeded, wide
 
@@ -40,7 +40,7 @@ MODEL: dict[str, Any] = {
 
 def made(pipeline: Any, *, control: int | None = None) -> Any:
     """`control`: channels beside the picture's in what the ControlNet sees."""
-    vae = AutoencoderKLQwenImage(base_dim=8, z_dim=16, dim_mult=[1, 1, 2, 2], num_res_blocks=1)
+    vae = wan_vae(AutoencoderKLQwenImage)
     controlnet = {}
     if control is not None:
         controlnet["controlnet"] = QwenImageControlNetModel(**MODEL, extra_condition_channels=control)
@@ -108,7 +108,7 @@ def krea2(*, num_text_layers: int = 3) -> Any:
     )
     return Krea2Pipeline(
         scheduler=euler(dynamic=True),
-        vae=AutoencoderKLQwenImage(base_dim=8, z_dim=16, dim_mult=[1, 1, 2, 2], num_res_blocks=1),
+        vae=wan_vae(AutoencoderKLQwenImage),
         text_encoder=qwen3_vl(tokenizer, Qwen3VLModel, layers=4),
         tokenizer=tokenizer,
         transformer=transformer,
@@ -130,50 +130,37 @@ def to_repaint() -> dict[str, Any]:
 
 
 TINY = {
-    "QwenImagePipeline": Tiny(lambda: made(QwenImagePipeline), lambda: SHORT, branches=2),
+    "QwenImagePipeline": Tiny(lambda: made(QwenImagePipeline), lambda: SHORT),
     "QwenImageImg2ImgPipeline": Tiny(
-        lambda: made(QwenImageImg2ImgPipeline), lambda: {**SHORT, **FEWER, **wide("image")}, branches=2
+        lambda: made(QwenImageImg2ImgPipeline), lambda: {**SHORT, **FEWER, **wide("image")}
     ),
-    "QwenImageInpaintPipeline": Tiny(
-        lambda: made(QwenImageInpaintPipeline), lambda: {**SHORT, **FEWER, **painted()}, branches=2
-    ),
+    "QwenImageInpaintPipeline": Tiny(lambda: made(QwenImageInpaintPipeline), lambda: {**SHORT, **FEWER, **painted()}),
     "QwenImageControlNetPipeline": Tiny(
-        lambda: made(QwenImageControlNetPipeline, control=0),
-        lambda: {**SHORT, **wide("control_image")},
-        branches=2,
+        lambda: made(QwenImageControlNetPipeline, control=0), lambda: {**SHORT, **wide("control_image")}
     ),
     "QwenImageControlNetInpaintPipeline": Tiny(
         lambda: made(QwenImageControlNetInpaintPipeline, control=4),
         lambda: seeded(**SHORT, control_image=picture(80, 48), control_mask=mask(80, 48)),
-        branches=2,
     ),
-    "QwenImageEditPipeline": Tiny(
-        lambda: edits(QwenImageEditPipeline), lambda: {**EDIT, "image": picture()}, branches=2
-    ),
+    "QwenImageEditPipeline": Tiny(lambda: edits(QwenImageEditPipeline), lambda: {**EDIT, "image": picture()}),
     "QwenImageEditPlusPipeline": Tiny(
         lambda: edits(QwenImageEditPlusPipeline, zero_cond_t=True),
         lambda: {**EDIT, "image": [picture(), picture(seed=70)]},
-        branches=2,
     ),
     "QwenImageEditInpaintPipeline": Tiny(
-        lambda: edits(QwenImageEditInpaintPipeline), lambda: {**TEXT, **FEWER, **to_repaint()}, branches=2
+        lambda: edits(QwenImageEditInpaintPipeline), lambda: {**TEXT, **FEWER, **to_repaint()}
     ),
     "QwenImageLayeredPipeline": Tiny(
         lambda: edits(QwenImageLayeredPipeline, channels=4, use_additional_t_cond=True, use_layer3d_rope=True),
         lambda: {**TEXT, "num_inference_steps": 4, "image": picture().convert("RGBA"), "layers": 3},
-        branches=2,
     ),
-    "QwenImage21Pipeline": Tiny(qwen21, lambda: SLOTS, branches=2),
+    "QwenImage21Pipeline": Tiny(qwen21, lambda: SLOTS),
     "QwenImage21Pipeline:references": Tiny(
-        qwen21,
-        lambda: {**SLOTS, "image": [picture(), picture(seed=70)], "output_resolution": 96},
-        branches=2,
+        qwen21, lambda: {**SLOTS, "image": [picture(), picture(seed=70)], "output_resolution": 96}
     ),
     "QwenImage21Pipeline:nothing kept": Tiny(
-        qwen21,
-        lambda: {**SLOTS, "image": picture(), "output_resolution": 96, "use_kv_cache": False},
-        branches=2,
+        qwen21, lambda: {**SLOTS, "image": picture(), "output_resolution": 96, "use_kv_cache": False}
     ),
-    "Krea2Pipeline": Tiny(krea2, lambda: {"prompt": PROMPT, **GUIDED, **SIZED, "max_sequence_length": 64}, branches=2),
+    "Krea2Pipeline": Tiny(krea2, lambda: {"prompt": PROMPT, **GUIDED, **SIZED, "max_sequence_length": 64}),
 }
 LEFT_OUT: dict[str, str] = {}

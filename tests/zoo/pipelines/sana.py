@@ -206,20 +206,14 @@ def _refined() -> dict[str, Any]:
 
 
 TINY = {
-    "SanaPipeline": Tiny(sana, _guided, branches=2),
-    "SanaPAGPipeline": Tiny(
-        partial(sana, SanaPAGPipeline),
-        _perturbed,
-        branches=3,
-        unshared=NO_ROWS,
-        refused=REPLACED,
-    ),
-    "SanaControlNetPipeline": Tiny(controlnet, _controlled, branches=2),
-    "SanaSprintPipeline": Tiny(partial(sprint, SanaSprintPipeline), _sprint),
-    "SanaSprintImg2ImgPipeline": Tiny(partial(sprint, SanaSprintImg2ImgPipeline), _sprint_image),
-    "SanaVideoPipeline": Tiny(partial(to_video, SanaVideoPipeline), _video, branches=2),
-    "SanaImageToVideoPipeline": Tiny(partial(to_video, SanaImageToVideoPipeline), _video_image, branches=2),
-    "SanaWMPipeline": Tiny(world, _world, branches=2),
-    "SanaWMLTX2Refiner": Tiny(refiner, _refined),
+    "SanaPipeline": Tiny(sana, _guided),
+    "SanaPAGPipeline": Tiny(partial(sana, SanaPAGPipeline), _perturbed, branches=3, unshared=NO_ROWS, refused=REPLACED),
+    "SanaControlNetPipeline": Tiny(controlnet, _controlled),
+    "SanaSprintPipeline": Tiny(partial(sprint, SanaSprintPipeline), _sprint, branches=1),
+    "SanaSprintImg2ImgPipeline": Tiny(partial(sprint, SanaSprintImg2ImgPipeline), _sprint_image, branches=1),
+    "SanaVideoPipeline": Tiny(partial(to_video, SanaVideoPipeline), _video),
+    "SanaImageToVideoPipeline": Tiny(partial(to_video, SanaImageToVideoPipeline), _video_image),
+    "SanaWMPipeline": Tiny(world, _world),
+    "SanaWMLTX2Refiner": Tiny(refiner, _refined, branches=1),
 }
 LEFT_OUT: dict[str, str] = {}

@@ -140,28 +140,23 @@ TEXT: dict[str, Any] = {"prompt": PROMPT, **GUIDED, **SIZED, "max_sequence_lengt
 
 
 TINY = {
-    "StableDiffusion3Pipeline": Tiny(sd3, lambda: TEXT, branches=2),
+    "StableDiffusion3Pipeline": Tiny(sd3, lambda: TEXT),
     # In the second and third step a third call leaves the first layer out.
     "StableDiffusion3Pipeline:skipped layers": Tiny(
-        sd3,
-        lambda: {**TEXT, "skip_guidance_layers": [0], "skip_layer_guidance_stop": 0.6},
-        branches=2,
+        sd3, lambda: {**TEXT, "skip_guidance_layers": [0], "skip_layer_guidance_stop": 0.6}
     ),
     "StableDiffusion3Img2ImgPipeline": Tiny(
-        lambda: made(StableDiffusion3Img2ImgPipeline), lambda: {**TEXT, **FEWER, **wide("image")}, branches=2
+        lambda: made(StableDiffusion3Img2ImgPipeline), lambda: {**TEXT, **FEWER, **wide("image")}
     ),
     "StableDiffusion3InpaintPipeline": Tiny(
-        lambda: made(StableDiffusion3InpaintPipeline), lambda: {**TEXT, **FEWER, **painted()}, branches=2
+        lambda: made(StableDiffusion3InpaintPipeline), lambda: {**TEXT, **FEWER, **painted()}
     ),
     "StableDiffusion3ControlNetPipeline": Tiny(
-        lambda: made(StableDiffusion3ControlNetPipeline, control=0),
-        lambda: seeded(**TEXT, **wide("control_image")),
-        branches=2,
+        lambda: made(StableDiffusion3ControlNetPipeline, control=0), lambda: seeded(**TEXT, **wide("control_image"))
     ),
     "StableDiffusion3ControlNetInpaintingPipeline": Tiny(
         lambda: made(StableDiffusion3ControlNetInpaintingPipeline, control=1),
         lambda: seeded(**TEXT, **wide("control_image"), control_mask=mask(80, 48)),
-        branches=2,
     ),
     "StableDiffusion3PAGPipeline": Tiny(
         lambda: made(StableDiffusion3PAGPipeline), lambda: TEXT, branches=3, unshared=NO_ROWS, refused=REPLACED
@@ -173,13 +168,11 @@ TINY = {
         unshared=NO_ROWS,
         refused=REPLACED,
     ),
-    "CogView3PlusPipeline": Tiny(cogview3, lambda: TEXT, branches=2),
-    "CogView4Pipeline": Tiny(lambda: cogview4(CogView4Pipeline, in_channels=16), lambda: TEXT, branches=2),
+    "CogView3PlusPipeline": Tiny(cogview3, lambda: TEXT),
+    "CogView4Pipeline": Tiny(lambda: cogview4(CogView4Pipeline, in_channels=16), lambda: TEXT),
     "CogView4ControlPipeline": Tiny(
-        lambda: cogview4(CogView4ControlPipeline, in_channels=32),
-        lambda: seeded(**TEXT, **wide("control_image")),
-        branches=2,
+        lambda: cogview4(CogView4ControlPipeline, in_channels=32), lambda: seeded(**TEXT, **wide("control_image"))
     ),
-    "HiDreamImagePipeline": Tiny(hidream, lambda: TEXT, branches=2),
+    "HiDreamImagePipeline": Tiny(hidream, lambda: TEXT),
 }
 LEFT_OUT: dict[str, str] = {}

@@ -27,11 +27,9 @@ from transformers import (
     T5GemmaConfig,
     T5GemmaEncoderModel,
     T5GemmaModuleConfig,
-    UMT5Config,
-    UMT5EncoderModel,
 )
 
-from support.tiny_parts import small_language, t5
+from support.tiny_parts import UMT5, small_language, t5, t5_parts
 from support.tiny_tokenizers import qwen_tokenizer, t5_tokenizer
 from zoo import audio
 from zoo.cases import tiny_transformer
@@ -43,7 +41,7 @@ def ace_step() -> DiffusionPipeline:
     tokenizer = qwen_tokenizer()
     return AceStepPipeline(
         tokenizer=tokenizer,
-        text_encoder=Qwen3Model(Qwen3Config(**small_language(tokenizer), num_hidden_layers=2, head_dim=4)),
+        text_encoder=Qwen3Model(Qwen3Config(**small_language(tokenizer), head_dim=4)),
         vae=_oobleck(160),
         condition_encoder=AceStepConditionEncoder(
             hidden_size=16,
@@ -73,11 +71,9 @@ def long_cat_audio() -> DiffusionPipeline:
         downsampling_ratio=8,
         sample_rate=200,
     )
-    tokenizer = t5_tokenizer()
     return LongCatAudioDiTPipeline(
         vae=vae,
-        tokenizer=tokenizer,
-        text_encoder=t5(tokenizer, UMT5EncoderModel, UMT5Config, width=16),
+        **t5_parts(*UMT5, width=16),
         transformer=tiny_transformer(audio.longcat_audio),
     )
 
@@ -98,7 +94,7 @@ def stable_audio() -> DiffusionPipeline:
 def stable_audio3(pipeline: type[DiffusionPipeline]) -> DiffusionPipeline:
     """128 samples and 16 latents a second."""
     tokenizer = qwen_tokenizer(31)
-    module = T5GemmaModuleConfig(**small_language(tokenizer), num_hidden_layers=2, head_dim=4)
+    module = T5GemmaModuleConfig(**small_language(tokenizer), head_dim=4)
     config = T5GemmaConfig(encoder=module, decoder=module, is_encoder_decoder=False, vocab_size=len(tokenizer))
     return pipeline(
         vae=AutoencoderSAME(
@@ -191,12 +187,14 @@ def _wave() -> torch.Tensor:
 
 
 TINY = {
-    "AceStepPipeline": Tiny(ace_step, _song, branches=2),
-    "AceStepPipeline:guided late": Tiny(ace_step, _song_guided_late, branches=2),
-    "LongCatAudioDiTPipeline": Tiny(long_cat_audio, _sound, branches=2),
-    "StableAudioPipeline": Tiny(stable_audio, _long_sound, branches=2),
-    "StableAudio3Pipeline": Tiny(partial(stable_audio3, StableAudio3Pipeline), _guided, branches=2),
-    "StableAudio3AudioToAudioPipeline": Tiny(partial(stable_audio3, StableAudio3AudioToAudioPipeline), _from_audio),
-    "StableAudio3InpaintPipeline": Tiny(partial(stable_audio3, StableAudio3InpaintPipeline), _painted),
+    "AceStepPipeline": Tiny(ace_step, _song),
+    "AceStepPipeline:guided late": Tiny(ace_step, _song_guided_late),
+    "LongCatAudioDiTPipeline": Tiny(long_cat_audio, _sound),
+    "StableAudioPipeline": Tiny(stable_audio, _long_sound),
+    "StableAudio3Pipeline": Tiny(partial(stable_audio3, StableAudio3Pipeline), _guided),
+    "StableAudio3AudioToAudioPipeline": Tiny(
+        partial(stable_audio3, StableAudio3AudioToAudioPipeline), _from_audio, branches=1
+    ),
+    "StableAudio3InpaintPipeline": Tiny(partial(stable_audio3, StableAudio3InpaintPipeline), _painted, branches=1),
 }
 LEFT_OUT: dict[str, str] = {}

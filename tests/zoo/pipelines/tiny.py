@@ -26,7 +26,7 @@ class Tiny:
 
     make: Callable[[], DiffusionPipeline | ModularPipeline]
     call: Callable[[], dict[str, Any]]
-    branches: int = 1
+    branches: int = 2
     """Of guidance in a step of this call, which `cfg=2` may share out: rows of a doubled batch, or calls."""
     options: dict[str, Any] = field(default_factory=dict[str, Any])
     """What its call takes in place of a generator with seed 0 and `output_type="np"`."""
@@ -93,8 +93,20 @@ def seeded(**call: Any) -> dict[str, Any]:
 
 
 PROMPT = "a red circle above a blue square"
-SIZED: dict[str, Any] = {"height": 48, "width": 80, "num_inference_steps": 4}
+WIDTH, HEIGHT = 80, 48
 """Three by five tokens where a token is 16 pixels wide."""
+SIZED: dict[str, Any] = {"height": HEIGHT, "width": WIDTH, "num_inference_steps": 4}
 FEWER: dict[str, Any] = {"num_inference_steps": 5, "strength": 0.8}
 """Four steps of five, from a picture."""
 GUIDED: dict[str, Any] = {"negative_prompt": "bad", "guidance_scale": 3.0}
+PICTURE: dict[str, Any] = {"prompt": PROMPT, **GUIDED, **SIZED}
+
+
+def video_call(**changed: Any) -> dict[str, Any]:
+    """Three latent frames where each but the first is of four; two branches by a negative prompt."""
+    shared = {"prompt": PROMPT, "negative_prompt": "bad", **SIZED, "num_frames": 9, "max_sequence_length": 32}
+    return {**shared, **changed}
+
+
+def without(call: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in call.items() if name not in names}

@@ -147,46 +147,33 @@ SHORT: dict[str, Any] = {**TEXT, **SIZED, "max_sequence_length": 64}
 
 
 TINY = {
-    "ZImagePipeline": Tiny(lambda: z_image(ZImagePipeline), lambda: SHORT, branches=2),
+    "ZImagePipeline": Tiny(lambda: z_image(ZImagePipeline), lambda: SHORT),
     "ZImagePipeline:two prompts": Tiny(
         lambda: z_image(ZImagePipeline),
         lambda: {**SHORT, "prompt": [PROMPT, "a cat"], "negative_prompt": ["bad", "worse"]},
-        branches=2,
     ),
-    "ZImageImg2ImgPipeline": Tiny(
-        lambda: z_image(ZImageImg2ImgPipeline), lambda: {**SHORT, **FEWER, **wide("image")}, branches=2
-    ),
-    "ZImageInpaintPipeline": Tiny(
-        lambda: z_image(ZImageInpaintPipeline), lambda: {**SHORT, **FEWER, **painted()}, branches=2
-    ),
+    "ZImageImg2ImgPipeline": Tiny(lambda: z_image(ZImageImg2ImgPipeline), lambda: {**SHORT, **FEWER, **wide("image")}),
+    "ZImageInpaintPipeline": Tiny(lambda: z_image(ZImageInpaintPipeline), lambda: {**SHORT, **FEWER, **painted()}),
     "ZImageControlNetPipeline": Tiny(
-        lambda: z_image(ZImageControlNetPipeline, control=16),
-        lambda: {**SHORT, **wide("control_image")},
-        branches=2,
+        lambda: z_image(ZImageControlNetPipeline, control=16), lambda: {**SHORT, **wide("control_image")}
     ),
     "ZImageControlNetInpaintPipeline": Tiny(
         lambda: z_image(ZImageControlNetInpaintPipeline, control=33),
         lambda: {**SHORT, **painted(), "control_image": picture(80, 48, seed=40)},
-        branches=2,
     ),
     "ZImageOmniPipeline": Tiny(
-        lambda: z_image(ZImageOmniPipeline, siglip=True),
-        lambda: {**SHORT, "image": [picture(80, 64)]},
-        branches=2,
+        lambda: z_image(ZImageOmniPipeline, siglip=True), lambda: {**SHORT, "image": [picture(80, 64)]}
     ),
     # Its system prompt alone is over 64 tokens.
-    "Lumina2Pipeline": Tiny(lumina2, lambda: {**SHORT, "max_sequence_length": 256}, branches=2),
-    "OvisImagePipeline": Tiny(ovis, lambda: SHORT, branches=2),
+    "Lumina2Pipeline": Tiny(lumina2, lambda: {**SHORT, "max_sequence_length": 256}),
+    "OvisImagePipeline": Tiny(ovis, lambda: SHORT),
     "LongCatImagePipeline": Tiny(
-        lambda: longcat(LongCatImagePipeline, blocks=4),
-        lambda: {**TEXT, **SIZED, "enable_prompt_rewrite": False},
-        branches=2,
+        lambda: longcat(LongCatImagePipeline, blocks=4), lambda: {**TEXT, **SIZED, "enable_prompt_rewrite": False}
     ),
     # What is edited is scaled to 1024 pixels: seven blocks in the VAE make that 9 x 7 tokens of 128 pixels.
     "LongCatImageEditPipeline": Tiny(
         lambda: longcat(LongCatImageEditPipeline, blocks=7),
         lambda: {**TEXT, "num_inference_steps": 4, "image": picture(72, 56)},
-        branches=2,
     ),
 }
 LEFT_OUT: dict[str, str] = {}
