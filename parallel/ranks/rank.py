@@ -187,7 +187,7 @@ class Rank:
 
     def _abort(self, number: int) -> None:
         if (job := self.jobs.get(number)) and job.order.num_ranks > 1:
-            job.aborted.set()
+            job.aborted.set()  # for a lane that waits for a grant; the abort wakes one that waits in a collective
             self.membership.abort()
             if is_in_rendezvous():
                 self.channel.send(Stuck(number))

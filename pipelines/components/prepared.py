@@ -59,6 +59,9 @@ class Prepared:
         self.handle = share
         self._captured: Captured | None = None
         self._is_new = True
+        # From the inside out, and taken off in the other order: layers, hooks of sharding around blocks, the blocks'
+        # forwards within these hooks, graphs around the whole call. Each finds what is further in as it will be when it
+        # runs.
         with contextlib.ExitStack() as stack:
             if share is None:  # weights that are shared out are gathered one by one
                 stack.callback(_fuse(transformer, condition.engine, mesh))

@@ -374,6 +374,7 @@ class ComponentStore:
             if entry.place == place and key not in keep and not entry.share and not self._loans.is_lent(key)
         ]
         candidates.sort(key=lambda key: self._entries[key].last_use)
+        # Graphs of all before weights of one: they are captured again in a step, weights are read from a disk.
         for let_go in (self._forget_graphs, self._drop):
             for key in candidates:
                 if self._used_bytes(place) + num_bytes <= budget:
