@@ -237,10 +237,18 @@ def names() -> dict[str, Any]:
 
 
 def _signature(value: Any) -> str:
+    """Names, order and plain defaults of what it takes; types are a matter of nodes' sockets."""
     try:
-        return str(inspect.signature(value)) if callable(value) else type(value).__name__
+        taken = inspect.signature(value).parameters.values() if callable(value) else ()
     except ValueError:
-        return type(value).__name__
+        taken = ()
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    told = []
+    for each in taken:
+        is_plain = isinstance(each.default, (str, int, float, type(None)))
+        default = "" if each.default is each.empty else f"={each.default!r}" if is_plain else "=..."
+        told.append(f"{stars.get(each.kind, '')}{each.name}{default}")
+    return f"{type(value).__name__}({', '.join(told)})"
 
 
 def variables(root: Path) -> set[str]:
