@@ -23,8 +23,7 @@ from ..parallel.plan import ParallelPlan
 from ..parallel.progress import SILENT, Progress
 from ..parallel.sharding.fingerprint import Comparison, fields_of
 from . import preview
-from .components.loading import torch_dtype
-from .components.shell import shells
+from .components.loading import shells, torch_dtype
 from .components.store import ONE_RANK, store
 from .denoise_checks import check_denoise, check_family, check_guidance, check_seen, check_sound, check_text
 from .denoising import quiet  # noqa: F401 (quiet for what it silences)
