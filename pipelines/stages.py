@@ -24,8 +24,7 @@ from ..parallel.plan import ParallelPlan
 from ..parallel.progress import SILENT, Progress
 from ..parallel.sharding.fingerprint import Comparison, fields_of
 from . import preview
-from .components.loading import torch_dtype
-from .components.shell import shells
+from .components.loading import shells, torch_dtype
 from .components.store import ONE_RANK, store
 from .denoising import guidance as guiding
 from .denoising import quiet, schedulers  # noqa: F401 (quiet for what it silences)

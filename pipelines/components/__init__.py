@@ -10,7 +10,7 @@ memory: What a component takes of a memory, before it is loaded and afterwards, 
 prepared: A transformer made ready for a denoise, spread by its plan and compiled, and kept so until one wants it
     otherwise.
 quantizing: Quantization by torchao: of the weights of wide linear layers, each as soon as it has been read.
-shell: What stands for a component that a stage does not load, for blocks that ask how it is made.
+shelf: What a process has loaded, each memory within its budget: the least recently used goes, what others hold stays.
 single_file: A transformer from one file as its makers or ComfyUI publish it, packed or plain, tensor by tensor.
 skeleton: A diffusers component built without weights and filled tensor by tensor, each cast on the device where it
     will live.

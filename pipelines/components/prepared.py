@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.group import Axis
 from ...parallel.plan import ParallelPlan
-from ..models.checks import LEAST_STEPS
-from ..values import Engine, Graphs, Lora, StepCache
+from ..models.checks import LEAST_STEPS, check_engine, why_no_graphs
+from ..values import Engine, Graphs, Lora, Model, StepCache
 from . import tensorrt
 
 if TYPE_CHECKING:
@@ -18,8 +20,10 @@ if TYPE_CHECKING:
     from ...parallel.sharding.captured import Captured
     from ..spreading.transformer import Handle
 
+logger = logging.getLogger("latentloom")
 
-ALONE = ParallelPlan()
+ONE_RANK = ParallelPlan()
+"""The plan of a stage that one rank does, or this process."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +31,7 @@ class Condition:
     """What a use asks of a component beyond its weights; of those that are no transformer only the LoRAs."""
 
     loras: tuple[Lora, ...] = ()
-    plan: ParallelPlan = ALONE
+    plan: ParallelPlan = ONE_RANK
     engine: Engine = "eager"
     graphs: Graphs = "off"
     """Whether forwards are replayed as CUDA graphs; with auto where that pays, and memory allows."""
@@ -147,3 +151,32 @@ def _compile(transformer: Any, handle: Handle | None, engine: Engine) -> Callabl
     forwards = Forwards(transformer, blocks or [transformer], type(transformer).__name__)
     forwards.compile(**options)
     return forwards.restore
+
+
+def condition_of(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Condition:
+    """In which condition this use wants a transformer."""
+    graphs = _graphs(model, plan, step_cache)
+    return Condition(loras=model.loras, plan=plan, engine=model.engine, graphs=graphs, step_cache=step_cache)
+
+
+def _graphs(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Graphs:
+    """As the model says; where it leaves that to us, off what has no graphs, or none that could be replayed."""
+    if model.graphs != "auto":
+        return model.graphs
+    if not model.device.startswith("cuda"):
+        return "off"
+    reason = why_no_graphs(model, plan, has_step_cache=step_cache != "none")
+    if reason:
+        _say_once(reason)
+    return "off" if reason else "auto"
+
+
+@functools.cache
+def _say_once(reason: str) -> None:
+    logger.info("steps run without CUDA graphs: %s", reason)
+
+
+def check_engine_here(model: Model, engine: Engine) -> None:
+    check_engine(engine, device=model.device, quantization=model.quantization)
+    if engine == "tensorrt":
+        tensorrt.check_built(model.device)

@@ -9,71 +9,34 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import gc
-import logging
-import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...parallel.mesh import Mesh, is_current, mesh_for
+from ...parallel.mesh import Mesh, mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress
-from ...parallel.ranks.heap import give_back_rest
 from ...parallel.together import Readers, who_reads
 from ...parallel.wording import worded
-from ..models.checks import check_engine, why_no_graphs
 from ..models.component_files import ComponentFiles, ModelFiles, inspect_model
 from ..models.describe import fingerprint_of
 from ..models.packed.experts import single_files
 from ..spreading.measured import finish
-from ..values import Engine, Graphs, Lora, Model, StepCache
+from ..values import Model, StepCache
 from .loading import load_component, one_sentence
-from .loans import Loans, unshared
+from .loans import unshared
 from .memory import (
     SMALL_BYTES,
-    Held,
     bytes_of,
-    default_budget,
     expected_bytes,
     is_quantized,
-    spare_bytes,
     tensor_bytes,
 )
-from .prepared import Condition, Prepared
-from .tensorrt import check_built
-
-if TYPE_CHECKING:
-    from ..spreading.transformer import Handle
-
-logger = logging.getLogger("latentloom")
-
-ONE_RANK = ParallelPlan()
-"""The plan of a stage that one rank does, or this process."""
+from .prepared import ONE_RANK, Condition, Prepared, check_engine_here, condition_of
+from .shelf import Shelf, StoredComponent
 
 
-@dataclass
-class _StoredComponent:
-    component: Any
-    num_bytes: int
-    place: str
-    """The device it is on."""
-    last_use: int
-    loras: tuple[Lora, ...] = ()
-    share: tuple[Mesh, Handle] | None = None
-    """Where this rank shares a transformer's weights with others: the mesh for which it is good, and the handle."""
-    prepared: Prepared | None = None
-    """How a transformer is spread and compiled now."""
-
-    def unprepare(self) -> None:
-        """As it was loaded."""
-        if self.prepared is not None:
-            self.prepared.end()
-            self.prepared = None
-
-
-class ComponentStore:
+class ComponentStore(Shelf):
     """Loads components when first asked for, keeps them, and drops the least recently used beyond the budget.
 
     `budget_bytes` holds for each memory (host, each accelerator) by itself; None means 60 % of the machine's memory,
@@ -87,14 +50,9 @@ class ComponentStore:
     """
 
     def __init__(self, budget_bytes: int | None = None) -> None:
-        self._budget_bytes = budget_bytes
-        self._entries: dict[tuple[Any, ...], _StoredComponent] = {}
+        super().__init__(budget_bytes)
         self._files: dict[tuple[str, str], ModelFiles] = {}
-        self._num_ranks_here = 1
         self._num_uses = 0
-        self._lock = threading.RLock()
-        """Held while components are loaded, never while somebody waits for a loan."""
-        self._loans = Loans()
         self.make_way: Callable[[], None] = lambda: None
         """Called before anything is loaded: what else this process keeps loaded is to be dropped."""
 
@@ -119,7 +77,7 @@ class ComponentStore:
         step caches and sharding hang hooks on it. So threads wait for each other where conditions differ, or one needs
         a transformer alone. A transformer whose use fails is prepared anew for the next.
         """
-        mesh, condition = _mesh(model, plan), _condition(model, plan, step_cache)
+        mesh, condition = _mesh(model, plan), condition_of(model, plan, step_cache)
         keys = [self._key(model, name.rstrip("?"), mesh) for name in names]
         with self._loans.of(self._wanted(model, names, mesh, condition), progress.check):
             try:
@@ -168,7 +126,7 @@ class ComponentStore:
         folder.
         """
         mesh = _mesh(model, plan)
-        condition = _condition(model, plan, step_cache)
+        condition = condition_of(model, plan, step_cache)
         from ..denoising.schedulers import fresh
 
         with self._lock:
@@ -201,36 +159,11 @@ class ComponentStore:
                 self._make_room(model.device, 0, kept, working_bytes)
             return parts
 
-    def held(self) -> list[Held]:
-        """What is here now and has weights; does not wait for a load under way."""
-        return [
-            Held(folder=key[0], component=key[2], device=entry.place, num_bytes=entry.num_bytes)
-            for key, entry in list(self._entries.items())
-            if hasattr(entry.component, "parameters")
-        ]
-
-    def share_host(self, num_ranks: int) -> None:
-        """So many ranks, this one among them, load components into this machine's memory: each takes its part."""
-        self._num_ranks_here = num_ranks
-
     def clear(self) -> None:
-        """Forget everything; memory is free once callers let go of what they hold."""
+        """Forget the models' files, too."""
         with self._lock:
-            for key in list(self._entries):
-                self._drop(key)
+            super().clear()
             self._files.clear()
-
-    def give_way(self) -> None:
-        """Drop what may be dropped, for something else that this process loads: neither shares of weights nor loans."""
-        with self._lock:
-            for key, entry in list(self._entries.items()):
-                if entry.share is None and not self._loans.is_lent(key):
-                    self._drop(key)
-
-    @property
-    def num_bytes(self) -> int:
-        """What the components here take, all memories together."""
-        return sum(entry.num_bytes for entry in list(self._entries.values()))
 
     def _wanted(
         self, model: Model, names: Sequence[str], mesh: Mesh | None, condition: Condition
@@ -262,13 +195,13 @@ class ComponentStore:
         condition: Condition,
         working_bytes: int,
         readers: Readers | None,
-    ) -> _StoredComponent:
+    ) -> StoredComponent:
         key = self._key(model, files.name, mesh)
         entry = self._entries.get(key)
         if entry is not None and entry.prepared is not None and not entry.prepared.fits(condition, mesh):
             entry.unprepare()
         if _is_transformer(files.name) and (entry is None or entry.prepared is None):
-            _check_engine(model, condition.engine)  # before anything is loaded
+            check_engine_here(model, condition.engine)  # before anything is loaded
         if entry is not None and not self._fit_loras(model, files, entry):
             self._drop(key)
             entry = None
@@ -304,7 +237,7 @@ class ComponentStore:
 
     def _new_entry(
         self, model: Model, files: ComponentFiles, place: str, mesh: Mesh | None, readers: Readers | None
-    ) -> _StoredComponent:
+    ) -> StoredComponent:
         from ..spreading.transformer import leave_padding_out
         from . import lora
 
@@ -320,16 +253,16 @@ class ComponentStore:
             readers=readers if is_transformer else None,
         )
         if files.kind != "model":
-            return _StoredComponent(component, SMALL_BYTES, "cpu", 0)
+            return StoredComponent(component, SMALL_BYTES, "cpu", 0)
         if model.loras:
             lora.fit(component, files.name, loras=model.loras, pipeline=self._files_of(model).pipeline)
         with one_sentence(files, None):
             component.to(place)
         if is_transformer:
             leave_padding_out(component)
-        return _StoredComponent(component, bytes_of(component), place, 0, model.loras)
+        return StoredComponent(component, bytes_of(component), place, 0, model.loras)
 
-    def _fit_loras(self, model: Model, files: ComponentFiles, entry: _StoredComponent) -> bool:
+    def _fit_loras(self, model: Model, files: ComponentFiles, entry: StoredComponent) -> bool:
         """Make a kept component carry the model's LoRAs; False when it has to be loaded again."""
         from . import lora
 
@@ -363,85 +296,6 @@ class ComponentStore:
         shares = (_shares(mesh),) if _is_transformer(name) else ()
         return (model.folder, model.fingerprint, name, model.dtype, model.device, quantization, *shares)
 
-    def _make_room(self, place: str, num_bytes: int, keep: set[tuple[Any, ...]], working_bytes: int) -> None:
-        """For components to be loaded, and what is then computed beside them."""
-        # Graphs of what is kept hold what is computed beside it, or make way for that themselves.
-        working_bytes -= sum(self._graph_bytes(key) for key in keep)
-        budget = self._budget(place) - max(0, working_bytes - spare_bytes(place))
-        candidates = [
-            key
-            for key, entry in self._entries.items()
-            if entry.place == place and key not in keep and not entry.share and not self._loans.is_lent(key)
-        ]
-        candidates.sort(key=lambda key: self._entries[key].last_use)
-        # Graphs of all before weights of one: they are captured again in a step, weights are read from a disk.
-        for let_go in (self._forget_graphs, self._drop):
-            for key in candidates:
-                if self._used_bytes(place) + num_bytes <= budget:
-                    return
-                let_go(key)
-        if num_bytes and self._used_bytes(place) + num_bytes > budget:
-            needed = (self._used_bytes(place) + num_bytes) / 2**30
-            logger.warning(
-                "components need %.1f GiB on %s, more than its budget of %.1f", needed, place, budget / 2**30
-            )
-
-    def _budget(self, place: str) -> float:
-        if self._budget_bytes is not None:
-            return self._budget_bytes
-        return default_budget(place) / (1 if place.startswith("cuda") else self._num_ranks_here)
-
-    def _used_bytes(self, place: str) -> int:
-        held = [entry for entry in self._entries.values() if entry.place == place]
-        return sum(entry.num_bytes + (entry.prepared.num_bytes if entry.prepared else 0) for entry in held)
-
-    def _graph_bytes(self, key: tuple[Any, ...]) -> int:
-        entry = self._entries.get(key)
-        return entry.prepared.num_bytes if entry is not None and entry.prepared is not None else 0
-
-    def _forget_graphs(self, key: tuple[Any, ...]) -> None:
-        prepared = self._entries[key].prepared
-        if prepared is not None:
-            prepared.forget_graphs()
-
-    def _drop(self, key: tuple[Any, ...]) -> None:
-        entry = self._entries.pop(key)
-        if not self._loans.is_lent(key):
-            entry.unprepare()
-        place, is_share = entry.place, entry.share is not None
-        del entry
-        if is_share:
-            gc.collect()  # its hooks hold each other
-        self._release(place)
-
-    def _unprepare(self, keys: Sequence[tuple[Any, ...]]) -> None:
-        with self._lock:
-            for key in keys:
-                if key in self._entries:
-                    self._entries[key].unprepare()
-
-    def _drop_stale(self) -> None:
-        """Forget shares of weights whose other holders may be gone."""
-        stale = [key for key, entry in self._entries.items() if entry.share and not is_current(entry.share[0])]
-        for key in stale:
-            self._drop(key)
-
-    def _drop_shares(self, keep: set[tuple[Any, ...]]) -> None:
-        """Forget the shares of other models and plans: whatever the budgets, so that all ranks do the same."""
-        for key in [key for key, entry in self._entries.items() if entry.share and key not in keep]:
-            self._drop(key)
-
-    def _release(self, place: str) -> None:
-        """Give memory back to the driver, which waits for the whole device: not while another thread computes on it.
-        Torch itself does so when it finds no other. On a CPU small weights leave holes in the heap.
-        """
-        if place == "cpu":
-            give_back_rest()
-        if place.startswith("cuda") and not self._loans.are_others_at_work():
-            import torch
-
-            torch.cuda.empty_cache()
-
 
 @functools.cache
 def store() -> ComponentStore:
@@ -451,35 +305,6 @@ def store() -> ComponentStore:
 
 def _is_transformer(name: str) -> bool:
     return name.startswith("transformer")
-
-
-def _condition(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Condition:
-    """In which condition this use wants a transformer."""
-    graphs = _graphs(model, plan, step_cache)
-    return Condition(loras=model.loras, plan=plan, engine=model.engine, graphs=graphs, step_cache=step_cache)
-
-
-def _graphs(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Graphs:
-    """As the model says; where it leaves that to us, off what has no graphs, or none that could be replayed."""
-    if model.graphs != "auto":
-        return model.graphs
-    if not model.device.startswith("cuda"):
-        return "off"
-    reason = why_no_graphs(model, plan, has_step_cache=step_cache != "none")
-    if reason:
-        _say_once(reason)
-    return "off" if reason else "auto"
-
-
-@functools.cache
-def _say_once(reason: str) -> None:
-    logger.info("steps run without CUDA graphs: %s", reason)
-
-
-def _check_engine(model: Model, engine: Engine) -> None:
-    check_engine(engine, device=model.device, quantization=model.quantization)
-    if engine == "tensorrt":
-        check_built(model.device)
 
 
 def _mesh(model: Model, plan: ParallelPlan) -> Mesh | None:
@@ -505,10 +330,10 @@ def _shares(mesh: Mesh | None) -> ParallelPlan | None:
     return mesh.plan if mesh is not None and mesh.plan.weights > 1 else None
 
 
-def _new_share(model: Model, files: ComponentFiles, mesh: Mesh) -> _StoredComponent:
+def _new_share(model: Model, files: ComponentFiles, mesh: Mesh) -> StoredComponent:
     from ...parallel.sharding.weights import own_bytes
     from .streamed import load_share
 
     component, handle = load_share(files, mesh, dtype=model.dtype, device=model.device)
     num_bytes = own_bytes(component) + sum(map(tensor_bytes, component.buffers()))
-    return _StoredComponent(component, num_bytes, model.device, 0, share=(mesh, handle))
+    return StoredComponent(component, num_bytes, model.device, 0, share=(mesh, handle))

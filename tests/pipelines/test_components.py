@@ -17,10 +17,11 @@ from latentloom.parallel.errors import Cancelled, OutOfMemory
 from latentloom.parallel.machine.container import Container
 from latentloom.parallel.mesh import planned_mesh
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.pipelines.components import store as stored
+from latentloom.pipelines.components import prepared
 from latentloom.pipelines.components.loading import load_component, one_sentence
 from latentloom.pipelines.components.memory import default_budget
-from latentloom.pipelines.components.store import ComponentStore, _StoredComponent, store
+from latentloom.pipelines.components.shelf import StoredComponent
+from latentloom.pipelines.components.store import ComponentStore, store
 from latentloom.pipelines.models.checks import check_engine
 from latentloom.pipelines.models.component_files import inspect_model
 from latentloom.pipelines.models.describe import describe_model
@@ -136,13 +137,13 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> ParallelPlan:
     plan = ParallelPlan(ulysses=2, weights=2)
     mesh = planned_mesh(plan, 0)
 
-    def new_share(*_: Any) -> _StoredComponent:
-        return _StoredComponent(torch.nn.Linear(9, 9), 400, "cpu", 0, share=(mesh, cast(Any, "handle")))
+    def new_share(*_: Any) -> StoredComponent:
+        return StoredComponent(torch.nn.Linear(9, 9), 400, "cpu", 0, share=(mesh, cast(Any, "handle")))
 
     monkeypatch.setattr(
         "latentloom.pipelines.components.store._mesh", lambda model, plan: mesh if plan.weights > 1 else None
     )
-    monkeypatch.setattr("latentloom.pipelines.components.store.is_current", lambda mesh: True)
+    monkeypatch.setattr("latentloom.pipelines.components.shelf.is_current", lambda mesh: True)
     monkeypatch.setattr("latentloom.pipelines.components.store._new_share", new_share)
     return plan
 
@@ -167,7 +168,7 @@ def test_shares_of_another_model_take_the_place_of_these(flux: Model, shares: Pa
 
 def test_ranks_of_a_machine_divide_its_memory(flux: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {n: num_bytes(p) for n, p in ComponentStore().load(flux, ("text_encoder", "vae")).items()}
-    monkeypatch.setattr("latentloom.pipelines.components.store.default_budget", lambda place: sum(sizes.values()))
+    monkeypatch.setattr("latentloom.pipelines.components.shelf.default_budget", lambda place: sum(sizes.values()))
     for num_ranks, kept in ((1, sum(sizes.values())), (4, sizes["vae"])):
         components = ComponentStore()
         components.share_host(num_ranks)
@@ -209,7 +210,7 @@ def test_memory_goes_back_to_the_driver_when_no_other_thread_computes(
     components = ComponentStore(budget_bytes=0)
 
     def drop() -> None:
-        components._entries[("x",)] = _StoredComponent(torch.nn.Linear(9, 9), 400, "cuda:0", 0)
+        components._entries[("x",)] = StoredComponent(torch.nn.Linear(9, 9), 400, "cuda:0", 0)
         components._drop(("x",))
 
     with components.lent(flux, ("vae",)):
@@ -223,12 +224,12 @@ def test_memory_goes_back_to_the_driver_when_no_other_thread_computes(
 
 
 def test_what_a_stage_computes_with_is_kept_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latentloom.pipelines.components.store.default_budget", lambda place: 850)
-    monkeypatch.setattr("latentloom.pipelines.components.store.spare_bytes", lambda place: 50)
+    monkeypatch.setattr("latentloom.pipelines.components.shelf.default_budget", lambda place: 850)
+    monkeypatch.setattr("latentloom.pipelines.components.shelf.spare_bytes", lambda place: 50)
     for working_bytes, kept in ((0, 2), (50, 2), (100, 2), (101, 1), (900, 0)):
         components = ComponentStore()
         for key in "ab":
-            components._entries[(key,)] = _StoredComponent(torch.nn.Linear(9, 9), 400, "cuda:0", 0)
+            components._entries[(key,)] = StoredComponent(torch.nn.Linear(9, 9), 400, "cuda:0", 0)
         components._make_room("cuda:0", 0, set(), working_bytes)
         assert len(components._entries) == kept
 
@@ -247,19 +248,19 @@ def test_graphs_of_steps_make_way_before_weights_do(monkeypatch: pytest.MonkeyPa
         components = ComponentStore(budget_bytes=budget)
         held: Any = [Graphs(), Graphs()]
         for use, graphs in enumerate(held):
-            components._entries[(use,)] = _StoredComponent(torch.nn.Linear(9, 9), 400, "cpu", use, prepared=graphs)
+            components._entries[(use,)] = StoredComponent(torch.nn.Linear(9, 9), 400, "cpu", use, prepared=graphs)
         components._make_room("cpu", 0, set(), 0)
         assert (sum(graphs.num_bytes for graphs in held[-kept:]), len(components._entries)) == (num_graphs, kept)
 
 
 def test_what_graphs_hold_is_not_kept_free_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step that is replayed computes in the memory of its graph."""
-    monkeypatch.setattr("latentloom.pipelines.components.store.default_budget", lambda place: 1000)
-    monkeypatch.setattr("latentloom.pipelines.components.store.spare_bytes", lambda place: 0)
+    monkeypatch.setattr("latentloom.pipelines.components.shelf.default_budget", lambda place: 1000)
+    monkeypatch.setattr("latentloom.pipelines.components.shelf.spare_bytes", lambda place: 0)
     for graph_bytes, num_kept in ((100, 2), (200, 2), (201, 1)):
         components = ComponentStore()
         for key in "ab":
-            components._entries[(key,)] = _StoredComponent(torch.nn.Linear(9, 9), 400, "cuda:0", 0)
+            components._entries[(key,)] = StoredComponent(torch.nn.Linear(9, 9), 400, "cuda:0", 0)
         components._entries[("a",)].prepared = cast(Any, SimpleNamespace(num_bytes=graph_bytes, end=lambda: None))
         components._make_room("cuda:0", 0, {("a",)}, 200)
         assert len(components._entries) == num_kept
@@ -287,9 +288,9 @@ def test_steps_are_captured_where_nothing_stands_against_it_and_why_not_is_said_
     told: str,
 ) -> None:
     caplog.set_level(logging.INFO, logger="latentloom")
-    stored._say_once.cache_clear()
+    prepared._say_once.cache_clear()
     model = dataclasses.replace(flux, device=device, graphs=graphs)
-    found = [stored._condition(model, ParallelPlan.parse(plan), step_cache) for _ in range(2)]
+    found = [prepared.condition_of(model, ParallelPlan.parse(plan), step_cache) for _ in range(2)]
     assert [each.graphs for each in found] == [wanted] * 2
     assert [(each.levelname, told in each.getMessage()) for each in caplog.records] == [("INFO", True)] * bool(told)
 
@@ -442,7 +443,7 @@ def test_loading_reaches_for_no_network(tiny: Callable[[str], Path], monkeypatch
 
 
 def test_compiled_transformers_compile_their_repeated_blocks(flux: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latentloom.pipelines.components.store.check_engine", lambda *_, **__: None)
+    monkeypatch.setattr("latentloom.pipelines.components.prepared.check_engine", lambda *_, **__: None)
     components = ComponentStore()
     blocks = [
         [

@@ -1,0 +1,163 @@
+"""What a process has loaded, each memory within its budget: the least recently used goes, what others hold stays."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...parallel.mesh import Mesh, is_current
+from ...parallel.ranks.heap import give_back_rest
+from ..values import Lora
+from .loans import Loans
+from .memory import Held, default_budget, spare_bytes
+from .prepared import Prepared
+
+if TYPE_CHECKING:
+    from ..spreading.transformer import Handle
+
+logger = logging.getLogger("latentloom")
+
+
+@dataclass
+class StoredComponent:
+    component: Any
+    num_bytes: int
+    place: str
+    """The device it is on."""
+    last_use: int
+    loras: tuple[Lora, ...] = ()
+    share: tuple[Mesh, Handle] | None = None
+    """Where this rank shares a transformer's weights with others: the mesh for which it is good, and the handle."""
+    prepared: Prepared | None = None
+    """How a transformer is spread and compiled now."""
+
+    def unprepare(self) -> None:
+        """As it was loaded."""
+        if self.prepared is not None:
+            self.prepared.end()
+            self.prepared = None
+
+
+class Shelf:
+    """Loaded components by what describes them. Its lock is held by whoever changes what is there."""
+
+    def __init__(self, budget_bytes: int | None) -> None:
+        self._budget_bytes = budget_bytes
+        self._entries: dict[tuple[Any, ...], StoredComponent] = {}
+        self._num_ranks_here = 1
+        self._lock = threading.RLock()
+        """Held while components are loaded, never while somebody waits for a loan."""
+        self._loans = Loans()
+
+    def held(self) -> list[Held]:
+        """What is here now and has weights; does not wait for a load under way."""
+        return [
+            Held(folder=key[0], component=key[2], device=entry.place, num_bytes=entry.num_bytes)
+            for key, entry in list(self._entries.items())
+            if hasattr(entry.component, "parameters")
+        ]
+
+    def share_host(self, num_ranks: int) -> None:
+        """So many ranks, this one among them, load components into this machine's memory: each takes its part."""
+        self._num_ranks_here = num_ranks
+
+    def clear(self) -> None:
+        """Forget everything; memory is free once callers let go of what they hold."""
+        with self._lock:
+            for key in list(self._entries):
+                self._drop(key)
+
+    def give_way(self) -> None:
+        """Drop what may be dropped, for something else that this process loads: neither shares of weights nor loans."""
+        with self._lock:
+            for key, entry in list(self._entries.items()):
+                if entry.share is None and not self._loans.is_lent(key):
+                    self._drop(key)
+
+    @property
+    def num_bytes(self) -> int:
+        """What the components here take, all memories together."""
+        return sum(entry.num_bytes for entry in list(self._entries.values()))
+
+    def _make_room(self, place: str, num_bytes: int, keep: set[tuple[Any, ...]], working_bytes: int) -> None:
+        """For components to be loaded, and what is then computed beside them."""
+        # Graphs of what is kept hold what is computed beside it, or make way for that themselves.
+        working_bytes -= sum(self._graph_bytes(key) for key in keep)
+        budget = self._budget(place) - max(0, working_bytes - spare_bytes(place))
+        candidates = [
+            key
+            for key, entry in self._entries.items()
+            if entry.place == place and key not in keep and not entry.share and not self._loans.is_lent(key)
+        ]
+        candidates.sort(key=lambda key: self._entries[key].last_use)
+        # Graphs of all before weights of one: they are captured again in a step, weights are read from a disk.
+        for let_go in (self._forget_graphs, self._drop):
+            for key in candidates:
+                if self._used_bytes(place) + num_bytes <= budget:
+                    return
+                let_go(key)
+        if num_bytes and self._used_bytes(place) + num_bytes > budget:
+            needed = (self._used_bytes(place) + num_bytes) / 2**30
+            logger.warning(
+                "components need %.1f GiB on %s, more than its budget of %.1f", needed, place, budget / 2**30
+            )
+
+    def _budget(self, place: str) -> float:
+        if self._budget_bytes is not None:
+            return self._budget_bytes
+        return default_budget(place) / (1 if place.startswith("cuda") else self._num_ranks_here)
+
+    def _used_bytes(self, place: str) -> int:
+        held = [entry for entry in self._entries.values() if entry.place == place]
+        return sum(entry.num_bytes + (entry.prepared.num_bytes if entry.prepared else 0) for entry in held)
+
+    def _graph_bytes(self, key: tuple[Any, ...]) -> int:
+        entry = self._entries.get(key)
+        return entry.prepared.num_bytes if entry is not None and entry.prepared is not None else 0
+
+    def _forget_graphs(self, key: tuple[Any, ...]) -> None:
+        prepared = self._entries[key].prepared
+        if prepared is not None:
+            prepared.forget_graphs()
+
+    def _drop(self, key: tuple[Any, ...]) -> None:
+        entry = self._entries.pop(key)
+        if not self._loans.is_lent(key):
+            entry.unprepare()
+        place, is_share = entry.place, entry.share is not None
+        del entry
+        if is_share:
+            gc.collect()  # its hooks hold each other
+        self._release(place)
+
+    def _unprepare(self, keys: Sequence[tuple[Any, ...]]) -> None:
+        with self._lock:
+            for key in keys:
+                if key in self._entries:
+                    self._entries[key].unprepare()
+
+    def _drop_stale(self) -> None:
+        """Forget shares of weights whose other holders may be gone."""
+        stale = [key for key, entry in self._entries.items() if entry.share and not is_current(entry.share[0])]
+        for key in stale:
+            self._drop(key)
+
+    def _drop_shares(self, keep: set[tuple[Any, ...]]) -> None:
+        """Forget the shares of other models and plans: whatever the budgets, so that all ranks do the same."""
+        for key in [key for key, entry in self._entries.items() if entry.share and key not in keep]:
+            self._drop(key)
+
+    def _release(self, place: str) -> None:
+        """Give memory back to the driver, which waits for the whole device: not while another thread computes on it.
+        Torch itself does so when it finds no other. On a CPU small weights leave holes in the heap.
+        """
+        if place == "cpu":
+            give_back_rest()
+        if place.startswith("cuda") and not self._loans.are_others_at_work():
+            import torch
+
+            torch.cuda.empty_cache()
