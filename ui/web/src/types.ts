@@ -64,7 +64,7 @@ export type {
   QueuePlace as QueueEntry,
   RankWork,
   Result,
-  Count,
+  TokenCount as Count,
   Sizes,
   Tokens,
   RunRow,
