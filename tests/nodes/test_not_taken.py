@@ -17,6 +17,8 @@ from latentloom.nodes.registry import SPECS
 from latentloom.pipelines import placement, stages
 from latentloom.pipelines.families.by_blocks import _pictures
 from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.requests import Stage
+from latentloom.pipelines.settling import RULES
 from latentloom.pipelines.signatures.table import signature_of
 from latentloom.pipelines.values import Image, Latents, References
 from support.prepared import run
@@ -33,6 +35,7 @@ def told(file: str, source: Path, changed: dict[str, Any], overrides: dict[str, 
         node, _, socket = name.partition(".")
         inputs = plain["nodes"][node]["inputs"]
         inputs.pop(socket) if value is None else inputs.update({socket: value})
+    plain["nodes"]["how"] = {"type": "LoomSamplerOptions", "version": 1, "inputs": {}}
     found = refused(Walk(ready(graph_from_plain(plain), SPECS, overrides), workspace=Workspace(roots=(source,))))
     return [f"{each.node}.{each.socket}: {each.message}" for each in found if each.code != "no_file"]
 
@@ -43,6 +46,7 @@ def told(file: str, source: Path, changed: dict[str, Any], overrides: dict[str, 
         (H3, "minimax_h3", {"encode_text.first_frame": None}, {}, "denoise.latents: Denoise has a first frame, and En"),
         (H3, "minimax_h3", {"encode_text.text_length": 5}, {}, "encode_text.text_length: text length 5: MiniMax H3 re"),
         (H3, "minimax_h3", {}, {"steps": 1}, "denoise.steps: steps is 1; MiniMax H3 needs 2 or more"),
+        (H3, "minimax_h3", {"denoise.sampling": {"from": "how.sampling"}}, {"steps": 1}, "denoise.steps: steps is 1"),
         (H3, "minimax_h3", {}, {"frames": 100}, "encode_image.frames: frames is 100; "),
         (H3, "minimax_h3", {}, {"width": 50, "height": 32}, "encode_image.width: 50 x 32 is no size that "),
         (H3, "minimax_h3", {"encode_image.fps": 30.0}, {}, "encode_image.fps: fps is 30, but MiniMax H3 makes 24 fra"),
@@ -66,6 +70,20 @@ def test_what_a_model_does_not_take_is_told_at_the_socket(
 ) -> None:
     found = told(file, tiny(family), changed, overrides)
     assert any(each.startswith(words) for each in found), found
+
+
+@pytest.mark.parametrize(
+    ("stage", "type"),
+    [
+        ("encode_text", "LoomEncodeText"),
+        ("encode_image", "LoomEncodeImage"),
+        ("denoise", "LoomDenoise"),
+        ("decode", "LoomDecode"),
+        ("decode_audio", "LoomDecodeAudio"),
+    ],
+)
+def test_what_a_stage_refuses_has_a_socket_at_its_node(stage: Stage, type: str) -> None:
+    assert {field for field, _ in RULES[stage]} <= {socket.name for socket in SPECS[type].inputs}
 
 
 def test_two_models_of_which_one_reads_the_text_are_told(tiny: Tiny) -> None:

@@ -23,6 +23,7 @@ from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.planning.terms import Wanted
 from latentloom.pipelines.pools import preloads
 from latentloom.pipelines.requests import Decode, Denoise, EncodeImage, EncodeText
+from latentloom.pipelines.settling import settled
 from latentloom.pipelines.values import Conditioning, Image, Latents, Model, Place, from_plain, to_plain
 
 BOBBIN = describe_model("builtin:bobbin", device="cpu")
@@ -163,6 +164,17 @@ def test_what_cannot_be_painted_is_refused_before_any_rank_starts(
     with pytest.raises(ValueError, match=words):
         placement.denoise(to_denoise(**wrong))
     assert not ranks.orders
+
+
+def test_a_request_is_settled_once_in_this_process(ranks: ToyRanks, monkeypatch: pytest.MonkeyPatch) -> None:
+    where: list[str] = []
+    for module in (placement, stages):
+        known = lambda request, name=module.__name__: where.append(name) or settled(request)  # noqa: E731
+        monkeypatch.setattr(module, "settled", known)
+    with pytest.raises(ValueError, match="which shows nothing"):
+        placement.decode(Decode(model=BOBBIN, latents=canvas()))
+    placement.denoise(to_denoise())
+    assert where == [stages.__name__, placement.__name__]
 
 
 def test_an_empty_canvas_is_not_decoded_and_starts_no_rank(ranks: ToyRanks) -> None:
