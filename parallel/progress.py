@@ -84,6 +84,8 @@ class Foreseen:
     machine: str
     is_measured: bool
     """Whether this machine's own measurements are under it, or data sheets."""
+    is_assumed: bool = False
+    """Whether its speed is only assumed: predictions learn from such seconds, and they are told to nobody."""
     steps: int
     step_s: float
     text_s: float

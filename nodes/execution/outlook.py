@@ -57,6 +57,11 @@ class Pace:
         self.since += seconds
 
     @property
+    def predicted(self) -> Foreseen | None:
+        """What was foreseen, where its seconds may be told."""
+        return None if self.foreseen is None or self.foreseen.is_assumed else self.foreseen
+
+    @property
     def measured_s(self) -> float | None:
         """Of a step, once one that was warm is done."""
         return median(self._seconds) if self._seconds else None
@@ -65,11 +70,11 @@ class Pace:
     def step_s(self) -> float | None:
         """How long a step that is left will take."""
         measured, known = self.measured_s, len(self._seconds) / TRUSTED_STEPS
-        if self.foreseen is None:
+        if self.predicted is None:
             return fmean(self._seconds) if known >= 1 else None
         if measured is None or known >= 1:
-            return self.foreseen.step_s if measured is None else measured
-        return known * measured + (1 - known) * self.foreseen.step_s
+            return self.predicted.step_s if measured is None else measured
+        return known * measured + (1 - known) * self.predicted.step_s
 
     @property
     def left_s(self) -> float | None:
@@ -86,9 +91,9 @@ class Pace:
     @property
     def ratio(self) -> float:
         """What steps take to what was predicted, for what follows them."""
-        if self.foreseen is None or self.step_s is None or not self.foreseen.step_s:
+        if self.predicted is None or self.step_s is None or not self.predicted.step_s:
             return 1.0
-        return min(MOST_RATIO, max(LEAST_RATIO, self.step_s / self.foreseen.step_s))
+        return min(MOST_RATIO, max(LEAST_RATIO, self.step_s / self.predicted.step_s))
 
 
 @dataclass
@@ -146,13 +151,13 @@ class Outlook:
             if pace.left_s is None or pace.step_s is None:
                 return None
             return pace.left_s - min(now - pace.since, pace.step_s)
-        told = [(known.foreseen, known.ratio) for known in map(self._known, due.denoises) if known.foreseen]
+        told = [(known.predicted, known.ratio) for known in map(self._known, due.denoises) if known.predicted]
         if not told or len(told) < len(due.denoises):
             return None
         if due.work == "text":
-            seconds = max(foreseen.text_s for foreseen, _ in told)
+            seconds = max(predicted.text_s for predicted, _ in told)
         else:
-            seconds = sum(ratio * foreseen.decode_s for foreseen, ratio in told)
+            seconds = sum(ratio * predicted.decode_s for predicted, ratio in told)
         left = seconds - (now - pace.since if due.is_under_way else 0.0)
         return left if left > 0 else None
 

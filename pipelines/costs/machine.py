@@ -30,6 +30,8 @@ DISK_BYTES_PER_S = 2.5e9
 UPLOAD_BYTES_PER_S = 6e9
 """From memory to a device, out of a mapped file."""
 MAX_DEVICES = 64
+LEAST_FACTOR, MOST_FACTOR = 0.5, 2.0
+"""By which earlier runs may correct a prediction: what is further off is wrong in kind, which no factor mends."""
 EXAMPLES = "8xH100-nvlink, 4x4090-pcie4, 2xL40S-pcie4"
 
 
@@ -55,6 +57,11 @@ class Machine:
     is_assumed: bool = False
     """Whether nothing tells its rates, no data sheet either."""
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether its seconds are told: not while they follow from assumed rates that no earlier run has corrected."""
+        return not self.is_assumed or corrects(self.factors)
+
     def speeds(self, num_devices: int) -> Speeds:
         found = self.at.get(num_devices)
         return found or self.at[min(self.at, key=lambda count: (abs(count - num_devices), count))]
@@ -64,6 +71,11 @@ class Machine:
         if self.kind == "cpu":
             return ("cpu",) * self.num_devices
         return tuple(f"{self.kind}:{index}" for index in range(self.num_devices))
+
+
+def corrects(factors: Factors) -> bool:
+    """Whether earlier runs tell how fast the machine is."""
+    return factors.num_runs > 0 and LEAST_FACTOR < factors.step < MOST_FACTOR
 
 
 def read_machine(text: str) -> Machine:

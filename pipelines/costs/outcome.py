@@ -72,70 +72,73 @@ def totals(foreseen: Foreseen, took: Took) -> tuple[float, float] | None:
     return (sum(part.predicted for part in found), sum(part.took for part in found)) if found else None
 
 
-def ratio(foreseen: Foreseen, took: Took) -> float | None:
-    """What was taken, to what was predicted."""
-    found = totals(foreseen, took)
-    return found and found[1] / found[0]
-
-
-def is_hindered(foreseen: Foreseen, took: Took) -> bool:
-    """Whether it took too long while the machine was busy: it then says nothing of the prediction."""
-    return took.is_busy and (ratio(foreseen, took) or 0.0) > 1 + OFF
-
-
 def before(foreseen: Foreseen) -> str:
     """The plan in plain words, for whoever waits."""
     plan = "one device" if foreseen.plan in ("", str(ParallelPlan())) else foreseen.plan
+    held = f"{volume(foreseen.num_bytes)} on the fullest device"
+    if foreseen.is_assumed:
+        return f"plan {plan} ({foreseen.why}); how long it takes is not measured yet; {held}"
     measured = "as this machine was measured" if foreseen.is_measured else "nothing was measured here yet"
     return (
         f"plan {plan} ({foreseen.why}); predicted {duration(foreseen.seconds)}: {foreseen.steps} steps of "
         f"{duration(foreseen.step_s)}, text {duration(foreseen.text_s)}, decoding {duration(foreseen.decode_s)}; "
-        f"{volume(foreseen.num_bytes)} on the fullest device; {measured}"
+        f"{held}; {measured}"
     )
 
 
 def after(foreseen: Foreseen, took: Took, *, is_kept: bool) -> str:
     """How it went; what was far off by name, and what comes of it. `is_kept`: whether later predictions learn."""
     found = totals(foreseen, took)
+    predicted = "" if foreseen.is_assumed else f"predicted {duration(found[0] if found else foreseen.seconds)}"
     if found is None:
-        return f"predicted {duration(foreseen.seconds)}; too few steps were done to compare"
-    words = f"predicted {duration(found[0])}, took {duration(found[1])}"
+        return f"{predicted}; too few steps were done to compare" if predicted else "too few steps were done to measure"
+    words = ", ".join(filter(None, (predicted, f"took {duration(found[1])}")))
     cold_s = took.steps_s - took.steps * (took.step_s or 0.0)
     if took.step_s is not None and cold_s > COLD_PART * took.steps_s:
         words += f", and {duration(cold_s)} more until it was warm"
     off = found[1] / found[0] - 1
+    if took.is_busy:
+        longer = ", longer than foretold" if predicted and off > OFF else ""
+        return f"{words}{longer}: the machine was busy, so later predictions learn nothing from it"
+    learns = is_kept and foreseen.setting
+    if foreseen.is_assumed:
+        return f"{words}; later predictions learn from it" if learns else words
     if abs(off) <= OFF:
         return words
-    if is_hindered(foreseen, took):
-        return f"{words}, longer than foretold: the machine was busy, so later predictions learn nothing from it"
     missed = [
         f"{part.name} {duration(part.took)}, not {duration(part.predicted)}"
         for part in parts(foreseen, took)
         if abs(part.took - part.predicted) > max(LEAST_TOLD_S, OFF * part.predicted)
     ]
-    learns = "later predictions are corrected by what runs here took; " if is_kept and foreseen.setting else ""
     # A percentage of hundreds tells nobody anything.
     how = f"which is {off:+.0%}" if off <= 1 else "longer than foretold"
     return (
-        f"{words}, {how} ({'; '.join(missed) or 'all parts a little'}): {learns}"
+        f"{words}, {how} ({'; '.join(missed) or 'all parts a little'}): "
+        f"{'later predictions are corrected by what runs here took; ' if learns else ''}"
         "latentloom plan MODEL --measure measures this machine anew"
     )
 
 
 def foreseen_to_plain(foreseen: Foreseen) -> dict[str, Any]:
-    """As manifests and reports hold it."""
+    """As manifests and reports hold it; seconds that follow from assumptions are None."""
     plain = _rounded(asdict(foreseen))
     rejected = [{"plan": plan, "step_s": round(step_s, 6), "why": why} for plan, step_s, why in foreseen.rejected]
     own = {"rejected": rejected, "factors": _rounded(plain["factors"]), "seconds": round(foreseen.seconds, 6)}
+    if foreseen.is_assumed:
+        own |= dict.fromkeys(("seconds", "step_s", "text_s", "decode_s", "load_s"))
+        own["rejected"] = [{**each, "step_s": None} for each in rejected]
     return {**plain, **own}
 
 
 def took_to_plain(foreseen: Foreseen, took: Took) -> dict[str, Any]:
-    """With the seconds that were compared, their ratio, and the bytes that were predicted of those that it names."""
+    """With the seconds that were compared, their ratio, and the bytes that were predicted of those that it names. Of
+    a speed that was assumed neither is told, and of a busy machine no ratio.
+    """
     found = totals(foreseen, took)
     plain: dict[str, Any] = {**asdict(took), "predicted_bytes": foreseen.num_bytes - foreseen.context_bytes}
     if found is not None:
-        plain |= {"predicted_s": found[0], "seconds": found[1], "ratio": found[1] / found[0]}
+        ratio = None if foreseen.is_assumed or took.is_busy else found[1] / found[0]
+        plain |= {"predicted_s": None if foreseen.is_assumed else found[0], "seconds": found[1], "ratio": ratio}
     return _rounded(plain)
 
 
@@ -146,7 +149,7 @@ def _rounded(plain: Mapping[str, Any]) -> dict[str, Any]:
 def ran_of(foreseen: Foreseen, took: Took, *, torch: str) -> Ran | None:
     """The line to keep; None where no step was measured, the machine was busy, or nobody said what the prediction was
     for."""
-    if foreseen.setting is None or not took.step_s or is_hindered(foreseen, took):
+    if foreseen.setting is None or not took.step_s or took.is_busy:
         return None
     return Ran(
         day=time.strftime("%Y-%m-%d"),

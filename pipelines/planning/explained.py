@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from ..costs.units import duration, volume
@@ -15,6 +15,7 @@ from .history import in_words
 from .planned import GIB, Planned, of_each_kind
 
 BAR, WIDTH = 24, 112
+SECONDS = ("seconds", "step_s", "text_s", "decode_s", "load_s", "new_prompt_s")
 
 
 def as_text(answer: Planned, *, compares: bool = False) -> str:
@@ -40,6 +41,27 @@ def _headline(answer: Planned) -> str:
 
 
 def _chosen(answer: Planned, chosen: Candidate) -> list[str]:
+    room = answer.machine.memory_bytes / GIB
+    where = "the fullest rank, of the memory for all" if answer.machine.kind == "cpu" else "the fullest device"
+    rows = [
+        ("plan", f"{spelt(chosen)}, {_devices(answer, chosen)}"),
+        ("why", answer.why),
+        *(_times(answer, chosen) if answer.machine.is_timed else [("time", "not measured yet")]),
+        ("memory", f"{chosen.num_bytes / GIB:.3g} of {room:.3g} GiB on {where}{_spare(answer, chosen)}"),
+    ]
+    if answer.encoder_bytes:
+        rows.append(("encoder", _encoder(answer, chosen)))
+    if words := in_words(answer.machine.factors):
+        rows.append(("learned", words))
+    if answer.rejected:
+        width = max(len(spelt(each)) for each, _ in answer.rejected)
+        rows += [("not", f"{spelt(each):{width}}  {_a_step(answer, each)}{why}") for each, why in answer.rejected]
+    if answer.hint:
+        rows.append(("faster", answer.hint))
+    return [line for name, text in rows for line in _wrapped(name, text)]
+
+
+def _times(answer: Planned, chosen: Candidate) -> list[tuple[str, str]]:
     run, step = chosen.run, chosen.run.step
     made = "picture" if answer.canvas.frames == 1 else "video"
     parts = [
@@ -51,37 +73,20 @@ def _chosen(answer: Planned, chosen: Candidate) -> list[str]:
         (step.waiting, "waiting for the host"),
     ]
     told = ", ".join(f"{name} {duration(seconds)}" for seconds, name in parts if seconds >= 0.005 * step.seconds)
-    room = answer.machine.memory_bytes / GIB
-    where = "the fullest rank, of the memory for all" if answer.machine.kind == "cpu" else "the fullest device"
-    rows = [
-        ("plan", f"{spelt(chosen)}, {_devices(answer, chosen)}"),
-        ("why", answer.why),
+    return [
         ("a step", f"{duration(step.seconds)}: {told}"),
         (
             "a run",
             f"{duration(run.seconds)}: text {duration(run.text_s)}, {run.steps} steps {duration(run.steps_s)}, "
             f"{made} {duration(run.decode_s)}",
         ),
-    ]
-    if answer.num_runs > 1:
-        rows.append(("all", f"{duration(chosen.seconds)} for {answer.num_runs} runs"))
-    rows += [
+        *([("all", f"{duration(chosen.seconds)} for {answer.num_runs} runs")] if answer.num_runs > 1 else []),
         ("first", f"{duration(run.load_s)} before it, to read {volume(answer.job.load_bytes)} of weights"),
-        ("memory", f"{chosen.num_bytes / GIB:.3g} of {room:.3g} GiB on {where}{_spare(answer, chosen)}"),
     ]
-    if answer.encoder_bytes:
-        rows.append(("encoder", _encoder(answer, chosen)))
-    if words := in_words(answer.machine.factors):
-        rows.append(("learned", words))
-    if answer.rejected:
-        width = max(len(spelt(each)) for each, _ in answer.rejected)
-        rows += [
-            ("not", f"{spelt(each):{width}}  {duration(each.run.step.seconds)} a step, {why}")
-            for each, why in answer.rejected
-        ]
-    if answer.hint:
-        rows.append(("faster", answer.hint))
-    return [line for name, text in rows for line in _wrapped(name, text)]
+
+
+def _a_step(answer: Planned, candidate: Candidate) -> str:
+    return f"{duration(candidate.run.step.seconds)} a step, " if answer.machine.is_timed else ""
 
 
 def _spare(answer: Planned, chosen: Candidate) -> str:
@@ -100,12 +105,14 @@ def _encoder(answer: Planned, chosen: Candidate) -> str:
     if not chosen.turns_s:
         return f"{told}, beside the transformer"
     both = "both are read" if chosen.plan.weights == 1 else "they are read"
-    told += f", in turns with the transformer: {both} again for a new prompt, {duration(chosen.turns_s)}"
+    told += f", in turns with the transformer: {both} again for a new prompt"
+    told += f", {duration(chosen.turns_s)}" if answer.machine.is_timed else ""
     fitting = [each for each in answer.found if not (each.turns_s or each.lacking_bytes or each.rounds_differently)]
     other = min(fitting, key=lambda each: each.seconds, default=None)
     if other is None or other.seconds >= chosen.seconds + chosen.turns_s:
         return told
-    return f"{told}; by {spelt(other)} they have room beside it, and a run takes {duration(other.run.seconds)}"
+    told += f"; by {spelt(other)} they have room beside it"
+    return f"{told}, and a run takes {duration(other.run.seconds)}" if answer.machine.is_timed else told
 
 
 def _wrapped(name: str, text: str) -> list[str]:
@@ -130,9 +137,12 @@ def _table(answer: Planned) -> list[str]:
     width = max(len(spelt(each)) for each in shown)
     lines = [f"{'plan':{width}}  {'time':>9}  {'':{BAR}}  {'memory':>9}  a device"]
     for each in shown:
+        took, bar = f"{duration(each.seconds):>9}", _bar(each.seconds, slowest)
+        if not answer.machine.is_timed:
+            took, bar = f"{'-':>9}", " " * BAR
         mark = f"lacks {each.lacking_bytes / GIB:.1f} GiB" if each.lacking_bytes else ""
         lines.append(
-            f"{spelt(each):{width}}  {duration(each.seconds):>9}  {_bar(each.seconds, slowest)}  "
+            f"{spelt(each):{width}}  {took}  {bar}  "
             f"{each.num_bytes / GIB:>5.1f} GiB  {_bar(each.num_bytes, most)}  "
             f"{'chosen' if each == answer.chosen else mark}"
         )
@@ -147,7 +157,7 @@ def _source(answer: Planned) -> str:
     if answer.machine.is_measured:
         return "predicted from what this machine's ranks measured"
     if answer.machine.is_assumed:
-        return "predicted from what is assumed of any such machine, as nobody has measured this one"
+        return "chosen by what is assumed of any such machine, as nobody has measured this one: --measure does"
     return "predicted from data sheets and other systems' published times; a real machine measures itself"
 
 
@@ -159,7 +169,8 @@ def _devices(answer: Planned, chosen: Candidate) -> str:
 
 
 def to_plain(answer: Planned) -> dict[str, Any]:
-    """What `--json` prints."""
+    """What `--json` prints; seconds that follow from assumptions are None."""
+    plain = partial(_plain, is_timed=answer.machine.is_timed)
     return {
         "model": answer.model.source,
         "width": answer.canvas.width,
@@ -176,23 +187,19 @@ def to_plain(answer: Planned) -> dict[str, Any]:
             "is_measured": answer.machine.is_measured,
         },
         "learned": asdict(answer.machine.factors),
-        "chosen": None if answer.chosen is None else _plain(answer.chosen),
+        "chosen": None if answer.chosen is None else plain(answer.chosen),
         "why": answer.why,
-        "rejected": [{**_plain(each), "why": why} for each, why in answer.rejected],
+        "rejected": [{**plain(each), "why": why} for each, why in answer.rejected],
         "rule": answer.rule,
         "remedies": [{"words": each.words, "values": dict(each.values), **vars(each.fit)} for each in answer.remedies],
         "hint": answer.hint,
-        "plans": _all(answer.found),
+        "plans": [plain(each) for each in sorted(answer.found, key=lambda each: (each.seconds, each.num_bytes))],
     }
 
 
-def _all(found: Sequence[Candidate]) -> list[dict[str, Any]]:
-    return [_plain(each) for each in sorted(found, key=lambda each: (each.seconds, each.num_bytes))]
-
-
-def _plain(candidate: Candidate) -> dict[str, Any]:
+def _plain(candidate: Candidate, *, is_timed: bool) -> dict[str, Any]:
     run = candidate.run
-    return {
+    plain = {
         "plan": str(candidate.plan),
         "replicas": candidate.replicas,
         "devices": candidate.num_devices,
@@ -208,3 +215,4 @@ def _plain(candidate: Candidate) -> dict[str, Any]:
         "new_prompt_s": candidate.turns_s,
         "rounds_differently": candidate.rounds_differently,
     }
+    return plain if is_timed else {**plain, **dict.fromkeys(SECONDS)}

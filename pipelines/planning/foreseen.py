@@ -57,6 +57,7 @@ def foreseen_for(
         why="; ".join(filter(None, (why or (BY_HAND if place.devices else ALONE), graphs))),
         machine=machine.title,
         is_measured=machine.is_measured,
+        is_assumed=machine.is_assumed,
         steps=run.steps,
         step_s=run.steps_s / max(1, run.steps),
         text_s=run.text_s,

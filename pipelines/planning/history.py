@@ -17,7 +17,7 @@ from statistics import median
 
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Basis, Factors, Foreseen, Setting
-from ..costs.machine import Machine
+from ..costs.machine import LEAST_FACTOR, MOST_FACTOR, Machine, corrects
 from ..costs.ran import Ran
 from ..costs.units import duration
 from ..models.describe import card_of
@@ -29,8 +29,6 @@ LEAST_RUNS = 3
 """Runs that teach something; fewer may be hiccups."""
 LAST_RUNS = 9
 """The newest count: versions and drivers change."""
-LEAST_FACTOR, MOST_FACTOR = 0.5, 2.0
-"""What is further off is wrong in kind, which no factor mends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +148,7 @@ def corrected(foreseen: Foreseen, setting: Setting, ran: Sequence[Ran]) -> Fores
         rejected=[(plan, step_s * factors.step, why) for plan, step_s, why in foreseen.rejected],
         factors=factors,
         setting=setting,
+        is_assumed=foreseen.is_assumed and not corrects(factors),
     )
 
 

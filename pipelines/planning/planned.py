@@ -227,7 +227,8 @@ def rejected(answer: Planned, chosen: Candidate) -> list[tuple[Candidate, str]]:
     for each in ordered:
         if not each.lacking_bytes and _kind(each) != _kind(chosen):
             found.setdefault(_kind(each), each)
-    return [(each, _why_not(chosen, each)) for each in list(found.values())[:NUM_REJECTED]]
+    is_timed = answer.machine.is_timed
+    return [(each, _why_not(chosen, each, is_timed=is_timed)) for each in list(found.values())[:NUM_REJECTED]]
 
 
 def _kind(candidate: Candidate) -> tuple[int, ...]:
@@ -235,10 +236,12 @@ def _kind(candidate: Candidate) -> tuple[int, ...]:
     return plan.cfg, plan.ulysses, plan.ring, plan.allgather, candidate.replicas
 
 
-def _why_not(chosen: Candidate, other: Candidate) -> str:
+def _why_not(chosen: Candidate, other: Candidate, *, is_timed: bool) -> str:
     if other.lacking_bytes:
         return worded("but does not fit: {:.1f} GiB more are needed", other.lacking_bytes / GIB)
     change = other.seconds / chosen.seconds - 1
+    if change >= 0.005 and not is_timed:
+        return worded("{:.0%} slower, by what is assumed of such machines", change)
     if change >= 0.005:
         return worded("{:.0%} slower: {}", change, _difference(chosen.run.step, other.run.step))
     if change <= -0.005 and other.rounds_differently:

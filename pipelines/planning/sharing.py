@@ -62,12 +62,13 @@ def shared_out(
     seconds = {groups: _all_s(found, -(-num_runs // groups)) for groups, found in options.items()}
     if is_warm:
         seconds = {n: each + (n != place.replicas) * options[n][0].run.load_s for n, each in seconds.items()}
-    chosen = fewest(seconds, is_assumed=machine_at(spot_of(place.devices, now)).is_assumed)
+    is_assumed = machine_at(spot_of(place.devices, now)).is_assumed
+    chosen = fewest(seconds, is_assumed=is_assumed)
     return Sharing(
         replicas=chosen,
         seconds=seconds[chosen],
         plan=f"{options[chosen][0].plan}{MARK * place.compiles}",
-        why=_why(seconds, chosen, options[chosen][0].plan, num_runs, len(place.devices)),
+        why=_why(seconds, chosen, options[chosen][0].plan, num_runs, len(place.devices), is_assumed=is_assumed),
     )
 
 
@@ -95,13 +96,17 @@ def fewest(seconds: dict[int, float], *, is_assumed: bool) -> int:
     return min(groups for groups, each in seconds.items() if each <= (1 + AS_FAST) * least)
 
 
-def _why(seconds: dict[int, float], chosen: int, plan: ParallelPlan, num_runs: int, num_devices: int) -> str:
+def _why(
+    seconds: dict[int, float], chosen: int, plan: ParallelPlan, num_runs: int, num_devices: int, *, is_assumed: bool
+) -> str:
+    """How long each number of groups takes, where more than assumptions tell."""
     size = num_devices // chosen
     each = f"{size} device{'s' if size > 1 else ''}"
-    told = f"{num_runs} runs are predicted to take {duration(seconds[chosen])} by "
+    took = "end soonest, by what is assumed of such machines," if is_assumed else f"take {duration(seconds[chosen])}"
+    told = f"{num_runs} runs are predicted to {took} by "
     told += f"{chosen} groups of {each}" if chosen > 1 else f"one group of {each}"
     others = [f"{duration(seconds[n])} by {n}" for n in sorted(seconds, key=lambda n: seconds[n]) if n != chosen][:3]
-    not_taken = f", not {', '.join(others)}" if others else ""
+    not_taken = f", not {', '.join(others)}" if others and not is_assumed else ""
     if size * chosen < num_devices:
         not_taken += f"; {num_devices - size * chosen} of {num_devices} devices are left over"
     return f"{told} ({plan} in each){not_taken}" if size > 1 else told + not_taken

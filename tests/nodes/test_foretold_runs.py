@@ -221,7 +221,28 @@ def test_on_a_busy_machine_nobody_is_told_thousands_of_percent_and_nothing_is_le
     assert ran_of(foreseen, record.took, torch="2.9") is None
     idle = dataclasses.replace(record.took, is_busy=False)
     assert ran_of(foreseen, idle, torch="2.9") is not None and "%" not in after(foreseen, idle, is_kept=True)
-    assert ran_of(foreseen, dataclasses.replace(record.took, step_s=2.0, decode_s=40.0), torch="2.9") is not None
+    on_time = dataclasses.replace(record.took, step_s=2.0, decode_s=40.0)
+    assert ran_of(foreseen, on_time, torch="2.9") is None and "%" not in after(foreseen, on_time, is_kept=True)
+    assert record.prediction()["took"]["ratio"] is None
+
+
+def test_no_seconds_are_told_while_a_speed_is_only_assumed(
+    toys: ModuleType, specs: dict[str, Any], told: list[Event], clock: Clock
+) -> None:
+    clock.foreseen = dataclasses.replace(FORESEEN, is_measured=False, is_assumed=True)
+    record = made(toys, specs, told).nodes["first"]
+    before, took = (event for event in told if event.kind in ("foreseen", "took"))
+    assert before.message == (
+        "plan ulysses=2 (it is the fastest); how long it takes is not measured yet; 8.59 GB on the fullest device"
+    )
+    assert took.message == "took 68.5 s, and 2 s more until it was warm"
+    assert left(told, "foreseen") == [None] and left(told, "progress")[:2] == [None, None]
+    seconds = ("seconds", "step_s", "text_s", "decode_s", "load_s")
+    assert {name: before.to_plain()["foreseen"][name] for name in seconds} == dict.fromkeys(seconds)
+    plain = record.prediction()
+    assert plain["foreseen"]["step_s"] is None and plain["foreseen"]["rejected"][0]["step_s"] is None
+    assert plain["took"]["predicted_s"] is None and plain["took"]["ratio"] is None
+    assert plain["took"]["seconds"] == pytest.approx(1.5 + 4 * 3.0 + 55.0)
 
 
 def test_what_came_close_is_told_in_one_line(

@@ -5,6 +5,7 @@ The texts in `plans/` are made by: python tests/pipelines/test_planned.py
 
 import dataclasses
 import json
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -19,11 +20,12 @@ if __name__ == "__main__":
 from bench.simulated_sweep import NEAR, Cell, cells, outcome
 from latentloom.__main__ import main
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.progress import Factors
 from latentloom.pipelines.costs.machine import Machine, named_machine
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.planning.choice import IDLE_GAIN, Candidate, best, counts, settled
 from latentloom.pipelines.planning.compiling import compiled_hint, graphs_told, ring_hint
-from latentloom.pipelines.planning.explained import as_text
+from latentloom.pipelines.planning.explained import SECONDS, as_text, to_plain
 from latentloom.pipelines.planning.planned import Planned, planned
 from latentloom.pipelines.planning.terms import Wanted, is_guided
 from latentloom.pipelines.values import Graphs, Model
@@ -79,6 +81,18 @@ def text(folder: Path, machine: str) -> str:
 @pytest.mark.parametrize("machine", TEXTS)
 def test_what_is_told_of_a_machine(hollow: Models, machine: str) -> None:
     assert text(hollow(TEXTS[machine][0]), machine) == (PLANS / f"{machine}.txt").read_text()
+
+
+def test_no_seconds_are_told_of_a_machine_whose_speed_is_only_assumed(hollow: Models) -> None:
+    machine = dataclasses.replace(named_machine("2xH100-nvlink"), is_assumed=True)
+    model = describe_model(str(hollow("flux")), device="cuda:0", is_here=False)
+    answer = planned(model, Wanted(), machine)
+    told = as_text(answer, compares=True)
+    assert "time    not measured yet" in told and not re.search(r"[0-9] m?s\b", told)
+    for plan in to_plain(answer)["plans"]:
+        assert {name for name, value in plan.items() if value is None} == set(SECONDS)
+    learned = dataclasses.replace(machine, factors=Factors(step=1.5, num_runs=3, basis="model"))
+    assert "a step  " in as_text(planned(model, Wanted(), learned))
 
 
 def test_what_fits_no_device_shares_weights_and_what_fits_nowhere_has_a_remedy(hollow: Models) -> None:

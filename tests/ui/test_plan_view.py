@@ -111,8 +111,10 @@ def test_a_machine_that_one_does_not_have_is_planned_for(tmp_path: Path) -> None
     assert told.why and 0 < len(told.rejected) <= 3 and all(each.why for each in told.rejected)
     [shown] = [each for each in told.plans if each.is_shown]
     assert (shown.plan, shown.seconds) == (told.plan, told.seconds)
+    assert told.text_s and told.steps_s and told.decode_s
     assert told.seconds == pytest.approx(told.text_s + told.steps_s + told.decode_s)
-    assert [each.seconds for each in told.plans] == sorted(each.seconds for each in told.plans)
+    seconds = [each.seconds or 0 for each in told.plans]
+    assert seconds == sorted(seconds)
     by_hand = view(tmp_path, "", "ulysses=4", machine="4xH100-nvlink").nodes[0].prediction
     assert by_hand is not None and (by_hand.plan, by_hand.why, by_hand.rejected) == ("ulysses=4", "", [])
 
@@ -135,6 +137,10 @@ def test_what_the_plan_takes_here_is_predicted(tmp_path: Path) -> None:
     [node] = view(tmp_path, "cpu*2", "ring=2").nodes
     assert node.prediction is not None and node.prediction.plan == node.plan == "ring=2"
     assert node.prediction.machine.num_devices == 2 and len(node.ranks) == 2
+    assert node.prediction.machine.is_assumed, "nobody has measured a CPU here"
+    assert {node.prediction.seconds, node.prediction.step_s, *(each.seconds for each in node.prediction.plans)} == {
+        None
+    }
 
 
 def test_a_machine_that_is_at_work_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:

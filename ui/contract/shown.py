@@ -209,7 +209,7 @@ class RejectedPlan(Answer):
     """A plan that is not taken, with the seconds of a step, and why not."""
 
     plan: str
-    step_s: float
+    step_s: float | None
     why: str
 
 
@@ -218,7 +218,7 @@ class PredictedPlan(Answer):
 
     plan: str
     num_devices: int
-    seconds: float
+    seconds: float | None
     bytes: int
     """On the device that holds most."""
     lacking_bytes: int
@@ -228,7 +228,9 @@ class PredictedPlan(Answer):
 
 
 class Prediction(Answer):
-    """What one denoise, and the run around it, are predicted to take by a plan, in seconds."""
+    """What one denoise, and the run around it, are predicted to take by a plan, in seconds; null where they would
+    follow from what is assumed of the machine alone.
+    """
 
     machine: PlanMachine
     plan: str
@@ -236,14 +238,14 @@ class Prediction(Answer):
     """Empty for one that was written by hand, or does not fit."""
     num_devices: int
     steps: int
-    step_s: float
-    steps_s: float
+    step_s: float | None
+    steps_s: float | None
     """Of all steps."""
-    text_s: float
-    decode_s: float
-    seconds: float
+    text_s: float | None
+    decode_s: float | None
+    seconds: float | None
     """Of text, steps and decoding."""
-    load_s: float
+    load_s: float | None
     """Before the first run, to read the weights."""
     bytes: int
     """On the device that holds most."""

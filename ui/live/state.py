@@ -176,7 +176,8 @@ def _changes(node: NodeState, event: Event, now: float) -> dict[str, Any]:
         case "spread":
             return {"plan": event.message, "ranks": tuple(map(_rounded, event.ranks))}
         case "foreseen":
-            return {"foreseen": event.foreseen, "outlook": event.message, **_left(event, now)}
+            told = event.foreseen if event.foreseen and not event.foreseen.is_assumed else None
+            return {"foreseen": told, "outlook": event.message, **_left(event, now)}
         case "took":
             return {"took": event.took, "outlook": event.message}
         case "cached":

@@ -105,7 +105,8 @@ def predicted_seconds(prepared: Ready, needed: Collection[str], *, workspace: Wo
         found = [_answer(walk, name, Asked(), now) for name in names]
     except ValueError:  # which the run tells
         return None
-    chosen = [answer.chosen for answer in found if answer is not None and answer.chosen is not None]
+    known = [answer for answer in found if answer is not None and answer.machine.is_timed]
+    chosen = [answer.chosen for answer in known if answer.chosen is not None]
     return sum(each.seconds for each in chosen) if len(chosen) == len(names) else None
 
 
@@ -150,37 +151,41 @@ def _prediction(answer: Planned, plan: str) -> Prediction | None:
     shown, rows = asked or answer.chosen or answer.closest, of_each_kind(answer)
     if shown not in rows:
         rows = sorted([*rows, shown], key=lambda each: (each.seconds, each.num_bytes))
-    by_itself = shown == answer.chosen
+    by_itself, run, is_timed = shown == answer.chosen, shown.run, answer.machine.is_timed
+    seconds = {
+        "step_s": run.step.seconds,
+        "steps_s": run.steps_s + run.around_s,
+        "text_s": run.text_s,
+        "decode_s": run.decode_s,
+        "seconds": run.seconds,
+        "load_s": run.load_s,
+    }
     return Prediction(
         machine=_machine(answer.machine),
         plan=spelt(shown),
         why=answer.why if by_itself else "",
         num_devices=shown.num_devices,
         steps=answer.job.steps,
-        step_s=shown.run.step.seconds,
-        steps_s=shown.run.steps_s + shown.run.around_s,
-        text_s=shown.run.text_s,
-        decode_s=shown.run.decode_s,
-        seconds=shown.run.seconds,
-        load_s=shown.run.load_s,
+        **(seconds if is_timed else dict.fromkeys(seconds)),
         bytes=shown.num_bytes,
         lacking_bytes=shown.lacking_bytes,
         rejected=[
-            RejectedPlan(plan=spelt(each), step_s=each.run.step.seconds, why=why) for each, why in answer.rejected
+            RejectedPlan(plan=spelt(each), step_s=each.run.step.seconds if is_timed else None, why=why)
+            for each, why in answer.rejected
         ]
         if by_itself
         else [],
-        plans=[_row(each, shown) for each in rows],
+        plans=[_row(each, shown, is_timed=is_timed) for each in rows],
         remedy=" · ".join(each.words for each in answer.remedies),
         hint=answer.hint if by_itself else "",
     )
 
 
-def _row(candidate: Candidate, shown: Candidate) -> PredictedPlan:
+def _row(candidate: Candidate, shown: Candidate, *, is_timed: bool) -> PredictedPlan:
     return PredictedPlan(
         plan=spelt(candidate),
         num_devices=candidate.num_devices,
-        seconds=candidate.seconds,
+        seconds=candidate.seconds if is_timed else None,
         bytes=candidate.num_bytes,
         lacking_bytes=candidate.lacking_bytes,
         is_shown=candidate == shown,

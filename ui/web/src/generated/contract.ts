@@ -604,6 +604,10 @@ export interface Foreseen {
    * Whether this machine's own measurements are under it, or data sheets.
    */
   is_measured: boolean;
+  /**
+   * Whether its speed is only assumed: predictions learn from such seconds, and they are told to nobody.
+   */
+  is_assumed: boolean;
   steps: number;
   step_s: number;
   text_s: number;
@@ -1471,7 +1475,8 @@ export interface PlanRank {
   fits: boolean | null;
 }
 /**
- * What one denoise, and the run around it, are predicted to take by a plan, in seconds.
+ * What one denoise, and the run around it, are predicted to take by a plan, in seconds; null where they would
+ * follow from what is assumed of the machine alone.
  */
 export interface Prediction {
   machine: PlanMachine;
@@ -1482,21 +1487,21 @@ export interface Prediction {
   why: string;
   num_devices: number;
   steps: number;
-  step_s: number;
+  step_s: number | null;
   /**
    * Of all steps.
    */
-  steps_s: number;
-  text_s: number;
-  decode_s: number;
+  steps_s: number | null;
+  text_s: number | null;
+  decode_s: number | null;
   /**
    * Of text, steps and decoding.
    */
-  seconds: number;
+  seconds: number | null;
   /**
    * Before the first run, to read the weights.
    */
-  load_s: number;
+  load_s: number | null;
   /**
    * On the device that holds most.
    */
@@ -1521,7 +1526,7 @@ export interface Prediction {
  */
 export interface RejectedPlan {
   plan: string;
-  step_s: number;
+  step_s: number | null;
   why: string;
 }
 /**
@@ -1530,7 +1535,7 @@ export interface RejectedPlan {
 export interface PredictedPlan {
   plan: string;
   num_devices: number;
-  seconds: number;
+  seconds: number | null;
   /**
    * On the device that holds most.
    */

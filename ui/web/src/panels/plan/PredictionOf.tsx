@@ -15,33 +15,10 @@ interface PredictionOfProps {
 
 /** How long a run would take and what it would hold, why no other plan, and all of them beside each other. */
 export function PredictionOf({ prediction, hasRanks }: PredictionOfProps) {
-  const { steps, rejected, remedy, hint } = prediction;
+  const { rejected, remedy, hint } = prediction;
   return (
     <>
-      <dl className="ll-predicted">
-        <div>
-          <dt>{t("panels.predicted_step")}</dt>
-          <dd>{formatDuration(prediction.step_s)}</dd>
-        </div>
-        <div>
-          <dt>{t("panels.predicted_run")}</dt>
-          <dd>
-            {formatDuration(prediction.seconds)}
-            <span className="ll-quiet">
-              {t("panels.predicted_parts", {
-                text: formatDuration(prediction.text_s),
-                count: steps,
-                steps: formatDuration(prediction.steps_s),
-                decode: formatDuration(prediction.decode_s),
-              })}
-            </span>
-          </dd>
-        </div>
-        <div>
-          <dt>{t("panels.predicted_load")}</dt>
-          <dd>{formatDuration(prediction.load_s)}</dd>
-        </div>
-      </dl>
+      <Times prediction={prediction} />
       {!hasRanks && <FullestDevice prediction={prediction} />}
       {prediction.lacking_bytes > 0 && (
         <Notice kind="warning">{t("panels.lacks", { bytes: formatBytes(prediction.lacking_bytes) })}</Notice>
@@ -54,7 +31,10 @@ export function PredictionOf({ prediction, hasRanks }: PredictionOfProps) {
           <ul className="ll-rejected">
             {rejected.map(({ plan, step_s, why }) => (
               <li key={plan}>
-                <code>{plan}</code> {t("panels.rejected_step", { time: formatDuration(step_s), why: worded(why) })}
+                <code>{plan}</code>{" "}
+                {step_s === null
+                  ? worded(why)
+                  : t("panels.rejected_step", { time: formatDuration(step_s), why: worded(why) })}
               </li>
             ))}
           </ul>
@@ -63,6 +43,43 @@ export function PredictionOf({ prediction, hasRanks }: PredictionOfProps) {
       <Comparison plans={prediction.plans} />
     </>
   );
+}
+
+/** What it would take, unless nothing tells how fast the machine is. */
+function Times({ prediction }: { prediction: Prediction }) {
+  const { steps, step_s, steps_s, text_s, decode_s, seconds, load_s } = prediction;
+  return (
+    <dl className="ll-predicted">
+      <div>
+        <dt>{t("panels.predicted_step")}</dt>
+        <dd>{durationText(step_s)}</dd>
+      </div>
+      <div>
+        <dt>{t("panels.predicted_run")}</dt>
+        <dd>
+          {durationText(seconds)}
+          {steps_s !== null && text_s !== null && decode_s !== null && (
+            <span className="ll-quiet">
+              {t("panels.predicted_parts", {
+                text: formatDuration(text_s),
+                count: steps,
+                steps: formatDuration(steps_s),
+                decode: formatDuration(decode_s),
+              })}
+            </span>
+          )}
+        </dd>
+      </div>
+      <div>
+        <dt>{t("panels.predicted_load")}</dt>
+        <dd>{durationText(load_s)}</dd>
+      </div>
+    </dl>
+  );
+}
+
+function durationText(seconds: number | null): string {
+  return seconds === null ? t("panels.not_measured") : formatDuration(seconds);
 }
 
 /** What the device that holds most would hold, as a bar against its memory. */
@@ -84,7 +101,7 @@ function FullestDevice({ prediction }: { prediction: Prediction }) {
 /** Time and memory of all plans, the fastest first, as numbers and bars. */
 function Comparison({ plans }: { plans: readonly PredictedPlan[] }) {
   const id = useId();
-  const slowest = Math.max(...plans.map(({ seconds }) => seconds));
+  const slowest = Math.max(...plans.map(({ seconds }) => seconds ?? 0));
   const most = Math.max(...plans.map(({ bytes }) => bytes));
   return (
     <details className="ll-comparison">
@@ -105,7 +122,7 @@ function Comparison({ plans }: { plans: readonly PredictedPlan[] }) {
                 {plan.is_shown && <span className="ll-quiet">{t("panels.is_shown")}</span>}
               </th>
               <td>
-                <Bar part={plan.seconds / slowest} text={formatDuration(plan.seconds)} />
+                {plan.seconds !== null && <Bar part={plan.seconds / slowest} text={formatDuration(plan.seconds)} />}
               </td>
               <td>
                 <Bar part={plan.bytes / most} text={formatBytes(plan.bytes)} />

@@ -14,9 +14,10 @@ export function outcomeText(nodes: Readonly<Record<string, NodeState>>): string 
   const took = pairs.reduce((sum, [, seconds]) => sum + seconds, 0);
   if (predicted <= 0) return "";
   const isBusy = Object.values(nodes).some((node) => node.took?.is_busy);
-  const off =
-    took > MOST * predicted
-      ? t(isBusy ? "panels.was_busy" : "panels.took_longer")
+  const off = isBusy
+    ? t("panels.was_busy")
+    : took > MOST * predicted
+      ? t("panels.took_longer")
       : formatPercent(took / predicted - 1);
   return t("panels.predicted_took", { predicted: formatDuration(predicted), took: formatDuration(took), off });
 }
