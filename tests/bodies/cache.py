@@ -7,6 +7,7 @@ import functools
 import math
 import random
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import torch.distributed as dist
@@ -19,12 +20,12 @@ from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.mesh import _kept as kept_meshes
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.parallel.progress import Progress
 from latentloom.pipelines import stages
 from latentloom.pipelines.denoising import cache_decisions, step_cache
 from latentloom.pipelines.spreading import transformer
 from latentloom.pipelines.values import Latents, Model, from_plain, to_plain
 from support.cells import built, mesh_for, outputs
+from support.told import Told
 
 STEPS = 8
 
@@ -44,8 +45,8 @@ def request_of(model: dict[str, Any], **options: Any) -> dict[str, Any]:
     }
 
 
-def counted(request: dict[str, Any], **options: Any) -> tuple[Tensor, int]:
-    """The latents, and how many linear layers ran in blocks."""
+def linear_calls(run: Callable[[], Latents]) -> tuple[Any, int]:
+    """The latents, and how many linear layers ran."""
     num_calls = 0
 
     def began(module: nn.Module, args: Any) -> None:
@@ -54,7 +55,7 @@ def counted(request: dict[str, Any], **options: Any) -> tuple[Tensor, int]:
 
     handle = nn.modules.module.register_module_forward_pre_hook(began)
     try:
-        return stages.denoise({**request, **options}).tensor, num_calls
+        return run().tensor, num_calls
     finally:
         handle.remove()
 
@@ -91,13 +92,14 @@ def denoise_cached(
     """The latents of a denoise with a cache under each plan, against those of the first rank alone on that one."""
     calibrate(model)
     request = request_of(model, **options)
-    whole, num_whole = counted(request, **cache) if rank == 0 else (None, 0)
+    whole, num_whole = linear_calls(lambda: stages.denoise({**request, **cache})) if rank == 0 else (None, 0)
     found: list[dict[str, Any] | None] = []
     for plan in plans:
         if use_mesh(plan) is None:
             found.append(None)
             continue
-        got, num_calls = counted(request, **cache, plan=ParallelPlan.parse(plan))
+        spread = {**request, **cache, "plan": ParallelPlan.parse(plan)}
+        got, num_calls = linear_calls(functools.partial(stages.denoise, spread))
         found.append(
             {
                 "difference": 0.0 if whole is None else float((got - whole).abs().max()),  # bits are one's of all
@@ -117,18 +119,10 @@ def cancel_and_go_on(rank: int, model: dict[str, Any], plan: str) -> list[int] |
     request = request_of(model, plan=ParallelPlan.parse(plan), steps=6)
     before = stages.denoise(request).tensor
     try:
-        stages.denoise({**request, "step_cache": "first_block", "cache_threshold": 0.5}, Impatient())
+        stages.denoise({**request, "step_cache": "first_block", "cache_threshold": 0.5}, Told(cancel_after=5))
     except Cancelled:
         return [bits(before), bits(stages.denoise(request).tensor)]
     raise AssertionError("it was not cancelled")
-
-
-class Impatient(Progress):
-    """A progress whose user cancels after the fifth step."""
-
-    def step(self, done: int, total: int, preview: Any = None) -> None:
-        if done == 5:
-            raise Cancelled
 
 
 # ---- votes

@@ -24,7 +24,6 @@ from torch._dynamo.utils import counters
 
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.parallel.progress import Progress
 from latentloom.parallel.sharding import captured, compiled, shard
 from latentloom.parallel.sharding.graphs import kept, turns
 from latentloom.pipelines import stages
@@ -33,15 +32,9 @@ from latentloom.pipelines.components.store import store
 from latentloom.pipelines.fusing import products
 from latentloom.pipelines.values import Latents, to_plain
 from support.tapes import Tapes
+from support.told import Told
 
 ALONE = "ulysses=1"
-
-
-class Impatient(Progress):
-    """Cancels after the first step."""
-
-    def step(self, done: int, total: int, preview: Any = None) -> None:
-        raise Cancelled
 
 
 @contextmanager
@@ -268,7 +261,7 @@ def denoise_after_a_cancel(rank: int, model: Mapping[str, Any], plan: str) -> bo
     request = {**_request(model, 0), "plan": ParallelPlan.parse(plan)}
     before = stages.denoise(request).tensor
     try:
-        stages.denoise(request, Impatient())
+        stages.denoise(request, Told(cancel_after=1))
     except Cancelled:
         return torch.equal(before, stages.denoise(request).tensor)
     return False

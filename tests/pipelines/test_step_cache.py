@@ -11,9 +11,9 @@ from diffusers.models.cache_utils import CacheMixin
 from safetensors.torch import save_file
 from torch import nn
 
+from bodies.cache import linear_calls
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.parallel.progress import Progress
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.denoising import step_cache
 from latentloom.pipelines.denoising.step_cache import cached
@@ -21,6 +21,7 @@ from latentloom.pipelines.models.describe import add_lora, describe_model
 from latentloom.pipelines.requests import Denoise
 from latentloom.pipelines.values import Conditioning, Latents, Model, from_plain, to_plain
 from support.by_hand import cells
+from support.told import Told
 
 TOLERANCE = 1e-5  # of the largest latent, fp32
 PLANS = ["ring=2", "allgather=2", "cfg=2,ulysses=2"]
@@ -107,20 +108,6 @@ def test_after_a_cancelled_run_with_a_cache_the_next_one_is_undisturbed(ranks: A
 # ---- one process
 
 
-def linear_calls(run: Callable[[], Any]) -> tuple[Any, int]:
-    num_calls = 0
-
-    def began(module: nn.Module, args: Any) -> None:
-        nonlocal num_calls
-        num_calls += isinstance(module, nn.Linear)
-
-    handle = nn.modules.module.register_module_forward_pre_hook(began)
-    try:
-        return run().tensor, num_calls
-    finally:
-        handle.remove()
-
-
 @pytest.mark.parametrize(("family", "kind", "threshold"), CELLS)
 def test_a_cache_skips_blocks_and_nothing_of_it_stays(
     described: Any, canvas: Any, paint: Any, monkeypatch: Any, family: str, kind: str, threshold: float
@@ -145,14 +132,10 @@ def attributes_of(model: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def test_a_transformer_is_as_it_was_after_a_cancelled_run(described: Any, canvas: Any, paint: Any) -> None:
-    class Impatient(Progress):
-        def step(self, done: int, total: int, preview: Any = None) -> None:
-            raise Cancelled
-
     model = described("bobbin")
     before = attributes_of(model)
     with pytest.raises(Cancelled):
-        paint(model, canvas("flux"), step_cache="first_block", progress=Impatient())
+        paint(model, canvas("flux"), step_cache="first_block", progress=Told(cancel_after=1))
     assert attributes_of(model) == before
 
 

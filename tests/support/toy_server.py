@@ -94,6 +94,12 @@ def until(holds: Callable[[], Any]) -> None:
         pause.wait(0.005)
 
 
+def ended(client: Any, run: str) -> dict[str, Any]:
+    """The run once it is over, as a client of the API sees it."""
+    until(lambda: client.get(f"/loom/runs/{run}").json()["state"] not in ("waiting", "running"))
+    return client.get(f"/loom/runs/{run}").json()
+
+
 def finished(runs: Runs, user: str, id: str) -> RunRecord:
     """The run once it is over, with its nodes."""
     until(lambda: runs.book.get(user, id).is_over)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import shutil
 import subprocess
@@ -26,6 +25,7 @@ from support.browser import (  # noqa: F401  (fixtures of the tests in a browser
     profile_folder,
     watch,
 )
+from support.first_picture import small
 from support.page_processes import Forked, Nursery
 from support.ports import free_port
 
@@ -33,7 +33,6 @@ ROOT = Path(__file__).resolve().parents[2]
 # CI has playwright; elsewhere its absence takes the tests of the page away, and no other
 if importlib.util.find_spec("playwright") is None and os.environ.get("CI") != "true":
     collect_ignore_glob = ["test_page_*.py"]
-FIRST = json.loads((ROOT / "workflows" / "bobbin" / "first_picture.json").read_text())
 
 
 @pytest.hookimpl(trylast=True)
@@ -184,13 +183,7 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def first() -> dict[str, Any]:
     """The workflow that makes one picture with the built-in model, in few steps."""
-    return small(FIRST)
-
-
-def small(graph: dict[str, Any], *, steps: int = 2) -> dict[str, Any]:
-    plain = json.loads(json.dumps(graph))
-    plain["nodes"]["denoise"]["inputs"]["steps"] = steps
-    return plain
+    return small()
 
 
 @dataclass(frozen=True, kw_only=True)

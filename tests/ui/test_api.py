@@ -20,7 +20,7 @@ from latentloom.parallel.progress import Setting
 from latentloom.pipelines.costs.ran import Ran
 from latentloom.ui.api import graphs
 from latentloom.ui.contract.shown import ErrorAnswer
-from support.toy_server import DEADLINE_S, until
+from support.toy_server import DEADLINE_S, ended
 
 JSON = {"Content-Type": "application/json"}
 
@@ -41,11 +41,6 @@ def copying(path: str) -> dict[str, Any]:
             "save": {"type": "LoomSaveImage", "inputs": {"image": {"from": "load.image"}}},
         },
     }
-
-
-def ended(client: Any, run: str) -> dict[str, Any]:
-    until(lambda: client.get(f"/loom/runs/{run}").json()["state"] not in ("waiting", "running"))
-    return client.get(f"/loom/runs/{run}").json()
 
 
 @pytest.fixture

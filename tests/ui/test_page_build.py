@@ -25,12 +25,10 @@ from support.browser import (
     socket,
     tab,
 )
-from support.checkout import ROOT
+from support.first_picture import FIRST, picture_graph
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
-
-FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
 
 
 def meaning(graph: dict[str, Any]) -> dict[str, Any]:
@@ -205,7 +203,7 @@ def test_a_wrong_wire_is_refused_with_the_reason(page_server: Any, open_page: Ca
 
 @pytest.mark.by_hand  # as a wrong wire is; the server refuses a circle in a file
 def test_a_wire_that_would_close_a_circle_is_refused(page_server: Any, open_page: Callable[..., Page]) -> None:
-    graph = json.loads(json.dumps(FIRST))
+    graph = picture_graph()
     graph["nodes"]["upscale"] = {"type": "LoomUpscaleLatents", "inputs": {"latents": {"from": "denoise.latents"}}}
     graph["layout"]["upscale"] = [664, 620]
     page = open_page(page_server.url, graph=graph)

@@ -12,18 +12,17 @@ from playwright.sync_api import expect
 
 from support.browser import MODEL_MS, card, drag, enter, file_graph, middle, on_canvas, rest, socket
 from support.checkout import ROOT
+from support.first_picture import FIRST, picture_graph
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
     from support.browser import Watch
 
-FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
-
 
 def unwired() -> dict[str, Any]:
     """The first-picture workflow without the wire to the conditioning."""
-    graph = json.loads(json.dumps(FIRST))
+    graph = picture_graph()
     graph["nodes"]["denoise"]["inputs"] |= {"steps": 2}
     del graph["nodes"]["denoise"]["inputs"]["conditioning"]
     return graph
@@ -139,7 +138,7 @@ def test_what_is_chosen_is_lined_up_and_copied_as_text(page_server: Any, open_pa
 
 @pytest.mark.by_hand
 def test_a_group_holds_what_is_dragged_in(page_server: Any, open_page: Callable[..., Page]) -> None:
-    graph = json.loads(json.dumps(FIRST))
+    graph = picture_graph()
     group = {"id": "g", "title": "Last", "color": "", "rect": [1400, 300, 700, 700], "members": ["n:save"]}
     graph["layout"] |= {"save": [1700, 400], "decode": [1000, 400], "$groups": [group]}
     page = open_page(page_server.url, graph=graph)
@@ -205,7 +204,7 @@ def test_the_outline_edits_the_same_graph(page_server: Any, open_page: Callable[
 
 @pytest.mark.by_hand
 def test_words_are_found_in_nodes_values_and_the_outline(page_server: Any, open_page: Callable[..., Page]) -> None:
-    graph = json.loads(json.dumps(FIRST))
+    graph = picture_graph()
     graph["layout"]["$notes"] = [{"id": "n", "text": "red is best", "color": "", "rect": [0, 900, 200, 100]}]
     page = open_page(page_server.url, graph=graph)
     page.keyboard.press("Control+f")
@@ -244,7 +243,7 @@ def test_the_palette_knows_the_words_of_other_tools(page_server: Any, open_page:
 
 @pytest.mark.by_hand
 def test_several_nodes_are_edited_at_once(page_server: Any, open_page: Callable[..., Page]) -> None:
-    graph = json.loads(json.dumps(FIRST))
+    graph = picture_graph()
     graph["nodes"]["other"] = {
         "type": "LoomEmptyLatents",
         "inputs": {"model": {"from": "load_model.model"}, "width": 32},
@@ -343,7 +342,7 @@ def test_what_is_typed_after_a_comment_was_added_stands_in_it(page_server: Any, 
 
 @pytest.mark.by_hand
 def test_letters_go_into_the_comment_that_is_chosen(page_server: Any, open_page: Callable[..., Page]) -> None:
-    graph = json.loads(json.dumps(FIRST))
+    graph = picture_graph()
     graph["layout"]["$notes"] = [{"id": "n", "text": "", "color": "yellow", "rect": [400, 620, 220, 120]}]
     page = open_page(page_server.url, graph=graph)
     page.locator('[data-id="c:n"]').focus()

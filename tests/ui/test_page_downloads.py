@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable
@@ -14,8 +13,8 @@ from playwright.sync_api import expect
 
 from latentloom.pipelines.models.source import BUILTINS
 from support.browser import MODEL_MS
-from support.checkout import ROOT
 from support.fake_hub import hub_in
+from support.first_picture import picture_graph
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 def test_a_missing_model_is_fetched_from_the_problem_that_names_it(
     start_page: Callable[..., Any], open_page: Callable[..., Page], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
+    graph = picture_graph()
     graph["nodes"]["load_model"]["inputs"] |= {"source": "org/name", "revision": "v2"}
     origin = Path(shutil.copytree(BUILTINS["bobbin"], tmp_path / "origin"))
     (origin / "LICENSE.md").write_bytes(os.urandom(1 << 20))

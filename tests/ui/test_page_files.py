@@ -31,6 +31,7 @@ from support.browser import (
     toolbar,
 )
 from support.checkout import ROOT
+from support.first_picture import FIRST, small
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -38,14 +39,7 @@ if TYPE_CHECKING:
     from support.browser import Watch
     from support.page_processes import Nursery
 
-FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
 SCRIPT = '<img src=x onerror="window.wasRun = 1"><script>window.wasRun = 1</script>${window.wasRun = 1}{{7*7}}'
-
-
-def small(**changes: Any) -> dict[str, Any]:
-    graph = json.loads(json.dumps(FIRST)) | changes
-    graph["nodes"]["denoise"]["inputs"]["steps"] = 2
-    return graph
 
 
 def pixels(content: bytes) -> bytes:

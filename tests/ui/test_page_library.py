@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -11,14 +10,12 @@ import pytest
 from playwright.sync_api import expect
 
 from support.browser import call, card, choose, file_graph, say, toolbar, visit
-from support.checkout import ROOT
+from support.first_picture import FIRST
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Locator, Page
 
     from support.browser import Watch
-
-FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
 
 
 def keep(url: str, name: str) -> str:

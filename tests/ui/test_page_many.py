@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from support.browser import MODEL_MS, begin_gradio, call, choose, made, say, tab, toolbar
-from support.checkout import ROOT
+from support.first_picture import picture_graph
 from support.page_processes import LONG_STEPS
 
 if TYPE_CHECKING:
@@ -19,14 +18,13 @@ if TYPE_CHECKING:
 
     from support.browser import Watch
 
-FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
 NUM_RESULTS = 500
 A_DAY = 40
 GIB = 1 << 30
 
 
 def named(name: str, steps: int) -> dict[str, Any]:
-    graph = json.loads(json.dumps(FIRST))
+    graph = picture_graph()
     graph["name"] = name
     graph["nodes"]["denoise"]["inputs"]["steps"] = steps
     return graph

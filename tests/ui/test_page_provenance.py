@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from io import BytesIO
@@ -13,7 +12,7 @@ from PIL import Image, PngImagePlugin
 from playwright.sync_api import expect
 
 from support.browser import MODEL_MS, call, card, drop_file, file_graph, say, tab, toolbar
-from support.checkout import ROOT
+from support.first_picture import FIRST, small
 from support.toy_server import until
 
 if TYPE_CHECKING:
@@ -21,16 +20,9 @@ if TYPE_CHECKING:
 
     from support.browser import Watch
 
-FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
 A1111 = """a blue ring
 Negative prompt: grey
 Steps: 9, Sampler: Euler a, CFG scale: 7, Seed: 4711, Size: 96x80, Model: dream"""
-
-
-def small(**changes: Any) -> dict[str, Any]:
-    graph = json.loads(json.dumps(FIRST)) | changes
-    graph["nodes"]["denoise"]["inputs"]["steps"] = 2
-    return graph
 
 
 @pytest.mark.by_hand

@@ -14,6 +14,7 @@ from playwright.sync_api import expect
 from support.browser import MODEL_MS, UNDER, call, card, on_canvas, say, tab, toolbar, visit
 from support.canvas_geometry import SCRIPT, faults
 from support.checkout import ROOT
+from support.first_picture import picture_graph
 from support.page_processes import LONG_STEPS, SOME_STEPS
 
 if TYPE_CHECKING:
@@ -21,12 +22,10 @@ if TYPE_CHECKING:
 
     from support.browser import Watch
 
-FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
-
 
 def steps(count: int, **params: Any) -> dict[str, Any]:
     """The first-picture workflow with so many steps."""
-    graph = json.loads(json.dumps(FIRST))
+    graph = picture_graph()
     graph["nodes"]["denoise"]["inputs"]["steps"] = count
     for name, value in params.items():
         graph["params"][name]["default"] = value

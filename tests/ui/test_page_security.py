@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +9,12 @@ import pytest
 from playwright.sync_api import expect
 
 from support.browser import MODEL_MS, card, log_in, say, tab, toolbar, visit
-from support.checkout import ROOT
+from support.first_picture import FIRST
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
 
     from support.browser import Watch
-
-FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
 
 
 def test_without_a_login_there_is_only_the_login_page(

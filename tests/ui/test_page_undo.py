@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -10,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.browser import card, enter, file_text, toolbar
-from support.checkout import ROOT
+from support.first_picture import FIRST
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
-FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
 MOST = 100
 """Steps that a button takes back before it counts as one without an end."""
 MERGED = 6

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -12,20 +11,18 @@ import pytest
 from playwright.sync_api import expect
 
 from support.browser import call, card, file_graph, on_canvas, tab, toolbar
-from support.checkout import ROOT
+from support.first_picture import picture_graph
 from support.lora_files import write_pair
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
-
-FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
 
 
 @pytest.mark.by_hand
 def test_a_prompt_tells_its_tokens_and_what_is_not_read_on_card_inspector_and_form(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
-    graph = json.loads(json.dumps(FIRST)) | {"name": "many words"}
+    graph = picture_graph(name="many words")
     counts = call(page_server.url, "tokens", {"graph": graph})["tokens"]["encode_text"]["prompt"]
     assert [each["limit"] for each in counts] == [40, 77]
     page = open_page(page_server.url, graph=graph)
@@ -53,7 +50,7 @@ def test_a_prompt_tells_its_tokens_and_what_is_not_read_on_card_inspector_and_fo
 def test_a_size_is_picked_by_shape_and_megapixels_on_card_inspector_and_form(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
-    graph = json.loads(json.dumps(FIRST)) | {"name": "many sizes"}
+    graph = picture_graph(name="many sizes")
     graph["params"] |= {"wide": {"type": "int", "default": 128}, "high": {"type": "int", "default": 128}}
     graph["nodes"]["empty_latents"]["inputs"] |= {"width": {"param": "wide"}, "height": {"param": "high"}}
     page = open_page(page_server.url, graph=graph)
@@ -88,7 +85,7 @@ def test_a_lora_is_picked_and_its_words_and_another_lora_are_one_step_each(
 ) -> None:
     write_pair(tmp_path / "glaze.safetensors", metadata={"modelspec.trigger_phrase": "glz cup"})
     write_pair(tmp_path / "wide.safetensors", shape=(8, 8))
-    graph = json.loads(json.dumps(FIRST)) | {"name": "glazed", "layout": {}}
+    graph = picture_graph(name="glazed", layout={})
     takers = [
         node for node in graph["nodes"].values() if node.get("inputs", {}).get("model") == {"from": "load_model.model"}
     ]

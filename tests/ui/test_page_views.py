@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,18 +12,10 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from support.browser import MODEL_MS, PHONE, UNDER, Watch, call, card, choose, file_graph, made, say, tab, toolbar
-from support.checkout import ROOT
+from support.first_picture import FIRST, picture_graph, small
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
-
-FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
-
-
-def small(**changes: Any) -> dict[str, Any]:
-    graph = json.loads(json.dumps(FIRST)) | changes
-    graph["nodes"]["denoise"]["inputs"]["steps"] = 2
-    return graph
 
 
 # --- problems ---
@@ -256,7 +247,7 @@ def test_the_simple_view_is_filled_and_run(page_server: Any, open_page: Callable
 def test_the_simple_view_follows_the_canvas_and_offers_its_prompt(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
-    graph = json.loads(json.dumps(FIRST)) | {"name": "built by hand", "params": {}}
+    graph = picture_graph(name="built by hand", params={})
     graph["nodes"]["encode_text"]["inputs"] |= {"prompt": "a red star", "negative_prompt": ""}
     graph["nodes"]["denoise"]["inputs"]["seed"] = 7
     page = open_page(page_server.url, graph=graph)

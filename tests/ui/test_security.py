@@ -22,7 +22,7 @@ from fastapi import Request
 from latentloom.ui.access import gate
 from latentloom.ui.access.intake import AT_A_TIME
 from support.raw_requests import Answer, Asked, ask, ask_each
-from support.toy_server import until
+from support.toy_server import ended
 
 SECRET = "the secret outside the folders"
 MAX_GROWTH = 50 * 2**20
@@ -377,12 +377,6 @@ def test_what_belongs_to_others_is_not_there(log_in: Any, kind: str, owned: dict
         assert answer.status_code == 404, (method, rest, answer.text)
     if kind == "result":
         assert bob.get(f"/loom/files/{id}").status_code == bob.get(f"/loom/files/{id}/thumb").status_code == 404
-
-
-def ended(client: Any, run: str) -> dict[str, Any]:
-    """The run once it is over."""
-    until(lambda: client.get(f"/loom/runs/{run}").json()["state"] not in ("waiting", "running"))
-    return client.get(f"/loom/runs/{run}").json()
 
 
 @pytest.fixture
