@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ...parallel.errors import Cancelled
-from ...parallel.progress import Foreseen, Preview, Progress
 from ...pipelines.values import Audio, Image, Mask
 from ..files.audio_files import CODERS
 from ..files.workspace import Workspace
@@ -27,6 +26,7 @@ from ..preview.meant import tagged
 from .comfy_file import OURS, version_of, without_marks
 from .comfy_folders import LORA, MODEL, TIPS, comfy_workspace, names
 from .comfy_memory import hear_unloading
+from .comfy_progress import ComfyProgress
 
 logger = logging.getLogger("latentloom")
 
@@ -315,74 +315,3 @@ class _Standing:
 
     def tell(self, problem: str) -> None:
         """Of sketches, which nobody asks here."""
-
-
-class ComfyProgress(Progress):
-    """Steps become ComfyUI's progress bar; its interrupt ends the stage at the next step."""
-
-    def __init__(self) -> None:
-        self.wants_previews = _shows_previews()
-        self._bar: Any = None
-        self._interrupt: BaseException | None = None
-
-    def phase(self, text: str, *, is_loading: bool = False) -> None:
-        self.check()
-
-    def step(self, done: int, total: int, preview: Preview | None = None) -> None:
-        self.check()
-        try:
-            from comfy.utils import ProgressBar
-        except ImportError:
-            return
-        if self._bar is None:
-            self._bar = ProgressBar(total)
-        try:
-            self._bar.update_absolute(done, total, _shown_preview(preview) if self.wants_previews else None)
-        except BaseException as error:  # the progress hook raises the interrupt itself and clears the flag
-            self._interrupt = error
-            raise Cancelled from error
-
-    def foresee(self, foreseen: Foreseen) -> None:
-        from ...pipelines.costs.outcome import before
-
-        logger.info("%s", before(foreseen))
-
-    def raise_interrupt(self) -> None:
-        """Raise the host's own exception for a stage that ended by `Cancelled`."""
-        if self._interrupt is not None:
-            raise self._interrupt
-
-    def check(self) -> None:
-        try:
-            from comfy.model_management import (
-                throw_exception_if_processing_interrupted,
-            )
-        except ImportError:
-            return
-        try:
-            throw_exception_if_processing_interrupted()
-        except BaseException as error:
-            self._interrupt = error
-            raise Cancelled from error
-
-
-def _shows_previews() -> bool:
-    """Whether the user of ComfyUI has latent previews on."""
-    try:
-        from comfy.cli_args import args
-    except ImportError:
-        return False
-    return getattr(args.preview_method, "value", args.preview_method) != "none"
-
-
-def _shown_preview(preview: Preview | None) -> tuple[str, Any, int] | None:
-    """A preview as ComfyUI's progress bar takes it: format, picture, largest side. A preview never ends a run."""
-    if preview is None:
-        return None
-    from PIL import Image as Pillow
-
-    try:
-        return ("JPEG", Pillow.fromarray(preview().cpu().numpy()), 512)
-    except Exception:
-        logger.warning("no preview of this step", exc_info=True)
-        return None

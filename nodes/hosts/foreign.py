@@ -9,21 +9,20 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...pipelines.models.json_file import JsonFault, parse_strict
+from ...pipelines.models.json_file import JsonFault
 from ..files.picture_files import opened, read_metadata
 from ..graph.problems import GraphError
-from .comfy_file import read_chunk
+from .comfy_graph import back, graph_of, object_in, said
 
 MAX_CHARACTERS = 20_000
 """Of a prompt; of anything else `MAX_WORD`."""
 MAX_WORD = 300
 MAX_MORE = 40
-MAX_NODES = 2000
 MAX_CHUNK = 1 << 20
 """Characters of a text that is looked at."""
 MAX_SEED = 2**64 - 1
@@ -144,9 +143,9 @@ def _a1111(texts: Texts) -> Foreign | None:
 
 
 def _invoke(texts: Texts) -> Foreign | None:
-    told = _object(texts.get("invokeai_metadata", ""))
+    told = object_in(texts.get("invokeai_metadata", ""))
     if not told and "sd-metadata" in texts:
-        outer = _object(texts["sd-metadata"])
+        outer = object_in(texts["sd-metadata"])
         told = {**_inner(outer, "image"), "model": outer.get("model_weights", "")}
     if not told:
         return None
@@ -172,7 +171,7 @@ def _invoke(texts: Texts) -> Foreign | None:
 
 
 def _swarm(texts: Texts) -> Foreign | None:
-    told = _inner(_object(texts.get("parameters", "")), "sui_image_params")
+    told = _inner(object_in(texts.get("parameters", "")), "sui_image_params")
     if not told:
         return None
     loras = told.get("loras")
@@ -205,34 +204,14 @@ def _named(value: object) -> str:
 SEEDS = ("seed", "noise_seed")
 GUIDES = ("guidance", "cfg", "cfg_scale")
 MODELS = ("ckpt_name", "unet_name", "model_name", "gguf_name")
-TEXTS = ("text", "text_g", "t5xxl", "clip_l", "prompt", "string", "value")
-WIDGETS = {
-    "KSampler": ("seed", "", "steps", "cfg", "sampler_name", "scheduler", "denoise"),
-    "KSamplerAdvanced": ("", "noise_seed", "", "steps", "cfg", "sampler_name", "scheduler"),
-    "RandomNoise": ("noise_seed",),
-    "BasicScheduler": ("scheduler", "steps", "denoise"),
-    "KSamplerSelect": ("sampler_name",),
-    "FluxGuidance": ("guidance",),
-    "CLIPTextEncode": ("text",),
-    "EmptyLatentImage": ("width", "height"),
-    "EmptySD3LatentImage": ("width", "height"),
-    "CheckpointLoaderSimple": ("ckpt_name",),
-    "UNETLoader": ("unet_name",),
-    "LoraLoader": ("lora_name",),
-    "LoraLoaderModelOnly": ("lora_name",),
-}
-"""What the values of ComfyUI's own nodes are called, which its editor's file tells by their order only."""
-
-Nodes = Mapping[str, Mapping[str, Any]]
-"""Inputs by node; a wire is [node, output]."""
 
 
 def _comfy(texts: Texts) -> Foreign | None:
-    nodes, kinds = _prompt_of(texts)
+    nodes, kinds = graph_of(texts)
     if not nodes:
         return None
     ends = [name for name, kind in kinds.items() if "save" in kind.lower() or "preview" in kind.lower()]
-    near = list(_back(nodes, ends or list(nodes)[-1:], lambda name: True))
+    near = list(back(nodes, ends or list(nodes)[-1:], lambda name: True))
 
     def first(*keys: str) -> Any:
         found = (nodes[name][key] for name in near for key in keys if key in nodes[name])
@@ -240,8 +219,8 @@ def _comfy(texts: Texts) -> Foreign | None:
 
     return Foreign(
         tool="ComfyUI",
-        prompt=_text(_said(nodes, near, "positive", "conditioning", "guider")),
-        negative_prompt=_text(_said(nodes, near, "negative")),
+        prompt=_text(said(nodes, near, "positive", "conditioning", "guider")),
+        negative_prompt=_text(said(nodes, near, "negative")),
         seed=_whole(first(*SEEDS)),
         steps=_whole(first("steps")),
         guidance=_number(first(*GUIDES)),
@@ -257,70 +236,7 @@ def _comfy(texts: Texts) -> Foreign | None:
     )
 
 
-def _prompt_of(texts: Texts) -> tuple[Nodes, dict[str, str]]:
-    """The nodes' inputs, and their classes."""
-    if "prompt" in texts and isinstance(prompt := read_chunk(texts["prompt"]), dict):
-        entries = {str(key): entry for key, entry in list(prompt.items())[:MAX_NODES] if isinstance(entry, dict)}
-        inputs = {key: entry["inputs"] for key, entry in entries.items() if isinstance(entry.get("inputs"), dict)}
-        if inputs:
-            return inputs, {key: str(entries[key].get("class_type", "")) for key in inputs}
-    plain = _object(texts.get("workflow", ""))
-    nodes, links = plain.get("nodes"), plain.get("links")
-    if not isinstance(nodes, list):
-        return {}, {}
-    ends = {link[0]: [str(link[1]), link[2]] for link in links or () if isinstance(link, list) and len(link) > 4}
-    entries = {str(node["id"]): node for node in nodes[:MAX_NODES] if isinstance(node, dict) and "id" in node}
-    return {key: _inputs_of(node, ends) for key, node in entries.items()}, {
-        key: str(node.get("type", "")) for key, node in entries.items()
-    }
-
-
-def _inputs_of(node: Mapping[str, Any], ends: Mapping[Any, list[Any]]) -> dict[str, Any]:
-    values, sockets = node.get("widgets_values"), node.get("inputs")
-    names = WIDGETS.get(str(node.get("type")), ())
-    told = dict(zip(names, values, strict=False)) if isinstance(values, list) else {}
-    wires = [each for each in sockets if isinstance(each, dict)] if isinstance(sockets, list) else []
-    linked = {str(each.get("name")): each["link"] for each in wires if isinstance(each.get("link"), int)}
-    return {**told, **{name: ends[link] for name, link in linked.items() if link in ends}}
-
-
-def _back(nodes: Nodes, starts: list[str], goes: Callable[[str], bool]) -> Iterator[str]:
-    """Nodes from these back along wires, the nearest first, by inputs that one `goes`."""
-    seen, waiting = set(starts), list(starts)
-    for name in waiting:
-        yield name
-        for key, value in nodes[name].items():
-            source = _source(value)
-            if source in nodes and source not in seen and goes(key):
-                seen.add(source)
-                waiting.append(source)
-
-
-def _source(value: object) -> str:
-    """The node that a wire comes from; "" for a plain value."""
-    return value[0] if isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) else ""
-
-
-def _said(nodes: Nodes, near: list[str], *sockets: str) -> str:
-    """The text that reaches the first of these sockets."""
-    for name in near:
-        for socket in sockets:
-            start = _source(nodes[name].get(socket))
-            if start not in nodes:
-                continue
-            for each in _back(nodes, [start], lambda key: key != "negative" or "negative" in sockets):
-                texts = [nodes[each].get(key) for key in TEXTS]
-                if found := next((text for text in texts if isinstance(text, str) and text.strip()), ""):
-                    return found
-    return ""
-
-
 READERS: tuple[Callable[[Texts], Foreign | None], ...] = (_invoke, _swarm, _a1111, _comfy)
-
-
-def _object(text: str) -> dict[str, Any]:
-    found = parse_strict(text.encode()) if text.lstrip().startswith("{") else {}
-    return found if isinstance(found, dict) else {}
 
 
 def _inner(plain: Mapping[str, Any], key: str) -> dict[str, Any]:

@@ -25,7 +25,8 @@ from latentloom.nodes.graph.resolve import upgrade
 from latentloom.nodes.hosts import comfy_folders
 from latentloom.nodes.hosts.comfy_file import from_comfy
 from latentloom.nodes.hosts.comfy_folders import LORA, MODEL, comfy_workspace
-from latentloom.nodes.hosts.comfyui import CORE_TITLES, ComfyProgress
+from latentloom.nodes.hosts.comfy_progress import ComfyProgress
+from latentloom.nodes.hosts.comfyui import CORE_TITLES
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
 from latentloom.parallel.errors import Cancelled
 from latentloom.pipelines import pools

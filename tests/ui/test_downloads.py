@@ -362,7 +362,7 @@ def test_no_more_than_a_user_may_keep_and_the_disk_takes(
     with closing(Stage(tmp_path, user_bytes=1000)) as stage:  # without a login the disk is the user's own
         assert stage.downloads.look("ada", "org/name").room_bytes is None
         with monkeypatch.context() as full:
-            full.setattr(module, "free_bytes", lambda cache: 300 << 20)
+            full.setattr(looks, "free_bytes", lambda cache: 300 << 20)
             hub.listed["transformer/huge.safetensors"] = 1 << 30
             with pytest.raises(NoRoom, match=r"the server's disk has 300\.0 MiB left"):
                 stage.start()
@@ -372,7 +372,7 @@ def test_no_more_than_a_user_may_keep_and_the_disk_takes(
         stage.downloads.cancel("ada", stage.the().id)
         with monkeypatch.context() as full:
             looked = iter([1 << 40, 1 << 40])
-            full.setattr(module, "free_bytes", lambda cache: next(looked, 0))
+            full.setattr(looks, "free_bytes", lambda cache: next(looked, 0))
             stage.downloads.resume("ada", stage.the().id)
             error = stage.ends("failed").error
             assert "the server's disk has 0.0 MiB left" in error and not error.startswith("0.0 MiB of")

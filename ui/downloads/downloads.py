@@ -23,10 +23,10 @@ from ..contract.downloads import Download, HubLook
 from ..errors import Conflict, DownloadsOff, NoRoom
 from ..live.live import Live
 from ..settings import Settings
-from ..store.quota import FREE_BYTES, Quota, sized
+from ..store.quota import FREE_BYTES, Quota
 from ..store.user_files import checked_id, fresh_id, nothing
-from .looks import Looks
-from .records import Pace, Record, Records
+from .looks import Looks, check_disk, has_room, why_no_room
+from .records import Pace, Record, Records, as_left
 
 logger = logging.getLogger("latentloom")
 
@@ -138,7 +138,7 @@ class Downloads:
             process.close()
         with self._lock:
             if self._records.get(id, record).state == "cancelled":
-                self._put(_left(self._records[id]))
+                self._put(as_left(self._records[id]))
 
     def delete(self, user: str, id: str) -> None:
         """What was fetched of it goes from the disk, unless others asked for it too and one of them may keep as much.
@@ -158,7 +158,7 @@ class Downloads:
             remove(home_of(hub_cache(), record.model.id), record.model, spared=spared)
             for other in others:
                 if other.is_broken_off:  # what stays for its sake counts as its own now
-                    self._put(_left(other))
+                    self._put(as_left(other))
 
     def close(self) -> None:
         with self._lock:
@@ -172,16 +172,12 @@ class Downloads:
         """Whether others asked for it, too: it is theirs alone from now on, and counts against one with the room."""
         others = [each for each in record.users if each != user]
         if record.users[0] == user:
-            heir = next((each for each in others if self._has_room(each, record.counted_bytes)), None)
+            heir = next((each for each in others if has_room(self._quota, each, record.counted_bytes)), None)
             others = [] if heir is None else [heir, *(each for each in others if each != heir)]
         if others:
             self._put(record.model_copy(update={"users": tuple(others)}))
             self._ring(user)
         return bool(others)
-
-    def _has_room(self, user: str, num_bytes: int) -> bool:
-        room = self._quota.room(user, "models")
-        return room is None or num_bytes <= room
 
     def _check_allowed(self) -> None:
         if not self._is_allowed:
@@ -197,7 +193,7 @@ class Downloads:
                 self._store.remove(record.id)
                 continue
             back = record.model_copy(update={"state": "waiting"}) if record.is_under_way else record
-            self._put(back if back.state == "done" else _left(back))
+            self._put(back if back.state == "done" else as_left(back))
             if back.state == "waiting" and self._is_allowed:
                 self._thread.submit(self._work, back.id, self._tries[back.id])
 
@@ -207,12 +203,12 @@ class Downloads:
         if under_way >= MOST_UNDER_WAY:
             raise ValueError(worded("{} models are being fetched for you; wait for one, or cancel it", under_way))
         is_counted = record.id in self._records and record.users[0] == user
-        if why := self._no_room(user, record.model, counted_bytes=record.counted_bytes if is_counted else 0):
+        if why := why_no_room(self._quota, user, record.model, counted_bytes=record.counted_bytes if is_counted else 0):
             raise NoRoom(why)
         is_given_up = record.state == "cancelled"
         others = () if is_given_up else tuple(each for each in record.users if each != user)
         update = {"state": "waiting", "users": (user, *others), "asked": time.time(), "error": "", "code": ""}
-        self._put(_left(record.model_copy(update=update)))
+        self._put(as_left(record.model_copy(update=update)))
         self._records[record.id] = self._records.pop(record.id)  # in the order of the queue
         self._tries[record.id] += 1
         self._thread.submit(self._work, record.id, self._tries[record.id])
@@ -240,7 +236,7 @@ class Downloads:
             self._process = None
             if self._is_newest(id, number):
                 ended = self._records[id].model_copy(update=update)
-                self._put(ended if ended.state == "done" else _left(ended))
+                self._put(ended if ended.state == "done" else as_left(ended))
                 if ended.state == "done":
                     for revision in ended.also:
                         _name(ended, revision, looked=ended.model.looked)
@@ -249,7 +245,7 @@ class Downloads:
         """Raises `NotFetched`, and `NoRoom`."""
         cache = hub_cache()
         had = had_bytes(home_of(cache, record.model.id), record.model)
-        _check_disk(record.model, record.model.num_bytes - had)
+        check_disk(record.model, record.model.num_bytes - had)
         with closing(fetching(record.model, cache)) as process:
             with self._lock:
                 if not self._is_newest(record.id, number):
@@ -272,7 +268,7 @@ class Downloads:
                     self._records[record.id] = self._records[record.id].model_copy(update=update)
                     self._pace.add(told["bytes"])
                     self._ring(*self._records[record.id].users)
-                _check_disk(record.model, record.model.num_bytes - told["bytes"])
+                check_disk(record.model, record.model.num_bytes - told["bytes"])
 
     def _is_newest(self, id: str, number: int) -> bool:
         return id in self._records and self._tries[id] == number and not self._is_closed
@@ -282,26 +278,13 @@ class Downloads:
         with self._lock:
             same = self._same(model)
             if same is None:
-                return self._no_room(user, model, counted_bytes=0)
+                return why_no_room(self._quota, user, model, counted_bytes=0)
             return self._no_room_to_join(user, model, same)
 
     def _no_room_to_join(self, user: str, model: HubModel, same: Record) -> str:
         if same.state == "done" or (same.is_under_way and user in same.users):
             return ""
-        return self._no_room(user, model, counted_bytes=same.counted_bytes if same.users[0] == user else 0)
-
-    def _no_room(self, user: str, model: HubModel, *, counted_bytes: int) -> str:
-        """Why there is none; empty where there is. `counted_bytes` of it count against the user already."""
-        room = self._quota.room(user, "models")
-        if room is not None and model.num_bytes - counted_bytes > room:
-            return worded(
-                "{} takes {}, and you may keep {} more; delete what you no longer need, or ask who runs this server",
-                model.id,
-                sized(model.num_bytes),
-                sized(room),
-            )
-        left = model.num_bytes - had_bytes(home_of(hub_cache(), model.id), model)
-        return _lacking(model, left) if left else ""
+        return why_no_room(self._quota, user, model, counted_bytes=same.counted_bytes if same.users[0] == user else 0)
 
     def _same(self, model: HubModel) -> Record | None:
         """The download of the same; one whose model was removed from the disk is forgotten."""
@@ -361,28 +344,3 @@ def _name(record: Record, revision: str, *, looked: float) -> None:
         name_commit(home_of(hub_cache(), record.model.id), revision, record.model.commit, looked=looked)
     except OSError as error:
         logger.warning("revision %s of %s was not kept: %s", revision, record.model.id, error)
-
-
-def _left(record: Record) -> Record:
-    """With the bytes that are on the disk."""
-    return record.model_copy(update={"done_bytes": had_bytes(home_of(hub_cache(), record.model.id), record.model)})
-
-
-def _check_disk(model: HubModel, left: int) -> None:
-    if why := _lacking(model, left):
-        raise NoRoom(why)
-
-
-def _lacking(model: HubModel, left: int) -> str:
-    """Why the disk does not take so many bytes more; empty where it does."""
-    free = free_bytes(hub_cache())
-    if free - left >= FREE_BYTES:
-        return ""
-    return worded(
-        "{} of {} are to be fetched, and the server's disk has {} left, of which {} stay free; "
-        "tell who runs this server",
-        sized(left),
-        model.id,
-        sized(free),
-        sized(FREE_BYTES),
-    )

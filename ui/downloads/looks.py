@@ -1,4 +1,4 @@
-"""What users were shown of models on the hub: that alone can they ask for, at that commit."""
+"""What users were shown of models on the hub: that alone can they ask for, at that commit, and where there is room."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...parallel.wording import worded
+from ...pipelines.hub.cache import free_bytes, had_bytes
 from ...pipelines.hub.child import LOOK_S, looked_at
 from ...pipelines.hub.listing import NotFetched
 from ...pipelines.hub.look import HubModel
-from ..errors import Conflict
+from ...pipelines.models.snapshots import home_of, hub_cache
+from ..errors import Conflict, NoRoom
+from ..store.quota import FREE_BYTES, Quota, sized
 
 MOST_AT_ONCE = 4
 """Of all users; each has one."""
@@ -65,3 +68,44 @@ class Looks:
         finally:
             with self._lock:
                 self._under_way.discard(user)
+
+
+def has_room(quota: Quota, user: str, num_bytes: int) -> bool:
+    """In what this user may keep."""
+    room = quota.room(user, "models")
+    return room is None or num_bytes <= room
+
+
+def why_no_room(quota: Quota, user: str, model: HubModel, *, counted_bytes: int) -> str:
+    """Empty where there is room. `counted_bytes` of it count against the user already."""
+    room = quota.room(user, "models")
+    if room is not None and model.num_bytes - counted_bytes > room:
+        return worded(
+            "{} takes {}, and you may keep {} more; delete what you no longer need, or ask who runs this server",
+            model.id,
+            sized(model.num_bytes),
+            sized(room),
+        )
+    left = model.num_bytes - had_bytes(home_of(hub_cache(), model.id), model)
+    return _why_no_disk(model, left) if left else ""
+
+
+def check_disk(model: HubModel, left: int) -> None:
+    """Raises `NoRoom` where the disk does not take so many bytes more."""
+    if why := _why_no_disk(model, left):
+        raise NoRoom(why)
+
+
+def _why_no_disk(model: HubModel, left: int) -> str:
+    """Why the disk does not take so many bytes more; empty where it does."""
+    free = free_bytes(hub_cache())
+    if free - left >= FREE_BYTES:
+        return ""
+    return worded(
+        "{} of {} are to be fetched, and the server's disk has {} left, of which {} stay free; "
+        "tell who runs this server",
+        sized(left),
+        model.id,
+        sized(free),
+        sized(FREE_BYTES),
+    )

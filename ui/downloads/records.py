@@ -9,7 +9,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from ...pipelines.hub.cache import had_bytes
 from ...pipelines.hub.look import HubModel
+from ...pipelines.models.snapshots import home_of, hub_cache
 from ..contract.downloads import Download, DownloadState
 from ..store.user_files import ID, put_aside, read_record, write_record
 
@@ -70,6 +72,11 @@ class Record(BaseModel):
             error=self.error,
             code=self.code,
         )
+
+
+def as_left(record: Record) -> Record:
+    """With the bytes that are on the disk."""
+    return record.model_copy(update={"done_bytes": had_bytes(home_of(hub_cache(), record.model.id), record.model)})
 
 
 class Records:
