@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -50,9 +51,7 @@ def prepare(shipped: Path) -> list[Path]:
     needs them, kept for all who come later."""
     from PIL import Image
 
-    FOLDER.mkdir(mode=0o700, exist_ok=True)
-    with (FOLDER / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _alone():
         picture = Image.radial_gradient("L").resize((96, 96))
         _made_whole(FRAME, lambda path: picture.convert("RGB").save(path, format="png"))
         files = sorted(path for path in shipped.rglob("*") if path.suffix == ".json")
@@ -64,6 +63,25 @@ def prepare(shipped: Path) -> list[Path]:
         for name in HOLLOW.values():
             _made_whole(FOLDER / f"hollow_{name}", lambda path, name=name: _hollow(name, path))
     return sorted(workflows / file.relative_to(shipped) for file in shipped.glob("*/*.json"))
+
+
+def place_built_in() -> None:
+    """The built-in model of this checkout in FOLDER too."""
+    from latentloom.pipelines.models.source import BUILTINS
+
+    for name, folder in BUILTINS.items():
+        mark = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()))
+        BUILTINS[name] = FOLDER / f"{name}_{mark.hexdigest()[:12]}"
+        with _alone():
+            _made_whole(BUILTINS[name], lambda path, folder=folder: shutil.copytree(folder, path))
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    FOLDER.mkdir(mode=0o700, exist_ok=True)
+    with (FOLDER / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _tiny(family: str, path: Path) -> None:

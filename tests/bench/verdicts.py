@@ -34,7 +34,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.checkouts import call_in, leaves, write_record
-from bench.shipped import FOLDER, FRAME, HOLLOW, prepare, small_settings
+from bench.shipped import FOLDER, FRAME, HOLLOW, place_built_in, prepare, small_settings
 from support.checkout import ROOT
 
 TIMEOUT_S = 1800
@@ -86,6 +86,7 @@ def verdicts(only: str) -> dict[str, Any]:
 
     found: dict[str, Any] = {}
     files = prepare(SHIPPED)
+    place_built_in()
     os.chdir(FOLDER)
     for file in files:
         if only not in file.stem:
