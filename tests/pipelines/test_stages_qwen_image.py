@@ -96,7 +96,7 @@ def test_guidance_stops_after_its_share_of_the_steps(
             sampling=sampling,
             progress=progress,
         )
-    assert len(calls) == turns + guided
+    assert calls == {"transformer": turns + guided}
     assert progress.steps == [(done, STEPS) for done in range(1, STEPS + 1)]
 
 
