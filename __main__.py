@@ -98,11 +98,10 @@ def parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--force", action="store_true", help="run what seems too large, which is an estimate")
     run.add_argument("--stop-on-error", action="store_true", help="end a sweep at the first run that fails")
-    run.add_argument("--allow", action="append", type=Path, default=[], metavar="DIR", help="a folder it may read from")
+    _reading_options(run)
     run.add_argument(
         "--max-pixels", type=int, metavar="N", help="of a picture that is read or resized (default: 64 million)"
     )
-    run.add_argument("--models-dir", action="append", type=Path, default=[], metavar="DIR", help="a folder of models")
     run.add_argument("--cache", type=Path, default=None, metavar="DIR", help="where results are kept for the next run")
     run.add_argument("--no-cache", action="store_true", help="make everything anew and keep nothing")
     run.add_argument("--devices", default="", metavar="LIST", help="all, cpu*4, cuda:0,cuda:1: one rank on each")
@@ -119,7 +118,6 @@ def parser() -> argparse.ArgumentParser:
         help="groups of devices that work on separate runs (default: of a sweep as many as end it soonest, else one)",
     )
     run.add_argument("--cluster", default="", metavar="ADDRESS", help="a Ray cluster; the devices are of each machine")
-    _nodes_option(run)
     run.add_argument("--json", action="store_true", help="events and the result as JSON, one object a line")
 
     check = _command(commands, "check", check_command, "say everything that is wrong with a workflow file")
@@ -381,7 +379,7 @@ def _command(
 
 
 def _reading_options(command: argparse.ArgumentParser) -> None:
-    """Of a command that looks at workflows and models."""
+    """Of a command that reads workflows and models."""
     command.add_argument(
         "--allow", action="append", type=Path, default=[], metavar="DIR", help="a folder it may read from"
     )
