@@ -1,265 +1,202 @@
-"""Faults put into a copy of the checkout, one at a time, which the tests must catch: does a faster suite see as much?
+"""Faults put into a copy of the checkout, one at a time, which the tests must catch: does another suite see as much?
 
-    python tests/bench/seeded_faults.py [--only NUMBER ...]
+    nice python tests/bench/seeded_faults.py [--only WORDS ...] [--folder FOLDER] [--jobs NUMBER] [--limit SECONDS]
 
-Runs the named tests as they are and with each fault, and prints a table; a fault is caught when they pass without it
-and one fails with it, not when nothing can be collected. Exits with 1 if one is not caught. A quarter of an hour on two
-cores.
+`faults/` holds them, by the test that catches each: it passes as the code is, and fails with the fault, which is more
+than that it cannot be collected. Prints a line for each fault; exits with 1 if one is not caught, or is gone: then its
+text is there no more, or twice, and the fault is to be mended. The libraries are imported once, by the process that all
+runs are forked from.
+
+    @ tests/parallel/test_layout.py::test_positions_and_ranges_of_a_rank     the test that catches what follows
+    # off by one: a rank's share ends a token late                           a fault
+    in parallel/                                                             where, if the text is elsewhere, too
+    -return start, start + self.shares[rank]                                 its text, which may be part of a line
+    +return start, start + self.shares[rank] + 1                             what stands there instead
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
+import itertools
+import multiprocessing
 import os
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+import traceback
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
+from typing import NoReturn
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT_S = 600
-LEFT_OUT = shutil.ignore_patterns(".git", "node_modules", "__pycache__", "build", "*.egg-info")
-FAILED = 1
-"""What pytest ends with when tests ran and one failed."""
+FAULTS = Path(__file__).with_name("faults")
+LIMIT_S = 180.0
+LEFT_OUT = shutil.ignore_patterns(".git", "*venv", "node_modules", "__pycache__", "build", "*.egg-info")
+CAUGHT = "caught"
+ENDS = {0: "NOT CAUGHT", 1: CAUGHT, -signal.SIGKILL: "TOO LONG"}
+"""How pytest ends; any other number is told as it is."""
+IMPORTED = "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning"
+TIMES = itertools.count(1_000_000_000)
+
+
+@dataclass
+class Fault:
+    """`text` stands once in all files of the product whose path begins with `under`."""
+
+    what: str
+    under: str = ""
+    lines: dict[str, list[str]] = field(default_factory=lambda: {"-": [], "+": []})
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines["-"])
+
+    @property
+    def instead(self) -> str:
+        return "\n".join(self.lines["+"])
+
+
+Tests = dict[str, list[Fault]]
+"""Of one file, the faults that each test catches."""
 
 
 @dataclass(frozen=True)
-class Fault:
-    """`text` is in the file exactly once."""
+class Checkout:
+    """A copy of the checkout, and what each file of the product says."""
 
-    what: str
-    file: str
-    text: str
-    instead: str
-    tests: tuple[str, ...]
+    folder: Path
+    files: Mapping[str, str]
 
+    def places(self, fault: Fault) -> list[str]:
+        """A file for each time that the text is found."""
+        files = ((file, said) for file, said in self.files.items() if file.startswith(fault.under))
+        return [file for file, said in files for _ in range(said.count(fault.text))]
 
-OPERATOR = "tests/parallel/test_operator.py::test_sharded_attention_equals_one_attention_in_fp64"
-FAULTS = (
-    Fault(
-        "a sign: blocks of ring attention are weighed upside down",
-        "parallel/attention/ring.py",
-        "torch.sigmoid(other_lse - lse)",
-        "torch.sigmoid(lse - other_lse)",
-        (OPERATOR,),
-    ),
-    Fault(
-        "off by one: the ring's last hop is not made",
-        "parallel/attention/ring.py",
-        "for step in range(layout.num_ranks)]",
-        "for step in range(layout.num_ranks - 1)]",
-        (OPERATOR,),
-    ),
-    Fault(
-        "dropped collective: answers to replicated queries are not shared",
-        "parallel/attention/allgather.py",
-        "    return share_answers(out, layout=layout, mesh=mesh)\n",
-        "    return out\n",
-        (OPERATOR,),
-    ),
-    Fault(
-        "off by one: the last key head of uneven groups is left out",
-        "parallel/attention/heads.py",
-        "-(-end // group)",
-        "end // group",
-        (OPERATOR,),
-    ),
-    Fault(
-        "wrong order: heads come back from one buffer to another batch item",
-        "parallel/attention/packed.py",
-        "rows = np.arange(num_here) * batch + item[:, None]",
-        "rows = np.arange(num_here) + item[:, None] * num_here",
-        ("tests/parallel/test_operator.py::test_one_buffer_each_way_gives_the_bits_of_many_pieces",),
-    ),
-    Fault(
-        "off by one: shares have a token too many",
-        "parallel/layout.py",
-        "(i < units % count)",
-        "(i <= units % count)",
-        ("tests/parallel/test_layout.py",),
-    ),
-    Fault(
-        "dropped collective: each rank decides by its own tokens",
-        "parallel/agreement.py",
-        "return value if group.size == 1 else add(value, group=group)",
-        "return value",
-        ("tests/pipelines/test_step_cache.py::test_thresholds_one_float_apart_never_split_the_ranks",),
-    ),
-    Fault(
-        "wrong count: a gather counts one receiver only",
-        "parallel/collectives.py",
-        "    _count(group, block.numel() * block.element_size() * (group.size - 1))\n"
-        "    staged = _staged(block, group)\n    gathered = staged.new_empty(sum(sizes))",
-        "    _count(group, block.numel() * block.element_size())\n"
-        "    staged = _staged(block, group)\n    gathered = staged.new_empty(sum(sizes))",
-        ("tests/parallel/test_traffic.py", "-k", "allgather"),
-    ),
-    Fault(
-        "off by one: a rank begins a step that was not granted",
-        "parallel/ranks/grants.py",
-        "while step > self._words[GRANTED]:",
-        "while step > self._words[GRANTED] + 1:",
-        ("tests/parallel/test_grants.py", "-k", "thousand"),
-    ),
-    Fault(
-        "wrong blame: what a rank refuses is told as its failure",
-        "parallel/ranks/rank_job.py",
-        'return "refused" if isinstance(error, ValueError) else "failed"',
-        'return "failed"',
-        ("tests/parallel/test_pool.py", "-k", "refuse"),
-    ),
-    Fault(
-        "off by one: a job that lost a rank is not tried again",
-        "parallel/pool/job.py",
-        "if self.num_deaths < MAX_DEATHS:",
-        "if self.num_deaths < MAX_DEATHS - 1:",
-        ("tests/parallel/test_pool_faults.py::test_a_death_is_mended_and_the_job_tried_again_with_the_same_result",),
-    ),
-    Fault(
-        "wrong seed: all pictures of a batch are one",
-        "pipelines/denoising/noise.py",
-        "(seed + i) % NUM_SEEDS",
-        "seed % NUM_SEEDS",
-        ("tests/pipelines/test_noise.py",),
-    ),
-    Fault(
-        "off by one: guidance of 1 is taken for guidance",
-        "pipelines/denoising/guidance.py",
-        "return guidance > 1",
-        "return guidance >= 1",
-        ("tests/pipelines/test_guidance.py",),
-    ),
-    Fault(
-        "wrong order: predictions of branches are given to each other",
-        "pipelines/spreading/guidance.py",
-        "order = [number for owner in range(size) for number in range(owner, count, size)]",
-        "order = [number for owner in reversed(range(size)) for number in range(owner, count, size)]",
-        ("tests/parallel/test_split_guidance.py", "-k", "three_branches"),
-    ),
-    Fault(
-        "not undone: tiling stays off after a split decode",
-        "pipelines/spreading/vae.py",
-        "            vae.use_tiling = is_tiled\n",
-        "            pass\n",
-        ("tests/pipelines/test_split_vae.py", "-k", "as_it_was and sd"),
-    ),
-    Fault(
-        "lost lock: two threads change one component",
-        "pipelines/components/store.py",
-        "with self._loans.of(self._wanted(model, names, mesh, condition), progress.check):",
-        "with contextlib.nullcontext():",
-        ("tests/pipelines/test_loans.py::test_loras_are_not_exchanged_under_a_denoise",),
-    ),
-    Fault(
-        "lost lock: two processes write into one folder",
-        "nodes/headless/claim.py",
-        "        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)",
-        "        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)",
-        ("tests/nodes/test_claim.py",),
-    ),
-    Fault(
-        "left behind: a write that failed leaves its temporary file",
-        "nodes/files/atomic.py",
-        "    finally:\n        temporary.unlink(missing_ok=True)\n        LIVE.discard(temporary)",
-        "    finally:\n        LIVE.discard(temporary)",
-        ("tests/nodes/test_atomic.py",),
-    ),
-    Fault(
-        "swallowed error: a write that failed says nothing",
-        "nodes/files/atomic.py",
-        "        sync(target.parent)\n    except OSError as error:\n"
-        "        raise NotWritten(target, error) from error\n",
-        "        sync(target.parent)\n    except OSError:\n        pass\n",
-        ("tests/nodes/test_atomic.py",),
-    ),
-    Fault(
-        "wrong key: the values of a node are not in its key",
-        "nodes/execution/schedule.py",
-        "node.spec.version, node.values, links",
-        "node.spec.version, links",
-        ("tests/nodes/test_keys.py", "tests/nodes/test_run.py"),
-    ),
-    Fault(
-        "wrong victim: what was just used is dropped first",
-        "nodes/execution/cache.py",
-        "            self._entries.move_to_end(key)\n",
-        "",
-        ("tests/nodes/test_cache.py",),
-    ),
-    Fault(
-        "no delay: wrong passwords cost nothing",
-        "ui/access/throttle.py",
-        "                await self.sleep(WRONG_S)\n",
-        "",
-        ("tests/ui/test_throttle.py",),
-    ),
-    Fault(
-        "open door: requests of any page are taken for the own one's",
-        "ui/access/origin.py",
-        "return parts.netloc.lower() in {host.lower(), self.public_netloc.lower()}",
-        "return True",
-        ("tests/ui/test_auth.py", "-k", "origin or foreign"),
-    ),
-    Fault(
-        "off by one: one thing more than the most is kept",
-        "ui/store/quota.py",
-        "if count and own.count + count > most.count:",
-        "if count and own.count > most.count:",
-        ("tests/ui/test_quota.py",),
-    ),
-    Fault(
-        "off by one: a page is told again what it has seen",
-        "ui/live/live.py",
-        "w.run.user == user and w.number > since}",
-        "w.run.user == user and w.number >= since}",
-        ("tests/ui/test_live.py",),
-    ),
-)
+    def write(self, file: str, said: str) -> None:
+        """With a time of its own, by which Python sees that what it compiled before is old."""
+        (self.folder / file).write_text(said, encoding="utf-8")
+        os.utime(self.folder / file, (at := next(TIMES), at))
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="*", type=int, help="numbers of faults, from 1")
-    chosen = parser.parse_args().only or range(1, len(FAULTS) + 1)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", default=[""], help="words of faults or of their tests")
+    parser.add_argument("--folder", default="", help="how the path of what is broken begins")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds for each run of tests")
+    args = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    sys.path.insert(0, str(ROOT / "tests"))
+    import support.preloaded  # noqa: F401
+
+    checkout, chosen = Checkout(ROOT, product(ROOT)), defaultdict[str, Tests](dict)
+    for test, faults in (item for path in sorted(FAULTS.glob("*.txt")) for item in read(path).items()):
+        asked = [fault for fault in faults if any(words in f"{test} {fault.what}" for words in args.only)]
+        if kept := [fault for fault in asked if " ".join(checkout.places(fault)).startswith(args.folder)]:
+            chosen[test.partition("::")[0]][test] = kept
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
-        copy = Path(shutil.copytree(ROOT, Path(folder) / "latentloom", ignore=LEFT_OUT, symlinks=True))
-        found = [is_caught(copy, number, FAULTS[number - 1]) for number in chosen]
-    print(f"{sum(found)} of {len(found)} caught")
-    return int(not all(found))
+        forked = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(args.jobs, mp_context=forked) as pool:
+            counts = sum(pool.map(functools.partial(tried, folder, args.limit), chosen.values()), Counter[str]())
+    print(", ".join(f"{count} {end}" for end, count in counts.most_common()) or "none is chosen")
+    return int(set(counts) != {CAUGHT})
 
 
-def is_caught(copy: Path, number: int, fault: Fault) -> bool:
-    path, started = copy / fault.file, time.monotonic()
-    sound = path.read_text(encoding="utf-8")
-    assert sound.count(fault.text) == 1, f"{fault.file} has {fault.text!r} {sound.count(fault.text)} times, not once"
-    if passes(copy, fault.tests):
-        path.write_text(sound.replace(fault.text, fault.instead), encoding="utf-8")
-        code = ended(copy, fault.tests)
-        path.write_text(sound, encoding="utf-8")
-        told = {0: "NOT CAUGHT", FAILED: "caught"}.get(code, f"NOT RUN ({code})")
-    else:
-        code, told = 0, "NO PROOF: the tests fail without it"
-    print(f"{number:2} {told:10} {time.monotonic() - started:4.0f} s  {fault.file}: {fault.what}", flush=True)
-    return code == FAILED
+def read(path: Path) -> Tests:
+    found: Tests = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("@ "):
+            faults = found[line[2:]] = []
+        elif line.startswith("# "):
+            faults.append(Fault(line[2:]))
+        elif line.startswith("in "):
+            faults[-1].under = line[3:]
+        elif line:
+            faults[-1].lines[line[0]].append(line[1:])
+    return found
 
 
 @functools.cache
-def passes(copy: Path, tests: tuple[str, ...]) -> bool:
-    return ended(copy, tests) == 0
+def copied(folder: str) -> Checkout:
+    """The copy of this process."""
+    copy = Path(folder) / str(os.getpid()) / "latentloom"
+    shutil.copytree(ROOT, copy, ignore=LEFT_OUT, symlinks=True)
+    return Checkout(copy, product(copy))
 
 
-def ended(copy: Path, tests: tuple[str, ...]) -> int:
-    """How pytest ends in the copy, whose parent comes first on the path: it is `latentloom`, whatever is installed."""
-    command = [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
-    path = os.pathsep.join([str(copy.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run(
-        command, cwd=copy, env={**os.environ, "PYTHONPATH": path}, capture_output=True, timeout=LIMIT_S, check=False
-    )
-    return done.returncode
+def product(root: Path) -> dict[str, str]:
+    folders = ("nodes", "parallel", "pipelines", "ui")
+    paths = [path for found in ("*.py", *(f"{folder}/**/*.py" for folder in folders)) for path in root.glob(found)]
+    return {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in paths}
+
+
+def tried(folder: str, limit_s: float, tests: Tests) -> Counter[str]:
+    """Of one file of tests."""
+    copy, counts = copied(folder), Counter[str]()
+    begun = time.monotonic()
+    are_sound = ended(copy.folder, limit_s, *tests) == 0
+    print(f"{time.monotonic() - begun:4.0f} s  {next(iter(tests)).partition('::')[0]} as it is", flush=True)
+    for test, faults in tests.items():
+        is_sound = are_sound or ended(copy.folder, limit_s, test) == 0
+        for fault in faults:
+            places, begun = copy.places(fault), time.monotonic()
+            if len(places) != 1:
+                end = f"GONE: mend the fault, whose text is there {len(places)} times"
+            elif not is_sound:
+                end = f"NO PROOF: {test} does not pass without it"
+            else:
+                copy.write(places[0], copy.files[places[0]].replace(fault.text, fault.instead))
+                end = ENDS.get(now := ended(copy.folder, limit_s, test), f"NOT RUN ({now})")
+                copy.write(places[0], copy.files[places[0]])
+            counts[end.partition(":")[0]] += 1
+            where = " ".join(places) or fault.under or test
+            print(f"{time.monotonic() - begun:4.0f} s  {end:10}  {where}: {fault.what}", flush=True)
+    return counts
+
+
+def ended(folder: Path, limit_s: float, *tests: str) -> int:
+    """How pytest ends in a copy."""
+    if not (child := os.fork()):
+        run_tests(folder, tests)
+    end = time.monotonic() + limit_s
+    while not (ran := os.waitpid(child, os.WNOHANG))[0] and time.monotonic() < end:
+        time.sleep(0.02)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)  # what it left behind, too
+    return os.waitstatus_to_exitcode(ran[1] if ran[0] else os.waitpid(child, 0)[1])
+
+
+def run_tests(folder: Path, tests: Sequence[str]) -> NoReturn:
+    """In a process of its own, which ends. The copy's parent comes first: it is `latentloom`, whatever is installed."""
+    code = 3
+    try:
+        os.setpgid(0, 0)
+        os.chdir(folder)
+        said = os.open(folder.parent / "said.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for number in (1, 2):
+            os.dup2(said, number)
+        for name in [name for name in sys.modules if name.partition(".")[0] == "support"]:
+            del sys.modules[name]  # which are the checkout's own
+        sys.modules["__main__"] = ModuleType("__main__")  # this script is not what processes of tests import anew
+        ours = map(str, (ROOT.parent, ROOT, ROOT / "tests", ROOT / "tests" / "bench"))
+        sys.path = [str(folder.parent), *(path for path in sys.path if path not in {*ours})]
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(folder.parent), os.environ.get("PYTHONPATH", "")]).rstrip(":")
+        code = int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-W", IMPORTED, *tests]))
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
 
 
 if __name__ == "__main__":

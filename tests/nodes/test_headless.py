@@ -12,13 +12,14 @@ import pytest
 
 from latentloom.nodes.execution.events import Event
 from latentloom.nodes.execution.preflight import Foretold
+from latentloom.nodes.execution.records import RunResult
 from latentloom.nodes.graph.graph import graph_from_plain, graph_to_plain
 from latentloom.nodes.graph.problems import Problem
 from latentloom.nodes.headless import foretold, headless, job
 from latentloom.nodes.headless.claim import InUse, claimed
 from latentloom.nodes.headless.headless import run_headless
 from latentloom.nodes.headless.job import Headless
-from latentloom.nodes.headless.reports import Report, Tally
+from latentloom.nodes.headless.reports import MOST_FAULTS, Report, Tally
 from support.prepared import spied
 
 Sweep = Callable[..., tuple[list[Report], Tally]]
@@ -106,6 +107,18 @@ def test_the_same_failure_in_a_row_ends_a_sweep_soon_where_the_machine_is_at_fau
     assert tally.to_plain()["why_ended"] == f"{most} runs in a row failed for the same reason"
     reports, tally = sweep({"f.value": range(6)}, graph)  # a refusal has the value in its sentence
     assert len(reports) == (6 if kind == "value" else most)
+
+
+def test_a_run_that_succeeds_between_failures_has_them_counted_anew_and_one_without_manifest_is_no_success() -> None:
+    made = RunResult(run="r", state="ok", outputs={}, nodes={}, seconds=1.0)
+    failed, good, untold = (
+        Report(folder=Path("out"), overrides={}, result=result, problem=problem)
+        for result, problem in ((None, "the disk is full"), (made, ""), (made, "the disk is full"))
+    )
+    tally = Tally(3 * MOST_FAULTS)
+    for report in (*[failed] * (MOST_FAULTS - 1), good, failed):
+        tally.add(report)
+    assert (good.state, untold.state, tally.why_ended) == ("ok", "failed", "")
 
 
 def test_a_cancel_ends_a_sweep_that_has_failures(sweep: Sweep, toys: ModuleType) -> None:

@@ -1,5 +1,6 @@
 """Recipe keys: equal where results are equal, and linear to compute."""
 
+import dataclasses
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import torch
 from latentloom.nodes.execution.schedule import drawn_by_seed, recipe_keys
 from latentloom.nodes.files.workspace import HERE, Workspace
 from latentloom.nodes.graph.ready import ready
-from latentloom.nodes.graph.resolve import resolve
+from latentloom.nodes.graph.resolve import Resolved, resolve
 from latentloom.nodes.graph.spec import Socket, read_spec
 from latentloom.nodes.headless.workflow_files import EXAMPLES
 from latentloom.nodes.preview.walk import Walk
@@ -59,6 +60,13 @@ def test_fingerprint_and_output_folder_matter(toys: ModuleType, tmp_path: Path) 
     saving = {"p": ("Picture", {}), "s": ("Save", {"image": "@p.image"})}
     folders = {key(toys, saving, "s", Workspace(output_dir=tmp_path / name)) for name in "ab"}
     assert len(folders) == 2
+
+
+def test_the_version_of_a_node_and_the_package_that_it_comes_from_matter(toys: ModuleType) -> None:
+    graph, spec = toys.graph({"n": ("Number", {"value": 1})}), toys.SPECS["Number"]
+    specs = [spec, dataclasses.replace(spec, version=2), dataclasses.replace(spec, origin="studio 1.0")]
+    nodes = [{"n": Resolved(graph.nodes["n"], each, {"value": 1}, {})} for each in specs]
+    assert len({recipe_keys(["n"], each, {}, {}, {}, {})["n"] for each in nodes}) == len(specs)
 
 
 @pytest.mark.parametrize("length", [1000, 2000])

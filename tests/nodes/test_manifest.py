@@ -75,11 +75,14 @@ def test_a_pipe_in_place_of_a_manifest_is_not_waited_for(
 
 
 def test_complete_means_same_workflow_and_unchanged_files(
-    made: tuple[Any, RunResult], toys: ModuleType, tmp_path: Path
+    made: tuple[Any, RunResult], toys: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph, result = made
     keys = {name: record.key for name, record in result.nodes.items()}
     assert is_complete(tmp_path, graph, keys)
+    with monkeypatch.context() as patch:
+        patch.setattr("latentloom.nodes.execution.manifest.versions", lambda: {"torch": "1.0"})
+        assert not is_complete(tmp_path, graph, keys)
     assert not is_complete(tmp_path, toys.graph({}), keys)
     assert not is_complete(tmp_path, graph, {**keys, "p": "of another input"})
     (tmp_path / "picture.bin").write_bytes(b"edited")

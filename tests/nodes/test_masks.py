@@ -85,6 +85,7 @@ def test_a_blurred_edge_is_that_of_a_gaussian() -> None:
     soft = blur_mask(Mask(pixels=edge), blur=4.0).pixels
     expected = 0.5 * (1 + torch.erf((torch.arange(64) - 31.5) / (4 * 2**0.5)))
     torch.testing.assert_close(soft, expected.expand(2, 8, 64), atol=0.01, rtol=0)
+    torch.testing.assert_close(blur_mask(Mask(pixels=edge.mT), blur=4.0).pixels, soft.mT)
     for narrow in (0.0, 1e-50):
         assert torch.equal(blur_mask(Mask(pixels=edge), blur=narrow).pixels, edge)
     wide = blur_mask(dot(), blur=170.0).pixels  # far wider than the mask itself

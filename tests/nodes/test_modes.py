@@ -79,7 +79,8 @@ def test_a_chain_of_bypassed_nodes_hands_on_from_its_start(sums: Any, toys: Modu
 def test_a_bypassed_node_without_a_fitting_input_is_as_muted(toys: ModuleType) -> None:
     nodes = {
         "picture": ("Picture", {"value": 255}),
-        "other": ("Picture", {"value": 0}),
+        "black": ("Number", {"value": 0}),
+        "other": ("Picture", {"value": "@black.int"}),
         "mix": ("Blend", {"image": "@picture.image", "other": "@other.image"}),
     }
     graph = toys.graph(nodes, outputs={"mix": "mix.image"})

@@ -228,6 +228,7 @@ def test_failure_names_the_node_skips_what_needs_it_and_keeps_the_cause(toys: Mo
     assert str(result.failure) == "node 'bad' (Fail, Fail): value is 1.0; it takes another; choose one"
     assert result.nodes["after"].message == "it needs bad, which failed"
     assert result.nodes["last"].message == "it needs after, which was skipped"
+    assert {e.code for e in events if e.kind in ("failed", "run_failed")} == {"bad-input"}
     assert [(e.kind, e.node) for e in events][-4:] == [
         ("failed", "bad"),
         ("skipped", "after"),

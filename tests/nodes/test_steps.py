@@ -263,8 +263,12 @@ def test_batch_is_saved_with_numbers(tmp_path: Path) -> None:
     assert all(Path(f).is_file() for f in saved.files)
 
 
-@pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../evil", "", ".", "x\0y", "a/.git/hooks/post"])
+@pytest.mark.parametrize(
+    "name", ["../evil", "/etc/evil", "a/../../evil", "", ".", "x\0y", "a/.git/hooks/post", "link/evil"]
+)
 def test_save_stays_in_the_output_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "link").symlink_to(tmp_path)
     with pytest.raises(ValueError, match="name inside the output folder"):
         save_image(flat(0), name=name, workspace=Workspace(output_dir=tmp_path / "out"))
     assert not list(tmp_path.rglob("*.png"))

@@ -90,12 +90,13 @@ def test_the_prompt_that_was_made_is_kept_with_the_result_and_a_changed_file_mak
 ) -> None:
     (root,) = workspace.roots or ()
     write(root, "colour", "red\n")
-    graph, cache = workflow("a __colour__ star"), MemoryCache(1 << 30)
-    for colour in ("red", "red", "blue"):  # made, from the cache, made anew
+    write(root, "star", "__colour__ star\n")
+    graph, cache = workflow("a __star__"), MemoryCache(1 << 30)
+    for colour, is_made in (("red", True), ("red", False), ("blue", True)):
         write(root, "colour", f"{colour}\n")
         result = run(graph, SPECS, workspace=workspace, memory_cache=cache)
-        assert result.state == "ok"
-        assert manifest(workspace.output_dir, graph, result)["nodes"]["vary"]["values"]["text"] == "a __colour__ star"
+        assert result.state == "ok" and (result.nodes["vary"].cached == "no") is is_made
+        assert manifest(workspace.output_dir, graph, result)["nodes"]["vary"]["values"]["text"] == "a __star__"
         write_manifest(workspace.output_dir, graph, result)
         told = told_by(workspace.output_dir)
         assert told_of(behind(ready(graph, SPECS), "save", told.values))["prompt"] == f"a {colour} star"

@@ -22,6 +22,7 @@ def test_limits_of_version_2_are_the_tightest_of_all_groups_around(tmp_path: Pat
             "sys/fs/cgroup/service/job/memory.max": "max",
             "sys/fs/cgroup/service/job/cpu.max": "400000 100000",
             "sys/fs/cgroup/service/memory.max": "8589934592",
+            "sys/fs/cgroup/memory.max": "17179869184",
             "sys/fs/cgroup/service/cpu.max": "150000 100000",
             "sys/fs/cgroup/service/pids.max": "100",
             "sys/fs/cgroup/service/pids.current": "30",

@@ -125,6 +125,10 @@ def test_a_rank_that_began_anew_leaves_out_what_the_others_do(wanted: None, monk
     assert found == [(KeptKeys("last", 40, 9, hides=False),)] * 2
 
 
+def test_what_is_left_out_lies_where_the_text_does() -> None:
+    assert [KeptKeys(place, 7, 2, hides=False).left_out(12) for place in ("first", "last")] == [(2, 7), (7, 12)]
+
+
 def test_ranks_hold_the_keys_that_are_left_of_their_tokens() -> None:
     text, image = Stream("text", 7, (3, 2, 2)), Stream("image", 5, (2, 2, 1))
     layout = Layout((text, image), 3, (2, 7))

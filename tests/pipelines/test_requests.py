@@ -110,6 +110,7 @@ def test_plain_data_and_values_make_the_same_request() -> None:
     assert (again.model, again.sampling, again.seed, again.plan) == (BOBBIN, request.sampling, 7, request.plan)
     assert stages.made(Denoise, request, {}) is request
     assert stages.made(Denoise, request, {"seed": 8}).seed == 8 and request.seed == 7
+    assert stages.made(Denoise, plain, {"seed": 8}).seed == 8
 
 
 # ---- who feeds it, who reads it

@@ -30,6 +30,8 @@ def test_the_models_own_scheduler_stays_as_it_is_but_new(own: str, named: bool) 
     chosen = choose(OWN[own], Sampling(scheduler=own if named else "model"))  # type: ignore[arg-type]
     assert type(chosen) is type(OWN[own]) and chosen is not OWN[own]
     assert dict(chosen.config) == dict(OWN[own].config)
+    lists = {name: each for name, each in vars(OWN[own]).items() if isinstance(each, list)}
+    assert all(vars(chosen)[name] is not each for name, each in lists.items())
 
 
 @SOLVER

@@ -35,7 +35,7 @@ def test_relative_paths_are_looked_up_in_the_roots(tmp_path: Path) -> None:
     assert resolve_source("m", roots=[tmp_path / "a", tmp_path / "b"]).folder == tmp_path / "b" / "m"
 
 
-@pytest.mark.parametrize("source", ["../outside", "{tmp}/outside", "link", "/etc"])
+@pytest.mark.parametrize("source", ["../outside", "{tmp}/outside", "{tmp}/nothing", "link", "/etc"])
 def test_folders_outside_the_roots_are_refused_links_followed(tmp_path: Path, source: str) -> None:
     (tmp_path / "root").mkdir()
     (tmp_path / "outside").mkdir()

@@ -18,6 +18,7 @@ from latentloom.pipelines.models.tensor_file import read_tensor_file
         ({"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, 7, "damaged"),
         ({"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, 9, "damaged"),
         ({"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}, 8, "not its shape's"),
+        ({"dtype": "F32", "shape": [1], "data_offsets": [0, 8]}, 8, "not its shape's"),
         ({"dtype": "F32", "shape": [-2], "data_offsets": [0, 8]}, 8, "impossible shape"),
         ({"dtype": "F32", "shape": [True, 2], "data_offsets": [0, 8]}, 8, "impossible shape"),
         ({"dtype": "Q4", "shape": [2], "data_offsets": [0, 8]}, 8, "wrongly"),
@@ -31,7 +32,8 @@ def test_a_header_that_lies_is_refused(tmp_path: Path, entry: Any, data: int, wo
     path = tmp_path / "x.safetensors"
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(data))
     if not words:
-        assert read_tensor_file(path).tensors["w"].numel == 2
+        found = read_tensor_file(path).tensors["w"]
+        assert (found.numel, found.start) == (2, 8 + len(header))
         return
     with pytest.raises(ValueError, match=words):
         read_tensor_file(path)

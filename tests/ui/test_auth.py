@@ -280,6 +280,7 @@ def test_nothing_of_ours_is_told_without_a_login(app: Any, log_in: Any) -> None:
         answer = stranger.get(f"/loom/{path}")
         assert answer.status_code == 401, path
         assert "log in" in answer.json()["error"]
+    assert [stranger.get(path).status_code for path in ("/config", "/gradio_api/info", "/health/x")] == [401] * 3
     assert stranger.post("/loom/check", content=b"{" * 99, headers={"Content-Type": "text/plain"}).status_code == 401
 
 

@@ -144,6 +144,8 @@ def test_the_disk_itself_is_never_filled(tmp_path: Path) -> None:
     free = shutil.disk_usage(tmp_path).free
     with pytest.raises(NoRoom, match=r"disk has .* left, and .* stay free; delete some drafts, or tell who"):
         Quota(tmp_path, free_bytes=free * 2).check("ada", "drafts", num_bytes=1)
+    with pytest.raises(NoRoom, match="disk has"):
+        Quota(tmp_path, user_bytes=free * 2, free_bytes=free // 2).check("ada", "results", num_bytes=free)
 
 
 def test_counting_looks_at_no_more_files_than_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
