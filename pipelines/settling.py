@@ -19,12 +19,10 @@ from .models.describe import card_of
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage
 from .shape import (
     NOTHING_SHOWN,
-    check_fps,
-    check_frames,
+    check_canvas,
     check_mask_size,
     check_num_frames,
     check_pictures,
-    check_size,
     why_all_anew,
     why_empty,
     why_no_distilled,
@@ -157,9 +155,7 @@ def _check_text(r: EncodeText) -> None:
 def _check_image(r: EncodeImage) -> None:
     pixels = r.image.pixels  # B H W C
     check_num_frames(r.model, len(pixels))
-    check_size(r.model, r.width, r.height)
-    check_frames(r.model, r.frames)
-    check_fps(r.model, r.fps)
+    check_canvas(r.model, r)
     if pixels.ndim != 4 or tuple(pixels.shape[1:]) != (r.height, r.width, 3):
         got = " x ".join(map(str, pixels.shape))
         raise ValueError(
@@ -169,9 +165,7 @@ def _check_image(r: EncodeImage) -> None:
 
 def _check_denoise(r: Denoise) -> None:
     model, conditioning, latents = r.model, r.conditioning, r.latents
-    check_size(model, latents.width, latents.height)
-    check_frames(model, latents.frames)
-    check_fps(model, latents.fps)
+    check_canvas(model, latents)
     if r.mask is not None:
         check_mask_size(latents, r.mask)
     if not conditioning.references and (why := why_no_references(model, 0)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..parallel.wording import worded
 from .families import FAMILIES, ROWS
@@ -16,6 +16,10 @@ from .families.row import LEVELS
 from .models.facts import family_size_multiple
 from .models.folder import read_index
 from .values import Latents, Mask, Model, References
+
+if TYPE_CHECKING:
+    from .families.card import Canvas
+    from .requests import EncodeImage
 
 NOTHING_SHOWN = "the latents are an empty canvas, which shows nothing; put a Denoise before Decode"
 LEAST_SIDE, LONGEST = 64, 8
@@ -340,20 +344,11 @@ def why_no_prompt(model: Model, prompt: str, *, saw_frame: bool) -> str:
     return worded("the prompt is empty, and {} adds nothing to a text; write one, or a space", row.title)
 
 
-def why_no_canvas(model: Model, *, width: int, height: int, frames: int, fps: float) -> dict[str, str]:
-    """What of a canvas the model cannot paint, in a sentence for each, by its name; zeros are the model's own."""
-    found: dict[str, str] = {}
-    for name, value, check in (
-        ("width", width and height, lambda: check_size(model, width, height)),
-        ("frames", frames, lambda: check_frames(model, frames)),
-        ("fps", fps, lambda: check_fps(model, fps)),
-    ):
-        try:
-            if value:
-                check()
-        except ValueError as error:
-            found[name] = str(error)
-    return found
+def check_canvas(model: Model, canvas: Canvas | Latents | EncodeImage) -> None:
+    """Raises `ValueError` for what the model cannot paint."""
+    check_size(model, canvas.width, canvas.height)
+    check_frames(model, canvas.frames)
+    check_fps(model, canvas.fps)
 
 
 def empty_canvas(model: Model, *, width: int, height: int, frames: int, fps: float, batch: int) -> Latents:
@@ -361,9 +356,7 @@ def empty_canvas(model: Model, *, width: int, height: int, frames: int, fps: flo
     from .models.describe import card_of
 
     canvas = card_of(model).for_canvas(width=width, height=height, frames=frames, fps=fps)
-    check_size(model, canvas.width, canvas.height)
-    check_frames(model, canvas.frames)
-    check_fps(model, canvas.fps)
+    check_canvas(model, canvas)
     if batch < 1:
         raise ValueError(worded("batch is {}; paint at least 1 picture", batch))
     return Latents(family=model.family, **vars(canvas), batch=batch)

@@ -10,6 +10,7 @@ from ..files.resize import Method, interpolate, size_like, why_half
 from ..graph.sketch import Empty, Given, Refusal
 from ..graph.spec import Socket, read_spec
 from .arguments import checked
+from .refusing import refused_by
 
 MAX_BATCH = 256
 NOTHING = "the latents are an empty canvas; set its size in Empty Latents, or denoise it first"
@@ -71,24 +72,24 @@ def empty_refusals(given: Given) -> dict[str, str | Refusal]:
 
 def canvas_refusals(given: Given, *, own: tuple[int, int] = (0, 0)) -> dict[str, str | Refusal]:
     """By the sockets that `canvas_sketch` asks; `own` stands for a width and a height of zero."""
-    from ...pipelines.shape import nearest_frames, nearest_size, why_no_canvas, why_too_large
+    from ...pipelines.shape import check_fps, check_frames, check_size, nearest_frames, nearest_size, why_too_large
 
     width, height, frames = (int(given.number(name)) for name in ("width", "height", "frames"))
     width, height = width or own[0], height or own[1]
-    model = given.value("model")
-    found = why_no_canvas(model, width=width, height=height, frames=frames, fps=given.number("fps"))
-    mends: dict[str, tuple[dict[str, int], ...]] = {
-        "width": (dict(zip(("width", "height"), nearest_size(model, width, height), strict=True)),),
-        "frames": tuple({"frames": each} for each in nearest_frames(model, frames)),
-        "fps": ({"fps": 0},),
-    }
-    refusals: dict[str, str | Refusal] = {
-        name: Refusal(code="not_taken", why=why, mends=mends[name]) for name, why in found.items()
-    }
-    if why := why_half(width, height):
-        refusals["width"] = Refusal(code="not_taken", why=why, mends=({"width": 0, "height": 0},))
-    if "width" not in refusals and (why := why_too_large(model, width, height)):
-        refusals["width"] = Refusal(code="too_large", why=why, kind="estimate", mends=({"width": 0, "height": 0},))
+    model, fps, zero = given.value("model"), given.number("fps"), {"width": 0, "height": 0}
+    near = dict(zip(zero, nearest_size(model, width, height), strict=True))
+    lengths = [{"frames": each} for each in nearest_frames(model, frames)]
+    refusals: dict[str, str | Refusal] = {}
+    if width and height:
+        refusals["width"] = refused_by("not_taken", lambda: check_size(model, width, height), near)
+    elif why := why_half(width, height):
+        refusals["width"] = Refusal(code="not_taken", why=why, mends=(zero,))
+    if frames:
+        refusals["frames"] = refused_by("not_taken", lambda: check_frames(model, frames), *lengths)
+    if fps:
+        refusals["fps"] = refused_by("not_taken", lambda: check_fps(model, fps), {"fps": 0})
+    if not refusals.get("width") and (why := why_too_large(model, width, height)):
+        refusals["width"] = Refusal(code="too_large", why=why, kind="estimate", mends=(zero,))
     return refusals
 
 

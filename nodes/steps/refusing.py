@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,14 @@ from ..files.workspace import numbered
 from ..graph.sketch import Given, Refusal, Unknown
 
 
-def refused_by(code: str, ask: Callable[[], object]) -> str | Refusal:
-    """The `ValueError` that `ask` raises, "" where it raises none."""
+def refused_by(code: str, ask: Callable[[], object], *mends: Mapping[str, Any]) -> str | Refusal:
+    """The `ValueError` that `ask` raises, with values that mend it; "" where it raises none."""
     try:
         ask()
     except Unknown:
         raise
     except ValueError as error:
-        return Refusal(code=code, why=str(error))
+        return Refusal(code=code, why=str(error), mends=mends)
     return ""
 
 

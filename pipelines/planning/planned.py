@@ -17,7 +17,6 @@ from ..costs.units import duration, volume
 from ..models.describe import card_of
 from ..needs.memory import Work, whole_bytes, work_of
 from ..needs.remedies import Fit, Remedy, remedies
-from ..shape import check_frames, check_size
 from ..values import Latents, Model, Quantization
 from .asked import job_of
 from .choice import IDLE_GAIN, Candidate, best, candidates, plainness, spelt
@@ -73,8 +72,6 @@ def basis_of(model: Model, wanted: Wanted, machine: Machine) -> Basis:
     predicted.
     """
     canvas = wanted.canvas(model)
-    check_size(model, canvas.width, canvas.height)
-    check_frames(model, canvas.frames)
     card = card_of(model)
     text_length = wanted.text_length or card.text_length
     work = work_of(model, canvas=canvas, text_length=text_length, num_references=wanted.num_references)
