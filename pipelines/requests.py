@@ -1,7 +1,8 @@
 """What each stage is asked for: made once, checked once, passed as it is in one process and as plain data to ranks.
 
 Each raises `ValueError` that says what would be right. A number is never negative, and zero stands for the model's own
-everywhere, but for a seed. A new field is a line here, one in the node, and its use in a stage or a family.
+everywhere, but for a seed. A new field is a line here, one in the node, and its use in a stage or a family; what a
+model does not take of it is a rule in `settling.py`.
 """
 
 from __future__ import annotations

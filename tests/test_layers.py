@@ -31,6 +31,7 @@ LIGHT = (
     "latentloom.pipelines.families",
     "latentloom.pipelines.models.source",
     "latentloom.pipelines.models.folder",
+    "latentloom.pipelines.settling",
     "latentloom.pipelines.shape",
     "latentloom.pipelines.split_plans",
     "latentloom.pipelines.verify",
