@@ -352,6 +352,8 @@ def kind_of(way: str, old: Any, new: Any, before: Mapping[str, Any], after: Mapp
         return "keys that a plan of auto was part of" if plain is not None and after.get(way) == plain else ""
     if way in before and after.get(way, 0) is None and (last.endswith("_s") or last == "seconds"):
         return "seconds that nobody measured"
+    if asked == "check" and last == "plan" and "compiled" in str(after.get(way)):
+        return "plans of auto,compiled, which say so"
     if not asked.startswith("plan") or rest[0] != "denoises" or len(rest) < 3:
         return ""
     one, other = (each.get(workflow, {}).get(case, {}).get(asked, {}) for each in (old, new))
@@ -364,6 +366,8 @@ def kind_of(way: str, old: Any, new: Any, before: Mapping[str, Any], after: Mapp
     if rest[2] in ("chosen", "rejected", "remedies"):
         if one["chosen"] and (one["chosen"]["rounds_differently"] or "ring" in one["chosen"]["plan"]):
             return "plans of auto that rounded differently"
+        if rest[2] == "remedies" and "ring" in str(one["remedies"]):
+            return "remedies by plans that rounded differently"
         if fewer:
             return "plans of auto among those with rows of a decode"
         if rest[2] == "rejected":
