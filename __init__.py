@@ -7,8 +7,8 @@ from typing import Any
 
 __version__ = "0.1.0"
 HOMES = {
-    "NODE_CLASS_MAPPINGS": "nodes.registry",
-    "NODE_DISPLAY_NAME_MAPPINGS": "nodes.registry",
+    "NODE_CLASS_MAPPINGS": "nodes.hosts.comfyui",
+    "NODE_DISPLAY_NAME_MAPPINGS": "nodes.hosts.comfyui",
     "ParallelPlan": "parallel.plan",
     "Pool": "pipelines.whole.pooled",
     "Socket": "nodes.graph.spec",

@@ -14,8 +14,7 @@ from ..pipelines.doors import Door
 from .graph.graph import NAME_PATTERN, TYPE_PATTERN
 from .graph.scalars import PLAIN_TYPES, fault
 from .graph.spec import InputSpec, NodeSpec
-from .hosts.comfyui import comfy_title, node_class
-from .registry import NODE_CLASS_MAPPINGS, NODE_DISPLAY_NAME_MAPPINGS, SPECS
+from .registry import SPECS
 
 _LOCK = threading.RLock()
 
@@ -46,11 +45,7 @@ def _add(door: Door, found: Any) -> None:
         raise ValueError("it is no dict of nodes by their ids; give one, each made by read_spec")
     for id, spec in found.items():
         _check(door, id, spec)
-    specs = {id: dataclasses.replace(spec, id=id, origin=door.origin) for id, spec in found.items()}
-    classes = {id: node_class(spec) for id, spec in specs.items()}
-    NODE_CLASS_MAPPINGS.update(classes)
-    NODE_DISPLAY_NAME_MAPPINGS.update({id: comfy_title(spec) for id, spec in specs.items()})
-    SPECS.update(specs)
+    SPECS.update({id: dataclasses.replace(spec, id=id, origin=door.origin) for id, spec in found.items()})
 
 
 def _check(door: Door, id: Any, spec: Any) -> None:

@@ -8,7 +8,6 @@ import pkgutil
 from collections.abc import Iterator
 
 from .graph.spec import NodeSpec
-from .hosts.comfyui import comfy_title, node_class
 from .steps import __path__ as folders
 
 CATEGORIES = ("model", "encode", "latents", "denoise", "decode", "picture", "mask", "sound", "text", "number")
@@ -28,5 +27,3 @@ def _place(spec: NodeSpec) -> int:
 
 
 SPECS: dict[str, NodeSpec] = {spec.id: spec for spec in sorted(_found(), key=_place)}
-NODE_CLASS_MAPPINGS = {id: node_class(spec) for id, spec in SPECS.items()}
-NODE_DISPLAY_NAME_MAPPINGS = {id: comfy_title(spec) for id, spec in SPECS.items()}

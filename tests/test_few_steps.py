@@ -23,7 +23,8 @@ from latentloom.nodes.graph.spec import read_spec
 from latentloom.nodes.headless.headless import run_headless
 from latentloom.nodes.headless.job import Headless
 from latentloom.nodes.headless.reports import Tally
-from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
+from latentloom.nodes.hosts.comfyui import NODE_CLASS_MAPPINGS
+from latentloom.nodes.registry import SPECS
 from latentloom.parallel.progress import Progress
 from latentloom.pipelines import placement, stages
 from latentloom.pipelines.values import Conditioning, Image, Latents, Place, to_plain

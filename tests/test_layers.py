@@ -25,6 +25,7 @@ LIGHT = (
     "latentloom.__main__",
     "latentloom.nodes",
     "latentloom.nodes.registry",
+    "latentloom.nodes.hosts.comfyui",
     "latentloom.nodes.graph.check",
     "latentloom.nodes.execution.run",
     "latentloom.pipelines.values",

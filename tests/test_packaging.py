@@ -149,8 +149,8 @@ module = importlib.util.module_from_spec(spec)
 sys.modules[name] = module
 spec.loader.exec_module(module)
 nodes = module.NODE_CLASS_MAPPINGS
-import latentloom.nodes.registry as registry
-print(nodes is registry.NODE_CLASS_MAPPINGS, "LoomDenoise" in nodes, "torch" in sys.modules)
+import latentloom.nodes.hosts.comfyui as comfyui
+print(nodes is comfyui.NODE_CLASS_MAPPINGS, "LoomDenoise" in nodes, "torch" in sys.modules)
 """
     result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.stdout.split() == ["True", "True", "False"], result.stderr

@@ -23,6 +23,7 @@ from ..graph.scalars import fault
 from ..graph.sketch import Refusal, Unknown
 from ..graph.spec import InputSpec, NodeSpec, Saved, files_of
 from ..preview.meant import tagged
+from ..registry import SPECS
 from .comfy_file import OURS, version_of, without_marks
 from .comfy_folders import LORA, MODEL, TIPS, comfy_workspace, names
 from .comfy_memory import hear_unloading
@@ -315,3 +316,8 @@ class _Standing:
 
     def tell(self, problem: str) -> None:
         """Of sketches, which nobody asks here."""
+
+
+NODE_CLASS_MAPPINGS = {id: node_class(spec) for id, spec in SPECS.items()}
+"""Of ours, and of those from outside: whoever asks `latentloom` for it has opened the doors first."""
+NODE_DISPLAY_NAME_MAPPINGS = {id: comfy_title(spec) for id, spec in SPECS.items()}

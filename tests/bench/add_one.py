@@ -43,7 +43,8 @@ ANIMA = Row(
     pipelines=(),
     variants=(Variant(Card(name="Anima", licence="none", steps=30, guidance=4.0), "AnimaModularPipeline"),),
     longest_text=512,
-    text=("tokenizer", "text_encoder", "t5_tokenizer", "text_conditioner"),
+    text=("tokenizer", "text_encoder", "t5_tokenizer"),
+    denoise=("text_conditioner", "transformer", "scheduler"),
 )
 
 ROWS: dict"""

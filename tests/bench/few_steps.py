@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import torch
 
 import support.checkout
-from latentloom.nodes.registry import NODE_CLASS_MAPPINGS
+from latentloom.nodes.hosts.comfyui import NODE_CLASS_MAPPINGS
 from latentloom.pipelines import stages
 from latentloom.pipelines.kept import KEPT
 from latentloom.pipelines.values import Image, Place, Video

@@ -12,7 +12,8 @@ from latentloom.nodes.graph.graph import read_graph
 from latentloom.nodes.graph.resolve import upgrade
 from latentloom.nodes.headless.workflow_files import shipped_files
 from latentloom.nodes.hosts.comfy_file import from_comfy
-from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
+from latentloom.nodes.hosts.comfyui import NODE_CLASS_MAPPINGS
+from latentloom.nodes.registry import SPECS
 from support.folded import paintings
 from support.prepared import to_comfy
 

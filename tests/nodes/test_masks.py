@@ -17,7 +17,7 @@ from latentloom.nodes.execution.attempt import shown
 from latentloom.nodes.execution.records import NodeRecord, RunResult
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import graph_from_plain
-from latentloom.nodes.registry import NODE_CLASS_MAPPINGS
+from latentloom.nodes.hosts.comfyui import NODE_CLASS_MAPPINGS
 from latentloom.pipelines import placement
 from latentloom.pipelines.requests import Denoise
 from latentloom.pipelines.values import Conditioning, Image, Latents, Mask, Model

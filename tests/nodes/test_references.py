@@ -13,7 +13,7 @@ from latentloom.__main__ import main
 from latentloom.nodes import empty_latents, reference_pictures
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import graph_from_plain
-from latentloom.nodes.registry import NODE_CLASS_MAPPINGS
+from latentloom.nodes.hosts.comfyui import NODE_CLASS_MAPPINGS
 from latentloom.pipelines import placement, stages
 from latentloom.pipelines.families.by_blocks import _pictures
 from latentloom.pipelines.models.describe import describe_model

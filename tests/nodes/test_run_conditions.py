@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from latentloom.nodes import run_pipeline
-from latentloom.nodes.registry import NODE_CLASS_MAPPINGS
+from latentloom.nodes.hosts.comfyui import NODE_CLASS_MAPPINGS
 from latentloom.nodes.steps.whole.node import choose
 from latentloom.nodes.steps.whole.sockets import arguments_of
 from latentloom.pipelines.signatures.conditions import conditioned

@@ -18,7 +18,8 @@ from latentloom.nodes.execution.cache import MemoryCache
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import graph_from_plain, read_graph
 from latentloom.nodes.hosts.comfy_file import from_comfy
-from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
+from latentloom.nodes.hosts.comfyui import NODE_CLASS_MAPPINGS
+from latentloom.nodes.registry import SPECS
 from latentloom.nodes.steps.whole.node import base_spec, choose
 from latentloom.nodes.steps.whole.sockets import arguments_of, tell_size, values_of, why_not
 from latentloom.parallel.errors import Cancelled

@@ -14,7 +14,7 @@ import torch
 
 from latentloom.nodes import run_pipeline, save_video
 from latentloom.nodes.files.workspace import Workspace
-from latentloom.nodes.registry import NODE_CLASS_MAPPINGS
+from latentloom.nodes.hosts.comfyui import NODE_CLASS_MAPPINGS
 from latentloom.nodes.steps.whole.sockets import values_of
 from latentloom.pipelines.signatures.table import signature_of
 from latentloom.pipelines.spreading.wire import from_wire, to_wire

@@ -15,7 +15,8 @@ from latentloom.nodes.execution.records import NodeRecord, RunResult
 from latentloom.nodes.files.workspace import HERE, Workspace
 from latentloom.nodes.graph.spec import NodeSpec, Saved, Socket, read_spec
 from latentloom.nodes.headless.sweep import parse_set
-from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
+from latentloom.nodes.hosts.comfyui import NODE_CLASS_MAPPINGS
+from latentloom.nodes.registry import SPECS
 from latentloom.parallel.progress import SILENT, Progress
 from latentloom.pipelines.values import Image, Sampling
 from support.prepared import check, run

@@ -349,7 +349,11 @@ TINY_ROWS: dict[str, TinyRow] = {
     "krea_2_turbo": TinyRow(make=lambda: krea_2(is_distilled=True)),
 }
 TINY_ROWS |= {
-    name: TinyRow(make=lambda row=row: tiny_of(row.family.pipelines[0]).make(), frames=row.least_frames)
+    name: TinyRow(
+        make=lambda row=row: tiny_of(row.family.pipelines[0]).make(),
+        guidance=row.variants[0].card.guidance or 1.0,
+        frames=row.least_frames,
+    )
     for name, row in ROWS.items()
     if name not in TINY_ROWS
 }
