@@ -122,6 +122,7 @@ def test_a_mark_tells_any_word_that_differs_or_is_elsewhere() -> None:
     assert mark({"a": tensor.mT}) == mark({"a": tensor.mT.contiguous()})
     assert digest(flat[3:]) == digest(flat[3:].clone())
     assert digest(flat[:5]) != digest(flat[1:6]) and digest(flat[:0]) == 0
+    assert digest(flat[:9]) != digest(torch.cat([flat[:8], flat[8:9] ^ 1]))
 
 
 def test_pieces_come_by_two_buffers_in_turn_and_none_is_overwritten_while_it_is_read() -> None:
