@@ -14,7 +14,7 @@ from latentloom.pipelines.costs.chips import CHIPS
 from latentloom.pipelines.costs.machine import Machine, named_machine
 from latentloom.pipelines.costs.measured import keep, machine_of
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.planning import foreseen, known
+from latentloom.pipelines.planning import forecast, known
 from latentloom.pipelines.planning.foreseen import foreseen_for
 from latentloom.pipelines.planning.known import here_of, machine_at, machines_folder, spot_of
 from latentloom.pipelines.requests import Denoise
@@ -108,7 +108,7 @@ def test_a_plan_by_hand_is_foreseen_and_one_process_too() -> None:
 
 
 def test_it_is_foreseen_that_steps_are_replayed_or_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(foreseen, "machine_at", lambda spot: named_machine("2xH100-nvlink"))
+    monkeypatch.setattr(forecast, "machine_at", lambda spot: named_machine("2xH100-nvlink"))
     asked = request(Place(devices=("cuda:0", "cuda:1")))
     asked = dataclasses.replace(asked, model=dataclasses.replace(asked.model, device="cuda:0"))
     told = [
