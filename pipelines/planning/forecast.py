@@ -185,9 +185,15 @@ def forecast(model: Model, wanted: Wanted, machine: Machine, *, num_runs: int = 
     return Forecast(**asked, work=work, job=job, software=software)
 
 
-@lru_cache(maxsize=256)
 def forecast_at(model: Model, wanted: Wanted, spot: Spot, groups: int) -> Forecast:
-    """What each of so many groups of devices of this machine would do, side by side; errors as of `forecast`."""
+    """What each of so many groups of devices of this machine would do, side by side; errors as of `forecast`. Made
+    once for each denoise, whoever asks.
+    """
+    return _kept(model, wanted.settled(model), spot, groups)
+
+
+@lru_cache(maxsize=256)
+def _kept(model: Model, wanted: Wanted, spot: Spot, groups: int) -> Forecast:
     return forecast(model, wanted, machine_at(spot), groups=groups)
 
 

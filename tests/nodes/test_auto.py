@@ -72,9 +72,9 @@ def slow_gathers(machine: Machine) -> Machine:
 def _rings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A ring is the fastest of two ranks here."""
     monkeypatch.setattr(forecast, "machine_at", lambda spot: slow_gathers(machine_at(spot)))
-    forecast.forecast_at.cache_clear()
+    forecast._kept.cache_clear()
     yield
-    forecast.forecast_at.cache_clear()
+    forecast._kept.cache_clear()
 
 
 def scheduled(graph: Graph, num: int = 2, plan: str = "") -> Schedule:
@@ -123,10 +123,10 @@ def test_short_prompts_choose_no_plan() -> None:
 
 def test_repeated_choices_cost_nothing_to_speak_of() -> None:
     choose(at(2), UNGUIDED)
-    before = forecast.forecast_at.cache_info().misses
+    before = forecast._kept.cache_info().misses
     for _ in range(5):
         choose(at(2), UNGUIDED)
-    assert forecast.forecast_at.cache_info().misses == before
+    assert forecast._kept.cache_info().misses == before
 
 
 # ---- what rounds differently

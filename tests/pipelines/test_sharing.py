@@ -35,9 +35,9 @@ def _fast(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return with_devices(machine, len(spot.devices))
 
     monkeypatch.setattr(forecasts, "machine_at", at)
-    forecasts.forecast_at.cache_clear()
+    forecasts._kept.cache_clear()
     yield
-    forecasts.forecast_at.cache_clear()
+    forecasts._kept.cache_clear()
 
 
 @pytest.mark.usefixtures("_fast")
