@@ -13,9 +13,9 @@ from ...pipelines.costs.machine import Machine, read_machine
 from ...pipelines.costs.ran import kept
 from ...pipelines.models.describe import DtypeChoice, card_of, describe_model
 from ...pipelines.planning.explained import as_text
+from ...pipelines.planning.forecast import Forecast, forecast
 from ...pipelines.planning.history import learned, setting_of
 from ...pipelines.planning.known import machines_folder, with_devices
-from ...pipelines.planning.planned import Planned, planned
 from ...pipelines.planning.terms import Wanted, is_guided
 from ...pipelines.values import Engine, Latents, Model, Place, Quantization
 from ..files.workspace import Workspace
@@ -27,7 +27,7 @@ from .workflow_files import PICTURES, SOUNDS, VIDEOS, read_workflow, roots_of
 
 SIZE = re.compile(r"([0-9]{1,5})[xX]([0-9]{1,5})")
 WORKFLOWS = (".json", *PICTURES, *VIDEOS, *SOUNDS)
-Plans = list[tuple[str, Planned]]
+Plans = list[tuple[str, Forecast]]
 """By the node that denoises, or by nothing where a model is asked for."""
 
 
@@ -100,7 +100,7 @@ def plans_as_text(plans: Plans, *, compares: bool) -> str:
     return "\n\n".join(f"{node}: {text}" if node else text for node, text in texts)
 
 
-def plan_model(source: str, machine: Machine, asked: Asked, *, roots: Sequence[Path]) -> Planned:
+def plan_model(source: str, machine: Machine, asked: Asked, *, roots: Sequence[Path]) -> Forecast:
     """Raises `ValueError` for a model that is not here, and for what it cannot make."""
     model = describe_model(
         source,
@@ -111,7 +111,7 @@ def plan_model(source: str, machine: Machine, asked: Asked, *, roots: Sequence[P
         roots=tuple(roots),
         is_here=False,
     )
-    return _planned(model, machine, _wanted(asked), asked, guidance=asked.guidance)
+    return _forecast(model, machine, _wanted(asked), asked, guidance=asked.guidance)
 
 
 def plan_workflow(
@@ -130,7 +130,7 @@ def plan_workflow(
     return found
 
 
-def plan_denoise(walk: Walk, name: str, machine: Machine, asked: Asked) -> Planned:
+def plan_denoise(walk: Walk, name: str, machine: Machine, asked: Asked) -> Forecast:
     """One denoise of a workflow. Raises `ValueError` where it cannot be, or how long it takes is not known."""
     denoising, problems = walk.denoise(name)
     if problem := next(filter(None, [*problems, *denoising.refusals.values()]), ""):
@@ -147,19 +147,19 @@ def plan_denoise(walk: Walk, name: str, machine: Machine, asked: Asked) -> Plann
         num_references=denoising.num_references,
     )
     guidance = asked.guidance or denoising.guidance
-    return _planned(model, machine, wanted, asked, guidance=guidance, guidance_2=denoising.guidance_2)
+    return _forecast(model, machine, wanted, asked, guidance=guidance, guidance_2=denoising.guidance_2)
 
 
-def _planned(
+def _forecast(
     model: Model, machine: Machine, wanted: Wanted, asked: Asked, *, guidance: float, guidance_2: float = 0.0
-) -> Planned:
+) -> Forecast:
     if not model.family:
         raise ValueError(f"{model.source} is run whole, and how long its steps take is not known beforehand")
     tokens = wanted.text_length or card_of(model).text_length
     setting = setting_of(model, wanted.canvas(model), machine, text_tokens=tokens)
     factors = learned(setting, kept(user_cache()) if machine.name == "here" else ())
     wanted = dataclasses.replace(wanted, is_guided=is_guided(model, guidance=guidance, guidance_2=guidance_2))
-    return planned(model, wanted, dataclasses.replace(machine, factors=factors), num_runs=asked.num_runs)
+    return forecast(model, wanted, dataclasses.replace(machine, factors=factors), num_runs=asked.num_runs)
 
 
 def _wanted(asked: Asked, latents: Latents | None = None) -> Wanted:

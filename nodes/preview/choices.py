@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from ...parallel.machine.container import num_cores
 from ...parallel.machine.now import DeviceNow
@@ -17,45 +18,7 @@ from ...pipelines.needs.memory import Need, Work, fits, work_of
 from ...pipelines.place import has_ranks
 from ...pipelines.planning.plans import plans_for, why_not
 from ...pipelines.planning.terms import Wanted, is_guided
-from ...pipelines.shape import empty_canvas
 from ...pipelines.values import Model, Place
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Denoise:
-    """One denoising node's model and work, which is that of a text of so many tokens and of so many references."""
-
-    model: Model
-    work: Work
-    is_guided: bool
-    steps: int = 0
-    text_length: int = 0
-    num_references: int = 0
-
-    def needs(self, plan: ParallelPlan, machine: Sequence[DeviceNow]) -> tuple[Need, ...]:
-        """Of each rank, where as many decode together as a run would have."""
-        if self.work.decoders(plan) == 1:
-            return self.work.needs(plan, decoders=1)
-        from ...pipelines.planning.foreseen import decoders_for
-
-        canvas, model = self.work.canvas, self.model
-        if not model.place.devices:
-            model = dataclasses.replace(model, place=Place(devices=(model.device,) * plan.num_ranks))
-        wanted = Wanted(
-            width=canvas.width,
-            height=canvas.height,
-            frames=canvas.frames,
-            batch=canvas.batch,
-            steps=self.steps,
-            text_length=self.text_length,
-            num_references=self.num_references,
-            is_guided=self.is_guided,
-        )
-        return self.work.needs(plan, decoders=decoders_for(model, wanted, plan, now=machine))
-
-    def fits(self, needs: Sequence[Need], devices: Sequence[str], memories: Mapping[str, int]) -> list[bool | None]:
-        """Whether each rank has room; None on a cluster, whose machines nobody has asked."""
-        return fits(needs, devices, {} if self.model.place.cluster else memories)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,11 +33,28 @@ class Choice:
     problem: str
 
 
-def usual(model: Model) -> Denoise:
+@lru_cache(maxsize=64)
+def work_for(model: Model, wanted: Wanted) -> Work:
+    """Of a denoise; errors as of `work_of`."""
+    length, references = wanted.text_length or card_of(model).text_length, wanted.num_references
+    return work_of(model, canvas=wanted.canvas(model), text_length=length, num_references=references)
+
+
+def needs_of(model: Model, wanted: Wanted, plan: ParallelPlan, machine: Sequence[DeviceNow]) -> tuple[Need, ...]:
+    """Of each rank of a denoise, where as many decode together as a run would have."""
+    work = work_for(model, wanted)
+    if work.decoders(plan) == 1:
+        return work.needs(plan, decoders=1)
+    from ...pipelines.planning.foreseen import decoders_for
+
+    if not model.place.devices:
+        model = dataclasses.replace(model, place=Place(devices=(model.device,) * plan.num_ranks))
+    return work.needs(plan, decoders=decoders_for(model, wanted, plan, now=machine))
+
+
+def usual(model: Model) -> Wanted:
     """A denoise with the model's own numbers."""
-    canvas = empty_canvas(model, width=0, height=0, frames=0, fps=0.0, batch=1)
-    work = work_of(model, canvas=canvas, text_length=card_of(model).text_length)
-    return Denoise(model=model, work=work, is_guided=is_guided(model))
+    return Wanted(is_guided=is_guided(model))
 
 
 def memories_of(machine: Sequence[DeviceNow]) -> dict[str, int]:
@@ -89,15 +69,15 @@ def devices_of(model: Model, plan: ParallelPlan) -> tuple[str, ...]:
     return tuple(here[rank % len(here)] for rank in range(plan.num_ranks))
 
 
-def choices(denoise: Denoise, machine: Sequence[DeviceNow]) -> list[Choice]:
+def choices(model: Model, wanted: Wanted, machine: Sequence[DeviceNow]) -> list[Choice]:
     """The plans for the devices that the model is on; for one that is on none, for what this machine could give."""
-    place = denoise.model.place
-    lists = [place.devices[: place.group_size]] if place.devices else _device_lists(denoise.model, machine)
+    place = model.place
+    lists = [place.devices[: place.group_size]] if place.devices else _device_lists(model, machine)
     memories = memories_of(machine)
     return [
-        _choice(denoise, plan, devices, memories, machine)
+        _choice(model, wanted, plan, devices, memories, machine)
         for devices in lists
-        for plan in plans_for(denoise.model, len(devices), is_guided=denoise.is_guided)
+        for plan in plans_for(model, len(devices), is_guided=wanted.is_guided)
     ]
 
 
@@ -121,18 +101,19 @@ def _joined(alike: Sequence[Choice]) -> Choice:
 
 
 def _choice(
-    denoise: Denoise,
+    model: Model,
+    wanted: Wanted,
     plan: ParallelPlan,
     devices: Sequence[str],
     memories: Mapping[str, int],
     machine: Sequence[DeviceNow],
 ) -> Choice:
-    needs, problem = denoise.needs(plan, machine), why_not(plan, denoise.model)
+    needs, problem = needs_of(model, wanted, plan, machine), why_not(plan, model)
     return Choice(
         plan=str(plan),
         devices=f"cpu*{len(devices)}" if devices[0] == "cpu" else ",".join(devices),
         num_ranks=plan.num_ranks,
-        fits=False if problem else _all(denoise.fits(needs, devices, memories)),
+        fits=False if problem else _all(fits(needs, devices, {} if model.place.cluster else memories)),
         bytes_per_device=max(need.num_bytes for need in needs),
         problem=problem,
     )

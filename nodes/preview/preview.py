@@ -13,15 +13,14 @@ from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import DEGREES, ParallelPlan
 from ...parallel.wording import worded
 from ...pipelines.models.describe import card_of
-from ...pipelines.needs.memory import Need, asked_of, fits, spares_beside, whole_bytes, whole_needs, work_of
+from ...pipelines.needs.memory import Need, asked_of, fits, spares_beside, whole_bytes, whole_needs
 from ...pipelines.needs.remedies import amount
 from ...pipelines.place import choice_for, names_plan
 from ...pipelines.planning.plans import why_not
-from ...pipelines.planning.terms import ALONE, Chosen, is_guided
-from ...pipelines.shape import empty_canvas
-from ...pipelines.values import Latents, Model
+from ...pipelines.planning.terms import ALONE, Chosen, Wanted
+from ...pipelines.values import Model
 from ..graph.sketch import Denoising
-from .choices import Choice, Denoise, choices, devices_of, for_all, memories_of
+from .choices import Choice, choices, devices_of, for_all, memories_of, needs_of, usual
 from .room import lack_of
 from .rounding import wanted_of
 from .walk import MAX_DENOISES, Walk
@@ -94,30 +93,24 @@ def _chosen(walk: Walk, name: str, asked: Denoising, machine: Sequence[DeviceNow
 def _node(
     walk: Walk, name: str, asked: Denoising, choice: Chosen, problems: Sequence[str], *, machine: Sequence[DeviceNow]
 ) -> tuple[NodePlan, list[Choice]]:
-    model, problem, doubt = asked.model, next(filter(None, (*problems, *asked.refusals.values())), ""), asked.doubt
-    canvas = own = empty_canvas(model, width=0, height=0, frames=0, fps=0.0, batch=1)
-    if asked.latents is not None:
-        try:
-            canvas = _canvas(asked.latents, model)
-        except ValueError as error:
-            problem = problem or str(error)
-    guided = is_guided(model, guidance=asked.guidance, guidance_2=asked.guidance_2)
-    length, references = asked.num_tokens or card_of(model).text_length, asked.num_references
-    denoise = Denoise(
-        model=model,
-        work=work_of(model, canvas=canvas, text_length=length, num_references=references),
-        is_guided=guided,
-        steps=asked.steps,
-        text_length=length,
-        num_references=references,
-    )
+    model, problem = asked.model, next(filter(None, (*problems, *asked.refusals.values())), "")
+    length = asked.num_tokens or card_of(model).text_length
+    wanted = dataclasses.replace(wanted_of(asked), text_length=length, has_step_cache=False)
+    try:
+        wanted.canvas(model)
+    except ValueError as error:
+        problem = problem or str(error)
+        wanted = dataclasses.replace(wanted, width=0, height=0, frames=0, batch=1)
     plan, why = choice.plan, choice.why
-    if doubt:
-        why = worded("{}; memory is that of the model's own {} x {}, because {}", why, own.width, own.height, doubt)
-    listed = choices(denoise, machine)
-    found = _node_plan(name, denoise, choice, why, problem, machine=machine)
-    if not found.problem and (short := lack_of(walk, name, denoise, plan, machine=machine, listed=listed)):
-        found = dataclasses.replace(found, problem=short.problem, problem_code="memory", mends=short.mends)
+    if asked.doubt:
+        own = usual(model).canvas(model)
+        why = worded(
+            "{}; memory is that of the model's own {} x {}, because {}", why, own.width, own.height, asked.doubt
+        )
+    listed = choices(model, wanted, machine)
+    found = _node_plan(name, model, wanted, choice, why, problem, machine=machine)
+    if not found.problem and (short := lack_of(walk, name, model, wanted, plan, machine=machine, listed=listed)):
+        found = dataclasses.replace(found, problem=short[0], problem_code="memory", mends=short[1])
     return found, listed
 
 
@@ -173,25 +166,19 @@ def _ranks(devices: Sequence[str], needs: Sequence[Need], fit: Sequence[bool | N
     ]
 
 
-def _canvas(latents: Latents, model: Model) -> Latents:
-    """The size of what is denoised. Raises `ValueError` for one that the model cannot paint."""
-    return empty_canvas(
-        model, width=latents.width, height=latents.height, frames=latents.frames, fps=0.0, batch=latents.batch
-    )
-
-
 def _node_plan(
     name: str,
-    denoise: Denoise,
+    model: Model,
+    wanted: Wanted,
     choice: Chosen,
     why: str,
     problem: str,
     *,
     machine: Sequence[DeviceNow],
 ) -> NodePlan:
-    model, plan, memories = denoise.model, choice.plan, memories_of(machine)
-    devices, needs = devices_of(model, plan), denoise.needs(plan, machine)
-    fit = denoise.fits(needs, devices, memories)
+    plan, memories = choice.plan, memories_of(machine)
+    devices, needs = devices_of(model, plan), needs_of(model, wanted, plan, machine)
+    fit = fits(needs, devices, {} if model.place.cluster else memories)
     if (
         model.place.devices
         and not model.place.cluster

@@ -12,43 +12,38 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.wording import worded
 from ...pipelines.components.memory import USABLE_SHARE
 from ...pipelines.models.checks import check_quantization
-from ...pipelines.needs.memory import asked_of, fits, work_of
-from ...pipelines.needs.remedies import Ask, Fit, Remedy, amount, remedies
+from ...pipelines.needs.memory import asked_of, fits
+from ...pipelines.needs.remedies import Ask, Fit, Mend, amount, mends_of
 from ...pipelines.place import names_plan
 from ...pipelines.planning.plans import why_not
 from ...pipelines.planning.terms import Wanted
 from ...pipelines.values import Latents, Model, Quantization
-from .choices import Choice, Denoise, devices_of, memories_of
+from .choices import Choice, devices_of, memories_of, needs_of
 from .walk import Walk
 
 QUANTIZATIONS: tuple[Quantization, ...] = ("int8", "int4")
 OF_A_PLACE = ("plan", "devices")
+Mends = tuple[Mapping[str, Any], ...]
 NO_WAY = "take a device with more memory, or another model"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Lack:
-    """What is missing in a sentence, and the values that mend it, by node.socket."""
-
-    problem: str
-    mends: tuple[Mapping[str, Any], ...]
 
 
 def lack_of(
     walk: Walk,
     name: str,
-    denoise: Denoise,
+    model: Model,
+    wanted: Wanted,
     plan: ParallelPlan,
     *,
     machine: Sequence[DeviceNow],
     listed: Sequence[Choice],
-) -> Lack | None:
-    """None where it fits, or nobody knows: of a cluster's machines. What other programs hold of an accelerator counts
+) -> tuple[str, Mends] | None:
+    """What is missing in a sentence, and the values that mend it, each a set of them by node.socket; None where it
+    fits, or nobody knows: of a cluster's machines. What other programs hold of an accelerator counts
     where none of it can be ours.
     """
-    if denoise.model.place.cluster:
+    if model.place.cluster:
         return None
-    asked = asked_of(denoise.needs(plan, machine), devices_of(denoise.model, plan))
+    asked = asked_of(needs_of(model, wanted, plan, machine), devices_of(model, plan))
     in_use = {device.name: device.used_bytes for device in machine if device.name != "cpu"}
     if in_use and _has_some():
         in_use = {}
@@ -62,7 +57,7 @@ def lack_of(
         device = max(short, key=lambda each: asked[each] - memories[each])
         usable = int(USABLE_SHARE * memories[device])
         held = "" if memories is whole else worded(", beside {} that other programs hold now", amount(in_use[device]))
-        found = _ways(walk, name, denoise, plan, memories, listed, machine)
+        found = _ways(walk, name, model, wanted, plan, memories, listed, machine)
         better = worded("any of these fits: {}", ", ".join(str(way) for way, _ in found)) if found else NO_WAY
         if held:
             better = worded("end them, or {}", better)
@@ -76,7 +71,7 @@ def lack_of(
             amount(asked[device] - usable),
             better,
         )
-        return Lack(problem=problem, mends=tuple(mend for _, mend in found if mend))
+        return problem, tuple(mend for _, mend in found if mend)
     return None
 
 
@@ -92,42 +87,39 @@ def _has_some() -> bool:
 def _ways(
     walk: Walk,
     name: str,
-    denoise: Denoise,
+    model: Model,
+    wanted: Wanted,
     plan: ParallelPlan,
     memories: Mapping[str, int],
     listed: Sequence[Choice],
     machine: Sequence[DeviceNow],
-) -> list[tuple[Remedy, Mapping[str, Any]]]:
+) -> list[tuple[Mend, Mapping[str, Any]]]:
     """What makes it fit, and the values that do it; of a plan maybe none, since the run may say which it is."""
-    model, canvas = denoise.model, denoise.work.canvas
+    canvas = wanted.canvas(model)
 
     def ask(changed: Model, size: Latents) -> Fit | None:
-        lengths = {"text_length": denoise.text_length, "num_references": denoise.num_references}
-        chosen = plan
+        shape = {"width": size.width, "height": size.height, "frames": size.frames, "batch": size.batch}
+        other, chosen = dataclasses.replace(wanted, **shape), plan
         if changed.place.devices and not names_plan(changed.place):
             from ...pipelines.planning.auto import choose
 
-            shape = {"width": size.width, "height": size.height, "frames": size.frames, "batch": size.batch}
-            chosen = choose(
-                changed, Wanted(**shape, **lengths, is_guided=denoise.is_guided, has_step_cache=False), now=machine
-            ).plan
+            chosen = choose(changed, other, now=machine).plan
         if why_not(chosen, changed):
             return None
-        other = dataclasses.replace(denoise, model=changed, work=work_of(changed, canvas=size, **lengths))
-        needs, devices = other.needs(chosen, machine), devices_of(changed, chosen)
-        return Fit(num_bytes=max(asked_of(needs, devices).values())) if all(fits(needs, devices, memories)) else None
+        needs, devices = needs_of(changed, other, chosen, machine), devices_of(changed, chosen)
+        return (max(asked_of(needs, devices).values()), "") if all(fits(needs, devices, memories)) else None
 
     where = "" if model.place.devices else " on {}"
     plans = [
-        Remedy(
+        Mend(
             words=f"plan {choice.plan}{where.format(choice.devices)}",
             values={"plan": choice.plan},
-            fit=Fit(num_bytes=choice.bytes_per_device),
+            num_bytes=choice.bytes_per_device,
         )
         for choice in listed
         if choice.fits and _has_room(choice, memories)
     ]
-    ways = remedies(model, canvas, ask, quantizations=quantizations_of(model), plans=plans)
+    ways = mends_of(model, canvas, ask, quantizations=quantizations_of(model), plans=plans)
     mended = [(way, _mend(walk, name, way, canvas)) for way in [*ways, *_fewer_ranks(model, canvas, ask)]]
     return [(way, mend) for way, mend in mended if mend or way in plans]
 
@@ -149,7 +141,7 @@ def _has_room(choice: Choice, memories: Mapping[str, int]) -> bool:
     return all(choice.bytes_per_device <= USABLE_SHARE * memories[device] for device in devices)
 
 
-def _fewer_ranks(model: Model, canvas: Latents, ask: Ask) -> list[Remedy]:
+def _fewer_ranks(model: Model, canvas: Latents, ask: Ask) -> list[Mend]:
     """Ranks on the CPU share one memory, and each takes its part of it."""
     place = model.place
     if model.device != "cpu" or place.replicas > 1 or names_plan(place):
@@ -158,11 +150,11 @@ def _fewer_ranks(model: Model, canvas: Latents, ask: Ask) -> list[Remedy]:
         fewer = dataclasses.replace(model, place=dataclasses.replace(place, devices=place.devices[:count]))
         if fit := ask(fewer, canvas):
             named = f"cpu*{count}"
-            return [Remedy(words=f"devices {named}", values={"devices": named}, fit=fit)]
+            return [Mend(words=f"devices {named}", values={"devices": named}, num_bytes=fit[0])]
     return []
 
 
-def _mend(walk: Walk, name: str, way: Remedy, canvas: Latents) -> Mapping[str, Any]:
+def _mend(walk: Walk, name: str, way: Mend, canvas: Latents) -> Mapping[str, Any]:
     """The values by node.socket, at the node that says so; empty where a link does, or the run itself."""
     is_of_place, is_of_model = not way.values.keys().isdisjoint(OF_A_PLACE), "quantization" in way.values
     if is_of_place and walk.workspace.place.devices:

@@ -90,11 +90,11 @@ def _row(found: InstalledModel, model_dirs: Sequence[Path], machine: Sequence[De
             row,
             strategies=("cfg",) if split_problem else strategies_of(Path(model.folder)),
             split_problem=split_problem,
-            plans=tuple(choices(usual(model), machine)),
+            plans=tuple(choices(model, usual(model), machine)),
             quantized=tuple(
                 Quantized(
                     quantization=each,
-                    plans=tuple(choices(usual(dataclasses.replace(model, quantization=each)), machine)),
+                    plans=tuple(choices(dataclasses.replace(model, quantization=each), usual(model), machine)),
                 )
                 for each in quantizations_of(model)
             ),

@@ -42,17 +42,8 @@ class Took:
     """Whether the machine had too much else to do."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """Of a run, both in seconds."""
-
-    name: str
-    predicted: float
-    took: float
-
-
-def parts(foreseen: Foreseen, took: Took) -> list[Part]:
-    """What was both predicted and measured, and may be compared."""
+def parts(foreseen: Foreseen, took: Took) -> list[tuple[str, float, float]]:
+    """(part of the run, seconds predicted, taken) of what was both predicted and measured, and may be compared."""
     steps_s = None if took.step_s is None else took.step_s * took.steps
     pairs = {
         "text": (foreseen.text_s, took.text_s),
@@ -60,7 +51,7 @@ def parts(foreseen: Foreseen, took: Took) -> list[Part]:
         "decoding": (foreseen.decode_s, took.decode_s),
     }
     return [
-        Part(name=name, predicted=predicted, took=measured)
+        (name, predicted, measured)
         for name, (predicted, measured) in pairs.items()
         if measured is not None and predicted > 0
     ]
@@ -69,7 +60,7 @@ def parts(foreseen: Foreseen, took: Took) -> list[Part]:
 def totals(foreseen: Foreseen, took: Took) -> tuple[float, float] | None:
     """(predicted, took) of all that may be compared; None where that is nothing."""
     found = parts(foreseen, took)
-    return (sum(part.predicted for part in found), sum(part.took for part in found)) if found else None
+    return (sum(predicted for _, predicted, _ in found), sum(taken for *_, taken in found)) if found else None
 
 
 def before(foreseen: Foreseen) -> str:
@@ -106,9 +97,9 @@ def after(foreseen: Foreseen, took: Took, *, is_kept: bool) -> str:
     if abs(off) <= OFF:
         return words
     missed = [
-        f"{part.name} {duration(part.took)}, not {duration(part.predicted)}"
-        for part in parts(foreseen, took)
-        if abs(part.took - part.predicted) > max(LEAST_TOLD_S, OFF * part.predicted)
+        f"{name} {duration(taken)}, not {duration(predicted_s)}"
+        for name, predicted_s, taken in parts(foreseen, took)
+        if abs(taken - predicted_s) > max(LEAST_TOLD_S, OFF * predicted_s)
     ]
     # A percentage of hundreds tells nobody anything.
     how = f"which is {off:+.0%}" if off <= 1 else "longer than foretold"

@@ -19,32 +19,29 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fit:
-    """How a denoise fits: what the fullest device holds, and the plan where that was chosen for it."""
-
-    num_bytes: int
-    plan: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Remedy:
+class Mend:
     """One way: what it is in words, and the values by the names of sockets."""
 
     words: str
     values: Mapping[str, str | int]
-    fit: Fit
+    num_bytes: int
+    """What the fullest device then holds."""
+    plan: str = ""
+    """The plan that was chosen for it, where one was."""
 
     def __str__(self) -> str:
-        return f"{self.words} ({amount(self.fit.num_bytes)})"
+        return f"{self.words} ({amount(self.num_bytes)})"
 
 
+Fit = tuple[int, str]
+"""How a denoise fits: bytes on the fullest device, and the plan where one was chosen for it."""
 Ask = Callable[[Model, Latents], Fit | None]
 """How a denoise of that model and size fits; None where it does not, or cannot be."""
 
 
-def remedies(
-    model: Model, canvas: Latents, ask: Ask, *, quantizations: Sequence[Quantization], plans: Sequence[Remedy] = ()
-) -> list[Remedy]:
+def mends_of(
+    model: Model, canvas: Latents, ask: Ask, *, quantizations: Sequence[Quantization], plans: Sequence[Mend] = ()
+) -> list[Mend]:
     """The cheapest first: fewer bits, shared weights, a smaller picture, fewer frames, another plan, fewer at once.
 
     `plans` are those that fit the model as it is. Reads config files and headers only.
@@ -62,21 +59,25 @@ def remedies(
     ]
 
 
+def _mend(words: str, values: Mapping[str, str | int], fit: Fit) -> Mend:
+    return Mend(words=words, values=values, num_bytes=fit[0], plan=fit[1])
+
+
 def amount(num_bytes: float) -> str:
     """For people."""
     return f"{num_bytes / GIB:.1f} GiB" if num_bytes >= GIB else f"{num_bytes / MIB:.0f} MiB"
 
 
-def _fewer_bits(model: Model, canvas: Latents, ask: Ask, quantizations: Sequence[Quantization]) -> list[Remedy]:
+def _fewer_bits(model: Model, canvas: Latents, ask: Ask, quantizations: Sequence[Quantization]) -> list[Mend]:
     if model.quantization != "none":
         return []
     for each in quantizations:
         if fit := ask(dataclasses.replace(model, quantization=each), canvas):
-            return [Remedy(words=f"quantization {each}", values={"quantization": each}, fit=fit)]
+            return [_mend(f"quantization {each}", {"quantization": each}, fit)]
     return []
 
 
-def _smaller(model: Model, canvas: Latents, ask: Ask) -> list[Remedy]:
+def _smaller(model: Model, canvas: Latents, ask: Ask) -> list[Mend]:
     """The largest picture of about this shape."""
     card, num_steps = card_of(model), max(canvas.width, canvas.height) // size_multiple(model)
     sizes = [
@@ -92,23 +93,23 @@ def _smaller(model: Model, canvas: Latents, ask: Ask) -> list[Remedy]:
     if found is None:
         return []
     (width, height), fit = found
-    return [Remedy(words=f"{width} x {height}", values={"width": width, "height": height}, fit=fit)]
+    return [_mend(f"{width} x {height}", {"width": width, "height": height}, fit)]
 
 
-def _shorter(model: Model, canvas: Latents, ask: Ask) -> list[Remedy]:
+def _shorter(model: Model, canvas: Latents, ask: Ask) -> list[Mend]:
     """The longest video."""
     family = FAMILIES[model.family]
     if not family.frame_multiple:
         return []
     lengths = range(canvas.frames - family.frame_multiple, family.least_frames - 1, -family.frame_multiple)
     found = _largest(lengths, lambda frames: ask(model, dataclasses.replace(canvas, frames=frames)))
-    return [Remedy(words=f"{found[0]} frames", values={"frames": found[0]}, fit=found[1])] if found else []
+    return [_mend(f"{found[0]} frames", {"frames": found[0]}, found[1])] if found else []
 
 
-def _fewer(model: Model, canvas: Latents, ask: Ask) -> list[Remedy]:
+def _fewer(model: Model, canvas: Latents, ask: Ask) -> list[Mend]:
     counts = range(canvas.batch - 1, 0, -1)
     found = _largest(counts, lambda batch: ask(model, dataclasses.replace(canvas, batch=batch)))
-    return [Remedy(words=f"batch {found[0]}", values={"batch": found[0]}, fit=found[1])] if found else []
+    return [_mend(f"batch {found[0]}", {"batch": found[0]}, found[1])] if found else []
 
 
 def _largest(ordered: Sequence[T], ask: Callable[[T], Fit | None]) -> tuple[T, Fit] | None:

@@ -11,7 +11,7 @@ here: This machine to plan for: what its ranks measured of it, once for its devi
 history: What predictions learn from runs that have ended here, and how well they did.
 known: This machine to plan for, known at once: what its ranks measured of it before, else data sheets, else
     assumptions.
-planned: A model's plan for a machine: all that there are with time and memory, the one to take, why not the others.
+forecast: What a denoise would do on a machine: all plans with time and memory, the one to take, why not the others.
 plans: The plan `auto`: guidance first, then ulysses as far as the heads divide, the rest by allgather.
 sharing: How many groups of the devices share out the runs of a sweep: as many as let all of them end soonest.
 terms: What a denoise is asked for, of a request or of a workflow before it runs, and what is chosen for it.

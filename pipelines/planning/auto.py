@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import ParallelPlan
 from ...parallel.wording import worded
-from ..costs.machine import Machine
 from ..models.checks import why_not_compiled
 from ..models.describe import card_of
 from ..values import MARK, Model
-from .choice import pick, spelt
+from .choice import spelt
+from .forecast import forecast_at, rejected
 from .known import Spot, machine_at, spot_of
-from .planned import Planned, planned, reasons, rejected
 from .plans import auto_plan, why_whole
 from .terms import Chosen, Wanted
 
@@ -62,31 +60,18 @@ def _by_rule(model: Model, num_devices: int, wanted: Wanted, reason: str = "") -
     return Chosen(plan=plan, why=worded("{}; by rule, because {}", why, reason) if reason else why)
 
 
-def planned_for(model: Model, wanted: Wanted, machine: Machine, *, groups: int) -> Planned:
-    """What each of so many groups of the machine's devices chooses. Raises `ValueError` where no time can be told."""
-    return planned(model, wanted, machine, groups=groups, pick=lambda found, rule: pick(found, rule, machine))
-
-
-@lru_cache(maxsize=256)
 def _chosen(model: Model, wanted: Wanted, spot: Spot, groups: int) -> Chosen:
-    machine = machine_at(spot)
+    """What the forecast takes, and how long a step takes by others, corrected by what runs here took."""
     try:
-        answer = planned_for(model, wanted, machine, groups=groups)
+        answer = forecast_at(model, wanted, spot, groups)
     except ValueError as error:
-        return _by_rule(model, machine.num_devices // groups, wanted, str(error))
-    return _told(answer)
-
-
-def _told(answer: Planned) -> Chosen:
-    """What the answer has chosen, or what lacks least. How long a step takes is told beside it, corrected by what runs
-    here took.
-    """
-    taken, there = answer.chosen or answer.closest, answer.machine.num_devices
+        return _by_rule(model, machine_at(spot).num_devices // groups, wanted, str(error))
+    taken, there = answer.taken, answer.machine.num_devices
     devices = "one device" if there == 1 else f"{there} devices"
     where = devices if taken.num_devices == there else f"{taken.num_devices} of {devices}"
     each = "" if taken.replicas == 1 else f" in each of {taken.replicas} groups"
-    why = reasons(answer, taken) if answer.chosen else "no plan fits, and it lacks least"
-    compiled = MARK * answer.model.place.compiles * answer.model.is_compiled
+    why = answer.why or "no plan fits, and it lacks least"
+    compiled = MARK * model.place.compiles * model.is_compiled
     told = worded("plan auto is {}{}{} on {}: {}", taken.plan, compiled, each, where, why)
     return Chosen(
         plan=taken.plan,

@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from ...parallel.plan import ParallelPlan, Text
-from ..components.memory import USABLE_SHARE
 from ..costs.machine import Machine
-from ..costs.run import Job, Run, predict, turns_s
-from ..costs.software import Software
-from ..needs.memory import Need, Work, fits
+from ..costs.run import Run
+from ..needs.memory import Need, fits
 from ..split_plans import SPLIT_PLANS
 from ..values import Model
 from .plans import plans_for, transformers, why_unshared, why_whole
@@ -72,27 +70,6 @@ def seconds_of(run: Run, *, num_runs: int, replicas: int) -> float:
     return run.seconds + (-(-num_runs // replicas) - 1) * run.next_s
 
 
-def candidates(
-    model: Model,
-    work: Work,
-    job: Job,
-    machine: Machine,
-    software: Software,
-    *,
-    is_guided: bool,
-    num_runs: int = 1,
-    groups: int = 0,
-) -> list[Candidate]:
-    """Every plan for every count of devices, what does not fit included, in no order; with `groups`, what so many equal
-    groups of the devices can do at a time. Reads config files only.
-    """
-    return [
-        candidate(work, job, machine, software, plan, replicas=replicas, num_runs=num_runs)
-        for plan in possible(model, machine.num_devices // max(1, groups), is_guided=is_guided)
-        for replicas in ([groups] if groups else replicas_of(machine.num_devices // plan.num_ranks, num_runs))
-    ]
-
-
 def possible(model: Model, num_devices: int, *, is_guided: bool) -> list[ParallelPlan]:
     """The plans that the model can run by on so many devices, or on fewer."""
     if why_whole(Path(model.folder)):
@@ -127,7 +104,7 @@ def best(found: Sequence[Candidate]) -> Candidate | None:
 def pick(found: Sequence[Candidate], rule: ParallelPlan, machine: Machine) -> Candidate | None:
     """The one to take on this machine; None where none fits."""
     fitting = [each for each in found if not (each.lacking_bytes or each.rounds_differently)]
-    if not machine.is_measured:
+    if machine.name == "here" and not machine.is_measured:
         fitting = [each for each in fitting if each.num_devices == machine.num_devices] or fitting
     fastest = best(fitting)
     if fastest is None or not machine.is_assumed:
@@ -173,48 +150,6 @@ def lacking(needs: Sequence[Need], machine: Machine) -> int:
         enough = all(fits(needs, devices, dict.fromkeys(room, middle)))
         low, high = (low, middle) if enough else (middle, high)
     return high - machine.memory_bytes
-
-
-def candidate(
-    work: Work,
-    job: Job,
-    machine: Machine,
-    software: Software,
-    plan: ParallelPlan,
-    *,
-    replicas: int = 1,
-    num_runs: int = 1,
-) -> Candidate:
-    whole = _with_decoders(work, job, machine, software, plan, replicas, num_runs, 1)
-    if whole.lacking_bytes and (shared := work.decoders(plan)) > 1:
-        by_rows = _with_decoders(work, job, machine, software, plan, replicas, num_runs, shared)
-        return by_rows if by_rows.lacking_bytes < whole.lacking_bytes else whole
-    return whole
-
-
-def _with_decoders(
-    work: Work,
-    job: Job,
-    machine: Machine,
-    software: Software,
-    plan: ParallelPlan,
-    replicas: int,
-    num_runs: int,
-    decoders: int,
-) -> Candidate:
-    needs = work.needs(plan, decoders=decoders)
-    run = predict(job, plan, machine, software, replicas=replicas, decoders=decoders)
-    has_room = work.together(plan) <= USABLE_SHARE * machine.memory_bytes
-    return Candidate(
-        plan=plan,
-        replicas=replicas,
-        decoders=decoders,
-        run=run,
-        seconds=seconds_of(run, num_runs=num_runs, replicas=replicas),
-        num_bytes=max(need.num_bytes for need in needs),
-        lacking_bytes=lacking(needs * replicas, machine),
-        turns_s=0.0 if has_room else turns_s(job, plan, machine, encoder_bytes=work.encoder_bytes),
-    )
 
 
 def replicas_of(num_groups: int, num_runs: int) -> list[int]:

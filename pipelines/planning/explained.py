@@ -11,14 +11,14 @@ from ..costs.units import duration, volume
 from ..needs.memory import spares_beside
 from .choice import Candidate, spelt
 from .compiling import is_captured
+from .forecast import GIB, Forecast, of_each_kind
 from .history import in_words
-from .planned import GIB, Planned, of_each_kind
 
 BAR, WIDTH = 24, 112
 SECONDS = ("seconds", "step_s", "text_s", "decode_s", "load_s", "new_prompt_s")
 
 
-def as_text(answer: Planned, *, compares: bool = False) -> str:
+def as_text(answer: Forecast, *, compares: bool = False) -> str:
     lines = [_headline(answer), ""]
     lines += _chosen(answer, answer.chosen) if answer.chosen else _refused(answer)
     if compares:
@@ -26,21 +26,21 @@ def as_text(answer: Planned, *, compares: bool = False) -> str:
     return "\n".join([*lines, "", _source(answer)])
 
 
-def _headline(answer: Planned) -> str:
+def _headline(answer: Forecast) -> str:
     model, canvas, job = answer.model, answer.canvas, answer.job
     size = f"{canvas.width} x {canvas.height}"
     if canvas.frames > 1:
         size += f" x {canvas.frames} frames"
     kind: list[str] = [model.dtype, *([model.quantization] if model.quantization != "none" else [])]
     kind.append(model.engine)
-    if is_captured(model, answer.machine, steps=job.steps) and (answer.chosen or answer.closest).plan.weights == 1:
+    if is_captured(model, answer.machine, steps=job.steps) and answer.taken.plan.weights == 1:
         kind.append("CUDA graphs")
     guided = ", guided" if job.forward.branches > 1 else ""
     times = f", {answer.num_runs} runs" if answer.num_runs > 1 else ""
     return f"{answer.title}, {size}, {job.steps} steps{guided}{times}; {', '.join(kind)}; on {answer.machine.title}"
 
 
-def _chosen(answer: Planned, chosen: Candidate) -> list[str]:
+def _chosen(answer: Forecast, chosen: Candidate) -> list[str]:
     room = answer.machine.memory_bytes / GIB
     where = "the fullest rank, of the memory for all" if answer.machine.kind == "cpu" else "the fullest device"
     rows = [
@@ -49,7 +49,7 @@ def _chosen(answer: Planned, chosen: Candidate) -> list[str]:
         *(_times(answer, chosen) if answer.machine.is_timed else [("time", "not measured yet")]),
         ("memory", f"{chosen.num_bytes / GIB:.3g} of {room:.3g} GiB on {where}{_spare(answer, chosen)}"),
     ]
-    if answer.encoder_bytes:
+    if answer.work.encoder_bytes:
         rows.append(("encoder", _encoder(answer, chosen)))
     if words := in_words(answer.machine.factors):
         rows.append(("learned", words))
@@ -61,7 +61,7 @@ def _chosen(answer: Planned, chosen: Candidate) -> list[str]:
     return [line for name, text in rows for line in _wrapped(name, text)]
 
 
-def _times(answer: Planned, chosen: Candidate) -> list[tuple[str, str]]:
+def _times(answer: Forecast, chosen: Candidate) -> list[tuple[str, str]]:
     run, step = chosen.run, chosen.run.step
     made = "picture" if answer.canvas.frames == 1 else "video"
     parts = [
@@ -85,11 +85,11 @@ def _times(answer: Planned, chosen: Candidate) -> list[tuple[str, str]]:
     ]
 
 
-def _a_step(answer: Planned, candidate: Candidate) -> str:
+def _a_step(answer: Forecast, candidate: Candidate) -> str:
     return f"{duration(candidate.run.step.seconds)} a step, " if answer.machine.is_timed else ""
 
 
-def _spare(answer: Planned, chosen: Candidate) -> str:
+def _spare(answer: Forecast, chosen: Candidate) -> str:
     """What a spare rank takes on this machine, where it has some and there is room; of others nobody knows."""
     machine = answer.machine
     if machine.name != "here" or machine.kind != "cuda":
@@ -99,9 +99,9 @@ def _spare(answer: Planned, chosen: Candidate) -> str:
     return f"; a spare rank takes {spares[device] / GIB:.3g} more, while there is room" if spares else ""
 
 
-def _encoder(answer: Planned, chosen: Candidate) -> str:
+def _encoder(answer: Forecast, chosen: Candidate) -> str:
     """Where the text encoders live, and what a new prompt takes for it."""
-    told = f"{answer.encoder_bytes / GIB:.3g} GiB on the first device"
+    told = f"{answer.work.encoder_bytes / GIB:.3g} GiB on the first device"
     if not chosen.turns_s:
         return f"{told}, beside the transformer"
     both = "both are read" if chosen.plan.weights == 1 else "they are read"
@@ -119,17 +119,17 @@ def _wrapped(name: str, text: str) -> list[str]:
     return textwrap.wrap(f"{name:8}{text}", WIDTH, subsequent_indent=" " * 8, break_long_words=False)
 
 
-def _refused(answer: Planned) -> list[str]:
+def _refused(answer: Forecast) -> list[str]:
     closest = answer.closest
     lines = [
         f"no plan fits: {spelt(closest)} comes closest, and lacks {closest.lacking_bytes / GIB:.1f} GiB on a device "
         f"(it needs {closest.num_bytes / GIB:.1f}, {answer.machine.memory_bytes / GIB:.1f} are there)"
     ]
-    lines += [f"remedy: {each.words}, with which {each.fit.plan} fits" for each in answer.remedies]
+    lines += [f"remedy: {each.words}, with which {each.plan} fits" for each in answer.mends]
     return [*lines, *([f"by name: {answer.hint}"] if answer.hint else [])]
 
 
-def _table(answer: Planned) -> list[str]:
+def _table(answer: Forecast) -> list[str]:
     """Time and memory over all kinds of plans, the fastest first."""
     shown = of_each_kind(answer)
     slowest = max(each.seconds for each in shown)
@@ -153,7 +153,7 @@ def _bar(value: float, most: float) -> str:
     return f"{'#' * max(1, round(BAR * value / most)):{BAR}}"
 
 
-def _source(answer: Planned) -> str:
+def _source(answer: Forecast) -> str:
     if answer.machine.is_measured:
         return "predicted from what this machine's ranks measured"
     if answer.machine.is_assumed:
@@ -161,14 +161,14 @@ def _source(answer: Planned) -> str:
     return "predicted from data sheets and other systems' published times; a real machine measures itself"
 
 
-def _devices(answer: Planned, chosen: Candidate) -> str:
+def _devices(answer: Forecast, chosen: Candidate) -> str:
     used, there = chosen.num_devices, answer.machine.num_devices
     if there == 1:
         return "on its one device"
     return f"on all {there} devices" if used == there else f"on {used} of {there} devices"
 
 
-def to_plain(answer: Planned) -> dict[str, Any]:
+def to_plain(answer: Forecast) -> dict[str, Any]:
     """What `--json` prints; seconds that follow from assumptions are None."""
     plain = partial(_plain, is_timed=answer.machine.is_timed)
     return {
@@ -178,7 +178,7 @@ def to_plain(answer: Planned) -> dict[str, Any]:
         "frames": answer.canvas.frames,
         "steps": answer.job.steps,
         "runs": answer.num_runs,
-        "encoder_bytes": answer.encoder_bytes,
+        "encoder_bytes": answer.work.encoder_bytes,
         "machine": {
             "name": answer.machine.name,
             "title": answer.machine.title,
@@ -190,8 +190,8 @@ def to_plain(answer: Planned) -> dict[str, Any]:
         "chosen": None if answer.chosen is None else plain(answer.chosen),
         "why": answer.why,
         "rejected": [{**plain(each), "why": why} for each, why in answer.rejected],
-        "rule": answer.rule,
-        "remedies": [{"words": each.words, "values": dict(each.values), **vars(each.fit)} for each in answer.remedies],
+        "rule": str(answer.rule),
+        "remedies": [{**vars(each), "values": dict(each.values)} for each in answer.mends],
         "hint": answer.hint,
         "plans": [plain(each) for each in sorted(answer.found, key=lambda each: (each.seconds, each.num_bytes))],
     }

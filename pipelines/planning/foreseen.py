@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ...parallel.machine.folders import user_cache
@@ -15,10 +14,9 @@ from ..components.memory import CONTEXT_BYTES
 from ..models.describe import card_of
 from ..needs.memory import work_of
 from ..values import Model
-from .choice import Candidate, candidate
 from .compiling import graphs_told
-from .known import Spot, machine_at, spot_of
-from .planned import basis_of
+from .forecast import forecast_at
+from .known import spot_of
 from .terms import ALONE, BY_HAND, Wanted, num_steps_of, wanted_by
 
 if TYPE_CHECKING:
@@ -44,13 +42,13 @@ def foreseen_for(
     place = model.place
     if place.cluster or plan.cfg > 1 + is_guided or request.step_cache != "none":
         return None
-    spot = spot_of(place.devices or (model.device,))
     wanted = replace(wanted, steps=num_steps_of(request))
-    found = _predicted(model, wanted, spot, plan, place.replicas)
-    if found is None:
+    try:
+        answer = forecast_at(model, wanted, spot_of(place.devices or (model.device,)), place.replicas)
+    except ValueError:
         return None
+    found, machine = answer.by(plan, replicas=place.replicas), answer.machine
     run = found.run
-    machine = machine_at(spot)
     graphs = graphs_told(model, machine, plan, steps=run.steps)
     foreseen = Foreseen(
         plan=str(plan),
@@ -68,19 +66,8 @@ def foreseen_for(
         rejected=rejected,
     )
     tokens = wanted.text_length or card_of(model).text_length
-    setting = setting_of(model, wanted.canvas(model), machine, text_tokens=tokens)
+    setting = setting_of(model, answer.canvas, machine, text_tokens=tokens)
     return corrected(foreseen, setting, kept(user_cache()))
-
-
-@lru_cache(maxsize=256)
-def _predicted(model: Model, wanted: Wanted, spot: Spot, plan: ParallelPlan, groups: int) -> Candidate | None:
-    """In each of so many groups that work side by side."""
-    machine = machine_at(spot)
-    try:
-        basis = basis_of(model, wanted, machine)
-    except ValueError:
-        return None
-    return candidate(basis.work, basis.job, machine, basis.software, plan, replicas=groups)
 
 
 def decoders_for(model: Model, wanted: Wanted, plan: ParallelPlan, *, now: Sequence[DeviceNow] | None = None) -> int:
@@ -92,5 +79,8 @@ def decoders_for(model: Model, wanted: Wanted, plan: ParallelPlan, *, now: Seque
         return 1
     if place.cluster:  # whose machines' memory nobody knows: all that can
         return work_of(model, canvas=wanted.canvas(model), text_length=0).decoders(plan)
-    found = _predicted(model, wanted, spot_of(place.devices, now), plan, place.replicas)
-    return found.decoders if found is not None else 1
+    try:
+        answer = forecast_at(model, wanted, spot_of(place.devices, now), place.replicas)
+    except ValueError:
+        return 1
+    return answer.by(plan, replicas=place.replicas).decoders

@@ -14,9 +14,9 @@ from ...parallel.plan import ParallelPlan
 from ..costs.units import duration
 from ..models.checks import why_not_compiled
 from ..values import MARK, Model, Place
-from .auto import planned_for
 from .choice import AS_FAST, DOUBT, Candidate, replicas_of
-from .known import machine_at, spot_of
+from .forecast import forecast_at
+from .known import spot_of
 from .terms import Wanted
 
 
@@ -50,11 +50,13 @@ def shared_out(
     """
     if min(len(place.devices), num_runs) < 2 or place.cluster or not asked:
         return None
+    is_assumed = False
     options: dict[int, list[Candidate]] = {}
     for groups in replicas_of(len(place.devices), num_runs):
-        machine = machine_at(spot_of(_grouped(place, groups).devices, now))
-        found = [planned_for(_working(model), wanted, machine, groups=groups).chosen for model, wanted in asked]
-        known = [each for each in found if each is not None]
+        spot = spot_of(_grouped(place, groups).devices, now)
+        found = [forecast_at(_working(model), wanted, spot, groups) for model, wanted in asked]
+        known = [each.chosen for each in found if each.chosen is not None]
+        is_assumed = found[0].machine.is_assumed
         if len(known) == len(found):
             options[groups] = known
     if not options:
@@ -62,7 +64,6 @@ def shared_out(
     seconds = {groups: _all_s(found, -(-num_runs // groups)) for groups, found in options.items()}
     if is_warm:
         seconds = {n: each + (n != place.replicas) * options[n][0].run.load_s for n, each in seconds.items()}
-    is_assumed = machine_at(spot_of(place.devices, now)).is_assumed
     chosen = fewest(seconds, is_assumed=is_assumed)
     return Sharing(
         replicas=chosen,

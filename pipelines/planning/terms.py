@@ -40,6 +40,13 @@ class Wanted:
         """Raises `ValueError` for a size that the model cannot paint."""
         return empty_canvas(model, width=self.width, height=self.height, frames=self.frames, fps=0.0, batch=self.batch)
 
+    def settled(self, model: Model) -> Wanted:
+        """With the model's own numbers where zeros are. Raises as `canvas` does."""
+        canvas, card = self.canvas(model), card_of(model)
+        size = {"width": canvas.width, "height": canvas.height, "frames": canvas.frames}
+        steps, text_length = self.steps or card.steps, self.text_length or card.text_length
+        return dataclasses.replace(self, **size, steps=steps, text_length=text_length)
+
 
 def wanted_by(request: Denoise, *, is_guided: bool) -> Wanted:
     latents, conditioning = request.latents, request.conditioning

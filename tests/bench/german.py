@@ -85,7 +85,7 @@ IN_GERMAN = (
     "pipelines/planning/asked.py",
     "pipelines/planning/compiling.py",
     "pipelines/planning/known.py",
-    "pipelines/planning/planned.py",
+    "pipelines/planning/forecast.py",
     "pipelines/planning/plans.py",
     "pipelines/shape.py",
 )

@@ -30,8 +30,8 @@ from latentloom.pipelines.costs.machine import Machine
 from latentloom.pipelines.costs.run import Run
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.place import placed, read_place
+from latentloom.pipelines.planning.forecast import forecast
 from latentloom.pipelines.planning.here import machine_here
-from latentloom.pipelines.planning.planned import planned
 from latentloom.pipelines.planning.terms import Wanted
 from latentloom.pipelines.requests import Decode, Denoise, EncodeText
 from latentloom.pipelines.shape import empty_canvas
@@ -122,7 +122,7 @@ def summary(errors: list[float]) -> str:
 
 def predicted(model: Model, machine: Machine, setting: Setting) -> Run:
     size = {"width": setting.side, "height": setting.side, "batch": setting.batch}
-    found = planned(model, Wanted(**size, is_guided=setting.guidance > 1, steps=setting.steps), machine).found
+    found = forecast(model, Wanted(**size, is_guided=setting.guidance > 1, steps=setting.steps), machine).found
     plan = ParallelPlan.parse(setting.plan)
     return next(each.run for each in found if each.plan == plan and each.replicas == 1)
 

@@ -33,8 +33,8 @@ from bench.predicted_runs import Setting, denoised
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.planning.choice import IDLE_GAIN, best
+from latentloom.pipelines.planning.forecast import forecast
 from latentloom.pipelines.planning.here import machine_here
-from latentloom.pipelines.planning.planned import planned
 from latentloom.pipelines.planning.terms import Wanted
 from latentloom.pipelines.values import Model
 
@@ -155,7 +155,7 @@ def _examined(config: Drawn, folder: Path) -> Examined:
     model = _model(config, folder)
     machine = machine_here(None, anew=True)
     size = {"width": config.side, "height": config.side, "batch": config.batch}
-    answer = planned(model, Wanted(**size, is_guided=config.is_guided, steps=PLANNED_STEPS), machine)
+    answer = forecast(model, Wanted(**size, is_guided=config.is_guided, steps=PLANNED_STEPS), machine)
     plans = [plan for plan in PLANS if config.is_guided or plan != "cfg=2"]
     by_plan = {str(each.plan): each for each in answer.found if each.replicas == 1}
     chosen = best([by_plan[plan] for plan in plans])

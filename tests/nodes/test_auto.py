@@ -35,7 +35,7 @@ from latentloom.pipelines.costs.wires import Group, Measured, Speed
 from latentloom.pipelines.models import checks
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.place import names_plan, read_plan
-from latentloom.pipelines.planning import auto, here
+from latentloom.pipelines.planning import forecast, here
 from latentloom.pipelines.planning.auto import choose
 from latentloom.pipelines.planning.known import machine_at, seen, spot_of
 from latentloom.pipelines.planning.terms import Wanted
@@ -71,10 +71,10 @@ def slow_gathers(machine: Machine) -> Machine:
 @pytest.fixture
 def _rings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A ring is the fastest of two ranks here."""
-    monkeypatch.setattr(auto, "machine_at", lambda spot: slow_gathers(machine_at(spot)))
-    auto._chosen.cache_clear()
+    monkeypatch.setattr(forecast, "machine_at", lambda spot: slow_gathers(machine_at(spot)))
+    forecast._kept.cache_clear()
     yield
-    auto._chosen.cache_clear()
+    forecast._kept.cache_clear()
 
 
 def scheduled(graph: Graph, num: int = 2, plan: str = "") -> Schedule:
@@ -123,10 +123,10 @@ def test_short_prompts_choose_no_plan() -> None:
 
 def test_repeated_choices_cost_nothing_to_speak_of() -> None:
     choose(at(2), UNGUIDED)
-    before = auto._chosen.cache_info().misses
+    before = forecast._kept.cache_info().misses
     for _ in range(5):
         choose(at(2), UNGUIDED)
-    assert auto._chosen.cache_info().misses == before
+    assert forecast._kept.cache_info().misses == before
 
 
 # ---- what rounds differently

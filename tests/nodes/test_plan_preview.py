@@ -13,8 +13,8 @@ from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, graph_from_plain, read_graph
 from latentloom.nodes.graph.sketch import Denoising, Given, Sketch
 from latentloom.nodes.graph.spec import NodeSpec, Socket, read_spec
-from latentloom.nodes.preview.choices import Choice, for_all
-from latentloom.nodes.preview.choices import usual as usual_of
+from latentloom.nodes.preview import choices
+from latentloom.nodes.preview.choices import Choice, for_all, usual, work_for
 from latentloom.nodes.preview.preview import ALONE, NodePlan
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.machine.now import DeviceNow
@@ -208,11 +208,11 @@ def test_memory_is_that_of_as_many_decoders_as_a_run_would_have(
     flux: str, decoders: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(foreseen, "decoders_for", lambda *asked, **now: decoders)
-    usual = usual_of(describe_model(flux, device="cuda:0", is_here=False))
-    work = dataclasses.replace(
-        usual.work, vae=Need(own_bytes=10**11), canvas=dataclasses.replace(usual.work.canvas, batch=2)
-    )
-    first, *_, last = dataclasses.replace(usual, work=work).needs(ParallelPlan(ulysses=4), machine(4))
+    model = describe_model(flux, device="cuda:0", is_here=False)
+    wanted = dataclasses.replace(usual(model), batch=2)
+    work = dataclasses.replace(work_for(model, wanted), vae=Need(own_bytes=10**11))
+    monkeypatch.setattr(choices, "work_for", lambda *_: work)
+    first, *_, last = choices.needs_of(model, wanted, ParallelPlan(ulysses=4), machine(4))
     assert (first.num_bytes > 10**11, last.num_bytes > 10**11) == (decoders > 1, True)
 
 

@@ -17,6 +17,7 @@ from latentloom.pipelines.costs.machine import named_machine
 from latentloom.pipelines.costs.outcome import Took, ran_of
 from latentloom.pipelines.costs.ran import FILE, Ran, keep, kept
 from latentloom.pipelines.planning.explained import as_text
+from latentloom.pipelines.planning.forecast import Forecast
 from latentloom.pipelines.planning.history import (
     LEAST_RUNS,
     corrected,
@@ -26,7 +27,6 @@ from latentloom.pipelines.planning.history import (
     learned,
     setting_of,
 )
-from latentloom.pipelines.planning.planned import Planned
 
 SETTING = Setting(
     machine="here",
@@ -165,7 +165,7 @@ def test_what_was_learned_changes_predictions_and_not_the_plan(tmp_path: Path, m
     assert told in " ".join(as_text(slower).split())
 
 
-def plan_bobbin() -> Planned:
+def plan_bobbin() -> Forecast:
     return plan_model("builtin:bobbin", HERE, Asked(), roots=())
 
 

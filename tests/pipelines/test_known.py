@@ -13,10 +13,12 @@ from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.costs.chips import CHIPS
 from latentloom.pipelines.costs.machine import Machine, named_machine
 from latentloom.pipelines.costs.measured import keep, machine_of
-from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.planning import foreseen, known
-from latentloom.pipelines.planning.foreseen import foreseen_for
+from latentloom.pipelines.models.describe import card_of, describe_model
+from latentloom.pipelines.planning import forecast, known
+from latentloom.pipelines.planning.auto import choose
+from latentloom.pipelines.planning.foreseen import decoders_for, foreseen_for
 from latentloom.pipelines.planning.known import here_of, machine_at, machines_folder, spot_of
+from latentloom.pipelines.planning.terms import Wanted
 from latentloom.pipelines.requests import Denoise
 from latentloom.pipelines.values import Conditioning, Latents, Place, Sampling
 
@@ -107,8 +109,23 @@ def test_a_plan_by_hand_is_foreseen_and_one_process_too() -> None:
     assert two.num_bytes > 4e6 and two.seconds > 8 * two.step_s
 
 
+def test_a_denoise_is_forecast_once_whoever_asks() -> None:
+    place = Place(devices=("cpu", "cpu"))
+    asked = request(place)
+    model, card = asked.model, card_of(asked.model)
+    text = {"tokens": torch.zeros(1, card.text_length, 8)}
+    asked = dataclasses.replace(
+        asked, steps=card.steps, conditioning=dataclasses.replace(asked.conditioning, positive=text)
+    )
+    forecast._kept.cache_clear()
+    plan = choose(model, Wanted(is_guided=True)).plan
+    assert decoders_for(model, Wanted(is_guided=True), plan) == 1
+    assert foreseen_for(asked, plan, is_guided=True) is not None
+    assert forecast._kept.cache_info().misses == 1
+
+
 def test_it_is_foreseen_that_steps_are_replayed_or_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(foreseen, "machine_at", lambda spot: named_machine("2xH100-nvlink"))
+    monkeypatch.setattr(forecast, "machine_at", lambda spot: named_machine("2xH100-nvlink"))
     asked = request(Place(devices=("cuda:0", "cuda:1")))
     asked = dataclasses.replace(asked, model=dataclasses.replace(asked.model, device="cuda:0"))
     told = [

@@ -26,7 +26,7 @@ from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.planning.choice import IDLE_GAIN, Candidate, best, counts, settled
 from latentloom.pipelines.planning.compiling import compiled_hint, graphs_told, ring_hint
 from latentloom.pipelines.planning.explained import SECONDS, as_text, to_plain
-from latentloom.pipelines.planning.planned import Planned, planned
+from latentloom.pipelines.planning.forecast import Forecast, forecast
 from latentloom.pipelines.planning.terms import Wanted, is_guided
 from latentloom.pipelines.values import Graphs, Model
 from support.hollow_models import write_hollow
@@ -60,7 +60,7 @@ def hollow(tiny: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
     return of
 
 
-def plan(folder: Path, machine: str, size: dict[str, int] | None = None, **asked: object) -> Planned:
+def plan(folder: Path, machine: str, size: dict[str, int] | None = None, **asked: object) -> Forecast:
     quantization, num_runs = str(asked.get("quantization", "none")), int(str(asked.get("num_runs", 1)))
     model = describe_model(
         str(folder),
@@ -70,7 +70,7 @@ def plan(folder: Path, machine: str, size: dict[str, int] | None = None, **asked
         is_here=False,
     )
     wanted = Wanted(is_guided=is_guided(model), **(size or {}))
-    return planned(model, wanted, named_machine(machine), num_runs=num_runs)
+    return forecast(model, wanted, named_machine(machine), num_runs=num_runs)
 
 
 def text(folder: Path, machine: str) -> str:
@@ -86,13 +86,13 @@ def test_what_is_told_of_a_machine(hollow: Models, machine: str) -> None:
 def test_no_seconds_are_told_of_a_machine_whose_speed_is_only_assumed(hollow: Models) -> None:
     machine = dataclasses.replace(named_machine("2xH100-nvlink"), is_assumed=True)
     model = describe_model(str(hollow("flux")), device="cuda:0", is_here=False)
-    answer = planned(model, Wanted(), machine)
+    answer = forecast(model, Wanted(), machine)
     told = as_text(answer, compares=True)
     assert "time    not measured yet" in told and not re.search(r"[0-9] m?s\b", told)
     for plan in to_plain(answer)["plans"]:
         assert {name for name, value in plan.items() if value is None} == set(SECONDS)
     learned = dataclasses.replace(machine, factors=Factors(step=1.5, num_runs=3, basis="model"))
-    assert "a step  " in as_text(planned(model, Wanted(), learned))
+    assert "a step  " in as_text(forecast(model, Wanted(), learned))
 
 
 def test_what_fits_no_device_shares_weights_and_what_fits_nowhere_has_a_remedy(hollow: Models) -> None:
@@ -100,8 +100,8 @@ def test_what_fits_no_device_shares_weights_and_what_fits_nowhere_has_a_remedy(h
     assert shared is not None and shared.plan.weights > 1 and not shared.lacking_bytes
     nothing = plan(hollow("qwen_image"), "1x4090")
     assert nothing.chosen is None and nothing.closest.lacking_bytes > 15 << 30
-    first, *_ = nothing.remedies
-    assert (first.words, first.fit.plan) == ("quantization int8", "one device")
+    first, *_ = nothing.mends
+    assert (first.words, first.plan) == ("quantization int8", "one device")
 
 
 def test_all_that_is_told_of_memory_is_the_need_that_is_checked(hollow: Models) -> None:
@@ -121,7 +121,7 @@ def test_many_runs_are_shared_out_to_groups(hollow: Models) -> None:
 
 def test_rows_are_decoded_apart_only_where_one_device_has_no_room(hollow: Models) -> None:
     model = describe_model(str(hollow("flux")), device="cuda:0", engine="inductor", is_here=False)
-    few = planned(model, Wanted(width=2048, height=2048, steps=2), named_machine("8xH100-nvlink"))
+    few = forecast(model, Wanted(width=2048, height=2048, steps=2), named_machine("8xH100-nvlink"))
     assert few.chosen is not None and few.chosen.decoders == 1 and "decode" not in few.why
     tight = plan(hollow("flux"), "4x4090-pcie4", {"width": 4096, "height": 4096})
     assert "4 devices decode, each some rows, because one has no room for all" in tight.why
@@ -140,9 +140,9 @@ def test_where_text_encoders_live_and_what_a_new_prompt_costs_is_told(hollow: Mo
     assert beside.chosen is not None and beside.chosen.turns_s == 0
     assert "encoder 8.87 GiB on the first device, beside the transformer" in as_text(beside).replace("\n        ", " ")
     tight = dataclasses.replace(named_machine("1x4090"), memory_bytes=14 << 30)
-    answer = planned(alone.model, Wanted(), tight)
+    answer = forecast(alone.model, Wanted(), tight)
     assert answer.chosen is not None
-    moved = answer.encoder_bytes + answer.job.transformer_bytes
+    moved = answer.work.encoder_bytes + answer.job.transformer_bytes
     assert answer.chosen.turns_s == pytest.approx(moved / tight.upload_bytes_per_s)
     assert "in turns with the transformer: both are read again for a new prompt" in as_text(answer).replace(
         "\n        ", " "
@@ -151,16 +151,16 @@ def test_where_text_encoders_live_and_what_a_new_prompt_costs_is_told(hollow: Mo
 
 def test_a_step_that_waits_for_the_host_is_replayed_or_told_to_be_compiled(hollow: Models) -> None:
     model = describe_model(str(hollow("flux")), device="cuda:0", is_here=False)
-    replayed = planned(model, Wanted(), named_machine("8xH100-nvlink")).chosen
+    replayed = forecast(model, Wanted(), named_machine("8xH100-nvlink")).chosen
     assert replayed is not None and replayed.num_devices == 8 and replayed.run.step.waiting == 0
-    short = planned(model, Wanted(steps=5), named_machine("8xH100-nvlink")).chosen
+    short = forecast(model, Wanted(steps=5), named_machine("8xH100-nvlink")).chosen
     assert short is not None and short.num_devices < 8 and short.run.step.waiting > 0
     model = dataclasses.replace(model, graphs="off")
-    eager = planned(model, Wanted(), named_machine("8xH100-nvlink"))
+    eager = forecast(model, Wanted(), named_machine("8xH100-nvlink"))
     assert eager.chosen is not None and eager.chosen.num_devices < 8
     assert eager.hint.startswith("compiled, ulysses=2 would be ") and "rounds differently" in eager.hint
     assert "compiling takes about 60 s the first time" in eager.hint and eager.hint.endswith(" runs make up for")
-    many = planned(model, Wanted(), named_machine("8xH100-nvlink"), num_runs=1000)
+    many = forecast(model, Wanted(), named_machine("8xH100-nvlink"), num_runs=1000)
     assert many.hint.startswith("compiled, 8 replicas of one device would be")
 
 
@@ -213,7 +213,7 @@ def test_what_rounds_differently_is_told_where_it_saves_a_tenth_and_never_taken(
     assumed = dataclasses.replace(named_machine("8x5090-pcie5"), is_assumed=True)
     model = describe_model(str(hollow("wan22")), device="cuda:0", is_here=False)
     for machine, is_told in ((named_machine("8x5090-pcie5"), True), (assumed, False)):
-        answer = planned(model, Wanted(width=1280, height=720, is_guided=True), machine)
+        answer = forecast(model, Wanted(width=1280, height=720, is_guided=True), machine)
         assert ("ring=4,weights=4 would be 15% faster" in answer.hint) == is_told == bool(answer.hint)
 
 

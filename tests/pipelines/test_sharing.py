@@ -1,6 +1,7 @@
 """Into how many groups the devices of a sweep are put, and that nobody is asked where there is nothing to choose."""
 
 import dataclasses
+from collections.abc import Iterator
 
 import pytest
 
@@ -9,9 +10,10 @@ from latentloom.pipelines.costs.machine import Machine, named_machine
 from latentloom.pipelines.costs.run import predict
 from latentloom.pipelines.costs.software import EAGER
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.planning import auto, sharing
+from latentloom.pipelines.planning import auto
+from latentloom.pipelines.planning import forecast as forecasts
+from latentloom.pipelines.planning.forecast import forecast
 from latentloom.pipelines.planning.known import Spot, with_devices
-from latentloom.pipelines.planning.planned import basis_of
 from latentloom.pipelines.planning.sharing import Sharing, shared_out
 from latentloom.pipelines.planning.terms import Wanted
 from latentloom.pipelines.values import COMPILING, Place
@@ -25,14 +27,17 @@ def of(num_runs: int, *wanted: Wanted, devices: int = 8, **options: object) -> S
 
 
 @pytest.fixture
-def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
+def _fast(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Machines of known speed, with a slow disk."""
     machine = dataclasses.replace(named_machine("8xH100-nvlink"), is_measured=True, disk_bytes_per_s=1e7)
 
     def at(spot: Spot) -> Machine:
         return with_devices(machine, len(spot.devices))
 
-    monkeypatch.setattr(sharing, "machine_at", at)
+    monkeypatch.setattr(forecasts, "machine_at", at)
+    forecasts._kept.cache_clear()
+    yield
+    forecasts._kept.cache_clear()
 
 
 @pytest.mark.usefixtures("_fast")
@@ -78,7 +83,7 @@ def test_the_choice_of_a_group_counts_what_all_groups_send_and_hold() -> None:
 
 def test_text_and_picture_of_neighbours_hide_beside_the_steps_of_several_ranks() -> None:
     machine = named_machine("2xA100-nvlink")
-    job = basis_of(BOBBIN, Wanted(), machine).job
+    job = forecast(BOBBIN, Wanted(), machine).job
     one, two = (predict(job, ParallelPlan(ulysses=degree), machine, EAGER) for degree in (1, 2))
     assert one.next_s == one.seconds
     assert two.next_s == pytest.approx(two.seconds - min(two.text_s, two.decode_s))

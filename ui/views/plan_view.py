@@ -21,9 +21,9 @@ from ...parallel.progress import SILENT
 from ...pipelines.costs.machine import EXAMPLES, Machine, named_machine
 from ...pipelines.place import AUTO
 from ...pipelines.planning.choice import Candidate, spelt
+from ...pipelines.planning.forecast import Forecast, of_each_kind
 from ...pipelines.planning.here import is_busy, machine_here
 from ...pipelines.planning.known import here_of, machine_at, machines_folder, spot_of, with_devices
-from ...pipelines.planning.planned import Planned, of_each_kind
 from ...pipelines.values import MARK, Place
 from ..contract.shown import (
     PlanMachine,
@@ -112,7 +112,7 @@ def predicted_seconds(prepared: Ready, needed: Collection[str], *, workspace: Wo
 
 def _answer(
     walk: Walk, name: str, asked: Asked, now: Sequence[DeviceNow], there: Machine | None = None
-) -> Planned | None:
+) -> Forecast | None:
     """None where machines of a cluster would do it. Raises `ValueError`."""
     model = walk.denoise(name)[0].model
     if model.place.cluster:
@@ -134,7 +134,7 @@ def _foretold(node: PlanNode, walk: Walk, now: Sequence[DeviceNow], there: Machi
         return node
     if there is None or node.is_chosen_by_hand:
         return node.model_copy(update={"prediction": _prediction(answer, node.plan.removesuffix(MARK))})
-    chosen = _chosen((answer.chosen or answer.closest).plan, answer.why)
+    chosen = _chosen(answer.taken.plan, answer.why)
     return node.model_copy(update={"prediction": _prediction(answer, ""), "ranks": [], "problem": "", **chosen})
 
 
@@ -143,12 +143,12 @@ def _chosen(plan: ParallelPlan, why: str) -> dict[str, Any]:
     return {"plan": str(plan), "why": why, "num_ranks": plan.num_ranks, "strategies": strategies}
 
 
-def _prediction(answer: Planned, plan: str) -> Prediction | None:
+def _prediction(answer: Forecast, plan: str) -> Prediction | None:
     """Of this plan, where the planner knows it; "" is the one to take, or the closest where none fits."""
     asked = next((each for each in answer.found if str(each.plan) == plan), None)
     if plan and asked is None:
         return None
-    shown, rows = asked or answer.chosen or answer.closest, of_each_kind(answer)
+    shown, rows = asked or answer.taken, of_each_kind(answer)
     if shown not in rows:
         rows = sorted([*rows, shown], key=lambda each: (each.seconds, each.num_bytes))
     by_itself, run, is_timed = shown == answer.chosen, shown.run, answer.machine.is_timed
@@ -176,7 +176,7 @@ def _prediction(answer: Planned, plan: str) -> Prediction | None:
         if by_itself
         else [],
         plans=[_row(each, shown, is_timed=is_timed) for each in rows],
-        remedy=" · ".join(each.words for each in answer.remedies),
+        remedy=" · ".join(each.words for each in answer.mends),
         hint=answer.hint if by_itself else "",
     )
 

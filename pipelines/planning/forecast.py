@@ -1,26 +1,43 @@
-"""A model's plan for a machine: all that there are, with time and memory, the one to take, and why not the others."""
+"""What a denoise would do on a machine: each plan that there is with time and memory, the one to take, and why.
+
+One value is asked for everything: what `auto` takes, what is told before a run and on the page, what
+`latentloom plan` answers, and how many ranks decode together.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from ...parallel.plan import ParallelPlan
 from ...parallel.wording import worded
+from ..components.memory import USABLE_SHARE
 from ..costs.machine import Machine
-from ..costs.run import Job
+from ..costs.run import Job, predict, turns_s
 from ..costs.software import Software, software_of
 from ..costs.step import Step
 from ..costs.units import duration, volume
 from ..models.describe import card_of
 from ..needs.memory import Work, whole_bytes, work_of
-from ..needs.remedies import Fit, Remedy, remedies
+from ..needs.remedies import Fit, Mend, mends_of
 from ..values import Latents, Model, Quantization
 from .asked import job_of
-from .choice import IDLE_GAIN, Candidate, best, candidates, plainness, spelt
+from .choice import (
+    IDLE_GAIN,
+    Candidate,
+    best,
+    lacking,
+    pick,
+    plainness,
+    possible,
+    replicas_of,
+    seconds_of,
+    spelt,
+)
 from .compiling import compiled_hint, is_captured, may_compile, ring_hint
+from .known import Spot, machine_at
 from .plans import auto_plan, why_whole
 from .terms import Wanted
 
@@ -29,47 +46,123 @@ NUM_REJECTED = 3
 QUANTIZATIONS: tuple[Quantization, ...] = ("int8", "int4")
 
 
-Pick = Callable[[Sequence[Candidate], ParallelPlan], Candidate | None]
-"""Of all candidates and the rule's plan the one to take; None where none fits."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class Planned:
-    """`chosen` is None where nothing fits; `closest` then lacks least."""
+class Forecast:
+    """What follows from a model, what is asked of it and a machine. Whatever takes time is made when it is asked for,
+    once.
+    """
 
     model: Model
-    title: str
-    canvas: Latents
+    wanted: Wanted
     machine: Machine
-    job: Job
-    encoder_bytes: int
-    """Weights of the text encoders."""
-    num_runs: int
-    found: Sequence[Candidate]
-    chosen: Candidate | None
-    closest: Candidate
-    rule: str
-    """The plan that `auto` takes by its rule, without a prediction."""
-    why: str
-    rejected: Sequence[tuple[Candidate, str]]
-    remedies: Sequence[Remedy] = ()
-    """What to change so that a plan fits, the cheapest first."""
-    hint: str = ""
-    """What would make it faster, and rounds differently."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Basis:
-    """What all plans of a run are predicted from."""
-
     work: Work
     job: Job
     software: Software
+    num_runs: int = 1
+    groups: int = 0
+    """So many equal groups of the devices work side by side; 0 are as many as end `num_runs` soonest."""
+
+    @property
+    def title(self) -> str:
+        return card_of(self.model).name or self.model.source
+
+    @property
+    def canvas(self) -> Latents:
+        return self.work.canvas
+
+    @property
+    def rule(self) -> ParallelPlan:
+        """The plan that `auto` takes by its rule, without a prediction."""
+        num_devices = self.machine.num_devices // max(1, self.groups)
+        return auto_plan(self.model, num_devices, is_guided=self.wanted.is_guided)[0]
+
+    @cached_property
+    def found(self) -> list[Candidate]:
+        """Every plan for every count of devices, what does not fit included, in no order. Reads config files only."""
+        there = self.machine.num_devices
+        return [
+            self.by(plan, replicas=replicas)
+            for plan in possible(self.model, there // max(1, self.groups), is_guided=self.wanted.is_guided)
+            for replicas in ([self.groups] if self.groups else replicas_of(there // plan.num_ranks, self.num_runs))
+        ]
+
+    @cached_property
+    def chosen(self) -> Candidate | None:
+        """The plan to take; None where nothing fits."""
+        return pick(self.found, self.rule, self.machine)
+
+    @property
+    def closest(self) -> Candidate:
+        """What lacks least."""
+        alike = [each for each in self.found if not each.rounds_differently]
+        return min(alike, key=lambda each: (each.lacking_bytes, each.seconds))
+
+    @property
+    def taken(self) -> Candidate:
+        return self.chosen or self.closest
+
+    @cached_property
+    def why(self) -> str:
+        return "" if self.chosen is None else reasons(self, self.chosen)
+
+    @cached_property
+    def rejected(self) -> list[tuple[Candidate, str]]:
+        return [] if self.chosen is None else rejected(self, self.chosen)
+
+    @cached_property
+    def mends(self) -> list[Mend]:
+        """What to change so that a plan fits, the cheapest first; none where one does."""
+        if self.chosen is not None:
+            return []
+        quantizations = QUANTIZATIONS[: 2 if self.machine.kind == "cuda" else 1]
+        return mends_of(self.model, self.canvas, self._fit, quantizations=quantizations)
+
+    @cached_property
+    def hint(self) -> str:
+        """What would make it faster, and rounds differently; "" where rates are assumed."""
+        if self.machine.is_assumed:
+            return ""
+        hints = [ring_hint(self.found, self.chosen)]
+        if self.chosen is not None and may_compile(self.model, self.wanted, self.machine):
+            swift = software_of(is_compiled=True, is_captured=self.software.is_captured)
+            compiled = dataclasses.replace(self, software=swift).found
+            hints.append(compiled_hint(compiled, self.chosen, self.num_runs))
+        return "; ".join(filter(None, hints))
+
+    def by(self, plan: ParallelPlan, *, replicas: int = 1) -> Candidate:
+        """By this plan; by rows of a decode where one rank has no room for all."""
+        whole, shared = self._by(plan, replicas, 1), self.work.decoders(plan)
+        if not whole.lacking_bytes or shared == 1:
+            return whole
+        by_rows = self._by(plan, replicas, shared)
+        return by_rows if by_rows.lacking_bytes < whole.lacking_bytes else whole
+
+    def _by(self, plan: ParallelPlan, replicas: int, decoders: int) -> Candidate:
+        job, work, machine = self.job, self.work, self.machine
+        needs = work.needs(plan, decoders=decoders)
+        run = predict(job, plan, machine, self.software, replicas=replicas, decoders=decoders)
+        has_room = work.together(plan) <= USABLE_SHARE * machine.memory_bytes
+        return Candidate(
+            plan=plan,
+            replicas=replicas,
+            decoders=decoders,
+            run=run,
+            seconds=seconds_of(run, num_runs=self.num_runs, replicas=replicas),
+            num_bytes=max(need.num_bytes for need in needs),
+            lacking_bytes=lacking(needs * replicas, machine),
+            turns_s=0.0 if has_room else turns_s(job, plan, machine, encoder_bytes=work.encoder_bytes),
+        )
+
+    def _fit(self, changed: Model, size: Latents) -> Fit | None:
+        """How another model or size fits by the best of its plans."""
+        shape = {"width": size.width, "height": size.height, "frames": size.frames, "batch": size.batch}
+        chosen = best(forecast(changed, dataclasses.replace(self.wanted, **shape), self.machine).found)
+        return (chosen.num_bytes, spelt(chosen)) if chosen else None
 
 
-def basis_of(model: Model, wanted: Wanted, machine: Machine) -> Basis:
-    """Raises `ValueError` for files that cannot be read, a size that cannot be made, and a model whose time cannot be
-    predicted.
+def forecast(model: Model, wanted: Wanted, machine: Machine, *, num_runs: int = 1, groups: int = 0) -> Forecast:
+    """Reads configs and headers. Raises `ValueError` for files that cannot be read, a size that cannot be made, and a
+    model whose time cannot be predicted.
     """
     canvas = wanted.canvas(model)
     card = card_of(model)
@@ -88,64 +181,23 @@ def basis_of(model: Model, wanted: Wanted, machine: Machine) -> Basis:
         is_captured=is_captured(model, machine, steps=job.steps, has_step_cache=wanted.has_step_cache),
         sends_pieces=machine.kind == "cpu",
     )
-    return Basis(work=work, job=job, software=software)
+    asked = {"model": model, "wanted": wanted, "machine": machine, "num_runs": num_runs, "groups": groups}
+    return Forecast(**asked, work=work, job=job, software=software)
 
 
-def planned(
-    model: Model, wanted: Wanted, machine: Machine, *, num_runs: int = 1, groups: int = 0, pick: Pick | None = None
-) -> Planned:
-    """The best plan and why; errors as of `basis_of`. With `groups`, for each of so many that work side by side. `pick`
-    chooses otherwise, and wants no hints.
+def forecast_at(model: Model, wanted: Wanted, spot: Spot, groups: int) -> Forecast:
+    """What each of so many groups of devices of this machine would do, side by side; errors as of `forecast`. Made
+    once for each denoise, whoever asks.
     """
-    basis, canvas, is_guided = basis_of(model, wanted, machine), wanted.canvas(model), wanted.is_guided
-    work, job, software = basis.work, basis.job, basis.software
-    found = candidates(model, work, job, machine, software, is_guided=is_guided, num_runs=num_runs, groups=groups)
-    rule = auto_plan(model, machine.num_devices // max(1, groups), is_guided=is_guided)[0]
-    chosen = pick(found, rule) if pick else best(found)
-    alike = [each for each in found if not each.rounds_differently]
-    closest = min(alike, key=lambda each: (each.lacking_bytes, each.seconds))
-    answer = Planned(
-        model=model,
-        title=card_of(model).name or model.source,
-        canvas=canvas,
-        machine=machine,
-        job=job,
-        encoder_bytes=work.encoder_bytes,
-        num_runs=num_runs,
-        found=found,
-        chosen=chosen,
-        closest=closest,
-        rule=str(rule),
-        why="",
-        rejected=(),
-    )
-    if pick:
-        return answer
-    hints = [] if machine.is_assumed else [ring_hint(found, chosen)]
-    if chosen is None:
-        return dataclasses.replace(answer, remedies=_remedies(model, wanted, machine), hint="".join(hints))
-    if not machine.is_assumed and may_compile(model, wanted, machine):
-        swift = software_of(is_compiled=True, is_captured=software.is_captured)
-        compiled = candidates(model, work, job, machine, swift, is_guided=is_guided, num_runs=num_runs, groups=groups)
-        hints.append(compiled_hint(compiled, chosen, num_runs))
-    hint = "; ".join(filter(None, hints))
-    return dataclasses.replace(answer, why=reasons(answer, chosen), rejected=rejected(answer, chosen), hint=hint)
+    return _kept(model, wanted.settled(model), spot, groups)
 
 
-def _remedies(model: Model, wanted: Wanted, machine: Machine) -> list[Remedy]:
-    """By the best plan of each."""
-
-    def ask(changed: Model, size: Latents) -> Fit | None:
-        shape = {"width": size.width, "height": size.height, "frames": size.frames, "batch": size.batch}
-        basis = basis_of(changed, dataclasses.replace(wanted, **shape), machine)
-        found = candidates(changed, basis.work, basis.job, machine, basis.software, is_guided=wanted.is_guided)
-        chosen = best(found)
-        return Fit(num_bytes=chosen.num_bytes, plan=spelt(chosen)) if chosen else None
-
-    return remedies(model, wanted.canvas(model), ask, quantizations=QUANTIZATIONS[: 2 if machine.kind == "cuda" else 1])
+@lru_cache(maxsize=256)
+def _kept(model: Model, wanted: Wanted, spot: Spot, groups: int) -> Forecast:
+    return forecast(model, wanted, machine_at(spot), groups=groups)
 
 
-def reasons(answer: Planned, chosen: Candidate) -> str:
+def reasons(answer: Forecast, chosen: Candidate) -> str:
     """Why this plan, in plain words."""
     plan, told = chosen.plan, []
     if whole := why_whole(Path(answer.model.folder)):
@@ -175,13 +227,13 @@ def reasons(answer: Planned, chosen: Candidate) -> str:
     return "; ".join(told)
 
 
-def _why_shared(answer: Planned, chosen: Candidate) -> str:
+def _why_shared(answer: Forecast, chosen: Candidate) -> str:
     whole = dataclasses.replace(chosen.plan, weights=1)
     alike = next((each for each in answer.found if each.plan == whole and each.replicas == chosen.replicas), None)
     return "because none has room for all" if alike is None or alike.lacking_bytes else "at no loss of time"
 
 
-def _why_idle(answer: Planned, chosen: Candidate) -> str:
+def _why_idle(answer: Forecast, chosen: Candidate) -> str:
     fitting = [each for each in answer.found if not (each.lacking_bytes or each.rounds_differently)]
     more = [each for each in fitting if each.num_devices > chosen.num_devices]
     if not more:
@@ -202,7 +254,7 @@ def _spelt_with(candidate: Candidate) -> str:
     return worded("{} on {}", spelt(candidate), candidate.num_devices)
 
 
-def of_each_kind(answer: Planned) -> list[Candidate]:
+def of_each_kind(answer: Forecast) -> list[Candidate]:
     """The fastest first, and of those that differ in text or weights alone the best that fits, or lacks least."""
     found: dict[tuple[int, ...], Candidate] = {}
     for each in answer.found:
@@ -216,7 +268,7 @@ def _ahead(candidate: Candidate) -> tuple[float, ...]:
     return candidate.lacking_bytes, candidate.seconds
 
 
-def rejected(answer: Planned, chosen: Candidate) -> list[tuple[Candidate, str]]:
+def rejected(answer: Forecast, chosen: Candidate) -> list[tuple[Candidate, str]]:
     """The fastest of other kinds; one that does not fit leads where it would be faster."""
     ordered = sorted(answer.found, key=lambda each: (each.seconds, *plainness(each.plan)))
     first = next((each for each in ordered if each.lacking_bytes and each.seconds < chosen.seconds), None)
