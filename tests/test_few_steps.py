@@ -71,7 +71,9 @@ class Toys:
             progress.step(1, 4)
         self.before(stage, number)
         if stage == "encode_text":
-            return Conditioning(family="flux", prompt="", negative_prompt="", positive={"x": torch.ones(1, 1, 1)})
+            return Conditioning(
+                family="flux", prompt="", negative_prompt="", positive={"x": torch.ones(1, 1, 1)}, negative={}
+            )
         if stage == "decode":
             return Image(pixels=torch.full((1, 96, 96, 3), number / 99))
         return Latents(family="flux", width=96, height=96, tensor=torch.zeros(1, 16))
