@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from functools import partial
 from typing import Annotated, Any
 
 from ...parallel.progress import SILENT, Progress
@@ -166,10 +167,6 @@ def image_sketch(given: Given) -> Latents:
     return dataclasses.replace(canvas, extras=extras)
 
 
-def image_means(given: Given) -> dict[str, Any]:
-    return canvas_means(given, has_shape=True)
-
-
 def picture_refusals(given: Given) -> dict[str, str | Refusal]:
     from ...pipelines import requests, settling
 
@@ -198,6 +195,6 @@ NODES = {
         recipe=noise_recipe,
         sketch=image_sketch,
         refuses=picture_refusals,
-        means=image_means,
+        means=partial(canvas_means, has_shape=True),
     ),
 }

@@ -8,6 +8,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from ...parallel.wording import worded
@@ -77,10 +78,6 @@ def save_image(
         for target in write_pictures(image.pixels, targets, workspace.metadata):
             workspace.on_file(target)
     return Saved(files=tuple(map(str, targets)))
-
-
-def picture_name_refusals(given: Given) -> dict[str, str | Refusal]:
-    return name_refusals(given, "image", "png")
 
 
 def pictures_written(given: Given) -> int:
@@ -168,7 +165,7 @@ NODES = {
         title="Save Image",
         category="picture",
         is_output=True,
-        refuses=picture_name_refusals,
+        refuses=partial(name_refusals, made="image", ending="png"),
         writes=pictures_written,
     ),
     "LoomResizeImage": read_spec(resize_image, title="Resize Image", category="picture", sketch=resize_sketch),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any
 
 from ...parallel.progress import SILENT, Progress
@@ -93,10 +94,6 @@ def save_video(
     return Saved(files=tuple(map(str, targets)))
 
 
-def video_name_refusals(given: Given) -> dict[str, str | Refusal]:
-    return name_refusals(given, "video", "mp4")
-
-
 def videos_written(given: Given) -> int:
     made: Made = given.value("video")
     fps = given.number("fps") or made.fps
@@ -127,7 +124,7 @@ NODES = {
         title="Save Video",
         category="picture",
         is_output=True,
-        refuses=video_name_refusals,
+        refuses=partial(name_refusals, made="video", ending="mp4"),
         writes=videos_written,
     ),
 }
