@@ -254,7 +254,7 @@ def plan_command(arguments: argparse.Namespace) -> int:
     if not arguments.what:
         raise ValueError("no model or workflow is named; give one, or --history for what runs here took")
     from .nodes.headless.plans import Asked, first_devices, machine_named, plans_as_text, plans_of, read_size
-    from .pipelines.planning.explained import to_plain
+    from .pipelines.forecast.explained import to_plain
 
     width, height = read_size(arguments.size)
     asked = Asked(
@@ -280,7 +280,7 @@ def plan_command(arguments: argparse.Namespace) -> int:
 
 def _history(model: str, *, as_json: bool) -> int:
     from .pipelines.costs.ran import kept
-    from .pipelines.planning.history import as_table, history_table
+    from .pipelines.forecast.history import as_table, history_table
 
     rows = history_table(kept(user_cache()), model=model)
     print(json.dumps([vars(row) for row in rows], indent=2) if as_json else as_table(rows, model=model))

@@ -22,11 +22,11 @@ costs/: What a run will cost, in closed forms: seconds, bytes and messages, befo
 denoising/: What the families' denoise functions share: diffusers' blocks run by hand, solvers, guidance, step caches.
 doctor/: What `latentloom doctor` finds out about a machine, one finding after another.
 families/: The families of models: literal data, one module each. Importing this imports neither torch nor diffusers.
+forecast/: What a denoise would do: which plans a model and a machine allow, how long each takes and what it holds, and
+    which is taken.
 fusing/: Forms of a transformer that launch fewer kernels, or read fewer weights, for the same formula.
 hub/: Models from the Hugging Face hub: the only place that downloads, and only where somebody asks for it.
 models/: What a model is, read from its files and never from their weights: nothing here loads torch modules.
-needs/: What a run holds of each device's memory, before it, and what to change so that it fits.
-planning/: Which plans a model and a machine allow, how long each takes, and which is taken.
 signatures/: What each pipeline class of diffusers takes and gives: a table, made of diffusers, read without it.
 split_plans/: How each transformer class of diffusers is split: literal data, a row for each class.
 spreading/: The adapters to `parallel`: transformers, guidance, VAEs and whole pipelines spread over a plan's ranks.

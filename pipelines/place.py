@@ -16,9 +16,9 @@ from ..parallel.machine.machine import parse_devices
 from ..parallel.machine.now import DeviceNow
 from ..parallel.plan import ParallelPlan
 from ..parallel.wording import worded
+from .forecast.plans import check_plan
+from .forecast.terms import BY_HAND, Chosen, Wanted
 from .models.checks import why_not_compiled
-from .planning.plans import check_plan
-from .planning.terms import BY_HAND, Chosen, Wanted
 from .values import COMPILING, MARK, Model, Place
 
 AUTO = "auto"
@@ -173,7 +173,7 @@ def choice_for(
     if (named := named_plan(place)) is not None:
         is_compiled = place.compiles and not why_not_compiled(model, has_step_cache=wanted.has_step_cache)
         return Chosen(plan=named, is_compiled=is_compiled, why=BY_HAND)
-    from .planning.auto import choose
+    from .forecast.auto import choose
 
     if measures is not None and not place.cluster:
         measures(place.devices)

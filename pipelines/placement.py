@@ -23,14 +23,14 @@ from ..parallel.progress import SILENT, Progress
 from ..parallel.ranks.seat import Seat
 from .doors import follow, order
 from .families import FAMILIES
+from .forecast.auto import decoders_for, foreseen_for
+from .forecast.here import measure_first
+from .forecast.plans import why_not
+from .forecast.terms import ALONE, Chosen, Wanted, is_guided, wanted_by
 from .kept import KEPT, key_of
 from .models.folder import components_of, read_config, read_index
 from .models.source import resolve_source, split_source
 from .place import Measures, choice_for, told
-from .planning.foreseen import decoders_for, foreseen_for
-from .planning.here import measure_first
-from .planning.plans import why_not
-from .planning.terms import ALONE, Chosen, Wanted, is_guided, wanted_by
 from .pools import POOLS, preloads
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage
 from .settling import settled

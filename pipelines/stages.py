@@ -33,12 +33,12 @@ from .denoising.step_cache import cached, check_step_cache
 from .families import FAMILIES, family_module
 from .families.family import TakesReferences
 from .finite import check_finite
+from .forecast.memory import work_of
+from .forecast.terms import num_steps_of, text_length_of
 from .models.describe import card_of
 from .models.facts import scheduler_of
 from .models.folder import read_config, read_index
-from .needs.memory import work_of
 from .out_of_memory import told_by
-from .planning.terms import num_steps_of, text_length_of
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Stage, made
 from .settling import saw_frame, settled
 from .spreading.measured import RunAhead, measured

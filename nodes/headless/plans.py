@@ -11,12 +11,12 @@ from pathlib import Path
 from ...parallel.machine.folders import user_cache
 from ...pipelines.costs.machine import Machine, read_machine
 from ...pipelines.costs.ran import kept
+from ...pipelines.forecast.explained import as_text
+from ...pipelines.forecast.forecast import Forecast, forecast
+from ...pipelines.forecast.history import learned, setting_of
+from ...pipelines.forecast.known import machines_folder, with_devices
+from ...pipelines.forecast.terms import Wanted, is_guided
 from ...pipelines.models.describe import DtypeChoice, card_of, describe_model
-from ...pipelines.planning.explained import as_text
-from ...pipelines.planning.forecast import Forecast, forecast
-from ...pipelines.planning.history import learned, setting_of
-from ...pipelines.planning.known import machines_folder, with_devices
-from ...pipelines.planning.terms import Wanted, is_guided
 from ...pipelines.values import Engine, Latents, Model, Place, Quantization
 from ..files.workspace import Workspace
 from ..graph.ready import ready
@@ -68,7 +68,7 @@ def machine_named(name: str, *, anew: bool) -> Machine:
     """This machine, `here`, measured once or `anew`; else one by its name or from a JSON file. Raises `ValueError`."""
     if name != "here":
         return read_machine(name)
-    from ...pipelines.planning.here import machine_here
+    from ...pipelines.forecast.here import machine_here
 
     return machine_here(machines_folder(), anew=anew)
 

@@ -13,11 +13,11 @@ from functools import lru_cache
 from ...parallel.machine.container import num_cores
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import ParallelPlan
+from ...pipelines.forecast.memory import Need, Work, fits, work_of
+from ...pipelines.forecast.plans import plans_for, why_not
+from ...pipelines.forecast.terms import Wanted, is_guided
 from ...pipelines.models.describe import card_of
-from ...pipelines.needs.memory import Need, Work, fits, work_of
 from ...pipelines.place import has_ranks
-from ...pipelines.planning.plans import plans_for, why_not
-from ...pipelines.planning.terms import Wanted, is_guided
 from ...pipelines.values import Model, Place
 
 
@@ -45,7 +45,7 @@ def needs_of(model: Model, wanted: Wanted, plan: ParallelPlan, machine: Sequence
     work = work_for(model, wanted)
     if work.decoders(plan) == 1:
         return work.needs(plan, decoders=1)
-    from ...pipelines.planning.foreseen import decoders_for
+    from ...pipelines.forecast.auto import decoders_for
 
     if not model.place.devices:
         model = dataclasses.replace(model, place=Place(devices=(model.device,) * plan.num_ranks))

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Collection, Mapping
 
 from ...parallel.wording import worded
-from ...pipelines.needs.remedies import MIB, amount
+from ...pipelines.forecast.remedies import MIB, amount
 from ..files.workspace import Host, Workspace
 from .walk import Walk
 

@@ -12,12 +12,12 @@ from typing import Any
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import DEGREES, ParallelPlan
 from ...parallel.wording import worded
+from ...pipelines.forecast.memory import Need, asked_of, fits, spares_beside, whole_bytes, whole_needs
+from ...pipelines.forecast.plans import why_not
+from ...pipelines.forecast.remedies import amount
+from ...pipelines.forecast.terms import ALONE, Chosen, Wanted
 from ...pipelines.models.describe import card_of
-from ...pipelines.needs.memory import Need, asked_of, fits, spares_beside, whole_bytes, whole_needs
-from ...pipelines.needs.remedies import amount
 from ...pipelines.place import choice_for, names_plan
-from ...pipelines.planning.plans import why_not
-from ...pipelines.planning.terms import ALONE, Chosen, Wanted
 from ...pipelines.values import Model
 from ..graph.sketch import Denoising
 from .choices import Choice, choices, devices_of, for_all, memories_of, needs_of, usual

@@ -11,12 +11,12 @@ from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import ParallelPlan
 from ...parallel.wording import worded
 from ...pipelines.components.memory import USABLE_SHARE
+from ...pipelines.forecast.memory import asked_of, fits
+from ...pipelines.forecast.plans import why_not
+from ...pipelines.forecast.remedies import Ask, Fit, Mend, amount, mends_of
+from ...pipelines.forecast.terms import Wanted
 from ...pipelines.models.checks import check_quantization
-from ...pipelines.needs.memory import asked_of, fits
-from ...pipelines.needs.remedies import Ask, Fit, Mend, amount, mends_of
 from ...pipelines.place import names_plan
-from ...pipelines.planning.plans import why_not
-from ...pipelines.planning.terms import Wanted
 from ...pipelines.values import Latents, Model, Quantization
 from .choices import Choice, devices_of, memories_of, needs_of
 from .walk import Walk
@@ -101,7 +101,7 @@ def _ways(
         shape = {"width": size.width, "height": size.height, "frames": size.frames, "batch": size.batch}
         other, chosen = dataclasses.replace(wanted, **shape), plan
         if changed.place.devices and not names_plan(changed.place):
-            from ...pipelines.planning.auto import choose
+            from ...pipelines.forecast.auto import choose
 
             chosen = choose(changed, other, now=machine).plan
         if why_not(chosen, changed):

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ...parallel.progress import SILENT, Progress
+from ...pipelines.forecast.terms import Wanted, is_guided
 from ...pipelines.models.checks import why_not_compiled
 from ...pipelines.place import named_plan, names_plan
-from ...pipelines.planning.terms import Wanted, is_guided
 from ...pipelines.values import Latents, Model
 from ..graph.sketch import Denoising
 from ..graph.spec import InputSpec, NodeSpec

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ...pipelines.forecast.auto import Sharing, shared_out
+from ...pipelines.forecast.terms import Wanted
 from ...pipelines.place import names_plan
-from ...pipelines.planning.sharing import Sharing, shared_out
-from ...pipelines.planning.terms import Wanted
 from ...pipelines.values import Model
 from ..files.workspace import Workspace
 from ..graph.ready import Ready

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import DEGREES
+from ...pipelines.forecast.plans import transformers, why_whole
 from ...pipelines.models.component_files import ComponentFiles, inspect_model
 from ...pipelines.models.describe import describe_model
 from ...pipelines.models.installed import InstalledModel, installed_models
 from ...pipelines.models.tensor_file import BITS
-from ...pipelines.planning.plans import transformers, why_whole
 from ...pipelines.split_plans import SPLIT_PLANS
 from ...pipelines.tokens.counter import longest_texts
 from ...pipelines.values import Model

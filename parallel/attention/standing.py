@@ -9,7 +9,7 @@ needed any more when what follows from it has been made from.
 An index that would change nothing is left out, and what is behind it changes buffers. Only what the caller is given is
 new in each call. Whoever keeps this keeps the buffers: for one forward, so that no two threads meet in them, a CUDA
 graph has its own, and nothing is held while a picture is decoded. What a run needs counts both beside the widest point
-of a block (`pipelines/needs/memory.py`).
+of a block (`pipelines/forecast/memory.py`).
 """
 
 # B batch, H heads of q, K heads of k and v, h heads of one member, S tokens here, G tokens of the ulysses group,

@@ -82,11 +82,11 @@ IN_GERMAN = (
     "pipelines/models/describe.py",
     "pipelines/models/facts.py",
     "pipelines/models/source.py",
-    "pipelines/planning/asked.py",
-    "pipelines/planning/compiling.py",
-    "pipelines/planning/known.py",
-    "pipelines/planning/forecast.py",
-    "pipelines/planning/plans.py",
+    "pipelines/forecast/asked.py",
+    "pipelines/forecast/choice.py",
+    "pipelines/forecast/known.py",
+    "pipelines/forecast/forecast.py",
+    "pipelines/forecast/plans.py",
     "pipelines/shape.py",
 )
 """Modules of which all that they refuse or tell is in German; of the others the most frequent sentences are."""

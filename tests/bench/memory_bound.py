@@ -33,8 +33,8 @@ import support.checkout  # noqa: F401 (makes the checkout importable)
 from latentloom.parallel.machine.now import convolves
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines import placement
+from latentloom.pipelines.forecast.memory import work_of
 from latentloom.pipelines.models.describe import card_of, describe_model
-from latentloom.pipelines.needs.memory import work_of
 from latentloom.pipelines.place import placed, read_place
 from latentloom.pipelines.pools import POOLS
 from latentloom.pipelines.requests import Decode, Denoise, EncodeText

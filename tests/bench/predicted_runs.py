@@ -28,11 +28,11 @@ from latentloom.parallel.progress import Progress
 from latentloom.pipelines import placement
 from latentloom.pipelines.costs.machine import Machine
 from latentloom.pipelines.costs.run import Run
+from latentloom.pipelines.forecast.forecast import forecast
+from latentloom.pipelines.forecast.here import machine_here
+from latentloom.pipelines.forecast.terms import Wanted
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.place import placed, read_place
-from latentloom.pipelines.planning.forecast import forecast
-from latentloom.pipelines.planning.here import machine_here
-from latentloom.pipelines.planning.terms import Wanted
 from latentloom.pipelines.requests import Decode, Denoise, EncodeText
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.values import Latents, Model

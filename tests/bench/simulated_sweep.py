@@ -51,8 +51,8 @@ from latentloom.pipelines.costs.machine import Machine
 from latentloom.pipelines.costs.measured import Call, Found, Pass, Product, Sample, Seen, machine_of
 from latentloom.pipelines.costs.run import Job, predict
 from latentloom.pipelines.costs.software import software_of
-from latentloom.pipelines.planning.choice import ROUNDING_GAIN, counts, plainness, replicas_of, settled
-from latentloom.pipelines.planning.sharing import fewest
+from latentloom.pipelines.forecast.auto import fewest
+from latentloom.pipelines.forecast.choice import ROUNDING_GAIN, counts, plainness, replicas_of, settled
 
 Told = TypeVar("Told")
 COUNTS, SEEDS, NEAR = (2, 4, 8), 6, 0.02

@@ -31,11 +31,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import support.checkout  # noqa: F401 (makes the checkout importable)
 from bench.predicted_runs import Setting, denoised
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.pipelines.forecast.choice import IDLE_GAIN, best
+from latentloom.pipelines.forecast.forecast import forecast
+from latentloom.pipelines.forecast.here import machine_here
+from latentloom.pipelines.forecast.terms import Wanted
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.planning.choice import IDLE_GAIN, best
-from latentloom.pipelines.planning.forecast import forecast
-from latentloom.pipelines.planning.here import machine_here
-from latentloom.pipelines.planning.terms import Wanted
 from latentloom.pipelines.values import Model
 
 ONE = str(ParallelPlan())

@@ -32,13 +32,13 @@ from latentloom.parallel.progress import SILENT, Foreseen, Progress
 from latentloom.pipelines import placement
 from latentloom.pipelines.costs.machine import Machine
 from latentloom.pipelines.costs.wires import Group, Measured, Speed
+from latentloom.pipelines.forecast import forecast, here
+from latentloom.pipelines.forecast.auto import choose
+from latentloom.pipelines.forecast.known import machine_at, seen, spot_of
+from latentloom.pipelines.forecast.terms import Wanted
 from latentloom.pipelines.models import checks
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.place import names_plan, read_plan
-from latentloom.pipelines.planning import forecast, here
-from latentloom.pipelines.planning.auto import choose
-from latentloom.pipelines.planning.known import machine_at, seen, spot_of
-from latentloom.pipelines.planning.terms import Wanted
 from latentloom.pipelines.requests import Denoise
 from latentloom.pipelines.values import COMPILING, Conditioning, Latents, Model, Place
 from support.prepared import run, schedule
@@ -107,7 +107,7 @@ def test_what_cannot_be_predicted_keeps_the_rule_and_says_so(monkeypatch: pytest
     assert str(cluster.plan) == "ulysses=2" and "by rule, because the machines of a cluster" in cluster.why
     whole = choose(dataclasses.replace(at(2), family=""), Wanted(is_guided=True))
     assert str(whole.plan) == "cfg=2" and "by rule" in whole.why
-    monkeypatch.setattr("latentloom.pipelines.planning.plans.SPLIT_PLANS", {})
+    monkeypatch.setattr("latentloom.pipelines.forecast.plans.SPLIT_PLANS", {})
     assert choose(at(4), UNGUIDED).plan.num_ranks == 1
 
 

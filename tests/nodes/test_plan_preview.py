@@ -19,11 +19,11 @@ from latentloom.nodes.preview.preview import ALONE, NodePlan
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.pipelines.forecast import auto
+from latentloom.pipelines.forecast.memory import CPU_BYTES, Need
+from latentloom.pipelines.forecast.terms import Wanted, is_guided
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.needs.memory import CPU_BYTES, Need
 from latentloom.pipelines.place import choice_for
-from latentloom.pipelines.planning import foreseen
-from latentloom.pipelines.planning.terms import Wanted, is_guided
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.values import Latents, Model, Place
 from support.flux_folder import write_flux
@@ -157,7 +157,7 @@ def test_what_ranks_cannot_share_is_told() -> None:
 def test_a_transformer_that_cannot_be_split_is_told_and_guidance_is_still_a_choice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("latentloom.pipelines.planning.plans.SPLIT_PLANS", {})
+    monkeypatch.setattr("latentloom.pipelines.forecast.plans.SPLIT_PLANS", {})
     nodes, choices = look(workflow(plan={"devices": "cpu*2", "plan": "ring=2"}))
     assert "there is no split plan for FluxTransformer2DModel; use one device, or cfg=2" in nodes[0].problem
     assert [choice.plan for choice in choices if choice.fits] == ["cfg=2"]
@@ -207,7 +207,7 @@ def test_the_canvas_makes_the_need(flux: str) -> None:
 def test_memory_is_that_of_as_many_decoders_as_a_run_would_have(
     flux: str, decoders: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(foreseen, "decoders_for", lambda *asked, **now: decoders)
+    monkeypatch.setattr(auto, "decoders_for", lambda *asked, **now: decoders)
     model = describe_model(flux, device="cuda:0", is_here=False)
     wanted = dataclasses.replace(usual(model), batch=2)
     work = dataclasses.replace(work_for(model, wanted), vae=Need(own_bytes=10**11))

@@ -8,7 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from latentloom.parallel.pool import measuring
 from latentloom.pipelines.costs.measured import Found, machine_of
 from latentloom.pipelines.costs.wires import Group
-from latentloom.pipelines.planning.here import slowest
+from latentloom.pipelines.forecast.here import slowest
 
 GROUPS = {(2, 1), (2, 2), (4, 1)}
 

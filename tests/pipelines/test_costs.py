@@ -43,10 +43,10 @@ from latentloom.pipelines.costs.software import software_of
 from latentloom.pipelines.costs.step import Step, step
 from latentloom.pipelines.costs.traffic import Attention, sent_by
 from latentloom.pipelines.costs.wires import Group, Measured, Speed
+from latentloom.pipelines.forecast import here
+from latentloom.pipelines.forecast.asked import job_of
+from latentloom.pipelines.forecast.memory import whole_bytes, work_of
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.needs.memory import whole_bytes, work_of
-from latentloom.pipelines.planning import here
-from latentloom.pipelines.planning.asked import job_of
 from latentloom.pipelines.shape import empty_canvas
 from support.hollow_models import write_hollow
 

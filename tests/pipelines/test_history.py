@@ -16,9 +16,9 @@ from latentloom.pipelines.costs import ran as ran_module
 from latentloom.pipelines.costs.machine import named_machine
 from latentloom.pipelines.costs.outcome import Took, ran_of
 from latentloom.pipelines.costs.ran import FILE, Ran, keep, kept
-from latentloom.pipelines.planning.explained import as_text
-from latentloom.pipelines.planning.forecast import Forecast
-from latentloom.pipelines.planning.history import (
+from latentloom.pipelines.forecast.explained import as_text
+from latentloom.pipelines.forecast.forecast import Forecast
+from latentloom.pipelines.forecast.history import (
     LEAST_RUNS,
     corrected,
     history_table,

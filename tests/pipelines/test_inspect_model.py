@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from latentloom.pipelines.families import FAMILIES
+from latentloom.pipelines.forecast.plans import transformers
 from latentloom.pipelines.models import tensor_file
 from latentloom.pipelines.models.card_file import read_card
 from latentloom.pipelines.models.component_files import inspect_model
@@ -15,7 +16,6 @@ from latentloom.pipelines.models.describe import card_of, describe_model
 from latentloom.pipelines.models.facts import family_size_multiple
 from latentloom.pipelines.models.folder import find_family, read_config
 from latentloom.pipelines.models.tensor_file import read_tensor_file
-from latentloom.pipelines.planning.plans import transformers
 from latentloom.pipelines.pools import preloads
 
 

@@ -13,12 +13,11 @@ from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.costs.chips import CHIPS
 from latentloom.pipelines.costs.machine import Machine, named_machine
 from latentloom.pipelines.costs.measured import keep, machine_of
+from latentloom.pipelines.forecast import forecast, known
+from latentloom.pipelines.forecast.auto import choose, decoders_for, foreseen_for
+from latentloom.pipelines.forecast.known import here_of, machine_at, machines_folder, spot_of
+from latentloom.pipelines.forecast.terms import Wanted
 from latentloom.pipelines.models.describe import card_of, describe_model
-from latentloom.pipelines.planning import forecast, known
-from latentloom.pipelines.planning.auto import choose
-from latentloom.pipelines.planning.foreseen import decoders_for, foreseen_for
-from latentloom.pipelines.planning.known import here_of, machine_at, machines_folder, spot_of
-from latentloom.pipelines.planning.terms import Wanted
 from latentloom.pipelines.requests import Denoise
 from latentloom.pipelines.values import Conditioning, Latents, Place, Sampling
 

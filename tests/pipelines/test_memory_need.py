@@ -11,9 +11,18 @@ import torch
 from latentloom.parallel.machine.now import convolves
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.components.memory import PACKED_ON_GPU, PACKING_BYTES, SPARE_BYTES
+from latentloom.pipelines.forecast.decoder import MOST_UNFOLDED, NO_LIMIT, decoder_of
+from latentloom.pipelines.forecast.memory import (
+    CONTEXT_BYTES,
+    LIVE,
+    Need,
+    Work,
+    fits,
+    spares_beside,
+    whole_bytes,
+    work_of,
+)
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.needs.decoder import MOST_UNFOLDED, NO_LIMIT, decoder_of
-from latentloom.pipelines.needs.memory import CONTEXT_BYTES, LIVE, Need, Work, fits, spares_beside, whole_bytes, work_of
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.stages import _working_bytes
 from latentloom.pipelines.values import Conditioning, Latents, Lora, Model

@@ -19,8 +19,8 @@ from latentloom.parallel.progress import SILENT, Progress, RankWork
 from latentloom.parallel.ranks.seat import Seat
 from latentloom.pipelines import placement, stages
 from latentloom.pipelines.doors import order
+from latentloom.pipelines.forecast.terms import Wanted
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.planning.terms import Wanted
 from latentloom.pipelines.pools import preloads
 from latentloom.pipelines.requests import Decode, Denoise, EncodeImage, EncodeText
 from latentloom.pipelines.settling import settled
@@ -115,7 +115,7 @@ def test_a_plan_for_other_devices_is_refused() -> None:
 
 
 def test_devices_that_are_left_out_are_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr("latentloom.pipelines.planning.plans.SPLIT_PLANS", {})
+    monkeypatch.setattr("latentloom.pipelines.forecast.plans.SPLIT_PLANS", {})
     with caplog.at_level(logging.WARNING, "latentloom"):
         assert plan_of(at(), is_guided=False).num_ranks == 1
     assert "1 of 4 devices" in caplog.text

@@ -22,12 +22,20 @@ from latentloom.__main__ import main
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.progress import Factors
 from latentloom.pipelines.costs.machine import Machine, named_machine
+from latentloom.pipelines.forecast.choice import (
+    IDLE_GAIN,
+    Candidate,
+    best,
+    compiled_hint,
+    counts,
+    graphs_told,
+    ring_hint,
+    settled,
+)
+from latentloom.pipelines.forecast.explained import SECONDS, as_text, to_plain
+from latentloom.pipelines.forecast.forecast import Forecast, forecast
+from latentloom.pipelines.forecast.terms import Wanted, is_guided
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.planning.choice import IDLE_GAIN, Candidate, best, counts, settled
-from latentloom.pipelines.planning.compiling import compiled_hint, graphs_told, ring_hint
-from latentloom.pipelines.planning.explained import SECONDS, as_text, to_plain
-from latentloom.pipelines.planning.forecast import Forecast, forecast
-from latentloom.pipelines.planning.terms import Wanted, is_guided
 from latentloom.pipelines.values import Graphs, Model
 from support.hollow_models import write_hollow
 
@@ -297,7 +305,7 @@ def test_without_a_machine_it_is_this_one_and_measured_anew_if_asked(
         return named_machine("2xA100-nvlink")
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("latentloom.pipelines.planning.here.machine_here", machine_here)
+    monkeypatch.setattr("latentloom.pipelines.forecast.here.machine_here", machine_here)
     assert main(["plan", "builtin:bobbin"]) == main(["plan", "builtin:bobbin", "--measure"]) == 0
     folder = tmp_path / "latentloom" / "machines"
     assert asked == [(folder, False), (folder, True)]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.pipelines.forecast.plans import auto_plan, plans_for, why_not
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.planning.plans import auto_plan, plans_for, why_not
 from latentloom.pipelines.values import Engine, Lora, Model
 
 BOBBIN = describe_model("builtin:bobbin", device="cpu", is_here=False)
@@ -66,7 +66,7 @@ def test_text_that_is_not_in_the_joint_sequence_cannot_be_sharded(tiny: Callable
 
 
 def test_a_class_without_a_split_plan_takes_guidance_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latentloom.pipelines.planning.plans.SPLIT_PLANS", {})
+    monkeypatch.setattr("latentloom.pipelines.forecast.plans.SPLIT_PLANS", {})
     words = "there is no split plan for FluxTransformer2DModel; use one device, or cfg=2 for a model with guidance"
     for plan in ("ring=2", "cfg=2,weights=2"):
         assert words in why_not(ParallelPlan.parse(plan), BOBBIN)

@@ -9,13 +9,13 @@ from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.costs.machine import Machine, named_machine
 from latentloom.pipelines.costs.run import predict
 from latentloom.pipelines.costs.software import EAGER
+from latentloom.pipelines.forecast import auto
+from latentloom.pipelines.forecast import forecast as forecasts
+from latentloom.pipelines.forecast.auto import Sharing, shared_out
+from latentloom.pipelines.forecast.forecast import forecast
+from latentloom.pipelines.forecast.known import Spot, with_devices
+from latentloom.pipelines.forecast.terms import Wanted
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.planning import auto
-from latentloom.pipelines.planning import forecast as forecasts
-from latentloom.pipelines.planning.forecast import forecast
-from latentloom.pipelines.planning.known import Spot, with_devices
-from latentloom.pipelines.planning.sharing import Sharing, shared_out
-from latentloom.pipelines.planning.terms import Wanted
 from latentloom.pipelines.values import COMPILING, Place
 
 BOBBIN = describe_model("builtin:bobbin", device="cpu")

@@ -10,7 +10,7 @@ from bodies.guided import counted as stages_counted
 from latentloom.nodes import decode_audio, empty_latents, encode_image, encode_text
 from latentloom.pipelines import stages
 from latentloom.pipelines.finite import NotFinite
-from latentloom.pipelines.needs.memory import work_of
+from latentloom.pipelines.forecast.memory import work_of
 from latentloom.pipelines.values import Image, Latents, Model, Sampling, from_plain, to_plain
 from support.tiny_rows import TINY_ROWS, request_of
 from support.told import Told

@@ -91,7 +91,7 @@ def test_a_model_that_cannot_be_used_says_why_and_has_no_plans(folder: Path, tmp
 def test_a_transformer_that_cannot_be_split_says_why(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("latentloom.pipelines.planning.plans.SPLIT_PLANS", {})
+    monkeypatch.setattr("latentloom.pipelines.forecast.plans.SPLIT_PLANS", {})
     wan = by_name(models_view(settings(tmp_path, folder)))["wan"]
     assert wan.strategies == ("cfg",)
     assert wan.split_problem == "there is no split plan for WanTransformer3DModel"

@@ -16,7 +16,7 @@ from latentloom.nodes.execution.manifest import Told
 from latentloom.nodes.execution.watch import Token
 from latentloom.nodes.files.picture_files import WORKFLOW_KEY, read_metadata
 from latentloom.nodes.graph.problems import GraphError
-from latentloom.pipelines.planning.sharing import Sharing
+from latentloom.pipelines.forecast.auto import Sharing
 from latentloom.pipelines.values import Place
 from latentloom.ui.errors import Conflict, NotHere
 from latentloom.ui.live.live import Live, PageSeen

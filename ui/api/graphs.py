@@ -22,7 +22,7 @@ from ...nodes.python_script import to_python
 from ...nodes.registry import SPECS
 from ...parallel.machine.folders import user_cache
 from ...pipelines.costs.ran import kept
-from ...pipelines.planning.history import history_table
+from ...pipelines.forecast.history import history_table
 from ..access.answers import MAX_PROBLEMS
 from ..contract.bodies import CheckBody, Empty, GraphBody, PlanBody, ScriptBody, SocketsBody
 from ..contract.kept import FileText, ForeignFacts, NamedGraph

@@ -13,7 +13,7 @@ from ...nodes.preview.meant import Sizes
 from ...nodes.preview.table import ModelRow
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import DEGREES
-from ...pipelines.planning.history import HistoryRow
+from ...pipelines.forecast.history import HistoryRow
 from ...pipelines.tokens.counter import TokenCount
 from .answer import Answer
 from .kept import Draft, DraftWithGraph, Template

@@ -19,11 +19,11 @@ from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import DEGREES, ParallelPlan
 from ...parallel.progress import SILENT
 from ...pipelines.costs.machine import EXAMPLES, Machine, named_machine
+from ...pipelines.forecast.choice import Candidate, spelt
+from ...pipelines.forecast.forecast import Forecast, of_each_kind
+from ...pipelines.forecast.here import is_busy, machine_here
+from ...pipelines.forecast.known import here_of, machine_at, machines_folder, spot_of, with_devices
 from ...pipelines.place import AUTO
-from ...pipelines.planning.choice import Candidate, spelt
-from ...pipelines.planning.forecast import Forecast, of_each_kind
-from ...pipelines.planning.here import is_busy, machine_here
-from ...pipelines.planning.known import here_of, machine_at, machines_folder, spot_of, with_devices
 from ...pipelines.values import MARK, Place
 from ..contract.shown import (
     PlanMachine,

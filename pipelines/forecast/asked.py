@@ -20,12 +20,12 @@ from ..families import FAMILIES
 from ..models.component_files import ComponentFiles
 from ..models.folder import read_config
 from ..models.tensor_file import TensorEntry
-from ..needs.memory import Work
-from ..needs.weights import components_of
 from ..shape import size_multiple
 from ..split_plans import SPLIT_PLANS
 from ..split_plans.heads import heads_of
 from ..values import Latents, Model
+from .memory import Work
+from .weights import components_of
 
 BLOCK = re.compile(r"(?:^|\.)[a-z_]*(?:blocks|layers)\.\d+")
 ONCE = re.compile(

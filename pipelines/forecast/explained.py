@@ -8,11 +8,10 @@ from functools import partial
 from typing import Any
 
 from ..costs.units import duration, volume
-from ..needs.memory import spares_beside
-from .choice import Candidate, spelt
-from .compiling import is_captured
+from .choice import Candidate, is_captured, spelt
 from .forecast import GIB, Forecast, of_each_kind
 from .history import in_words
+from .memory import spares_beside
 
 BAR, WIDTH = 24, 112
 SECONDS = ("seconds", "step_s", "text_s", "decode_s", "load_s", "new_prompt_s")

@@ -1,24 +1,31 @@
-"""The fastest plan among those that fit: every plan that the model and the machine allow, by its predicted time.
+"""The fastest plan among those that fit, and what would be faster and rounds differently.
 
 What is chosen cannot change a result: plans that compute each number by the same sums are chosen from freely, one that
-rounds differently (a ring merges partial answers) never. Devices stay idle where twice as many would save next to
-nothing.
+rounds differently (a ring merges partial answers, a compiled transformer) never, but what it would save is told.
+Devices stay idle where twice as many would save next to nothing. A step that is replayed as a CUDA graph has the bits
+of one that is not.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from ...parallel.plan import ParallelPlan, Text
+from ...parallel.wording import worded
 from ..costs.machine import Machine
 from ..costs.run import Run
-from ..needs.memory import Need, fits
+from ..costs.software import COMPILE_S
+from ..costs.units import duration
+from ..models.checks import LEAST_STEPS, check_engine, why_no_graphs
 from ..split_plans import SPLIT_PLANS
 from ..values import Model
+from .memory import Need, fits
 from .plans import plans_for, transformers, why_unshared, why_whole
+from .terms import Wanted
 
 ROUNDING_GAIN = 0.1
 """Which part of the time what rounds differently would save, where it is told; it is never chosen."""
@@ -162,3 +169,62 @@ def _texts(model: Model) -> tuple[Text, ...]:
     classes = transformers(Path(model.folder)).values()
     either = all("text" in SPLIT_PLANS[name].either for name in classes if name in SPLIT_PLANS)
     return ("auto", "replicated") if either and all(name in SPLIT_PLANS for name in classes) else ("auto",)
+
+
+def ring_hint(found: Iterable[Candidate], chosen: Candidate | None) -> str:
+    """What a ring would save of the choice, or that one alone has room; "" where less than a tenth is saved."""
+    rings = [each for each in found if each.rounds_differently and not each.lacking_bytes]
+    ring = min(rings, key=lambda each: each.seconds, default=None)
+    if ring is None:
+        return ""
+    if chosen is None:
+        return worded("{} would fit, and rounds differently", spelt(ring))
+    gain = _gain(ring, chosen)
+    return (
+        worded("{} would be {:.0%} faster, and rounds differently", spelt(ring), gain) if gain >= ROUNDING_GAIN else ""
+    )
+
+
+def compiled_hint(compiled: Sequence[Candidate], chosen: Candidate, num_runs: int) -> str:
+    """What a compiled transformer would save, and how many runs make up for compiling it; "" where less than a tenth is
+    saved.
+    """
+    swift = best(compiled)
+    if swift is None or (gain := _gain(swift, chosen)) < ROUNDING_GAIN:
+        return ""
+    least = math.ceil(COMPILE_S * num_runs / (chosen.seconds - swift.seconds))
+    told = worded("compiled, {} would be {:.0%} faster, and rounds differently", spelt(swift), gain)
+    runs = f"{least} runs make" if least > 1 else "one run makes"
+    return worded("{}; compiling takes about {} the first time, which {} up for", told, duration(COMPILE_S), runs)
+
+
+def _gain(other: Candidate, chosen: Candidate) -> float:
+    return 1 - other.seconds / chosen.seconds
+
+
+def may_compile(model: Model, wanted: Wanted, machine: Machine) -> bool:
+    """Whether what compiling would save is worth a word: nobody has measured that on a CPU."""
+    if model.is_compiled or wanted.has_step_cache or machine.kind != "cuda":
+        return False
+    try:
+        check_engine("inductor", device=machine.kind if machine.name == "here" else "")
+    except ValueError:
+        return False
+    return True
+
+
+def is_captured(model: Model, machine: Machine, *, steps: int, has_step_cache: bool = False) -> bool:
+    """Whether steps are replayed as CUDA graphs by plans that share no weights, memory allowing."""
+    may = not why_no_graphs(model, ParallelPlan(), has_step_cache=has_step_cache)
+    wanted = model.graphs == "on" or (model.graphs == "auto" and may and steps >= LEAST_STEPS)
+    return wanted and machine.kind == "cuda"
+
+
+def graphs_told(model: Model, machine: Machine, plan: ParallelPlan, *, steps: int) -> str:
+    """How steps are replayed, or why not; "" where nobody would expect it."""
+    if machine.kind != "cuda" or model.graphs == "off":
+        return ""
+    reason = why_no_graphs(model, plan, has_step_cache=False)
+    if not reason and not is_captured(model, machine, steps=steps):
+        reason = f"{steps} are too few to pay for them the first time"
+    return worded("steps without CUDA graphs: {}", reason) if reason else "steps as CUDA graphs, where memory allows"

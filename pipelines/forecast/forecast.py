@@ -20,25 +20,28 @@ from ..costs.software import Software, software_of
 from ..costs.step import Step
 from ..costs.units import duration, volume
 from ..models.describe import card_of
-from ..needs.memory import Work, whole_bytes, work_of
-from ..needs.remedies import Fit, Mend, mends_of
 from ..values import Latents, Model, Quantization
 from .asked import job_of
 from .choice import (
     IDLE_GAIN,
     Candidate,
     best,
+    compiled_hint,
+    is_captured,
     lacking,
+    may_compile,
     pick,
     plainness,
     possible,
     replicas_of,
+    ring_hint,
     seconds_of,
     spelt,
 )
-from .compiling import compiled_hint, is_captured, may_compile, ring_hint
 from .known import Spot, machine_at
+from .memory import Work, whole_bytes, work_of
 from .plans import auto_plan, why_whole
+from .remedies import Fit, Mend, mends_of
 from .terms import Wanted
 
 GIB = 1 << 30
