@@ -14,6 +14,8 @@ staging: The way between an accelerator and the host's memory: piece by piece th
     whole copy waits between the two.
 progress: The step border: where running work reports progress and learns that it was cancelled.
 together: Weights that several ranks of a machine need alike, read once: each reads a share, and all gather the rest.
+traffic: What each rank of an attention call holds and sends: heads over the ranks of a ulysses group, and bytes and
+    messages.
 wording: Sentences for people, whose values are kept apart so that a page can say them in another language.
 attention/: Attention over a sequence that is spread over ranks: the strategies, and how a plan composes them.
 machine/: What this machine is: its devices, memory, links and limits, asked with deadlines and without torch.

@@ -3,7 +3,6 @@
 allgather: AllGather-KV: every rank gathers all keys and values and attends with its own queries, once.
 choice: Which attention kernel a rank uses: the fastest exact one of its architecture that was seen to work there.
 exchange: What ring and allgather share: each rank keeps its queries, and keys and values come to it.
-heads: Heads over the ranks of a ulysses group, and where each rank's tokens are among those of the group.
 kernels: The attention kernels: what one rank can attend with on its device, by name.
 local: Attention on one rank, and the traps around its kernels.
 mask: Masks that a model built from local lengths, made global.
@@ -11,18 +10,17 @@ packed: One buffer each way: which row of it comes from where, reckoned once for
 ring: Ring attention: keys and values go round, and each rank merges what it attends to, block by block.
 rows: Packing attention's tensors into rows of tokens, the form in which they travel.
 standing: Standing buffers: an attention call answered again and again in the same memory, under Ulysses.
-strategy: What an attention strategy is: three functions, and the values they speak of.
+strategy: What an attention strategy is: four functions, and the values they speak of.
 ulysses: Ulysses: ranks trade tokens for heads, attend to whole sequences with their heads, and trade back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from ..plan import ParallelPlan
 from . import allgather, local, ring, ulysses
-from .strategy import Attend, Strategy, Traffic
+from .strategy import Attend, Strategy
 
 STRATEGIES: dict[str, Strategy] = {"ulysses": ulysses, "ring": ring, "allgather": allgather}
 
@@ -33,11 +31,3 @@ def compose(plan: ParallelPlan, first: int = 0) -> Attend:
     for name in reversed(plan.strategies[first:]):
         attend = partial(STRATEGIES[name].attend, inner=attend)
     return attend
-
-
-def compose_traffic(plan: ParallelPlan) -> Callable[..., Traffic]:
-    """`traffic(layout, mesh, shape=...)` of a plan's attention."""
-    traffic: Callable[..., Traffic] = local.traffic
-    for name in reversed(plan.strategies):
-        traffic = partial(STRATEGIES[name].traffic, inner=traffic)
-    return traffic

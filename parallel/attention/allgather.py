@@ -19,10 +19,11 @@ from ..collectives import start_exchange, traced_gather
 from ..group import Axis, Group
 from ..layout import Layout
 from ..mesh import Mesh
+from ..traffic import Shape
 from . import rows
-from .exchange import answers_traffic, authored, share_answers
-from .packed import gathering, num_padded
-from .strategy import Attend, Kernel, Shape, Traffic, Wired
+from .exchange import authored, share_answers
+from .packed import gathering
+from .strategy import Attend, Kernel, Wired
 
 AXIS = Axis.EXCHANGE
 
@@ -59,16 +60,6 @@ def attend(
     whole = layout.merged(layout.num_ranks)
     out = inner(queries, keys, values, layout=whole, mesh=mesh, mask=mask, scale=scale, kernel=kernel)
     return share_answers(out, layout=layout, mesh=mesh)
-
-
-def traffic(layout: Layout, mesh: Mesh, *, shape: Shape, inner: Callable[..., Traffic]) -> Traffic:
-    group = mesh[Axis.EXCHANGE]
-    if not shape.heads:
-        return Traffic()
-    row = shape.batch * 2 * shape.kv_heads * shape.head_dim * shape.itemsize
-    num_sent = num_padded(layout.keys) if group.packs else layout.keys.num_sharded(group.index)
-    gathered = Traffic(num_sent * row * (group.size - 1), 1)
-    return gathered + answers_traffic(layout, mesh, shape=shape)
 
 
 def wire(shape: Shape, layout: Layout, mesh: Mesh, device: torch.device) -> tuple[Sequence[int], Any]:

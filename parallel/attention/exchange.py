@@ -15,11 +15,11 @@ from torch import Tensor
 
 from ..collectives import gather
 from ..group import Axis
-from ..layout import Layout, Range, Stream, shares_of
+from ..layout import Layout, Range, Stream
 from ..mesh import Mesh
+from ..traffic import divided
 from . import rows
-from .packed import gathering, num_padded
-from .strategy import Shape, Traffic
+from .packed import gathering
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class Authored:
 def authored(layout: Layout, rank: int) -> Authored:
     """All of a rank's sharded tokens, and its part of each replicated stream."""
     local, joint = [], []
-    divided = iter(_divided(layout).streams)
+    replicated = iter(divided(layout).streams)
     for stream, start, (here, _) in zip(layout.streams, layout.starts(), layout.local_ranges(rank), strict=True):
         first, last = stream.held(rank)
         if not stream.is_sharded:
-            first, last = next(divided).held(rank)
+            first, last = next(replicated).held(rank)
             here += first
         local.append((here, here + last - first))
         joint.append((start + first, start + last))
@@ -67,12 +67,12 @@ def share_answers(out: Tensor, *, layout: Layout, mesh: Mesh) -> Tensor:
         pieces.append(piece)
         if not stream.is_sharded:
             replicated.append(piece)
-    divided = _divided(layout)
-    mine = rows.pack([rows.cat(replicated, 2)], [(0, divided.num_held(group.index))])  # S B H D
-    sizes = [divided.num_held(rank) * mine.shape[1:].numel() for rank in range(group.size)]
+    parts = divided(layout)
+    mine = rows.pack([rows.cat(replicated, 2)], [(0, parts.num_held(group.index))])  # S B H D
+    sizes = [parts.num_held(rank) * mine.shape[1:].numel() for rank in range(group.size)]
     everyone = gather(mine.flatten(), sizes=sizes, group=group).view(-1, *mine.shape[1:])
-    everyone = rows.in_order(everyone, layout=divided, ranks=range(group.size), replicated=())
-    whole = iter(everyone.split([stream.length for stream in divided.streams]))
+    everyone = rows.in_order(everyone, layout=parts, ranks=range(group.size), replicated=())
+    whole = iter(everyone.split([stream.length for stream in parts.streams]))
     return rows.cat(
         [
             piece if stream.is_sharded else next(whole).permute(1, 2, 0, 3)
@@ -82,30 +82,12 @@ def share_answers(out: Tensor, *, layout: Layout, mesh: Mesh) -> Tensor:
     )
 
 
-def answers_traffic(layout: Layout, mesh: Mesh, *, shape: Shape) -> Traffic:
-    """What `share_answers` sends."""
-    group = mesh[Axis.EXCHANGE]
-    if not layout.num_replicated or not shape.heads:
-        return Traffic()
-    row = shape.batch * shape.heads * shape.head_dim * shape.itemsize
-    divided = _divided(layout)
-    num_sent = num_padded(divided) if group.packs else divided.num_held(group.index)
-    return Traffic(num_sent * row * (group.size - 1), 1)
-
-
-def _divided(layout: Layout) -> Layout:
-    """The replicated streams, divided over the ranks."""
-    count = layout.num_ranks
-    streams = (s for s in layout.streams if not s.is_sharded)
-    return Layout(tuple(Stream(s.name, s.length, shares_of(s.length, count)) for s in streams), count)
-
-
 @functools.lru_cache(maxsize=64)
 def answers_of(layout: Layout, rank: int) -> Layout:
     """The same streams seen from one rank's answers: replicated ones are divided, and of sharded ones all is here."""
-    count, divided = layout.num_ranks, iter(_divided(layout).streams)
+    count, parts = layout.num_ranks, iter(divided(layout).streams)
     streams = (
-        Stream(stream.name, stream.shares[rank], None) if stream.shares is not None else next(divided)
+        Stream(stream.name, stream.shares[rank], None) if stream.shares is not None else next(parts)
         for stream in layout.streams
     )
     return Layout(tuple(streams), count)

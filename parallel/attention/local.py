@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..layout import Layout
 from ..mesh import Mesh
-from .strategy import Kernel, Shape, Traffic
+from .strategy import Kernel
 
 
 def check(layout: Layout, mesh: Mesh) -> None:
@@ -35,10 +35,6 @@ def attend(
     """Attention with nothing to exchange."""
     check(layout, mesh)
     return attend_plain(q, k, v, mask=mask, scale=scale, kernel=kernel)
-
-
-def traffic(layout: Layout, mesh: Mesh, *, shape: Shape) -> Traffic:
-    return Traffic()
 
 
 def attend_plain(

@@ -29,7 +29,7 @@ from torch import Tensor
 from ..collectives import exchange_into, gather_into
 from ..group import Group
 from ..layout import Layout, Range
-from .heads import among, heads_of
+from ..traffic import among, heads_of, num_padded
 
 Positions = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 """Reckoned by numpy, of which no torch mode that counts or fakes operators takes note."""
@@ -318,11 +318,6 @@ def gathering(layout: Layout, rank: int, device: torch.device) -> Gathering:
         pick=None if are_neighbours else _on(turned, device),
         order=_index(order, num_rows, device),
     )
-
-
-def num_padded(layout: Layout) -> int:
-    """The tokens that every rank sends in a gathering: as many as the one with most."""
-    return max(layout.num_sharded(rank) for rank in range(layout.num_ranks))
 
 
 def forget() -> None:

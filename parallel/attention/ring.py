@@ -10,7 +10,7 @@ rank ever holds more than two.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,10 +20,11 @@ from ..collectives import start_hop, start_traced_exchange
 from ..group import Axis
 from ..layout import Layout, Range
 from ..mesh import Mesh
+from ..traffic import Shape
 from . import rows
-from .exchange import answers_traffic, authored, sharded_ranges, share_answers
+from .exchange import authored, sharded_ranges, share_answers
 from .local import additive, attend_with_lse
-from .strategy import Attend, Kernel, Shape, Traffic, Wired
+from .strategy import Attend, Kernel, Wired
 
 AXIS = Axis.EXCHANGE
 AT_ONCE = 3
@@ -85,15 +86,6 @@ def attend(
     if q.shape[1] != kv_heads:
         out = out.unflatten(2, (q.shape[1] // kv_heads, num_queries)).flatten(1, 2)
     return share_answers(out, layout=layout, mesh=mesh)
-
-
-def traffic(layout: Layout, mesh: Mesh, *, shape: Shape, inner: Callable[..., Traffic]) -> Traffic:
-    group = mesh[Axis.EXCHANGE]
-    if not shape.heads:
-        return Traffic()
-    row = shape.batch * 2 * shape.kv_heads * shape.head_dim * shape.itemsize
-    sent = [num_sharded for num_sharded, _ in sources_of(layout.keys, group.index)[:-1]]
-    return Traffic(sum(sent) * row, len(sent)) + answers_traffic(layout, mesh, shape=shape)
 
 
 def wire(shape: Shape, layout: Layout, mesh: Mesh, device: torch.device) -> tuple[Sequence[int], Any]:

@@ -28,7 +28,7 @@ from ..collectives import exchange_into
 from ..group import Axis, Group
 from ..layout import Layout
 from ..mesh import Mesh
-from .heads import members
+from ..traffic import members
 from .packed import MOST_STANDING, PackedExchange, Trade, trade
 from .strategy import Attend, Kernel
 

@@ -1,8 +1,9 @@
-"""What an attention strategy is: five functions, and the values they speak of.
+"""What an attention strategy is: four functions, and the values they speak of.
 
-Each strategy is a module of this package: `check` refuses what it cannot do exactly, `attend` does it, `traffic` says
-what it sends. They are composed by taking an inner `attend`. `wire` and `traced` are the same exchange as a part of a
-compiled block's graph (`sharding/graphs/wires.py`). What a plan knows of each, without torch, is in `plan.EXCHANGES`.
+Each strategy is a module of this package: `check` refuses what it cannot do exactly, `attend` does it. They are
+composed by taking an inner `attend`. `wire` and `traced` are the same exchange as a part of a compiled block's graph
+(`sharding/graphs/wires.py`). What is known of each without torch, is in `plan.EXCHANGES`, and what it sends in
+`parallel/traffic.py`.
 """
 
 from __future__ import annotations
@@ -14,32 +15,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..group import Axis
 from ..layout import Layout
 from ..mesh import Mesh
+from ..traffic import Shape
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shape:
-    """The sizes of one attention call that do not depend on the layout."""
-
-    batch: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    itemsize: int
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """What one rank sends in one attention call."""
-
-    sent_bytes: int = 0
-    calls: int = 0
-
-    def __add__(self, other: Traffic) -> Traffic:
-        return Traffic(self.sent_bytes + other.sent_bytes, self.calls + other.calls)
 
 
 @dataclass(frozen=True)
@@ -97,10 +77,6 @@ class Strategy(Protocol):
         inner: Attend,
     ) -> Tensor:
         """Collective: attention of this rank's B H S D blocks to the whole sequence; `mask` is of global size."""
-        ...
-
-    def traffic(self, layout: Layout, mesh: Mesh, *, shape: Shape, inner: Callable[..., Traffic]) -> Traffic:
-        """The bytes and calls that this rank sends in one `attend`."""
         ...
 
     def wire(self, shape: Shape, layout: Layout, mesh: Mesh, device: torch.device) -> tuple[Sequence[int], Any]:

@@ -9,7 +9,7 @@ along. Around ring or allgather it is USP (Fang and Zhao, 2024, arXiv:2405.07719
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -19,10 +19,10 @@ from ..collectives import start_exchange, start_traced_exchange
 from ..group import Axis
 from ..layout import Layout, Range
 from ..mesh import Mesh
+from ..traffic import Heads, Shape, among, heads_of, members
 from . import rows
-from .heads import Heads, among, heads_of, members
 from .packed import trade
-from .strategy import Attend, Kernel, Shape, Traffic, Wired
+from .strategy import Attend, Kernel, Wired
 
 AXIS = Axis.ULYSSES
 
@@ -69,28 +69,6 @@ def attend(
     if packed:
         return packed.to_tokens(out, group=group)  # B H S D
     return _to_tokens(out, heads=heads, layout=layout, mesh=mesh)
-
-
-def traffic(layout: Layout, mesh: Mesh, *, shape: Shape, inner: Callable[..., Traffic]) -> Traffic:
-    """In: my sharded tokens with the others' heads. Out: the others' tokens, and the replicated, with my heads."""
-    group = mesh[Axis.ULYSSES]
-    heads = heads_of(shape.heads, shape.kv_heads, group.size)
-    mine = heads[group.index]
-    ranks = members(mesh)
-    others = [i for i in range(group.size) if i != group.index]
-    head_bytes = shape.batch * shape.head_dim * shape.itemsize
-    rank = ranks[group.index]
-    sent_in = layout.num_sharded(rank) * sum(heads[i].num_queries for i in others)
-    sent_in += layout.keys.num_sharded(rank) * sum(2 * heads[i].num_keys for i in others)
-    sent_out = sum(layout.num_held(ranks[i]) for i in others) * mine.num_queries
-    within = Shape(
-        batch=shape.batch,
-        heads=mine.num_queries,
-        kv_heads=len(mine.looked_at),
-        head_dim=shape.head_dim,
-        itemsize=shape.itemsize,
-    )
-    return Traffic((sent_in + sent_out) * head_bytes, 2) + inner(layout.merged(group.size), mesh, shape=within)
 
 
 def wire(shape: Shape, layout: Layout, mesh: Mesh, device: torch.device) -> tuple[Sequence[int], Any]:

@@ -34,11 +34,11 @@ from ..attention.choice import choose
 from ..attention.mask import collapsed, global_mask, outer_mask
 from ..attention.rows import answers_of, cut_along, filled, gather_along, take
 from ..attention.standing import standing
-from ..attention.strategy import Shape
 from ..collectives import add
 from ..group import Axis
 from ..layout import Layout, Stream, shares_of
 from ..mesh import Mesh
+from ..traffic import Shape
 from . import operator
 from .fingerprint import Due, check_same
 from .graphs.wires import AttentionCall, Wire, way_of, wire_of

@@ -9,7 +9,6 @@ ran: What denoises here were predicted to take and took, kept in a small file of
 run: A whole run: text, steps, decoding, and what loading takes before the first.
 software: How much a step asks of host and memory beside its arithmetic: ours, eager and compiled.
 step: One step of a denoise under a plan: what computes, what travels, what hides under what.
-traffic: The bytes and messages that one rank sends under each strategy, as `parallel/attention` counts them.
 units: Seconds and bytes as people read them.
 wires: Links between devices: how long an exchange, a gather and a hop take.
 """

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
+from ...parallel.layout import Layout, Stream, shares_of
+from ...parallel.mesh import planned_mesh
 from ...parallel.plan import ParallelPlan
+from ...parallel.traffic import Shape, Traffic, traffic_of
 from ..values import Dtype
-from .traffic import Attention
 
 ITEMSIZE = {"fp32": 4, "bf16": 2, "fp16": 2}
 
@@ -60,22 +63,6 @@ class Forward:
         ranks = plan.sequence
         return -(-self.image // ranks), -(-self.text // ranks) if self.is_text_sharded(plan) else self.text
 
-    def attention(self, plan: ParallelPlan) -> Attention:
-        """One attention call, as it travels."""
-        streams = tuple(length for length in (self.text, self.image) if length)
-        replicated = ()
-        if self.text and not self.is_text_sharded(plan):
-            streams, replicated = (self.image,), (self.text,)
-        return Attention(
-            sharded=streams,
-            replicated=replicated,
-            heads=self.heads,
-            kv_heads=self.kv_heads,
-            head_dim=self.head_dim,
-            batch=self.batch,
-            itemsize=self.itemsize,
-        )
-
     def linear_flops(self, plan: ParallelPlan) -> float:
         """Two for each weight and token (Kaplan et al., 2020, arXiv:2001.08361)."""
         image, text = self.rows(plan)
@@ -84,3 +71,23 @@ class Forward:
             * self.batch
             * (image * self.image_weights + text * self.text_weights + self.context * self.context_weights)
         )
+
+
+@lru_cache(maxsize=1024)
+def sent_in_call(forward: Forward, plan: ParallelPlan) -> Traffic:
+    """What the first rank of a sequence, whose share is the largest, sends in one attention call."""
+    count, is_sharded = plan.sequence, forward.is_text_sharded(plan)
+    if count == 1:
+        return Traffic()
+    lengths = [("text", forward.text, is_sharded), ("image", forward.image, True)]
+    streams = tuple(
+        Stream(name, length, shares_of(length, count) if shares else None) for name, length, shares in lengths if length
+    )
+    shape = Shape(
+        batch=forward.batch,
+        heads=forward.heads,
+        kv_heads=forward.kv_heads,
+        head_dim=forward.head_dim,
+        itemsize=forward.itemsize,
+    )
+    return traffic_of(Layout(streams, count), planned_mesh(plan, 0), shape=shape)

@@ -8,8 +8,7 @@ from ...parallel.plan import ParallelPlan
 from .forward import Forward
 from .machine import Machine
 from .software import Software
-from .step import Speeds, Step, step, times
-from .traffic import gathered_weights
+from .step import Speeds, Step, gathered_weights, step, times
 from .wires import Group
 
 OUTSIDE_LAUNCHES = 60

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...parallel.plan import ParallelPlan
+from ...parallel.traffic import Traffic
 from .chips import Chip
-from .forward import Forward
+from .forward import Forward, sent_in_call
 from .software import KERNEL_S, REPLAY_LAUNCHES, Software
-from .traffic import Sent, gathered_weights, predictions, sent_by
 from .wires import Group, Wires
 
 FP32 = 4
@@ -60,7 +60,7 @@ class Step:
 def step(forward: Forward, plan: ParallelPlan, speeds: Speeds, software: Software, *, talking: int = 0) -> Step:
     """One step of the plan's slowest rank. `talking`: ranks that work at the same time, of other replicas too."""
     talking = max(talking, plan.num_ranks)
-    sent = sent_by(plan, forward.attention(plan))
+    sent = sent_in_call(forward, plan)
     linear, attention = _linear(forward, plan, speeds.chip), _attention(forward, plan, speeds)
     kernels = software.kernels + software.sharded_kernels * (plan.sequence > 1)
     memory = _memory(forward, plan, speeds.chip, software) + kernels * KERNEL_S * speeds.is_async
@@ -81,7 +81,7 @@ def step(forward: Forward, plan: ParallelPlan, speeds: Speeds, software: Softwar
         waiting=times * waiting,
         host=times * host,
         hidden=times * (hidden + hidden_weights),
-        sent_bytes=times * (sent.num_bytes + gathered_weights(forward.block_bytes, plan.weights))
+        sent_bytes=times * (sent.sent_bytes + gathered_weights(forward.block_bytes, plan.weights))
         + predictions(forward.latent_bytes, plan.cfg),
     )
 
@@ -129,7 +129,7 @@ def _memory(forward: Forward, plan: ParallelPlan, chip: Chip, software: Software
 
 
 def _travel(
-    sent: Sent, plan: ParallelPlan, speeds: Speeds, software: Software, attention: float, talking: int
+    sent: Traffic, plan: ParallelPlan, speeds: Speeds, software: Software, attention: float, talking: int
 ) -> tuple[float, float]:
     """(seconds that the device waits, seconds that hide under its attention) in one layer."""
     if speeds.wires is None:
@@ -150,7 +150,7 @@ def _travel(
     return exposed, hidden
 
 
-def _launches(sent: Sent, plan: ParallelPlan, software: Software) -> float:
+def _launches(sent: Traffic, plan: ParallelPlan, software: Software) -> float:
     if software.is_captured and plan.weights == 1:
         return REPLAY_LAUNCHES
     return (
@@ -177,3 +177,13 @@ def _predictions(forward: Forward, plan: ParallelPlan, speeds: Speeds, talking: 
         return 0.0
     speed = speeds.wires.speed("gather", Group(plan.cfg, plan.sequence, talking))
     return speed.seconds(predictions(forward.latent_bytes, plan.cfg))
+
+
+def gathered_weights(block_bytes: int, degree: int) -> float:
+    """What a rank sends of a block's weights that `degree` ranks share (FSDP; Zhao et al., 2023, arXiv:2304.11277)."""
+    return (degree - 1) * block_bytes / degree if degree > 1 else 0.0
+
+
+def predictions(latent_bytes: int, branches: int) -> float:
+    """What a rank sends once a step of its branch's prediction."""
+    return latent_bytes * (branches - 1)

@@ -12,12 +12,11 @@ import torch
 
 from bodies.operator_cases import mesh_for, packing, reference, session_of
 from bodies.rank import sent
-from latentloom.parallel.attention import compose_traffic
 from latentloom.parallel.attention.rows import cut_along
-from latentloom.parallel.attention.strategy import Shape
 from latentloom.parallel.layout import Layout
 from latentloom.parallel.sharding.padding import Texts, leaving_out
 from latentloom.parallel.sharding.split_plan import Padding, Place
+from latentloom.parallel.traffic import Shape, traffic_of
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def _answer(call: Call, packs: bool) -> dict[str, Any] | None:
     kept = session.kept[0] if session.kept else None
     asked = Layout(layout.streams, layout.num_ranks, kept.left_out(layout.length)) if kept else layout
     shape = Shape(batch=len(call.shown), heads=call.heads, kv_heads=call.kv_heads, head_dim=8, itemsize=4)
-    reckoned = compose_traffic(mesh.plan)(asked, mesh, shape=shape)
+    reckoned = traffic_of(asked, mesh, shape=shape)
     replicated = [
         got[:, :, start:end].contiguous().numpy().tobytes()
         for stream, (start, end) in zip(layout.streams, layout.local_ranges(session.rank), strict=True)

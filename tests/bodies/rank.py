@@ -21,8 +21,6 @@ from torch.overrides import BaseTorchFunctionMode
 
 from bodies.operator_cases import packing, session_of
 from latentloom.parallel import collectives
-from latentloom.parallel.attention import compose_traffic
-from latentloom.parallel.attention.strategy import Shape
 from latentloom.parallel.errors import BadWires
 from latentloom.parallel.group import Axis, Group
 from latentloom.parallel.layout import Stream, shares_of
@@ -33,6 +31,7 @@ from latentloom.parallel.sharding.fingerprint import check_same
 from latentloom.parallel.sharding.halo import extended, trimmed
 from latentloom.parallel.sharding.shard import ShardedModule
 from latentloom.parallel.sharding.split_plan import Halo
+from latentloom.parallel.traffic import Shape, traffic_of
 from latentloom.pipelines.spreading.transformer import shard
 from support.cells import built, mesh_for, outputs
 
@@ -83,7 +82,7 @@ def _traffic(
     session.attend(q, k, v, mask=None, scale=None, causal=False, kind=0)
     after = sent(mesh)
     shape = Shape(batch=batch, heads=heads, kv_heads=kv_heads, head_dim=8, itemsize=4)
-    reckoned = compose_traffic(mesh.plan)(layout, mesh, shape=shape)
+    reckoned = traffic_of(layout, mesh, shape=shape)
     return after[0] - before[0], after[1] - before[1], reckoned.sent_bytes, reckoned.calls
 
 

@@ -14,7 +14,6 @@ from torch._dynamo.utils import counters
 from latentloom.parallel import process_groups
 from latentloom.parallel.attention import packed
 from latentloom.parallel.attention.choice import choose
-from latentloom.parallel.attention.strategy import Shape
 from latentloom.parallel.group import Axis
 from latentloom.parallel.layout import Layout, Stream, shares_of
 from latentloom.parallel.ranks.rank_job import LOST_CONNECTION
@@ -24,6 +23,7 @@ from latentloom.parallel.sharding.graphs.wires import AttentionCall, exchanged, 
 from latentloom.parallel.sharding.session import Session
 from latentloom.parallel.sharding.shard import shard
 from latentloom.parallel.sharding.split_plan import SplitPlan
+from latentloom.parallel.traffic import Shape
 from latentloom.pipelines.spreading.transformer import split_plan_of
 from support.cells import fill, outputs, variants
 from support.launches import Launches, Operators, lone_rank

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import random
 import statistics
 import threading
 from collections.abc import Callable, Sequence
@@ -14,11 +13,7 @@ import pytest
 
 from bench import first_light
 from bench.published import predicted_only
-from latentloom.parallel.attention import compose_traffic
-from latentloom.parallel.attention.strategy import Shape, Traffic
-from latentloom.parallel.layout import Layout, Stream, shares_of
 from latentloom.parallel.machine.file_lock import locked
-from latentloom.parallel.mesh import planned_mesh
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.pool import measuring
 from latentloom.parallel.progress import Progress
@@ -41,7 +36,6 @@ from latentloom.pipelines.costs.measured import (
 )
 from latentloom.pipelines.costs.software import software_of
 from latentloom.pipelines.costs.step import Step, step
-from latentloom.pipelines.costs.traffic import Attention, sent_by
 from latentloom.pipelines.costs.wires import Group, Measured, Speed
 from latentloom.pipelines.forecast import here
 from latentloom.pipelines.forecast.asked import job_of
@@ -64,44 +58,6 @@ FLUX = Forward(
     block_bytes=340_000_000,
 )
 GUIDED = dataclasses.replace(FLUX, branches=2, latent_bytes=1 << 20)
-
-
-def counted(plan: ParallelPlan, call: Attention, *, packs: bool) -> Traffic:
-    """What the strategies say that the first rank sends."""
-    count = plan.sequence
-    streams = [Stream(f"r{i}", length, None) for i, length in enumerate(call.replicated)]
-    streams += [Stream(f"s{i}", length, shares_of(length, count)) for i, length in enumerate(call.sharded)]
-    mesh = planned_mesh(plan, 0)
-    for group in mesh.groups.values():
-        group.packs = packs
-    shape = Shape(
-        batch=call.batch,
-        heads=call.heads,
-        kv_heads=call.kv_heads,
-        head_dim=call.head_dim,
-        itemsize=call.itemsize,
-    )
-    return compose_traffic(plan)(Layout(tuple(streams), count), mesh, shape=shape)
-
-
-@pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("packs", [False, True])
-def test_the_closed_forms_are_what_the_strategies_count(plan: str, packs: bool) -> None:
-    seeded = random.Random(plan)
-    for _ in range(40):
-        group = seeded.choice([1, 2, 4])
-        call = Attention(
-            sharded=tuple(seeded.randint(24, 400) for _ in range(seeded.choice([1, 2]))),
-            replicated=(seeded.randint(1, 60),) if seeded.random() < 0.5 else (),
-            heads=group * seeded.randint(2, 10),
-            kv_heads=1,
-            head_dim=8,
-            batch=seeded.choice([1, 3]),
-            itemsize=seeded.choice([2, 4]),
-        )
-        call = dataclasses.replace(call, kv_heads=call.heads // group)
-        found, reckoned = counted(ParallelPlan.parse(plan), call, packs=packs), sent_by(ParallelPlan.parse(plan), call)
-        assert (reckoned.num_bytes, reckoned.num_messages) == (found.sent_bytes, found.calls), call
 
 
 def test_published_step_times_are_predicted() -> None:

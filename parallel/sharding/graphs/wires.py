@@ -17,13 +17,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...attention import STRATEGIES, compose_traffic
-from ...attention.strategy import Kernel, Shape, Traffic
+from ...attention import STRATEGIES
+from ...attention.strategy import Kernel
 from ...group import Axis, Group
 from ...layout import Layout
 from ...mesh import Mesh, planned_mesh
 from ...plan import ParallelPlan
 from ...process_groups import name_of, point
+from ...traffic import Shape, Traffic, traffic_of
 
 Way = str
 """How an attention call goes in a graph: "plain" as torch's own operator, "opaque" as the one that asks the session at
@@ -91,7 +92,7 @@ def wire_of(call: AttentionCall, layout: Layout, mesh: Mesh, device: torch.devic
 @functools.lru_cache(maxsize=64)
 def _traffic(plan: ParallelPlan, rank: int, layout: Layout, shape: Shape) -> Traffic:
     """Of a mesh that is only planned: a group that is kept is never gone."""
-    return compose_traffic(plan)(layout, planned_mesh(plan, rank), shape=shape)
+    return traffic_of(layout, planned_mesh(plan, rank), shape=shape)
 
 
 def exchanged(
