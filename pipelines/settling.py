@@ -159,7 +159,9 @@ def _check_image(r: EncodeImage) -> None:
     if pixels.ndim != 4 or tuple(pixels.shape[1:]) != (r.height, r.width, 3):
         got = " x ".join(map(str, pixels.shape))
         raise ValueError(
-            f"the picture is {got}, but B x {r.height} x {r.width} x 3 is asked for; resize the picture first"
+            worded(
+                "the picture is {}, but B x {} x {} x 3 is asked for; resize the picture first", got, r.height, r.width
+            )
         )
 
 
