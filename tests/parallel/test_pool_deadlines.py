@@ -101,6 +101,10 @@ def test_survivors_have_time_to_leave_a_job(longest_s: float, wait_s: float) -> 
     assert len(first.done) == 2
 
 
+def test_a_step_has_five_times_the_longest_so_far_and_never_less_than_one_that_may_compile() -> None:
+    assert [Limits(step_s=120.0).step_deadline(longest_s) for longest_s in (0.1, 24.0, 60.0)] == [120.0, 120.0, 300.0]
+
+
 def test_ranks_that_were_told_to_leave_are_in_no_group_though_all_have_done_their_part() -> None:
     """A cancel that comes while the first rank decodes alone, for longer than it is waited for."""
     run, (first, second) = running()
