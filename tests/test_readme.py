@@ -91,6 +91,7 @@ def commands_in(text: str) -> Iterator[Command]:
         while words:
             end = words.index("&&") if "&&" in words else len(words)
             words, rest = words[:end], words[end + 1 :]
+            words = words[words[0].startswith("PYTHONPATH=") :]
             yield (re.sub(r"^\.venv(-test)?/bin/", "", words[0]), *words[1:])
             words = rest
 
@@ -139,7 +140,8 @@ def test_a_script_is_there_and_has_these_options(command: Command) -> None:
     if command[1] == "-c":
         return
     name = command[2].removeprefix("latentloom.").replace(".", "/") + ".py" if command[1] == "-m" else command[1]
-    known = "".join(path.read_text() for path in {ROOT / name, *(ROOT / name).parent.glob("command.py")})
+    script = ROOT / "tests" / name if name.startswith("bobbin/") else ROOT / name
+    known = "".join(path.read_text() for path in {script, *script.parent.glob("command.py")})
     options = [word for word in command[2:] if word.startswith("--")]
     assert [option for option in options if f'"{option}"' not in known] == []
 
