@@ -308,5 +308,5 @@ def _begin_anew(function: str, fds: Sequence[int], *given: Any) -> NoReturn:
     for each in fds:
         os.set_inheritable(each, True)
     package, root, *_ = json.loads(sys.orig_argv[-1])
-    order = json.dumps([package, root, function, *fds, *given])
+    order = json.dumps([package, root, f".parallel.ranks.fork_server:{function}", *fds, *given])
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:-1], order])

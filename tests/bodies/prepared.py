@@ -27,7 +27,7 @@ from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding import captured, compiled, shard
 from latentloom.parallel.sharding.graphs import kept, turns
 from latentloom.pipelines import stages
-from latentloom.pipelines.components import store as stored
+from latentloom.pipelines.components import prepared as preparing
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.fusing import products
 from latentloom.pipelines.values import Latents, to_plain
@@ -226,7 +226,7 @@ def denoise_captured_unasked(
     far, and whether all are dropped once transformers give way. In the last the second rank has no memory for one."""
     store().clear()
     wanted, equal, replays = _captured(model, 2, plan, graphs="off"), list[bool](), list[list[int]]()
-    with _tapes() as made, patch.object(stored, "_graphs", lambda *_: "auto"), patch.object(captured, "_known", {}):
+    with _tapes() as made, patch.object(preparing, "_graphs", lambda *_: "auto"), patch.object(captured, "_known", {}):
         for steps in (4, 4, 6):
             got = _captured(model, 2, plan, steps=steps)
             equal.append(torch.equal(got, wanted) == (steps == 4))

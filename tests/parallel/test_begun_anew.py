@@ -37,7 +37,7 @@ def begun(pool: Pool) -> list[int]:
     assert [each["sums"] for each in found] == [[3.0, 3.0]] * 2
     pids = [state.pid for state in pool.states()]
     for pid in pids:
-        assert b'"rank_main"' in Path(f"/proc/{pid}/cmdline").read_bytes()
+        assert b':rank_main"' in Path(f"/proc/{pid}/cmdline").read_bytes()
         assert field(pid, "PPid") == str(server_of(pool))
     return pids
 
