@@ -4,14 +4,14 @@
 
 A cell is a machine (its constants drawn by a seed), a load, a count of devices, and eager, or compiled and replayed as
 CUDA graphs. Its truth is `simulated.py`, which is asked for every plan; the planner knows the machine by `measure`
-alone. The rules about rounding and idle devices (`planning/choice.py`) hold for the truth as for the planner: best is
+alone. The rules about rounding and idle devices (`forecast/choice.py`) hold for the truth as for the planner: best is
 the plan that they would pick if true times were known. `of all` is against the fastest there is, whatever they say.
 Exit code 1 where the choice is within 2 % in fewer than 95 % of the cells. Last, what the rule costs: how often a
 planner that may take what rounds differently, where a tenth is predicted to be saved, takes it, and how much longer
 than that the choice takes.
 
 A cell of a sweep asks for 3 runs of 4 steps, or 16 of 28, text and picture included: into how many groups the devices
-are put (`planning/sharing.py`), and by which plan each works. Best is the least true time of all runs over all of these
+are put (`forecast/auto.py`), and by which plan each works. Best is the least true time of all runs over all of these
 that the rules allow.
 """
 

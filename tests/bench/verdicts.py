@@ -13,8 +13,9 @@ This machine is one that is assumed: four cores, 24 GiB, 4 in use, busy. Keys de
 is FOLDER, made once and kept.
 
 `compare` tells each difference by its way, and exits with 1 where one is not allowed. Allowed is what comes of one
-rule, "`auto` takes nothing that rounds differently" (ring, compiled, rows of a decode), and of seconds that nobody
-measured and nobody tells. Texts may differ, and are counted.
+rule, "`auto` takes nothing that rounds differently" (ring, compiled, rows of a decode), of seconds that nobody measured
+and nobody tells, and of `plan` for this machine, which tells what a run takes also where nobody measured. Texts may
+differ, and are counted.
 """
 
 from __future__ import annotations
@@ -363,6 +364,8 @@ def kind_of(way: str, old: Any, new: Any, before: Mapping[str, Any], after: Mapp
     fewer = {name for name, each in one["plans"].items() if _rows(each) > _rows(other["plans"].get(name, {}))}
     if rest[2] == "plans":
         return "rows of a decode" if rest[3] in fewer and last in OF_ROWS else ""
+    if asked.startswith("plan here") and rest[2] in ("chosen", "rejected"):
+        return "plans of this machine, which nobody measured: what a run takes"
     if rest[2] in ("chosen", "rejected", "remedies"):
         if one["chosen"] and (one["chosen"]["rounds_differently"] or "ring" in one["chosen"]["plan"]):
             return "plans of auto that rounded differently"
