@@ -1,7 +1,7 @@
 """The shipped workflows of two commits: are the raw pixels the same, to the bit?
 
     git worktree add ../before COMMIT
-    python tests/bench/same_pictures.py record before.json --checkout ../before     # half an hour on two cores
+    python tests/bench/same_pictures.py record before.json --checkout ../before     # ten minutes on two cores
     python tests/bench/same_pictures.py record after.json [--only flux] [--row ring]
     python tests/bench/same_pictures.py compare before.json after.json
 
