@@ -191,6 +191,20 @@ def test_a_page_is_woken_from_another_thread_and_misses_nothing() -> None:
     assert asyncio.run(watch()) == 1000
 
 
+def test_a_bell_that_was_heard_rings_again() -> None:
+    async def watch() -> list[bool]:
+        live = Live()
+        live.put_run(run("one"))
+        heard: list[bool] = []
+        with live.watching("ada") as watcher:
+            for done in (1, 2):
+                live.put_node("one", "a", NodeState(done=done))
+                heard.append(await watcher.changed(DEADLINE_S))
+        return heard
+
+    assert asyncio.run(watch()) == [True, True]
+
+
 def test_a_wait_without_news_ends() -> None:
     async def watch() -> bool:
         live = Live()
