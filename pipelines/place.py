@@ -18,7 +18,7 @@ from ..parallel.plan import ParallelPlan
 from ..parallel.wording import worded
 from .forecast.plans import check_plan
 from .forecast.terms import BY_HAND, Chosen, Wanted
-from .models.checks import why_not_compiled
+from .models.checks import compiles
 from .values import COMPILING, MARK, Model, Place
 
 AUTO = "auto"
@@ -171,7 +171,7 @@ def choice_for(
     """
     place = model.place
     if (named := named_plan(place)) is not None:
-        is_compiled = place.compiles and not why_not_compiled(model, has_step_cache=wanted.has_step_cache)
+        is_compiled = compiles(model, has_step_cache=wanted.has_step_cache)
         return Chosen(plan=named, is_compiled=is_compiled, why=BY_HAND)
     from .forecast.auto import choose
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from ...parallel.progress import SILENT, Progress
 from ...pipelines.forecast.terms import Wanted, is_guided
-from ...pipelines.models.checks import why_not_compiled
+from ...pipelines.models.checks import compiles
 from ...pipelines.place import named_plan, names_plan
 from ...pipelines.values import Latents, Model
 from ..graph.sketch import Denoising
@@ -48,7 +48,7 @@ def _rounds(asked: Denoising) -> bool:
     plan = named_plan(asked.model.place)
     if plan is not None and plan.ring > 1:
         return True
-    return asked.model.place.compiles and not why_not_compiled(asked.model, has_step_cache=asked.has_step_cache)
+    return compiles(asked.model, has_step_cache=asked.has_step_cache)
 
 
 def rows_of(walk: Walk, names: Iterable[str]) -> dict[str, int]:

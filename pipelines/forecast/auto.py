@@ -21,7 +21,7 @@ from ...parallel.progress import Foreseen
 from ...parallel.wording import worded
 from ..components.memory import CONTEXT_BYTES
 from ..costs.units import duration
-from ..models.checks import why_not_compiled
+from ..models.checks import compiles, why_not_compiled
 from ..models.describe import card_of
 from ..values import MARK, Model, Place
 from .choice import AS_FAST, DOUBT, Candidate, graphs_told, replicas_of, spelt
@@ -39,16 +39,21 @@ def choose(model: Model, wanted: Wanted, *, now: Sequence[DeviceNow] | None = No
     """For the devices of the model's place, on this machine as it is `now` (see `spot_of`). Reads headers and configs
     only, once. Raises `ValueError` for a size that the model cannot paint.
     """
-    why_eager = why_not_compiled(model, has_step_cache=wanted.has_step_cache) if model.place.compiles else ""
-    is_compiled = model.place.compiles and not why_eager
+    is_compiled = compiles(model, has_step_cache=wanted.has_step_cache)
     found = _ruled(model, wanted)
     if found is None:
         # a short prompt counts as one of the model's own length, so that few prompts change the plan
         wanted = replace(wanted, text_length=max(wanted.text_length, card_of(model).text_length))
-        working = replace(model, engine="inductor") if is_compiled else model
-        found = _chosen(working, wanted, spot_of(model.place.devices, now), model.place.replicas)
-    why = worded("{}; not compiled, because {}", found.why, why_eager) if why_eager else found.why
-    return replace(found, is_compiled=is_compiled, why=why)
+        found = _chosen(
+            _working(model, has_step_cache=wanted.has_step_cache),
+            wanted,
+            spot_of(model.place.devices, now),
+            model.place.replicas,
+        )
+    if is_compiled or not model.place.compiles:
+        return replace(found, is_compiled=is_compiled)
+    why_eager = why_not_compiled(model, has_step_cache=wanted.has_step_cache)
+    return replace(found, why=worded("{}; not compiled, because {}", found.why, why_eager))
 
 
 def _ruled(model: Model, wanted: Wanted) -> Chosen | None:
@@ -188,7 +193,7 @@ def shared_out(
     options: dict[int, list[Candidate]] = {}
     for groups in replicas_of(len(place.devices), num_runs):
         spot = spot_of(_grouped(place, groups).devices, now)
-        found = [forecast_at(_working(model), wanted, spot, groups) for model, wanted in asked]
+        found = [forecast_at(_working(model, has_step_cache=False), wanted, spot, groups) for model, wanted in asked]
         known = [each.chosen for each in found if each.chosen is not None]
         is_assumed = found[0].machine.is_assumed
         if len(known) == len(found):
@@ -212,10 +217,9 @@ def _grouped(place: Place, groups: int) -> Place:
     return Place(devices=place.devices[:most], plan=place.plan, replicas=groups, cluster=place.cluster)
 
 
-def _working(model: Model) -> Model:
+def _working(model: Model, *, has_step_cache: bool) -> Model:
     """As it works by the place's plan."""
-    may = model.place.compiles and not why_not_compiled(model, has_step_cache=False)
-    return replace(model, engine="inductor") if may else model
+    return replace(model, engine="inductor") if compiles(model, has_step_cache=has_step_cache) else model
 
 
 def _all_s(found: Sequence[Candidate], num_rounds: int) -> float:

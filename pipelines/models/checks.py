@@ -87,6 +87,11 @@ def why_not_compiled(model: Model, *, has_step_cache: bool) -> str:
     return ""
 
 
+def compiles(model: Model, *, has_step_cache: bool) -> bool:
+    """Whether the plan of its place has the transformer compiled, beside the model's own engine."""
+    return model.place.compiles and not why_not_compiled(model, has_step_cache=has_step_cache)
+
+
 def check_graphs(graphs: Graphs, *, device: str) -> None:
     """Raises `ValueError` where steps are to be replayed as CUDA graphs and cannot be; "auto" may be any device."""
     if graphs == "on" and not device.startswith(("cuda", "auto")):

@@ -37,7 +37,7 @@ FAMILIES_AND_FRAMES = pytest.mark.parametrize(
 def test_border_is_called_once_a_step(
     family: str, frames: int, scheduler: str, model: Any, canvas: Any, paint: Any
 ) -> None:
-    watcher, sampling = Told(), to_plain(Sampling(scheduler=scheduler))  # type: ignore[arg-type]
+    watcher, sampling = Told(), to_plain(Sampling(scheduler=scheduler))
     latents = paint(model(family), canvas(family, frames=frames), progress=watcher, guidance=3.0, sampling=sampling)
     assert watcher.steps == [(1, 3), (2, 3), (3, 3)]
     assert torch.isfinite(latents.tensor).all()
@@ -49,7 +49,7 @@ def test_border_is_called_once_a_step(
 def test_border_counts_the_steps_that_strength_leaves(
     family: str, scheduler: str, model: Any, paint: Any, picture: torch.Tensor
 ) -> None:
-    watcher, sampling = Told(), to_plain(Sampling(scheduler=scheduler))  # type: ignore[arg-type]
+    watcher, sampling = Told(), to_plain(Sampling(scheduler=scheduler))
     start = encoded(model(family), picture)
     paint(model(family), start, progress=watcher, steps=6, strength=0.5, sampling=sampling)
     assert watcher.steps == [(1, 3), (2, 3), (3, 3)]
