@@ -31,12 +31,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 import support.checkout  # noqa: F401 (makes the checkout importable)
 from latentloom.parallel import collectives
-from latentloom.parallel.group import Axis
-from latentloom.parallel.mesh import planned_mesh
+from latentloom.parallel.group import Axis, Group
+from latentloom.parallel.mesh import Mesh, planned_mesh
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding.hooks import install
 from latentloom.parallel.sharding.session import Session
@@ -154,8 +155,8 @@ def measure(name: str, plans: Sequence[str], *, device: torch.device, runs: int,
         parsed = ParallelPlan.parse(plan)
         if parsed.ulysses > model.config.num_attention_heads:
             continue
-        mesh = planned_mesh(parsed, 0)
-        with Shadow():
+        with Shadow() as shadow:
+            mesh = shadow.mesh(plan)
             handle = shard(model, split_plan_of(model), mesh)
             high = peak(lambda: forward(model, given), device)
             for group in mesh.groups.values():
@@ -176,6 +177,15 @@ class Shadow:
     """In place of `torch.distributed` in `parallel.collectives`: what the others would send is copied on the device."""
 
     isend, irecv = "send", "receive"
+
+    def mesh(self, plan: str) -> Mesh:
+        """Of rank 0 of a plan, whose groups are there for graphs too, which ask no `torch.distributed`."""
+        mesh = planned_mesh(ParallelPlan.parse(plan), 0)
+        for group in mesh.groups.values():
+            if group.size > 1:
+                assert group.packs, "as one of GPUs does, which is kept from here on"
+                group.process_group = _Shadows(self, group)
+        return mesh
 
     def __enter__(self) -> Shadow:
         self.real: Any = collectives.dist
@@ -216,6 +226,29 @@ class Shadow:
             have = torch.randn(tensor.numel(), device=tensor.device).to(tensor.dtype)
             self.noise[tensor.dtype] = have
         tensor.view(-1).copy_(have[: tensor.numel()])
+
+
+class _Shadows(dist.ProcessGroup):
+    """The other ranks of a group, as a compiled exchange meets them."""
+
+    def __init__(self, shadow: Shadow, group: Group) -> None:
+        super().__init__(group.index, group.size)
+        self.shadow = shadow
+
+    def alltoall_base(self, out: Tensor, *_: object) -> dist.Work:
+        self.shadow._arrive(out)
+        return _Arrived()
+
+    def _allgather_base(self, out: Tensor, block: Tensor, *_: object) -> dist.Work:
+        self.shadow.all_gather_single(out, block)
+        return _Arrived()
+
+    all_to_all_single, all_gather_single = alltoall_base, _allgather_base  # their names from torch 2.13 on
+
+
+class _Arrived(dist.Work):
+    def wait(self, timeout: object = None) -> bool:
+        return True
 
 
 # ---- models

@@ -29,7 +29,7 @@ import support.checkout  # noqa: F401 (makes the checkout importable)
 from bench.gpu.measuring import Bench, head, machine, num_launched, reason, row, took
 from bench.shadow_rank import SUBJECTS, Shadow, forward, inputs, made
 from latentloom.parallel.group import Axis
-from latentloom.parallel.mesh import Mesh, planned_mesh
+from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding.captured import Captured
 from latentloom.parallel.sharding.shard import shard
@@ -207,10 +207,9 @@ class _Span:
 @contextlib.contextmanager
 def _formed(model: Any, plan: str, form: str) -> Iterator[Callable[..., None]]:
     """The model as rank 0 of a plan has it, in this form; gives what compiles its blocks."""
-    mesh = planned_mesh(ParallelPlan.parse(plan), 0)
     torch.manual_seed(0)  # what arrives is the same for each form
     with contextlib.ExitStack() as stack:
-        stack.enter_context(Shadow())
+        mesh = stack.enter_context(Shadow()).mesh(plan)
         for apply in FORMS[form]:
             stack.callback(apply(model, mesh))
         if mesh[Axis.SEQUENCE].size > 1:

@@ -15,8 +15,6 @@ from torch import Tensor, nn
 
 from bench.gpu.measuring import Bench, head, num_launched, num_syncs, reason, row, took
 from bench.shadow_rank import SUBJECTS, Shadow, forward, inputs, made, twin_of
-from latentloom.parallel.mesh import planned_mesh
-from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding.captured import Captured
 from latentloom.parallel.sharding.shard import shard
 from latentloom.pipelines.spreading.transformer import split_plan_of
@@ -50,8 +48,8 @@ def step(bench: Bench, models: list[str], plans: list[str]) -> bool:
 @contextlib.contextmanager
 def shadowed(model: nn.Module, plan: str) -> Iterator[Callable[..., None]]:
     """The model as rank 0 of a plan has it; gives what compiles its blocks."""
-    with Shadow():
-        handle = shard(model, split_plan_of(model), planned_mesh(ParallelPlan.parse(plan), 0))
+    with Shadow() as shadow:
+        handle = shard(model, split_plan_of(model), shadow.mesh(plan))
         try:
             yield handle.compile
         finally:
