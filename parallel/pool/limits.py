@@ -24,8 +24,9 @@ class Limits:
     goes from module to module is one."""
     step_s: float = 120.0
     """The least time that a step gets, as one may compile; five times the longest so far where that is more."""
-    abort_s: float = 1.0
-    """For ranks to leave a job that one has failed in, beyond their longest step."""
+    abort_s: float = 3.0
+    """For ranks to leave a job that one has failed in, beyond their longest step; to revoke communicators takes NCCL 1 s
+    (`ranks/revoke.py`)."""
     leave_s: float = 10.0
     """For ranks to leave a job that failed or was cancelled, where no step's length is known."""
     die_s: float = 15.0

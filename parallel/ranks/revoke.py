@@ -11,14 +11,11 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-LIMIT_S = 0.5
-"""Half of the least time that a rank gets to leave a job (`Limits.abort_s`), so that an abort fits behind it."""
 DEFAULT, SUCCESS = 0, 0
 """NCCL's flag, and its answer."""
 
@@ -26,8 +23,11 @@ Revoke = Callable[[int], int]
 """Of NCCL: a communicator's address to its answer."""
 
 
-def revoke(groups: Sequence[Any], device: torch.device, *, limit_s: float = LIMIT_S) -> bool:
-    """Whether there are such groups, and all were revoked in time; otherwise they are to be aborted. Not collective."""
+def revoke(groups: Sequence[Any], device: torch.device) -> bool:
+    """Whether there are such groups, and all were revoked; otherwise they are to be aborted. Not collective.
+
+    On idle communicators it takes 0.5 to 1 s, and longer where a driver hangs: who calls this bounds it.
+    """
     call = _nccl()
     backends = [group._get_backend(device) for group in groups]
     if not backends or call is None or not all(hasattr(backend, "_comm_ptr") for backend in backends):
@@ -36,9 +36,11 @@ def revoke(groups: Sequence[Any], device: torch.device, *, limit_s: float = LIMI
     threads = [threading.Thread(target=_ask, args=(call, each, device, answers), daemon=True) for each in backends]
     for thread in threads:  # at once: a kernel of one may wait for that of another
         thread.start()
-    end = time.monotonic() + limit_s
+    # Until the last has come back. What is under way ends at once, but NCCL then joins its proxy threads, which look
+    # for an abort each 500 ms, one of them twice. To abort beside that would join a thread for the second time, and
+    # both would wait for ever (seen with NCCL 2.28.9 and 2.30.7, of one rank and of two).
     for thread in threads:
-        thread.join(max(0.0, end - time.monotonic()))
+        thread.join()
     return answers == [SUCCESS] * len(backends)
 
 

@@ -70,13 +70,13 @@ FIRST: tuple[Wave, ...] = (
         Block(
             name="two_ranks",
             command=(f"{BENCH}/gpu/two_ranks.py", "{device}", "{tiny}"),
-            deadline_s=190,
+            deadline_s=140,
             shares_card=True,
         ),
         Block(
             name="tests",
             command=(*PYTEST, *OTHER_VERSIONS, "-n", "{cores}", "-k", f"not ({ALONE})", *GPU_TESTS),
-            deadline_s=190,
+            deadline_s=140,
         ),
         Block(name="kernels", command=(f"{BENCH}/one_gpu.py", "kernels", "noise", "{tiny}"), deadline_s=120),
     ),
