@@ -25,8 +25,7 @@ class Limits:
     step_s: float = 120.0
     """The least time that a step gets, as one may compile; five times the longest so far where that is more."""
     abort_s: float = 3.0
-    """For ranks to leave a job that one has failed in, beyond their longest step; to revoke communicators takes NCCL 1 s
-    (`ranks/revoke.py`)."""
+    """For ranks to leave a job that one has failed in, beyond their longest step. NCCL takes 1 s of it to revoke."""
     leave_s: float = 10.0
     """For ranks to leave a job that failed or was cancelled, where no step's length is known."""
     die_s: float = 15.0

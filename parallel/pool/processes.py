@@ -81,8 +81,8 @@ class Crew:
         can_start = time.monotonic() >= self._next_time
         try:
             if self._server is None and can_start:
-                num_gpus = sum(rank.device.startswith("cuda") for rank in self.ranks)
-                self._take(ServerProcess.start(self._server_log, self._preload, num_gpus=num_gpus))
+                gpus = {rank.device for rank in self.ranks if rank.device.startswith("cuda")}
+                self._take(ServerProcess.start(self._server_log, self._preload, num_gpus=len(gpus)))
             if (server := self._server) is None:
                 return
             self._spare.keep(server)

@@ -21,7 +21,7 @@ from ..group import Group
 from ..machine.deadline import or_end
 from ..sharding.captured import forget_all
 from . import wires
-from .revoke import free, revoke
+from .revoke import abort, revoke
 from .seat import World
 
 NO_LOOPBACK = "ifa != nullptr"
@@ -86,16 +86,7 @@ class Membership:
         NCCL can, which keeps what other ranks' kernels may still read until `leave`; otherwise aborted.
         """
         with or_end("leaving a process group", limit_s=STOP_S), self._lock:
-            if self._is_joined:
-                forget_all()
-                process_groups.forget_names()
-                connected = process_groups.connected()
-                if revoke(connected, self._device):
-                    self._revoked = connected
-                    for group in connected:
-                        del _world.pg_names[group]  # those in it are aborted
-                self._is_joined = False
-                _abort_process_group()
+            self._end(revokes=True)
 
     def abort(self) -> None:
         """`stop`, from another thread."""
@@ -105,13 +96,24 @@ class Membership:
     def leave(self) -> None:
         """Not collective: the others may be gone, and whoever is not has stopped, so that nothing of it is in use."""
         with or_end("leaving a process group", limit_s=STOP_S), self._lock:
-            if self._is_joined:
-                forget_all()
-                process_groups.forget_names()
-                self._is_joined = False
-                _abort_process_group()
-            free(self._revoked, self._device)
+            self._end(revokes=False)
+            abort(self._revoked, self._device)
             self._revoked = []
+
+    def _end(self, *, revokes: bool) -> None:
+        if not self._is_joined:
+            return
+        forget_all()
+        process_groups.forget_names()
+        connected = process_groups.connected()
+        if revokes and revoke(connected, self._device):
+            self._revoked = connected
+        else:
+            abort(connected, self._device)
+        for group in connected:
+            del _world.pg_names[group]  # torch aborts those in it, one after the other
+        self._is_joined = False
+        _abort_process_group()
 
 
 def _store(world: World, rank: int) -> Store:

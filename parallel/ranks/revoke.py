@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -32,32 +32,32 @@ def revoke(groups: Sequence[Any], device: torch.device) -> bool:
     backends = [group._get_backend(device) for group in groups]
     if not backends or call is None or not all(hasattr(backend, "_comm_ptr") for backend in backends):
         return False
-    answers: list[int] = []
-    threads = [threading.Thread(target=_ask, args=(call, each, device, answers), daemon=True) for each in backends]
-    for thread in threads:  # at once: a kernel of one may wait for that of another
-        thread.start()
-    # Until the last has come back. What is under way ends at once, but NCCL then joins its proxy threads, which look
-    # for an abort each 500 ms, one of them twice. To abort beside that would join a thread for the second time, and
-    # both would wait for ever (seen with NCCL 2.28.9 and 2.30.7, of one rank and of two).
-    for thread in threads:
-        thread.join()
-    return answers == [SUCCESS] * len(backends)
+    return _at_once(lambda backend: call(backend._comm_ptr()), backends, device) == [SUCCESS] * len(backends)
 
 
-def free(groups: Sequence[Any], device: torch.device) -> None:
-    """Abort groups that were revoked, all at once, as NCCL's own aborts wait for each other."""
-    backends = [group._get_backend(device) for group in groups]
-    if backends:
-        backends[0]._group_start()
-        for backend in backends:
-            backend.abort()
-        backends[0]._group_end()
+def abort(groups: Sequence[Any], device: torch.device) -> None:
+    """Each takes up to 1 s where it was not revoked."""
+    _at_once(lambda backend: backend.abort(), [group._get_backend(device) for group in groups], device)
 
 
-def _ask(call: Revoke, backend: Any, device: torch.device, answers: list[int]) -> None:
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-    answers.append(call(backend._comm_ptr()))
+def _at_once(action: Callable[[Any], Any], backends: Sequence[Any], device: torch.device) -> list[Any]:
+    """What it gives for each, in a thread for each: a kernel of one may wait for that of another, and NCCL's own
+    grouping holds for one thread, while torch aborts in others.
+
+    It waits for the last. What is under way ends at once, but NCCL then joins its proxy threads, which look for an
+    abort each 500 ms, one of them twice. An abort beside a revoke would join a thread for the second time, and both
+    would wait for ever (seen with NCCL 2.28.9 and 2.30.7, of one rank and of two).
+    """
+
+    def act(backend: Any) -> Any:
+        if device.type == "cuda":
+            torch.cuda.set_device(device)  # of this thread
+        return action(backend)
+
+    if not backends:
+        return []
+    with ThreadPoolExecutor(len(backends), thread_name_prefix="latentloom nccl") as threads:
+        return list(threads.map(act, backends))
 
 
 def _nccl() -> Revoke | None:

@@ -1,7 +1,8 @@
 """torchao's packing of a wide weight, some rows at a time, with the bits that it makes of the whole weight.
 
 torchao holds copies in fp32 of all that it is given, up to 18 bytes for each number. Its scales belong to one row, or
-to a group in one, so that rows can be packed apart; the first rows of each weight prove it.
+to a group in one, so that rows can be packed apart; the first rows of each weight prove it. Where no
+kernel adds a bias to few rows of a product in fp8, a layer adds it apart.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import logging
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .memory import packed_at_a_time
 
 logger = logging.getLogger("latentloom")
 
+NO_KERNEL = "CUBLAS_STATUS_NOT_SUPPORTED"
 TILE = 16
 """Rows are taken by multiples of this many: a product in fp8 wants 16, and int4's kernel 8, to which torchao pads."""
 
@@ -79,3 +82,25 @@ def _joined(weight: Tensor, config: Any, *, rows: int, seams: dict[str, tuple[in
             parts[name].narrow(dim, before, part.shape[dim]).copy_(part)
     facts = {**piece.__tensor_flatten__()[1], "shape": weight.shape}  # which some of torchao's tensors hold as a fact
     return type(piece).__tensor_unflatten__(parts, facts, weight.shape, weight.stride())
+
+
+class BiasApart(nn.Linear):
+    def forward(self, input: Tensor) -> Tensor:
+        return F.linear(input, self.weight) + self.bias
+
+
+@torch.no_grad()
+def add_bias_apart_where_it_must(layer: Any, num_rows: int) -> None:
+    """Let a layer do so whose product with few rows fails otherwise, as it is on its device; for any number of rows.
+
+    cuBLAS 13.1 has no kernel for at most 32 rows of 8192 with a bias on an H200, and has one without, or for 64 rows.
+    Ranks that share out a text have fewer rows than one alone, and must round as it does: so the rows do not decide.
+    """
+    if layer.bias is None:
+        return
+    try:
+        layer(layer.bias.new_zeros(num_rows, layer.in_features))
+    except RuntimeError as error:
+        if NO_KERNEL not in str(error):
+            raise
+        layer.__class__ = BiasApart  # not another layer: hooks, LoRA and names are on this one

@@ -36,6 +36,8 @@ def settler(quantization: Quantization, *, device: str) -> Settle:
     """
     from torchao.quantization import quantize_
 
+    from . import by_rows
+
     with _one_sentence(quantization, device):
         config = _config(quantization)
 
@@ -43,6 +45,8 @@ def settler(quantization: Quantization, *, device: str) -> Settle:
         if name == "weight" and _is_wide(layer, quantization):
             with _one_sentence(quantization, device):
                 quantize_(layer, config, filter_fn=lambda *_: True)
+            if quantization == "fp8_dynamic" and device.startswith("cuda"):
+                by_rows.add_bias_apart_where_it_must(layer, FP8_TILE)
 
     return settle
 

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -60,24 +59,20 @@ def test_a_rank_that_is_lost_beside_a_job_on_others_does_not_disturb_it(pool: Po
 
 
 class Backend:
-    def __init__(self, address: int, done: list[str]) -> None:
-        self.address, self.done = address, done
+    def __init__(self, address: int, done: list[str], together: threading.Barrier | None = None) -> None:
+        self.address, self.done, self.together = address, done, together
 
     def _comm_ptr(self) -> int:
         return self.address
 
-    def _group_start(self) -> None:
-        self.done.append("together")
-
-    def _group_end(self) -> None:
-        self.done.append("freed")
-
     def abort(self) -> None:
+        if self.together is not None:
+            self.together.wait(10)
         self.done.append(f"abort {self.address}")
 
 
 def group(backend: Any) -> Any:
-    return SimpleNamespace(_get_backend=lambda device: backend)
+    return type("Group", (), {"_get_backend": lambda self, device: backend})()
 
 
 @pytest.mark.parametrize(("answers", "is_revoked"), [({7: 0, 8: 0}, True), ({7: 0, 8: 5}, False)])
@@ -130,13 +125,14 @@ def test_a_group_that_is_stopped_by_revoking_is_freed_when_the_rank_leaves(
     monkeypatch.setattr(membership, "_abort_process_group", lambda: (aborted.extend(_world.pg_names), abort()))
     monkeypatch.setattr(process_groups, "connected", lambda: [stand_in])
     monkeypatch.setattr(membership, "revoke", lambda *_: is_revoked)
-    monkeypatch.setattr(membership, "free", lambda groups, device: done.append(f"{len(groups)} freed"))
+    monkeypatch.setattr(membership, "abort", lambda groups, device: done.append(f"{len(groups)} aborted"))
     member.abort()
-    assert member.was_aborted and not dist.is_initialized() and not done
-    assert (stand_in in aborted) is not is_revoked
+    assert member.was_aborted and not dist.is_initialized()
+    assert done == ([] if is_revoked else ["1 aborted"])
+    assert stand_in not in aborted  # by torch, one by one
     member.leave()
     member.leave()
-    assert done == [f"{int(is_revoked)} freed", "0 freed"]
+    assert done[-2:] == [f"{int(is_revoked)} aborted", "0 aborted"]
 
 
 def test_a_loopback_that_is_down_is_told_as_that(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
@@ -152,11 +148,12 @@ def test_a_loopback_that_is_down_is_told_as_that(monkeypatch: pytest.MonkeyPatch
         Membership("cpu").join(World(name="w", store=str(tmp_path / "store"), size=1), 0)
 
 
-def test_what_was_revoked_is_aborted_together() -> None:
-    done: list[str] = []
-    revoke.free([group(Backend(7, done)), group(Backend(8, done))], CPU)
-    revoke.free([], CPU)
-    assert done == ["together", "abort 7", "abort 8", "freed"]
+def test_groups_are_aborted_at_once() -> None:
+    """A kernel of one may wait for that of another."""
+    done, together = list[str](), threading.Barrier(2)
+    revoke.abort([group(Backend(each, done, together)) for each in (7, 8)], CPU)
+    revoke.abort([], CPU)
+    assert sorted(done) == ["abort 7", "abort 8"]
 
 
 # ---- on an accelerator
@@ -167,10 +164,11 @@ def test_an_accelerator_is_connected_in_groups_of_their_members_only(
 ) -> None:
     made: list[Any] = []
     connected: list[int] = []
+    aborted: list[str] = []
 
     def helper(size: int, index: int, ranks: list[int], backend: str, store: Any, name: str, **options: Any) -> Any:
         made.append((size, index, ranks, backend, name, options["device_id"]))
-        return object(), store
+        return group(Backend(len(made), aborted)), store
 
     gpu = torch.device("cuda:0")
     process_groups.begin(gpu)
@@ -182,6 +180,9 @@ def test_an_accelerator_is_connected_in_groups_of_their_members_only(
     assert process_groups.at_work() is of_all and process_groups.ballot() is votes
     assert made == [(1, 0, [0], "nccl", "work 0", gpu), (1, 0, [0], "gloo", "votes 0", None)]
     assert connected[:3] == [0, 1, 0] and process_groups.connected() == [of_all]
+    monkeypatch.setitem(_world.pg_names, of_all, "work 0")
+    member.leave()
+    assert aborted == ["abort 1"]
 
 
 @pytest.mark.parametrize("way", ["stop", "abort", "leave", "join"])

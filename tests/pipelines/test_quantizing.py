@@ -141,3 +141,34 @@ def test_room_is_made_for_the_largest_weight_and_for_the_part_of_it_that_is_quan
 def test_what_has_kernels_for_cuda_alone_needs_it(quantization: Any) -> None:
     with pytest.raises(ValueError, match=f"quantization {quantization} needs CUDA and bf16, not cpu and fp32"):
         describe_model("builtin:bobbin", device="cpu", quantization=quantization)
+
+
+@pytest.mark.parametrize(
+    ("has_bias", "says", "is_apart"),
+    [(True, by_rows.NO_KERNEL, True), (False, by_rows.NO_KERNEL, False), (True, "", False)],
+)
+def test_a_bias_is_added_apart_where_no_kernel_adds_it(
+    has_bias: bool, says: str, is_apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = nn.Linear(32, 16, bias=has_bias)
+    x = torch.randn(3, 32)
+    wanted, linear = layer(x), torch.nn.functional.linear
+
+    def product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        if says and bias is not None:
+            raise RuntimeError(f"CUDA error: {says} when calling `cublasLtMatmulAlgoGetHeuristic`")
+        return linear(x, weight, bias)
+
+    monkeypatch.setattr(torch.nn.functional, "linear", product)
+    by_rows.add_bias_apart_where_it_must(layer, 16)
+    assert isinstance(layer, by_rows.BiasApart) == is_apart
+    assert torch.allclose(layer(x), wanted, atol=1e-6)
+
+
+def test_what_else_fails_in_a_product_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr(torch.nn.functional, "linear", fail)
+    with pytest.raises(RuntimeError, match="out of luck"):
+        by_rows.add_bias_apart_where_it_must(nn.Linear(32, 16), 16)

@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 from bench.gpu.measuring import Bench, head, row, took
 from latentloom.parallel.collectives import highest
-from latentloom.parallel.process_groups import ballot
+from latentloom.parallel.process_groups import Use, ballot, connected, make
 from latentloom.parallel.ranks.membership import Membership
 from latentloom.parallel.ranks.seat import World
 
@@ -60,10 +60,10 @@ def _from_file(host: torch.Tensor, bench: Bench) -> float:
 
 
 def join(bench: Bench) -> bool:
-    """A process group of one rank, three times: to join it, to make six groups within it, to vote, to stop it (by
+    """A process group of one rank, three times: to join it, to make another group within it, to vote, to stop it (by
     revoking its groups or by aborting them) and to leave it.
     """
-    head("", "join s", "six groups s", "their first sum s", "vote ms", "stop s", "leave s", "MiB taken", "MiB kept")
+    head("", "join s", "a group s", "first sums s", "vote ms", "stop s", "leave s", "MiB taken", "MiB kept")
     if bench.is_gpu:
         torch.cuda.set_device(bench.device)
     member = Membership(str(bench.device))
@@ -74,10 +74,9 @@ def join(bench: Bench) -> bool:
             member.join(World(name=turn, store=f"{folder}/{turn}", size=1), 0)
             voters = ballot()
             times.append(time.perf_counter())
-            device, backend = (bench.device, "nccl") if bench.is_gpu else (None, "gloo")
-            groups = [dist.new_group([0], device_id=device, backend=backend) for _ in range(6)]
+            make([(Use.WEIGHTS, (0,))])  # beside the one for work that joining has made
             times.append(time.perf_counter())
-            for group in groups:
+            for group in connected():
                 dist.all_reduce(torch.zeros(1, device=bench.device), group=group)
             bench.wait()
             times.append(time.perf_counter())
