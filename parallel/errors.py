@@ -51,8 +51,8 @@ class LoomError(Exception):
     """The root. `code` may be set on one error, where another process or a cause has told it."""
 
     code: str = "internal"
+    # The exit code of a command that this error ends: 1 it failed, 2 it was asked for what cannot be.
     exit_code: ClassVar[int] = 1
-    """The exit code of a command that this error ends: 1 it failed, 2 it was asked for what cannot be."""
     http_status: ClassVar[int] = 500
 
 

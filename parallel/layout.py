@@ -50,8 +50,8 @@ class Layout:
 
     streams: tuple[Stream, ...]
     num_ranks: int
+    # Positions of the joint sequence that no query asks: they have no keys and values, only queries.
     left_out: Range | None = None
-    """Positions of the joint sequence that no query asks: they have no keys and values, only queries."""
 
     def __hash__(self) -> int:
         return self._hash

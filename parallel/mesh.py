@@ -34,8 +34,7 @@ class Mesh:
     plan: ParallelPlan
     rank: int
     groups: Mapping[Axis, Group]
-    voters: ProcessGroup | None = None
-    """All its ranks, in a group on the CPU, of a mesh that `mesh_for` gave."""
+    voters: ProcessGroup | None = None  # all its ranks, in a group on the CPU, of a mesh that `mesh_for` gave
 
     def __getitem__(self, axis: Axis) -> Group:
         return self.groups[axis]

@@ -20,8 +20,7 @@ Text = Literal["auto", "sharded", "replicated"]
 class Exchange:
     """What a plan knows of an attention strategy by which keys and values reach all ranks of a sequence."""
 
-    rounds: bool
-    """Whether it merges what it attended to part by part, so that it rounds otherwise than one device."""
+    rounds: bool  # whether it merges what it attended to part by part, so that it rounds otherwise than one device
 
 
 EXCHANGES: Mapping[str, Exchange] = {"ring": Exchange(rounds=True), "allgather": Exchange(rounds=False)}

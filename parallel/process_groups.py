@@ -36,10 +36,8 @@ kernels at once for a new GPU (NVIDIA/nccl 1646)."""
 
 class Use(StrEnum):
     WORK = "work"
-    WEIGHTS = "weights"
-    """Of the same ranks as others may be: a gather would wait behind an exchange."""
-    VOTES = "votes"
-    """On the CPU, whatever the device, where no kernel holds them up."""
+    WEIGHTS = "weights"  # of the same ranks as others may be: a gather would wait behind an exchange
+    VOTES = "votes"  # on the CPU, whatever the device, where no kernel holds them up
 
 
 Key = tuple[Use, tuple[int, ...]]
@@ -49,13 +47,11 @@ Key = tuple[Use, tuple[int, ...]]
 class _Within:
     """What was made within one process group."""
 
-    device: torch.device | None = None
-    """Of a pool's rank; None under torchrun."""
-    num_at_work: int = 0
-    """How many ranks have the job that this rank works on; 0 for all."""
+    device: torch.device | None = None  # of a pool's rank; None under torchrun
+    num_at_work: int = 0  # how many ranks have the job that this rank works on; 0 for all
+    # Those that this rank knows of; it need not be in them. Never the one within which they are: it would hold itself,
+    # and peers hear that a group of gloo was aborted when it is let go of.
     made: dict[Key, ProcessGroup] = field(default_factory=dict)
-    """Those that this rank knows of; it need not be in them. Never the one within which they are: it would hold itself,
-    and peers hear that a group of gloo was aborted when it is let go of."""
 
 
 _within: weakref.WeakKeyDictionary[Any, _Within] = weakref.WeakKeyDictionary()

@@ -81,8 +81,7 @@ class DeviceUpload:
     def __init__(self, buffers: Sequence[Tensor], mark: Mark) -> None:
         self._buffers = buffers
         self._mark = mark
-        self._done: list[Callable[[], None] | None] = [None] * len(buffers)
-        """Waits until a buffer may be written again."""
+        self._done: list[Callable[[], None] | None] = [None] * len(buffers)  # waits until a buffer may be written again
         self._turn = 0
         self._filled = 0
 

@@ -39,8 +39,7 @@ class Readers:
 
     def __init__(self, group: Group, voters: ProcessGroup) -> None:
         self._group, self._voters = group, voters
-        self._sums: Tensor | None = None
-        """Of each rank's shares, as they are here: P."""
+        self._sums: Tensor | None = None  # of each rank's shares, as they are here: P
 
     def moving(self, device: torch.device) -> Callable[[Tensor], Tensor]:
         """Collective in what it gives, as `staging.moving`: a tensor of the host on `device`. Of a large one that lies

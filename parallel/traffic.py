@@ -105,8 +105,7 @@ class Traffic:
     num_exchanges: int = 0
     gather_bytes: int = 0
     num_gathers: int = 0
-    hop_bytes: int = 0
-    """All hops together."""
+    hop_bytes: int = 0  # all hops together
     num_hops: int = 0
 
     @property

@@ -23,8 +23,7 @@ MOST, LONGEST = 10_000, 4_000
 class Words(TypedDict):
     """How a sentence was made."""
 
-    text_id: str
-    """Its English, with `{}` for each value."""
+    text_id: str  # its English, with `{}` for each value
     values: list[str]
 
 

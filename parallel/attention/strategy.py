@@ -33,16 +33,12 @@ class Kernel:
     name: str
     plain: Callable[[Tensor, Tensor, Tensor, Tensor | None, float | None], Tensor]
     with_lse: Callable[[Tensor, Tensor, Tensor, Tensor | None, float | None], tuple[Tensor, Tensor]]
-    package: str = ""
-    """What has to be installed for it."""
-    stand_in: str = ""
-    """What torch calls the kernel that stands in for its own flash kernel, once torch is told to."""
+    package: str = ""  # what has to be installed for it
+    stand_in: str = ""  # what torch calls the kernel that stands in for its own flash kernel, once torch is told to
+    # Whether it takes these q, k and v, of the usual widths and types, at all.
     fits: Callable[[Tensor, Tensor, Tensor], bool] = lambda q, k, v: True
-    """Whether it takes these q, k and v, of the usual widths and types, at all."""
-    is_traced: bool = True
-    """Whether torch can trace it, as a part of a compiled block."""
-    error: float = 0.02
-    """The most that half precision may differ from plain attention to values of variance 1."""
+    is_traced: bool = True  # whether torch can trace it, as a part of a compiled block
+    error: float = 0.02  # the most that half precision may differ from plain attention to values of variance 1
 
 
 Attend = Callable[..., "Tensor"]

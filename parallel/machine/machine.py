@@ -27,8 +27,7 @@ class Device:
     title: str
     total_bytes: int
     free_bytes: int
-    capability: str
-    """Compute capability, such as 9.0."""
+    capability: str  # compute capability, such as 9.0
     uuid: str
     problem: str = ""
 
@@ -39,11 +38,10 @@ class DeviceLink:
 
     first: str
     second: str
+    # What joins the two devices, such as `NVLink, 18 lanes` or `PCIe across CPU sockets`; `unknown` without NVIDIA's
+    # tool.
     wire: str
-    """What joins the two devices, such as `NVLink, 18 lanes` or `PCIe across CPU sockets`; `unknown` without NVIDIA's
-    tool."""
-    is_direct: bool
-    """Whether each can read the other's memory (peer access)."""
+    is_direct: bool  # whether each can read the other's memory (peer access)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,13 +49,13 @@ class Torch:
     """What the installed torch was built with, and what of it runs here."""
 
     version: str
+    # The CUDA version that torch was built with; "" in a build without. `hip` is that of ROCm, `nccl` that of NCCL.
     cuda: str
-    """The CUDA version that torch was built with; "" in a build without. `hip` is that of ROCm, `nccl` that of NCCL."""
     hip: str
     nccl: str
     backends: tuple[str, ...]
+    # {attention kernel: why it does not run here, or ""}, of those that are installed.
     kernels: Mapping[str, str] = field(default_factory=dict)
-    """{attention kernel: why it does not run here, or ""}, of those that are installed."""
     start_problem: str = ""
     has_mps: bool = False
 
@@ -71,8 +69,7 @@ class Machine:
     devices: tuple[Device, ...] = ()
     links: tuple[DeviceLink, ...] = ()
     driver: str = ""
-    num_listed_gpus: int = 0
-    """The NVIDIA GPUs that the driver knows, whether torch may use them or not."""
+    num_listed_gpus: int = 0  # the NVIDIA GPUs that the driver knows, whether torch may use them or not
 
 
 def read_machine(*, timeout_s: float, root: Path = Path("/")) -> Machine:

@@ -38,21 +38,18 @@ class JobRun:
         self.ranks = ranks
         self.limits = limits
         self.size = job.work.num_ranks if job.work.world is None else job.work.world.size
-        self.ends: dict[int, End] = {}
-        """By the index of a rank in the job."""
+        self.ends: dict[int, End] = {}  # by the index of a rank in the job
         self.phases: dict[int, Phase] = {}
         self.steps: dict[int, int] = {}
         self.longest_step_s = 0.0
-        self.broken_time: float | None = None
-        """When the first part of it ended other than well."""
+        self.broken_time: float | None = None  # when the first part of it ended other than well
         self.abort_time: float | None = None
         self.cancel_time: float | None = None
-        self.late = ""
-        """What was waited for too long, where that is why it was aborted."""
+        self.late = ""  # what was waited for too long, where that is why it was aborted
         self.sign_time = self.start_time = time.monotonic()
         self._step_time: float | None = None
+        # Of ranks that share memory, once they are asked; those of several machines vote, and one alone is told.
         self._grants: Grants | None = None
-        """Of ranks that share memory, once they are asked; those of several machines vote, and one alone is told."""
 
     @property
     def is_over(self) -> bool:

@@ -53,14 +53,11 @@ class Work:
     function: str
     num_ranks: int
     lane: Lane
-    rank: int
-    """Which rank of a replica runs it, where it takes one."""
+    rank: int  # which rank of a replica runs it, where it takes one
     owner: str
     previews: bool
-    every: bool
-    """Whether each rank's answer is wanted, instead of the first's."""
-    world: World | None = None
-    """One that reaches beyond this machine; None for the replica's own."""
+    every: bool  # whether each rank's answer is wanted, instead of the first's
+    world: World | None = None  # one that reaches beyond this machine; None for the replica's own
 
 
 @dataclass(eq=False)
@@ -68,8 +65,7 @@ class Job:
     """Owned by the supervisor, but for `told`, which the caller reads."""
 
     work: Work
-    body: int
-    """The request, a memfd: every rank maps the same one."""
+    body: int  # the request, a memfd: every rank maps the same one
     number: int = field(default_factory=lambda: next(_numbers))
     told: queue.SimpleQueue[Told] = field(default_factory=queue.SimpleQueue)
     num_deaths: int = 0
@@ -108,12 +104,10 @@ class Job:
 class End:
     """How one rank's part of a job ended."""
 
+    # `died` by itself or by a deadline; `ended` by us, because the job could not go on.
     state: Literal["done", "cancelled", "refused", "failed", "died", "ended"]
-    """`died` by itself or by a deadline; `ended` by us, because the job could not go on."""
-    value: Any = None
-    """The answer of one that is done."""
-    is_whole: bool = False
-    """Whether the rank is still in its process group, in step with the others."""
+    value: Any = None  # the answer of one that is done
+    is_whole: bool = False  # whether the rank is still in its process group, in step with the others
     mark: int = 0
     spread: SpreadWork | None = None
     code: str = ""

@@ -44,8 +44,7 @@ class OfKind:
 class KnownFile:
     kinds: tuple[OfKind, ...] = ()
     boot: str = ""
-    pairs: tuple[tuple[str, ...], ...] = ()
-    """GPUs, by two, whose wires were proven since that boot."""
+    pairs: tuple[tuple[str, ...], ...] = ()  # GPUs, by two, whose wires were proven since that boot
 
 
 class Known:
@@ -54,8 +53,7 @@ class Known:
     def __init__(self, folder: Path | None = None) -> None:
         self._path = folder and folder / FILE
         self._boot = _text(BOOT).strip()
-        self._kernels: dict[str, Kernels] = {}
-        """What this pool's ranks have told."""
+        self._kernels: dict[str, Kernels] = {}  # what this pool's ranks have told
 
     def kernels(self, gpu: str) -> Kernels | None:
         """What attends on GPUs of this kind; None where that is to be tried."""

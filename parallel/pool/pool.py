@@ -39,13 +39,10 @@ class RankState:
     number: int
     replica: int
     device: str
-    pid: int
-    """0 while there is no process."""
-    has_p2p: bool = True
-    """Whether accelerators may read each other's memory; not after that was seen to fail."""
+    pid: int  # 0 while there is no process
+    has_p2p: bool = True  # whether accelerators may read each other's memory; not after that was seen to fail
     is_ready: bool
-    job: int
-    """The number of its main job; 0 for none."""
+    job: int  # the number of its main job; 0 for none
     log: Path
 
 
@@ -96,12 +93,7 @@ class Pool:
         ]
         try:
             self._supervisor = Supervisor(
-                self._replicas,
-                folder=self.folder,
-                preload=preload,
-                limits=limits,
-                known=known,
-                spare_ranks=spare_ranks,
+                self._replicas, folder=self.folder, preload=preload, limits=limits, known=known, spare_ranks=spare_ranks
             )
         except OSError as error:
             folder.remove()

@@ -73,8 +73,7 @@ class Crew:
         self.culprit = ""  # as of `ServerReady`, once it is known
         self._num_failures = 0
         self._next_time = 0.0
-        self._codes: dict[int, int] = {}
-        """How processes ended, by pid, of which the kernel has not told yet."""
+        self._codes: dict[int, int] = {}  # how processes ended, by pid, of which the kernel has not told yet
 
     def keep(self) -> None:
         """Start what is missing: the spare before the ranks, because a server that has none is slow to replace."""

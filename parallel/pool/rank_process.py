@@ -35,14 +35,7 @@ class RankProcess:
     """One place in a replica, and the process that fills it at present. `number` counts over the whole pool."""
 
     def __init__(
-        self,
-        number: int,
-        device: str,
-        *,
-        num_threads: int,
-        folder: Path,
-        interface: str = "lo",
-        is_spare: bool = False,
+        self, number: int, device: str, *, num_threads: int, folder: Path, interface: str = "lo", is_spare: bool = False
     ) -> None:
         self.number = number
         self.device = device
@@ -51,26 +44,21 @@ class RankProcess:
         self.is_spare = is_spare
         self.log = folder / f"rank{number}.log"
         self.channel: Channel[FromRank] | None = None
-        self.has_p2p = True
-        """Whether the next process may use peer-to-peer between accelerators."""
+        self.has_p2p = True  # whether the next process may use peer-to-peer between accelerators
+        # How many processes have filled this place: what is told of an earlier one is not meant for this one.
         self.birth = 0
-        """How many processes have filled this place: what is told of an earlier one is not meant for this one."""
         self.pid = 0
         self.pidfd = -1
-        self.gpu = ""
-        """What kind of GPU it has, once it has said hello; "" for none of which anything is to be known."""
+        self.gpu = ""  # what kind of GPU it has, once it has said hello; "" for none of which anything is to be known
         self.uuid = ""
         self.memory_bytes = 0
-        self.is_told = False
-        """Whether it was told what attends there, or that it is to try that."""
-        self.has_begun = False
-        """Whether it has said hello, and what attends on its GPU."""
+        self.is_told = False  # whether it was told what attends there, or that it is to try that
+        self.has_begun = False  # whether it has said hello, and what attends on its GPU
+        # Whether it was given up: it is dying, and an accelerator may hold it, and it its accelerator, for a while.
         self.is_gone = False
-        """Whether it was given up: it is dying, and an accelerator may hold it, and it its accelerator, for a while."""
         self.heard = 0.0
         self.why_killed = ""
-        self.end_time: float | None = None
-        """Since when it should be dead."""
+        self.end_time: float | None = None  # since when it should be dead
 
     @property
     def title(self) -> str:

@@ -37,17 +37,15 @@ class Replica:
         self.folder = folder
         self.limits = limits
         self._known = known or Known()
-        self.job: Job | None = None
-        """The main job, from when it is taken from the queue to when it is settled."""
+        self.job: Job | None = None  # the main job, from when it is taken from the queue to when it is settled
         self.run: JobRun | None = None
         self.side: dict[RankProcess, JobRun] = {}
-        self.size = len(ranks)
-        """How many ranks the present or last job takes."""
+        self.size = len(ranks)  # how many ranks the present or last job takes
         self.world: World | None = None
+        # The ranks in the process group `world`, in the order of their numbers there.
         self.members: list[RankProcess] = []
-        """The ranks in the process group `world`, in the order of their numbers there."""
+        # While ranks join `world`: what each said, or None where it has not; "" is well.
         self.joining: dict[RankProcess, str | None] = {}
-        """While ranks join `world`: what each said, or None where it has not; "" is well."""
         self._join_time = 0.0
         self._problem = ""
         self._are_wires_bad = False

@@ -73,11 +73,9 @@ class ServerProcess:
     def __init__(self, channel: Channel[FromServer], process: subprocess.Popen[bytes] | None = None) -> None:
         self.channel = channel
         self.channel.socket.setblocking(False)
-        self.pid = 0 if process is None else process.pid
-        """0 for a spare until it has said that it is ready."""
+        self.pid = 0 if process is None else process.pid  # 0 for a spare until it has said that it is ready
         self._pidfd = -1
-        self._process = process
-        """None where it is no child of ours."""
+        self._process = process  # None where it is no child of ours
 
     @classmethod
     def start(cls, log: Path, preload: Sequence[str], *, num_gpus: int) -> ServerProcess:

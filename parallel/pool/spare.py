@@ -47,8 +47,7 @@ class Spare:
         self._listen = listen
         self._ignore = ignore
         self._process: ServerProcess | None = None
-        self._num_losses = 0
-        """In a row, of those that were not ready."""
+        self._num_losses = 0  # in a row, of those that were not ready
         self._next_time = 0.0
 
     def keep(self, server: ServerProcess) -> None:
@@ -138,8 +137,8 @@ class SpareRanks:
         ]
         self._seats = seats
         self._wanted = wanted
+        # By device, since its spare became a rank or the fork server was lost, with which they all die.
         self._losses: Counter[str] = Counter()
-        """By device, since its spare became a rank or the fork server was lost, with which they all die."""
         self._next_time = 0.0
         self._is_resting = self._is_over = False
 

@@ -89,10 +89,9 @@ class Supervisor:
         self.is_closed = False
         self._limits = limits
         self._has_ended = False
+        # What was told, by the numbers of jobs, while ranks start; None once all have been there.
         self._starts: dict[int, str] | None = {}
-        """What was told, by the numbers of jobs, while ranks start; None once all have been there."""
-        self._lock = threading.Lock()
-        """Between an order and the thread's end."""
+        self._lock = threading.Lock()  # between an order and the thread's end
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._selector = selectors.DefaultSelector()
         self._woken, self._wake = socket.socketpair()

@@ -57,8 +57,7 @@ class Received(Generic[M]):
     """One message received. Whoever receives it owns the descriptors."""
 
     message: M
-    fds: tuple[int, ...] = ()
-    """None where this process may open no more: the kernel drops them then."""
+    fds: tuple[int, ...] = ()  # None where this process may open no more: the kernel drops them then
 
 
 class Channel(Generic[M]):

@@ -136,14 +136,12 @@ class ForkServer:
         self.channel = channel
         self.host_pidfd = host_pidfd
         self.preload = preload
-        self.culprit = culprit
-        """The module for which ranks begin anew, or ""."""
+        self.culprit = culprit  # the module for which ranks begin anew, or ""
         self.own_pidfd = os.pidfd_open(os.getpid())
+        # The server that this process is, or was, the spare of; -1 in one that never was a spare.
         self.server_pidfd = -1
-        """The server that this process is, or was, the spare of; -1 in one that never was a spare."""
         self.poll = select.poll()
-        self.children: dict[int, int] = {}
-        """The pids of the children, by pidfd."""
+        self.children: dict[int, int] = {}  # the pids of the children, by pidfd
 
     def serve(self) -> NoReturn:
         while True:

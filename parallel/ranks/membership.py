@@ -40,11 +40,10 @@ class Membership:
     def __init__(self, device: str) -> None:
         self._device = torch.device(device)
         self._is_joined = False
-        self._revoked: list[dist.ProcessGroup] = []
-        """What NCCL holds of the group that was stopped."""
+        self._revoked: list[dist.ProcessGroup] = []  # what NCCL holds of the group that was stopped
         self._lock = threading.Lock()
+        # Since the last `join`: whatever then goes wrong in the group's work, the cause lies with another rank.
         self.was_aborted = False
-        """Since the last `join`: whatever then goes wrong in the group's work, the cause lies with another rank."""
 
     def join(self, world: World, rank: int, *, is_proven: bool = False) -> None:
         """Collective: leave the present group and join another, as its `rank` of `world.size`; `is_proven` as of

@@ -30,21 +30,7 @@ from .channel import Channel, Received, read_body
 from .grants import Granted
 from .heap import give_back_large
 from .membership import Membership
-from .messages import (
-    Abort,
-    Attends,
-    Cancel,
-    Fork,
-    Hello,
-    Join,
-    Joined,
-    Kernels,
-    Moves,
-    Ping,
-    RunJob,
-    Stuck,
-    ToRank,
-)
+from .messages import Abort, Attends, Cancel, Fork, Hello, Join, Joined, Kernels, Moves, Ping, RunJob, Stuck, ToRank
 from .rank_job import RankJob, loses_device
 from .seat import Seat, World
 
@@ -91,8 +77,7 @@ class Rank:
         self.ping_s = order.ping_s
         self.is_spare = order.is_spare
         self.membership = Membership(self.device)
-        self.kernels = Kernels()
-        """What attends on its device, as the host was told."""
+        self.kernels = Kernels()  # what attends on its device, as the host was told
         self.jobs: dict[int, RankJob] = {}
         self.lanes: dict[str, queue.SimpleQueue[Callable[[], None]]] = {}
         for name, priority in LANES.items():

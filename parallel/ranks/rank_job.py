@@ -49,12 +49,10 @@ class RankJob(Progress):
         self.wants_previews = order.previews
         self.is_cancelled = False
         self.aborted = threading.Event()
-        self.granted: Granted | None = None
-        """Where the host grants steps; there before the work begins."""
+        self.granted: Granted | None = None  # where the host grants steps; there before the work begins
+        # Whether all ranks stop after the same step as this one, so that their process group stays whole.
         self.is_in_step = False
-        """Whether all ranks stop after the same step as this one, so that their process group stays whole."""
-        self.thread_id = 0
-        """Whose work it is, once it has begun."""
+        self.thread_id = 0  # whose work it is, once it has begun
         self._place: tuple[tuple[int, int], ...] = ()
         self._channel = channel
         self._num_steps = 0

@@ -79,16 +79,12 @@ def forget_all() -> None:
 class _Kind:
     """The calls of one kind, and what replays them."""
 
-    form: Hashable
-    """What tells it from others, but for what of the module may be another in the next process."""
-    is_wanted: bool | None = None
-    """Whether it is to be captured; None before its first call."""
+    form: Hashable  # what tells it from others, but for what of the module may be another in the next process
+    is_wanted: bool | None = None  # whether it is to be captured; None before its first call
     is_used: bool = True
-    is_anew: bool = False
-    """Whether a capture failed in which something was compiled."""
+    is_anew: bool = False  # whether a capture failed in which something was compiled
     buffers: list[Tensor] = field(default_factory=list)
-    taken_bytes: int = 0
-    """By its first call."""
+    taken_bytes: int = 0  # by its first call
     graph: CapturedGraph | None = None
     answer: Any = None
     num_bytes: int = 0
@@ -135,10 +131,9 @@ class Captured:
         self._names = list(inspect.signature(type(module).forward).parameters)[1:]
         self._texts = Texts(paddings)
         self._kinds: dict[Hashable, _Kind] = {}
+        # Held while a graph is made, launched or dropped; nothing waits for other ranks or the device within.
         self._lock = threading.Lock()
-        """Held while a graph is made, launched or dropped; nothing waits for other ranks or the device within."""
-        self.reasons: list[str] = []
-        """Why calls ran without a graph, each once."""
+        self.reasons: list[str] = []  # why calls ran without a graph, each once
         self._is_off = False
         # Not `forward`: hooks run inside of what torch calls here, so what they send and cut is part of the graph.
         vars(module)["_compiled_call_impl"] = self  # as torch's own `Module.compile` has itself called

@@ -165,13 +165,7 @@ class _CompiledBlock:
     """In the place of a block's forward: the graph for its state and what it is given, looked up once a forward for
     all blocks that are alike."""
 
-    def __init__(
-        self,
-        block: nn.Module,
-        forwards: Forwards,
-        options: Mapping[str, Any],
-        sends_in_graphs: bool,
-    ) -> None:
+    def __init__(self, block: nn.Module, forwards: Forwards, options: Mapping[str, Any], sends_in_graphs: bool) -> None:
         self._kind, self._block, self._options, self._session = type(block), block, options, forwards.session
         self._sends_in_graphs, self._title = sends_in_graphs, forwards.title
         self._under_way, self._watched = forwards.under_way, Watched(block)

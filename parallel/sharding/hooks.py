@@ -228,10 +228,7 @@ def _around_block(block: nn.Module, session: Session) -> list[Remove]:
         if session.is_entered:
             session.leave_block()
 
-    return [
-        block.register_forward_pre_hook(before).remove,
-        block.register_forward_hook(after).remove,
-    ]
+    return [block.register_forward_pre_hook(before).remove, block.register_forward_hook(after).remove]
 
 
 def _announcing(module: nn.Module, kinds: tuple[int, ...], session: Session) -> Remove:

@@ -46,8 +46,7 @@ class Intercepting(TorchFunctionMode):
     """Sees the attention calls of its thread, and answers them by `_intercepted`, while `depth` is not zero."""
 
     depth = 1
-    is_throughout = False
-    """Whether the mode is on for the whole of a forward, not within its blocks alone."""
+    is_throughout = False  # whether the mode is on for the whole of a forward, not within its blocks alone
 
     def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         if func is F.scaled_dot_product_attention and self.depth:

@@ -63,11 +63,10 @@ class Session(operator.Intercepting):
         self.comparing = Due()
         self.is_agreed = self.mesh[Axis.SEQUENCE].size == 1
         self.is_cached = False  # a step cache may leave out every block
+        # The transformer's own forward runs: another model may share its modules, as Z-Image's ControlNet does.
         self.is_entered = False
-        """The transformer's own forward runs: another model may share its modules, as Z-Image's ControlNet does."""
         self._is_watching = False
-        self.compiled = set[nn.Module]()
-        """Blocks that run in graphs."""
+        self.compiled = set[nn.Module]()  # blocks that run in graphs
         self._learned: list[AttentionCall] | None = None
         self.begin()
 
@@ -93,15 +92,13 @@ class Session(operator.Intercepting):
         self.depth = 0  # of blocks entered and not left
         self.calls: tuple[int, ...] = (0,)  # the kinds of the coming attention calls, the last for all further ones
         self.kept: tuple[KeptKeys, ...] = ()  # of texts that have padding
-        self.entered = set[str]()
-        """The paths of lists of blocks of which the first has run."""
+        self.entered = set[str]()  # the paths of lists of blocks of which the first has run
+        # By argument what a block was given last, how it is cut, and this rank's part of it.
         self.parts: dict[str, tuple[Any, Any, list[int], Any]] = {}
-        """By argument what a block was given last, how it is cut, and this rank's part of it."""
+        # What answers the self attention of all streams without a mask, by kinds and shapes.
         self._decided: dict[Hashable, Callable[..., Tensor]] = {}
-        """What answers the self attention of all streams without a mask, by kinds and shapes."""
         self.num_calls = 0
-        self.gathered = set[str]()
-        """The paths of the outputs that are whole again."""
+        self.gathered = set[str]()  # the paths of the outputs that are whole again
 
     def enter(self) -> None:
         """The forward runs, in this thread."""
@@ -291,15 +288,7 @@ class Session(operator.Intercepting):
 
     @operator.in_no_graph
     def attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        mask: Tensor | None,
-        scale: float | None,
-        causal: bool,
-        kind: int,
+        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, scale: float | None, causal: bool, kind: int
     ) -> Tensor:
         """Collective: one attention call, by what the split plan says of it; B H S D to B H S D."""
         usual = None
@@ -397,15 +386,7 @@ class Session(operator.Intercepting):
         return tuple(name for name in whole if name not in call.queries or name in self.unshown)
 
     def _attend_whole(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        mask: Tensor | None,
-        scale: float | None,
-        causal: bool,
-        call: Attend,
+        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, scale: float | None, causal: bool, call: Attend
     ) -> Tensor:
         """Attention to keys that are whole on every rank, or are gathered first."""
         if causal and call.keys:

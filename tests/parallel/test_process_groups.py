@@ -220,8 +220,7 @@ def test_a_peer_that_compiles_for_longer_than_nccl_may_take_is_waited_for(pool: 
 
 
 @pytest.mark.parametrize(
-    ("hangs", "what"),
-    [("connecting", "connecting ranks by NCCL"), ("first", "the first collective over NCCL")],
+    ("hangs", "what"), [("connecting", "connecting ranks by NCCL"), ("first", "the first collective over NCCL")]
 )
 def test_a_rank_that_hangs_in_nccl_ends_with_its_stacks_in_its_log_and_is_replaced(
     start_warm_pool: Callable[..., Pool], tmp_path: Path, hangs: str, what: str

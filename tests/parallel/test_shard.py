@@ -47,10 +47,7 @@ MOMENTS = ("before", "after", "loaded")  # the last through load_lora_adapter
 PLANS = ("allgather=2,text=replicated", "ulysses=2,ring=2", "ulysses=2")
 
 
-@pytest.mark.parametrize(
-    ("plan", "moment"),
-    cells(PLANS, MOMENTS, here=[*zip(PLANS, MOMENTS, strict=True)]),
-)
+@pytest.mark.parametrize(("plan", "moment"), cells(PLANS, MOMENTS, here=[*zip(PLANS, MOMENTS, strict=True)]))
 def test_a_lora_put_on_before_or_after_sharding_gives_what_it_gives_on_one_process(
     ranks: Ranks, plan: str, moment: str
 ) -> None:

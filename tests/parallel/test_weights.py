@@ -15,10 +15,7 @@ PLANS = ("ulysses=2,weights=2", "ulysses=2,cfg=2,weights=4", "ulysses=2,ring=2,w
 VARIANTS = ("flux", "pixart", "dit")
 
 
-@pytest.mark.parametrize(
-    ("plan", "variant"),
-    cells(PLANS, VARIANTS, here=[*zip(PLANS, VARIANTS, strict=True)]),
-)
+@pytest.mark.parametrize(("plan", "variant"), cells(PLANS, VARIANTS, here=[*zip(PLANS, VARIANTS, strict=True)]))
 def test_shared_weights_give_what_one_process_gives(ranks: Any, variant: str, plan: str) -> None:
     found = [each for each in ranks.run("bodies.shares:shared_out", variant, plan) if each is not None]
     assert max(each["difference"] for each in found) <= TOLERANCE * max(1.0, found[0]["largest"])

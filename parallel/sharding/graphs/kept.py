@@ -31,8 +31,7 @@ class Graphs:
 
     number: int
     first: Hashable = None
-    is_broken: bool = False
-    """Torch cannot take the block in one graph."""
+    is_broken: bool = False  # torch cannot take the block in one graph
     made: dict[bool, Callable[..., Any]] | None = None
 
     def get(

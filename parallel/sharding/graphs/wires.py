@@ -39,8 +39,7 @@ class AttentionCall:
     way: Way
     streams: tuple[str, ...] = ()
     shape: Shape | None = None
-    kernel: Kernel | None = None
-    """The last three of calls whose exchange is in the graph."""
+    kernel: Kernel | None = None  # the last three of calls whose exchange is in the graph
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,8 @@ class Wire:
     """
 
     name: str
+    # Numbers, in a string: a number that a graph for any lengths is made with becomes a symbol, a string does not.
     fixed: str
-    """Numbers, in a string: a number that a graph for any lengths is made with becomes a symbol, a string does not."""
     given: tuple[Any, ...]
     group: Group
     traffic: Traffic
