@@ -12,10 +12,10 @@ hooks: The hooks by which a split plan is followed: they cut arguments, gather o
     is.
 operator: Sharded attention as one opaque operator, so that `torch.compile` takes a block in one graph.
 padding: Padding: the keys of a text that every row of a batch hides, and so are left out of attention.
-session: A session: one sharded transformer at work. It knows the streams of the forward under way, and answers
-    attention.
+session: A session: one sharded transformer at work, which answers attention.
 shard: Sharding a transformer from outside, and taking it back: the module itself is not changed.
 split_plan: A split plan: how one transformer class is cut along its token sequence, as data.
+streams: The streams of the forward under way: how many tokens each has, and which of them this rank holds.
 unsharded: Leaving padding out of a transformer that is on one device whole: hooks on it alone, none on its blocks.
 weights: Weight sharding: the ranks of a group hold a transformer's weights between them, and gather each block as it
     runs.
