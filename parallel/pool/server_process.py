@@ -134,9 +134,6 @@ class ServerProcess:
         self._pidfd = fds[0] if fds else -1
         return self._process is not None or self._pidfd >= 0
 
-    def is_frozen(self) -> bool:
-        return is_stopped(self.pid)
-
     def kill(self) -> None:
         """Whatever it does."""
         if self._process is not None:

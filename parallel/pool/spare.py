@@ -22,7 +22,7 @@ from ..ranks.guard import has_ended
 from ..ranks.messages import FromServer, ServerReady
 from ..ranks.shortage import advice
 from .rank_process import RankProcess
-from .server_process import ServerProcess
+from .server_process import ServerProcess, is_stopped
 
 logger = logging.getLogger("latentloom")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 60.0
@@ -153,7 +153,7 @@ class SpareRanks:
     def take(self, seat: RankProcess) -> RankProcess | None:
         """The spare that can take a rank's place, or None; one that would meet others in another way has to go."""
         spare = next((each for each in self.ranks if each.device == seat.device and each.is_ready), None)
-        if spare is None or has_ended(spare.pidfd, wait_s=0) or spare.is_frozen():
+        if spare is None or has_ended(spare.pidfd, wait_s=0) or is_stopped(spare.pid):
             return None
         if spare.has_p2p != seat.has_p2p:
             spare.kill("had been started with peer-to-peer")

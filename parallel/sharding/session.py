@@ -276,7 +276,7 @@ class Session(Streams, operator.Intercepting):
         return whole(mask, layout=layout, rank=self.rank, group=self.mesh[Axis.SEQUENCE])
 
     def _asks_in_part(self, call: Attend, mask: Tensor | None) -> bool:
-        """Whether all streams that ask are asked too, and beside them only streams that may be sharded, as a text may."""
+        """Whether all streams that ask are asked too, and beside them only such that may be sharded, as a text may."""
         rest = set(call.keys) - set(call.queries)
         if not call.queries or not rest or not set(call.queries) < set(call.keys) or not rest <= set(self.split.either):
             return False
