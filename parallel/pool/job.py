@@ -52,11 +52,11 @@ class Work:
 
     function: str
     num_ranks: int
-    lane: Lane
-    rank: int  # which rank of a replica runs it, where it takes one
-    owner: str
-    previews: bool
-    every: bool  # whether each rank's answer is wanted, instead of the first's
+    lane: Lane = "main"
+    rank: int = 0  # which rank of a replica runs it, where it takes one
+    owner: str = ""
+    previews: bool = False
+    every: bool = False  # whether each rank's answer is wanted, instead of the first's
     world: World | None = None  # one that reaches beyond this machine; None for the replica's own
 
 
@@ -82,20 +82,20 @@ class Job:
     def try_again(self, reason: str, log: Path) -> bool:
         """Whether it may be, after it lost a rank; otherwise this is its end."""
         self.num_deaths += 1
-        if self.work.world is not None:  # the ranks of other machines must be asked again too
-            self.end(_noted(RankFailed(reason), log))
-            return False
-        if self.num_deaths < MAX_DEATHS:
+        if self.work.world is not None:
+            pass  # the ranks of other machines must be asked again too, which only who asked all of them can
+        elif self.num_deaths < MAX_DEATHS:
             self.tell(Phase(job=self.number, text=f"starting again: {reason}", is_loading=True))
             return True
-        error = RankFailed(f"{reason}, for the second time in this job, so it is given up")
-        self.end(_noted(error, log))
+        else:  # one death may be chance; by the second the job itself is what kills
+            reason = f"{reason}, for the second time in this job, so it is given up"
+        self.end(_noted(RankFailed(reason), log))
         return False
 
     def end(self, error: BaseException | None = None, *, answers: Sequence[Any] = ()) -> None:
         """The last word; the request is let go of."""
         if not self.is_over:
-            os.close(self.body)
+            os.close(self.body)  # ranks that still read it have descriptors of their own
             self.body = -1
             self.tell(Last(error, list(answers)))
 
@@ -117,7 +117,7 @@ class End:
     @classmethod
     def read(cls, told: Ended, body: int | None) -> End:
         try:
-            if body is None:
+            if body is None:  # the kernel dropped the descriptor: this process may open no more
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             value = read_body(body)
             if told.state == "done":
@@ -146,7 +146,9 @@ def first_cause(ends: dict[int, End]) -> tuple[int, End]:
 
 
 def _distance(end: End) -> int:
-    """From the first cause: a lack of memory explains other failures, and most of all those of peers."""
+    """From the first cause."""
+    # One fails, and the others by what they then miss: their errors come as early, and say nothing of the cause. A lack
+    # of memory explains any other failure; what a rank refuses it has found before it waited for anybody.
     if end.code == OutOfMemory.code:
         return 0
     if end.state == "refused":

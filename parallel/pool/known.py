@@ -61,10 +61,9 @@ class Known:
         return self._kernels.get(gpu) or kept.get(gpu)
 
     def keep_kernels(self, gpu: str, kernels: Kernels) -> None:
-        """For this pool; for others, too, where nothing that is installed was left out: that may have been for want of
-        memory, and its reason is worth a warning each time.
-        """
+        """For this pool; for others, too, where nothing that is installed was left out."""
         self._kernels[gpu] = kernels
+        # What was left out may have been for want of memory, and its reason is worth a warning each time.
         new = OfKind(gpu=gpu, kernels=kernels)
         if not kernels.is_news and new not in self._file.kinds:
             kept = self._read_file()
@@ -85,6 +84,8 @@ class Known:
 
     def tell_kernels(self, ranks: Sequence[RankProcess]) -> None:
         """To those that are new on a GPU: the first of each kind tries the kernels, the others wait for its answer."""
+        # By kind, and not by device: a trial takes seconds, and ranks on equal GPUs are to attend by the same kernel,
+        # or their answers would differ in the last bits.
         trying = {rank.gpu for rank in ranks if rank.is_told and not rank.has_begun}
         for rank in (each for each in ranks if each.gpu and not each.is_told):
             known = self.kernels(rank.gpu)
@@ -93,7 +94,7 @@ class Known:
                     continue
                 logger.info("%s tries attention kernels", rank.title)
                 trying.add(rank.gpu)
-            rank.is_told, rank.heard = True, time.monotonic()
+            rank.is_told, rank.heard = True, time.monotonic()  # the time in which it waited counts as no silence
             rank.send(known or Kernels())
 
     def are_proven(self, gpus: Sequence[str]) -> bool:
@@ -107,6 +108,7 @@ class Known:
         pairs = _pairs(gpus)
         if is_good and pairs <= self._proven:
             return
+        # What failed is not proven any more, whatever was seen before: the next ranks to join try all of it again.
         (self._proven.update if is_good else self._proven.difference_update)(pairs)
         self._write(replace(self._read_file(), boot=self._boot, pairs=tuple(sorted(self._proven))))
 
@@ -136,7 +138,7 @@ class Known:
             new = self._path.with_name(f".{FILE}-{os.getpid()}-{id(self)}")
             with open(new, "w", opener=private) as file:
                 file.write(json.dumps(asdict(kept)))
-            new.replace(self._path)
+            new.replace(self._path)  # at once for whoever reads it meanwhile
 
 
 def _pairs(gpus: Sequence[str]) -> set[tuple[str, ...]]:

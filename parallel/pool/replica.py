@@ -121,14 +121,14 @@ class Replica:
 
     @property
     def _is_of_proof(self) -> bool:
-        """Whether it proves the wires between these GPUs and no others: not by way of the host's memory, and not those
-        of other machines, which have to send as many bytes.
-        """
+        """Whether it proves the wires between these GPUs and no others."""
+        # Not by way of the host's memory; and not with ranks of other machines, for all have to send as many bytes, and
+        # what those know of their wires we do not.
         return self._is_own and all(rank.has_p2p for rank in self.members)
 
     def hear_joined(self, rank: RankProcess, told: Joined) -> None:
         if self.world is None or told.world != self.world.name or rank not in self.joining:
-            return
+            return  # of a join that was given up meanwhile
         self.joining[rank] = told.problem
         self._are_wires_bad |= told.are_wires_bad
         # From the first problem on the clock runs anew, and shorter: the others wait for one that will not come.
@@ -145,6 +145,7 @@ class Replica:
 
     def _fail_join(self) -> None:
         is_own, self.world = self._is_own, None
+        # Once only, and never because of other machines: it costs a start of all ranks.
         if self._are_wires_bad and is_own and all(rank.has_p2p for rank in self.ranks):
             self._give_up_p2p()
             return
@@ -177,7 +178,7 @@ class Replica:
         if rank in self.joining:
             self._end_join(f"rank {rank.number} ({rank.device}) {reason}", rank.log)
         if rank in self.members:
-            self.world = None
+            self.world = None  # nobody can take its place in it: gloo's connections are made when a group is
 
     def withdraw(self, job: Job) -> bool:
         """Whether it was taken and has not begun; it will not now."""
@@ -196,7 +197,8 @@ class Replica:
             self.job = None
 
     def _end_waits(self, why: str) -> None:
-        """End the ranks that wait in the rendezvous, which nothing else ends; who has joined or failed lives on."""
+        """End the ranks that wait in the rendezvous; who has joined or failed lives on."""
+        # Nothing else ends such a wait: it is in torch's C++, in the rank's lane, and has no group yet to be aborted.
         for each, said in self.joining.items():
             if said is None:
                 each.kill(why)

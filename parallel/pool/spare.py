@@ -62,18 +62,18 @@ class Spare:
             self._listen(self._process.channel, self._read)
 
     def take(self) -> ServerProcess | None:
-        """Give the spare away, to be the fork server from now on; None where there is none that is ready, for one that
-        is not dies with its server. Another is to be asked for.
+        """Give the spare away, to be the fork server from now on; None where there is none that is ready. Another is to
+        be asked for.
         """
-        self._read()
+        self._read()  # it may have said by now that it is ready
         if self._process is not None and not self._process.pid:
-            self.close()
+            self.close()  # one that is not ready dies with its server (`ForkServer._become_spare`)
         return self._give_up()
 
     def refuse(self, message: str) -> None:
-        """The server could not fork it. Its connection has ended, too, which may have been heard before."""
+        """The server could not fork it."""
         if self._process is None:
-            return
+            return  # its connection has ended, too, which may have been heard before
         self._lose(f"could not be started: {message}; end other processes")
 
     def close(self) -> None:
@@ -151,11 +151,11 @@ class SpareRanks:
         return [rank for rank in self.ranks if rank.channel is None and self._may_have(rank)]
 
     def take(self, seat: RankProcess) -> RankProcess | None:
-        """The spare that can take a rank's place, or None; one that would meet others in another way has to go."""
+        """The spare that can take a rank's place, or None."""
         spare = next((each for each in self.ranks if each.device == seat.device and each.is_ready), None)
         if spare is None or has_ended(spare.pidfd, wait_s=0) or is_stopped(spare.pid):
             return None
-        if spare.has_p2p != seat.has_p2p:
+        if spare.has_p2p != seat.has_p2p:  # NCCL has read by now whether it may
             spare.kill("had been started with peer-to-peer")
             return None
         self._losses[seat.device] = 0
@@ -164,7 +164,7 @@ class SpareRanks:
         return spare
 
     def lose(self, rank: RankProcess, reason: str) -> None:
-        self._losses[rank.device] += not self._is_resting
+        self._losses[rank.device] += not self._is_resting  # one that we ended for its memory is no fault of it
         is_last = self._losses[rank.device] >= MOST_LOSSES
         pause_s = FIRST_PAUSE_S * 4 ** min(self._losses[rank.device], MOST_LOSSES)
         self._next_time = time.monotonic() + pause_s
@@ -192,12 +192,11 @@ class SpareRanks:
         return self._is_resting and any(time.monotonic() - end < limit_s for end in ends)
 
     def _end(self) -> None:
-        """Also one that is being forked, as soon as it is there."""
-        for rank in self.ranks:
+        for rank in self.ranks:  # `due` comes by again: one that is being forked is ended as soon as it is there
             rank.kill("was given up for its memory")
 
     def _may_have(self, rank: RankProcess) -> bool:
-        seats = [seat for seat in self._seats if seat.device == rank.device]
+        seats = [seat for seat in self._seats if seat.device == rank.device]  # several ranks may share a CPU
         rank.has_p2p = all(seat.has_p2p for seat in seats)
         is_large = all(seat.memory_bytes >= LARGE_BYTES for seat in seats)
         return self._losses[rank.device] < MOST_LOSSES and (self._wanted or is_large)

@@ -49,6 +49,7 @@ def trial(devices: Sequence[str], *, preload: Sequence[str] = (), timeout_s: flo
     with Pool(devices, preload=preload, limits=Limits(start_s=timeout_s, work_s=timeout_s)) as pool:
         words = f"ranks did not start and meet in {timeout_s:g} s"
         progress = Deadline(timeout_s, close=pool.close, words=words)
+        # One rank alone needs no group, and would join none: its GPU's library would go untried.
         world = World(name="trial", store=str(pool.folder / "trial"), size=1) if num_ranks == 1 else None
         found = pool.call(".parallel.pool.trial:meet", {}, progress, num_ranks=num_ranks, world=world)
         has_p2p = all(state.has_p2p for state in pool.states())

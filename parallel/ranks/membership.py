@@ -52,7 +52,7 @@ class Membership:
         Raises `BadWires` where what accelerators send to each other does not arrive whole.
         """
         self.leave()
-        self.was_aborted = False
+        self.was_aborted = False  # an abort that comes late is of a job before, and finds nothing joined
         is_cuda = self._device.type == "cuda"
         try:
             dist.init_process_group(
@@ -65,7 +65,7 @@ class Membership:
             self._is_joined = True
             process_groups.begin(self._device)
             everyone = range(world.size)
-            process_groups.group_of(everyone, process_groups.Use.VOTES)
+            process_groups.group_of(everyone, process_groups.Use.VOTES)  # now, where all are waited for anyway
             if is_cuda:  # gloo's are sockets, which check what they carry
                 group = Group(everyone, rank, process_groups.group_of(everyone))
                 with or_end("the proof of the wires between ranks", limit_s=PROVE_S):
@@ -86,6 +86,8 @@ class Membership:
         """
         with or_end("leaving a process group", limit_s=STOP_S), self._lock:
             if self._is_joined:
+                # In this order: NCCL waits for graphs that hold its work, and a graph that asks for a group by name
+                # would keep it, or find one that is gone.
                 forget_all()
                 process_groups.forget_names()
                 connected = process_groups.connected()

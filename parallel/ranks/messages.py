@@ -317,9 +317,9 @@ def _value(hint: Any, plain: Any, what: str) -> Any:
         return tuple(_value(inner[0], each, what) for each in plain)
     if is_dataclass(hint):
         return read(typing.cast("type[Any]", hint), plain, what=what)
-    if hint is float and type(plain) is int:
+    if hint is float and type(plain) is int:  # of a field that was given a whole number
         with contextlib.suppress(OverflowError):
             return float(plain)
-    if plain in inner if origin is Literal else type(plain) is hint:
+    if plain in inner if origin is Literal else type(plain) is hint:  # `type`: a bool is no number here
         return plain
     raise BadMessage(f"{what} is {str(plain)[:100]!r}, a {type(plain).__name__}")

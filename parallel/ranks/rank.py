@@ -61,7 +61,7 @@ def main(channel: Channel[ToRank], host_pidfd: int, order: Fork, *, server_pidfd
     if order.interface == "lo":
         for name, value in ALONE.items():
             os.environ.setdefault(name, value)
-    _take(order.device)  # what this thread aborts is there too
+    _take(order.device)  # what this thread aborts is there too, and CUDA would open a context on the first GPU
     with contextlib.suppress(Closed):
         Rank(channel, order).listen(host_pidfd)
     guard.tell_after(host_pidfd, server_pidfd, signal.SIGCONT)
@@ -125,7 +125,7 @@ class Rank:
                 self.lanes[order.lane].put(lambda: self._run(job, received.fds))
             case Cancel(number):
                 self._cancel(number)
-            case Abort(number):
+            case Abort(number):  # cancelled, too: a part that waits for nobody ends at its next border
                 self._cancel(number)
                 self._abort(number)
 
@@ -150,7 +150,7 @@ class Rank:
             logger.warning("what was found of attention kernels is tried again: %s", error)
             is_sound = None
         is_first = choice.prefer(device, is_sound=is_sound)
-        if self.is_spare:
+        if self.is_spare:  # it has time: a rank that takes another's place is waited for
             choice.load(device)
         self._tell_kernels(is_first=is_first)
 
@@ -174,7 +174,7 @@ class Rank:
         if (job := self.jobs.get(number)) and job.order.num_ranks > 1:
             job.aborted.set()  # for a lane that waits for a grant; the abort wakes one that waits in a collective
             self.membership.abort()
-            if is_in_rendezvous():
+            if is_in_rendezvous():  # after the abort, which does not reach a group that is not yet
                 self.channel.send(Stuck(number))
 
     def _join(self, order: Join) -> None:
@@ -209,9 +209,10 @@ class Rank:
             request, job.granted = _opened(*fds)
             if job.order.lane == "main":
                 work_among(job.order.num_ranks)
-            with torch.no_grad():
+            with torch.no_grad():  # of this thread: a lane's
                 return _function(job.order.function)(request, job, seat)
         finally:
+            # A number format that nobody had met was tried by this job: ranks to come need not.
             if len(self.kernels.found) < len(choice.found(torch.device(self.device))) and self.kernels.found:
                 self._tell_kernels(is_first=self.kernels.is_first)
             del self.jobs[job.order.job]  # before its end is told: the host may send it again at once
@@ -219,13 +220,13 @@ class Rank:
                 job.granted.close()
 
     def _fail(self, job: RankJob, error: BaseException) -> None:
-        is_late = job.order.num_ranks > 1 and self.membership.was_aborted
+        is_late = job.order.num_ranks > 1 and self.membership.was_aborted  # before `stop`, which is no abort
         if job.order.num_ranks > 1 and not job.is_in_step:
             self.membership.stop()  # so that those who wait for this rank in a collective hear of it at once
         if not job.is_cancelled:
             traceback.print_exception(error)  # into this rank's log
         job.fail(error, is_late=is_late)
-        if loses_device(error):
+        if loses_device(error):  # each call would repeat the error until the process ends
             os._exit(1)
 
 
