@@ -63,6 +63,8 @@ class Layout:
     @functools.cached_property
     def keys(self) -> Layout:
         """The layout of the keys and values, shorter by those that are left out."""
+        # Shares become uneven, and some empty, as the padding lies with the last ranks of its stream: strategies take
+        # any, and tokens stay where their queries are.
         if self.left_out is None:
             return self
         streams = []

@@ -89,7 +89,7 @@ def _keep(sentence: str, words: Words) -> None:
     if len(sentence) > LONGEST:
         return
     with _LOCK:
-        while len(_KNOWN) >= MOST:
+        while len(_KNOWN) >= MOST:  # the oldest: who has not shown it by now shows its English
             del _KNOWN[next(iter(_KNOWN))]
         _KNOWN[sentence] = words
 

@@ -90,10 +90,10 @@ def or_end(what: str, *, limit_s: float) -> Iterator[None]:
 
 
 def _end_unless(done: threading.Event, what: str, limit_s: float) -> None:
-    for _ in range(PIECES):
+    for _ in range(PIECES):  # by pieces: one long wait would be over at once where the machine slept
         if done.wait(limit_s / PIECES):
             return
     with contextlib.suppress(Exception):  # whatever can be said, it ends
         faulthandler.dump_traceback(all_threads=True)
         print(f"it hung: {what} took over {limit_s:g} s", file=sys.stderr, flush=True)
-    os._exit(1)
+    os._exit(1)  # no `exit`: what is called at an exit waits for the threads, one of which hangs

@@ -77,7 +77,7 @@ def read_machine(*, timeout_s: float, root: Path = Path("/")) -> Machine:
     driver, num_listed = driver_version(root), _num_listed(root)
     try:
         output = output_of([sys.executable, "-P", str(PROBE)], timeout_s=timeout_s)
-        found = json.loads(output.strip().splitlines()[-1])
+        found = json.loads(output.strip().splitlines()[-1])  # libraries may greet before it
     except (OSError, ValueError, IndexError) as error:
         return Machine(torch=None, problem=str(error), driver=driver, num_listed_gpus=num_listed)
     devices = tuple(Device(**device) for device in found.pop("devices"))
@@ -142,9 +142,16 @@ def parse_devices(text: str, *, is_here: bool = True, here: Sequence[str] | None
     if len(devices) > MAX_DEVICES:
         raise ValueError(f"devices {text!r} are {len(devices)} devices; give at most {MAX_DEVICES}")
     if kinds != ["cpu"]:
-        _check_once(text, devices)
-        if is_here:
-            _check_present(text, devices, accelerators() if here is None else here)
+        twice = sorted({device for device in devices if devices.count(device) > 1})
+        if twice:  # two ranks on one GPU would wait for each other
+            raise ValueError(f"devices {text!r} name {', '.join(twice)} twice; give each rank a device of its own")
+        there = accelerators() if is_here and here is None else here or ()
+        absent = [device for device in devices if is_here and device not in there]
+        if absent:
+            raise ValueError(
+                f"devices {text!r}: {', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not on this machine; "
+                f"it has {', '.join(['cpu', *there])}"
+            )
     return tuple(devices)
 
 
@@ -183,19 +190,3 @@ def _devices_of(text: str, part: str) -> list[str]:
         first, count = int(index or 0), int(times or 1)
         return [f"cuda:{number}" for number in range(first, first + count)]
     return [kind] * int(times or 1)
-
-
-def _check_once(text: str, devices: list[str]) -> None:
-    """Two ranks on one GPU would wait for each other."""
-    twice = sorted({device for device in devices if devices.count(device) > 1})
-    if twice:
-        raise ValueError(f"devices {text!r} name {', '.join(twice)} twice; give each rank a device of its own")
-
-
-def _check_present(text: str, devices: list[str], here: Sequence[str]) -> None:
-    absent = [device for device in devices if device not in here]
-    if absent:
-        raise ValueError(
-            f"devices {text!r}: {', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not on this machine; "
-            f"it has {', '.join(['cpu', *here])}"
-        )

@@ -74,7 +74,7 @@ def host_bytes() -> int:
 
 
 def _machine() -> Machine:
-    with _finding:  # several threads ask first
+    with _finding:  # several threads ask first, and a cache alone would have each of them start a process
         return _machine_here()
 
 
@@ -131,8 +131,9 @@ def _host() -> DeviceNow:
 
 @functools.cache
 def _cpu_title() -> str:
+    model = _cpu_line("model name") or platform.processor() or platform.machine() or "CPU"
     cores = num_cores()
-    return worded("{}, {} core{}", _cpu_model(), cores, "s" if cores > 1 else "")
+    return worded("{}, {} core{}", model, cores, "s" if cores > 1 else "")
 
 
 @functools.cache
@@ -144,10 +145,6 @@ def convolves(dtype: str) -> bool:
     if dtype == "bf16":
         return {"avx512bw", "avx512vl", "avx512dq"} <= has or "bf16" in has
     return "avx512_fp16" in has or "fphp" in has
-
-
-def _cpu_model() -> str:
-    return _cpu_line("model name") or platform.processor() or platform.machine() or "CPU"
 
 
 def _cpu_line(name: str) -> str:

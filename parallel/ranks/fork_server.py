@@ -303,8 +303,8 @@ def _begin_anew(fds: Sequence[int], *given: Any) -> NoReturn:
     """Be a fresh interpreter that calls `rank_main` with these descriptors and plain data."""
     for each in fds:
         os.set_inheritable(each, True)
-    # Started as the host has started this one (`START` in pool/server_process.py). It is the same process all the while:
-    # its pid is known, its log is open, and what the kernel is to do at its parent's end stays.
+    # Started as the host has started this one (`START` in pool/server_process.py). It is the same process all the
+    # while: its pid is known, its log is open, and what the kernel is to do at its parent's end stays.
     package, root, *_ = json.loads(sys.orig_argv[-1])
     order = json.dumps([package, root, ".parallel.ranks.fork_server:rank_main", *fds, *given])
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:-1], order])

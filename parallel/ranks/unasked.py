@@ -41,7 +41,7 @@ def driver_unasked(num_gpus: int) -> Iterator[list[str]]:
         return
     with answers.given():
         yield answers.refused
-    # Inductor keeps what it was told of devices: here of one that was made up, and that has no number yet.
+    # Torch's compiler keeps what it was told of devices: here of one that was made up, and that has no number yet.
     interface = sys.modules.get("torch._dynamo.device_interface")
     for name in ("caching_worker_device_properties", "caching_worker_current_devices"):
         getattr(interface, name, {}).clear()

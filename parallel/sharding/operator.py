@@ -61,7 +61,7 @@ class Intercepting(TorchFunctionMode):
 
     def take_off(self) -> None:
         """Leave the mode, be it below others: what was entered inside a forward may outlive an interrupt of it."""
-        above: list[TorchFunctionMode] = []
+        above: list[TorchFunctionMode] = []  # of others, which go back as they were
         while _len_torch_function_stack() and (top := _pop_mode()) is not self:
             above.append(top)
         for other in reversed(above):

@@ -148,11 +148,13 @@ def shard(
     if mesh[Axis.WEIGHTS].size > 1:
         from .weights import shard_weights
 
-        undo = install(module, session) if session else []  # a plan that does not fit is refused while nothing is lost
+        # Installed and taken off again: a plan that does not fit is refused while nothing is lost.
+        undo = install(module, session) if session else []
         while undo:
             undo.pop()()
         lent = modules_ending(module, blocks, split.lent)
         shard_weights(module, [*blocks, *lent], group=mesh[Axis.WEIGHTS], device=device)
+    # Undone last to first: the blocks' forwards, then the hooks around them.
     undo = [packed.forget, *install(module, session)] if session else []
     forwards = Forwards(module, blocks, title, session=session)
     _sharded.add(module)

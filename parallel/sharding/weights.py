@@ -62,10 +62,7 @@ def is_weight_sharded(module: nn.Module) -> bool:
 
 
 def fill(module: nn.Module, read: Read, settle: Settle = lambda *_: None) -> None:
-    """Give a module its values: this rank's share of each parameter on the meta device, and the saved buffers whole.
-
-    One after the other: `settle` may put another parameter in the place of the one that was read last.
-    """
+    """Give a module its values: this rank's share of each parameter on the meta device, and the saved buffers whole."""
     made: dict[nn.Parameter, nn.Parameter] = {}
     given: set[Tensor] = set()
     saved = module.state_dict(keep_vars=True)
@@ -76,6 +73,7 @@ def fill(module: nn.Module, read: Read, settle: Settle = lambda *_: None) -> Non
             given.add(value)
         elif value.is_meta:
             setattr(owner, leaf, nn.Parameter(_share(value, name, read), requires_grad=False))
+            # Before the next is read, so that the host holds one at a time; it may put another parameter there.
             settle(owner, leaf)
             made[value] = getattr(owner, leaf)
     # Tied weights are in the files once, so the loop above has met one of their names; the other is still on meta.
@@ -160,6 +158,7 @@ def _units(module: nn.Module, blocks: Sequence[nn.Module]) -> list[nn.Module]:
 
 def _unshareable(module: nn.Module, units: Sequence[nn.Module]) -> set[nn.Parameter]:
     """Parameters that every rank keeps: single numbers, and those of several units."""
+    # FSDP takes no parameter without dims, and one that two units share would be let go of by the first that ran.
     homes: dict[nn.Parameter, set[int]] = {}
     number = {id(unit): index for index, unit in enumerate(units)}
 
@@ -189,7 +188,7 @@ def _watch(module: nn.Module) -> None:
                 f"first {changed[0]}; load LoRAs and the like before shard, or use weights=1"
             )
 
-    begun = False
+    begun = False  # by FSDP: a forward that was refused before has gathered nothing
 
     def begin(_: nn.Module, args: Any) -> None:
         nonlocal begun
@@ -197,7 +196,7 @@ def _watch(module: nn.Module) -> None:
 
     def after(_: nn.Module, args: Any, output: Any) -> None:
         nonlocal begun
-        if output is None and begun:
+        if output is None and begun:  # it raised: what was gathered would stay so, and the next forward be refused
             _recover(module)
         begun = False
 
