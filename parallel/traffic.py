@@ -129,6 +129,7 @@ def traffic_of(layout: Layout, mesh: Mesh, *, shape: Shape) -> Traffic:
     others = [i for i in range(group.size) if i != group.index]
     sent_in = layout.num_sharded(rank) * sum(heads[i].num_queries for i in others)
     sent_in += layout.keys.num_sharded(rank) * sum(2 * heads[i].num_keys for i in others)
+    # Answers go back to all ranks' tokens, also to those whose keys were left out, and to replicated ones.
     sent_out = sum(layout.num_held(ranks[i]) for i in others) * mine.num_queries
     within = replace(shape, heads=mine.num_queries, kv_heads=len(mine.looked_at))
     around = _around(layout.merged(group.size), mesh, within)
@@ -149,7 +150,7 @@ def _around(layout: Layout, mesh: Mesh, shape: Shape) -> dict[str, int]:
         found |= {"hop_bytes": hops * row, "num_hops": len(sources)}
     else:
         num_sent = num_padded(layout.keys) if group.packs else layout.keys.num_sharded(group.index)
-        found |= {"gather_bytes": num_sent * row * (group.size - 1), "num_gathers": 1}
+        found |= {"gather_bytes": num_sent * row * (group.size - 1), "num_gathers": 1}  # in one buffer: padded
     if layout.num_replicated:
         parts = divided(layout)
         num_sent = num_padded(parts) if group.packs else parts.num_held(group.index)

@@ -196,7 +196,8 @@ def _watch(module: nn.Module) -> None:
 
     def after(_: nn.Module, args: Any, output: Any) -> None:
         nonlocal begun
-        if output is None and begun:  # it raised: what was gathered would stay so, and the next forward be refused
+        # It raised: what was gathered would stay so, and FSDP would take the next forward for a part of this one.
+        if output is None and begun:
             _recover(module)
         begun = False
 

@@ -100,8 +100,8 @@ class _ModuleState:
         self.state = State((*told, *self._forms, *self._addresses), list(self._known.values()))
 
     def is_as_it_was(self) -> bool:
-        # By `map` over built-in functions: a loop in Python over some thousand values would take several times as long. By
-        # identity wherever something could be put in another's place; by value only what can be changed in place.
+        # By `map` over built-in functions: a loop in Python over some thousand values would take several times as long.
+        # By identity wherever something could be put in another's place; by value only what can be changed in place.
         dicts, names, values = self._places
         cells, contents = self._cells
         try:
