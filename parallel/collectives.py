@@ -31,7 +31,12 @@ def start_exchange(
     others = [member for member in range(group.size) if member != group.index]
     # Counted as the algorithm sees it, before anything is staged: `traffic.py` is held against these numbers.
     _count(group, sum(piece.numel() * piece.element_size() for member in others for piece in sends[member]))
-    landings = [(piece, _landing(piece, group)) for member in others for piece in receives[member]]
+    is_gloo = backend(group) == "gloo"  # which receives into the host's memory
+    landings = [
+        (piece, torch.empty_like(piece, device="cpu") if is_gloo and not piece.is_cpu else piece)
+        for member in others
+        for piece in receives[member]
+    ]
     peers = [group.ranks[member] for member in others for _ in receives[member]]
     requests = _exchange(
         [(group.ranks[member], _staged(piece, group)) for member in others for piece in sends[member]],
@@ -211,11 +216,6 @@ def _padded_gather(block: Tensor, *, sizes: Sequence[int], group: Group) -> Tens
     if min(sizes) == most:
         return buffer
     return torch.cat([part[:size] for part, size in zip(buffer.split(most), sizes, strict=True)])
-
-
-def _landing(tensor: Tensor, group: Group) -> Tensor:
-    """Where to receive what belongs into `tensor`."""
-    return torch.empty_like(tensor, device="cpu") if backend(group) == "gloo" and not tensor.is_cpu else tensor
 
 
 def _exchange(

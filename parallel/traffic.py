@@ -98,8 +98,7 @@ class Shape:
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
     """What one rank sends in one attention call, in exchanges within its ulysses group, and in gathers and hops beyond
-    it.
-    """
+    it."""
 
     exchange_bytes: int = 0
     num_exchanges: int = 0
@@ -119,8 +118,7 @@ class Traffic:
 
 def traffic_of(layout: Layout, mesh: Mesh, *, shape: Shape) -> Traffic:
     """Of this rank, by the mesh's plan. Ulysses, in: my sharded tokens with the others' heads; out: the others' tokens,
-    and the replicated, with my heads. What is around it then sends keys and values of its heads, and answers.
-    """
+    and the replicated, with my heads. What is around it then sends keys and values of its heads, and answers."""
     if mesh.plan.ulysses == 1:
         return Traffic(**_around(layout, mesh, shape))
     group, ranks = mesh[Axis.ULYSSES], members(mesh)
@@ -138,8 +136,7 @@ def traffic_of(layout: Layout, mesh: Mesh, *, shape: Shape) -> Traffic:
 
 def _around(layout: Layout, mesh: Mesh, shape: Shape) -> dict[str, int]:
     """Of the exchange of keys and values, by the fields of `Traffic`: hops of a ring, or a gather; then of the answers
-    to queries of replicated streams, of which each rank authored a part.
-    """
+    to queries of replicated streams, of which each rank authored a part."""
     group = mesh[Axis.EXCHANGE]
     if group.size == 1 or not shape.heads:
         return {}

@@ -136,8 +136,7 @@ def adopt(device: torch.device, dtype: str, name: str, left_out: Mapping[str, st
 
 def kind_of(device: torch.device) -> str:
     """What decides which kernel works: the GPU, its driver, and the versions of all that may be tried; "" where nothing
-    is tried.
-    """
+    is tried."""
     if device.type != "cuda":
         return ""
     properties = torch.cuda.get_device_properties(device)
@@ -179,8 +178,7 @@ def fault(name: str, device: torch.device, dtype: torch.dtype) -> str:
 
 def prefer(device: torch.device, *, is_sound: bool | None = None) -> bool:
     """Make cuDNN torch's own first choice, where it is ours, so that a model that is not sharded has it too; whether it
-    is now. `is_sound`: whether another process has found that it may be; None, try it.
-    """
+    is now. `is_sound`: whether another process has found that it may be; None, try it."""
     # For a process that is ours: torch keeps one order for all threads of it, and for its life.
     if device.type != "cuda" or choose(device, torch.bfloat16).name != "cudnn" or is_sound is False:
         return False

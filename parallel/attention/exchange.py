@@ -20,8 +20,7 @@ from .packed import gathering
 @functools.lru_cache(maxsize=64)
 def authored(layout: Layout, rank: int) -> tuple[tuple[Range, ...], tuple[Range, ...]]:
     """Where the query rows that a rank answers are in its own sequence, and where in the joint one: all of its sharded
-    tokens, and its part of each replicated stream.
-    """
+    tokens, and its part of each replicated stream."""
     # Every row has one author, so that all ranks end up with the same bits: in a ring each begins with its own keys,
     # and would add up the answers to the same query in another order. And nobody computes what another does.
     local, joint = [], []

@@ -61,16 +61,14 @@ def attend(
     group = mesh[Axis.EXCHANGE]
     batch, kv_heads, _, width = k.shape
     local, joint = authored(layout, group.index)
-    queries = rows.take(q, 2, local)
-    num_queries = queries.shape[2]
+    own = rows.take(q, 2, local)
     if mask is not None:
-        queries, mask = _merging_safely(queries, rows.take(mask, 2, joint) if mask.shape[2] > 1 else mask)
-    queries, mask = folded(queries, mask, kv_heads)
+        own, mask = _merging_safely(own, rows.take(mask, 2, joint) if mask.shape[2] > 1 else mask)
+    queries, mask = folded(own, mask, kv_heads)
     packed = torch.cat([x.permute(2, 0, 1, 3) for x in (k, v)], 2)
     block = rows.take(packed, 0, sharded_ranges(layout.keys, group.index))  # S B 2K D
-    keys, values = k, v  # at first my own sequence, in which replicated streams are whole
     row = batch * 2 * kv_heads * width  # numbers to a token: sizes of what comes follow from the layout
-    parts: list[Part] = []
+    parts, keys, values = list[Part](), k, v  # at first my own sequence, in which replicated streams are whole
     sources = sources_of(layout.keys, group.index)
     for (_, columns), (num_next, _) in zip(sources, (*sources[1:], (None, ())), strict=True):
         coming = None if num_next is None else start_hop(block.reshape(-1), size_in=num_next * row, group=group)
@@ -82,7 +80,7 @@ def attend(
         if coming is not None:
             block = coming().view(-1, batch, 2 * kv_heads, width)
             keys, values = block.permute(1, 2, 0, 3).split(kv_heads, 1)  # B K S D
-    out = unfolded(weighed(parts).to(q.dtype), q.shape[1], num_queries)
+    out = unfolded(weighed(parts).to(q.dtype), q.shape[1], own.shape[2])
     return share_answers(out, layout=layout, mesh=mesh)
 
 

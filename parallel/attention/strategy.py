@@ -53,11 +53,9 @@ class Strategy(Protocol):
     @property
     def AXIS(self) -> Axis:
         """Along which it exchanges."""
-        ...
 
     def check(self, layout: Layout, mesh: Mesh) -> None:
         """Refuse, by name and with a remedy, what this strategy cannot do exactly."""
-        ...
 
     def attend(
         self,
@@ -73,12 +71,9 @@ class Strategy(Protocol):
         inner: Attend,
     ) -> Tensor:
         """Collective: attention of this rank's B H S D blocks to the whole sequence; `mask` is of global size."""
-        ...
 
     def wire(self, shape: Shape, layout: Layout, mesh: Mesh, device: torch.device) -> tuple[Sequence[int], Any]:
         """What never changes for a graph of this exchange, and what each call of it is given."""
-        ...
 
     def traced(self, q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, kernel: Kernel, wire: Wired) -> Tensor:
         """Collective: the same as `attend`, without a mask, by few operators that a compiler can take into a graph."""
-        ...

@@ -115,8 +115,7 @@ def _fused_kernels(device: str) -> dict[str, str]:
 
 def _packaged_kernels() -> dict[str, str]:
     """Attention kernels of other packages that are installed, tried once each: one built for another torch does not
-    import.
-    """
+    import."""
     tried = {}
     for name in KERNEL_PACKAGES:
         if importlib.util.find_spec(name) is None:

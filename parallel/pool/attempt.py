@@ -209,8 +209,7 @@ class JobRun:
 
     def settle(self, *, frees: Callable[[], bool] = lambda: False) -> bool:
         """Tell the caller how it ended; False where it is to be tried again. `frees` gives memory back that ranks may
-        have, where there is some.
-        """
+        have, where there is some."""
         job, ends = self.job, self.ends
         if self._grants is not None:
             self._grants.close()

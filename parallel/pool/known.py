@@ -99,8 +99,7 @@ class Known:
 
     def are_proven(self, gpus: Sequence[str]) -> bool:
         """Whether the wires between each two of them were seen to carry what is sent. Of a GPU without a name nothing
-        is known.
-        """
+        is known."""
         pairs = _pairs(gpus)
         return bool(pairs) and pairs <= self._proven
 

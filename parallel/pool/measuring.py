@@ -181,8 +181,7 @@ def _as_few_kernels(x: Tensor) -> Tensor:
 
 def _as_a_block(x: Tensor) -> Tensor:
     """All that an eager block does to its tokens beside products and attention, in the proportions that it has there:
-    on a CPU activations and rotations take much longer than a pass over memory.
-    """
+    on a CPU activations and rotations take much longer than a pass over memory."""
     import torch
     import torch.nn.functional as F
 

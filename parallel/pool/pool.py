@@ -57,23 +57,20 @@ class Pool:
                 f"{len(devices)} devices cannot be shared out to {replicas} replicas; give a number that divides them"
             )
         limits = limits or Limits()
-        self.devices = tuple(devices)
-        self.size = len(devices) // replicas
+        self.devices, self.size = tuple(devices), len(devices) // replicas
         try:
             folder = PoolFolder()
         except OSError as error:
             raise ValueError(f"no folder can be made for ranks: {advice(error)}") from None
         self.folder = folder.path
-        num_threads = max(1, num_free_cores() // len(devices))
+        num_threads, known = max(1, num_free_cores() // len(devices)), Known(user_cache())
         ranks = [
             RankProcess(i, d, num_threads=num_threads, folder=self.folder, interface=interface)
             for i, d in enumerate(devices)
         ]
         groups = [ranks[start : start + self.size] for start in range(0, len(ranks), self.size)]
-        known = Known(user_cache())
         self._replicas = [
-            Replica(f"group{i}", group, folder=self.folder, limits=limits, known=known)
-            for i, group in enumerate(groups)
+            Replica(f"group{i}", each, folder=self.folder, limits=limits, known=known) for i, each in enumerate(groups)
         ]
         try:
             self._supervisor = Supervisor(
@@ -82,7 +79,7 @@ class Pool:
         except OSError as error:
             folder.remove()
             raise ValueError(f"no rank can be started: {advice(error)}") from None
-        # The supervisor's thread holds no reference to the pool: one that is forgotten is collected, and so closed.
+        # No thread holds the pool itself: one that is forgotten is collected, and so closed.
         self._finalizer = weakref.finalize(self, _close, self._supervisor, folder, os.getpid())
 
     def call(

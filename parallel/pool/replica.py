@@ -26,8 +26,7 @@ logger = logging.getLogger("latentloom")
 
 class Replica:
     """The ranks that do one main job at a time. It runs on its first `num_ranks` ranks; beside it each rank may have
-    one side job.
-    """
+    one side job."""
 
     def __init__(
         self, name: str, ranks: list[RankProcess], *, folder: Path, limits: Limits, known: Known | None = None

@@ -63,8 +63,7 @@ class Spare:
 
     def take(self) -> ServerProcess | None:
         """Give the spare away, to be the fork server from now on; None where there is none that is ready. Another is to
-        be asked for.
-        """
+        be asked for."""
         self._read()  # it may have said by now that it is ready
         if self._process is not None and not self._process.pid:
             self.close()  # one that is not ready dies with its server (`ForkServer._become_spare`)
@@ -119,8 +118,7 @@ class Spare:
 
 class SpareRanks:
     """One spare rank for each device; owned by the crew, which starts and loses them as it does ranks. `wanted`:
-    whether there are any, as of `Pool`.
-    """
+    whether there are any, as of `Pool`."""
 
     def __init__(self, seats: Sequence[RankProcess], *, wanted: bool | None, folder: Path) -> None:
         devices = {seat.device: seat for seat in seats} if wanted is not False else {}

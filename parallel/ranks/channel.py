@@ -146,8 +146,7 @@ def write_body(plain: Any) -> int:
 
 def _header(text: str, tensors: Sequence[Tensor]) -> tuple[bytes, list[int]]:
     """The beginning of a safetensors file, and the order in which its tensors follow: those of wide elements first, so
-    that each begins at a multiple of its element's size.
-    """
+    that each begins at a multiple of its element's size."""
     order = sorted(range(len(tensors)), key=lambda index: -tensors[index].element_size())
     entries: dict[str, Any] = {"__metadata__": {PLAIN: text}}
     end = 0

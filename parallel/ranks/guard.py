@@ -40,8 +40,7 @@ def has_ended(pidfd: int, *, wait_s: float) -> bool:
 
 def tell_after(host_pidfd: int, pidfd: int, number: int) -> None:
     """Once the host is dead, signal a process that may be stopped and whose own parent died before, so that the kernel
-    does not wake it. For those whose connection to the host has closed; a host that lives is waited for in vain.
-    """
+    does not wake it. For those whose connection to the host has closed; a host that lives is waited for in vain."""
     # A chain without an end: where all who could wake one another are stopped, they stay.
     if pidfd >= 0 and has_ended(host_pidfd, wait_s=CLOSED_S):
         with contextlib.suppress(ProcessLookupError):

@@ -34,8 +34,7 @@ STOP_S = 20.0
 
 class Membership:
     """This rank's membership in its present process group, if any. `abort` may come from another thread than the
-    rest.
-    """
+    rest."""
 
     def __init__(self, device: str) -> None:
         self._device = torch.device(device)
@@ -82,8 +81,7 @@ class Membership:
 
     def stop(self) -> None:
         """Not collective: collectives under way end with an error here, or where they wait for this rank. Revoked where
-        NCCL can, which keeps what other ranks' kernels may still read until `leave`; otherwise aborted.
-        """
+        NCCL can, which keeps what other ranks' kernels may still read until `leave`; otherwise aborted."""
         with or_end("leaving a process group", limit_s=STOP_S), self._lock:
             if self._is_joined:
                 # In this order: NCCL waits for graphs that hold its work, and a graph that asks for a group by name

@@ -123,16 +123,15 @@ class Rank:
             case RunJob() as order:
                 job = self.jobs[order.job] = RankJob(order, self.channel)
                 self.lanes[order.lane].put(lambda: self._run(job, received.fds))
-            case Cancel(number):
-                self._cancel(number)
-            case Abort(number):  # cancelled, too: a part that waits for nobody ends at its next border
-                self._cancel(number)
-                self._abort(number)
+            case Cancel(number) | Abort(number) as told:
+                if job := self.jobs.get(number):
+                    job.is_cancelled = True  # of an abort, too: a part that waits for nobody ends at its next border
+                    if isinstance(told, Abort) and job.order.num_ranks > 1:
+                        self._abort(job)
 
     def _warm_up(self) -> None:
         """Join a group of this rank alone and leave it, which loads and starts what any other takes. Where that fails,
-        it will be told when it matters.
-        """
+        it will be told when it matters."""
         try:
             with tempfile.TemporaryDirectory() as folder:
                 self.membership.join(World(name="alone", store=f"{folder}/store", size=1), 0, is_proven=True)
@@ -166,16 +165,11 @@ class Rank:
         )
         self.channel.send(self.kernels)
 
-    def _cancel(self, number: int) -> None:
-        if job := self.jobs.get(number):
-            job.is_cancelled = True
-
-    def _abort(self, number: int) -> None:
-        if (job := self.jobs.get(number)) and job.order.num_ranks > 1:
-            job.aborted.set()  # for a lane that waits for a grant; the abort wakes one that waits in a collective
-            self.membership.abort()
-            if is_in_rendezvous():  # after the abort, which does not reach a group that is not yet
-                self.channel.send(Stuck(number))
+    def _abort(self, job: RankJob) -> None:
+        job.aborted.set()  # for a lane that waits for a grant; the abort wakes one that waits in a collective
+        self.membership.abort()
+        if is_in_rendezvous():  # after the abort, which does not reach a group that is not yet
+            self.channel.send(Stuck(job.order.job))
 
     def _join(self, order: Join) -> None:
         try:

@@ -9,7 +9,7 @@ groups share, wants one dtype of all parameters that may be trained, and stays h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -92,7 +92,8 @@ def fill(module: nn.Module, read: Read, settle: Settle = lambda *_: None) -> Non
 
 def own_bytes(module: nn.Module) -> int:
     """What this rank holds of the parameters."""
-    return sum(_local(parameter).untyped_storage().nbytes() for parameter in module.parameters())
+    held = (each.to_local() if isinstance(each, DTensor) else each for each in module.parameters())
+    return sum(each.untyped_storage().nbytes() for each in held)
 
 
 class _Gathering:
@@ -238,19 +239,14 @@ def _share(parameter: nn.Parameter, name: str, read: Read) -> Tensor:
     )
 
 
-def _local(parameter: Tensor) -> Tensor:
-    return parameter.to_local() if isinstance(parameter, DTensor) else parameter
-
-
 def _owner(module: nn.Module, name: str) -> tuple[nn.Module, str]:
     path, _, leaf = name.rpartition(".")
     return module.get_submodule(path), leaf
 
 
 def _everything(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    parts: Iterable[Iterable[tuple[str, Tensor]]] = (module.named_parameters(), module.named_buffers())
-    for part in parts:
-        yield from part
+    yield from module.named_parameters()
+    yield from module.named_buffers()
 
 
 def _title(module: nn.Module) -> str:
