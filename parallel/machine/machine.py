@@ -142,9 +142,7 @@ def parse_devices(text: str, *, is_here: bool = True, here: Sequence[str] | None
     if len(devices) > MAX_DEVICES:
         raise ValueError(f"devices {text!r} are {len(devices)} devices; give at most {MAX_DEVICES}")
     if kinds != ["cpu"]:
-        twice = sorted({device for device in devices if devices.count(device) > 1})
-        if twice:  # two ranks on one GPU would wait for each other
-            raise ValueError(f"devices {text!r} name {', '.join(twice)} twice; give each rank a device of its own")
+        _check_once(text, devices)
         there = accelerators() if is_here and here is None else here or ()
         absent = [device for device in devices if is_here and device not in there]
         if absent:
@@ -153,6 +151,13 @@ def parse_devices(text: str, *, is_here: bool = True, here: Sequence[str] | None
                 f"it has {', '.join(['cpu', *there])}"
             )
     return tuple(devices)
+
+
+def _check_once(text: str, devices: list[str]) -> None:
+    # Two ranks on one GPU would wait for each other.
+    twice = sorted({device for device in devices if devices.count(device) > 1})
+    if twice:
+        raise ValueError(f"devices {text!r} name {', '.join(twice)} twice; give each rank a device of its own")
 
 
 def accelerators() -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from diffusers.models.transformers.transformer_flux import FluxPosEmbed
 from torch import Tensor
 from torch._dynamo.utils import counters
 
+from bodies.requests import request_of
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding import captured, compiled, shard
@@ -30,7 +31,6 @@ from latentloom.pipelines import stages
 from latentloom.pipelines.components import prepared as preparing
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.fusing import products
-from latentloom.pipelines.values import Latents, to_plain
 from support.tapes import Tapes
 from support.told import Told
 
@@ -290,15 +290,4 @@ def denoise_for_different_seeds(rank: int, model: Mapping[str, Any], plan: str) 
 
 def _request(model: Mapping[str, Any], size: int) -> dict[str, Any]:
     """Of text and picture, size 1 changes one length and size 2 both."""
-    text = {"model": model, "prompt": "a red circle", "negative_prompt": "blue", "text_length": (32, 32, 33)[size]}
-    frames = {"frames": 5} if model["family"] == "wan" else {}
-    canvas = Latents(family=str(model["family"]), width=(48, 80, 64)[size], height=64, **frames)
-    conditioning = stages.encode_text(text)
-    return {
-        "model": model,
-        "conditioning": conditioning,
-        "latents": to_plain(canvas),
-        "seed": 5,
-        "steps": 2,
-        "guidance": 2.0,
-    }
+    return request_of(model, width=(48, 80, 64)[size], text_length=(32, 32, 33)[size], guidance=2.0)

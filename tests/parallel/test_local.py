@@ -59,11 +59,6 @@ def test_fewer_key_heads_are_shared() -> None:
     assert (out - reference(q, k, v, None, None)).abs().max() <= 1e-5
 
 
-def test_an_unknown_kernel_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="no attention kernel 'fast'; choose auto, cpu_flash, sdpa"):
-        choice.choose(torch.device("cpu"), torch.float32, "fast")
-
-
 def blocks(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *ends: int, at_once: int = 2) -> Tensor:
     """Attention to blocks of keys that end there, merged one by one or all together."""
     parts, start = [], 0
