@@ -32,13 +32,18 @@ from support.told import Told
 STEPS = 8
 
 
-def linear_calls(run: Callable[[], Latents]) -> tuple[Any, int]:
+def linear_calls(run: Callable[[], Latents]) -> tuple[Tensor, int]:
     """The latents, and how many linear layers ran."""
+    return called(run, lambda module: isinstance(module, nn.Linear))
+
+
+def called(run: Callable[[], Latents], is_counted: Callable[[nn.Module], bool]) -> tuple[Tensor, int]:
+    """The latents, and how many forwards of such modules began."""
     num_calls = 0
 
     def began(module: nn.Module, args: Any) -> None:
         nonlocal num_calls
-        num_calls += isinstance(module, nn.Linear)
+        num_calls += is_counted(module)
 
     handle = nn.modules.module.register_module_forward_pre_hook(began)
     try:

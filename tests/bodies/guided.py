@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
 
+from bodies.cache import called
 from bodies.meshes import by_plan
 from bodies.requests import request_of
 from bodies.shares import small
@@ -19,38 +20,22 @@ from latentloom.pipelines.spreading import transformer
 from latentloom.pipelines.spreading.guidance import Branches, split_guider
 from support.cells import built, outputs
 
+TRANSFORMERS = ("Transformer2DModel", "Transformer3DModel")
+
 
 @by_plan
 def denoise_both_ways(rank: int, model: dict[str, Any], mesh: Mesh, guidance: float) -> dict[str, Any]:
     """The latents of two guided steps under a plan, on the first rank against those of this rank alone."""
     request = request_of(model, guidance=guidance)
     whole = stages.denoise(request).tensor if rank == 0 else None
-    calls = counted(lambda: stages.denoise({**request, "plan": mesh.plan}))
-    got = calls.pop("result").tensor
+    run = lambda: stages.denoise({**request, "plan": mesh.plan})  # noqa: E731
+    got, num_forwards = called(run, lambda module: type(module).__name__.endswith(TRANSFORMERS))
     return {
         "difference": 0.0 if whole is None else float((got - whole).abs().max()),  # all have the first one's bits
         "largest": float(got.abs().max()),
         "bits": zlib.crc32(got.contiguous().numpy().tobytes()),
-        **calls,
+        "forwards": num_forwards,
     }
-
-
-def counted(run: Any) -> dict[str, Any]:
-    """Its result, and how often a transformer's forward began meanwhile."""
-    from torch import nn
-
-    count = 0
-
-    def began(module: nn.Module, args: Any) -> None:
-        nonlocal count
-        count += type(module).__name__.endswith(("Transformer2DModel", "Transformer3DModel"))
-
-    handle = nn.modules.module.register_module_forward_pre_hook(began)
-    try:
-        result = run()
-        return {"result": result, "forwards": count}
-    finally:
-        handle.remove()
 
 
 @by_plan
