@@ -19,11 +19,9 @@ ALONE = Group((0,), 0)
 
 
 def change(now: Tensor, before: Tensor, *, group: Group) -> float:
-    """Collective: sum |now - before| / sum |before| over the parts of all members, the same number on each.
-
-    Equal to the quotient of the means over the whole tensors. Summed in fp32, because a mean in bf16 would depend on
-    how the tokens are shared out.
-    """
+    """Collective: sum |now - before| / sum |before| over the parts of all members, the same number on each."""
+    # Equal to the quotient of the means over the whole tensors. Summed in fp32, because a mean in bf16 would depend on
+    # how the tokens are shared out.
     sums = torch.stack([x.abs().sum(dtype=torch.float32) for x in (now - before, before)])
     changed, kept = _total(sums, group).tolist()
     if kept == 0:

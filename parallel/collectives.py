@@ -29,8 +29,14 @@ def start_exchange(
     with no copy. Returns at once; the function it gives back waits.
     """
     others = [member for member in range(group.size) if member != group.index]
+    # Counted as the algorithm sees it, before anything is staged: `traffic.py` is held against these numbers.
     _count(group, sum(piece.numel() * piece.element_size() for member in others for piece in sends[member]))
-    landings = [(piece, _landing(piece, group)) for member in others for piece in receives[member]]
+    is_gloo = backend(group) == "gloo"  # which receives into the host's memory
+    landings = [
+        (piece, torch.empty_like(piece, device="cpu") if is_gloo and not piece.is_cpu else piece)
+        for member in others
+        for piece in receives[member]
+    ]
     peers = [group.ranks[member] for member in others for _ in receives[member]]
     requests = _exchange(
         [(group.ranks[member], _staged(piece, group)) for member in others for piece in sends[member]],
@@ -65,7 +71,7 @@ def start_hop(send: Tensor, *, size_in: int, group: Group) -> Callable[[], Tenso
     Returns at once; the function it gives back waits for the received elements.
     """
     after, before = ((group.index + step) % group.size for step in (1, -1))
-    if group.packs:
+    if group.packs:  # an all-to-all of which one piece has a size: NCCL connects by pairs, and sends nothing else
         sizes, sizes_out = [0] * group.size, [0] * group.size
         sizes[before], sizes_out[after] = size_in, send.numel()
         received = send.new_empty(size_in)
@@ -87,6 +93,7 @@ def start_hop(send: Tensor, *, size_in: int, group: Group) -> Callable[[], Tenso
 
 def gather(block: Tensor, *, sizes: Sequence[int], group: Group) -> Tensor:
     """Collective: gather flat blocks of `sizes` elements, in the members' order, into one flat tensor."""
+    # With one buffer of equal parts, unless more than half of it would be room that nobody fills.
     if group.packs and group.size * max(sizes) <= 2 * sum(sizes):
         return _padded_gather(block, sizes=sizes, group=group)
     _count(group, block.numel() * block.element_size() * (group.size - 1))
@@ -157,7 +164,7 @@ def start_traced_exchange(
     packed: Tensor, sizes: Sequence[int], sizes_out: Sequence[int], name: str
 ) -> Callable[[], Tensor]:
     """Collective, in a graph: `exchange_into` by the group of that name. Who runs the graph counts what is sent."""
-    arriving = _TRACED.all_to_all_single(packed, sizes, sizes_out, name)
+    arriving = _TRACED.all_to_all_single(packed, sizes, sizes_out, name)  # begun: what follows is done meanwhile
     return lambda: _TRACED.wait_tensor(arriving)
 
 
@@ -189,8 +196,8 @@ def _staged(tensor: Tensor, group: Group) -> Tensor:
 
 
 def _trade(block: Tensor, parts: Sequence[Tensor], group: Group) -> list[dist.Work]:
-    """Everybody's block into everybody's parts, hop by hop: gloo's own all-gather refuses uneven sizes, and costs 2.5
-    to 4.5 times the processor time."""
+    """Everybody's block into everybody's parts, hop by hop."""
+    # Gloo's own all-gather refuses uneven sizes, and costs 2.5 to 4.5 times the processor time.
     others = [member for member in range(group.size) if member != group.index]
     return _exchange(
         [(group.ranks[member], block) for member in others],
@@ -211,20 +218,15 @@ def _padded_gather(block: Tensor, *, sizes: Sequence[int], group: Group) -> Tens
     return torch.cat([part[:size] for part, size in zip(buffer.split(most), sizes, strict=True)])
 
 
-def _landing(tensor: Tensor, group: Group) -> Tensor:
-    """Where to receive what belongs into `tensor`."""
-    return torch.empty_like(tensor, device="cpu") if backend(group) == "gloo" and not tensor.is_cpu else tensor
-
-
 def _exchange(
     sends: Sequence[tuple[int, Tensor]], receives: Sequence[tuple[int, Tensor]], group: Group
 ) -> list[dist.Work]:
     """Sends and receives in one go, by rank, the n-th sent to a rank its n-th received; empty ones are not sent."""
     operations = []
     for kind, tensors in ((dist.isend, sends), (dist.irecv, receives)):
-        tags: dict[int, int] = {}
+        tags: dict[int, int] = {}  # by which gloo tells several messages to one peer apart, whatever order they take
         for peer, tensor in tensors:
             tags[peer] = tags.get(peer, -1) + 1
-            if tensor.numel():
+            if tensor.numel():  # both sides know the sizes, and so that nothing comes
                 operations.append(dist.P2POp(kind, tensor, peer, group=group.process_group, tag=tags[peer]))
     return dist.batch_isend_irecv(operations) if operations else []

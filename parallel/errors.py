@@ -51,13 +51,13 @@ class LoomError(Exception):
     """The root. `code` may be set on one error, where another process or a cause has told it."""
 
     code: str = "internal"
+    # The exit code of a command that this error ends: 1 it failed, 2 it was asked for what cannot be.
     exit_code: ClassVar[int] = 1
-    """The exit code of a command that this error ends: 1 it failed, 2 it was asked for what cannot be."""
     http_status: ClassVar[int] = 500
 
 
-class Cancelled(BaseException):
-    """The user asked for the run to end. No `Exception`, because diffusers' loops turn every `Exception` into a log."""
+class Cancelled(BaseException):  # no `Exception`: diffusers' loops turn every one of those into a log
+    """The user asked for the run to end."""
 
     code: str = "cancelled"
     exit_code: ClassVar[int] = 130
@@ -125,15 +125,13 @@ def code_of(error: BaseException) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out: Python's, an accelerator's, or torch's on the CPU, which has only words for it.
-
-    This imports no torch.
-    """
+    """Whether memory ran out: Python's, an accelerator's, or torch's on the CPU. This imports no torch."""
     if isinstance(error, MemoryError | OutOfMemory):
         return True
     if "torch" in sys.modules:
         import torch  # waits where another thread is not yet through with importing it
 
+        # Of an accelerator alone: for the CPU's allocator torch has no class, only words.
         if isinstance(error, torch.OutOfMemoryError):
             return True
     if isinstance(error, OSError):

@@ -50,8 +50,8 @@ class Layout:
 
     streams: tuple[Stream, ...]
     num_ranks: int
+    # Positions of the joint sequence that no query asks: they have no keys and values, only queries.
     left_out: Range | None = None
-    """Positions of the joint sequence that no query asks: they have no keys and values, only queries."""
 
     def __hash__(self) -> int:
         return self._hash
@@ -63,6 +63,8 @@ class Layout:
     @functools.cached_property
     def keys(self) -> Layout:
         """The layout of the keys and values, shorter by those that are left out."""
+        # Shares become uneven, and some empty, as the padding lies with the last ranks of its stream: strategies take
+        # any, and tokens stay where their queries are.
         if self.left_out is None:
             return self
         streams = []

@@ -34,8 +34,7 @@ class Mesh:
     plan: ParallelPlan
     rank: int
     groups: Mapping[Axis, Group]
-    voters: ProcessGroup | None = None
-    """All its ranks, in a group on the CPU, of a mesh that `mesh_for` gave."""
+    voters: ProcessGroup | None = None  # all its ranks, in a group on the CPU, of a mesh that `mesh_for` gave
 
     def __getitem__(self, axis: Axis) -> Group:
         return self.groups[axis]
@@ -79,7 +78,7 @@ def mesh_for(plan: ParallelPlan) -> Mesh:
 
     if not dist.is_initialized():
         return make_mesh(plan)
-    kept = _kept.setdefault(dist.group.WORLD, {})
+    kept = _kept.setdefault(dist.group.WORLD, {})  # gone with the process group: its groups would be of no use
     if (mesh := kept.get(plan)) is None:
         from .process_groups import ballot
 
@@ -116,6 +115,7 @@ def make_mesh_among(ranks: Sequence[int], plan: ParallelPlan) -> Mesh | None:
         return planned_mesh(plan, 0)
     from . import process_groups
 
+    # All groups of all ranks, in one order, whoever is in them: torch has every rank make every group.
     keys = [_key(axis, ranks, each) for number in range(plan.num_ranks) for axis, each in members(plan, number).items()]
     process_groups.make(key for key in keys if len(key[1]) > 1)
     if dist.get_rank() not in ranks:
@@ -129,7 +129,8 @@ def make_mesh_among(ranks: Sequence[int], plan: ParallelPlan) -> Mesh | None:
 
 
 def _key(axis: Axis, ranks: Sequence[int], numbers: Sequence[int]) -> tuple[Use, tuple[int, ...]]:
-    """Axes of the same ranks share a group, but weights have their own: a gather would wait behind an exchange."""
+    # Axes of the same ranks share a group, which costs memory and time to connect. Weights have their own: NCCL runs
+    # what one group is asked for in order, and a gather ahead would wait behind an exchange.
     from .process_groups import Use
 
     return Use.WEIGHTS if axis == Axis.WEIGHTS else Use.WORK, tuple(ranks[each] for each in numbers)

@@ -7,11 +7,12 @@ weights), its *degree* over how many ranks. Plain data: it imports no torch, so 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
+
+from .errors import did_you_mean
 
 Text = Literal["auto", "sharded", "replicated"]
 
@@ -20,8 +21,7 @@ Text = Literal["auto", "sharded", "replicated"]
 class Exchange:
     """What a plan knows of an attention strategy by which keys and values reach all ranks of a sequence."""
 
-    rounds: bool
-    """Whether it merges what it attended to part by part, so that it rounds otherwise than one device."""
+    rounds: bool  # whether it merges what it attended to part by part, so that it rounds otherwise than one device
 
 
 EXCHANGES: Mapping[str, Exchange] = {"ring": Exchange(rounds=True), "allgather": Exchange(rounds=False)}
@@ -125,8 +125,7 @@ class ParallelPlan:
                     "turn compiled of Load Model on"
                 )
             if not equals or name not in names:
-                near = difflib.get_close_matches(name, names, n=1)
-                hint = f"did you mean {near[0]}? " if near and near[0] != name else ""
+                hint = "" if name in names else did_you_mean(name, names)
                 raise ValueError(
                     f"plan {text!r}: {part!r} is no axis; {hint}write it like cfg=2,ulysses=2,ring=2 "
                     f"with {', '.join(names)}"

@@ -36,10 +36,8 @@ kernels at once for a new GPU (NVIDIA/nccl 1646)."""
 
 class Use(StrEnum):
     WORK = "work"
-    WEIGHTS = "weights"
-    """Of the same ranks as others may be: a gather would wait behind an exchange."""
-    VOTES = "votes"
-    """On the CPU, whatever the device, where no kernel holds them up."""
+    WEIGHTS = "weights"  # of the same ranks as others may be: a gather would wait behind an exchange
+    VOTES = "votes"  # on the CPU, whatever the device, where no kernel holds them up
 
 
 Key = tuple[Use, tuple[int, ...]]
@@ -49,13 +47,11 @@ Key = tuple[Use, tuple[int, ...]]
 class _Within:
     """What was made within one process group."""
 
-    device: torch.device | None = None
-    """Of a pool's rank; None under torchrun."""
-    num_at_work: int = 0
-    """How many ranks have the job that this rank works on; 0 for all."""
+    device: torch.device | None = None  # of a pool's rank; None under torchrun
+    num_at_work: int = 0  # how many ranks have the job that this rank works on; 0 for all
+    # Those that this rank knows of; it need not be in them. Never the one within which they are: it would hold itself,
+    # and peers hear that a group of gloo was aborted when it is let go of.
     made: dict[Key, ProcessGroup] = field(default_factory=dict)
-    """Those that this rank knows of; it need not be in them. Never the one within which they are: it would hold itself,
-    and peers hear that a group of gloo was aborted when it is let go of."""
 
 
 _within: weakref.WeakKeyDictionary[Any, _Within] = weakref.WeakKeyDictionary()
@@ -66,7 +62,8 @@ _waiting: set[int] = set()
 
 @contextmanager
 def rendezvous() -> Iterator[None]:
-    """Around what makes a group within the process group; aborting that does not reach a group which is not yet."""
+    """Around what makes a group within the process group."""
+    # Aborting the process group does not reach a group which is not yet: who waits here has to be ended.
     thread = threading.get_ident()
     _waiting.add(thread)
     try:
@@ -98,6 +95,7 @@ def num_at_work() -> int:
 def at_work() -> ProcessGroup:
     """Collective the first time: the group of all ranks at work; give it up after the job."""
     device = _here().device
+    # Of ranks with GPUs the process group of all is one of sockets: NCCL connects groups within it.
     if device is None or (device.type != "cuda" and num_at_work() == dist.get_world_size()):
         return cast("ProcessGroup", dist.group.WORLD)
     return group_of(range(num_at_work()))
@@ -180,6 +178,7 @@ def _new_group(key: Key, device: torch.device | None) -> ProcessGroup:
 
 def _meet(name: str, own: int, ranks: Sequence[int], store: Any) -> None:
     """Collective: wait until all are here, as long as the job may."""
+    # Before NCCL connects, which has a bound: a rank that compiles for minutes is late, and nothing hangs.
     store.set(f"{name}: {own}", "here")
     store.wait([f"{name}: {rank}" for rank in ranks], COLLECTIVE)
 
@@ -197,12 +196,10 @@ _naming = threading.Lock()
 
 
 def name_of(axis: Axis) -> str:
-    """The name by which graphs ask for a group along this axis, in this thread.
-
-    One for each axis, whoever is in the group: torch's own names count groups, so that a graph would be of one group
-    alone, or would find another group of the same number. Threads that live at the same time have names of their own,
-    for each may have a mesh of its own.
-    """
+    """The name by which graphs ask for a group along this axis, in this thread."""
+    # One for each axis, whoever is in the group: torch's own names count groups, so that a graph would be of one group
+    # alone, or would find another group of the same number. Threads that live at the same time have names of their
+    # own, for each may have a mesh of its own.
     return f"latentloom {axis} {_slot()}"
 
 
@@ -210,7 +207,7 @@ def point(name: str, group: ProcessGroup) -> None:
     """From now on graphs that ask for this name find this group."""
     known = _named.get(name)
     if known is not None and known() is group:
-        return
+        return  # as in nearly each of a forward's blocks
     with _naming:
         if name in _named:
             _unregister_process_group(cast("Any", name))

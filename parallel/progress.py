@@ -22,33 +22,27 @@ Preview = Callable[[], "Tensor"]
 class RankWork:
     """What one rank did in one stage, or this process where it works alone."""
 
-    rank: int
-    """The rank's number among those that work together, or could."""
+    rank: int  # the rank's number among those that work together, or could
     device: str
-    title: str = ""
-    """What the device is, such as the GPU's name."""
-    machine: str = ""
-    """The name of its machine; of one in a cluster, the cluster's name for it."""
+    title: str = ""  # what the device is, such as the GPU's name
+    machine: str = ""  # the name of its machine; of one in a cluster, the cluster's name for it
     seconds: float
     sent_bytes: int = 0
-    exchanges: int = 0
-    """Collective calls, as the algorithm sees them."""
+    exchanges: int = 0  # collective calls, as the algorithm sees them
+    # The most memory in use, of the accelerator or else of the process; loading counts, and what was done beside the
+    # stage.
     peak_memory_bytes: int = 0
-    """The most memory in use, of the accelerator or else of the process; loading counts, and what was done beside the
-    stage."""
+    # Of it, what the process had before its first stage: Python and libraries. 0 on an accelerator.
     idle_bytes: int = 0
-    """Of it, what the process had before its first stage: Python and libraries. 0 on an accelerator."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """What a prediction is for, as runs of this machine are compared by it later: no prompt, no path."""
 
-    machine: str
-    """A name of its devices and of the rates that they are predicted by."""
+    machine: str  # a name of its devices and of the rates that they are predicted by
     model: str
-    class_name: str
-    """Of its transformer."""
+    class_name: str  # of its transformer
     fingerprint: str
     dtype: str
     quantization: str
@@ -57,8 +51,7 @@ class Setting:
     height: int
     frames: int
     batch: int
-    text_tokens: int
-    """Padding included."""
+    text_tokens: int  # padding included
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,10 +61,8 @@ class Factors:
     step: float = 1.0
     text: float = 1.0
     decode: float = 1.0
-    num_runs: int = 0
-    """From which this is known."""
-    basis: Basis = ""
-    """Whether they were runs of the same class of model and dtype, or of any on this machine."""
+    num_runs: int = 0  # from which this is known
+    basis: Basis = ""  # whether they were runs of the same class of model and dtype, or of any on this machine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,29 +70,22 @@ class Foreseen:
     """What a run is predicted to take by a plan, in seconds with warm ranks, before it begins."""
 
     plan: str
-    why: str
-    """Why this plan, in plain words."""
+    why: str  # why this plan, in plain words
     machine: str
-    is_measured: bool
-    """Whether this machine's own measurements are under it, or data sheets."""
+    is_measured: bool  # whether this machine's own measurements are under it, or data sheets
+    # Whether its speed is only assumed: predictions learn from such seconds, and they are told to nobody.
     is_assumed: bool = False
-    """Whether its speed is only assumed: predictions learn from such seconds, and they are told to nobody."""
     steps: int
     step_s: float
     text_s: float
     decode_s: float
-    load_s: float
-    """Before the first, to read the weights."""
-    num_bytes: int
-    """On the device that holds most."""
+    load_s: float  # before the first, to read the weights
+    num_bytes: int  # on the device that holds most
+    # Of them, what an accelerator's context and libraries take, which no run's measurement counts.
     context_bytes: int = 0
-    """Of them, what an accelerator's context and libraries take, which no run's measurement counts."""
-    rejected: Sequence[tuple[str, float, str]] = ()
-    """Other plans, the seconds of one of their steps, and why not."""
-    factors: Factors = Factors()
-    """Those that are in these seconds already."""
-    setting: Setting | None = None
-    """Without one nothing is learned from the run."""
+    rejected: Sequence[tuple[str, float, str]] = ()  # other plans, the seconds of one of their steps, and why not
+    factors: Factors = Factors()  # those that are in these seconds already
+    setting: Setting | None = None  # without one nothing is learned from the run
 
     @property
     def seconds(self) -> float:
@@ -115,13 +99,10 @@ class Progress:
     `phase`, `step` and `check` may raise `Cancelled`, and nothing else.
     """
 
-    owner: str = ""
-    """Whose work it is: in a queue, owners take turns."""
-    keeper: str = ""
-    """For whom this process keeps what may be asked for again: nobody finds what others keep."""
+    owner: str = ""  # whose work it is: in a queue, owners take turns
+    keeper: str = ""  # for whom this process keeps what may be asked for again: nobody finds what others keep
     wants_previews: bool = False
-    rank: int = 0
-    """Who works, where one rank does the job alone: its number among those that could have."""
+    rank: int = 0  # who works, where one rank does the job alone: its number among those that could have
 
     def phase(self, text: str, *, is_loading: bool = False) -> None:
         """A part of the work begins, such as "loading transformer"; it has no steps of its own.

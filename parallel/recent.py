@@ -43,7 +43,7 @@ class Recent(Generic[T]):
             self._entries[key] = value, parts
             self.used_bytes += sum(size for part, size in parts.items() if not self._holders[part])
             self._holders.update(parts.keys())
-            while self.used_bytes > self.budget_bytes:
+            while self.used_bytes > self.budget_bytes:  # what shares all of its memory with others frees nothing
                 self._remove(next(iter(self._entries)))
 
     def drop(self, key: Hashable) -> None:

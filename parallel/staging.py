@@ -21,30 +21,24 @@ Mark = Callable[[], Callable[[], None]]
 
 
 def bytes_of(tensor: Tensor) -> Tensor:
-    """A tensor's elements in their order as one row of bytes: its own memory where that holds them so.
-
-    Torch calls a tensor contiguous whatever the stride of a dim of one element is, and keeps marks of what it has not
-    conjugated or negated yet; neither can be viewed as bytes.
-    """
+    """A tensor's elements in their order as one row of bytes: its own memory where that holds them so."""
     import torch
 
+    # Torch calls a tensor contiguous whatever the stride of a dim of one element is, and keeps marks of what it has not
+    # conjugated or negated yet; neither can be viewed as bytes.
     flat = tensor.detach().resolve_conj().resolve_neg().contiguous()
     return flat.as_strided((flat.numel(),), (1,)).view(torch.uint8)
 
 
 def in_host_memory(tensor: Tensor) -> Iterator[memoryview]:
-    """The bytes of a tensor's elements in their order, in pieces; each is good until the next one is asked for.
-
-    Of a contiguous tensor of the host they are its own memory. Those of a GPU come by two pinned buffers: while one is
-    read, the other is filled.
-    """
+    """The bytes of a tensor's elements in their order, in pieces; each is good until the next one is asked for."""
     import torch
 
     flat = bytes_of(tensor)
     if not flat.numel():
         return
     if flat.device.type != "cuda":
-        yield flat.cpu().numpy().data
+        yield flat.cpu().numpy().data  # of the host: its own memory, and no copy
         return
     size = min(PIECE_BYTES, flat.numel())
     # Pinned: into pageable memory the driver copies by a buffer of its own, and the call waits. Two: the host reads one
@@ -81,8 +75,8 @@ class DeviceUpload:
     def __init__(self, buffers: Sequence[Tensor], mark: Mark) -> None:
         self._buffers = buffers
         self._mark = mark
-        self._done: list[Callable[[], None] | None] = [None] * len(buffers)
-        """Waits until a buffer may be written again."""
+        # By buffer: who writes one that is still under way changes bytes that were sent.
+        self._done: list[Callable[[], None] | None] = [None] * len(buffers)  # waits until a buffer may be written again
         self._turn = 0
         self._filled = 0
 

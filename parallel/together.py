@@ -6,8 +6,7 @@ and all gather the others' over the links between the devices.
     ...
 
 Whether all read together has to be decided alike on all of them: a rank that has the weights already, or was replaced
-and reads alone, would be waited for without end. So they vote. And what was gathered is compared with what was read: an
-exchange that is aborted ends without its bytes, and without a word.
+and reads alone, would be waited for without end. So they vote. And what was gathered is compared with what was read.
 """
 
 # P ranks, n bytes of a tensor
@@ -39,8 +38,7 @@ class Readers:
 
     def __init__(self, group: Group, voters: ProcessGroup) -> None:
         self._group, self._voters = group, voters
-        self._sums: Tensor | None = None
-        """Of each rank's shares, as they are here: P."""
+        self._sums: Tensor | None = None  # of each rank's shares, as they are here: P
 
     def moving(self, device: torch.device) -> Callable[[Tensor], Tensor]:
         """Collective in what it gives, as `staging.moving`: a tensor of the host on `device`. Of a large one that lies
@@ -61,6 +59,8 @@ class Readers:
             source = whole[own * each : (own + 1) * each]
             share[: len(source)].copy_(move(source))
             gather_into(gathered, share, group=self._group, is_async=False)
+            # Of all that came, on the device and by no wait: an exchange that is aborted ends without its bytes, and
+            # without a word, and the numbers of a model would be of memory that was never written.
             sums = gathered.view(torch.int32).view(count, -1).sum(1)  # P
             self._sums = sums if self._sums is None else self._sums + sums
             return gathered[: len(whole)].view(tensor.dtype).view(tensor.shape)
@@ -75,7 +75,7 @@ class Readers:
 
         here = torch.zeros(self._group.size, dtype=torch.int64) if self._sums is None else self._sums.cpu()
         self._sums = None
-        own = torch.full_like(here, torch.iinfo(torch.int64).min)
+        own = torch.full_like(here, torch.iinfo(torch.int64).min)  # by a vote that gives the highest: one says each
         own[self._group.index] = here[self._group.index]
         read = start_highest(own, self._voters)()  # of each rank what it alone knows
         wrong = (read != here).nonzero().flatten().tolist()
@@ -94,7 +94,7 @@ def who_reads(lacking: Sequence[object], mesh: Mesh) -> Readers | None:
     from .collectives import start_highest
 
     assert mesh.voters is not None, f"the mesh of plan {mesh.plan} is of `mesh_for`"
-    mark = zlib.crc32(repr((platform.node(), *lacking)).encode())
+    mark = zlib.crc32(repr((platform.node(), *lacking)).encode())  # highest and lowest of it are equal where all are
     wait = start_highest(torch.tensor([int(not lacking), mark, -mark]), mesh.voters)
     if not lacking:
         return None

@@ -98,15 +98,13 @@ class Shape:
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
     """What one rank sends in one attention call, in exchanges within its ulysses group, and in gathers and hops beyond
-    it.
-    """
+    it."""
 
     exchange_bytes: int = 0
     num_exchanges: int = 0
     gather_bytes: int = 0
     num_gathers: int = 0
-    hop_bytes: int = 0
-    """All hops together."""
+    hop_bytes: int = 0  # all hops together
     num_hops: int = 0
 
     @property
@@ -120,8 +118,7 @@ class Traffic:
 
 def traffic_of(layout: Layout, mesh: Mesh, *, shape: Shape) -> Traffic:
     """Of this rank, by the mesh's plan. Ulysses, in: my sharded tokens with the others' heads; out: the others' tokens,
-    and the replicated, with my heads. What is around it then sends keys and values of its heads, and answers.
-    """
+    and the replicated, with my heads. What is around it then sends keys and values of its heads, and answers."""
     if mesh.plan.ulysses == 1:
         return Traffic(**_around(layout, mesh, shape))
     group, ranks = mesh[Axis.ULYSSES], members(mesh)
@@ -130,6 +127,7 @@ def traffic_of(layout: Layout, mesh: Mesh, *, shape: Shape) -> Traffic:
     others = [i for i in range(group.size) if i != group.index]
     sent_in = layout.num_sharded(rank) * sum(heads[i].num_queries for i in others)
     sent_in += layout.keys.num_sharded(rank) * sum(2 * heads[i].num_keys for i in others)
+    # Answers go back to all ranks' tokens, also to those whose keys were left out, and to replicated ones.
     sent_out = sum(layout.num_held(ranks[i]) for i in others) * mine.num_queries
     within = replace(shape, heads=mine.num_queries, kv_heads=len(mine.looked_at))
     around = _around(layout.merged(group.size), mesh, within)
@@ -138,8 +136,7 @@ def traffic_of(layout: Layout, mesh: Mesh, *, shape: Shape) -> Traffic:
 
 def _around(layout: Layout, mesh: Mesh, shape: Shape) -> dict[str, int]:
     """Of the exchange of keys and values, by the fields of `Traffic`: hops of a ring, or a gather; then of the answers
-    to queries of replicated streams, of which each rank authored a part.
-    """
+    to queries of replicated streams, of which each rank authored a part."""
     group = mesh[Axis.EXCHANGE]
     if group.size == 1 or not shape.heads:
         return {}
@@ -150,7 +147,7 @@ def _around(layout: Layout, mesh: Mesh, shape: Shape) -> dict[str, int]:
         found |= {"hop_bytes": hops * row, "num_hops": len(sources)}
     else:
         num_sent = num_padded(layout.keys) if group.packs else layout.keys.num_sharded(group.index)
-        found |= {"gather_bytes": num_sent * row * (group.size - 1), "num_gathers": 1}
+        found |= {"gather_bytes": num_sent * row * (group.size - 1), "num_gathers": 1}  # in one buffer: padded
     if layout.num_replicated:
         parts = divided(layout)
         num_sent = num_padded(parts) if group.packs else parts.num_held(group.index)

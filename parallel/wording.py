@@ -23,8 +23,7 @@ MOST, LONGEST = 10_000, 4_000
 class Words(TypedDict):
     """How a sentence was made."""
 
-    text_id: str
-    """Its English, with `{}` for each value."""
+    text_id: str  # its English, with `{}` for each value
     values: list[str]
 
 
@@ -90,7 +89,7 @@ def _keep(sentence: str, words: Words) -> None:
     if len(sentence) > LONGEST:
         return
     with _LOCK:
-        while len(_KNOWN) >= MOST:
+        while len(_KNOWN) >= MOST:  # the oldest: who has not shown it by now shows its English
             del _KNOWN[next(iter(_KNOWN))]
         _KNOWN[sentence] = words
 

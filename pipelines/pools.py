@@ -44,7 +44,7 @@ def _of_ranks(pool: Pool) -> list[Held]:
 def _asked(pool: Pool, function: str) -> list[Any]:
     """Nothing where a job came first, a rank is not there, or the pool was ended meanwhile."""
     states = pool.states()
-    if pool.size < len(states) or any(state.job or not state.is_ready for state in states):
+    if pool.size < len(states) or pool.is_working or not all(state.is_ready for state in states):
         return []
     progress = Deadline(ASK_S, close=lambda: None, words="the ranks have other work")
     try:

@@ -47,15 +47,15 @@ def attend(
 ) -> Tensor:
     """Collective: one gather of keys and values, and one of the answers to replicated queries."""
     check(layout, mesh)
-    if not q.shape[1]:
+    if not q.shape[1]:  # Ulysses gave this rank no heads, nor any of its exchange group
         return q
     group = mesh[Axis.EXCHANGE]
     start = _start_packed if group.packs else _start_pieces
     arrived = start(k, v, layout=layout.keys, group=group)
-    mine = authored(layout, group.index)  # what needs no keys is done while they travel
-    queries = rows.take(q, 2, mine.local)
+    local, joint = authored(layout, group.index)  # what needs no keys is done while they travel
+    queries = rows.take(q, 2, local)
     if mask is not None and mask.shape[2] > 1:
-        mask = rows.take(mask, 2, mine.joint)
+        mask = rows.take(mask, 2, joint)
     keys, values = rows.unpack(arrived(), (k.shape[1], k.shape[1]))
     whole = layout.merged(layout.num_ranks)
     out = inner(queries, keys, values, layout=whole, mesh=mesh, mask=mask, scale=scale, kernel=kernel)
@@ -80,6 +80,7 @@ def traced(q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, kernel: Kern
 
 def _start_packed(k: Tensor, v: Tensor, *, layout: Layout, group: Group) -> Callable[[], Tensor]:
     """Collective: what is given back gives T B 2K D rows of the joint sequence."""
+    # Begun when they are asked for: the host waits for nothing here, and the device's stream keeps the order anyway.
     way = gathering(layout, group.index, k.device)
     return partial(way.gather, [k.transpose(1, 2), v.transpose(1, 2)], group=group)
 

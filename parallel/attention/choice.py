@@ -96,7 +96,7 @@ def check_kernel(name: str, device_type: str) -> None:
 def chosen(device: torch.device, dtype: torch.dtype) -> KernelChoice:
     """The first candidate that works, the last of them without a trial: there is nothing to take in its place."""
     if (device, dtype) in _found:
-        return _found[device, dtype]
+        return _found[device, dtype]  # what another rank has tried (`adopt`)
     *tried, last = candidates(device, dtype)
     left_out: dict[str, str] = {}
     for name in tried:
@@ -136,8 +136,7 @@ def adopt(device: torch.device, dtype: str, name: str, left_out: Mapping[str, st
 
 def kind_of(device: torch.device) -> str:
     """What decides which kernel works: the GPU, its driver, and the versions of all that may be tried; "" where nothing
-    is tried.
-    """
+    is tried."""
     if device.type != "cuda":
         return ""
     properties = torch.cuda.get_device_properties(device)
@@ -178,18 +177,16 @@ def fault(name: str, device: torch.device, dtype: torch.dtype) -> str:
 
 
 def prefer(device: torch.device, *, is_sound: bool | None = None) -> bool:
-    """Make cuDNN torch's own first choice, where it is ours, so that a model that is not sharded has it too.
-
-    Whether it is now. `is_sound`: whether another process has found that it may be; None, try it.
-
-    For a process that is ours: it holds for every thread of it, and for its life.
-    """
+    """Make cuDNN torch's own first choice, where it is ours, so that a model that is not sharded has it too; whether it
+    is now. `is_sound`: whether another process has found that it may be; None, try it."""
+    # For a process that is ours: torch keeps one order for all threads of it, and for its life.
     if device.type != "cuda" or choose(device, torch.bfloat16).name != "cudnn" or is_sound is False:
         return False
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     kinds = ("CUDNN_ATTENTION", "FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH")
-    try:  # torch would give it masks too, and rows in which all is masked
+    # Torch would give it masks too, and rows in which all is masked: what it answers to those is compared before.
+    try:
         before = None if is_sound else _masked_answers(device)
         _order.enter_context(sdpa_kernel([getattr(SDPBackend, kind) for kind in kinds], set_priority=True))
         error = KERNELS["cudnn"].error
@@ -214,6 +211,7 @@ def load(device: torch.device) -> None:
 @contextlib.contextmanager
 def _standing_in(name: str) -> Iterator[None]:
     """Have torch's flash kernel replaced by another, for good unless that fails."""
+    # By torch's own switch, of which a process has one: two that stand in would undo each other.
     if not name:
         yield
         return
@@ -252,9 +250,9 @@ def _is_installed(package: str) -> bool:
     """Whether a package is there, be it broken."""
     try:
         return not package or importlib.util.find_spec(package) is not None
-    except ModuleNotFoundError:
+    except ModuleNotFoundError:  # of `flash_attn.cute`, that there is no `flash_attn`
         return False
-    except ImportError:
+    except ImportError:  # what is around it was imported, and failed: the trial tells with what
         return True
 
 
@@ -262,7 +260,7 @@ def _try(kernel: Kernel, device: torch.device, dtype: torch.dtype) -> None:
     """Raises RuntimeError, or what the kernel raises, if it does not give what plain attention gives."""
     q, k, v = _sample(device, dtype)
     some = torch.arange(k.shape[2], device=device)[None, None, None] < 60  # 1 1 1 T
-    for mask, num_keys in ((None, 4), (some, 4), (None, 2)):  # as many key heads, or fewer
+    for mask, num_keys in ((None, 4), (some, 4), (None, 2)):  # as many key heads, or fewer; a kernel may fail at one
         keys, values = k[:, :num_keys], v[:, :num_keys]
         if not kernel.fits(q, keys, values):
             raise RuntimeError("torch does not let it attend here")
@@ -288,7 +286,7 @@ def _compare(what: str, found: Tensor, wanted: Tensor, error: float) -> None:
     if found.shape != wanted.shape:
         raise RuntimeError(f"its {what} have shape {tuple(found.shape)} instead of {tuple(wanted.shape)}")
     off = float((found.float().cpu() - wanted).abs().max())
-    if not off <= error:
+    if not off <= error:  # nor is NaN
         raise RuntimeError(f"its {what} differ from plain attention by {off:.2g}")
 
 

@@ -1,15 +1,10 @@
-"""What ring and allgather share: each rank keeps its queries, and keys and values come to it.
-
-Queries of replicated streams are divided over the ranks, so that every row of the output has one author and all ranks
-end up with the same bits.
-"""
+"""What ring and allgather share: each rank keeps its queries, and keys and values come to it."""
 
 # B batch, H heads, S tokens here, D head width
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -22,17 +17,12 @@ from . import rows
 from .packed import gathering
 
 
-@dataclass(frozen=True)
-class Authored:
-    """The query rows that one rank answers: where they are in its own sequence and in the joint one."""
-
-    local: tuple[Range, ...]
-    joint: tuple[Range, ...]
-
-
 @functools.lru_cache(maxsize=64)
-def authored(layout: Layout, rank: int) -> Authored:
-    """All of a rank's sharded tokens, and its part of each replicated stream."""
+def authored(layout: Layout, rank: int) -> tuple[tuple[Range, ...], tuple[Range, ...]]:
+    """Where the query rows that a rank answers are in its own sequence, and where in the joint one: all of its sharded
+    tokens, and its part of each replicated stream."""
+    # Every row has one author, so that all ranks end up with the same bits: in a ring each begins with its own keys,
+    # and would add up the answers to the same query in another order. And nobody computes what another does.
     local, joint = [], []
     replicated = iter(divided(layout).streams)
     for stream, start, (here, _) in zip(layout.streams, layout.starts(), layout.local_ranges(rank), strict=True):
@@ -42,7 +32,7 @@ def authored(layout: Layout, rank: int) -> Authored:
             here += first
         local.append((here, here + last - first))
         joint.append((start + first, start + last))
-    return Authored(tuple(local), tuple(joint))
+    return tuple(local), tuple(joint)
 
 
 @functools.lru_cache(maxsize=64)
@@ -61,7 +51,7 @@ def share_answers(out: Tensor, *, layout: Layout, mesh: Mesh) -> Tensor:
         way = gathering(answers_of(layout, group.index), group.index, out.device)
         return way.gather([out.transpose(1, 2)], group=group).permute(1, 2, 0, 3)
     pieces, replicated, start = [], [], 0
-    for stream, (first, last) in zip(layout.streams, authored(layout, group.index).local, strict=True):
+    for stream, (first, last) in zip(layout.streams, authored(layout, group.index)[0], strict=True):
         piece = out[:, :, start : start + last - first]
         start += last - first
         pieces.append(piece)

@@ -29,8 +29,8 @@ def _sdpa(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | N
 
 
 def _cpu_flash_lse(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None) -> tuple[Tensor, Tensor]:
-    """Half precision too in fp32, whose answers are not rounded before they are merged: as fast, where a CPU has no
-    units for tiles of bf16."""
+    # Half precision too in fp32, whose answers are not rounded before they are merged: as fast, where a CPU has no
+    # units for tiles of bf16.
     q, k, v = (x.float() if x.dtype in HALF else x for x in (q, k, v))
     mask = mask if mask is None else mask.to(q.dtype)
     return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, False, attn_mask=mask, scale=scale)
@@ -45,7 +45,8 @@ def _sdpa_lse(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float
 
 
 def _efficient_lse(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None) -> tuple[Tensor, Tensor]:
-    if any(x.shape[3] * x.element_size() % ALIGNMENT for x in (q, v)):  # zeros in q and k add nothing to a score
+    if any(x.shape[3] * x.element_size() % ALIGNMENT for x in (q, v)):
+        # Zeros in q and k add nothing to a score. The scale stays that of the model's width.
         scale = q.shape[3] ** -0.5 if scale is None else scale
         wide_q, wide_k, wide_v = (F.pad(x, (0, -x.shape[3] % (ALIGNMENT // x.element_size()))) for x in (q, k, v))
         out, lse = _efficient_lse(wide_q, wide_k, wide_v, mask, scale)
@@ -56,7 +57,8 @@ def _efficient_lse(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: 
 
 
 def _aligned(mask: Tensor, q: Tensor, k: Tensor) -> Tensor:
-    """The bias at full size, its rows starting at multiples of 16 bytes as the kernel asks."""
+    """The bias at full size, its rows starting at multiples of 16 bytes."""
+    # The kernel asks for both, and refuses others; expanded, the rows that are alike stay one in memory.
     keys = k.shape[2]
     padded = F.pad(mask.expand(*mask.shape[:-1], keys), (0, -keys % 8)).narrow(-1, 0, keys)
     return padded.expand(q.shape[0], q.shape[1], q.shape[2], keys)
@@ -86,9 +88,9 @@ def _cudnn_lse(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: floa
 
 
 def _fits_cudnn(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """By torch's own rules, which follow cuDNN's version: widths, lengths, strides. Asked before a graph is made."""
+    """By torch's own rules, which follow cuDNN's version: widths, lengths, strides."""
     if torch.compiler.is_compiling():
-        return True
+        return True  # asked before a graph is made (`Session._learn`): a trace has no tensors to ask with
     cuda = torch.backends.cuda
     return cuda.can_use_cudnn_attention(cuda.SDPAParams(q, k, v, None, 0.0, False, k.shape[1] != q.shape[1]))
 

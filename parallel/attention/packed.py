@@ -31,14 +31,14 @@ from ..group import Group
 from ..layout import Layout, Range
 from ..traffic import among, heads_of, num_padded
 
+Sizes = tuple[int, int, int, int]
+"""Of a call: B, H, K, D; or of a tensor."""
 Positions = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 """Reckoned by numpy, of which no torch mode that counts or fakes operators takes note."""
 KEPT = 8
 """Layouts and shapes whose index tensors are kept; those of a long video take a few megabytes each."""
 MOST_STANDING = 8 << 20
 """The numbers in a buffer that stands until the next call: where more is sent, the host is not what is waited for."""
-
-
 _held: weakref.WeakSet[PackedExchange | Gathering] = weakref.WeakSet()
 
 
@@ -79,11 +79,11 @@ class Trade:
 
     within: Layout  # of the ulysses groups, each taken as one rank
     way_in: PackedExchange
-    joint: tuple[int, int, int, int]  # G B h D, the h being my heads of q, k and v
-    asked: tuple[int, int, int, int] | None  # G B h D of k and v where keys are left out; then those above are of q
+    joint: Sizes  # G B h D, the h being my heads of q, k and v
+    asked: Sizes | None  # G B h D of k and v where keys are left out; then those above are of q
     split: tuple[int, ...]  # of the last h
     way_out: PackedExchange
-    here: tuple[int, int, int, int]  # B S H D
+    here: Sizes  # B S H D
 
     def to_heads(self, q: Tensor, k: Tensor, v: Tensor, *, group: Group) -> tuple[Tensor, ...]:
         """Collective: B H S D blocks with all heads -> B h G D with mine, as a kernel takes them."""
@@ -102,8 +102,8 @@ class Trade:
 
 
 @functools.lru_cache(maxsize=KEPT)
-def trade(layout: Layout, ranks: range, index: int, shape: tuple[int, int, int, int], device: torch.device) -> Trade:
-    """The trade of member `index` of a ulysses group; `shape` is B, H, K, D."""
+def trade(layout: Layout, ranks: range, index: int, shape: Sizes, device: torch.device) -> Trade:
+    """The trade of member `index` of a ulysses group."""
     batch, num_queries, num_keys, width = shape
     mine, within = heads_of(num_queries, num_keys, len(ranks))[index], layout.merged(len(ranks))
     group, counts = ranks[0] // len(ranks), (mine.num_queries, len(mine.looked_at), len(mine.looked_at))
@@ -119,13 +119,12 @@ def trade(layout: Layout, ranks: range, index: int, shape: tuple[int, int, int, 
     )
 
 
-def _way_in(
-    layout: Layout, ranks: range, index: int, shape: tuple[int, int, int, int], device: torch.device
-) -> PackedExchange:
+def _way_in(layout: Layout, ranks: range, index: int, shape: Sizes, device: torch.device) -> PackedExchange:
     """Out: my sharded tokens with each member's heads. In: each member's with mine. All my own tokens go to myself."""
     batch, num_queries, num_keys, width = shape
     heads, num_here = heads_of(num_queries, num_keys, len(ranks)), layout.num_held(ranks[index])
     mine, packed = heads[index], num_queries + 2 * num_keys
+    # Rows are as wide as heads come together on all ranks: the wider, the shorter is the index, and the quicker a copy.
     columns = [
         [each.queries, *((at + each.keys[0], at + each.keys[1]) for at in (num_queries, num_queries + num_keys))]
         for each in heads
@@ -139,6 +138,7 @@ def _way_in(
         for each, held in zip(sent, columns, strict=True)
     ]  # S B units of h
     arrived = [_tokens(layout, places, is_own=member == index) for member, places in enumerate(among(layout, ranks))]
+    # What arrives for a token is one row, batch and heads, where all of its heads stay together.
     order, width_in = np.concatenate(arrived).argsort(), batch * mine.num_packed * width  # G
     if mine.is_spread:
         keys = np.array(mine.looked_at) + mine.num_queries
@@ -155,14 +155,25 @@ def _way_in(
     )
 
 
-def _way_in_apart(
-    layout: Layout, ranks: range, index: int, shape: tuple[int, int, int, int], device: torch.device
-) -> PackedExchange:
-    """The same where keys are left out: of q, k and v one behind the other, to each member the queries before the keys
-    and values, and so they are ordered."""
-    batch, num_queries, num_keys, width = shape
+def _way_in_apart(layout: Layout, ranks: range, index: int, shape: Sizes, device: torch.device) -> PackedExchange:
+    """`_way_in` where keys are left out: q, k and v one behind the other, to each member queries before the rest."""
+    width, mine = shape[3], heads_of(shape[1], shape[2], len(ranks))[index]
+    picks, unit, num_rows = _picks_apart(layout, ranks, index, shape)
+    order, unit_in, sizes_in = _order_apart(layout, ranks, index, shape)
+    return PackedExchange(
+        pick=_index([pick for each in picks for pick in each], num_rows, device),
+        width=unit * width,
+        sizes_out=[sum(map(len, each)) * unit * width for each in picks],
+        sizes_in=[size * width for size in sizes_in],
+        order=_index(order, sum(sizes_in) // unit_in, device) if mine.num_queries else None,
+        width_in=unit_in * width,
+    )
+
+
+def _picks_apart(layout: Layout, ranks: range, index: int, shape: Sizes) -> tuple[list[list[Positions]], int, int]:
+    """For each member the rows that go to it, each of so many heads; and how many rows there are."""
+    batch, num_queries, num_keys, _ = shape
     heads, rank, item = heads_of(num_queries, num_keys, len(ranks)), ranks[index], np.arange(batch)
-    mine = heads[index]
     unit = math.gcd(num_queries, num_keys, *(end for each in heads for end in (*each.queries, *each.keys)))
 
     def picked(spread: Layout, member: int, count: int, held: Range) -> Positions:
@@ -172,13 +183,17 @@ def _way_in_apart(
 
     first_key = batch * layout.num_held(rank) * num_queries // unit
     first_value = first_key + batch * layout.keys.num_held(rank) * num_keys // unit
-    picks, sizes_out = list[Positions](), list[int]()
+    picks = list[list[Positions]]()
     for member, each in enumerate(heads):
         keys = picked(layout.keys, member, num_keys, each.keys)
-        pick = [picked(layout, member, num_queries, each.queries).ravel()]
-        pick.append(np.concatenate([keys + first_key, keys + first_value], 2).ravel())
-        sizes_out.append(sum(map(len, pick)) * unit * width)
-        picks += pick
+        both = np.concatenate([keys + first_key, keys + first_value], 2)  # a token's keys and values stay neighbours
+        picks.append([picked(layout, member, num_queries, each.queries).ravel(), both.ravel()])
+    return picks, unit, 2 * first_value - first_key
+
+
+def _order_apart(layout: Layout, ranks: range, index: int, shape: Sizes) -> tuple[list[Positions], int, list[int]]:
+    """The order of queries, and of keys and values, that arrive in rows of so many heads; and the heads from each."""
+    mine, batch = heads_of(shape[1], shape[2], len(ranks))[index], shape[0]
     # Where in the buffer, counted in heads, what arrives for each token of the group is.
     kinds = ((layout, mine.num_queries), (layout.keys, 2 * mine.num_keys))
     arrived = [np.zeros(spread.merged(len(ranks)).num_held(ranks[0] // len(ranks)), np.int64) for spread, _ in kinds]
@@ -189,22 +204,15 @@ def _way_in_apart(
             tokens = _tokens(spread, among(spread, ranks)[member], is_own=member == index)
             at[tokens] = end + np.arange(len(tokens)) * batch * count
             end += len(tokens) * batch * count
-        sizes_in.append((end - start) * width)
+        sizes_in.append(end - start)
     unit_in = 1 if mine.is_spread else math.gcd(mine.num_queries, mine.num_keys) or 1
     keys = np.array([key + shift for shift in (0, mine.num_keys) for key in mine.looked_at], np.int64)
     columns = (np.arange(mine.num_queries), keys)
     order = [
-        (at[:, None, None] + item[:, None] * count + held[::unit_in]) // unit_in
+        (at[:, None, None] + np.arange(batch)[:, None] * count + held[::unit_in]) // unit_in
         for at, (_, count), held in zip(arrived, kinds, columns, strict=True)
     ]  # G B units of h
-    return PackedExchange(
-        pick=_index(picks, 2 * first_value - first_key, device),
-        width=unit * width,
-        sizes_out=sizes_out,
-        sizes_in=sizes_in,
-        order=_index(order, end // unit_in, device) if mine.num_queries else None,
-        width_in=unit_in * width,
-    )
+    return order, unit_in, sizes_in
 
 
 def _tokens(layout: Layout, places: Sequence[Range], *, is_own: bool) -> Positions:
@@ -213,9 +221,7 @@ def _tokens(layout: Layout, places: Sequence[Range], *, is_own: bool) -> Positio
     return _range(place for place, stream in parts if stream.is_sharded or is_own)
 
 
-def _way_out(
-    layout: Layout, ranks: range, index: int, shape: tuple[int, int, int, int], device: torch.device
-) -> PackedExchange:
+def _way_out(layout: Layout, ranks: range, index: int, shape: Sizes, device: torch.device) -> PackedExchange:
     """Out: each member's tokens, the replicated among them, with my heads. In: all my tokens with each member's."""
     batch, num_queries, num_keys, width = shape
     heads, num_here = heads_of(num_queries, num_keys, len(ranks)), layout.num_held(ranks[index])
@@ -229,7 +235,7 @@ def _way_out(
     )  # C
     rows = np.arange(num_here) * batch + item[:, None]  # B S
     order = rows[..., None] * strides + starts  # B S C
-    places = None
+    places = None  # kept only where it is asked for again and again: it is as large as an answer
     if order.size * unit * width <= MOST_STANDING:
         each = (order[..., None] * unit + np.arange(unit)).reshape(batch, num_here, num_queries)
         places = torch.tensor(each, device=device).transpose(1, 2)

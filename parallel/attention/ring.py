@@ -60,21 +60,19 @@ def attend(
         return q
     group = mesh[Axis.EXCHANGE]
     batch, kv_heads, _, width = k.shape
-    mine = authored(layout, group.index)
-    queries = rows.take(q, 2, mine.local)
-    num_queries = queries.shape[2]
+    local, joint = authored(layout, group.index)
+    own = rows.take(q, 2, local)
     if mask is not None:
-        queries, mask = _merging_safely(queries, rows.take(mask, 2, mine.joint) if mask.shape[2] > 1 else mask)
-    queries, mask = folded(queries, mask, kv_heads)
+        own, mask = _merging_safely(own, rows.take(mask, 2, joint) if mask.shape[2] > 1 else mask)
+    queries, mask = folded(own, mask, kv_heads)
     packed = torch.cat([x.permute(2, 0, 1, 3) for x in (k, v)], 2)
     block = rows.take(packed, 0, sharded_ranges(layout.keys, group.index))  # S B 2K D
-    keys, values = k, v  # at first my own sequence, in which replicated streams are whole
-    row = batch * 2 * kv_heads * width
-    parts: list[Part] = []
+    row = batch * 2 * kv_heads * width  # numbers to a token: sizes of what comes follow from the layout
+    parts, keys, values = list[Part](), k, v  # at first my own sequence, in which replicated streams are whole
     sources = sources_of(layout.keys, group.index)
     for (_, columns), (num_next, _) in zip(sources, (*sources[1:], (None, ())), strict=True):
         coming = None if num_next is None else start_hop(block.reshape(-1), size_in=num_next * row, group=group)
-        if not parts or keys.shape[2]:
+        if not parts or keys.shape[2]:  # the first also where this rank has no key: it gives answers their shape
             bias = rows.take(mask, 3, columns) if mask is not None and mask.shape[3] > 1 else mask
             parts.append(attend_to_block(queries, keys, values, mask=bias, scale=scale, kernel=kernel))
             if len(parts) == AT_ONCE:
@@ -82,9 +80,7 @@ def attend(
         if coming is not None:
             block = coming().view(-1, batch, 2 * kv_heads, width)
             keys, values = block.permute(1, 2, 0, 3).split(kv_heads, 1)  # B K S D
-    out = weighed(parts).to(q.dtype)
-    if q.shape[1] != kv_heads:
-        out = out.unflatten(2, (q.shape[1] // kv_heads, num_queries)).flatten(1, 2)
+    out = unfolded(weighed(parts).to(q.dtype), q.shape[1], own.shape[2])
     return share_answers(out, layout=layout, mesh=mesh)
 
 
@@ -115,10 +111,7 @@ def traced(q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, kernel: Kern
         if coming is not None:
             block = coming().view(-1, batch, 2 * kv_heads, dim)
             keys, values = block.permute(1, 2, 0, 3).split(kv_heads, 1)
-    out = weighed(parts).to(q.dtype)
-    if num_heads == kv_heads:
-        return out
-    return torch.unflatten(out, 2, (num_heads // kv_heads, num_queries)).flatten(1, 2)
+    return unfolded(weighed(parts).to(q.dtype), num_heads, num_queries)
 
 
 @functools.lru_cache(maxsize=64)
@@ -147,15 +140,12 @@ def merge(parts: Sequence[Part]) -> Part:
 
 
 def weighed(parts: Sequence[Part]) -> Tensor:
-    """The answers to several sets of keys as those to all, in fp32, or one alone as it is.
-
-    The first is written over where it is fp32. Those in half precision are made fp32 as they are read, by the operators
-    that weigh and add them.
-    """
+    """The answers to several sets of keys as those to all, in fp32, or one alone as it is. May write over the first."""
     if len(parts) == 1:
         return parts[0][0]
     (first, _), *others = parts
     weight, *weights = torch.stack([lse for _, lse in parts]).softmax(0).unsqueeze(-1)
+    # Half precision is made fp32 as it is read, by the operators that weigh and add: no copy is made for that.
     out = first.mul_(weight) if first.dtype == weight.dtype else first * weight
     for (other, _), each in zip(others, weights, strict=True):
         out.addcmul_(other, each)
@@ -163,7 +153,8 @@ def weighed(parts: Sequence[Part]) -> Tensor:
 
 
 def folded(q: Tensor, mask: Tensor | None, num_keys: int) -> tuple[Tensor, Tensor | None]:
-    """Queries with as many heads as the keys: those of a group one after the other, so that no key is repeated."""
+    """Queries with as many heads as the keys, those of a group one after the other."""
+    # A kernel that gives a log-sum-exp wants as many heads of both: so no key is repeated, in memory or by the kernel.
     tokens, group = q.shape[2], q.shape[1] // num_keys
     if group == 1:
         return q, mask
@@ -174,12 +165,15 @@ def folded(q: Tensor, mask: Tensor | None, num_keys: int) -> tuple[Tensor, Tenso
     return q.unflatten(1, (num_keys, group)).flatten(2, 3), mask
 
 
-def _merging_safely(q: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows whose every key is masked by a large finite number, made safe to merge.
+def unfolded(out: Tensor, num_heads: int, num_queries: int) -> Tensor:
+    """The answers to folded queries, as those to queries of so many heads."""
+    if out.shape[1] == num_heads:
+        return out
+    return torch.unflatten(out, 2, (num_heads // out.shape[1], num_queries)).flatten(1, 2)
 
-    Softmax is the same without what all keys have in common. Added to a huge number the scores vanish too, so that
-    softmax is uniform: zero queries give that.
-    """
+
+def _merging_safely(q: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows whose every key is masked by a large finite number, made safe to merge."""
     if mask.dtype == torch.bool:
         return q, mask
     mask = additive(mask, q.dtype)
@@ -187,4 +181,6 @@ def _merging_safely(q: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     low = (best <= LOW) & (best > -torch.inf)
     if low.is_cpu and not low.any():  # a GPU would have to be waited for
         return q, mask
+    # Softmax is the same without what all keys have in common. Added to a huge number the scores vanish too, so that
+    # softmax is uniform: zero queries give that.
     return q.masked_fill(low & (best <= ABSORBING), 0.0), torch.where(low, mask - best, mask)

@@ -9,8 +9,6 @@ no copy made.
 from __future__ import annotations
 
 import math
-
-# B batch, H heads, S tokens here, D head width
 from collections.abc import Collection, Sequence
 from itertools import accumulate
 
@@ -27,7 +25,7 @@ def filled(q: Tensor, asking: Collection[str], *, layout: Layout, rank: int) -> 
     sizes = [end - start for start, end in layout.local_ranges(rank)]
     asks = [stream.name in asking for stream in layout.streams]
     given = iter(q.split([size for size, is_asking in zip(sizes, asks, strict=True) if is_asking], 2))
-    zeros = q.new_zeros(*q.shape[:2], max(sizes), q.shape[3])
+    zeros = q.new_zeros(*q.shape[:2], max(sizes), q.shape[3])  # one, of which each stream that does not ask has a part
     return torch.cat(
         [next(given) if is_asking else zeros[:, :, :size] for size, is_asking in zip(sizes, asks, strict=True)], 2
     )
@@ -107,7 +105,7 @@ def in_order(arrived: Tensor, *, layout: Layout, ranks: Sequence[int], replicate
 
 def cat(pieces: Sequence[Tensor], dim: int = 0) -> Tensor:
     """`torch.cat`, but free where there is one piece."""
-    pieces = [piece for piece in pieces if piece.shape[dim]] or list(pieces[:1])
+    pieces = [piece for piece in pieces if piece.shape[dim]] or list(pieces[:1])  # an empty one has the other sizes
     return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim)
 
 

@@ -41,6 +41,7 @@ def standing(
     if group.size == 1 or not group.packs or layout.left_out is not None or torch.is_grad_enabled():
         return None
     way = trade(layout, members(mesh), group.index, (batch, num_heads, k.shape[1], width), q.device)
+    # What is empty has no rows to be picked or placed, and a buffer of one dtype holds no other.
     is_usual = way.split[0] > 0 and all(way.here) and all(way.joint) and q.dtype == k.dtype == v.dtype
     if not is_usual or way.way_out.places is None or _room(way, k.shape[1]) > MOST_STANDING:
         return None
@@ -112,5 +113,5 @@ def _rows_of(out: Tensor, way: PackedExchange) -> Tensor:
     row = heads * width
     shape, strides = ((out.numel(),), (1,)) if way.pick is None else ((batch * tokens, row), (row, 1))
     if out.stride()[1:] == (width, row, 1) and (batch == 1 or out.stride(0) == tokens * row):
-        return out.as_strided(shape, strides)
+        return out.as_strided(shape, strides)  # one view: what a host is waited for here is views
     return out.transpose(1, 2).contiguous().view(shape)

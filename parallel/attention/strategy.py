@@ -33,16 +33,12 @@ class Kernel:
     name: str
     plain: Callable[[Tensor, Tensor, Tensor, Tensor | None, float | None], Tensor]
     with_lse: Callable[[Tensor, Tensor, Tensor, Tensor | None, float | None], tuple[Tensor, Tensor]]
-    package: str = ""
-    """What has to be installed for it."""
-    stand_in: str = ""
-    """What torch calls the kernel that stands in for its own flash kernel, once torch is told to."""
+    package: str = ""  # what has to be installed for it
+    stand_in: str = ""  # what torch calls the kernel that stands in for its own flash kernel, once torch is told to
+    # Whether it takes these q, k and v, of the usual widths and types, at all.
     fits: Callable[[Tensor, Tensor, Tensor], bool] = lambda q, k, v: True
-    """Whether it takes these q, k and v, of the usual widths and types, at all."""
-    is_traced: bool = True
-    """Whether torch can trace it, as a part of a compiled block."""
-    error: float = 0.02
-    """The most that half precision may differ from plain attention to values of variance 1."""
+    is_traced: bool = True  # whether torch can trace it, as a part of a compiled block
+    error: float = 0.02  # the most that half precision may differ from plain attention to values of variance 1
 
 
 Attend = Callable[..., "Tensor"]
@@ -57,11 +53,9 @@ class Strategy(Protocol):
     @property
     def AXIS(self) -> Axis:
         """Along which it exchanges."""
-        ...
 
     def check(self, layout: Layout, mesh: Mesh) -> None:
         """Refuse, by name and with a remedy, what this strategy cannot do exactly."""
-        ...
 
     def attend(
         self,
@@ -77,12 +71,9 @@ class Strategy(Protocol):
         inner: Attend,
     ) -> Tensor:
         """Collective: attention of this rank's B H S D blocks to the whole sequence; `mask` is of global size."""
-        ...
 
     def wire(self, shape: Shape, layout: Layout, mesh: Mesh, device: torch.device) -> tuple[Sequence[int], Any]:
         """What never changes for a graph of this exchange, and what each call of it is given."""
-        ...
 
     def traced(self, q: Tensor, k: Tensor, v: Tensor, *, scale: float | None, kernel: Kernel, wire: Wired) -> Tensor:
         """Collective: the same as `attend`, without a mask, by few operators that a compiler can take into a graph."""
-        ...

@@ -1,7 +1,6 @@
 """What this machine is: its devices, memory, links and limits, asked with deadlines and without torch.
 
-container: What the container or service around this process allows it: memory, CPU time and processes, from Linux's
-    cgroups.
+container: What the container or service around this process allows it: memory, CPU time and processes.
 deadline: Deadlines: a command or a function that may hang for ever, on a broken driver or a dead file server, say.
 file_lock: One process at a time, by a lock on an open file.
 folders: Where this user's results, measurements and choices are kept between runs.

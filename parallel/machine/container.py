@@ -97,6 +97,7 @@ def _groups(root: Path) -> Iterator[Path]:
 
 
 def _cpus(folder: Path) -> float | None:
+    # Of version 1 there are two files instead, where -1 is no limit, and no number here.
     words = _words(folder / "cpu.max")  # version 2: "max 100000" or "150000 100000"
     quota, period = _number(folder / "cpu.cfs_quota_us"), _number(folder / "cpu.cfs_period_us")
     if len(words) == 2 and all(word.isdecimal() for word in words):

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import os
-import queue
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar, cast
+from concurrent.futures import Future, wait
+from typing import TypeVar
 
 T = TypeVar("T")
 CHECK_S = 0.2
@@ -51,35 +51,28 @@ def within(function: Callable[[], T], *, timeout_s: float, check: Callable[[], N
 
     What `check` raises, which is asked now and again, ends the wait too.
     """
-    answers: queue.SimpleQueue[tuple[bool, T | BaseException]] = queue.SimpleQueue()
+    answer = Future[T]()
 
     def run() -> None:
         try:
-            answers.put((True, function()))
+            answer.set_result(function())
         except BaseException as error:
-            answers.put((False, error))
+            answer.set_exception(error)
 
+    # Not of a pool of threads: those are waited for when Python ends, by whoever gave this one up.
     threading.Thread(target=run, name="latentloom deadline", daemon=True).start()
     end = time.monotonic() + timeout_s
-    while True:
-        try:
-            is_answer, answer = answers.get(timeout=max(0.0, min(CHECK_S, end - time.monotonic())))
-            break
-        except queue.Empty:
-            check()
-            if time.monotonic() >= end:
-                raise TimeoutError(f"no answer in {timeout_s:g} s") from None
-    if not is_answer:
-        assert isinstance(answer, BaseException), "what a function raised"
-        raise answer
-    return cast("T", answer)  # the flag says which it is
+    while not wait([answer], timeout=max(0.0, min(CHECK_S, end - time.monotonic()))).done:
+        check()
+        if time.monotonic() >= end:
+            raise TimeoutError(f"no answer in {timeout_s:g} s")
+    return answer.result()
 
 
 @contextlib.contextmanager
 def or_end(what: str, *, limit_s: float) -> Iterator[None]:
     """End this process where the body takes longer, which nothing can interrupt: the stacks of all threads, and last
-    what took so long, are in what it writes its errors to. For ranks, which the pool replaces.
-    """
+    what took so long, are in what it writes its errors to. For ranks, which the pool replaces."""
     done = threading.Event()
     arguments = (done, what, limit_s)
     threading.Thread(target=_end_unless, args=arguments, name=f"watch: {what}", daemon=True).start()
@@ -90,10 +83,10 @@ def or_end(what: str, *, limit_s: float) -> Iterator[None]:
 
 
 def _end_unless(done: threading.Event, what: str, limit_s: float) -> None:
-    for _ in range(PIECES):
+    for _ in range(PIECES):  # by pieces: one long wait would be over at once where the machine slept
         if done.wait(limit_s / PIECES):
             return
     with contextlib.suppress(Exception):  # whatever can be said, it ends
         faulthandler.dump_traceback(all_threads=True)
         print(f"it hung: {what} took over {limit_s:g} s", file=sys.stderr, flush=True)
-    os._exit(1)
+    os._exit(1)  # no `exit`: what is called at an exit waits for the threads, one of which hangs

@@ -27,8 +27,7 @@ class Device:
     title: str
     total_bytes: int
     free_bytes: int
-    capability: str
-    """Compute capability, such as 9.0."""
+    capability: str  # compute capability, such as 9.0
     uuid: str
     problem: str = ""
 
@@ -39,11 +38,10 @@ class DeviceLink:
 
     first: str
     second: str
+    # What joins the two devices, such as `NVLink, 18 lanes` or `PCIe across CPU sockets`; `unknown` without NVIDIA's
+    # tool.
     wire: str
-    """What joins the two devices, such as `NVLink, 18 lanes` or `PCIe across CPU sockets`; `unknown` without NVIDIA's
-    tool."""
-    is_direct: bool
-    """Whether each can read the other's memory (peer access)."""
+    is_direct: bool  # whether each can read the other's memory (peer access)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,13 +49,13 @@ class Torch:
     """What the installed torch was built with, and what of it runs here."""
 
     version: str
+    # The CUDA version that torch was built with; "" in a build without. `hip` is that of ROCm, `nccl` that of NCCL.
     cuda: str
-    """The CUDA version that torch was built with; "" in a build without. `hip` is that of ROCm, `nccl` that of NCCL."""
     hip: str
     nccl: str
     backends: tuple[str, ...]
+    # {attention kernel: why it does not run here, or ""}, of those that are installed.
     kernels: Mapping[str, str] = field(default_factory=dict)
-    """{attention kernel: why it does not run here, or ""}, of those that are installed."""
     start_problem: str = ""
     has_mps: bool = False
 
@@ -71,8 +69,7 @@ class Machine:
     devices: tuple[Device, ...] = ()
     links: tuple[DeviceLink, ...] = ()
     driver: str = ""
-    num_listed_gpus: int = 0
-    """The NVIDIA GPUs that the driver knows, whether torch may use them or not."""
+    num_listed_gpus: int = 0  # the NVIDIA GPUs that the driver knows, whether torch may use them or not
 
 
 def read_machine(*, timeout_s: float, root: Path = Path("/")) -> Machine:
@@ -80,7 +77,7 @@ def read_machine(*, timeout_s: float, root: Path = Path("/")) -> Machine:
     driver, num_listed = driver_version(root), _num_listed(root)
     try:
         output = output_of([sys.executable, "-P", str(PROBE)], timeout_s=timeout_s)
-        found = json.loads(output.strip().splitlines()[-1])
+        found = json.loads(output.strip().splitlines()[-1])  # libraries may greet before it
     except (OSError, ValueError, IndexError) as error:
         return Machine(torch=None, problem=str(error), driver=driver, num_listed_gpus=num_listed)
     devices = tuple(Device(**device) for device in found.pop("devices"))
@@ -146,9 +143,21 @@ def parse_devices(text: str, *, is_here: bool = True, here: Sequence[str] | None
         raise ValueError(f"devices {text!r} are {len(devices)} devices; give at most {MAX_DEVICES}")
     if kinds != ["cpu"]:
         _check_once(text, devices)
-        if is_here:
-            _check_present(text, devices, accelerators() if here is None else here)
+        there = accelerators() if is_here and here is None else here or ()
+        absent = [device for device in devices if is_here and device not in there]
+        if absent:
+            raise ValueError(
+                f"devices {text!r}: {', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not on this machine; "
+                f"it has {', '.join(['cpu', *there])}"
+            )
     return tuple(devices)
+
+
+def _check_once(text: str, devices: list[str]) -> None:
+    # Two ranks on one GPU would wait for each other.
+    twice = sorted({device for device in devices if devices.count(device) > 1})
+    if twice:
+        raise ValueError(f"devices {text!r} name {', '.join(twice)} twice; give each rank a device of its own")
 
 
 def accelerators() -> tuple[str, ...]:
@@ -186,19 +195,3 @@ def _devices_of(text: str, part: str) -> list[str]:
         first, count = int(index or 0), int(times or 1)
         return [f"cuda:{number}" for number in range(first, first + count)]
     return [kind] * int(times or 1)
-
-
-def _check_once(text: str, devices: list[str]) -> None:
-    """Two ranks on one GPU would wait for each other."""
-    twice = sorted({device for device in devices if devices.count(device) > 1})
-    if twice:
-        raise ValueError(f"devices {text!r} name {', '.join(twice)} twice; give each rank a device of its own")
-
-
-def _check_present(text: str, devices: list[str], here: Sequence[str]) -> None:
-    absent = [device for device in devices if device not in here]
-    if absent:
-        raise ValueError(
-            f"devices {text!r}: {', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not on this machine; "
-            f"it has {', '.join(['cpu', *here])}"
-        )

@@ -74,7 +74,7 @@ def host_bytes() -> int:
 
 
 def _machine() -> Machine:
-    with _finding:  # several threads ask first
+    with _finding:  # several threads ask first, and a cache alone would have each of them start a process
         return _machine_here()
 
 
@@ -108,8 +108,7 @@ def read_usage(listed: str) -> dict[str, tuple[int, float | None]]:
 
 def is_busy(num_own: int = 1) -> bool:
     """Whether the processors had half as much again to do in the last minute as they can, or as so many processes of
-    ours ask for: what was timed then says what others did, not what the machine can do.
-    """
+    ours ask for: what was timed then says what others did, not what the machine can do."""
     most = max(os.cpu_count() or 1, num_own)  # the load is that of the machine, also in a container
     return hasattr(os, "getloadavg") and os.getloadavg()[0] > BUSY * most
 
@@ -131,23 +130,19 @@ def _host() -> DeviceNow:
 
 @functools.cache
 def _cpu_title() -> str:
+    model = _cpu_line("model name") or platform.processor() or platform.machine() or "CPU"
     cores = num_cores()
-    return worded("{}, {} core{}", _cpu_model(), cores, "s" if cores > 1 else "")
+    return worded("{}, {} core{}", model, cores, "s" if cores > 1 else "")
 
 
 @functools.cache
 def convolves(dtype: str) -> bool:
     """Whether this CPU has the instructions by which oneDNN convolves in "bf16" or "fp16"; without them torch does it
-    by itself (`mkldnn_bf16_device_check` in ATen). False where the system does not tell.
-    """
+    by itself (`mkldnn_bf16_device_check` in ATen). False where the system does not tell."""
     has = set(_cpu_line("flags").split() or _cpu_line("Features").split())
     if dtype == "bf16":
         return {"avx512bw", "avx512vl", "avx512dq"} <= has or "bf16" in has
     return "avx512_fp16" in has or "fphp" in has
-
-
-def _cpu_model() -> str:
-    return _cpu_line("model name") or platform.processor() or platform.machine() or "CPU"
 
 
 def _cpu_line(name: str) -> str:

@@ -17,7 +17,7 @@ KERNEL_PACKAGES = ("flash_attn", "flash_attn_interface", "sageattention")
 
 
 def main() -> None:
-    warnings.simplefilter("ignore")
+    warnings.simplefilter("ignore")  # of a driver too old, say: that is in what is found
     print(json.dumps(found()))
 
 
@@ -67,6 +67,7 @@ def _device(index: int) -> dict[str, Any]:
         facts |= {"title": properties.name, "total_bytes": properties.total_memory}
         facts |= {"uuid": str(getattr(properties, "uuid", "")), "capability": f"{properties.major}.{properties.minor}"}
         facts["free_bytes"], _ = torch.cuda.mem_get_info(index)
+        # A GPU may be listed and yet have no kernels in this build of torch, or be broken: only work shows that.
         total = torch.ones(1024, device=f"cuda:{index}").sum().item()
     except Exception as error:
         return {**facts, "problem": _words(error)}
@@ -114,8 +115,7 @@ def _fused_kernels(device: str) -> dict[str, str]:
 
 def _packaged_kernels() -> dict[str, str]:
     """Attention kernels of other packages that are installed, tried once each: one built for another torch does not
-    import.
-    """
+    import."""
     tried = {}
     for name in KERNEL_PACKAGES:
         if importlib.util.find_spec(name) is None:

@@ -72,5 +72,5 @@ class Talking:
         with contextlib.suppress(ValueError, OSError):
             for line in self._process.stdout:
                 self._lines.put(line)
-        self._lines.put("")
+        self._lines.put("")  # the end: each line has at least its own
         self._process.stdout.close()

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from ..errors import Cancelled, OutOfMemory, RankFailed
 from ..ranks.channel import read_body
@@ -38,21 +37,18 @@ class JobRun:
         self.ranks = ranks
         self.limits = limits
         self.size = job.work.num_ranks if job.work.world is None else job.work.world.size
-        self.ends: dict[int, End] = {}
-        """By the index of a rank in the job."""
+        self.ends: dict[int, End] = {}  # by the index of a rank in the job
         self.phases: dict[int, Phase] = {}
         self.steps: dict[int, int] = {}
         self.longest_step_s = 0.0
-        self.broken_time: float | None = None
-        """When the first part of it ended other than well."""
+        self.broken_time: float | None = None  # when the first part of it ended other than well
         self.abort_time: float | None = None
         self.cancel_time: float | None = None
-        self.late = ""
-        """What was waited for too long, where that is why it was aborted."""
+        self.late = ""  # what was waited for too long, where that is why it was aborted
         self.sign_time = self.start_time = time.monotonic()
         self._step_time: float | None = None
+        # Of ranks that share memory, once they are asked; those of several machines vote, and one alone is told.
         self._grants: Grants | None = None
-        """Of ranks that share memory, once they are asked; those of several machines vote, and one alone is told."""
 
     @property
     def is_over(self) -> bool:
@@ -106,11 +102,11 @@ class JobRun:
                 self.steps[index] = message.done
                 if self._grants is not None:
                     self._grants.hear_step(index)
-                if index == 0:
+                if index == 0:  # the pace of one is that of all, and the time of a border is the same on each
                     if self._step_time is not None:
                         self.longest_step_s = max(self.longest_step_s, now - self._step_time)
                     self._step_time = now if message.done < message.total else None
-            case Stuck():
+            case Stuck():  # no abort frees it from a rendezvous, and it has nothing to lose but what it has loaded
                 self._end_rank(rank)
             case Preview():
                 if body is not None:
@@ -159,11 +155,9 @@ class JobRun:
                 rank.send(Abort(self.job.number))
 
     def _time_to_leave(self, index: int) -> float:
-        """Seconds that a rank gets, after the abort, to leave the job.
-
-        What a rank loads is worth waiting for: it waits for a disk and not for the others, it will come to a border,
-        and killed it would have to load again. Only where loading itself was too slow does it get no more.
-        """
+        """Seconds that a rank gets, after the abort, to leave the job."""
+        # What a rank loads is worth waiting for: it waits for a disk and not for the others, it will come to a border,
+        # and killed it would have to load again. Only where loading itself was too slow does it get no more.
         if self._is_loading(index) and not self.late:
             return self.limits.work_s
         if self.cancel_time is not None:  # which it has heard of long ago
@@ -174,22 +168,18 @@ class JobRun:
         return index in self.phases and self.phases[index].is_loading
 
     def _ignores_cancel(self, now: float) -> bool:
-        """Whether a rank should have come to the last step granted by now, after which it ends.
-
-        On an accelerator the step that was told last may be under way, too. Loading has no steps, so a rank that loads
-        is waited for.
-        """
+        """Whether a rank should have come to the last step granted by now, after which it ends."""
+        # On an accelerator the step that was told last may be under way, too: one more than was granted ahead.
         time_s = self.limits.leaving((AHEAD + 1) * self.longest_step_s)
         if self.cancel_time is None or now - self.cancel_time <= time_s:
             return False
+        # Loading has no steps, so a rank that loads is waited for.
         return any(index not in self.ends and not self._is_loading(index) for index in range(len(self.ranks)))
 
     def _overdue(self, now: float) -> str:
-        """What has been waited for too long; empty while all is in time.
-
-        Any sign of any rank counts, because ranks that share a sequence wait for each other: one that is late makes
-        all silent. The pace is that of the longest step since the last phase, since a phase may compile.
-        """
+        """What has been waited for too long; empty while all is in time."""
+        # Any sign of any rank counts, because ranks that share a sequence wait for each other: one that is late makes
+        # all silent. The pace is that of the longest step since the last phase, since a phase may compile.
         deadline = self.limits.work_s
         if self._step_time is not None and self.longest_step_s:
             deadline = self.limits.step_deadline(self.longest_step_s)
@@ -205,7 +195,7 @@ class JobRun:
         if end.state == "done" and self._grants is not None:
             self._grants.hear_end(index)
         if end.state != "done" and self.broken_time is None and not self.is_over:
-            self.broken_time = time.monotonic()
+            self.broken_time = time.monotonic()  # not aborted at once: the others may tell a better reason
 
     @property
     def leaves_world_whole(self) -> bool:
@@ -219,8 +209,7 @@ class JobRun:
 
     def settle(self, *, frees: Callable[[], bool] = lambda: False) -> bool:
         """Tell the caller how it ended; False where it is to be tried again. `frees` gives memory back that ranks may
-        have, where there is some.
-        """
+        have, where there is some."""
         job, ends = self.job, self.ends
         if self._grants is not None:
             self._grants.close()
@@ -231,7 +220,8 @@ class JobRun:
         elif all(end.state == "done" for end in ends.values()):
             self._deliver()
         elif reason := self._loss():
-            return not job.try_again(reason, self._log())
+            lost = next((index for index, end in ends.items() if end.state == "died"), 0)
+            return not job.try_again(reason, self.ranks[lost].log)
         else:
             index, end = first_cause(ends)
             rank = self.ranks[index]
@@ -244,11 +234,6 @@ class JobRun:
             are_alike = all(each.reason == end.reason for each in ends.values())  # some of them late
             job.end(failure(end, f"rank {rank.number} ({rank.device})", log=rank.log, are_alike=are_alike))
         return True
-
-    def _log(self) -> Path:
-        """The log of the rank that was lost, or of the first."""
-        indices = [index for index, end in self.ends.items() if end.state == "died"]
-        return self.ranks[indices[0] if indices else 0].log
 
     def _loss(self) -> str:
         """Why it came to nothing, where that is not its own fault as far as we know."""

@@ -21,11 +21,10 @@ KEEP_S = 3 * 24 * 3600.0
 
 
 class PoolFolder:
-    """A new one, for this user only. Raises `OSError`.
+    """A new one, for this user only. Raises `OSError`."""
 
-    The kernel drops the lock with the host, whatever kills it. A process number would not do: containers that share a
-    folder for temporary files do not share those.
-    """
+    # That its host lives is known by a lock, which the kernel drops with the host, whatever kills it. A process number
+    # would not do: containers that share a folder for temporary files do not share those.
 
     def __init__(self) -> None:
         _sweep(Path(tempfile.gettempdir()))

@@ -52,15 +52,12 @@ class Work:
 
     function: str
     num_ranks: int
-    lane: Lane
-    rank: int
-    """Which rank of a replica runs it, where it takes one."""
-    owner: str
-    previews: bool
-    every: bool
-    """Whether each rank's answer is wanted, instead of the first's."""
-    world: World | None = None
-    """One that reaches beyond this machine; None for the replica's own."""
+    lane: Lane = "main"
+    rank: int = 0  # which rank of a replica runs it, where it takes one
+    owner: str = ""
+    previews: bool = False
+    every: bool = False  # whether each rank's answer is wanted, instead of the first's
+    world: World | None = None  # one that reaches beyond this machine; None for the replica's own
 
 
 @dataclass(eq=False)
@@ -68,8 +65,7 @@ class Job:
     """Owned by the supervisor, but for `told`, which the caller reads."""
 
     work: Work
-    body: int
-    """The request, a memfd: every rank maps the same one."""
+    body: int  # the request, a memfd: every rank maps the same one
     number: int = field(default_factory=lambda: next(_numbers))
     told: queue.SimpleQueue[Told] = field(default_factory=queue.SimpleQueue)
     num_deaths: int = 0
@@ -86,20 +82,20 @@ class Job:
     def try_again(self, reason: str, log: Path) -> bool:
         """Whether it may be, after it lost a rank; otherwise this is its end."""
         self.num_deaths += 1
-        if self.work.world is not None:  # the ranks of other machines must be asked again too
-            self.end(_noted(RankFailed(reason), log))
-            return False
-        if self.num_deaths < MAX_DEATHS:
+        if self.work.world is not None:
+            pass  # the ranks of other machines must be asked again too, which only who asked all of them can
+        elif self.num_deaths < MAX_DEATHS:
             self.tell(Phase(job=self.number, text=f"starting again: {reason}", is_loading=True))
             return True
-        error = RankFailed(f"{reason}, for the second time in this job, so it is given up")
-        self.end(_noted(error, log))
+        else:  # one death may be chance; by the second the job itself is what kills
+            reason = f"{reason}, for the second time in this job, so it is given up"
+        self.end(_noted(RankFailed(reason), log))
         return False
 
     def end(self, error: BaseException | None = None, *, answers: Sequence[Any] = ()) -> None:
         """The last word; the request is let go of."""
         if not self.is_over:
-            os.close(self.body)
+            os.close(self.body)  # ranks that still read it have descriptors of their own
             self.body = -1
             self.tell(Last(error, list(answers)))
 
@@ -108,12 +104,10 @@ class Job:
 class End:
     """How one rank's part of a job ended."""
 
+    # `died` by itself or by a deadline; `ended` by us, because the job could not go on.
     state: Literal["done", "cancelled", "refused", "failed", "died", "ended"]
-    """`died` by itself or by a deadline; `ended` by us, because the job could not go on."""
-    value: Any = None
-    """The answer of one that is done."""
-    is_whole: bool = False
-    """Whether the rank is still in its process group, in step with the others."""
+    value: Any = None  # the answer of one that is done
+    is_whole: bool = False  # whether the rank is still in its process group, in step with the others
     mark: int = 0
     spread: SpreadWork | None = None
     code: str = ""
@@ -123,7 +117,7 @@ class End:
     @classmethod
     def read(cls, told: Ended, body: int | None) -> End:
         try:
-            if body is None:
+            if body is None:  # the kernel dropped the descriptor: this process may open no more
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             value = read_body(body)
             if told.state == "done":
@@ -152,7 +146,9 @@ def first_cause(ends: dict[int, End]) -> tuple[int, End]:
 
 
 def _distance(end: End) -> int:
-    """From the first cause: a lack of memory explains other failures, and most of all those of peers."""
+    """From the first cause."""
+    # One fails, and the others by what they then miss: their errors come as early, and say nothing of the cause. A lack
+    # of memory explains any other failure; what a rank refuses it has found before it waited for anybody.
     if end.code == OutOfMemory.code:
         return 0
     if end.state == "refused":

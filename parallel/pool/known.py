@@ -44,8 +44,7 @@ class OfKind:
 class KnownFile:
     kinds: tuple[OfKind, ...] = ()
     boot: str = ""
-    pairs: tuple[tuple[str, ...], ...] = ()
-    """GPUs, by two, whose wires were proven since that boot."""
+    pairs: tuple[tuple[str, ...], ...] = ()  # GPUs, by two, whose wires were proven since that boot
 
 
 class Known:
@@ -54,8 +53,7 @@ class Known:
     def __init__(self, folder: Path | None = None) -> None:
         self._path = folder and folder / FILE
         self._boot = _text(BOOT).strip()
-        self._kernels: dict[str, Kernels] = {}
-        """What this pool's ranks have told."""
+        self._kernels: dict[str, Kernels] = {}  # what this pool's ranks have told
 
     def kernels(self, gpu: str) -> Kernels | None:
         """What attends on GPUs of this kind; None where that is to be tried."""
@@ -63,10 +61,9 @@ class Known:
         return self._kernels.get(gpu) or kept.get(gpu)
 
     def keep_kernels(self, gpu: str, kernels: Kernels) -> None:
-        """For this pool; for others, too, where nothing that is installed was left out: that may have been for want of
-        memory, and its reason is worth a warning each time.
-        """
+        """For this pool; for others, too, where nothing that is installed was left out."""
         self._kernels[gpu] = kernels
+        # What was left out may have been for want of memory, and its reason is worth a warning each time.
         new = OfKind(gpu=gpu, kernels=kernels)
         if not kernels.is_news and new not in self._file.kinds:
             kept = self._read_file()
@@ -87,6 +84,8 @@ class Known:
 
     def tell_kernels(self, ranks: Sequence[RankProcess]) -> None:
         """To those that are new on a GPU: the first of each kind tries the kernels, the others wait for its answer."""
+        # By kind, and not by device: a trial takes seconds, and ranks on equal GPUs are to attend by the same kernel,
+        # or their answers would differ in the last bits.
         trying = {rank.gpu for rank in ranks if rank.is_told and not rank.has_begun}
         for rank in (each for each in ranks if each.gpu and not each.is_told):
             known = self.kernels(rank.gpu)
@@ -95,13 +94,12 @@ class Known:
                     continue
                 logger.info("%s tries attention kernels", rank.title)
                 trying.add(rank.gpu)
-            rank.is_told, rank.heard = True, time.monotonic()
+            rank.is_told, rank.heard = True, time.monotonic()  # the time in which it waited counts as no silence
             rank.send(known or Kernels())
 
     def are_proven(self, gpus: Sequence[str]) -> bool:
         """Whether the wires between each two of them were seen to carry what is sent. Of a GPU without a name nothing
-        is known.
-        """
+        is known."""
         pairs = _pairs(gpus)
         return bool(pairs) and pairs <= self._proven
 
@@ -109,6 +107,7 @@ class Known:
         pairs = _pairs(gpus)
         if is_good and pairs <= self._proven:
             return
+        # What failed is not proven any more, whatever was seen before: the next ranks to join try all of it again.
         (self._proven.update if is_good else self._proven.difference_update)(pairs)
         self._write(replace(self._read_file(), boot=self._boot, pairs=tuple(sorted(self._proven))))
 
@@ -138,7 +137,7 @@ class Known:
             new = self._path.with_name(f".{FILE}-{os.getpid()}-{id(self)}")
             with open(new, "w", opener=private) as file:
                 file.write(json.dumps(asdict(kept)))
-            new.replace(self._path)
+            new.replace(self._path)  # at once for whoever reads it meanwhile
 
 
 def _pairs(gpus: Sequence[str]) -> set[tuple[str, ...]]:

@@ -15,23 +15,19 @@ from dataclasses import dataclass
 class Limits:
     """Seconds. The defaults suit large models; drills and tests take shorter ones."""
 
-    start_s: float = 180.0
-    """For the fork server to import, and a rank to say hello."""
+    start_s: float = 180.0  # for the fork server to import, and a rank to say hello
+    # A rank that says nothing for so long is frozen: it speaks every fifth of this, whatever it computes.
     silence_s: float = 15.0
-    """A rank that says nothing for so long is frozen: it speaks every fifth of this, whatever it computes."""
+    # Between two signs of progress of work whose pace is not known: loading, compiling, the first step. That a rank
+    # goes from module to module is one.
     work_s: float = 900.0
-    """Between two signs of progress of work whose pace is not known: loading, compiling, the first step. That a rank
-    goes from module to module is one."""
+    # The least time that a step gets, as one may compile; five times the longest so far where that is more.
     step_s: float = 120.0
-    """The least time that a step gets, as one may compile; five times the longest so far where that is more."""
+    # For ranks to leave a job that one has failed in, beyond their longest step. NCCL takes 1 s of it to revoke.
     abort_s: float = 3.0
-    """For ranks to leave a job that one has failed in, beyond their longest step. NCCL takes 1 s of it to revoke."""
-    leave_s: float = 10.0
-    """For ranks to leave a job that failed or was cancelled, where no step's length is known."""
-    die_s: float = 15.0
-    """For a process that was killed to go: an accelerator's driver takes a moment to let go of one."""
-    grace_s: float = 0.05
-    """For the other ranks to fail by themselves, so that the first cause is known."""
+    leave_s: float = 10.0  # for ranks to leave a job that failed or was cancelled, where no step's length is known
+    die_s: float = 15.0  # for a process that was killed to go: an accelerator's driver takes a moment to let go of one
+    grace_s: float = 0.05  # for the other ranks to fail by themselves, so that the first cause is known
 
     def step_deadline(self, longest_s: float) -> float:
         return max(self.step_s, 5 * longest_s)

@@ -129,15 +129,13 @@ def _alone(device: Any) -> dict[str, Any]:
 
 
 def _launches_and_passes(device: Any) -> tuple[float, list[dict[str, Any]]]:
-    """Seconds of one launch, and what is done number by number, at two sizes on a CPU.
-
-    There a launch is what an operation on a single row takes: each waits for the one before, and for what Python does
-    meanwhile, which no share of the tokens makes less. It is left out of the passes, which a share does make less.
-    """
+    """Seconds of one launch, and what is done number by number, at two sizes on a CPU."""
     import torch
 
     shapes = [torch.randn(shape, device=device) for shape in TOKENS[device.type]]
     if device.type == "cpu":
+        # There a launch is what an operation on a single row takes: each waits for the one before, and for what Python
+        # does meanwhile, which no share of the tokens makes less. It is left out of the passes, which a share does.
         row = shapes[0][:1].clone()
         bare = _typical(lambda: _as_a_block(row), device)
         launch_s, around, work = bare / NUM_OPERATIONS, bare, _as_a_block
@@ -183,8 +181,7 @@ def _as_few_kernels(x: Tensor) -> Tensor:
 
 def _as_a_block(x: Tensor) -> Tensor:
     """All that an eager block does to its tokens beside products and attention, in the proportions that it has there:
-    on a CPU activations and rotations take much longer than a pass over memory.
-    """
+    on a CPU activations and rotations take much longer than a pass over memory."""
     import torch
     import torch.nn.functional as F
 
@@ -221,26 +218,24 @@ def _convolution(device: Any, dtype: Any) -> dict[str, Any]:
 
 
 def _links(group: Group, stride: int, device: Any) -> list[dict[str, Any]]:
-    """Collective: exchange, gather and hop, each of three sizes.
-
-    On a CPU between pieces of work, as in a run: there ranks wait for the slower one, and for threads that must wake up
-    on busy cores, which takes many times as long as to send what is small.
-    """
+    """Collective: exchange, gather and hop, each of three sizes."""
     calls, kinds = [], []
     for operation, make in (("exchange", _exchange), ("gather", _gather), ("hop", _hop)):
         for num_bytes in SIZES[device.type]:
             sent, call = make(group, num_bytes, device)
             calls.append(call)
             kinds.append({"operation": operation, "degree": group.size, "stride": stride, "sent_bytes": sent})
+    # On a CPU between pieces of work, as in a run: there ranks wait for the slower one, and for threads that must wake
+    # up on busy cores, which takes many times as long as to send what is small.
     is_gpu = device.type == "cuda"
     seconds = [_least(call, device) for call in calls] if is_gpu else _amid(calls, _block(device))
     return [{**kind, "seconds": each} for kind, each in zip(kinds, seconds, strict=True)]
 
 
 def _amid(calls: Sequence[Callable[[], Any]], work: Callable[[], Any]) -> list[float]:
-    """Mean seconds that each call takes between pieces of work. They take turns, as the machine's pace may change, and
-    the large ones, which hardly notice who wakes up late, not in each round.
-    """
+    """Mean seconds that each call takes between pieces of work."""
+    # They take turns, as the machine's pace may change, and the large ones, which hardly notice who wakes up late, not
+    # in each round.
     took: list[list[float]] = [[] for _ in calls]
     for round in range(ROUNDS + 1):
         for number, call in enumerate(calls):
@@ -297,17 +292,15 @@ def _hop(group: Group, num_bytes: int, device: Any) -> tuple[int, Callable[[], A
 
 
 def _least(call: Callable[[], Any], device: Any) -> float:
-    """Seconds of a call on the device, the first one left out."""
     return min(_times(call, device, REPEATS))
 
 
 def _typical(call: Callable[[], Any], device: Any) -> float:
-    """The median; on a CPU the mean of as many calls as fill `STEADY_S`, the first third left out, since a core that
-    was idle is slower, or faster, than one that works as long as a run does. What others take of the core meanwhile
-    counts as it does in a step: a call is either spared or held up, and the median would be that of the spared ones.
-    """
+    """The median; on a CPU the mean of as many calls as fill `STEADY_S`, the first third left out."""
     if device.type != "cpu":
         return statistics.median(_times(call, device, REPEATS_ALONE))
+    # A core that was idle is slower, or faster, than one that works as long as a run does. What others take of it
+    # counts as it does in a step: a call is either spared or held up, and the median would be that of the spared ones.
     times = _times(call, device, REPEATS_ALONE, least_s=STEADY_S)
     return statistics.mean(times[len(times) // 3 :])
 

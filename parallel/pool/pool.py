@@ -8,8 +8,7 @@ import queue
 import sys
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from ..errors import RankFailed
@@ -32,32 +31,14 @@ CHECK_S = 0.02
 """How often whoever waits for ranks asks its own caller whether to go on."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RankState:
-    """One rank, for whoever watches."""
-
-    number: int
-    replica: int
-    device: str
-    pid: int
-    """0 while there is no process."""
-    has_p2p: bool = True
-    """Whether accelerators may read each other's memory; not after that was seen to fail."""
-    is_ready: bool
-    job: int
-    """The number of its main job; 0 for none."""
-    log: Path
-
-
 class Pool:
     """`len(devices)` ranks in `replicas` groups of equal size; each group does one main job at a time.
 
     Functions are named, ".pipelines.placement:on_rank" (the dot is our package), and called as
     function(request, progress, seat) with plain data; what they give back is plain data too. Close the pool, or use it
-    as
-    a context: its processes end then, and in any case when this process does. Ranks meet over the network `interface`;
-    but for the loopback it is one by which other machines reach this one. With `spare_ranks` each device has one more,
-    ready to take the place of a rank that dies; None: where it has at least 40 GB.
+    as a context: its processes end then, and in any case when this process does. Ranks meet over the network
+    `interface`; but for the loopback it is one by which other machines reach this one. With `spare_ranks` each device
+    has one more, ready to take the place of a rank that dies; None: where it has at least 40 GB.
     """
 
     def __init__(
@@ -76,36 +57,29 @@ class Pool:
                 f"{len(devices)} devices cannot be shared out to {replicas} replicas; give a number that divides them"
             )
         limits = limits or Limits()
-        self.devices = tuple(devices)
-        self.size = len(devices) // replicas
+        self.devices, self.size = tuple(devices), len(devices) // replicas
         try:
             folder = PoolFolder()
         except OSError as error:
             raise ValueError(f"no folder can be made for ranks: {advice(error)}") from None
         self.folder = folder.path
-        num_threads = max(1, num_free_cores() // len(devices))
+        num_threads, known = max(1, num_free_cores() // len(devices)), Known(user_cache())
         ranks = [
             RankProcess(i, d, num_threads=num_threads, folder=self.folder, interface=interface)
             for i, d in enumerate(devices)
         ]
         groups = [ranks[start : start + self.size] for start in range(0, len(ranks), self.size)]
-        known = Known(user_cache())
         self._replicas = [
-            Replica(f"group{i}", group, folder=self.folder, limits=limits, known=known)
-            for i, group in enumerate(groups)
+            Replica(f"group{i}", each, folder=self.folder, limits=limits, known=known) for i, each in enumerate(groups)
         ]
         try:
             self._supervisor = Supervisor(
-                self._replicas,
-                folder=self.folder,
-                preload=preload,
-                limits=limits,
-                known=known,
-                spare_ranks=spare_ranks,
+                self._replicas, folder=self.folder, preload=preload, limits=limits, known=known, spare_ranks=spare_ranks
             )
         except OSError as error:
             folder.remove()
             raise ValueError(f"no rank can be started: {advice(error)}") from None
+        # No thread holds the pool itself: one that is forgotten is collected, and so closed.
         self._finalizer = weakref.finalize(self, _close, self._supervisor, folder, os.getpid())
 
     def call(
@@ -126,30 +100,23 @@ class Pool:
         the request, `OutOfMemory`, `RankFailed` naming the rank, or what `progress` raised once the ranks have
         stopped.
         """
-        return self._call(function, request, progress, num_ranks=num_ranks, lane=lane, rank=rank, world=world)[0]
+        work = Work(function=function, num_ranks=num_ranks, lane=lane, rank=rank % self.size, world=world)
+        return self._do(work, request, progress)[0]
 
     def call_every(
         self, function: str, request: Mapping[str, Any], progress: Progress = SILENT, *, num_ranks: int
     ) -> list[Any]:
         """Run a function as `call` does, on the main lane, and give every rank's answer, which may differ."""
-        return self._call(function, request, progress, num_ranks=num_ranks, lane="main", rank=0, every=True)
+        return self._do(Work(function=function, num_ranks=num_ranks, every=True), request, progress)
 
-    def states(self) -> list[RankState]:
-        """A look at the ranks, as they were a moment ago."""
-        return [
-            RankState(
-                number=rank.number,
-                replica=index,
-                device=rank.device,
-                pid=rank.pid,
-                has_p2p=rank.has_p2p,
-                is_ready=rank.is_ready,
-                job=run.job.number if (run := replica.run) is not None and rank in run.ranks else 0,
-                log=rank.log,
-            )
-            for index, replica in enumerate(self._replicas)
-            for rank in replica.ranks
-        ]
+    def states(self) -> list[RankProcess]:
+        """The ranks, to look at only: they are the supervisor's, and what is read of one was so a moment ago."""
+        return [rank for replica in self._replicas for rank in replica.ranks]
+
+    @property
+    def is_working(self) -> bool:
+        """Whether a main job is under way."""
+        return any(replica.run is not None for replica in self._replicas)
 
     def rest_spares(self) -> None:
         """End the spare ranks, for their memory, until the next job begins."""
@@ -175,36 +142,20 @@ class Pool:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _call(
-        self,
-        function: str,
-        request: Mapping[str, Any],
-        progress: Progress,
-        *,
-        num_ranks: int,
-        lane: Lane,
-        rank: int,
-        every: bool = False,
-        world: World | None = None,
-    ) -> list[Any]:
-        work = Work(
-            function=function,
-            num_ranks=num_ranks,
-            lane=lane,
-            rank=rank % self.size,
-            owner=progress.owner,
-            previews=progress.wants_previews,
-            every=every,
-            world=world,
-        )
-        job = Job(work, _body(request))
+    def _do(self, work: Work, request: Mapping[str, Any], progress: Progress) -> list[Any]:
+        try:
+            body = write_body(request)
+        except OSError as error:
+            raise RankFailed(f"the request cannot be written to memory: {advice(error)}") from None
+        job = Job(replace(work, owner=progress.owner, previews=progress.wants_previews), body)
         self._supervisor.submit(job)
         try:
             return _wait(job, progress)
         except BaseException:
             if not job.is_over:
                 self._supervisor.cancel(job)
-                _drain(job)  # nothing of it runs on when the caller hears of its end
+                while not isinstance(job.told.get(), Last):
+                    pass  # nothing of it runs on when the caller hears of its end
             raise
 
 
@@ -214,13 +165,6 @@ def check_platform() -> None:
         raise ValueError(
             f"several devices need Linux 5.3 or newer, and this is {sys.platform}; use one device, such as cpu"
         )
-
-
-def _body(request: Mapping[str, Any]) -> int:
-    try:
-        return write_body(request)
-    except OSError as error:
-        raise RankFailed(f"the request cannot be written to memory: {advice(error)}") from None
 
 
 def _wait(job: Job, progress: Progress) -> list[Any]:
@@ -235,7 +179,7 @@ def _wait(job: Job, progress: Progress) -> list[Any]:
             case Phase():
                 progress.phase(told.text, is_loading=told.is_loading)
             case Picture(pixels):
-                preview = functools.partial(lambda picture: picture, pixels)
+                preview = functools.partial(lambda picture: picture, pixels)  # told with the step that follows
             case StepDone():
                 progress.step(told.done, told.total, preview)
                 preview = None
@@ -245,11 +189,6 @@ def _wait(job: Job, progress: Progress) -> list[Any]:
                 if told.error is not None:
                     raise told.error
                 return told.answers
-
-
-def _drain(job: Job) -> None:
-    while not isinstance(job.told.get(), Last):
-        pass
 
 
 def _close(supervisor: Supervisor, folder: PoolFolder, owner: int) -> None:

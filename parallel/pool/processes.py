@@ -30,7 +30,7 @@ from .folder import keep_logs
 from .known import Known
 from .limits import Limits
 from .rank_process import Listener, RankProcess
-from .server_process import ServerProcess, how_it_ended, last_line
+from .server_process import ServerProcess, how_it_ended, is_stopped, last_line
 from .spare import Spare, SpareRanks
 
 logger = logging.getLogger("latentloom")
@@ -60,11 +60,8 @@ class Crew:
         self.ranks = ranks
         self.spares = SpareRanks(ranks, wanted=spare_ranks, folder=folder)
         self._places = [*ranks, *self.spares.ranks]
-        self._listener = listener
-        self._selector = selector
-        self._folder = folder
-        self._preload = preload
-        self._limits = limits
+        self._listener, self._selector = listener, selector
+        self._folder, self._preload, self._limits = folder, preload, limits
         self._known = known or Known()
         self._server: ServerProcess | None = None
         self._server_log = folder / "server.log"
@@ -73,11 +70,10 @@ class Crew:
         self.culprit = ""  # as of `ServerReady`, once it is known
         self._num_failures = 0
         self._next_time = 0.0
-        self._codes: dict[int, int] = {}
-        """How processes ended, by pid, of which the kernel has not told yet."""
+        self._codes: dict[int, int] = {}  # how processes ended, by pid, of which the kernel has not told yet
 
     def keep(self) -> None:
-        """Start what is missing: the spare before the ranks, because a server that has none is slow to replace."""
+        """Start what is missing."""
         can_start = time.monotonic() >= self._next_time
         try:
             if self._server is None and can_start:
@@ -85,7 +81,7 @@ class Crew:
                 self._take(ServerProcess.start(self._server_log, self._preload, num_gpus=len(gpus)))
             if (server := self._server) is None:
                 return
-            self._spare.keep(server)
+            self._spare.keep(server)  # before the ranks: a server that has none is slow to replace
             for rank in self.ranks:
                 if rank.channel is None and not self._seat_spare(rank) and can_start:
                     self._start(server, rank)
@@ -119,7 +115,7 @@ class Crew:
                 if now - rank.end_time > self._limits.die_s:
                     self._insist(rank, now)
             elif rank.has_begun and silence > self._limits.silence_s:
-                frozen = ": its process is stopped" if rank.is_frozen() else ""
+                frozen = ": its process is stopped" if is_stopped(rank.pid) else ""
                 rank.kill(f"was silent for {self._limits.silence_s:g} s{frozen}")
             elif rank.channel is not None and not rank.has_begun and (why := self._why_late(rank, silence)):
                 why = f"did not start in {silence:.0f} s: {why}"
@@ -136,15 +132,13 @@ class Crew:
 
     def _why_late(self, rank: RankProcess, silence_s: float) -> str:
         """Why a rank that should have said hello by now has not; empty while there is time."""
-        if self._server is not None and silence_s > self._limits.silence_s and self._server.is_frozen():
+        if self._server is not None and silence_s > self._limits.silence_s and is_stopped(self._server.pid):
             return "the fork server is stopped"
         return last_line(rank.log) if silence_s > self._limits.start_s else ""
 
     def _insist(self, rank: RankProcess, now: float) -> None:
-        """A rank that was killed does not go: it waits in a driver, perhaps for ever. Those who wait for it are told,
-        now and again.
-        """
-        rank.end_time = now
+        """A rank that was killed does not go: it waits in a driver, perhaps for ever."""
+        rank.end_time = now  # so that those who wait for it are told now and again
         was_killed = bool(rank.why_killed)
         rank.kill("closed its connection")
         if was_killed:
@@ -160,24 +154,19 @@ class Crew:
             return False
         self._ignore(spare.channel)
         self._ignore(spare.pidfd)
-        rank.take_over(spare)
-        self._listen_to(rank)
+        self._listen(rank.take_over(spare), lambda: self._on_rank(rank))
         self._listen(rank.pidfd, lambda: self.lose(rank))
         return True
 
     def _start(self, server: ServerProcess, rank: RankProcess) -> None:
         try:
             # Five times as often as it must: one that is late by a busy machine is no frozen one.
-            rank.start(server, ping_s=self._limits.silence_s / 5)
-            self._listen_to(rank)
+            channel = rank.start(server, ping_s=self._limits.silence_s / 5)
+            self._listen(channel, lambda: self._on_rank(rank))
         except OSError as error:
             if not rank.is_spare:
                 raise
             self.spares.lose(rank, f"cannot be had: {advice(error)}")
-
-    def _listen_to(self, rank: RankProcess) -> None:
-        assert rank.channel is not None, "it was started"
-        self._listen(rank.channel, lambda: self._on_rank(rank))
 
     def _take(self, server: ServerProcess) -> None:
         self._server = server
@@ -186,7 +175,7 @@ class Crew:
     def _fail(self, reason: str) -> None:
         """What fails before the next attempt has failed with the last."""
         if time.monotonic() < self._next_time:
-            return
+            return  # else many ranks that die of one fault would count as many faults
         pause = FIRST_PAUSE_S * 4 ** min(self._num_failures, MAX_FAILURES)
         self._next_time = time.monotonic() + min(pause, LONGEST_PAUSE_S)
         self._num_failures += 1
@@ -245,9 +234,7 @@ class Crew:
             self._listen(rank.pidfd, lambda: self.lose(rank))
 
     def _lose_server(self) -> None:
-        """The fork server is gone: its ranks die with it, by the kernel, and its spare, if it has one, goes on in its
-        place.
-        """
+        """The fork server is gone: its ranks die with it, by the kernel, and its spare goes on in its place."""
         assert self._server is not None, "it was there"
         self._ignore(self._server.channel)
         code = self._server.close()
@@ -267,7 +254,7 @@ class Crew:
                 rank.kill(rank.why_killed)
                 if not rank.is_gone:
                     self._tell_loss(rank, rank.why_killed)
-                if rank.pidfd < 0:
+                if rank.pidfd < 0:  # not yet born, as far as we know: no pidfd will tell of its death
                     self._bury(rank)
         self.spares.forgive()
 
@@ -276,7 +263,7 @@ class Crew:
     def lose(self, rank: RankProcess) -> None:
         """After its death."""
         if not rank.is_gone:
-            self._read(rank)  # what it said before
+            self._read(rank)  # what it said before: an answer may lie in the socket of a process that is dead
             self._miss(rank)
         self._bury(rank)
 
@@ -289,7 +276,7 @@ class Crew:
         self._tell_loss(rank, reason)
 
     def _tell_loss(self, rank: RankProcess, reason: str) -> None:
-        """Once for each process, as soon as it cannot work: its death may take longer."""
+        """Once for each process, as soon as it cannot work."""
         if rank.is_spare:
             self.spares.lose(rank, reason)
         else:
@@ -319,7 +306,8 @@ class Crew:
                 break
             if not self._read_server():
                 self._lose_server()
-        return rank.death(self._codes.get(rank.pid), starved=self._memory_kills.reason())
+        starved = self._memory_kills.reason()
+        return rank.why_killed or how_it_ended(self._codes.get(rank.pid), log=rank.log, starved=starved)
 
     def _on_rank(self, rank: RankProcess) -> None:
         if self._read(rank):
@@ -348,7 +336,7 @@ class Crew:
             rank.heard = time.monotonic()
             if isinstance(received.message, Hello | Kernels):
                 if self._known.hear(rank, received.message) and not rank.is_spare:
-                    self._num_failures = 0
+                    self._num_failures = 0  # one has started: what failed before does not fail always
             elif not rank.is_spare:
                 self._listener.on_message(rank, received)
         return True
@@ -358,5 +346,5 @@ class Crew:
 
     def _ignore(self, what: Channel[Any] | int | None) -> None:
         if what is not None and what != -1:
-            with contextlib.suppress(KeyError):
+            with contextlib.suppress(KeyError):  # ignored before: a loss is told of, and the rank buried later
                 self._selector.unregister(what)

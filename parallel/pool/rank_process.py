@@ -17,7 +17,7 @@ from typing import Protocol
 from ..errors import Closed
 from ..ranks.channel import Channel, Received
 from ..ranks.messages import Fork, FromRank, ToRank
-from .server_process import ServerProcess, how_it_ended, is_stopped, reap
+from .server_process import ServerProcess, reap
 
 
 class Listener(Protocol):
@@ -35,14 +35,7 @@ class RankProcess:
     """One place in a replica, and the process that fills it at present. `number` counts over the whole pool."""
 
     def __init__(
-        self,
-        number: int,
-        device: str,
-        *,
-        num_threads: int,
-        folder: Path,
-        interface: str = "lo",
-        is_spare: bool = False,
+        self, number: int, device: str, *, num_threads: int, folder: Path, interface: str = "lo", is_spare: bool = False
     ) -> None:
         self.number = number
         self.device = device
@@ -51,26 +44,21 @@ class RankProcess:
         self.is_spare = is_spare
         self.log = folder / f"rank{number}.log"
         self.channel: Channel[FromRank] | None = None
-        self.has_p2p = True
-        """Whether the next process may use peer-to-peer between accelerators."""
+        self.has_p2p = True  # whether the next process may use peer-to-peer between accelerators
+        # How many processes have filled this place: what is told of an earlier one is not meant for this one.
         self.birth = 0
-        """How many processes have filled this place: what is told of an earlier one is not meant for this one."""
         self.pid = 0
         self.pidfd = -1
-        self.gpu = ""
-        """What kind of GPU it has, once it has said hello; "" for none of which anything is to be known."""
+        self.gpu = ""  # what kind of GPU it has, once it has said hello; "" for none of which anything is to be known
         self.uuid = ""
         self.memory_bytes = 0
-        self.is_told = False
-        """Whether it was told what attends there, or that it is to try that."""
-        self.has_begun = False
-        """Whether it has said hello, and what attends on its GPU."""
+        self.is_told = False  # whether it was told what attends there, or that it is to try that
+        self.has_begun = False  # whether it has said hello, and what attends on its GPU
+        # Whether it was given up: it is dying, and an accelerator may hold it, and it its accelerator, for a while.
         self.is_gone = False
-        """Whether it was given up: it is dying, and an accelerator may hold it, and it its accelerator, for a while."""
         self.heard = 0.0
         self.why_killed = ""
-        self.end_time: float | None = None
-        """Since when it should be dead."""
+        self.end_time: float | None = None  # since when it should be dead
 
     @property
     def title(self) -> str:
@@ -82,12 +70,12 @@ class RankProcess:
         """Whether it can be asked."""
         return self.has_begun and not self.is_gone and not self.why_killed
 
-    def start(self, server: ServerProcess, *, ping_s: float) -> None:
-        """Raises `OSError` or `Closed`."""
+    def start(self, server: ServerProcess, *, ping_s: float) -> Channel[FromRank]:
+        """The connection to what will fill this place. Raises `OSError` or `Closed`."""
         assert self.channel is None, f"rank {self.number} is there already"
         self.heard = time.monotonic()
         self.why_killed = ""
-        self.birth += 1
+        self.birth += 1  # before it is asked: what the server still says of the last one is of another birth
         order = Fork(
             rank=self.number,
             birth=self.birth,
@@ -99,17 +87,21 @@ class RankProcess:
             is_spare=self.is_spare,
         )
         self.channel = server.fork(order, log=self.log)
+        return self.channel
 
-    def take_over(self, spare: RankProcess) -> None:
-        """Fill this place with the process of another, and leave that empty."""
-        assert self.channel is None and spare.is_ready, f"rank {self.number} is there already"
+    def take_over(self, spare: RankProcess) -> Channel[FromRank]:
+        """Fill this place with the process of another, and leave that empty. Gives its connection."""
+        assert self.channel is None and spare.is_ready and spare.channel is not None, (
+            f"rank {self.number} is there already"
+        )
         self.birth += 1
         self.channel, self.pid, self.pidfd, self.heard = spare.channel, spare.pid, spare.pidfd, spare.heard
         self.gpu, self.uuid, self.memory_bytes = spare.gpu, spare.uuid, spare.memory_bytes
         self.log, spare.log = spare.log, self.log  # its process has the file open, and goes on writing there
         self.why_killed, self.is_told, self.has_begun = "", True, True
-        spare.channel, spare.pidfd = None, -1
+        spare.channel, spare.pidfd = None, -1  # so that `forget` closes nothing that is ours now
         spare.forget()
+        return self.channel
 
     def send(self, message: ToRank, fds: Sequence[int] = ()) -> None:
         """To a rank that is gone nothing is sent: its death is told elsewhere. One that cannot be told is ended."""
@@ -145,11 +137,3 @@ class RankProcess:
         self.heard += seconds
         if self.end_time is not None:
             self.end_time += seconds
-
-    def is_frozen(self) -> bool:
-        """Whether its process is stopped."""
-        return is_stopped(self.pid)
-
-    def death(self, code: int | None, *, starved: str | None = None) -> str:
-        """Why it is gone, for the user."""
-        return self.why_killed or how_it_ended(code, log=self.log, starved=starved)

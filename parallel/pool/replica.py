@@ -26,8 +26,7 @@ logger = logging.getLogger("latentloom")
 
 class Replica:
     """The ranks that do one main job at a time. It runs on its first `num_ranks` ranks; beside it each rank may have
-    one side job.
-    """
+    one side job."""
 
     def __init__(
         self, name: str, ranks: list[RankProcess], *, folder: Path, limits: Limits, known: Known | None = None
@@ -37,17 +36,15 @@ class Replica:
         self.folder = folder
         self.limits = limits
         self._known = known or Known()
-        self.job: Job | None = None
-        """The main job, from when it is taken from the queue to when it is settled."""
+        self.job: Job | None = None  # the main job, from when it is taken from the queue to when it is settled
         self.run: JobRun | None = None
         self.side: dict[RankProcess, JobRun] = {}
-        self.size = len(ranks)
-        """How many ranks the present or last job takes."""
+        self.size = len(ranks)  # how many ranks the present or last job takes
         self.world: World | None = None
+        # The ranks in the process group `world`, in the order of their numbers there.
         self.members: list[RankProcess] = []
-        """The ranks in the process group `world`, in the order of their numbers there."""
+        # While ranks join `world`: what each said, or None where it has not; "" is well.
         self.joining: dict[RankProcess, str | None] = {}
-        """While ranks join `world`: what each said, or None where it has not; "" is well."""
         self._join_time = 0.0
         self._problem = ""
         self._are_wires_bad = False
@@ -123,14 +120,14 @@ class Replica:
 
     @property
     def _is_of_proof(self) -> bool:
-        """Whether it proves the wires between these GPUs and no others: not by way of the host's memory, and not those
-        of other machines, which have to send as many bytes.
-        """
+        """Whether it proves the wires between these GPUs and no others."""
+        # Not by way of the host's memory; and not with ranks of other machines, for all have to send as many bytes, and
+        # what those know of their wires we do not.
         return self._is_own and all(rank.has_p2p for rank in self.members)
 
     def hear_joined(self, rank: RankProcess, told: Joined) -> None:
         if self.world is None or told.world != self.world.name or rank not in self.joining:
-            return
+            return  # of a join that was given up meanwhile
         self.joining[rank] = told.problem
         self._are_wires_bad |= told.are_wires_bad
         # From the first problem on the clock runs anew, and shorter: the others wait for one that will not come.
@@ -147,6 +144,7 @@ class Replica:
 
     def _fail_join(self) -> None:
         is_own, self.world = self._is_own, None
+        # Once only, and never because of other machines: it costs a start of all ranks.
         if self._are_wires_bad and is_own and all(rank.has_p2p for rank in self.ranks):
             self._give_up_p2p()
             return
@@ -179,7 +177,7 @@ class Replica:
         if rank in self.joining:
             self._end_join(f"rank {rank.number} ({rank.device}) {reason}", rank.log)
         if rank in self.members:
-            self.world = None
+            self.world = None  # nobody can take its place in it: gloo's connections are made when a group is
 
     def withdraw(self, job: Job) -> bool:
         """Whether it was taken and has not begun; it will not now."""
@@ -198,7 +196,8 @@ class Replica:
             self.job = None
 
     def _end_waits(self, why: str) -> None:
-        """End the ranks that wait in the rendezvous, which nothing else ends; who has joined or failed lives on."""
+        """End the ranks that wait in the rendezvous; who has joined or failed lives on."""
+        # Nothing else ends such a wait: it is in torch's C++, in the rank's lane, and has no group yet to be aborted.
         for each, said in self.joining.items():
             if said is None:
                 each.kill(why)

@@ -73,11 +73,9 @@ class ServerProcess:
     def __init__(self, channel: Channel[FromServer], process: subprocess.Popen[bytes] | None = None) -> None:
         self.channel = channel
         self.channel.socket.setblocking(False)
-        self.pid = 0 if process is None else process.pid
-        """0 for a spare until it has said that it is ready."""
+        self.pid = 0 if process is None else process.pid  # 0 for a spare until it has said that it is ready
         self._pidfd = -1
-        self._process = process
-        """None where it is no child of ours."""
+        self._process = process  # None where it is no child of ours
 
     @classmethod
     def start(cls, log: Path, preload: Sequence[str], *, num_gpus: int) -> ServerProcess:
@@ -121,11 +119,11 @@ class ServerProcess:
             mine.close()
             raise
         finally:
-            theirs.close()
+            theirs.close()  # else its end would not be seen: the connection would be open here, too
         return mine
 
     def hear_ready(self, told: ServerReady, fds: Sequence[int]) -> bool:
-        """Whether it can be ended from now on, whatever it does: without a child or a descriptor nobody else can."""
+        """Whether it can be ended from now on, whatever it does."""
         if told.culprit and self._process is not None:  # its spares say the same
             logger.warning(
                 "importing %s starts CUDA, which forked ranks would not survive; so each rank imports for itself when "
@@ -134,10 +132,7 @@ class ServerProcess:
             )
         self.pid = told.pid
         self._pidfd = fds[0] if fds else -1
-        return self._process is not None or self._pidfd >= 0
-
-    def is_frozen(self) -> bool:
-        return is_stopped(self.pid)
+        return self._process is not None or self._pidfd >= 0  # by a number alone another process might be meant
 
     def kill(self) -> None:
         """Whatever it does."""
@@ -149,11 +144,11 @@ class ServerProcess:
 
     def close(self) -> int | None:
         """End it and its ranks; returns when it is gone, with its exit code where that can be known."""
-        self.channel.close()
+        self.channel.close()  # by which it is asked to end: it kills its ranks, and collects them
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(END_S)
-            self._process.kill()
+            self._process.kill()  # of no effect on one that is gone
             self._process.wait()
         elif self._pidfd >= 0 and not has_ended(self._pidfd, wait_s=END_S):
             self.kill()
@@ -166,10 +161,9 @@ class ServerProcess:
 
 
 def reap(pidfd: int) -> int | None:
-    """The exit code of a dead process that was no child of ours, but is now.
-
-    So it is where we are the one to whom orphans go, as the first process of a container is; elsewhere there is none.
-    """
+    """The exit code of a dead process that was no child of ours, but is now; None where it is not."""
+    # We are the one to whom orphans go where we are the first process of a container, or its reaper: nobody else would
+    # collect the ranks of a server that died.
     try:
         found = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
     except OSError:

@@ -22,7 +22,7 @@ from ..ranks.guard import has_ended
 from ..ranks.messages import FromServer, ServerReady
 from ..ranks.shortage import advice
 from .rank_process import RankProcess
-from .server_process import ServerProcess
+from .server_process import ServerProcess, is_stopped
 
 logger = logging.getLogger("latentloom")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 60.0
@@ -47,8 +47,7 @@ class Spare:
         self._listen = listen
         self._ignore = ignore
         self._process: ServerProcess | None = None
-        self._num_losses = 0
-        """In a row, of those that were not ready."""
+        self._num_losses = 0  # in a row, of those that were not ready
         self._next_time = 0.0
 
     def keep(self, server: ServerProcess) -> None:
@@ -63,18 +62,17 @@ class Spare:
             self._listen(self._process.channel, self._read)
 
     def take(self) -> ServerProcess | None:
-        """Give the spare away, to be the fork server from now on; None where there is none that is ready, for one that
-        is not dies with its server. Another is to be asked for.
-        """
-        self._read()
+        """Give the spare away, to be the fork server from now on; None where there is none that is ready. Another is to
+        be asked for."""
+        self._read()  # it may have said by now that it is ready
         if self._process is not None and not self._process.pid:
-            self.close()
+            self.close()  # one that is not ready dies with its server (`ForkServer._become_spare`)
         return self._give_up()
 
     def refuse(self, message: str) -> None:
-        """The server could not fork it. Its connection has ended, too, which may have been heard before."""
+        """The server could not fork it."""
         if self._process is None:
-            return
+            return  # its connection has ended, too, which may have been heard before
         self._lose(f"could not be started: {message}; end other processes")
 
     def close(self) -> None:
@@ -120,8 +118,7 @@ class Spare:
 
 class SpareRanks:
     """One spare rank for each device; owned by the crew, which starts and loses them as it does ranks. `wanted`:
-    whether there are any, as of `Pool`.
-    """
+    whether there are any, as of `Pool`."""
 
     def __init__(self, seats: Sequence[RankProcess], *, wanted: bool | None, folder: Path) -> None:
         devices = {seat.device: seat for seat in seats} if wanted is not False else {}
@@ -138,8 +135,8 @@ class SpareRanks:
         ]
         self._seats = seats
         self._wanted = wanted
+        # By device, since its spare became a rank or the fork server was lost, with which they all die.
         self._losses: Counter[str] = Counter()
-        """By device, since its spare became a rank or the fork server was lost, with which they all die."""
         self._next_time = 0.0
         self._is_resting = self._is_over = False
 
@@ -152,11 +149,11 @@ class SpareRanks:
         return [rank for rank in self.ranks if rank.channel is None and self._may_have(rank)]
 
     def take(self, seat: RankProcess) -> RankProcess | None:
-        """The spare that can take a rank's place, or None; one that would meet others in another way has to go."""
+        """The spare that can take a rank's place, or None."""
         spare = next((each for each in self.ranks if each.device == seat.device and each.is_ready), None)
-        if spare is None or has_ended(spare.pidfd, wait_s=0) or spare.is_frozen():
+        if spare is None or has_ended(spare.pidfd, wait_s=0) or is_stopped(spare.pid):
             return None
-        if spare.has_p2p != seat.has_p2p:
+        if spare.has_p2p != seat.has_p2p:  # NCCL has read by now whether it may
             spare.kill("had been started with peer-to-peer")
             return None
         self._losses[seat.device] = 0
@@ -165,7 +162,7 @@ class SpareRanks:
         return spare
 
     def lose(self, rank: RankProcess, reason: str) -> None:
-        self._losses[rank.device] += not self._is_resting
+        self._losses[rank.device] += not self._is_resting  # one that we ended for its memory is no fault of it
         is_last = self._losses[rank.device] >= MOST_LOSSES
         pause_s = FIRST_PAUSE_S * 4 ** min(self._losses[rank.device], MOST_LOSSES)
         self._next_time = time.monotonic() + pause_s
@@ -193,12 +190,11 @@ class SpareRanks:
         return self._is_resting and any(time.monotonic() - end < limit_s for end in ends)
 
     def _end(self) -> None:
-        """Also one that is being forked, as soon as it is there."""
-        for rank in self.ranks:
+        for rank in self.ranks:  # `due` comes by again: one that is being forked is ended as soon as it is there
             rank.kill("was given up for its memory")
 
     def _may_have(self, rank: RankProcess) -> bool:
-        seats = [seat for seat in self._seats if seat.device == rank.device]
+        seats = [seat for seat in self._seats if seat.device == rank.device]  # several ranks may share a CPU
         rank.has_p2p = all(seat.has_p2p for seat in seats)
         is_large = all(seat.memory_bytes >= LARGE_BYTES for seat in seats)
         return self._losses[rank.device] < MOST_LOSSES and (self._wanted or is_large)

@@ -29,6 +29,8 @@ from .replica import Replica
 
 
 class JobQueue:
+    """Jobs that wait. Owners take turns, and each keeps its own order; one that is tried again has had its turn."""
+
     def __init__(self) -> None:
         self._again: deque[Job] = deque()
         self._waiting: OrderedDict[str, deque[Job]] = OrderedDict()
@@ -74,6 +76,8 @@ CLOSE_S = 15.0
 
 
 class Supervisor:
+    """Its public functions are for any thread, and post orders; what begins with an underscore is the thread's own."""
+
     def __init__(
         self,
         replicas: Sequence[Replica],
@@ -89,13 +93,12 @@ class Supervisor:
         self.is_closed = False
         self._limits = limits
         self._has_ended = False
+        # What was told, by the numbers of jobs, while ranks start; None once all have been there.
         self._starts: dict[int, str] | None = {}
-        """What was told, by the numbers of jobs, while ranks start; None once all have been there."""
-        self._lock = threading.Lock()
-        """Between an order and the thread's end."""
-        self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._lock = threading.Lock()  # between an order and the thread's end
+        self._orders: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._selector = selectors.DefaultSelector()
-        self._woken, self._wake = socket.socketpair()
+        self._woken, self._wake = socket.socketpair()  # one byte ends a wait for descriptors that may last long
         self._woken.setblocking(False)
         self._wake.setblocking(False)
         self._selector.register(self._woken, selectors.EVENT_READ, self._on_wake)
@@ -124,7 +127,7 @@ class Supervisor:
         self._post(lambda: self._cancel(job))
 
     def rest_spares(self) -> None:
-        self._post(self._rest_spares)
+        self._post(lambda: self._crew.spares.rest())
 
     def close(self) -> None:
         """Every job ends with an error, every process ends; returns when they have."""
@@ -132,7 +135,7 @@ class Supervisor:
         if threading.current_thread() is not self._thread:  # which may be the one to collect a forgotten pool
             self._thread.join(CLOSE_S)
 
-    def _post(self, order: Callable[[], None]) -> None:
+    def _post(self, order: Callable[[], object]) -> None:
         """Have the thread do this; once it has ended, do it here."""
         # Under the lock: an order that is put while the thread empties its queue for the last time would wait for ever.
         with self._lock:
@@ -155,7 +158,7 @@ class Supervisor:
                 for replica in self.replicas:
                     self._schedule(replica)
                 self._wait()
-        except BaseException as error:
+        except BaseException as error:  # callers wait for a last word, which nobody else would give them
             self._close(f"the pool stopped with {type(error).__name__}: {error}")
             raise
         finally:
@@ -175,6 +178,7 @@ class Supervisor:
             return
         trying = sorted({rank.device for rank in starting if rank.is_told})
         text = f"trying attention kernels on {', '.join(trying)}" if trying else "starting ranks"
+        # Asked each turn, told once: a job hears only of what is new to it.
         for job in self._jobs():
             if self._starts.get(job.number) != text:
                 self._starts[job.number] = text
@@ -227,9 +231,6 @@ class Supervisor:
                 if run.job is job:
                     run.cancel()
 
-    def _rest_spares(self) -> None:
-        self._crew.spares.rest()
-
     def _withdraw(self, job: Job) -> bool:
         """Whether it had not begun; it will not now."""
         if any(jobs.remove(job) for jobs in self.queues.values()):
@@ -279,7 +280,7 @@ class Supervisor:
 
     def _schedule(self, replica: Replica) -> None:
         if self._crew.spares.are_leaving(limit_s=self._limits.die_s):
-            return
+            return  # a job that begins now would find the memory taken for want of which they go
         if replica.job is None and replica.is_whole and (job := self.queues["main"].take()) is not None:
             replica.take(job)
             self._crew.spares.wake()
@@ -291,8 +292,8 @@ class Supervisor:
 
         while (job := self.queues["side"].take(fits)) is not None:
             rank = replica.ranks[job.work.rank]
-            replica.side[rank] = JobRun(job, [rank], self._limits)
-            replica.side[rank].dispatch()
+            replica.side[rank] = run = JobRun(job, [rank], self._limits)
+            run.dispatch()  # of one rank, and so without memory to share: this cannot fail
 
     def _settle(self, replica: Replica) -> None:
         if (run := replica.run) is not None and run.is_over:
@@ -301,7 +302,7 @@ class Supervisor:
                 replica.world = None
             self._finish(run)
         for rank, side in list(replica.side.items()):
-            if side.is_over:
+            if side.is_over:  # its rank used no process group
                 del replica.side[rank]
                 self._finish(side)
 

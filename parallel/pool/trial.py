@@ -16,8 +16,7 @@ from .pool import Pool
 
 class Deadline(Progress):
     """A time limit for work on ranks that are of no use afterwards: when it is over, `close` ends them, whatever they
-    do. Whoever waits for it may cancel by `asker`.
-    """
+    do. Whoever waits for it may cancel by `asker`."""
 
     def __init__(self, timeout_s: float, *, close: Callable[[], None], words: str, asker: Progress = SILENT) -> None:
         self._end = time.monotonic() + timeout_s
@@ -43,12 +42,12 @@ class Tried:
 def trial(devices: Sequence[str], *, preload: Sequence[str] = (), timeout_s: float = 100.0) -> Tried:
     """Start a rank on each device, as a pool with this `preload` does, and let them meet, which proves the wires
     between them; one alone joins a group of its own, so that its GPU's library has made one. Raises `RankFailed` or
-    ValueError.
-    """
+    ValueError."""
     start, num_ranks = time.monotonic(), len(devices)
     with Pool(devices, preload=preload, limits=Limits(start_s=timeout_s, work_s=timeout_s)) as pool:
         words = f"ranks did not start and meet in {timeout_s:g} s"
         progress = Deadline(timeout_s, close=pool.close, words=words)
+        # One rank alone needs no group, and would join none: its GPU's library would go untried.
         world = World(name="trial", store=str(pool.folder / "trial"), size=1) if num_ranks == 1 else None
         found = pool.call(".parallel.pool.trial:meet", {}, progress, num_ranks=num_ranks, world=world)
         has_p2p = all(state.has_p2p for state in pool.states())

@@ -57,8 +57,7 @@ class Received(Generic[M]):
     """One message received. Whoever receives it owns the descriptors."""
 
     message: M
-    fds: tuple[int, ...] = ()
-    """None where this process may open no more: the kernel drops them then."""
+    fds: tuple[int, ...] = ()  # None where this process may open no more: the kernel drops them then
 
 
 class Channel(Generic[M]):
@@ -71,6 +70,7 @@ class Channel(Generic[M]):
     @classmethod
     def pair(cls, hears: Collection[type[M]]) -> tuple[Channel[M], socket.socket]:
         """This process's end, and the other's."""
+        # Of packets: a message is received whole, and its descriptors come with it, not with bytes of its neighbour.
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         return cls(mine, hears), theirs
 
@@ -103,14 +103,18 @@ class Channel(Generic[M]):
         for level, kind, given in rights:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 fds.frombytes(given[: len(given) - len(given) % fds.itemsize])
-        if flags & socket.MSG_CTRUNC:
+        if flags & socket.MSG_CTRUNC:  # some were dropped, and which one is meant follows from how many there are
             for fd in fds:
                 os.close(fd)
             fds = array.array("i")
         if not data:
             raise Closed("the other side has gone")
         try:
-            return Received(_message(data, self._hears), tuple(fds))
+            try:
+                plain = json.loads(data)
+            except (ValueError, RecursionError):
+                raise BadMessage(f"a message of {len(data)} bytes is no JSON") from None
+            return Received(decode(plain, self._hears), tuple(fds))
         except BadMessage:
             for fd in fds:
                 os.close(fd)
@@ -118,14 +122,6 @@ class Channel(Generic[M]):
 
     def close(self) -> None:
         self.socket.close()
-
-
-def _message(data: bytes, hears: Collection[type[M]]) -> M:
-    try:
-        plain = json.loads(data)
-    except (ValueError, RecursionError):
-        raise BadMessage(f"a message of {len(data)} bytes is no JSON") from None
-    return decode(plain, hears)
 
 
 def write_body(plain: Any) -> int:
@@ -136,7 +132,7 @@ def write_body(plain: Any) -> int:
     tensors: list[Tensor] = []
     text = json.dumps(_without_tensors(plain, tensors))
     header, order = _header(text, tensors)
-    fd = os.memfd_create("latentloom", os.MFD_CLOEXEC)
+    fd = os.memfd_create("latentloom", os.MFD_CLOEXEC)  # in no folder, and gone with its last descriptor
     try:
         _write(fd, memoryview(header))
         for index in order:
@@ -150,8 +146,7 @@ def write_body(plain: Any) -> int:
 
 def _header(text: str, tensors: Sequence[Tensor]) -> tuple[bytes, list[int]]:
     """The beginning of a safetensors file, and the order in which its tensors follow: those of wide elements first, so
-    that each begins at a multiple of its element's size.
-    """
+    that each begins at a multiple of its element's size."""
     order = sorted(range(len(tensors)), key=lambda index: -tensors[index].element_size())
     entries: dict[str, Any] = {"__metadata__": {PLAIN: text}}
     end = 0
@@ -162,12 +157,12 @@ def _header(text: str, tensors: Sequence[Tensor]) -> tuple[bytes, list[int]]:
         assert name in DTYPES, f"a tensor of {name} cannot be sent; send one of {', '.join(DTYPES)}"
         entries[str(index)] = {"dtype": DTYPES[name], "shape": list(tensor.shape), "data_offsets": [start, end]}
     data = json.dumps(entries).encode()
-    data += b" " * (-len(data) % 8)
+    data += b" " * (-len(data) % 8)  # tensors begin behind it, and the first of them at a multiple of 8
     return len(data).to_bytes(8, "little") + data, order
 
 
 def _write(fd: int, data: memoryview) -> None:
-    while data:
+    while data:  # Linux writes 2 GiB at most at once
         data = data[os.write(fd, data) :]
 
 
@@ -176,7 +171,7 @@ def read_body(fd: int) -> Any:
     from safetensors import safe_open
 
     try:
-        with safe_open(f"/proc/self/fd/{fd}", framework="pt") as body:
+        with safe_open(f"/proc/self/fd/{fd}", framework="pt") as body:  # it takes a path, and maps what is there
             return _with_tensors(json.loads(body.metadata()[PLAIN]), body)
     except FileNotFoundError:  # it is there; what safetensors was refused is a descriptor
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE)) from None

@@ -82,14 +82,14 @@ def main(fd: int, host: int, preload: Sequence[str], num_gpus: int) -> None:
 def rank_main(fd: int, host_pidfd: int, server_pidfd: int, preload: Sequence[str], order: dict[str, Any]) -> None:
     """Be the rank of `order` in a process that `ForkServer.fork` has prepared, and that began anew. Does not return."""
     for each in (fd, host_pidfd, server_pidfd):
-        os.set_inheritable(each, False)
+        os.set_inheritable(each, False)  # no program that a library starts is to keep them open
     fork = read(Fork, order, what="fork")
     if fork.device.startswith("cuda"):
         import torch
 
         torch.cuda.set_device(fork.device)  # where modules start CUDA that start it as they are imported
     for _ in _imported(preload):
-        pass
+        pass  # whoever starts CUDA may, here
     from .rank import main
 
     main(Channel(socket.socket(fileno=fd), TO_RANK), host_pidfd, fork, server_pidfd=server_pidfd)
@@ -136,14 +136,12 @@ class ForkServer:
         self.channel = channel
         self.host_pidfd = host_pidfd
         self.preload = preload
-        self.culprit = culprit
-        """The module for which ranks begin anew, or ""."""
+        self.culprit = culprit  # the module for which ranks begin anew, or ""
         self.own_pidfd = os.pidfd_open(os.getpid())
+        # The server that this process is, or was, the spare of; -1 in one that never was a spare.
         self.server_pidfd = -1
-        """The server that this process is, or was, the spare of; -1 in one that never was a spare."""
         self.poll = select.poll()
-        self.children: dict[int, int] = {}
-        """The pids of the children, by pidfd."""
+        self.children: dict[int, int] = {}  # the pids of the children, by pidfd
 
     def serve(self) -> NoReturn:
         while True:
@@ -216,7 +214,7 @@ class ForkServer:
         pidfd = self._adopt(pid)
         try:
             self.channel.send(Forked(rank=order.rank, birth=order.birth, pid=pid), [pidfd])
-        except BaseException:
+        except BaseException:  # nobody knows of it, so nobody would end it
             os.kill(pid, signal.SIGKILL)
             self._reap(pidfd)
             raise
@@ -234,7 +232,7 @@ class ForkServer:
             own, self.own_pidfd = self.own_pidfd, -1
             self._close_all()
             if self.culprit:
-                _begin_anew("rank_main", [connection, self.host_pidfd, own], self.preload, asdict(order))
+                _begin_anew([connection, self.host_pidfd, own], self.preload, asdict(order))
             from .rank import main
 
             channel = Channel(socket.socket(fileno=connection), TO_RANK)
@@ -295,18 +293,18 @@ class ForkServer:
 
 def _prepare(fds: Sequence[int]) -> None:
     """Before a fork: the child writes nothing that is ours, and has what it needs."""
-    if not fds:
+    if not fds:  # the kernel dropped them: this process may open no more
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-    sys.stdout.flush()
+    sys.stdout.flush()  # what is buffered here would be written by the child, too
     sys.stderr.flush()
 
 
-def _begin_anew(function: str, fds: Sequence[int], *given: Any) -> NoReturn:
-    """Be a fresh interpreter that calls a function of this module with these descriptors and plain data; started as
-    the host has started this one (`START` in pool/server_process.py). What the kernel does at a parent's end stays.
-    """
+def _begin_anew(fds: Sequence[int], *given: Any) -> NoReturn:
+    """Be a fresh interpreter that calls `rank_main` with these descriptors and plain data."""
     for each in fds:
         os.set_inheritable(each, True)
+    # Started as the host has started this one (`START` in pool/server_process.py). It is the same process all the
+    # while: its pid is known, its log is open, and what the kernel is to do at its parent's end stays.
     package, root, *_ = json.loads(sys.orig_argv[-1])
-    order = json.dumps([package, root, f".parallel.ranks.fork_server:{function}", *fds, *given])
+    order = json.dumps([package, root, ".parallel.ranks.fork_server:rank_main", *fds, *given])
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:-1], order])

@@ -94,8 +94,7 @@ class Granted:
 
     def may_begin(self, step: int, aborted: threading.Event) -> bool:
         """Whether a step may begin, counted from 1 over the whole job; False on every rank where the job is to end
-        before it. Raises `PeerLost` once the job is aborted.
-        """
+        before it. Raises `PeerLost` once the job is aborted."""
         pause_s, longest_s = PAUSES_S
         end = time.monotonic() + DEADLINE_S
         while step > self._words[GRANTED]:

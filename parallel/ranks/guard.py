@@ -22,15 +22,13 @@ def die_with_parent(parent: int) -> None:
 
 
 def wake_with_parent() -> None:
-    """Have the kernel resume this process, should it be stopped, when the thread that started it ends.
-
-    So that it sees what has happened; a process that is not stopped notices nothing.
-    """
+    """Have the kernel resume this process, should it be stopped, when the thread that started it ends."""
+    # So that it sees what has happened, and ends its children; a process that is not stopped notices nothing.
     _ask_at_parents_end(signal.SIGCONT)
 
 
 def _ask_at_parents_end(number: int) -> None:
-    """A child of this process has to ask for itself: the kernel forgets at a fork."""
+    # A child of this process has to ask for itself: the kernel forgets at a fork, and keeps it over an exec.
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number)
 
 
@@ -42,20 +40,17 @@ def has_ended(pidfd: int, *, wait_s: float) -> bool:
 
 def tell_after(host_pidfd: int, pidfd: int, number: int) -> None:
     """Once the host is dead, signal a process that may be stopped and whose own parent died before, so that the kernel
-    does not wake it; where all who could do so are stopped, they stay.
-
-    For those whose connection to the host has closed; a host that lives is waited for in vain.
-    """
+    does not wake it. For those whose connection to the host has closed; a host that lives is waited for in vain."""
+    # A chain without an end: where all who could wake one another are stopped, they stay.
     if pidfd >= 0 and has_ended(host_pidfd, wait_s=CLOSED_S):
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(pidfd, number)
 
 
 class DeathWatch:
-    """A thread that ends this process when another one dies: for the time in which nobody polls its pidfd.
+    """A thread that ends this process when another one dies: for the time in which nobody polls its pidfd."""
 
-    A death signal would not do here: it comes when the *thread* that started us ends, and hosts start us from threads.
-    """
+    # A death signal would not do: it comes when the *thread* that started us ends, and hosts start us from threads.
 
     def __init__(self, pidfd: int) -> None:
         self._pidfd = pidfd
@@ -72,7 +67,7 @@ class DeathWatch:
     def _watch(self) -> None:
         poll = select.poll()
         poll.register(self._pidfd, select.POLLIN)
-        poll.register(self._stopped, select.POLLHUP)
+        poll.register(self._stopped, select.POLLHUP)  # once the other end is closed
         for fd, _ in poll.poll():
             if fd == self._pidfd:
                 os._exit(1)

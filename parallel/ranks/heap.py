@@ -26,6 +26,7 @@ MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1
 def give_back_large() -> None:
     """From now on, for the whole process. Without effect where the C library is not glibc."""
     if (set_option := _glibc("mallopt")) is not None:
+        # Setting either stops glibc from raising both by itself, for good.
         set_option(MMAP_THRESHOLD, LARGE_BYTES)
         set_option(TRIM_THRESHOLD, 2 * LARGE_BYTES)  # of free bytes at the heap's end, as glibc itself relates the two
 

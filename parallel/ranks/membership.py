@@ -34,17 +34,15 @@ STOP_S = 20.0
 
 class Membership:
     """This rank's membership in its present process group, if any. `abort` may come from another thread than the
-    rest.
-    """
+    rest."""
 
     def __init__(self, device: str) -> None:
         self._device = torch.device(device)
         self._is_joined = False
-        self._revoked: list[dist.ProcessGroup] = []
-        """What NCCL holds of the group that was stopped."""
+        self._revoked: list[dist.ProcessGroup] = []  # what NCCL holds of the group that was stopped
         self._lock = threading.Lock()
+        # Since the last `join`: whatever then goes wrong in the group's work, the cause lies with another rank.
         self.was_aborted = False
-        """Since the last `join`: whatever then goes wrong in the group's work, the cause lies with another rank."""
 
     def join(self, world: World, rank: int, *, is_proven: bool = False) -> None:
         """Collective: leave the present group and join another, as its `rank` of `world.size`; `is_proven` as of
@@ -53,7 +51,7 @@ class Membership:
         Raises `BadWires` where what accelerators send to each other does not arrive whole.
         """
         self.leave()
-        self.was_aborted = False
+        self.was_aborted = False  # an abort that comes late is of a job before, and finds nothing joined
         is_cuda = self._device.type == "cuda"
         try:
             dist.init_process_group(
@@ -66,7 +64,7 @@ class Membership:
             self._is_joined = True
             process_groups.begin(self._device)
             everyone = range(world.size)
-            process_groups.group_of(everyone, process_groups.Use.VOTES)
+            process_groups.group_of(everyone, process_groups.Use.VOTES)  # now, where all are waited for anyway
             if is_cuda:  # gloo's are sockets, which check what they carry
                 group = Group(everyone, rank, process_groups.group_of(everyone))
                 with or_end("the proof of the wires between ranks", limit_s=PROVE_S):
@@ -83,8 +81,7 @@ class Membership:
 
     def stop(self) -> None:
         """Not collective: collectives under way end with an error here, or where they wait for this rank. Revoked where
-        NCCL can, which keeps what other ranks' kernels may still read until `leave`; otherwise aborted.
-        """
+        NCCL can, which keeps what other ranks' kernels may still read until `leave`; otherwise aborted."""
         with or_end("leaving a process group", limit_s=STOP_S), self._lock:
             self._end(revokes=True)
 
@@ -103,6 +100,8 @@ class Membership:
     def _end(self, *, revokes: bool) -> None:
         if not self._is_joined:
             return
+        # In this order: NCCL waits for graphs that hold its work, and a graph that asks for a group by name would keep
+        # it, or find one that is gone.
         forget_all()
         process_groups.forget_names()
         connected = process_groups.connected()

@@ -57,20 +57,16 @@ from .seat import World
 class Fork:
     """Fork a rank. Its connection and its log come with this."""
 
-    rank: int
-    """The rank's number in the pool."""
-    birth: int
-    """How many processes have filled this place."""
+    rank: int  # the rank's number in the pool
+    birth: int  # how many processes have filled this place
     device: str
     num_threads: int
-    ping_s: float
-    """It is never silent for longer, whatever it computes."""
+    ping_s: float  # it is never silent for longer, whatever it computes
+    # The network interface over which it meets others. NCCL reads it once, when it makes its first group.
     interface: str = "lo"
-    """The network interface over which it meets others. NCCL reads it once, when it makes its first group."""
+    # Whether accelerators may read each other's memory; otherwise what they send goes by way of the host's.
     has_p2p: bool = True
-    """Whether accelerators may read each other's memory; otherwise what they send goes by way of the host's."""
-    is_spare: bool = False
-    """Whether it waits for another's death, and so has time to load what that takes."""
+    is_spare: bool = False  # whether it waits for another's death, and so has time to load what that takes
 
 
 @dataclass(frozen=True)
@@ -83,8 +79,7 @@ class ServerReady:
     """This process can fork; its pidfd comes with this."""
 
     pid: int
-    culprit: str = ""
-    """What starts CUDA as it is imported, so that ranks begin anew and import for themselves; or ""."""
+    culprit: str = ""  # what starts CUDA as it is imported, so that ranks begin anew and import for themselves; or ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,12 +118,9 @@ class Exited:
 class Hello:
     """This rank listens."""
 
-    gpu: str = ""
-    """What decides which kernels work on its device, as `Known` keeps them; "" where there is no choice."""
-    uuid: str = ""
-    """Which GPU it has, whatever number that has here; "" where nobody says."""
-    memory_bytes: int = 0
-    """Of that GPU."""
+    gpu: str = ""  # what decides which kernels work on its device, as `Known` keeps them; "" where there is no choice
+    uuid: str = ""  # which GPU it has, whatever number that has here; "" where nobody says
+    memory_bytes: int = 0  # of that GPU
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,10 +137,8 @@ class Kernels:
     """What attends on a kind of GPU; from the host, with nothing found: try them."""
 
     found: tuple[Attends, ...] = ()
-    is_first: bool = False
-    """Whether cuDNN may be torch's own first choice, too."""
-    is_news: bool = False
-    """Whether one was left out that is installed."""
+    is_first: bool = False  # whether cuDNN may be torch's own first choice, too
+    is_news: bool = False  # whether one was left out that is installed
 
 
 @dataclass(frozen=True)
@@ -162,18 +152,15 @@ class Join:
 
     world: World
     rank: int
+    # Whether the wires between its GPUs were seen to carry what is sent since the machine was started.
     is_proven: bool = False
-    """Whether the wires between its GPUs were seen to carry what is sent since the machine was started."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Joined:
-    world: str
-    """Its name."""
-    problem: str
-    """Why not; empty where all is well."""
-    are_wires_bad: bool = False
-    """Whether it is that what ranks send does not arrive."""
+    world: str  # its name
+    problem: str  # why not; empty where all is well
+    are_wires_bad: bool = False  # whether it is that what ranks send does not arrive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,13 +170,10 @@ class RunJob:
     job: int
     function: str
     lane: Literal["main", "side"]
-    rank: int
-    """Among the job's ranks, as in their process group."""
-    num_ranks: int
-    """How many the job has, which are the first of that group."""
+    rank: int  # among the job's ranks, as in their process group
+    num_ranks: int  # how many the job has, which are the first of that group
     previews: bool
-    answers: bool
-    """Whether this rank's answer is wanted; of the others only a mark, to see that they agree."""
+    answers: bool  # whether this rank's answer is wanted; of the others only a mark, to see that they agree
 
 
 @dataclass(frozen=True)
@@ -252,14 +236,10 @@ class Ended:
     """With it comes the answer, or else a `Failure`."""
 
     job: int
-    state: Literal["done", "cancelled", "refused", "failed"]
-    """`refused` is the request's fault, `failed` is not."""
-    is_whole: bool
-    """Whether the rank is still in its process group, in step with the others."""
-    is_last: bool = False
-    """Whether this process can use its accelerator no more."""
-    mark: int = 0
-    """A checksum of the answer."""
+    state: Literal["done", "cancelled", "refused", "failed"]  # `refused` is the request's fault, `failed` is not
+    is_whole: bool  # whether the rank is still in its process group, in step with the others
+    is_last: bool = False  # whether this process can use its accelerator no more
+    mark: int = 0  # a checksum of the answer
     spread: SpreadWork | None = None
 
 
@@ -267,12 +247,10 @@ class Ended:
 class Failure:
     """What ended a job other than well: the body of `Ended`, as a traceback is long."""
 
-    code: str
-    """The error's code, of errors.py."""
+    code: str  # the error's code, of errors.py
     text: str
     traceback: str
-    said: dict = field(default_factory=dict)
-    """How `text` was made (wording.py)."""
+    said: dict = field(default_factory=dict)  # how `text` was made (wording.py)
 
 
 ToServer = Fork | ForkSpare
@@ -339,9 +317,9 @@ def _value(hint: Any, plain: Any, what: str) -> Any:
         return tuple(_value(inner[0], each, what) for each in plain)
     if is_dataclass(hint):
         return read(typing.cast("type[Any]", hint), plain, what=what)
-    if hint is float and type(plain) is int:
+    if hint is float and type(plain) is int:  # of a field that was given a whole number
         with contextlib.suppress(OverflowError):
             return float(plain)
-    if plain in inner if origin is Literal else type(plain) is hint:
+    if plain in inner if origin is Literal else type(plain) is hint:  # `type`: a bool is no number here
         return plain
     raise BadMessage(f"{what} is {str(plain)[:100]!r}, a {type(plain).__name__}")

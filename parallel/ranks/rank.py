@@ -30,21 +30,7 @@ from .channel import Channel, Received, read_body
 from .grants import Granted
 from .heap import give_back_large
 from .membership import Membership
-from .messages import (
-    Abort,
-    Attends,
-    Cancel,
-    Fork,
-    Hello,
-    Join,
-    Joined,
-    Kernels,
-    Moves,
-    Ping,
-    RunJob,
-    Stuck,
-    ToRank,
-)
+from .messages import Abort, Attends, Cancel, Fork, Hello, Join, Joined, Kernels, Moves, Ping, RunJob, Stuck, ToRank
 from .rank_job import RankJob, loses_device
 from .seat import Seat, World
 
@@ -75,7 +61,7 @@ def main(channel: Channel[ToRank], host_pidfd: int, order: Fork, *, server_pidfd
     if order.interface == "lo":
         for name, value in ALONE.items():
             os.environ.setdefault(name, value)
-    _take(order.device)  # what this thread aborts is there too
+    _take(order.device)  # what this thread aborts is there too, and CUDA would open a context on the first GPU
     with contextlib.suppress(Closed):
         Rank(channel, order).listen(host_pidfd)
     guard.tell_after(host_pidfd, server_pidfd, signal.SIGCONT)
@@ -91,8 +77,7 @@ class Rank:
         self.ping_s = order.ping_s
         self.is_spare = order.is_spare
         self.membership = Membership(self.device)
-        self.kernels = Kernels()
-        """What attends on its device, as the host was told."""
+        self.kernels = Kernels()  # what attends on its device, as the host was told
         self.jobs: dict[int, RankJob] = {}
         self.lanes: dict[str, queue.SimpleQueue[Callable[[], None]]] = {}
         for name, priority in LANES.items():
@@ -138,16 +123,15 @@ class Rank:
             case RunJob() as order:
                 job = self.jobs[order.job] = RankJob(order, self.channel)
                 self.lanes[order.lane].put(lambda: self._run(job, received.fds))
-            case Cancel(number):
-                self._cancel(number)
-            case Abort(number):
-                self._cancel(number)
-                self._abort(number)
+            case Cancel(number) | Abort(number) as told:
+                if job := self.jobs.get(number):
+                    job.is_cancelled = True  # of an abort, too: a part that waits for nobody ends at its next border
+                    if isinstance(told, Abort) and job.order.num_ranks > 1:
+                        self._abort(job)
 
     def _warm_up(self) -> None:
         """Join a group of this rank alone and leave it, which loads and starts what any other takes. Where that fails,
-        it will be told when it matters.
-        """
+        it will be told when it matters."""
         try:
             with tempfile.TemporaryDirectory() as folder:
                 self.membership.join(World(name="alone", store=f"{folder}/store", size=1), 0, is_proven=True)
@@ -165,7 +149,7 @@ class Rank:
             logger.warning("what was found of attention kernels is tried again: %s", error)
             is_sound = None
         is_first = choice.prefer(device, is_sound=is_sound)
-        if self.is_spare:
+        if self.is_spare:  # it has time: a rank that takes another's place is waited for
             choice.load(device)
         self._tell_kernels(is_first=is_first)
 
@@ -181,16 +165,11 @@ class Rank:
         )
         self.channel.send(self.kernels)
 
-    def _cancel(self, number: int) -> None:
-        if job := self.jobs.get(number):
-            job.is_cancelled = True
-
-    def _abort(self, number: int) -> None:
-        if (job := self.jobs.get(number)) and job.order.num_ranks > 1:
-            job.aborted.set()  # for a lane that waits for a grant; the abort wakes one that waits in a collective
-            self.membership.abort()
-            if is_in_rendezvous():
-                self.channel.send(Stuck(number))
+    def _abort(self, job: RankJob) -> None:
+        job.aborted.set()  # for a lane that waits for a grant; the abort wakes one that waits in a collective
+        self.membership.abort()
+        if is_in_rendezvous():  # after the abort, which does not reach a group that is not yet
+            self.channel.send(Stuck(job.order.job))
 
     def _join(self, order: Join) -> None:
         try:
@@ -224,9 +203,10 @@ class Rank:
             request, job.granted = _opened(*fds)
             if job.order.lane == "main":
                 work_among(job.order.num_ranks)
-            with torch.no_grad():
+            with torch.no_grad():  # of this thread: a lane's
                 return _function(job.order.function)(request, job, seat)
         finally:
+            # A number format that nobody had met was tried by this job: ranks to come need not.
             if len(self.kernels.found) < len(choice.found(torch.device(self.device))) and self.kernels.found:
                 self._tell_kernels(is_first=self.kernels.is_first)
             del self.jobs[job.order.job]  # before its end is told: the host may send it again at once
@@ -234,13 +214,13 @@ class Rank:
                 job.granted.close()
 
     def _fail(self, job: RankJob, error: BaseException) -> None:
-        is_late = job.order.num_ranks > 1 and self.membership.was_aborted
+        is_late = job.order.num_ranks > 1 and self.membership.was_aborted  # before `stop`, which is no abort
         if job.order.num_ranks > 1 and not job.is_in_step:
             self.membership.stop()  # so that those who wait for this rank in a collective hear of it at once
         if not job.is_cancelled:
             traceback.print_exception(error)  # into this rank's log
         job.fail(error, is_late=is_late)
-        if loses_device(error):
+        if loses_device(error):  # each call would repeat the error until the process ends
             os._exit(1)
 
 

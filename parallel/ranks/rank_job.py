@@ -49,12 +49,10 @@ class RankJob(Progress):
         self.wants_previews = order.previews
         self.is_cancelled = False
         self.aborted = threading.Event()
-        self.granted: Granted | None = None
-        """Where the host grants steps; there before the work begins."""
+        self.granted: Granted | None = None  # where the host grants steps; there before the work begins
+        # Whether all ranks stop after the same step as this one, so that their process group stays whole.
         self.is_in_step = False
-        """Whether all ranks stop after the same step as this one, so that their process group stays whole."""
-        self.thread_id = 0
-        """Whose work it is, once it has begun."""
+        self.thread_id = 0  # whose work it is, once it has begun
         self._place: tuple[tuple[int, int], ...] = ()
         self._channel = channel
         self._num_steps = 0
@@ -67,6 +65,7 @@ class RankJob(Progress):
 
     def step(self, done: int, total: int, preview: Preview | None = None) -> None:
         now = time.monotonic()
+        # The picture before the word that the step is done: the host tells both together.
         if preview is not None and self.wants_previews and now - self._preview_time >= PREVIEW_S:
             self._preview_time = now
             self._send_preview(preview)
@@ -77,7 +76,7 @@ class RankJob(Progress):
             raise Cancelled
 
     def _may_begin(self, step: int) -> bool:
-        """The same on every rank, which all come here as often."""
+        # The same on every rank, which all come here as often: by a word that all of them read, or by one vote.
         if self.granted is not None:
             return self.granted.may_begin(step, self.aborted)
         if self.order.num_ranks > 1:
@@ -98,9 +97,8 @@ class RankJob(Progress):
             raise Cancelled
 
     def has_moved(self) -> bool:
-        """Whether its thread is at another place in a model than when this was asked last. One that waits for others,
-        or hangs, is not: only calls of `forward` count, not the loop that it may wait in.
-        """
+        """Whether its thread is at another place in a model than when this was asked last."""
+        # One that waits for others, or hangs, is not: only calls of `forward` count, not the loop that it may wait in.
         before, self._place = self._place, _calls_of_modules(self.thread_id)
         return self._place not in ((), before)
 
@@ -120,7 +118,7 @@ class RankJob(Progress):
         was not received. It is never the cause.
         """
         state, failure = _state(error), failure_of(error)
-        if is_late and state != "cancelled":
+        if is_late and state != "cancelled":  # a user's cancel is no failure, whatever else went wrong with it
             state, failure = "failed", replace(failure, code=PeerLost.code)
         is_whole = self.is_in_step and not is_late
         ended = Ended(job=self.order.job, state=state, is_whole=is_whole, is_last=loses_device(error))
@@ -169,11 +167,13 @@ def digest(tensor: Tensor) -> int:
     if not num_words:
         return int.from_bytes(tail, "little")
     aligned = flat[: num_words * 8]
+    # Torch views bytes as words only where they begin at a multiple of one.
     words = (aligned.clone() if aligned.storage_offset() % 8 else aligned).view(torch.int64)
     weights = torch.arange(1, 2 * min(num_words, PIECE_WORDS), 2, device=words.device) * WEIGHT
+    # Sums of whole numbers are the same in any order, as those of a device's many threads are made; they wrap around.
     sums = torch.stack([(piece * weights[: len(piece)]).sum() for piece in words.split(PIECE_WORDS)]).tolist()
     total = int.from_bytes(tail, "little")
-    for each in sums:
+    for each in sums:  # in order, so that pieces which change places are told apart
         total = (total * FACTOR + each) % 2**64
     return total
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Seat:
-    rank: int
-    """Among the job's ranks, which are the first of those in the process group; a job on one rank needs none."""
+    rank: int  # among the job's ranks, which are the first of those in the process group; a job on one rank needs none
     num_ranks: int
     device: str
 

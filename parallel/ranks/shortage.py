@@ -19,17 +19,14 @@ MIB = 1 << 20
 
 def advice(error: OSError) -> str:
     """What is missing, and what to do about it."""
-    return f"{error.strerror or error}; {_cure(error)}"
-
-
-def _cure(error: OSError) -> str:
-    if error.errno in (errno.EMFILE, errno.ENFILE, errno.ETOOMANYREFS):
-        return "close other files, or raise the limit (ulimit -n)"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
-        return "free some space in the folder for temporary files, or name another (TMPDIR)"
-    if error.errno in (errno.ENOMEM, errno.EAGAIN):
-        return "end other processes, or free memory"
-    return "see `latentloom doctor`"
+    cure = "see `latentloom doctor`"
+    if error.errno in (errno.EMFILE, errno.ENFILE, errno.ETOOMANYREFS):  # the last: of descriptors on their way
+        cure = "close other files, or raise the limit (ulimit -n)"
+    elif error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
+        cure = "free some space in the folder for temporary files, or name another (TMPDIR)"
+    elif error.errno in (errno.ENOMEM, errno.EAGAIN):  # the second: of processes that a user may have
+        cure = "end other processes, or free memory"
+    return f"{error.strerror or error}; {cure}"
 
 
 class MemoryKills:

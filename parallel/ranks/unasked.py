@@ -41,6 +41,7 @@ def driver_unasked(num_gpus: int) -> Iterator[list[str]]:
         return
     with answers.given():
         yield answers.refused
+    # Torch's compiler keeps what it was told of devices: here of one that was made up, and that has no number yet.
     interface = sys.modules.get("torch._dynamo.device_interface")
     for name in ("caching_worker_device_properties", "caching_worker_current_devices"):
         getattr(interface, name, {}).clear()
@@ -103,6 +104,7 @@ class DriverAnswers:
         def given(*args: Any, **kwargs: Any) -> Any:
             return (answer if self._is_given else getattr(owner, name))(*args, **kwargs)
 
+        # A module may have kept `given`, by an import of the name: from the end on it passes calls to torch's own.
         if (own := getattr(owner, name, None)) is None:
             self._restore.callback(delattr, owner, name)
         else:
@@ -114,6 +116,7 @@ class DriverAnswers:
         """In place of starting CUDA: nothing for those that only ask, and are answered."""
         import torch
 
+        # By code and not by name: whoever calls `_lazy_init` for anything else is about to use the GPU.
         asks = (torch.cuda.current_device.__code__, torch.cuda.get_device_properties.__code__)
         if not self.num_gpus or sys._getframe(2).f_code not in asks:
             self.refuse()
@@ -149,7 +152,7 @@ class DriverAnswers:
         if not pid:
             try:
                 guard.die_with_parent(server)
-                self._restore.close()
+                self._restore.close()  # torch's own functions, which may start CUDA here: this process ends
                 import torch
 
                 found = [_facts(torch.cuda.get_device_properties(i)) for i in range(torch.cuda.device_count())]
@@ -158,7 +161,7 @@ class DriverAnswers:
                 os._exit(0)
         os.close(writable)
         with os.fdopen(readable, "rb") as told:
-            data = told.read()
+            data = told.read()  # until the child has ended, and so closed its end
         os.waitpid(pid, 0)
         return json.loads(data or b"[]")
 
@@ -170,7 +173,7 @@ class Gpu:
         vars(self).update(facts, _more=more)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
+        if name.startswith("_"):  # what Python itself asks of any object is no fact of a GPU
             raise AttributeError(name)
         vars(self).update(self._more())
         if name not in vars(self):
@@ -184,9 +187,7 @@ def _facts(properties: Any) -> Facts:
 
 
 def _told_by_nvml() -> Sequence[Facts]:
-    """Of each GPU that this process sees. Nothing where NVML is missing or does not count as CUDA does: that begins
-    with the fastest, NVML with the first on the bus.
-    """
+    """Of each GPU that this process sees. Nothing where NVML is missing or does not count as CUDA does."""
     import torch
 
     found: list[Facts] = []
@@ -200,6 +201,7 @@ def _told_by_nvml() -> Sequence[Facts]:
         return []
     except RuntimeError:  # no more are visible, or by MIG names
         pass
+    # CUDA counts from the fastest, NVML from the first on the bus: of unlike GPUs a number would say another one.
     return found if all(each == found[0] for each in found) else []
 
 

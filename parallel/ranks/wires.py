@@ -34,6 +34,7 @@ def prove(group: Group, device: torch.device, *, is_proven: bool = False, limit_
     def sent(sender: int, receiver: int) -> Tensor:
         return _sent(device, sender, receiver, num_sent)
 
+    # The three ways in which ranks send: NCCL may take another path for each.
     before, after = ((group.index + step) % group.size for step in (-1, 1))
     others = [other for other in range(group.size) if other != group.index]
     total = add(sent(group.index, group.index), group=group)
@@ -63,11 +64,11 @@ def _sent(device: torch.device, sender: int, receiver: int, num_sent: int) -> Te
 
 
 def _wait(is_done: Callable[[], bool], end: float, limit_s: float) -> None:
-    """Until what was launched is done: asked and not waited for, because a kernel that hangs ends no wait."""
+    """Until what was launched is done."""
     while not is_done():
         if time.monotonic() > end:
             raise BadWires(f"what ranks send does not arrive in {limit_s:g} s")
-        time.sleep(0.002)
+        time.sleep(0.002)  # asked and not waited for, because a kernel that hangs ends no wait
 
 
 def _check_values(what: str, found: Tensor, wanted: Tensor) -> None:

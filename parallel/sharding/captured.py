@@ -12,12 +12,10 @@ and the graph is launched. Kernels are those of a module that is not captured, a
 Every vote is a collective of the ranks that share tokens, and a "no" of one of them is everybody's: who launched a
 graph while its neighbour dropped it would be alone in the next vote.
 
-A graph holds addresses and runs no Python. So whatever the forward reads is kept as long as its graph, what it answers
-is copied, for the next launch writes over it, and what waits for the device or reads from the host is never captured:
-such a module runs as ever, and the log says why. Which padding is left out is decided before, and part of a kind.
-
-Unless it is asked for, a series of calls is captured only where that pays and memory allows: where the
-series is long, or an earlier one of this process had calls of the kind, on all ranks that share its tokens or on none.
+A graph holds addresses and runs no Python. What waits for the device or reads from the host is never captured: such a
+module runs as ever, and the log says why. Unless it is asked for, a series of calls is captured only where it is long,
+or an earlier one of this process had calls of the kind, and memory allows it, on all ranks that share its tokens or on
+none.
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ import logging
 import sys
 import threading
 import weakref
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -37,7 +35,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_map_only, tree_unflatten
 
 from ..collectives import add
-from ..group import Axis, Count, Group
+from ..group import Axis, Count
 from ..mesh import Mesh
 from .graphs.recording import CapturedGraph, CaptureWatch, Cuda, Recorder
 from .graphs.watched import Watched
@@ -45,7 +43,6 @@ from .padding import KeptKeys, Texts, keeping
 from .split_plan import Padding
 
 logger = logging.getLogger("latentloom")
-
 MOST = 4
 """Kinds of calls that one series may have, such as branches of guidance whose texts differ in length."""
 ROOM = 1.3
@@ -79,32 +76,25 @@ def forget_all() -> None:
 class _Kind:
     """The calls of one kind, and what replays them."""
 
-    form: Hashable
-    """What tells it from others, but for what of the module may be another in the next process."""
-    is_wanted: bool | None = None
-    """Whether it is to be captured; None before its first call."""
+    form: Hashable  # what tells it from others, but for what of the module may be another in the next process
+    is_wanted: bool | None = None  # whether it is to be captured; None before its first call
     is_used: bool = True
-    is_anew: bool = False
-    """Whether a capture failed in which something was compiled."""
+    is_anew: bool = False  # whether a capture failed in which something was compiled
     buffers: list[Tensor] = field(default_factory=list)
-    taken_bytes: int = 0
-    """By its first call."""
+    taken_bytes: int = 0  # by its first call
     graph: CapturedGraph | None = None
     answer: Any = None
     num_bytes: int = 0
-    sent: Sequence[Count] = ()
-    kept: object = None
+    sent: list[Count] = field(default_factory=list)  # by each launch, over each group
+    kept: object = None  # what the graph reads, which nobody may free before it
 
     def replay(self, given: Sequence[Tensor]) -> Any:
         assert self.graph is not None, "it was captured"
         # All three go to the current stream, which keeps their order: nothing is waited for between them.
-        self.take(given)
-        self.graph.replay()
-        return tree_map_only(Tensor, Tensor.clone, self.answer)
-
-    def take(self, given: Sequence[Tensor]) -> None:
         for buffer, x in zip(self.buffers, given, strict=True):
             buffer.copy_(x, non_blocking=True)
+        self.graph.replay()
+        return tree_map_only(Tensor, Tensor.clone, self.answer)  # over which the next launch writes
 
 
 class Captured:
@@ -129,17 +119,16 @@ class Captured:
         self._watched = Watched(module, by_address=True)
         self._recorder = recorder or Cuda(next(module.parameters()).device)
         self._peers = None if mesh is None or mesh[Axis.SEQUENCE].size == 1 else mesh[Axis.SEQUENCE]
-        self._groups = _distinct(mesh.groups.values() if mesh else ())
+        self._groups = [*mesh.groups.values()] if mesh else []
         self._is_asked = is_asked
         self._is_long = False
         self._names = list(inspect.signature(type(module).forward).parameters)[1:]
         self._texts = Texts(paddings)
         self._kinds: dict[Hashable, _Kind] = {}
+        # Held while a graph is made, launched or dropped; nothing waits for other ranks or the device within.
         self._lock = threading.Lock()
-        """Held while a graph is made, launched or dropped; nothing waits for other ranks or the device within."""
-        self.reasons: list[str] = []
-        """Why calls ran without a graph, each once."""
-        self._is_off = False
+        self.reasons: list[str] = []  # why calls ran without a graph, each once
+        self._is_off = False  # since a capture failed for good: each other would, and would cost all ranks a vote
         # Not `forward`: hooks run inside of what torch calls here, so what they send and cut is part of the graph.
         vars(module)["_compiled_call_impl"] = self  # as torch's own `Module.compile` has itself called
         with _registering:
@@ -173,11 +162,12 @@ class Captured:
             while self._kinds:
                 _drop(self._kinds.popitem()[1])
             self._is_off = False
-            self._texts = Texts(self._texts.paddings)
+            self._texts = Texts(self._texts.paddings)  # a rank that began anew has read no mask either
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the module gives, in tensors that are the caller's."""
         leaves, spec = tree_flatten((args, kwargs))
+        # No vote: ranks that share tokens are called alike, so that what stands in the way of one does of all.
         reason = "" if self._is_off else self._obstacle(leaves)
         if reason:
             self._say(reason)
@@ -219,6 +209,7 @@ class Captured:
 
     def _run(self, leaves: Sequence[Any], spec: TreeSpec) -> Any:
         args, kwargs = tree_unflatten(leaves, spec)
+        # What torch's `Module.__call__` runs where nothing is in its place: that itself would come back here.
         return self._module._call_impl(*args, **kwargs)
 
     def _kind(self, leaves: Sequence[Any], spec: TreeSpec, left_out: tuple[KeptKeys, ...]) -> _Kind | None:
@@ -246,10 +237,10 @@ class Captured:
         return ""
 
     def _make_way(self, kind: _Kind) -> None:
-        """Collective among ranks that share tokens, if there are graphs: they go where one rank may have no room beside
-        them for a forward of another kind, which takes about as much."""
-        # Free memory differs from rank to rank. If only the rank without room dropped its graphs, it would capture them
-        # again later, and vote there alone.
+        """Collective among ranks that share tokens, if there are graphs: they go where one rank may have no room."""
+        # Room beside them is wanted for a forward of another kind, which takes about as much. Free memory differs from
+        # rank to rank. If only the rank without room dropped its graphs, it would capture them again later, and vote
+        # there alone.
         held = [each.num_bytes for each in self._kinds.values() if each.graph is not None]
         if held and self._agreed("" if self._recorder.free_bytes() >= ROOM * max(held) else "no room"):
             with self._lock:
@@ -281,6 +272,7 @@ class Captured:
             self._say(lacking)
             return False
         reason, watch, num_compiled = "", CaptureWatch(self._recorder.device), _num_compiled()
+        # Nothing is computed within: a failure here has changed no tensor, and the call can run as ever.
         try:
             with _capturing, self._lock, self._counted(kind):
                 if kind not in self._kinds.values():
@@ -305,7 +297,8 @@ class Captured:
         return not reason
 
     def _why_no_room(self, kind: _Kind) -> str:
-        """ "" where there is room: graphs of one module share their memory, since one runs at a time."""
+        """ "" where there is room."""
+        # Graphs of one module share their memory, since one runs at a time: only what is beyond the largest is new.
         held = max((each.num_bytes for each in self._kinds.values()), default=0)
         asked, free = ROOM * max(0, kind.taken_bytes - held), self._recorder.free_bytes()
         return "" if asked <= free else f"{asked / GIB:.1f} GiB should be free for one, and {free / GIB:.1f} are"
@@ -321,16 +314,14 @@ class Captured:
     @contextlib.contextmanager
     def _counted(self, kind: _Kind) -> Iterator[None]:
         """What is sent within is what a replay sends; by the capture itself nothing is."""
-        before = [Count(group.count.sent_bytes, group.count.calls) for group in self._groups]
+        before = [replace(group.count) for group in self._groups]
         try:
             yield
         finally:
-            kind.sent = [
-                Count(group.count.sent_bytes - had.sent_bytes, group.count.calls - had.calls)
-                for group, had in zip(self._groups, before, strict=True)
-            ]
+            kind.sent = []
             for group, had in zip(self._groups, before, strict=True):
-                group.count.sent_bytes, group.count.calls = had.sent_bytes, had.calls
+                now, group.count = group.count, had
+                kind.sent.append(Count(now.sent_bytes - had.sent_bytes, now.calls - had.calls))
 
     def _say(self, reason: str) -> None:
         if reason not in self.reasons:
@@ -349,11 +340,6 @@ def _in_place_of(leaves: Sequence[Any], buffers: Sequence[Tensor]) -> list[Any]:
     """The leaves with buffers for tensors."""
     rest = iter(buffers)
     return [next(rest) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
-
-
-def _distinct(groups: Iterable[Group]) -> list[Group]:
-    """One group for each counter: axes of the same ranks may count together."""
-    return list({id(group.count): group for group in groups}.values())
 
 
 def _drop(kind: _Kind) -> None:

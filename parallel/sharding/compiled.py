@@ -93,12 +93,13 @@ class Forwards:
         if "recompile_limit" in inspect.signature(torch.compile).parameters:
             options.setdefault("recompile_limit", MOST_GRAPHS)
         if options.get("backend") in (None, "inductor") and not options.keys() & {"mode", "options"}:
-            options["backend"] = in_turn
+            options["backend"] = in_turn  # a function of ours, which takes neither of the two
         if not self._hooks:
             self._hooks = [
                 self._module.register_forward_pre_hook(self.under_way.begin),
                 self._module.register_forward_hook(self.under_way.end, always_call=True),
             ]
+        # On the instance, where `Module.__call__` finds it inside of all hooks: those stay as they are, and outside.
         for block in self.blocks if blocks is None else blocks:
             if block in self._before:
                 raise ValueError(f"blocks of this {self.title} are compiled already; compile them once")
@@ -165,13 +166,7 @@ class _CompiledBlock:
     """In the place of a block's forward: the graph for its state and what it is given, looked up once a forward for
     all blocks that are alike."""
 
-    def __init__(
-        self,
-        block: nn.Module,
-        forwards: Forwards,
-        options: Mapping[str, Any],
-        sends_in_graphs: bool,
-    ) -> None:
+    def __init__(self, block: nn.Module, forwards: Forwards, options: Mapping[str, Any], sends_in_graphs: bool) -> None:
         self._kind, self._block, self._options, self._session = type(block), block, options, forwards.session
         self._sends_in_graphs, self._title = sends_in_graphs, forwards.title
         self._under_way, self._watched = forwards.under_way, Watched(block)
@@ -180,6 +175,7 @@ class _CompiledBlock:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         found = self._under_way.found
+        # Blocks of a kind have equal states: of fifty the first looks its graph up, the others find what it found.
         like = (self._kind, self._watched.state(), _form(args), _form(kwargs))
         run = None if found is None else found.get(like)
         if run is None:
@@ -189,8 +185,7 @@ class _CompiledBlock:
         return run(self, args, kwargs)
 
     def _run(self, like: Hashable, args: Any, kwargs: Any) -> Callable[[_CompiledBlock, Any, Any], Any]:
-        """What runs blocks that are alike: as ever, and their calls are noted; in a graph; or in those that torch makes
-        where one will not do."""
+        """What runs blocks that are alike: as ever, and their calls are noted; or in a graph."""
         kept = kept_of(self._kind)
         at_work = operator.at_work()
         if at_work is not self._session and (at_work is None or not at_work.is_throughout):
@@ -199,6 +194,7 @@ class _CompiledBlock:
         sort = (like, session and session.lengths())
         calls = None if session is None else kept.calls_of(sort)
         if session is not None and calls is None:
+            # Which streams a call asks is known where it is made, by hooks inside the block: no graph could find out.
             return functools.partial(_CompiledBlock._learn, session=session, kept=kept, sort=sort)
         if calls is not None and not self._sends_in_graphs:
             calls = tuple(AttentionCall(call.kind, "opaque") if call.streams else call for call in calls)
@@ -275,7 +271,7 @@ class _CompiledBlock:
         if self._by_torch is None:
             forward = self._kind.forward.__get__(self._block)
             self._by_torch = _by_torch(self._block, forward, self._title, self._options)
-        args, kwargs = tree_map_only(Tensor, plain, (args, kwargs))
+        args, kwargs = tree_map_only(Tensor, plain, (args, kwargs))  # torch's guards tell views from others
         if self._session is None or at_work is not self._session:
             return self._by_torch(*args, **kwargs)
         with self._session.seeing():
@@ -291,7 +287,7 @@ def _by_torch(
 
 
 def _no_views(value: Any) -> Any:
-    """The first block of a transformer is given views where the others are not, and would have a graph of its own."""
+    # The first block of a transformer is given views where the others are not, and would have a graph of its own.
     if isinstance(value, Tensor):
         return value if value._base is None else plain(value)
     return tuple(map(_no_views, value)) if type(value) is tuple else value

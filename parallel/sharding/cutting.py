@@ -39,18 +39,15 @@ def _is_alone(spec: Along) -> bool:
 
 
 def cut(name: str, value: Any, spec: Spec, session: Session, *, path: str) -> Any:
-    """This rank's part of the argument of that name of the modules at `path`.
-
-    Blocks of a list are given the same tables, which are cut once a forward, and anew if one was written into. For
-    graphs the parts are made plain.
-    """
+    """This rank's part of the argument of that name of the modules at `path`."""
+    # Blocks of a list are given the same tables, which are cut once a forward, and anew if one was written into.
     known = session.parts.get(name)
     if known is not None and known[0] is value and known[1] == spec and known[2] == _times_written(value):
         return known[3]
     part = part_of(value, spec, session, _argument_title(path, name))
-    if session.compiled:
+    if session.compiled:  # a graph is made for what it met: a part that is a view would have one of its own
         part = tree_map_only(Tensor, plain, part)
-    if path.endswith("*"):
+    if path.endswith("*"):  # of a single module nobody asks again, and its tensor would be held for nothing
         session.parts[name] = value, spec, _times_written(value), part
     return part
 
@@ -60,7 +57,7 @@ def _argument_title(path: str, name: str) -> str:
 
 
 def _times_written(value: Any) -> list[int]:
-    """How often each tensor was written into; inference tensors do not count it."""
+    # How often each tensor was written into; inference tensors do not count it, and raise where they are asked.
     return [x._version for x in tensors_in(value) if not x.is_inference()]
 
 
@@ -118,11 +115,9 @@ def whole_of(value: Any, spec: Spec, session: Session) -> Any:
 
 
 def plain(x: Tensor) -> Tensor:
-    """A tensor's numbers as no view, at the start of their memory, with the usual strides even in dims of size 1.
-
-    A part cut off a longer sequence is none of that. Nothing depends on it in a batch of one, but a graph is made for
-    what it met, and one more for the next block, which meets tensors of their own.
-    """
+    """A tensor's numbers as no view, at the start of their memory, with the usual strides even in dims of size 1."""
+    # A part cut off a longer sequence is none of that. Nothing depends on it in a batch of one, but a graph is made for
+    # what it met, and one more for the next block, which meets tensors of their own.
     if type(x) is not Tensor or x.requires_grad or not x.numel() or not x.is_contiguous():
         return x
     if x.is_conj() or x.is_neg():  # its memory holds other numbers

@@ -23,14 +23,11 @@ PLACES = 64  # more arguments than any transformer takes
 
 
 def check_same(given: Mapping[str, Any], group: Group, *, title: str, around: Group) -> None:
-    """Collective: raise ValueError on every rank of the group if an argument differs between them.
-
-    It is raised in all of the group `around` this one too, which may be larger: it shares weights, and waits for ranks
-    that do not come to gather them.
-    """
+    """Collective: raise ValueError on every rank of the group, and of the group `around` it, if an argument differs."""
     if group.size == 1:
         return
     names = sorted(given)[: PLACES - 1]
+    # As many numbers from each, whatever it was given: what differs in the names must not be a collective of its own.
     marks = [_mark(names), *(_mark(given[name]) for name in names)]
     own = torch.tensor(marks + [0] * (PLACES - len(marks)), dtype=torch.int64)
     own = own.to(next((x.device for x in tensors_in(given) if x.device.type != "cpu"), own.device))  # where NCCL can
@@ -38,7 +35,7 @@ def check_same(given: Mapping[str, Any], group: Group, *, title: str, around: Gr
     differs = (everyone != everyone[0]).any(0).tolist()
     wrong = [name for name, is_different in zip(names, differs[1:], strict=False) if is_different]
     is_wrong = any(differs)
-    if around.size > group.size:
+    if around.size > group.size:  # it shares weights, and would wait for ranks that do not come to gather them
         is_wrong = bool(add(own.new_tensor([any(differs)]), group=around))
     if differs[0]:
         raise ValueError(f"{title}: the ranks call it with different arguments; call it in the same way on every rank")
@@ -89,6 +86,7 @@ class Comparison:
         if self._wait is None:
             asked = self._asked()
             self._names = sorted(asked)
+            # Beside the highest of all marks the lowest, by the same collective: equal, if all are.
             marks = torch.tensor([_mark(asked[name]) for name in self._names], dtype=torch.int64)
             self._wait = start_highest(torch.stack([marks, -marks]), self._voters)
 

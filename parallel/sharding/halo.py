@@ -21,14 +21,12 @@ from .split_plan import Halo
 
 
 def extended(x: Tensor, halo: Halo, stream: Stream, group: Group) -> Tensor:
-    """Collective: this rank's part with up to `reach` units of what comes before and after it.
-
-    A rank without tokens gets one unit of zeros, because a convolution takes no empty picture.
-    """
+    """Collective: this rank's part with up to `reach` units of what comes before and after it."""
     units, reach = _units(stream), halo.reach
     if not reach:
         return x if x.shape[halo.dim] else _one_unit(x, halo)
     before, after = _lent(units, reach, group.index)
+    # Which way is taken follows from all ranks' parts, and not from the own: the collectives of the two differ.
     if all(count >= reach for count in units if count):
         blocks = _gathered(torch.cat(_edges(x, halo), halo.dim), [2 * reach if n else 0 for n in units], halo, group)
         held = [i for i, count in enumerate(units) if count]
@@ -43,12 +41,13 @@ def extended(x: Tensor, halo: Halo, stream: Stream, group: Group) -> Tensor:
         whole = torch.cat(_gathered(x, units, halo, group), halo.dim)
         start = sum(units[: group.index]) - before
         parts = [whole.narrow(halo.dim, start, before + units[group.index] + after)]
-    if not x.shape[halo.dim]:
+    if not x.shape[halo.dim]:  # behind the collective, in which this rank has its part too
         return _one_unit(x, halo)
     return torch.cat([part for part in parts if part is not None], halo.dim)
 
 
 def _one_unit(x: Tensor, halo: Halo) -> Tensor:
+    # Of zeros, for a rank without tokens: a convolution takes no empty picture. `trimmed` drops what comes of it.
     return x.new_zeros([1 if dim == halo.dim else size for dim, size in enumerate(x.shape)])
 
 

@@ -15,6 +15,7 @@ with what undoes it, so that `remove()` leaves the module as it was.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from operator import is_not
@@ -108,7 +109,7 @@ def _attach(module: nn.Module, session: Session, undo: list[Remove], processors:
         for block in found[path]:
             undo += _around_block(block, session)
     for path, specs in split.inputs.items():
-        for each in found[path] if path else ():
+        for each in found[path] if path else ():  # the root's own are put on by `_install`, where their order matters
             undo.append(_cutting(each, specs, session, path))
     for path, spec in split.made.items():
         undo += [_cutting_made(each, spec, session, path) for each in found[path]]
@@ -116,19 +117,21 @@ def _attach(module: nn.Module, session: Session, undo: list[Remove], processors:
         for each in found[path] if path else ():
             undo.append(_gathering(each, spec, session, path))
     inside = {name: each for path in split.blocks for block in found[path] for name, each in _named(module, block)}
+
+    def ending(end: str) -> list[nn.Module]:
+        return [each for name, each in inside.items() if _ends(name, end)]
+
     for end, calls in split.attention.items():
         kinds = tuple(session.kinds.index(call) for call in calls)
-        undo += [_announcing(each, kinds, session) for name, each in inside.items() if _ends(name, end)]
+        for each in ending(end):
+            undo += _announcing(each, kinds, session)
     for end, halo in split.halos.items():
-        for name, each in inside.items():
-            if _ends(name, end):
-                undo += _with_halo(each, halo, session)
+        for each in ending(end):
+            undo += _with_halo(each, halo, session)
     for end, make in split.processors.items():
-        for name, each in inside.items():
-            if _ends(name, end):
-                undo.append(_with_processor(each, make, session, processors))  # one by one: a processor may refuse
-    ends = (*split.attention, *split.halos, *split.processors)
-    hooked |= {each for name, each in inside.items() if any(_ends(name, end) for end in ends)}
+        for each in ending(end):
+            undo.append(_with_processor(each, make, session, processors))  # one by one: a processor may refuse
+    hooked |= {each for end in (*split.attention, *split.halos, *split.processors) for each in ending(end)}
     return [
         (parent._modules, name, each)
         for parent in module.modules()
@@ -202,7 +205,7 @@ def _leaving(module: nn.Module, session: Session) -> Remove:
         session.leave()
         if output is None:  # the forward raised: that is the error to see
             return
-        session.is_agreed = True
+        session.is_agreed = True  # a whole forward went well: what `Session._agree` asked is known of all its calls
         if not session.num_calls and not session.is_cached:
             raise ValueError(
                 f"{session.title}: no attention call of its blocks was seen, so nothing was sharded; "
@@ -220,6 +223,7 @@ def _leaving(module: nn.Module, session: Session) -> Remove:
 
 
 def _around_block(block: nn.Module, session: Session) -> list[Remove]:
+    # Not called where the block raises: `_leaving` clears up then, and after an interrupt the next `enter`.
     def before(_: nn.Module, args: Any) -> None:
         if session.is_entered:
             session.enter_block(block)
@@ -228,28 +232,19 @@ def _around_block(block: nn.Module, session: Session) -> list[Remove]:
         if session.is_entered:
             session.leave_block()
 
-    return [
-        block.register_forward_pre_hook(before).remove,
-        block.register_forward_hook(after).remove,
-    ]
+    return [block.register_forward_pre_hook(before).remove, block.register_forward_hook(after).remove]
 
 
-def _announcing(module: nn.Module, kinds: tuple[int, ...], session: Session) -> Remove:
+def _announcing(module: nn.Module, kinds: tuple[int, ...], session: Session) -> list[Remove]:
     """Tell the session what the attention calls of this module do; afterwards they are as before again."""
 
     def before(_: nn.Module, args: Any) -> None:
-        session.calls = kinds
+        session.calls = kinds  # one for each call, as the module makes them in a fixed order
 
     def after(_: nn.Module, args: Any, output: Any) -> None:
         session.calls = (0,)  # a module that nobody announces makes calls of the first kind
 
-    handles = module.register_forward_pre_hook(before), module.register_forward_hook(after)
-
-    def remove() -> None:
-        for handle in handles:
-            handle.remove()
-
-    return remove
+    return [module.register_forward_pre_hook(before).remove, module.register_forward_hook(after).remove]
 
 
 def _argument_names(module: nn.Module) -> list[str]:
@@ -289,7 +284,8 @@ def _cutting(module: nn.Module, specs: Mapping[str, Spec], session: Session, pat
 
 
 def _is_door(path: str) -> bool:
-    """Whether streams enter by the first module of a list: by any of them, because models may skip some."""
+    """Whether streams enter by the first module of a list."""
+    # By any of them, because models may skip some: whichever runs first cuts, and puts the path into `entered`.
     return path.endswith(".0")
 
 
@@ -314,8 +310,9 @@ def _gathering(module: nn.Module, spec: Spec, session: Session, path: str) -> Re
 
 
 def _with_halo(module: nn.Module, halo: Halo, session: Session) -> list[Remove]:
-    """Lend a convolution the neighbours' edges, and drop what it made of them; no graph may hold how many there are."""
+    """Lend a convolution the neighbours' edges, and drop what it made of them."""
 
+    # Blocks are compiled with the modules in them, and so with these hooks; no graph may hold how many edges there are.
     @in_no_graph
     def before(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return (extended(args[0], halo, session.streams[halo.stream], session.mesh[Axis.SEQUENCE]), *args[1:])
@@ -335,11 +332,7 @@ def _with_processor(
         return _with_forward(holder, make, session)
     old = holder.processor
     holder.processor = processors[module] = make(old, session)
-
-    def remove() -> None:
-        holder.processor = old
-
-    return remove
+    return functools.partial(setattr, holder, "processor", old)
 
 
 def _with_forward(module: Any, make: Callable[[Any, Any], Any], session: Session) -> Remove:
@@ -349,8 +342,4 @@ def _with_forward(module: Any, make: Callable[[Any, Any], Any], session: Session
             "replaces too; shard the transformer first, then turn group offloading and the like on"
         )
     module.forward = make(module, session)
-
-    def remove() -> None:
-        del module.forward
-
-    return remove
+    return functools.partial(delattr, module, "forward")

@@ -46,8 +46,7 @@ class Intercepting(TorchFunctionMode):
     """Sees the attention calls of its thread, and answers them by `_intercepted`, while `depth` is not zero."""
 
     depth = 1
-    is_throughout = False
-    """Whether the mode is on for the whole of a forward, not within its blocks alone."""
+    is_throughout = False  # whether the mode is on for the whole of a forward, not within its blocks alone
 
     def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         if func is F.scaled_dot_product_attention and self.depth:
@@ -62,7 +61,7 @@ class Intercepting(TorchFunctionMode):
 
     def take_off(self) -> None:
         """Leave the mode, be it below others: what was entered inside a forward may outlive an interrupt of it."""
-        above: list[TorchFunctionMode] = []
+        above: list[TorchFunctionMode] = []  # of others, which go back as they were
         while _len_torch_function_stack() and (top := _pop_mode()) is not self:
             above.append(top)
         for other in reversed(above):

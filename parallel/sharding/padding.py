@@ -105,7 +105,7 @@ class Texts:
         if not masks or not all(map(_is_readable, masks.values())):
             return ()
         if any(name.endswith("attention_mask") and x is not None and name not in masks for name, x in given.items()):
-            return ()  # of other tokens, and as it may happen of as many
+            return ()  # a mask that we do not know: of other tokens, and as it may happen of as many
         seen = {name: self._rows_of(mask) for name, mask in masks.items()}
         is_new = None in seen.values()
         self._num_new = self._num_new + 1 if is_new else 0
@@ -115,6 +115,7 @@ class Texts:
         asked = [(each, [read[name] for name in each.masks if name in read]) for each in self.paddings]
         found = [_keys_kept(padding, texts) for padding, texts in asked if texts]
         kept = [each for each in found if each is not None]
+        # All of them or none: of two texts of one length nobody could tell, in an attention call, which one is meant.
         is_plain = len(kept) == len(found) and len({each.length for each in kept}) == len(set(kept))
         return tuple(kept) if is_plain else ()
 

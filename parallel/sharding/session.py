@@ -1,12 +1,11 @@
-"""A session: one sharded transformer at work. It knows the streams of the forward under way, and answers attention.
+"""A session: one sharded transformer at work. It answers the attention calls of the forward under way.
 
 A session is a `TorchFunctionMode`, entered for each block of its transformer: it sees calls of
 `F.scaled_dot_product_attention` in this thread only, and nothing of torch is patched. A patch would catch the model of
 another thread, and would outlive an exception.
 
-A *stream* is a sequence of tokens that the transformer carries; each rank holds its part of a sharded one, and all of a
-replicated one. What an attention call does is its *kind*: a number, because it goes into a compiled graph, that stands
-for the `Attend` of the split plan. Hooks say the kinds of the coming calls before a module runs:
+What an attention call does is its *kind*: a number, because it goes into a compiled graph, that stands for the `Attend`
+of the split plan. Hooks say the kinds of the coming calls before a module runs:
 
     root pre-hook     begin, enter               streams are forgotten
     block pre-hook    depth + 1                  attention is seen; calls outside a block are left to torch
@@ -32,51 +31,40 @@ from torch import Tensor, nn
 from ..attention import compose
 from ..attention.choice import choose
 from ..attention.mask import collapsed, global_mask, outer_mask
-from ..attention.rows import answers_of, cut_along, filled, gather_along, take
+from ..attention.rows import answers_of, cut_along, filled, take
 from ..attention.standing import standing
-from ..collectives import add
 from ..group import Axis
-from ..layout import Layout, Stream, shares_of
+from ..layout import Layout
 from ..mesh import Mesh
 from ..traffic import Shape
 from . import operator
 from .fingerprint import Due, check_same
 from .graphs.wires import AttentionCall, Wire, way_of, wire_of
 from .padding import KeptKeys, Texts, kept_among, without
-from .split_plan import LOCAL, Along, Attend, SplitPlan
+from .split_plan import LOCAL, Attend, SplitPlan
+from .streams import Streams
 
-REMEDY = "give it one for each token, or one for all, or run it on one device"
 
-
-class Session(operator.Intercepting):
+class Session(Streams, operator.Intercepting):
     """What hooks and processors of one sharded transformer share; `begin` starts each forward anew."""
 
     def __init__(self, split: SplitPlan, mesh: Mesh, *, title: str, shards_text: bool, kernel: str) -> None:
-        super().__init__()
-        self.split, self.mesh, self.title = split, mesh, title
-        self.replicated = frozenset(split.whole if shards_text else (*split.whole, *split.either))
-        self.unshown = split.unshown()
+        operator.Intercepting.__init__(self)
+        Streams.__init__(self, split, mesh, title=title, shards_text=shards_text)
         self.kernel = kernel
         self.texts = Texts(split.paddings)
-        self.kinds = self._kinds()
+        self.kinds = split.kinds()
         self._attend = compose(mesh.plan)
         self.comparing = Due()
+        # Whether all ranks have seen that the split plan describes this transformer's calls: see `_agree`.
         self.is_agreed = self.mesh[Axis.SEQUENCE].size == 1
         self.is_cached = False  # a step cache may leave out every block
+        # The transformer's own forward runs: another model may share its modules, as Z-Image's ControlNet does.
         self.is_entered = False
-        """The transformer's own forward runs: another model may share its modules, as Z-Image's ControlNet does."""
-        self._is_watching = False
-        self.compiled = set[nn.Module]()
-        """Blocks that run in graphs."""
-        self._learned: list[AttentionCall] | None = None
+        self._is_watching = False  # the mode is on: never twice, for leaving it once would leave one behind
+        self.compiled = set[nn.Module]()  # blocks that run in graphs
+        self._learned: list[AttentionCall] | None = None  # where calls are noted, while a block is met first
         self.begin()
-
-    def _kinds(self) -> tuple[Attend, ...]:
-        """Every thing an attention call may do here; the first is self attention over all streams."""
-        kinds = [Attend(self.split.order, self.split.order)]
-        for calls in self.split.attention.values():
-            kinds += [call for call in calls if call not in kinds]
-        return tuple(kinds)
 
     def compare(self, given: Mapping[str, Any]) -> None:
         """Collective in a first forward: ranks compare what they are given, and agree on what each attention is."""
@@ -88,20 +76,17 @@ class Session(operator.Intercepting):
 
     def begin(self) -> None:
         """Forget the forward before."""
-        self.streams: dict[str, Stream] = {}
-        self.layouts: dict[tuple[str, ...], Layout] = {}
+        self.forget()
         self.depth = 0  # of blocks entered and not left
         self.calls: tuple[int, ...] = (0,)  # the kinds of the coming attention calls, the last for all further ones
         self.kept: tuple[KeptKeys, ...] = ()  # of texts that have padding
-        self.entered = set[str]()
-        """The paths of lists of blocks of which the first has run."""
+        self.entered = set[str]()  # the paths of lists of blocks of which the first has run
+        # By argument what a block was given last, how it is cut, and this rank's part of it.
         self.parts: dict[str, tuple[Any, Any, list[int], Any]] = {}
-        """By argument what a block was given last, how it is cut, and this rank's part of it."""
+        # What answers the self attention of all streams without a mask, by kinds and shapes.
         self._decided: dict[Hashable, Callable[..., Tensor]] = {}
-        """What answers the self attention of all streams without a mask, by kinds and shapes."""
         self.num_calls = 0
-        self.gathered = set[str]()
-        """The paths of the outputs that are whole again."""
+        self.gathered = set[str]()  # the paths of the outputs that are whole again
 
     def enter(self) -> None:
         """The forward runs, in this thread."""
@@ -113,16 +98,18 @@ class Session(operator.Intercepting):
         """It has ended; nothing happens if it failed before it was entered."""
         if self.is_entered:
             self.is_entered = False
+            # Both hold tensors as large as what a block is given: nothing is to be held while a picture is decoded.
             self.parts.clear()
             self._decided.clear()
             operator.leave(self)
             self._look_away()
 
     def enter_block(self, block: nn.Module) -> None:
-        """See the attention calls of this thread from now on. Outside of blocks every call of torch would cost more, as
-        it would around the graph of a block that is compiled, which has its calls answered inside."""
+        """See the attention calls of this thread from now on."""
         self.depth += 1
         self.calls = (0,)
+        # A mode sees each function of torch in its thread, in Python. So it is off outside of blocks, and around the
+        # graph of a compiled one, which has its calls answered inside.
         if not self._is_watching and block not in self.compiled:
             self.__enter__()
             self._is_watching = True
@@ -148,7 +135,7 @@ class Session(operator.Intercepting):
             self._learned = None
 
     def leave_block(self) -> None:
-        self.depth -= 1
+        self.depth -= 1  # a block may have others inside it
         if not self.depth:
             self._look_away()
 
@@ -156,87 +143,6 @@ class Session(operator.Intercepting):
         if self._is_watching:
             self._is_watching = False
             self.take_off()
-
-    @property
-    def rank(self) -> int:
-        """This rank's index among those that share the sequence."""
-        return self.mesh[Axis.SEQUENCE].index
-
-    # ---- streams
-
-    def define(self, name: str, length: int, unit: int = 1, *, what: str = "a tensor") -> None:
-        """The stream has this many tokens; said again in the same forward it must be as many, or one for all."""
-        known = self.streams.get(name)
-        if known is not None and length not in (1, known.length):
-            raise ValueError(
-                f"{self.title}: its {name} stream has {known.length} tokens, but {what} has {length}; {REMEDY}"
-            )
-        if known is None:
-            count = self.mesh[Axis.SEQUENCE].size
-            # Models cut a text off by x[:, :-length], which is empty for a rank that would hold none of it: a text
-            # shorter than the ranks are many is replicated.
-            is_whole = name in self.replicated or (name in self.split.either and length < count)
-            shares = None if is_whole else shares_of(length, count, unit)
-            least = max(unit, self.split.least)
-            if self.split.least and shares is not None and min(shares) < least:  # blocks may fail, or wait for ever
-                together = f" in parts of {unit} that stay together" if unit > 1 else ""
-                raise ValueError(
-                    f"{self.title}: its {name} stream has {length} tokens{together}, too few for the {count} ranks of "
-                    f"plan {self.mesh.plan} that share it and need {least} each; lower the plan's degrees, or ask for "
-                    "something larger"
-                )
-            self.streams[name] = Stream(name, length, shares, unit)
-
-    def lengths(self) -> tuple[Stream, ...]:
-        """The streams met so far in this forward, the same on all ranks."""
-        return tuple(self.streams.values())
-
-    def layout(self, names: tuple[str, ...]) -> Layout:
-        """The layout of these streams, which must have been met in this forward."""
-        if names not in self.layouts:
-            missing = [name for name in names if name not in self.streams and name not in self.split.lacking]
-            if missing:
-                raise ValueError(
-                    f"{self.title}: its {missing[0]} stream is needed before any tensor has shown its length: nothing "
-                    "ran where its split plan lets it enter; run it on one device, or split guidance alone (cfg=2)"
-                )
-            streams = tuple(self.streams[name] for name in names if name in self.streams)
-            self.layouts[names] = Layout(streams, self.mesh[Axis.SEQUENCE].size)
-        return self.layouts[names]
-
-    def cut(self, x: Tensor, spec: Along, *, what: str) -> Tensor:
-        """This rank's part of a tensor that runs along the streams of `spec`; a value for all tokens is everyone's."""
-        layout = self.layout(spec.streams)
-        if x.shape[spec.dim] == 1 != layout.length:
-            return x
-        if spec.batched and x.shape[spec.dim] % layout.length == 0:
-            dim = spec.dim % x.ndim
-            each = x.unflatten(dim, (-1, layout.length))
-            return cut_along(each, dim + 1, layout=layout, rank=self.rank).flatten(dim, dim + 1)
-        if x.shape[spec.dim] != layout.length:
-            if spec.optional:
-                return x
-            raise ValueError(
-                f"{self.title}: {what} has {x.shape[spec.dim]} tokens along dim {spec.dim}, but "
-                f"{' and '.join(spec.streams)} have {layout.length}; {REMEDY}"
-            )
-        return cut_along(x, spec.dim, layout=layout, rank=self.rank)
-
-    def gather(self, x: Tensor, dim: int, *streams: str) -> Tensor:
-        """Collective: the whole of a tensor of which `dim` holds this rank's part of the streams."""
-        group = self.mesh[Axis.SEQUENCE]
-        layout = self.layout(streams)
-        if x.shape[dim] != layout.num_held(self.rank):
-            raise ValueError(
-                f"{self.title}: a tensor of {tuple(x.shape)} was to be gathered along dim {dim}, but this rank holds "
-                f"{layout.num_held(self.rank)} tokens of {' and '.join(streams)}; its split plan does not fit: "
-                "run it on one device, or split guidance alone (cfg=2)"
-            )
-        return gather_along(x, dim, layout=layout, rank=self.rank, group=group)
-
-    def sum(self, x: Tensor) -> Tensor:
-        """Collective: the sum over the ranks that share the sequence, with the same bits on each."""
-        return add(x, group=self.mesh[Axis.SEQUENCE])
 
     # ---- attention
 
@@ -271,7 +177,8 @@ class Session(operator.Intercepting):
         """How such a call goes in a graph: on all ranks alike, but where one has nothing to attend to or with."""
         call = self._met(self.kinds[kind], k.shape[2])
         layout = self.layout(call.keys)
-        is_measured = any(self._measured(call))  # by itself, and so anew in each
+        # A stream that the call itself measures is measured anew in each, and no graph may hold how long it was.
+        is_measured = any(self.split.measured(call))
         if mask is not None or is_causal or call.queries != call.keys or is_measured:
             return AttentionCall(kind, "opaque")
         if not layout.is_split:
@@ -291,28 +198,21 @@ class Session(operator.Intercepting):
 
     @operator.in_no_graph
     def attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        mask: Tensor | None,
-        scale: float | None,
-        causal: bool,
-        kind: int,
+        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, scale: float | None, causal: bool, kind: int
     ) -> Tensor:
         """Collective: one attention call, by what the split plan says of it; B H S D to B H S D."""
+        # Some fifty calls of a forward are alike: what the first was found to be holds for the others. Not before all
+        # ranks have agreed, since `_agree` is a collective that none may skip.
         usual = None
         if mask is None and not causal and self.is_agreed:
             usual = (kind, q.shape, k.shape, v.shape, q.dtype, k.dtype, v.dtype)
-        if usual is not None and (decided := self._decided.get(usual)) is not None:
-            return decided(q, k, v, scale=scale)
+            if (decided := self._decided.get(usual)) is not None:
+                return decided(q, k, v, scale=scale)
         # Every decision down to the strategies follows from global lengths and the split plan alone, never from what
         # this rank happens to hold: a rank that took another way would leave the others in a collective for ever.
         call = self._met(self.kinds[kind], k.shape[2])
         if call.queries == call.keys and call.keys and not self.layout(call.keys).is_split:
             call = LOCAL  # a replicated stream asks itself: every rank has all of it, and exchanges nothing
-        kernel = choose(q.device, q.dtype, self.kernel)
         asking = call.queries
         # An image that asks itself and a text, in which the text does not ask. Strategies know only self attention of
         # all streams: rows of zeros ask for the text, and their answers are dropped at the end. That costs the text's
@@ -322,7 +222,24 @@ class Session(operator.Intercepting):
             call = replace(call, queries=call.keys)
         if not call.keys or call.queries != call.keys:
             return self._attend_whole(q, k, v, mask=mask, scale=scale, causal=causal, call=call)
-        layout = self.layout(call.keys)
+        usual = usual if asking == call.queries else None
+        out = self._attend_jointly(q, k, v, mask=mask, scale=scale, causal=causal, call=call, usual=usual)
+        return out if asking == call.queries else answers_of(asking, out, layout=self.layout(call.keys), rank=self.rank)
+
+    def _attend_jointly(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Tensor | None,
+        scale: float | None,
+        causal: bool,
+        call: Attend,
+        usual: Hashable,  # what all calls have that are to be answered likewise; None for this one alone
+    ) -> Tensor:
+        """Collective: self attention of streams, some of which are sharded, by the plan's strategies."""
+        layout, kernel = self.layout(call.keys), choose(q.device, q.dtype, self.kernel)
         here = layout.num_held(self.rank)
         # Before the first exchange: a rank that raised behind it would be waited for.
         self._agree(self._undescribed(q, k, call.keys) if q.shape[2] != here or k.shape[2] != here else None, q)
@@ -332,55 +249,47 @@ class Session(operator.Intercepting):
                 f"{tuple(v.shape)} cannot be sharded: keys and values need one shape, and heads that divide the "
                 "queries'; run it on one device"
             )
-        if causal:  # over the joint sequence; no kernel knows where in it this rank's tokens are
-            mask = torch.ones(1, 1, layout.length, layout.length, dtype=torch.bool, device=q.device).tril()
         kept = None if mask is None or causal else kept_among(self.kept, layout.length, is_joint=True)
-        if kept is not None and not kept.hides:
-            mask = None
-        # Strategies restore the order of the joint sequence, so they need the mask of all of it.
-        if mask is not None:
-            if mask.ndim == 2 and mask.shape[0] == q.shape[0]:  # B T, as diffusers passes on what has global keys
-                mask = mask[:, None, None]
-            whole = outer_mask if call.mask == "outer" else global_mask
-            mask = whole(mask, layout=layout, rank=self.rank, group=self.mesh[Axis.SEQUENCE])
+        mask = self._joint_mask(None if kept is not None and not kept.hides else mask, q, layout, call, causal=causal)
         if kept is not None and kept.count < kept.length:
-            layout = self._without_padding(call.keys, kept)
+            layout = self.without_padding(call.keys, kept)
             k, v = (without(x, layout.asked_of(self.rank)) for x in (k, v))
             mask = mask if mask is None or mask.shape[3] == 1 else take(mask, 3, layout.asked())
         answer: Callable[..., Tensor] = partial(self._attend, layout=layout, mesh=self.mesh, mask=mask, kernel=kernel)
-        if usual is not None and asking == call.queries:
+        if usual is not None:
             inner = compose(self.mesh.plan, 1)
             answer = standing(q, k, v, layout=layout, mesh=self.mesh, kernel=kernel, inner=inner) or answer
             self._decided[usual] = answer
-        out = answer(q, k, v, scale=scale)
-        return out if asking == call.queries else answers_of(asking, out, layout=layout, rank=self.rank)
+        return answer(q, k, v, scale=scale)
 
-    def _without_padding(self, names: tuple[str, ...], kept: KeptKeys) -> Layout:
-        """The layout of these streams without the keys of a text's padding."""
-        layout, key = self.layout(names), ("without padding", *names)
-        if key not in self.layouts:
-            self.layouts[key] = Layout(layout.streams, layout.num_ranks, kept.left_out(layout.length))
-        return self.layouts[key]
+    def _joint_mask(
+        self, mask: Tensor | None, q: Tensor, layout: Layout, call: Attend, *, causal: bool
+    ) -> Tensor | None:
+        """Collective if the mask is local: that of the joint sequence, whose order strategies restore."""
+        if causal:  # over the joint sequence; no kernel knows where in it this rank's tokens are
+            mask = torch.ones(1, 1, layout.length, layout.length, dtype=torch.bool, device=q.device).tril()
+        if mask is None:
+            return None
+        if mask.ndim == 2 and mask.shape[0] == q.shape[0]:  # B T, as diffusers passes on what has global keys
+            mask = mask[:, None, None]
+        whole = outer_mask if call.mask == "outer" else global_mask
+        return whole(mask, layout=layout, rank=self.rank, group=self.mesh[Axis.SEQUENCE])
 
     def _asks_in_part(self, call: Attend, mask: Tensor | None) -> bool:
-        """Whether all streams that ask are asked too, and beside them only streams that may be sharded, as a text may.
-
-        A mask that tells queries apart has no rows for those that `filled` adds.
-        """
+        """Whether all streams that ask are asked too, and beside them only such that may be sharded, as a text may."""
         rest = set(call.keys) - set(call.queries)
         if not call.queries or not rest or not set(call.queries) < set(call.keys) or not rest <= set(self.split.either):
             return False
+        # A mask that tells queries apart has no rows for those that `filled` adds.
         return mask is None or mask.ndim < 3 or collapsed(mask).shape[2] == 1
 
     def _met(self, call: Attend, num_keys: int) -> Attend:
-        """The call, once a stream that no input shows (kept keys, say) has been measured by it, or left out of it.
-
-        Such a stream is whole on every rank, so it is as long as there are more keys than the other streams explain.
-        """
-        extra = self._measured(call)
+        """The call, once a stream that no input shows (kept keys, say) has been measured by it, or left out of it."""
+        extra = self.split.measured(call)
         if not extra or not call.queries:
             return call
         others = tuple(name for name in call.keys if name not in extra)
+        # Such a stream is whole on every rank, so it is as long as there are more keys than the others explain.
         num_left = num_keys - self.layout(others).num_held(self.rank)
         if num_left <= 0:
             queries = tuple(name for name in call.queries if name not in extra)
@@ -391,21 +300,8 @@ class Session(operator.Intercepting):
         self.define(extra[0], num_left)
         return call
 
-    def _measured(self, call: Attend) -> tuple[str, ...]:
-        """The streams whose length the call itself shows."""
-        whole = [name for name in call.keys if name in self.split.whole]
-        return tuple(name for name in whole if name not in call.queries or name in self.unshown)
-
     def _attend_whole(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        mask: Tensor | None,
-        scale: float | None,
-        causal: bool,
-        call: Attend,
+        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, scale: float | None, causal: bool, call: Attend
     ) -> Tensor:
         """Attention to keys that are whole on every rank, or are gathered first."""
         if causal and call.keys:
@@ -415,27 +311,25 @@ class Session(operator.Intercepting):
                 fits = x.shape[2] == self.layout(names).num_held(self.rank)
                 self._agree(None if fits else self._undescribed(q, k, names), q)
         if call.keys:
-            joined = self.gather(torch.cat([k, v], 1), 2, *call.keys)
+            joined = self.gather(torch.cat([k, v], 1), 2, *call.keys)  # one exchange instead of two
             k, v = joined.split([k.shape[1], v.shape[1]], 1)
         if mask is not None and call.queries:
             layout = self.layout(call.queries)
-            if mask.ndim >= 2 and mask.shape[-2] == layout.length:
+            if mask.ndim >= 2 and mask.shape[-2] == layout.length:  # else it has one row for all, or is of those here
                 mask = cut_along(mask, mask.ndim - 2, layout=layout, rank=self.rank)
         kept = None if call.keys or mask is None else kept_among(self.kept, k.shape[2], is_joint=False)
         if kept is not None and mask is not None and not causal:
             k, v, mask = k[:, :, : kept.count], v[:, :, : kept.count], mask[..., : kept.count] if kept.hides else None
-        if not q.numel() or not k.numel():
+        if not q.numel() or not k.numel():  # on a CPU torch's kernels end the process at what is empty
             return q.new_zeros(*q.shape[:3], v.shape[3])
         return F.scaled_dot_product_attention(
             q, k, v, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=k.shape[1] != q.shape[1]
         )
 
     def _agree(self, error: ValueError | None, q: Tensor) -> None:
-        """Collective in the first forward, in which a split plan that does not fit shows: raise on all ranks or none.
-
-        Where another rank happens to hold as many tokens as a call has that the plan does not know, it would go on and
-        wait for this one.
-        """
+        """Collective in the first forward, where a split plan that does not fit shows: raise on all ranks or none."""
+        # Where another rank happens to hold as many tokens as a call has that the plan does not know, it would go on
+        # and wait for this one. Later forwards make the same calls, and ask nobody.
         if not self.is_agreed:
             num_wrong = self.sum(torch.tensor([float(error is not None)], device=q.device))
             if num_wrong and error is None:

@@ -74,8 +74,7 @@ class ShardedModule:
 
     def begin(self, *, is_new: bool) -> Callable[[], bool]:
         """Collective, before a series of forwards: if the transformer is new to any rank, all compare what they are
-        given in the first of them. Returns at once; that forward waits for the answer, as does what this gives.
-        """
+        given in the first of them. Returns at once; that forward waits for the answer, as does what this gives."""
         assert self.mesh.voters is not None, f"the mesh of plan {self.plan} is of `mesh_for`"
         wait = start_highest(torch.tensor([int(is_new)]), self.mesh.voters)
         self.compare_if(answer := lambda: bool(wait()))
@@ -124,19 +123,15 @@ def shard(
 ) -> H:
     """Make `module` run sharded over the mesh by a split plan, called with whole inputs on every rank as before.
 
-    No split plan is needed where tokens and weights stay together. A module on the meta device takes the `device` it
-    is for, and gets its values from `weights.fill` afterwards. Raises ValueError if it is sharded already, or does not
-    look as the split plan says.
+    No split plan is needed where tokens and weights stay together. A module on the meta device takes its `device`, and
+    its values from `weights.fill` afterwards. Raises ValueError if it is sharded already, or not as the plan says.
     """
     title = type(module).__name__.removeprefix("FSDP")
     if module in _sharded:
         raise ValueError(f"this {title} is sharded already; call remove() on the handle of the first time")
     if split is not None and mesh.plan.text != "auto" and not split.either:
-        raise ValueError(
-            worded(
-                "plan {}: {} has no text stream that could be sharded or replicated; leave text out", mesh.plan, title
-            )
-        )
+        told = "plan {}: {} has no text stream that could be sharded or replicated; leave text out"
+        raise ValueError(worded(told, mesh.plan, title))
     if mesh[Axis.SEQUENCE].size == mesh[Axis.WEIGHTS].size == 1:
         return handle(module, mesh, None, [])
     assert split is not None, f"plan {mesh.plan} splits {title}"
@@ -148,12 +143,12 @@ def shard(
     if mesh[Axis.WEIGHTS].size > 1:
         from .weights import shard_weights
 
-        undo = install(module, session) if session else []  # a plan that does not fit is refused while nothing is lost
-        while undo:
-            undo.pop()()
-        lent = modules_ending(module, blocks, split.lent)
-        shard_weights(module, [*blocks, *lent], group=mesh[Axis.WEIGHTS], device=device)
-    undo = [packed.forget, *install(module, session)] if session else []
+        if session is not None:  # a plan that does not fit is refused while nothing is lost
+            for remove in reversed(install(module, session)):
+                remove()
+        units = [*blocks, *modules_ending(module, blocks, split.lent)]
+        shard_weights(module, units, group=mesh[Axis.WEIGHTS], device=device)
+    undo = [packed.forget, *install(module, session)] if session else []  # from the last to the first
     forwards = Forwards(module, blocks, title, session=session)
     _sharded.add(module)
     return handle(module, mesh, session, [*undo, divert(module, forwards), forwards.restore], forwards)

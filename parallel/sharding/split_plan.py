@@ -7,6 +7,7 @@ again. Nothing here runs anything: `session.py` follows the plan.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -180,7 +181,20 @@ class SplitPlan:
     refused: tuple[tuple[str, Callable[[Any], bool]], ...] = ()
     """(reason, config -> bool): configurations of the class that cannot be split."""
 
-    def unshown(self) -> frozenset[str]:
+    def kinds(self) -> tuple[Attend, ...]:
+        """Every thing an attention call may do; the first is self attention over all streams."""
+        kinds = [Attend(self.order, self.order)]
+        for calls in self.attention.values():
+            kinds += [call for call in calls if call not in kinds]
+        return tuple(kinds)
+
+    def measured(self, call: Attend) -> tuple[str, ...]:
+        """The streams whose length the call itself shows."""
+        whole = [name for name in call.keys if name in self.whole]
+        return tuple(name for name in whole if name not in call.queries or name in self._unshown)
+
+    @functools.cached_property
+    def _unshown(self) -> frozenset[str]:
         """The whole streams that no input shows."""
         specs = [spec for inputs in (*self.inputs.values(), self.made) for spec in inputs.values()]
         each = [item for spec in specs for item in (spec if isinstance(spec, tuple) else (spec,))]

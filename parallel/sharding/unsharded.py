@@ -64,6 +64,7 @@ class Unsharded(operator.Intercepting):
     ) -> Tensor:
         """Attention with a mask, without what it hides of a text; B H S D to B H S D."""
         num_keys = k.shape[2]
+        # A mask that tells queries apart hides more than padding; one that was merely expanded over them does not.
         is_padding = mask is not None and mask.ndim == 4 and (mask.shape[2] == 1 or mask.stride(2) == 0)
         found = (kept_among(self.kept, num_keys, is_joint=is_joint) for is_joint in (False, True))
         kept = next((each for each in found if each is not None), None) if is_padding else None

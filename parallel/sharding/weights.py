@@ -9,7 +9,7 @@ groups share, wants one dtype of all parameters that may be trained, and stays h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -62,10 +62,7 @@ def is_weight_sharded(module: nn.Module) -> bool:
 
 
 def fill(module: nn.Module, read: Read, settle: Settle = lambda *_: None) -> None:
-    """Give a module its values: this rank's share of each parameter on the meta device, and the saved buffers whole.
-
-    One after the other: `settle` may put another parameter in the place of the one that was read last.
-    """
+    """Give a module its values: this rank's share of each parameter on the meta device, and the saved buffers whole."""
     made: dict[nn.Parameter, nn.Parameter] = {}
     given: set[Tensor] = set()
     saved = module.state_dict(keep_vars=True)
@@ -76,6 +73,7 @@ def fill(module: nn.Module, read: Read, settle: Settle = lambda *_: None) -> Non
             given.add(value)
         elif value.is_meta:
             setattr(owner, leaf, nn.Parameter(_share(value, name, read), requires_grad=False))
+            # Before the next is read, so that the host holds one at a time; it may put another parameter there.
             settle(owner, leaf)
             made[value] = getattr(owner, leaf)
     # Tied weights are in the files once, so the loop above has met one of their names; the other is still on meta.
@@ -94,7 +92,8 @@ def fill(module: nn.Module, read: Read, settle: Settle = lambda *_: None) -> Non
 
 def own_bytes(module: nn.Module) -> int:
     """What this rank holds of the parameters."""
-    return sum(_local(parameter).untyped_storage().nbytes() for parameter in module.parameters())
+    held = (each.to_local() if isinstance(each, DTensor) else each for each in module.parameters())
+    return sum(each.untyped_storage().nbytes() for each in held)
 
 
 class _Gathering:
@@ -160,6 +159,7 @@ def _units(module: nn.Module, blocks: Sequence[nn.Module]) -> list[nn.Module]:
 
 def _unshareable(module: nn.Module, units: Sequence[nn.Module]) -> set[nn.Parameter]:
     """Parameters that every rank keeps: single numbers, and those of several units."""
+    # FSDP takes no parameter without dims, and one that two units share would be let go of by the first that ran.
     homes: dict[nn.Parameter, set[int]] = {}
     number = {id(unit): index for index, unit in enumerate(units)}
 
@@ -189,7 +189,7 @@ def _watch(module: nn.Module) -> None:
                 f"first {changed[0]}; load LoRAs and the like before shard, or use weights=1"
             )
 
-    begun = False
+    begun = False  # by FSDP: a forward that was refused before has gathered nothing
 
     def begin(_: nn.Module, args: Any) -> None:
         nonlocal begun
@@ -197,6 +197,7 @@ def _watch(module: nn.Module) -> None:
 
     def after(_: nn.Module, args: Any, output: Any) -> None:
         nonlocal begun
+        # It raised: what was gathered would stay so, and FSDP would take the next forward for a part of this one.
         if output is None and begun:
             _recover(module)
         begun = False
@@ -238,19 +239,14 @@ def _share(parameter: nn.Parameter, name: str, read: Read) -> Tensor:
     )
 
 
-def _local(parameter: Tensor) -> Tensor:
-    return parameter.to_local() if isinstance(parameter, DTensor) else parameter
-
-
 def _owner(module: nn.Module, name: str) -> tuple[nn.Module, str]:
     path, _, leaf = name.rpartition(".")
     return module.get_submodule(path), leaf
 
 
 def _everything(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    parts: Iterable[Iterable[tuple[str, Tensor]]] = (module.named_parameters(), module.named_buffers())
-    for part in parts:
-        yield from part
+    yield from module.named_parameters()
+    yield from module.named_buffers()
 
 
 def _title(module: nn.Module) -> str:

@@ -34,6 +34,7 @@ def attend(
     part = parts.of(query)
     alike = {parts.of(x) for x in (query, key, value)}
     if part and len(alike) == 1 and part.dim < query.ndim - 2 and not dropout_p:  # each place by itself
+        # The rows are among the batch, so nothing is asked of other ranks; a mask may not have them elsewhere.
         shared(parts, func, [query] if attn_mask is None else [query, attn_mask])
         out = func(query, key, value, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
         return parts.mark(out, part)
@@ -43,17 +44,16 @@ def attend(
         raise parts.refusal(func, f"with dropout {dropout_p} and is_causal {is_causal} is not known to a split picture")
     if attn_mask is not None:
         attn_mask = _over_all(parts, func, attn_mask, part, query)
-    pair = Part(part.dim + 1, part.outer)
+    pair = Part(part.dim + 1, part.outer)  # keys and values together: one exchange
     key, value = parts.gathered(torch.stack([key, value]), pair).unbind(0)  # B H K D
     out = F.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask, scale=scale, enable_gqa=enable_gqa)
     return parts.mark(out, part)
 
 
 def _over_all(parts: Parts, func: Any, mask: Tensor, part: Part, query: Tensor) -> Tensor:
-    """A mask for the keys of all ranks, from one for this rank's that tells frames apart, not places in them.
-
-    It was made from the lengths here, so what it says of other places cannot be known.
-    """
+    """A mask for the keys of all ranks, from one for this rank's that tells frames apart, not places in them."""
+    # It was made from the lengths here, so what it would say of other ranks' places cannot be known: only what it says
+    # of whole frames, which is the same for all places.
     frames, tokens = part.outer, query.shape[part.dim]
     here, everywhere = tokens // frames, sum(parts.sizes(query, part))
     if parts.of(mask) is not None or mask.shape[-2:] != (tokens, tokens):

@@ -69,10 +69,11 @@ def pad(
     if min(before, after) < 0 or mode not in LOCAL_PADS or part.outer > 1:
         raise parts.refusal(func, f"of rows by {before} and {after} with mode {mode} mixes them")
     edges = start_edges(x, part.dim, before=before, after=after, group=parts.group)
-    out = F.pad(x, pads, **options)
+    out = F.pad(x, pads, **options)  # as at the picture's edge, while the neighbours' rows travel
     pads[start : start + 2] = 0, 0
     above, below = edges()
     if above is not None and before:
+        # Their other dims are padded as well: columns, and the frames of a video.
         out.narrow(part.dim, 0, before).copy_(F.pad(above, pads, **options))
     if below is not None and after:
         out.narrow(part.dim, out.shape[part.dim] - after, after).copy_(F.pad(below, pads, **options))
@@ -110,10 +111,9 @@ def convolve(
 
 
 def _with_edges(parts: Parts, x: Tensor, dim: int, reach: int, apply: Any) -> Tensor:
-    """Collective: the convolution as if alone, then its outermost rows again with what the neighbours have.
-
-    So no copy of the rows with a frame around them is made, and they travel meanwhile. Of few rows there is a copy.
-    """
+    """Collective: the convolution as if alone, then its outermost rows again with what the neighbours have."""
+    # So no copy of the rows with a frame around them is made, and they travel meanwhile. Of few rows there is a copy:
+    # their outermost ones at both ends would overlap.
     rows = x.shape[dim]
     edges = start_edges(x, dim, before=reach, after=reach, group=parts.group)
     if 2 * reach > rows:

@@ -64,10 +64,11 @@ def _own_moments(x: Tensor, num_groups: int) -> tuple[Tensor, Tensor]:
     if x.dtype in (torch.float32, torch.float64):
         variances, means = torch.var_mean(groups, 1, correction=0)
         return means, variances
-    moments = [torch.var_mean(group.float(), correction=0) for group in groups]  # one at a time: copies are small
+    # In fp32, for sums of halves would lose digits; one at a time, so that copies are small.
+    moments = [torch.var_mean(group.float(), correction=0) for group in groups]
     return torch.stack([mean for _, mean in moments]), torch.stack([variance for variance, _ in moments])
 
 
 def _like(value: Tensor, x: Tensor) -> Tensor:
-    """In double precision for that, else in single: batch norm takes such moments for half precision too."""
+    # In double precision for that, else in single: batch norm takes such moments for half precision too.
     return value.to(torch.float64 if x.dtype == torch.float64 else torch.float32)

@@ -47,7 +47,7 @@ class Parts:
     def __init__(self, num_rows: int, *, group: Group, title: str) -> None:
         check_rows(num_rows, group.size, title=title)
         self.counts, self.group, self.title = shares_of(num_rows, group.size), group, title
-        self._known = WeakTensorKeyDictionary()
+        self._known = WeakTensorKeyDictionary()  # by the tensor itself: equal numbers are no reason to be a part
 
     @property
     def own(self) -> int:

@@ -43,7 +43,7 @@ def shared(parts: Parts, func: Any, tensors: Iterable[Tensor]) -> Part:
 
 
 def reshaped(parts: Parts, func: Any, *args: Any, **kwargs: Any) -> Tensor:
-    """The rows stay where they are in memory order: as many elements come before them as did."""
+    # The rows stay where they are in memory order: as many elements come before them as did.
     x, part = _of_first(parts, args)
     out = func(*args, **kwargs)
     before, prefix = math.prod(x.shape[: part.dim]) * part.outer, 1
@@ -59,7 +59,9 @@ def reshaped(parts: Parts, func: Any, *args: Any, **kwargs: Any) -> Tensor:
 def moved(parts: Parts, func: Any, *args: Any, **kwargs: Any) -> Any:
     """Dims change places, or all but that of the rows are summed or taken apart."""
     x, part = _of_first(parts, args)
-    told_apart = x.new_empty((), device="meta").expand(*range(2, x.ndim + 2))  # by sizes; 1 is what was summed
+    # The function is asked itself where it puts each dim: by a tensor without data whose sizes tell dims apart, from 2
+    # on, for 1 is what was summed.
+    told_apart = x.new_empty((), device="meta").expand(*range(2, x.ndim + 2))
     sizes = next(tensors_in((func(told_apart, *args[1:], **kwargs),), {})).shape
     if part.dim + 2 not in sizes:
         raise parts.refusal(func, "over the dim of the rows mixes them")
@@ -97,6 +99,7 @@ def indexed(parts: Parts, func: Any, *args: Any, **kwargs: Any) -> Tensor:
     if Ellipsis not in index:
         index = (*index, Ellipsis)
     at, taken = index.index(Ellipsis), sum(item is not None for item in index) - 1
+    # As if all dims were written out, so that the place of each item is that of its dim, but for new ones (None).
     index = (*index[:at], *[slice(None)] * (x.ndim - taken), *index[at + 1 :])
     rows = [place for place, item in enumerate(index) if item is not None][part.dim]
     if index[rows] != slice(None):
@@ -170,7 +173,7 @@ def dropout(part: Part, x: Tensor, p: float, training: bool, **_: Any) -> str:
 def interpolated(part: Part, x: Tensor, size: Any, scale_factor: Any, mode: str, **_: Any) -> str:
     """Nearest neighbours at whole factors: every row becomes as many. Any weights where each row stays one."""
     factor = scale_factor
-    if size is not None:  # of this rank's part
+    if size is not None:  # asked for from what this rank's part is large, and so in its proportion
         factor = [each / old for each, old in zip(size, x.shape[2:], strict=True)]
     rows = factor[part.dim - 2] if isinstance(factor, (list, tuple)) else factor
     keeps = rows is not None and (rows == 1 or (rows == int(rows) and mode in ("nearest", "nearest-exact")))

@@ -29,7 +29,8 @@ from torch import Tensor
 
 import support.checkout  # noqa: F401 (makes the checkout importable)
 from bench.drills import machine
-from bodies.operator_cases import mesh_for, reference, session_of
+from bodies.meshes import group_mesh
+from bodies.operator_cases import reference, session_of
 from latentloom.parallel.attention.kernels import KERNELS
 from latentloom.parallel.attention.rows import cut_along
 from latentloom.parallel.plan import ParallelPlan
@@ -175,7 +176,7 @@ def _errors(
     text: int = 0,
     is_causal: bool = False,
 ) -> tuple[tuple[float, float], tuple[float, float]] | None:
-    mesh = mesh_for(plan)
+    mesh = group_mesh(plan)
     if mesh is None:
         return None
     tokens, heads, width = sizes

@@ -16,6 +16,8 @@ from diffusers.hooks.first_block_cache import FBCHeadBlockHook
 from diffusers.hooks.sea_cache import SeaCacheRootHook
 from torch import Tensor, nn
 
+from bodies.meshes import by_plan
+from bodies.requests import request_of
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.mesh import _kept as kept_meshes
@@ -23,35 +25,25 @@ from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines import stages
 from latentloom.pipelines.denoising import cache_decisions, step_cache
 from latentloom.pipelines.spreading import transformer
-from latentloom.pipelines.values import Latents, Model, from_plain, to_plain
+from latentloom.pipelines.values import Latents
 from support.cells import built, mesh_for, outputs
 from support.told import Told
 
 STEPS = 8
 
 
-def request_of(model: dict[str, Any], **options: Any) -> dict[str, Any]:
-    family = from_plain(Model, model).family
-    frames = {"frames": 5} if family == "wan" else {}
-    text = {"model": model, "prompt": "a red circle", "negative_prompt": "blue", "text_length": 33}
-    return {
-        "model": model,
-        "conditioning": stages.encode_text(text),
-        "latents": to_plain(Latents(family=family, width=64, height=64, batch=1, **frames)),
-        "seed": 5,
-        "steps": STEPS,
-        "guidance": 3.0,
-        **options,
-    }
-
-
-def linear_calls(run: Callable[[], Latents]) -> tuple[Any, int]:
+def linear_calls(run: Callable[[], Latents]) -> tuple[Tensor, int]:
     """The latents, and how many linear layers ran."""
+    return called(run, lambda module: isinstance(module, nn.Linear))
+
+
+def called(run: Callable[[], Latents], is_counted: Callable[[nn.Module], bool]) -> tuple[Tensor, int]:
+    """The latents, and how many forwards of such modules began."""
     num_calls = 0
 
     def began(module: nn.Module, args: Any) -> None:
         nonlocal num_calls
-        num_calls += isinstance(module, nn.Linear)
+        num_calls += is_counted(module)
 
     handle = nn.modules.module.register_module_forward_pre_hook(began)
     try:
@@ -91,7 +83,7 @@ def denoise_cached(
 ) -> list[dict[str, Any] | None]:
     """The latents of a denoise with a cache under each plan, against those of the first rank alone on that one."""
     calibrate(model)
-    request = request_of(model, **options)
+    request = request_of(model, **{"width": 64, "steps": STEPS, "guidance": 3.0, **options})
     whole, num_whole = linear_calls(lambda: stages.denoise({**request, **cache})) if rank == 0 else (None, 0)
     found: list[dict[str, Any] | None] = []
     for plan in plans:
@@ -116,7 +108,7 @@ def cancel_and_go_on(rank: int, model: dict[str, Any], plan: str) -> list[int] |
     """The bits of a plain denoise before a cached one that ends in its middle, and after it."""
     if use_mesh(plan) is None:
         return None
-    request = request_of(model, plan=ParallelPlan.parse(plan), steps=6)
+    request = request_of(model, width=64, plan=ParallelPlan.parse(plan), steps=6, guidance=3.0)
     before = stages.denoise(request).tensor
     try:
         stages.denoise({**request, "step_cache": "first_block", "cache_threshold": 0.5}, Told(cancel_after=5))
@@ -132,14 +124,12 @@ CONFIGS = {"first_block": FirstBlockCacheConfig, "sea": SeaCacheConfig}
 VARIANTS = {"first_block": "flux", "sea": "wan"}
 
 
-def split_votes(rank: int, kind: str, plan: str) -> list[tuple[bool, int]] | None:
+@by_plan
+def split_votes(rank: int, kind: str, mesh: Mesh) -> list[tuple[bool, int]]:
     """Whether the second step is computed, and with how many collectives, for thresholds about the measured change.
 
     In each round every rank has its own: the number itself, or the next float below or above it.
     """
-    mesh = mesh_for(ParallelPlan.parse(plan))
-    if mesh is None:
-        return None
     model, inputs, _ = built(VARIANTS[kind], "even")
     handle = transformer.shard(model, mesh.plan, mesh)
     model.enable_cache(CONFIGS[kind](threshold=1e9))
@@ -197,11 +187,9 @@ def _last_linear(model: nn.Module) -> nn.Module:
     return [each for each in lists[-1][-1].modules() if isinstance(each, nn.Linear)][-1]
 
 
-def cache_after_shard(rank: int, plan: str) -> list[Any] | None:
+@by_plan
+def cache_after_shard(rank: int, mesh: Mesh) -> list[Any]:
     """With a cache turned on after sharding: whether blocks ran in the second step, and then unsharded, alone."""
-    mesh = mesh_for(ParallelPlan.parse(plan))
-    if mesh is None:
-        return None
     model, inputs, _ = built("flux", "even")
     handle = transformer.shard(model, mesh.plan, mesh)
     model.enable_cache(FirstBlockCacheConfig(threshold=0.5))

@@ -56,10 +56,7 @@ CHANGES: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]] = {
     ),
     "a LoRA turned off": (lambda model: model.disable_adapters(), lambda model, _: model.enable_adapters()),
     "another processor": (_processed, lambda model, before: model.set_attn_processor(before)),
-    "q, k and v fused": (
-        lambda model: model.fuse_qkv_projections(),
-        lambda model, _: model.unfuse_qkv_projections(),
-    ),
+    "q, k and v fused": (lambda model: model.fuse_qkv_projections(), lambda model, _: model.unfuse_qkv_projections()),
     "a hook on a layer": (_hooked, _unhook),
 }
 """What it is -> (do it, undo it with what that gave)."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -13,15 +13,14 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 from bodies.changes import CHANGES, flux_with_lora
-from bodies.operator_cases import packing
+from bodies.meshes import by_plan, packing
 from latentloom.parallel.attention import ulysses
 from latentloom.parallel.group import Count
 from latentloom.parallel.mesh import Mesh
-from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding import compiled, operator
 from latentloom.parallel.sharding.graphs import kept, pieces
 from latentloom.pipelines.spreading.transformer import Handle, shard
-from support.cells import fill, mesh_for, outputs, variants
+from support.cells import fill, outputs, variants
 from zoo.cases import Case
 
 OPTIONS: dict[str, Any] = {"backend": "aot_eager"}
@@ -39,18 +38,10 @@ def model_of(variant: str) -> nn.Module:
     return model
 
 
-def part_of(plan: str) -> Mesh | None:
-    parsed = ParallelPlan.parse(plan)
-    mesh = mesh_for(dataclasses.replace(parsed, text="auto"))
-    return mesh and dataclasses.replace(mesh, plan=parsed)
-
-
-def through_sizes(rank: int, variant: str, plan: str, how: str, sizes: list[tuple[int, int]]) -> dict[str, Any] | None:
+@by_plan
+def through_sizes(rank: int, variant: str, mesh: Mesh, how: str, sizes: list[tuple[int, int]]) -> dict[str, Any]:
     """Pictures of several sizes through blocks that the first rank compiles, then the bare model, then sharded and
     compiled anew."""
-    mesh = part_of(plan)
-    if mesh is None:
-        return None
     torch._dynamo.reset()
     kept.forget()
     counters.clear()
@@ -80,12 +71,10 @@ def through_sizes(rank: int, variant: str, plan: str, how: str, sizes: list[tupl
     return found
 
 
-def through_changes(rank: int, plan: str) -> dict[str, tuple[float, bool]] | None:
+@by_plan
+def through_changes(rank: int, mesh: Mesh) -> dict[str, tuple[float, bool]]:
     """Of each thing that may be changed of a compiled FLUX, one after the other: how far it is from the same without
     graphs, and whether those of before are found again once it is changed back."""
-    mesh = part_of(plan)
-    if mesh is None:
-        return None
     torch._dynamo.reset()
     kept.forget()
     model, inputs = flux_with_lora()
@@ -116,26 +105,24 @@ def through_changes(rank: int, plan: str) -> dict[str, tuple[float, bool]] | Non
     return found
 
 
+@by_plan
 def in_graph(
     rank: int,
     variant: str,
-    plan: str,
+    mesh: Mesh,
     sizes: list[tuple[int, int]],
     heads: int,
     options: dict[str, Any] = OPTIONS,
     planted: Literal["mixed up", "untraceable", ""] = "",
     by_rank: dict[int, dict[str, Any]] | None = None,
     without: str = "",
-) -> dict[str, Any] | None:
+) -> dict[str, Any]:
     """Pictures of several sizes as on GPUs, where the exchange is in the graph: how far the output is from one process
     and from the same that is not compiled, how many graphs there are, and what calls go which way.
 
     With `by_rank`, options of each rank: one that has none compiles nothing, and only answers those that do.
     `without` names in the model's config a kind of block that it then has none of, and one of the other.
     """
-    mesh = part_of(plan)
-    if mesh is None:
-        return None
     torch._dynamo.reset()
     kept.forget()
     counters.clear()
@@ -213,11 +200,9 @@ def _compile(model: Any, handle: Handle, how: str) -> None:
         model.compile_repeated_blocks(fullgraph=True, **OPTIONS)
 
 
-def check_operator(rank: int, plan: str) -> dict[str, Any] | None:
+@by_plan
+def check_operator(rank: int, mesh: Mesh) -> dict[str, Any]:
     """torch's own checks of the operator, and the operator in a graph against the same without one."""
-    mesh = part_of(plan)
-    if mesh is None:
-        return None
     torch._dynamo.reset()
     counters.clear()
     handle = shard(model_of("flux"), mesh.plan, mesh)
@@ -246,68 +231,32 @@ def check_operator(rank: int, plan: str) -> dict[str, Any] | None:
     return {"passed": passed, "difference": difference, "graphs": counters["stats"]["unique_graphs"]}
 
 
-def refused(rank: int, how: str, plan: str) -> str | None:
-    mesh = part_of(plan)
-    if mesh is None:
-        return None
-    model = model_of("flux")
+@by_plan
+def refused(rank: int, how: str, mesh: Mesh) -> str:
+    """What is said to who compiles a transformer in such a way, before it is sharded or afterwards."""
+    model, handle = model_of("flux"), None
     try:
-        REFUSALS[how](model, mesh)
+        if how in BEFORE:
+            BEFORE[how](model)
+        handle = shard(model, mesh.plan, mesh)
+        AFTER[how](model, handle)
     except ValueError as error:
         return str(error)
+    finally:
+        if handle is not None:
+            handle.remove()
     return "nothing"
 
 
-def _before(model: Any, mesh: Mesh) -> None:
-    model.compile_repeated_blocks(fullgraph=True, **OPTIONS)
-    shard(model, mesh.plan, mesh)
-
-
-def _whole_before(model: nn.Module, mesh: Mesh) -> None:
-    model.compile(**OPTIONS)
-    shard(model, mesh.plan, mesh)
-
-
-def _whole_after(model: nn.Module, mesh: Mesh) -> None:
-    handle = shard(model, mesh.plan, mesh)
-    try:
-        model.compile(**OPTIONS)
-    finally:
-        handle.remove()
-
-
-def _twice(model: Any, mesh: Mesh) -> None:
-    handle = shard(model, mesh.plan, mesh)
-    try:
-        handle.compile(**OPTIONS)
-        model.compile_repeated_blocks(**OPTIONS)
-    finally:
-        handle.remove()
-
-
-def _captured(model: Any, mesh: Mesh) -> None:
-    handle = shard(model, mesh.plan, mesh)
-    try:
-        handle.compile(mode="reduce-overhead")
-    finally:
-        handle.remove()
-
-
-def _captured_by_diffusers(model: Any, mesh: Mesh) -> None:
-    handle = shard(model, mesh.plan, mesh)
-    try:
-        model.compile_repeated_blocks(options={"triton.cudagraphs": True})
-    finally:
-        handle.remove()
-
-
-REFUSALS = {
-    "before": _before,
-    "whole_before": _whole_before,
-    "whole_after": _whole_after,
-    "twice": _twice,
-    "captured": _captured,
-    "captured_by_diffusers": _captured_by_diffusers,
+BEFORE: dict[str, Callable[[Any], Any]] = {
+    "before": lambda model: model.compile_repeated_blocks(fullgraph=True, **OPTIONS),
+    "whole_before": lambda model: model.compile(**OPTIONS),
+}
+AFTER: dict[str, Callable[[Any, Any], Any]] = {
+    "whole_after": lambda model, _: model.compile(**OPTIONS),
+    "twice": lambda model, handle: (handle.compile(**OPTIONS), model.compile_repeated_blocks(**OPTIONS)),
+    "captured": lambda _, handle: handle.compile(mode="reduce-overhead"),
+    "captured_by_diffusers": lambda model, _: model.compile_repeated_blocks(options={"triton.cudagraphs": True}),
 }
 
 

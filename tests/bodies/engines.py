@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bodies.compiled import _apart, inputs_of, model_of, part_of
+from bodies.compiled import _apart, inputs_of, model_of
+from bodies.meshes import by_plan
+from latentloom.parallel.mesh import Mesh
 from latentloom.pipelines.components import tensorrt
 from latentloom.pipelines.spreading.transformer import shard
 from support.cells import outputs
@@ -14,13 +16,11 @@ from support.tensorrt_stand_in import stand_in
 SIZE = (4, 4)
 
 
-def built(rank: int, variant: str, plan: str, folder: str) -> dict[str, Any] | None:
+@by_plan
+def built(rank: int, variant: str, mesh: Mesh, folder: str) -> dict[str, Any]:
     """A transformer of this class by engines on the first rank: how far it is from one process without, engines of each
     graph, what is left to torch, the engines' keys, and how many had to be built. The other ranks only answer.
     """
-    mesh = part_of(plan)
-    if mesh is None:
-        return None
     model, given = model_of(variant), inputs_of(variant, *SIZE)[2]
     wanted = outputs(model, given)
     handle = shard(model, mesh.plan, mesh)

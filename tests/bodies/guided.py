@@ -9,66 +9,38 @@ from typing import Any
 import torch
 from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
 
+from bodies.cache import called
+from bodies.meshes import by_plan
+from bodies.requests import request_of
 from bodies.shares import small
 from latentloom.parallel.group import Axis
-from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.mesh import Mesh
 from latentloom.pipelines import stages
 from latentloom.pipelines.spreading import transformer
 from latentloom.pipelines.spreading.guidance import Branches, split_guider
-from latentloom.pipelines.values import Latents, Model, from_plain, to_plain
-from support.cells import built, mesh_for, outputs
+from support.cells import built, outputs
+
+TRANSFORMERS = ("Transformer2DModel", "Transformer3DModel")
 
 
-def denoise_both_ways(rank: int, model: dict[str, Any], plan: str, guidance: float) -> dict[str, Any] | None:
-    """The latents of two guided steps under `plan`, on the first rank against those of this rank alone."""
-    if mesh_for(ParallelPlan.parse(plan)) is None:
-        return None
-    family = from_plain(Model, model).family
-    frames = {"frames": 5} if family == "wan" else {}
-    canvas = to_plain(Latents(family=family, width=48, height=64, batch=1, **frames))
-    text = {"model": model, "prompt": "a red circle", "negative_prompt": "blue", "text_length": 33}
-    request = {
-        "model": model,
-        "conditioning": stages.encode_text(text),
-        "latents": canvas,
-        "seed": 5,
-        "steps": 2,
-        "guidance": guidance,
-    }
+@by_plan
+def denoise_both_ways(rank: int, model: dict[str, Any], mesh: Mesh, guidance: float) -> dict[str, Any]:
+    """The latents of two guided steps under a plan, on the first rank against those of this rank alone."""
+    request = request_of(model, guidance=guidance)
     whole = stages.denoise(request).tensor if rank == 0 else None
-    calls = counted(lambda: stages.denoise({**request, "plan": ParallelPlan.parse(plan)}))
-    got = calls.pop("result").tensor
+    run = lambda: stages.denoise({**request, "plan": mesh.plan})  # noqa: E731
+    got, num_forwards = called(run, lambda module: type(module).__name__.endswith(TRANSFORMERS))
     return {
         "difference": 0.0 if whole is None else float((got - whole).abs().max()),  # all have the first one's bits
         "largest": float(got.abs().max()),
         "bits": zlib.crc32(got.contiguous().numpy().tobytes()),
-        **calls,
+        "forwards": num_forwards,
     }
 
 
-def counted(run: Any) -> dict[str, Any]:
-    """Its result, and how often a transformer's forward began meanwhile."""
-    from torch import nn
-
-    count = 0
-
-    def began(module: nn.Module, args: Any) -> None:
-        nonlocal count
-        count += type(module).__name__.endswith(("Transformer2DModel", "Transformer3DModel"))
-
-    handle = nn.modules.module.register_module_forward_pre_hook(began)
-    try:
-        result = run()
-        return {"result": result, "forwards": count}
-    finally:
-        handle.remove()
-
-
-def exchange_branches(rank: int, count: int, plan: str) -> list[float] | None:
+@by_plan
+def exchange_branches(rank: int, count: int, mesh: Mesh) -> list[float]:
     """The predictions of all branches, after each group has predicted its own: branch i predicts i."""
-    mesh = mesh_for(ParallelPlan.parse(plan))
-    if mesh is None:
-        return None
     branches = Branches(mesh[Axis.CFG])
     everything = [SimpleNamespace(number=number) for number in range(count)]
     for branch in branches.take(everything):
@@ -76,11 +48,9 @@ def exchange_branches(rank: int, count: int, plan: str) -> list[float] | None:
     return [float(branch.noise_pred.mean()) for branch in branches.exchange()]
 
 
-def conditional_branches(rank: int, plan: str) -> list[bool] | None:
+@by_plan
+def conditional_branches(rank: int, mesh: Mesh) -> list[bool]:
     """What a guider says of each branch that this rank asks: with the prompt, or without."""
-    mesh = mesh_for(ParallelPlan.parse(plan))
-    if mesh is None:
-        return None
     guider = split_guider(ClassifierFreeGuidance(guidance_scale=3.0), mesh)
     guider.set_state(step=0, num_inference_steps=2, timestep=torch.tensor(1.0))
     said = []
@@ -93,12 +63,9 @@ def conditional_branches(rank: int, plan: str) -> list[bool] | None:
     return said
 
 
-def ask_without_guider(rank: int, plan: str, compiled: bool = False) -> list[str] | None:
+@by_plan
+def ask_without_guider(rank: int, mesh: Mesh, compiled: bool = False) -> list[str]:
     """What each forward says: bare, after a guider was made, once it has begun to ask, and when removed."""
-    parsed = ParallelPlan.parse(plan)
-    mesh = mesh_for(parsed)
-    if mesh is None:
-        return None
     model, inputs = small("flux", layers=1)
     whole, said = outputs(model, inputs), list[str]()
 
@@ -109,7 +76,7 @@ def ask_without_guider(rank: int, plan: str, compiled: bool = False) -> list[str
         except Exception as error:
             said.append(str(error))
 
-    handle = transformer.shard(model, parsed, mesh)
+    handle = transformer.shard(model, mesh.plan, mesh)
     if compiled:
         model.compile(backend="eager")
     ask()
@@ -121,19 +88,17 @@ def ask_without_guider(rank: int, plan: str, compiled: bool = False) -> list[str
     ask()
     handle.remove()
     ask()
-    transformer.shard(model, parsed, mesh).remove()  # never asked
+    transformer.shard(model, mesh.plan, mesh).remove()  # never asked
     ask()
     model._compiled_call_impl = None
     return said
 
 
-def guide_different_latents(rank: int, plan: str) -> str | None:
+@by_plan
+def guide_different_latents(rank: int, mesh: Mesh) -> str | None:
     """What a step says whose groups start from other noise."""
-    parsed = ParallelPlan.parse(plan)
-    mesh = mesh_for(parsed)
-    assert mesh is not None
     model, inputs, _ = built("flux", "even")
-    handle = transformer.shard(model, parsed, mesh)
+    handle = transformer.shard(model, mesh.plan, mesh)
     guider = handle.guider(ClassifierFreeGuidance(guidance_scale=3.0))
     guider.set_state(step=0, num_inference_steps=2, timestep=torch.tensor(1.0))
     latents = inputs["hidden_states"] + mesh[Axis.CFG].index

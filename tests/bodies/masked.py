@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from bodies.requests import request_of
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines import stages
 from latentloom.pipelines.values import Image, Mask
@@ -16,17 +17,8 @@ def inpaint(rank: int, model: dict[str, Any], plans: list[str]) -> list[tuple[fl
     pixels = torch.linspace(0, 1, 48 * 64 * 3).reshape(1, 64, 48, 3)
     mask = torch.zeros(1, 64, 48)
     mask[:, 12:45, 20:] = 0.8
-    text = {"model": model, "prompt": "a red circle", "negative_prompt": "blue", "text_length": 33}
-    request = {
-        "model": model,
-        "conditioning": stages.encode_text(text),
-        "latents": stages.encode_image(model=model, image=Image(pixels=pixels)),
-        "mask": Mask(pixels=mask),
-        "seed": 5,
-        "steps": 4,
-        "strength": 0.75,
-        "guidance": 3.0,
-    }
+    latents = stages.encode_image(model=model, image=Image(pixels=pixels))
+    request = request_of(model, latents=latents, mask=Mask(pixels=mask), steps=4, strength=0.75, guidance=3.0)
     whole = stages.denoise(request).tensor if rank == 0 else None
     found = []
     for plan in plans:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import random
 import zlib
@@ -16,12 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from bodies.meshes import group_mesh, packing
 from latentloom.parallel.attention.rows import cut_along
 from latentloom.parallel.attention.standing import Standing
-from latentloom.parallel.group import Group
 from latentloom.parallel.layout import Layout
-from latentloom.parallel.mesh import Mesh, make_mesh_among
-from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.sharding.session import Session
 from latentloom.parallel.sharding.split_plan import Attend, SplitPlan
 
@@ -105,21 +103,6 @@ def answers(rank: int, seeds: list[int], mutation: str = "") -> list[dict[str, A
     return found
 
 
-@functools.cache
-def mesh_for(plan: str) -> Mesh | None:
-    """Collective: the first ranks' mesh; all ranks come by in the same order."""
-    parsed = ParallelPlan.parse(plan)
-    return make_mesh_among(range(parsed.num_ranks), parsed)
-
-
-def packing(mesh: Mesh) -> Mesh:
-    """The same mesh, on which everything travels as on GPUs: in one buffer."""
-    groups = {axis: Group(group.ranks, group.index, group.process_group) for axis, group in mesh.groups.items()}
-    for group in groups.values():
-        group.packs = True
-    return dataclasses.replace(mesh, groups=groups)
-
-
 def session_of(streams: tuple[tuple[str, int, bool], ...], mesh: Mesh, mask: str = "global") -> Session:
     """A session in a forward that has met these streams."""
     names = tuple(name for name, _, _ in streams)
@@ -139,7 +122,7 @@ def session_of(streams: tuple[tuple[str, int, bool], ...], mesh: Mesh, mask: str
 
 
 def _answer(case: Call, mutation: str) -> dict[str, Any] | None:
-    mesh = mesh_for(case.plan)
+    mesh = group_mesh(case.plan)
     if mesh is None:
         return None
     if mutation in ("packed", "standing"):
@@ -170,18 +153,23 @@ def _answer(case: Call, mutation: str) -> dict[str, Any] | None:
     )
     got = _behind_another(attend, here, session) if mutation == "standing" else attend(*here)
     assert got.shape == wanted.shape, f"{tuple(got.shape)}, not {tuple(wanted.shape)}"
-    replicated = [
-        got[:, :, start:end].contiguous().numpy().tobytes()
-        for stream, (start, end) in zip(layout.streams, layout.local_ranges(session.rank), strict=True)
-        if not stream.is_sharded
-    ]
     return {
         "difference": float((got - wanted).abs().max()) if got.numel() else 0.0,
         "largest": float(wanted.abs().max()) if got.numel() else 0.0,
-        "bits": zlib.crc32(b"".join(replicated)),
+        "bits": replicated_bits(got, layout, session.rank),
         "all_bits": zlib.crc32(got.contiguous().numpy().tobytes()),
         "stands": any(isinstance(each, Standing) for each in session._decided.values()),
     }
+
+
+def replicated_bits(got: Tensor, layout: Layout, rank: int) -> int:
+    """Of the rows that all ranks hold."""
+    held = [
+        got[:, :, start:end].contiguous().numpy().tobytes()
+        for stream, (start, end) in zip(layout.streams, layout.local_ranges(rank), strict=True)
+        if not stream.is_sharded
+    ]
+    return zlib.crc32(b"".join(held))
 
 
 def _behind_another(attend: Callable[..., Tensor], here: Sequence[Tensor], session: Session) -> Tensor:

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from bodies.operator_cases import mesh_for, packing, reference, session_of
+from bodies.meshes import group_mesh, packing
+from bodies.operator_cases import reference, replicated_bits, session_of
 from bodies.rank import sent
 from latentloom.parallel.attention.rows import cut_along
 from latentloom.parallel.layout import Layout
@@ -41,7 +42,7 @@ def answers(rank: int, calls: list[Call], packs: bool) -> list[dict[str, Any] | 
 
 
 def _answer(call: Call, packs: bool) -> dict[str, Any] | None:
-    mesh = mesh_for(call.plan)
+    mesh = group_mesh(call.plan)
     if mesh is None:
         return None
     mesh = packing(mesh) if packs else mesh
@@ -68,14 +69,9 @@ def _answer(call: Call, packs: bool) -> dict[str, Any] | None:
     asked = Layout(layout.streams, layout.num_ranks, kept.left_out(layout.length)) if kept else layout
     shape = Shape(batch=len(call.shown), heads=call.heads, kv_heads=call.kv_heads, head_dim=8, itemsize=4)
     reckoned = traffic_of(asked, mesh, shape=shape)
-    replicated = [
-        got[:, :, start:end].contiguous().numpy().tobytes()
-        for stream, (start, end) in zip(layout.streams, layout.local_ranges(session.rank), strict=True)
-        if not stream.is_sharded
-    ]
     return {
         "difference": float((got - wanted).abs().max()) if got.numel() else 0.0,
-        "bits": zlib.crc32(b"".join(replicated)),
+        "bits": replicated_bits(got, layout, session.rank),
         "keys": asked.keys.length,
         "of this rank": asked.keys.num_held(session.rank),
         "sent": (after[0] - before[0], after[1] - before[1]),

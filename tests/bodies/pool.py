@@ -21,6 +21,14 @@ from latentloom.parallel.ranks.channel import Channel
 from latentloom.parallel.ranks.messages import TO_RANK, RunJob
 from latentloom.parallel.ranks.rank_job import RankJob
 
+
+def is_first(request: Mapping[str, Any]) -> bool:
+    """Whether the file that a request names was not there; it is from now on."""
+    is_there = Path(request["flag"]).exists()
+    Path(request["flag"]).touch()
+    return not is_there
+
+
 calls = 0
 """Of `remember`, in this process: what a warm rank still knows."""
 last_step = 0
@@ -100,9 +108,7 @@ def make_group(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str
     from latentloom.parallel.mesh import mesh_for
     from latentloom.parallel.plan import ParallelPlan
 
-    flag = Path(request["flag"])
-    if seat.rank == request["rank"] and not flag.exists():
-        flag.touch()
+    if seat.rank == request["rank"] and is_first(request):
         time.sleep(0.5)  # until the others wait
         os.kill(os.getpid(), signal.SIGKILL)
     return {"size": mesh_for(ParallelPlan(ulysses=seat.num_ranks)).plan.num_ranks}
@@ -112,13 +118,12 @@ def connect(request: Mapping[str, Any], progress: Any, seat: Any) -> list[float]
     """A group is made as on GPUs, by gloo. Rank 1 works before it comes, and before the first exchange; or it hangs
     the first time, where NCCL would connect it or have it exchange.
     """
-    is_here, hangs, flag = seat.rank == 1, request.get("hangs"), Path(request.get("flag", "/"))
+    is_here, hangs = seat.rank == 1, request.get("hangs")
     limit_s = 60 if hangs and not is_here else request["limit_s"]  # the others would end, too, and one as early
     helper, backend = process_groups._new_process_group_helper, dist.get_backend
 
     def hang_once(where: str) -> None:
-        if is_here and hangs == where and not flag.exists():
-            flag.touch()
+        if is_here and hangs == where and is_first(request):
             time.sleep(10_000)
 
     def made(*given: Any, **options: Any) -> Any:
@@ -141,23 +146,20 @@ def connect(request: Mapping[str, Any], progress: Any, seat: Any) -> list[float]
 
 def fits_without(request: Mapping[str, Any], progress: Any, seat: Any) -> str:
     """There is not enough memory, as long as another process is there; the first time that ends as this does."""
-    flag, is_there = Path(request["flag"]), Path(f"/proc/{request['spare']}/exe").exists()
-    if not flag.exists():
-        flag.touch()
+    is_there = Path(f"/proc/{request['spare']}/exe").exists()
+    if is_first(request):
         raise MemoryError("too little")
     return "it does not fit" if is_there else "it fits"
 
 
 def die_once(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str, Any]:
     """One rank gets a signal after the first step, the first time; with `parent` it is the fork server that does."""
-    flag = Path(request["flag"])
     value = request["tensor"].clone()
     for step in range(4):
         dist.all_reduce(value, group=at_work())
         value = torch.sin(value)
         progress.step(step + 1, 4)
-        if step == 0 and seat.rank == request["rank"] and not flag.exists():
-            flag.touch()
+        if step == 0 and seat.rank == request["rank"] and is_first(request):
             os.kill(os.getppid() if request.get("parent") else os.getpid(), request["signal"])
             time.sleep(60 if request.get("parent") else 0)  # ended by then, as a child
     return {"tensor": value}
@@ -165,10 +167,8 @@ def die_once(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str, 
 
 def uneven(request: Mapping[str, Any], progress: Any, seat: Any) -> str:
     """Steps that need no other rank; one rank ends as asked when the others wait for the host to grant them more."""
-    flag = Path(request["flag"])
     for step in range(6):
-        if seat.rank == request["rank"] and not flag.exists():
-            flag.touch()
+        if seat.rank == request["rank"] and is_first(request):
             time.sleep(0.2)
             if request["kind"] == "raises":
                 raise RuntimeError("broken")
@@ -193,9 +193,7 @@ def voted(rank: int) -> int:
 
 def let_go(request: Mapping[str, Any], progress: Any, seat: Any) -> None:
     """One rank closes its connection, the first time, but does not end, as one whose device is slow to let go of it."""
-    flag = Path(request["flag"])
-    if seat.rank == request["rank"] and not flag.exists():
-        flag.touch()
+    if seat.rank == request["rank"] and is_first(request):
         if not os.fork():
             time.sleep(0.5)  # until its parent has stopped, which would end when it sees what happens
             for fd in Path("/proc/self/fd").iterdir():

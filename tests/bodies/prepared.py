@@ -22,6 +22,7 @@ from diffusers.models.transformers.transformer_flux import FluxPosEmbed
 from torch import Tensor
 from torch._dynamo.utils import counters
 
+from bodies.requests import request_of
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding import captured, compiled, shard
@@ -30,7 +31,6 @@ from latentloom.pipelines import stages
 from latentloom.pipelines.components import prepared as preparing
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.fusing import products
-from latentloom.pipelines.values import Latents, to_plain
 from support.tapes import Tapes
 from support.told import Told
 
@@ -63,9 +63,8 @@ def denoise_compiled(rank: int, models: Sequence[Mapping[str, Any]], plans: Sequ
     with counted_graphs() as made:
         for plan, size in itertools.product((ALONE, *plans, plans[0]), range(3)):
             model = models[size % 2]
-            got = stages.denoise({**_request(model, size), "plan": ParallelPlan.parse(plan)}).tensor
-            wanted.setdefault((str(model["folder"]), size), got)
-            found["differences"].append(float((got - wanted[str(model["folder"]), size]).abs().max() / got.abs().max()))
+            got = _denoised(model, size, plan)
+            found["differences"].append(_apart(got, wanted.setdefault((str(model["folder"]), size), got)))
             found["graphs"].append((plan, len(made)))
     store().clear()
     return found
@@ -79,8 +78,7 @@ def denoise_traced(rank: int, request: Mapping[str, Any], plans: Sequence[str]) 
         with counted_graphs() as made:
             counters.clear()
             got = stages.denoise({**request, "model": model, "plan": ParallelPlan.parse(plan)}).tensor
-            apart = float((got - wanted).abs().max() / wanted.abs().max())
-            found.append((plan, apart, len(made), sum(counters["graph_break"].values())))
+            found.append((plan, _apart(got, wanted), len(made), sum(counters["graph_break"].values())))
     return found
 
 
@@ -90,7 +88,7 @@ def denoise_fused(
     """Of each plan, with an engine and products fused: how far two denoises of other sizes are from one process
     without, and how many products stand; and whether all go when something else needs the memory."""
     store().clear()
-    wanted = [stages.denoise(_request(model, size)).tensor for size in range(2)]
+    wanted = [_denoised(model, size) for size in range(2)]
     found, engine = [], {**model, "engine": "inductor"}
     made: list[weakref.ref[products.JoinedProduct]] = []
     with contextlib.ExitStack() as stack:
@@ -101,8 +99,7 @@ def denoise_fused(
         else:
             stack.enter_context(patch.object(compiled.Forwards, "compile", lambda *_, **__: None))
         for plan in plans:
-            got = [stages.denoise({**_request(engine, n), "plan": ParallelPlan.parse(plan)}).tensor for n in range(2)]
-            apart = max(float((x - y).abs().max() / y.abs().max()) for x, y in zip(got, wanted, strict=True))
+            apart = max(_apart(_denoised(engine, n, plan), wanted[n]) for n in range(2))
             gc.collect()
             found.append((plan, apart, sum(each() is not None for each in made)))
         store().give_way()
@@ -135,9 +132,8 @@ def denoise_by_inductor(rank: int, model: Mapping[str, Any], plan: str, home: st
         got = stages.denoise({**request, "plan": ParallelPlan.parse(plan)}).tensor
     turns._folder.cache_clear()
     wanted = stages.denoise({**request, "model": {**model, "engine": "eager"}}).tensor
-    difference = float((got - wanted).abs().max() / wanted.abs().max())
     folders = [each.name for each in Path(home, "latentloom").iterdir()]
-    return difference, counters["inductor"]["fxgraph_cache_miss"], folders
+    return _apart(got, wanted), counters["inductor"]["fxgraph_cache_miss"], folders
 
 
 def compile_for_good(rank: int, model: Mapping[str, Any], plans: Sequence[str]) -> dict[str, Any]:
@@ -147,12 +143,8 @@ def compile_for_good(rank: int, model: Mapping[str, Any], plans: Sequence[str]) 
     sys.addaudithook(lambda event, args: programs.append(str(args[1])) if event == "subprocess.Popen" else None)
     counters.clear()
     begin = time.monotonic()
-    wanted = [stages.denoise(_request(model, size)).tensor for size in range(2)]
-    differences = {}
-    for plan in plans:
-        got = [stages.denoise({**_request(model, n), "plan": ParallelPlan.parse(plan)}).tensor for n in range(2)]
-        apart = [float((x - y).abs().max() / y.abs().max()) for x, y in zip(got, wanted, strict=True)]
-        differences[plan] = max(apart)
+    wanted = [_denoised(model, size) for size in range(2)]
+    differences = {plan: max(_apart(_denoised(model, n, plan), wanted[n]) for n in range(2)) for plan in plans}
     return {
         "seconds": time.monotonic() - begin,
         "differences": differences,
@@ -167,26 +159,24 @@ def denoise_again(rank: int, model: Mapping[str, Any], plan: str, other: str) ->
     were made, and how far it is from one process."""
     store().clear()
     found: list[tuple[str, int, int, float]] = []
-    wanted = {size: stages.denoise(_request(model, size)).tensor for size in (0, 1)}
+    wanted = [_denoised(model, size) for size in range(2)]
     spied = patch.object(FluxPosEmbed, "forward", autospec=True, side_effect=FluxPosEmbed.forward)
     with patch.object(shard, "install", side_effect=shard.install) as installed, spied as made:
-
-        def denoise(what: str, size: int = 0, *, is_exact: bool = True, **asked: Any) -> None:
+        for what, size, by, more in (
+            ("first", 0, plan, {}),
+            ("again", 0, plan, {}),
+            ("another size", 1, plan, {}),
+            ("another plan", 0, other, {}),
+            ("back", 0, plan, {}),
+            ("with a cache", 0, plan, {"step_cache": "first_block"}),
+            ("without", 0, plan, {}),
+            ("alone", 0, ALONE, {}),
+            ("once more", 0, plan, {}),
+        ):
             before, made.call_count = installed.call_count, 0
-            got = stages.denoise({**_request(model, size), **asked}).tensor
-            difference = float((got - wanted[size]).abs().max() / wanted[size].abs().max()) if is_exact else 0.0
+            got = _denoised(model, size, by, **more)
+            difference = 0.0 if more else _apart(got, wanted[size])
             found.append((what, installed.call_count - before, made.call_count, difference))
-
-        by = ParallelPlan.parse(plan)
-        denoise("first", plan=by)
-        denoise("again", plan=by)
-        denoise("another size", 1, plan=by)
-        denoise("another plan", plan=ParallelPlan.parse(other))
-        denoise("back", plan=by)
-        denoise("with a cache", plan=by, step_cache="first_block", is_exact=False)
-        denoise("without", plan=by)
-        denoise("alone", plan=ParallelPlan())
-        denoise("once more", plan=by)
     return found
 
 
@@ -199,8 +189,7 @@ def denoise_captured(rank: int, model: Mapping[str, Any], plans: Sequence[str]) 
     for plan in plans:
         with _tapes() as made:
             got = [(size, _captured(model, size, plan)) for size in (0, 0, 1)]
-        apart = [float((x - wanted[size]).abs().max() / wanted[size].abs().max()) for size, x in got]
-        found.append((apart, _replays(made)))
+        found.append(([_apart(x, wanted[size]) for size, x in got], _replays(made)))
     store().clear()
     return found
 
@@ -241,8 +230,7 @@ def denoise_captured_unasked(
 
 
 def _captured(model: Mapping[str, Any], size: int, plan: str = ALONE, *, graphs: str = "on", steps: int = 4) -> Tensor:
-    request = {**_request({**model, "graphs": graphs}, size), "steps": steps, "guidance": 1.0}
-    return stages.denoise({**request, "plan": ParallelPlan.parse(plan)}).tensor
+    return _denoised({**model, "graphs": graphs}, size, plan, steps=steps, guidance=1.0)
 
 
 @contextmanager
@@ -269,36 +257,33 @@ def denoise_after_a_cancel(rank: int, model: Mapping[str, Any], plan: str) -> bo
 
 def denoise_after_one_was_dropped(rank: int, model: Mapping[str, Any], plan: str) -> bool:
     """Whether a transformer gives the same bits after the first rank alone has dropped its own for something else."""
-    request = {**_request(model, 0), "plan": ParallelPlan.parse(plan)}
-    before = stages.denoise(request).tensor
+    before = _denoised(model, 0, plan)
     if rank == 0:
         store().give_way()
-    return torch.equal(before, stages.denoise(request).tensor)
+    return torch.equal(before, _denoised(model, 0, plan))
 
 
 def denoise_for_different_seeds(rank: int, model: Mapping[str, Any], plan: str) -> list[str]:
     """What each rank is told in a second denoise, and whether a third is fine."""
-    request, told = {**_request(model, 0), "plan": ParallelPlan.parse(plan)}, []
+    told = []
     for seed in (5, 5 + rank, 5):
         try:
-            stages.denoise({**request, "seed": seed})
+            _denoised(model, 0, plan, seed=seed)
             told.append("")
         except ValueError as error:
             told.append(str(error))
     return told
 
 
+def _denoised(model: Mapping[str, Any], size: int, plan: str = ALONE, **more: Any) -> Tensor:
+    return stages.denoise({**_request(model, size), "plan": ParallelPlan.parse(plan), **more}).tensor
+
+
+def _apart(got: Tensor, wanted: Tensor) -> float:
+    """Of the largest value."""
+    return float((got - wanted).abs().max() / wanted.abs().max())
+
+
 def _request(model: Mapping[str, Any], size: int) -> dict[str, Any]:
     """Of text and picture, size 1 changes one length and size 2 both."""
-    text = {"model": model, "prompt": "a red circle", "negative_prompt": "blue", "text_length": (32, 32, 33)[size]}
-    frames = {"frames": 5} if model["family"] == "wan" else {}
-    canvas = Latents(family=str(model["family"]), width=(48, 80, 64)[size], height=64, **frames)
-    conditioning = stages.encode_text(text)
-    return {
-        "model": model,
-        "conditioning": conditioning,
-        "latents": to_plain(canvas),
-        "seed": 5,
-        "steps": 2,
-        "guidance": 2.0,
-    }
+    return request_of(model, width=(48, 80, 64)[size], text_length=(32, 32, 33)[size], guidance=2.0)

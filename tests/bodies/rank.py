@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import dataclasses
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,7 +17,8 @@ from torch import Tensor, nn
 from torch._C import _len_torch_function_stack
 from torch.overrides import BaseTorchFunctionMode
 
-from bodies.operator_cases import packing, session_of
+from bodies.meshes import by, by_plan, group_mesh, packing
+from bodies.operator_cases import session_of
 from latentloom.parallel import collectives
 from latentloom.parallel.errors import BadWires
 from latentloom.parallel.group import Axis, Group
@@ -33,16 +32,9 @@ from latentloom.parallel.sharding.shard import ShardedModule
 from latentloom.parallel.sharding.split_plan import Halo
 from latentloom.parallel.traffic import Shape, traffic_of
 from latentloom.pipelines.spreading.transformer import shard
-from support.cells import built, mesh_for, outputs
+from support.cells import built, outputs
 
 Bits = list[bytes]
-
-
-def group_mesh(plan: str) -> Mesh | None:
-    """Collective: the mesh of a plan over the first ranks, None on the others."""
-    parsed = ParallelPlan.parse(plan)
-    mesh = mesh_for(dataclasses.replace(parsed, text="auto"))
-    return mesh and replace(mesh, plan=parsed)
 
 
 def bits(tensors: list[Tensor]) -> Bits:
@@ -91,11 +83,9 @@ def sent(mesh: Mesh) -> tuple[int, int]:
     return sum(count.sent_bytes for count in counts), sum(count.calls for count in counts)
 
 
-def flux_calls(rank: int, plan: str) -> int | None:
+@by_plan
+def flux_calls(rank: int, mesh: Mesh) -> int:
     """Collectives of one forward of the tiny Flux, the second."""
-    mesh = group_mesh(plan)
-    if mesh is None:
-        return None
     model, inputs, _ = built("flux", "odd_text")
     with sharded(model, mesh):
         outputs(model, inputs)
@@ -107,10 +97,9 @@ def flux_calls(rank: int, plan: str) -> int | None:
 # ---- pieces
 
 
-def exchanged(rank: int, packs: bool) -> list[list[float]]:
+@by("ulysses=4")
+def exchanged(rank: int, mesh: Mesh, packs: bool) -> list[list[float]]:
     """Every collective with nothing to send from some ranks, over all four."""
-    mesh = group_mesh("ulysses=4")
-    assert mesh is not None
     if packs:
         mesh = packing(mesh)
     group, own = mesh[Axis.SEQUENCE], torch.full((rank,), float(rank))
@@ -124,10 +113,9 @@ def exchanged(rank: int, packs: bool) -> list[list[float]]:
     return [x.tolist() for x in (gathered, hopped, traded, nothing, total)]
 
 
-def convolved(rank: int, rows: int, reach: int) -> float:
+@by("ulysses=4")
+def convolved(rank: int, mesh: Mesh, rows: int, reach: int) -> float:
     """The largest difference of a convolution over shared rows to one over all."""
-    mesh = group_mesh("ulysses=4")
-    assert mesh is not None
     torch.manual_seed(0)
     columns, conv = 3, nn.Conv2d(2, 2, 2 * reach + 1, padding=reach)
     stream = Stream("image", rows * columns, shares_of(rows * columns, 4, columns), columns)
@@ -141,26 +129,20 @@ def convolved(rank: int, rows: int, reach: int) -> float:
     return float((part - whole).abs().max()) if whole.numel() else 0.0
 
 
-def fingerprints(rank: int, given: list[list[dict[str, Any]]]) -> list[str]:
+@by("ulysses=4")
+def fingerprints(rank: int, mesh: Mesh, given: list[list[dict[str, Any]]]) -> list[str]:
     """What each set of arguments, one for each rank, is answered with."""
-    mesh = group_mesh("ulysses=4")
-    assert mesh is not None
     group = mesh[Axis.SEQUENCE]
     return [message(lambda case=case: check_same(case[rank], group, title="Toy", around=group)) for case in given]
 
 
-def short_table(rank: int) -> str | None:
+@by("ulysses=2")
+def short_table(rank: int, mesh: Mesh) -> str:
     """What is said of a table of positions with fewer rows than there are tokens."""
-    mesh = mesh_for(ParallelPlan(ulysses=2))
-    if mesh is None:
-        return None
     model, inputs, _ = built("hunyuan_dit", "even")
-    handle = shard(model, "ulysses=2", mesh)
-    try:
+    with sharded(model, mesh):
         table = tuple(each[:5] for each in inputs["image_rotary_emb"])
         return message(lambda: outputs(model, {**inputs, "image_rotary_emb": table}))
-    finally:
-        handle.remove()
 
 
 def device_meshes(rank: int) -> list[Any]:
@@ -184,10 +166,9 @@ def device_meshes(rank: int) -> list[Any]:
     return [*(each.ranks for each in groups), has_order, *wrong]
 
 
-def weights_group(rank: int) -> list[Any]:
+@by("ulysses=4,weights=4")
+def weights_group(rank: int, mesh: Mesh) -> list[Any]:
     """The ranks that share weights and a sequence, and whether they do so over one process group."""
-    mesh = group_mesh("ulysses=4,weights=4")
-    assert mesh is not None
     sequence, weights = mesh[Axis.SEQUENCE], mesh[Axis.WEIGHTS]
     return [sequence.ranks, weights.ranks, sequence.process_group is weights.process_group]
 
@@ -232,10 +213,8 @@ def hooks_of(model: nn.Module) -> dict[str, list[int]]:
     return {path: [len(vars(each)[name]) for name in names] + [len(vars(each))] for path, each in model.named_modules()}
 
 
-def attached_again(rank: int, times: int) -> dict[str, Any] | None:
-    mesh = group_mesh("ulysses=2,text=sharded")
-    if mesh is None:
-        return None
+@by("ulysses=2,text=sharded")
+def attached_again(rank: int, mesh: Mesh, times: int) -> dict[str, Any]:
     model, inputs, whole = built("flux", "both_odd")
     hooks = hooks_of(model)
     for number in range(times):
@@ -251,11 +230,9 @@ def attached_again(rank: int, times: int) -> dict[str, Any] | None:
     }
 
 
-def failing(rank: int, kind: str) -> dict[str, Any] | None:
+@by("ulysses=2")
+def failing(rank: int, mesh: Mesh, kind: str) -> dict[str, Any]:
     """A forward that fails in the middle of a block, a good one, and one that fails again."""
-    mesh = group_mesh("ulysses=2")
-    if mesh is None:
-        return None
     model, inputs, whole = built("flux", "both_odd")
     error = {"error": RuntimeError, "interrupt": KeyboardInterrupt}[kind]
 
@@ -277,22 +254,18 @@ def failing(rank: int, kind: str) -> dict[str, Any] | None:
     return {"left": left, "inside": inside, "after": _len_torch_function_stack(), "difference": difference}
 
 
-def failing_in_a_mode(rank: int) -> list[Any] | None:
+@by("ulysses=2")
+def failing_in_a_mode(rank: int, mesh: Mesh) -> list[Any]:
     """A forward that fails before the session was entered, inside another mode: it is still there, and alone."""
-    mesh = group_mesh("ulysses=2")
-    if mesh is None:
-        return None
     model, inputs, _ = built("flux", "both_odd")
     with sharded(model, mesh), BaseTorchFunctionMode():
         said = message(lambda: outputs(model, {**inputs, "timestep": inputs["timestep"] + rank}))
         return [said, _len_torch_function_stack()]
 
 
-def neighbour(rank: int) -> dict[str, Any] | None:
+@by("ulysses=2")
+def neighbour(rank: int, mesh: Mesh) -> dict[str, Any]:
     """Attention in another thread, and in this one, while a block of the sharded model runs."""
-    mesh = group_mesh("ulysses=2")
-    if mesh is None:
-        return None
     model, inputs, _ = built("flux", "even")
     q = torch.randn(1, 2, 5, 8)
     alone, found = F.scaled_dot_product_attention(q, q, q), []
@@ -313,13 +286,11 @@ def neighbour(rank: int) -> dict[str, Any] | None:
 TARGETS = ["to_q", "to_v", "add_k_proj", "to_out.0", "proj_out", "proj_mlp", "x_embedder", "context_embedder"]
 
 
-def with_processors_of_others(rank: int, variant: str, processor: str) -> list[str] | None:
+@by("ulysses=2")
+def with_processors_of_others(rank: int, mesh: Mesh, variant: str, processor: str) -> list[str]:
     """What is said when somebody replaces the attention processors of a sharded model, and after ours are back."""
     from diffusers.models import attention_processor
 
-    mesh = group_mesh("ulysses=2")
-    if mesh is None:
-        return None
     model, inputs, _ = built(variant, "both_odd")
     model = copy.deepcopy(model)
     own = {each: each.processor for each in _attention(model)}
@@ -336,11 +307,9 @@ def with_processors_of_others(rank: int, variant: str, processor: str) -> list[s
     return [replaced, back, str(all(each.processor is kept for each, kept in own.items()))]
 
 
-def block_of_two_models(rank: int) -> list[bool] | None:
+@by("ulysses=2,text=sharded")
+def block_of_two_models(rank: int, mesh: Mesh) -> list[bool]:
     """Whether the first block gives its own bits where another model calls it, before and after a sharded forward."""
-    mesh = group_mesh("ulysses=2,text=sharded")
-    if mesh is None:
-        return None
     model, inputs, _ = built("flux", "both_odd")
     block: Any = model.get_submodule("transformer_blocks.0")
     given: dict[str, Any] = {}
@@ -363,13 +332,11 @@ def _attention(model: nn.Module) -> list[Any]:
     return [each for name, each in model.named_modules() if name.endswith("attn1")]
 
 
-def with_lora(rank: int, plan: str, moment: str) -> dict[str, float] | None:
+@by_plan
+def with_lora(rank: int, mesh: Mesh, moment: str) -> dict[str, float]:
     """A LoRA put on before or after sharding, in every place where Flux takes one: differences to one process."""
     from peft import LoraConfig, get_peft_model_state_dict
 
-    mesh = group_mesh(plan)
-    if mesh is None:
-        return None
     model, inputs, bare = built("flux", "both_odd")
     model = copy.deepcopy(model)
     config = LoraConfig(r=2, lora_alpha=4, target_modules=TARGETS, init_lora_weights=False)
@@ -411,11 +378,10 @@ def _difference(got: list[Tensor], wanted: list[Tensor]) -> float:
 # ---- bad input
 
 
-def refusals(rank: int) -> dict[str, str]:
+@by("ulysses=4")
+def refusals(rank: int, mesh: Mesh) -> dict[str, str]:
     """What every kind of bad input is answered with, on this rank of four."""
     model, inputs, whole = built("flux", "even")
-    mesh = group_mesh("ulysses=4")
-    assert mesh is not None
     said = {
         "degrees": message(lambda: shard(model, "ulysses=3")),
         "strategy": message(lambda: shard(model, "usp=4")),

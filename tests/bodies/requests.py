@@ -1,4 +1,4 @@
-"""What is counted of a stage's request, here and in a rank: how often it is made, read and written."""
+"""A denoise's request; and what is counted of one, here and in a rank: how often it is made, read and written."""
 
 import sys
 from collections import Counter
@@ -7,7 +7,7 @@ from types import FrameType
 from typing import Any
 
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.pipelines import placement, requests, values
+from latentloom.pipelines import placement, requests, stages, values
 
 COUNTED = {
     requests.Request.__post_init__.__code__: lambda names: f"made {type(names['self']).__name__}",
@@ -16,6 +16,24 @@ COUNTED = {
     ParallelPlan.parse.__func__.__code__: lambda names: "parsed a plan",
 }
 VALUES = ("Model", "Conditioning", "Latents", "Sampling", "ParallelPlan", "Denoise")
+
+
+def request_of(
+    model: Mapping[str, Any], *, width: int = 48, height: int = 64, text_length: int = 33, **options: Any
+) -> dict[str, Any]:
+    """Two steps of a denoise without guidance, unless told otherwise."""
+    family = str(model["family"])
+    text = {"model": model, "prompt": "a red circle", "negative_prompt": "blue", "text_length": text_length}
+    canvas = values.Latents(family=family, width=width, height=height, **({"frames": 5} if family == "wan" else {}))
+    return {
+        "model": model,
+        "conditioning": stages.encode_text(text),
+        "latents": values.to_plain(canvas),
+        "seed": 5,
+        "steps": 2,
+        "guidance": 1.0,
+        **options,
+    }
 
 
 def counted(run: Callable[[], Any]) -> tuple[Any, dict[str, int]]:

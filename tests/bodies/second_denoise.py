@@ -9,26 +9,20 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from bodies.requests import request_of
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import store
-from latentloom.pipelines.values import Latents, Model, from_plain, to_plain
+from latentloom.pipelines.values import Model, from_plain, to_plain
 
 
 def timed(
     rank: int, model: Mapping[str, Any], plan: str, times: int, is_profiled: bool
 ) -> tuple[list[float], list[float], str]:
     """Milliseconds of each, on the clock and of the processor; if asked, where the latter goes in all but the first."""
-    text = stages.encode_text({"model": model, "prompt": "a red circle", "text_length": 33})
-    request = {
-        "model": model,
-        "conditioning": to_plain(text),
-        "latents": to_plain(Latents(family="flux", width=64, height=64)),
-        "seed": 5,
-        "steps": 1,
-        "guidance": 2.0 if "cfg" in plan else 1.0,
-        "plan": ParallelPlan.parse(plan),
-    }
+    guidance, by = 2.0 if "cfg" in plan else 1.0, ParallelPlan.parse(plan)
+    request = request_of(model, width=64, steps=1, guidance=guidance, plan=by)
+    request["conditioning"] = to_plain(request["conditioning"])
     transformer = store().load(from_plain(Model, model), ["transformer"])["transformer"]
     clock: list[float] = []
     processor: list[float] = []

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import weakref
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
+from bodies.meshes import by_plan, group_mesh
 from latentloom.parallel.group import Axis
 from latentloom.parallel.mesh import Mesh
-from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding.weights import own_bytes
 from latentloom.pipelines.components.loading import torch_dtype
 from latentloom.pipelines.components.streamed import load_sharded
 from latentloom.pipelines.spreading.guidance import lift_refusal
 from latentloom.pipelines.spreading.transformer import shard
-from support.cells import fill, mesh_for, outputs, variants
+from support.alive import Alive
+from support.cells import fill, outputs, variants
 from zoo.cases import CASES
 
 
@@ -35,21 +33,15 @@ def small(variant: str, layers: int = 2) -> tuple[nn.Module, dict[str, Any]]:
     return model, inputs
 
 
-def part_of(plan: str) -> Mesh | None:
-    return mesh_for(ParallelPlan.parse(plan))
-
-
 def shared(model: nn.Module, mesh: Mesh) -> None:
     """Shard it; where the plan splits guidance too, all groups run what they are asked."""
     shard(model, mesh.plan, mesh)
     lift_refusal(model)
 
 
-def shared_out(rank: int, variant: str, plan: str) -> dict[str, Any] | None:
+@by_plan
+def shared_out(rank: int, variant: str, mesh: Mesh) -> dict[str, Any]:
     """Two forwards with shared weights, against one process."""
-    mesh = part_of(plan)
-    if mesh is None:
-        return None
     model, inputs = small(variant)
     whole, whole_bytes = outputs(model, inputs), own_bytes(model)
     shared(model, mesh)
@@ -72,10 +64,10 @@ def streamed(
     if rank == 0:
         model.save_pretrained(folder, max_shard_size="300KB")
     dist.barrier()
-    mesh = part_of(plan)
+    mesh = group_mesh(plan)
     if mesh is None:
         return None
-    live, all_live = LiveBytes(), LiveBytes()
+    live, all_live = Alive(), Alive()
     with live if counts else contextlib.nullcontext(), torch.no_grad():
         transformer, _ = load_sharded(folder, mesh.plan, mesh, dtype=dtype)
     with all_live if counts and rank == 0 else contextlib.nullcontext(), torch.no_grad():
@@ -96,18 +88,16 @@ def streamed(
         "same": all(same),
         "difference": difference,
         "dtypes": sorted({str(x.dtype) for x in transformer.parameters()}),
-        "peak": live.peak,
-        "whole_peak": all_live.peak,
+        "peak": live.most,
+        "whole_peak": all_live.most,
         "whole": held,
         "largest": largest,
     }
 
 
-def refused(rank: int, what: str, plan: str) -> str | None:
+@by_plan
+def refused(rank: int, what: str, mesh: Mesh) -> str:
     """What a rank is told when it asks for something that shared weights do not allow."""
-    mesh = part_of(plan)
-    if mesh is None:
-        return None
     model, inputs = small("flux")
     try:
         REFUSALS[what](model, inputs, mesh)
@@ -116,20 +106,11 @@ def refused(rank: int, what: str, plan: str) -> str | None:
     return "nothing"
 
 
-def _remove(model: nn.Module, inputs: dict[str, Any], mesh: Mesh) -> None:
-    shard(model, mesh.plan, mesh).remove()
-
-
 def _late_lora(model: Any, inputs: dict[str, Any], mesh: Mesh) -> None:
     shared(model, mesh)
     outputs(model, inputs)
     _add_lora(model)
     outputs(model, inputs)
-
-
-def _twice(model: nn.Module, inputs: dict[str, Any], mesh: Mesh) -> None:
-    shared(model, mesh)
-    shared(model, mesh)
 
 
 def _quantized(model: nn.Module, inputs: dict[str, Any], mesh: Mesh) -> None:
@@ -155,20 +136,18 @@ def _other_inputs(model: nn.Module, inputs: dict[str, Any], mesh: Mesh) -> None:
 
 
 REFUSALS = {
-    "remove": _remove,
+    "remove": lambda model, _, mesh: shard(model, mesh.plan, mesh).remove(),
     "late_lora": _late_lora,
-    "twice": _twice,
+    "twice": lambda model, _, mesh: [shared(model, mesh) for _ in range(2)],
     "quantized": _quantized,
     "offloaded": _offloaded,
     "other_inputs": _other_inputs,
 }
 
 
-def with_lora(rank: int, plan: str) -> dict[str, float] | None:
+@by_plan
+def with_lora(rank: int, mesh: Mesh) -> dict[str, float]:
     """A LoRA loaded before weights are shared out."""
-    mesh = part_of(plan)
-    if mesh is None:
-        return None
     model, inputs = small("flux")
     plain = outputs(model, inputs)
     _add_lora(model)
@@ -177,11 +156,9 @@ def with_lora(rank: int, plan: str) -> dict[str, float] | None:
     return {"difference": _apart(outputs(model, inputs), whole), "lora": _apart(plain, whole)}
 
 
-def after_failure(rank: int, plan: str) -> dict[str, Any] | None:
+@by_plan
+def after_failure(rank: int, mesh: Mesh) -> dict[str, Any]:
     """A forward that raises in the middle, one in inference mode, and one as usual."""
-    mesh = part_of(plan)
-    if mesh is None:
-        return None
     model, inputs = small("flux")
     whole = outputs(model, inputs)
     shared(model, mesh)
@@ -219,34 +196,3 @@ def _tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
 
 def _local(x: Any) -> Tensor:
     return x.to_local() if hasattr(x, "to_local") else x
-
-
-class LiveBytes(TorchDispatchMode):
-    """The memory of tensors made in it, now and at most; views of a mapped file are none."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = self.peak = 0
-        self._known: set[int] = set()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        given = {x.untyped_storage()._cdata for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)}
-        for x in tree_leaves(out):
-            if isinstance(x, Tensor) and x.device.type != "meta":
-                self._count(x.untyped_storage(), given)
-        return out
-
-    def _count(self, storage: Any, given: set[int]) -> None:
-        mark, num_bytes = storage._cdata, storage.nbytes()
-        if mark in given or mark in self._known:
-            return
-
-        def gone() -> None:
-            self.now -= num_bytes
-            self._known.discard(mark)
-
-        self._known.add(mark)
-        self.now += num_bytes
-        self.peak = max(self.peak, self.now)
-        weakref.finalize(storage, gone)

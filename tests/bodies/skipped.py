@@ -12,24 +12,23 @@ from diffusers.hooks.layer_skip import FeedForwardSkipHook, TransformerBlockSkip
 from diffusers.hooks.smoothed_energy_guidance_utils import SmoothedEnergyGuidanceHook
 from torch import Tensor, nn
 
-from latentloom.parallel.plan import ParallelPlan
+from bodies.meshes import by_plan
+from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.sharding.hooks import modules_at
 from latentloom.pipelines.spreading.transformer import shard, split_plan_of
-from support.cells import built, compared, mesh_for, outputs
+from support.cells import built, compared, outputs
 from zoo.cases import SKIPPED
 
 Undo = Callable[[], None]
 
 
-def without_block(rank: int, variant: str, plan: str, way: str, place: int) -> dict[str, Any] | str | None:
+@by_plan
+def without_block(rank: int, variant: str, mesh: Mesh, way: str, place: int) -> dict[str, Any] | str | None:
     """As a cell of the matrix, of three blocks in each list without the one at `place`; or how it was refused.
 
     `way`: "hook", as diffusers' guiders do it, by which the block is asked and gives back what it was given; "call", as
     a forward may do it, by which it is not asked. None where the class allows neither on one process.
     """
-    mesh = mesh_for(ParallelPlan.parse(plan))
-    if mesh is None:
-        return None
     model, inputs, full = built(variant, SKIPPED.name)
     leave = {"hook": _by_hook, "call": _uncalled}[way]
     if min(map(len, _lists_of(model))) < 2:
@@ -41,14 +40,13 @@ def without_block(rank: int, variant: str, plan: str, way: str, place: int) -> d
         return None
     if all(map(torch.equal, whole, full)):  # its forward goes through its blocks in another way
         return None
-    return _sharded(model, inputs, whole, plan, leave(model, place))
+    return _sharded(model, inputs, whole, mesh, leave(model, place))
 
 
 def _sharded(
-    model: nn.Module, inputs: dict[str, Any], whole: list[Tensor], plan: str, left_out: Any
+    model: nn.Module, inputs: dict[str, Any], whole: list[Tensor], mesh: Mesh, left_out: Any
 ) -> dict[str, Any] | str:
-    parsed = ParallelPlan.parse(plan)
-    handle = shard(model, parsed, mesh_for(parsed))
+    handle = shard(model, mesh.plan, mesh)
     try:
         with left_out:
             return compared(outputs(model, inputs), whole)
@@ -105,11 +103,9 @@ def hooked(modules: Sequence[nn.Module], make: Callable[[], ModelHook]) -> Itera
             each.remove_hook("of a test", recurse=False)
 
 
-def foreign_hooks(rank: int, plan: str) -> dict[str, str] | None:
+@by_plan
+def foreign_hooks(rank: int, mesh: Mesh) -> dict[str, str]:
     """What a forward says under each hook of which ranks that share tokens would make something else."""
-    mesh = mesh_for(ParallelPlan.parse(plan))
-    if mesh is None:
-        return None
     model, inputs, whole = built("flux", "even")
     block: Any = model.get_submodule("transformer_blocks.0")
     hooks = {
@@ -118,6 +114,6 @@ def foreign_hooks(rank: int, plan: str) -> dict[str, str] | None:
         "order": (block, lambda: TransformerBlockSkipHook(1.0)),
     }
     said = {
-        name: str(_sharded(model, inputs, whole, plan, hooked([each], make))) for name, (each, make) in hooks.items()
+        name: str(_sharded(model, inputs, whole, mesh, hooked([each], make))) for name, (each, make) in hooks.items()
     }
-    return {**said, "none": str(_sharded(model, inputs, whole, plan, contextlib.nullcontext()))}
+    return {**said, "none": str(_sharded(model, inputs, whole, mesh, contextlib.nullcontext()))}

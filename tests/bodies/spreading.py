@@ -56,8 +56,7 @@ def compare(rank: int, name: str, plan: str, is_brief: bool = False) -> dict[str
     """
     torch.set_num_threads(1)
     KNOWN.clear()
-    tiny = tiny_of(name)
-    pipe = build(tiny)
+    tiny, pipe = made(name)
     asked = CallRecorder(pipe)
     with asked.recorded() as alone:
         whole = run(pipe, tiny)
@@ -87,10 +86,14 @@ def compare(rank: int, name: str, plan: str, is_brief: bool = False) -> dict[str
     return found
 
 
+def made(name: str = "FluxPipeline") -> tuple[Tiny, Any]:
+    tiny = tiny_of(name)
+    return tiny, build(tiny)
+
+
 def stepped(rank: int, name: str, plan: str) -> list[tuple[int, int]]:
     """Collective: the steps that one run tells."""
-    tiny, steps = tiny_of(name), list[tuple[int, int]]()
-    pipe = build(tiny)
+    (tiny, pipe), steps = made(name), list[tuple[int, int]]()
     with latentloom.spread(pipe, plan, on_step=lambda done, total: steps.append((done, total))):
         run(pipe, tiny)
     return steps
@@ -178,7 +181,7 @@ def _is_media(value: Any) -> bool:
 
 
 def refused(rank: int, plan: Any) -> None:
-    pipe = build(tiny_of("FluxPipeline"))
+    _, pipe = made()
     before = {id(part): type(part) for part in (pipe, *pipe.components.values())}
     try:
         latentloom.spread(pipe, plan)
@@ -188,8 +191,7 @@ def refused(rank: int, plan: Any) -> None:
 
 def asked_once(rank: int, name: str, plan: str) -> tuple[str, int]:
     """What it raises, and after how many forwards of its transformer."""
-    tiny = tiny_of(name)
-    pipe = build(tiny)
+    tiny, pipe = made(name)
     with latentloom.spread(pipe, plan), counted(CallRecorder(pipe)) as calls:
         try:
             run(pipe, tiny)
@@ -199,20 +201,18 @@ def asked_once(rank: int, name: str, plan: str) -> tuple[str, int]:
 
 
 def planned(rank: int, count: int) -> tuple[str, str]:
-    with latentloom.spread(build(tiny_of("FluxPipeline")), count) as handle:
+    with latentloom.spread(made()[1], count) as handle:
         return str(handle.plan), type(handle.pipe).__name__
 
 
 def other_seeds(rank: int) -> None:
-    tiny = tiny_of("FluxPipeline")
-    pipe = build(tiny)
+    tiny, pipe = made()
     with latentloom.spread(pipe, "cfg=2"):
         pipe(**tiny.call(), generator=torch.Generator().manual_seed(rank))
 
 
 def without_generator(rank: int) -> dict[str, Any]:
-    tiny = tiny_of("FluxPipeline")
-    pipe = build(tiny)
+    tiny, pipe = made()
     torch.manual_seed(rank)
     alone = pipe(**tiny.call(), output_type="np").images
     torch.manual_seed(rank)
@@ -223,8 +223,7 @@ def without_generator(rank: int) -> dict[str, Any]:
 
 def encoded(rank: int) -> int:
     """How often this rank ran the text encoder."""
-    tiny = tiny_of("FluxPipeline")
-    pipe = build(tiny)
+    tiny, pipe = made()
     seen: list[int] = []
     with latentloom.spread(pipe, "ulysses=2"):
         pipe.text_encoder_2.register_forward_pre_hook(lambda *_: seen.append(1))
@@ -233,8 +232,7 @@ def encoded(rank: int) -> int:
 
 
 def refused_text(rank: int) -> None:
-    tiny = tiny_of("FluxPipeline")
-    pipe = build(tiny)
+    tiny, pipe = made()
     with latentloom.spread(pipe, "ulysses=2"):
         pipe(**{**tiny.call(), "max_sequence_length": 9000})
 
@@ -261,8 +259,7 @@ def voted(rank: int, folder: str) -> tuple[int, list[tuple[int, int]]]:
 
 def tiled(rank: int) -> dict[str, Any]:
     """A picture decoded in tiles, as it is alone and as it is spread, and how often that was told."""
-    tiny = tiny_of("FluxPipeline")
-    pipe = build(tiny)
+    tiny, pipe = made()
     untiled = run(pipe, tiny)
     pipe.vae.tile_latent_min_size, pipe.vae.tile_sample_min_size = 4, 32
     pipe.vae.enable_tiling()

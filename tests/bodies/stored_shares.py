@@ -10,18 +10,19 @@ import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import _abort_process_group
 
+from bodies.requests import request_of
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding.weights import is_weight_sharded, own_bytes
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import store
-from latentloom.pipelines.values import Latents, Model, from_plain, to_plain
+from latentloom.pipelines.values import Model, from_plain
 
 NAMES = ("text_encoder", "transformer", "transformer_2?")
 
 
 def denoise_in_shares(rank: int, model: dict[str, Any], plan: str, guidance: float) -> dict[str, Any]:
     """The latents of two steps under `plan` against those of this rank alone, and what it held."""
-    request = _request(model, guidance)
+    request = request_of(model, guidance=guidance)
     store().clear()
     whole = stages.denoise(request).tensor
     whole_bytes = sum(map(own_bytes, _transformers(model)))
@@ -43,7 +44,7 @@ def denoise_in_shares(rank: int, model: dict[str, Any], plan: str, guidance: flo
 
 def denoise_in_a_new_group(rank: int, model: dict[str, Any], plan: str, path: str) -> dict[str, Any]:
     """The same before and after the process group is aborted and another takes its place."""
-    request = {**_request(model, 1.0), "plan": ParallelPlan.parse(plan)}
+    request = request_of(model, plan=ParallelPlan.parse(plan))
     before = stages.denoise(request).tensor
     old = weakref.ref(_transformers(model, plan)[0])
     size = dist.get_world_size()
@@ -62,7 +63,7 @@ def denoise_in_a_new_group(rank: int, model: dict[str, Any], plan: str, path: st
 
 def denoise_with_a_cache(rank: int, model: dict[str, Any], plan: str) -> tuple[str, bool]:
     """What a rank is told of a cache that skips blocks, and whether it denoises as before afterwards."""
-    request, told = {**_request(model, 4.0), "plan": ParallelPlan.parse(plan)}, ""
+    request, told = request_of(model, guidance=4.0, plan=ParallelPlan.parse(plan)), ""
     before = stages.denoise(request).tensor
     try:
         stages.denoise({**request, "step_cache": "first_block"})
@@ -74,17 +75,3 @@ def denoise_with_a_cache(rank: int, model: dict[str, Any], plan: str) -> tuple[s
 def _transformers(model: dict[str, Any], plan: str = "") -> list[Any]:
     parts = store().load(from_plain(Model, model), NAMES, plan=ParallelPlan.parse(plan))
     return [part for name, part in parts.items() if name.startswith("transformer")]
-
-
-def _request(model: dict[str, Any], guidance: float) -> dict[str, Any]:
-    family = from_plain(Model, model).family
-    frames = {"frames": 5} if family == "wan" else {}
-    text = {"model": model, "prompt": "a red circle", "negative_prompt": "blue", "text_length": 33}
-    return {
-        "model": model,
-        "conditioning": stages.encode_text(text),
-        "latents": to_plain(Latents(family=family, width=48, height=64, batch=1, **frames)),
-        "seed": 5,
-        "steps": 2,
-        "guidance": guidance,
-    }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import weakref
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,7 +32,6 @@ from diffusers import (
 )
 from torch import Tensor, nn
 from torch._C import _len_torch_function_stack
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from bodies.rank import message
 from bodies.spatial import latents
@@ -42,6 +40,7 @@ from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.spatial import convolution
 from latentloom.parallel.spatial.mode import RULES
 from latentloom.pipelines.spreading.vae import split_vae
+from support.alive import Alive
 from support.cells import fill, mesh_for
 
 
@@ -283,38 +282,6 @@ def alone(rank: int, kind: str, what: str) -> float | None:
         return float((decode(model, z) - whole).abs().max())
 
 
-class Live(TorchDispatchMode):
-    """Counts the bytes of all tensors made within it that are alive: `peak` at most, `largest` of one. No weights."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self._weights = {weight.untyped_storage()._cdata for weight in model.parameters()}
-        self.peak = self.largest = self._now = 0
-        self._holders: dict[int, int] = {}
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        for tensor in out if isinstance(out, (tuple, list)) else (out,):
-            if isinstance(tensor, Tensor):
-                self._hold(tensor)
-        return out
-
-    def _hold(self, tensor: Tensor) -> None:
-        storage = tensor.untyped_storage()
-        place, size = storage._cdata, storage.nbytes()
-        if place in self._weights:
-            return
-        if not self._holders.get(place):
-            self._now += size
-            self.peak, self.largest = max(self.peak, self._now), max(self.largest, size)
-        self._holders[place] = self._holders.get(place, 0) + 1
-        weakref.finalize(tensor, self._drop, place, size)
-
-    def _drop(self, place: int, size: int) -> None:
-        self._holders[place] -= 1
-        self._now -= size * (not self._holders[place])
-
-
 def memory(rank: int, kind: str, shape: Sequence[int]) -> dict[int, tuple[int, int, int]]:
     """Most bytes alive, of one tensor, and of the pixels in a decode by the first 1, 2 and 4 ranks."""
     model, z, found = vae(kind), latents(shape), {}
@@ -322,9 +289,9 @@ def memory(rank: int, kind: str, shape: Sequence[int]) -> dict[int, tuple[int, i
         group = group_of(degree)
         if group is None:
             continue
-        with split_vae(model, group), Live(model) as live:
+        with split_vae(model, group), Alive() as live:
             pixels = untiled(model, z)
-        found[degree] = live.peak, live.largest, pixels.numel() * pixels.element_size()
+        found[degree] = live.most, live.largest, pixels.numel() * pixels.element_size()
     return found
 
 

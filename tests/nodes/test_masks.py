@@ -10,7 +10,6 @@ import pytest
 import torch
 from PIL import Image as Pillow
 
-from bodies.shares import LiveBytes
 from latentloom.__main__ import main
 from latentloom.nodes import blur_mask, crop_image, denoise, load_mask, outpaint, paste_image
 from latentloom.nodes.execution.attempt import shown
@@ -21,6 +20,7 @@ from latentloom.nodes.hosts.comfyui import NODE_CLASS_MAPPINGS
 from latentloom.pipelines import placement
 from latentloom.pipelines.requests import Denoise
 from latentloom.pipelines.values import Conditioning, Image, Latents, Mask, Model
+from support.alive import Alive
 from support.previews import preview
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -169,9 +169,9 @@ def test_a_part_comes_back_to_its_place() -> None:
 
 def test_many_pictures_are_put_back_with_little_beside_them() -> None:
     below, painted = Image(pixels=torch.rand(1, 60, 80, 3)), Image(pixels=torch.rand(40, 3, 4, 3))
-    with LiveBytes() as live:
+    with Alive() as live:
         made = paste_image(painted, below).pixels
-    assert made.nbytes <= live.peak < made.nbytes + 8 * below.pixels.nbytes
+    assert made.nbytes <= live.most < made.nbytes + 8 * below.pixels.nbytes
     assert torch.equal(made[:1], paste_image(Image(pixels=painted.pixels[:1]), below).pixels)
 
 

@@ -8,12 +8,24 @@ from typing import Any
 
 import pytest
 
+from latentloom.parallel.attention import choice
 from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
 from support.warm_server import pools_from
 
 TESTS = str(Path(__file__).resolve().parent.parent)
 TORCHRUN = {"MASTER_ADDR": "203.0.113.1", "MASTER_PORT": "29500", "RANK": "7", "WORLD_SIZE": "9"}
+
+
+@pytest.fixture
+def untried() -> Iterator[None]:
+    """No kernel has been tried yet, and what is found here is forgotten."""
+    caches = choice.choose.cache_clear, choice.chosen.cache_clear, choice.fault.cache_clear, choice._found.clear
+    for clear in caches:
+        clear()
+    yield
+    for clear in caches:
+        clear()
 
 
 @pytest.fixture(scope="session")

@@ -75,11 +75,7 @@ NO_GROUP = {
 }
 LIMITED = "the limit here is 450 MiB, and 448 MiB were in use; raise it, or use fewer ranks,"
 FREE = "of 8192 MiB here 1024 MiB are free without it; end other processes,"
-NUMBERS = [
-    (VERSION_2, LIMITED),
-    (VERSION_1, LIMITED),
-    (NO_GROUP, FREE),
-]
+NUMBERS = [(VERSION_2, LIMITED), (VERSION_1, LIMITED), (NO_GROUP, FREE)]
 
 
 @pytest.mark.parametrize(("files", "words"), NUMBERS, ids=["version 2", "version 1", "no group"])

@@ -69,9 +69,7 @@ def test_a_rank_whose_gpu_repeats_an_error_is_replaced(one: Pool) -> None:
 
 
 @pytest.mark.gpu
-def test_a_spare_rank_takes_the_place_of_one_that_dies_and_attends_as_it_did(
-    start_pool: Callable[..., Pool],
-) -> None:
+def test_a_spare_rank_takes_the_place_of_one_that_dies_and_attends_as_it_did(start_pool: Callable[..., Pool]) -> None:
     with start_pool([GPU], spare_ranks=True) as pool:
         (spare,), before = pool._supervisor._crew.spares.ranks, pool.call("bodies.gpu:product", {"x": X})
         wait_until(lambda: spare.is_ready)

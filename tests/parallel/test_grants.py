@@ -75,8 +75,7 @@ class Wire:
 
 
 def job_of(num_ranks: int) -> Job:
-    work = Work(function="", num_ranks=num_ranks, lane="main", rank=0, owner="", previews=False, every=False)
-    return Job(work, os.memfd_create("request"))
+    return Job(Work(function="", num_ranks=num_ranks), os.memfd_create("request"))
 
 
 def test_a_thousand_cancels_stop_all_ranks_after_the_same_step() -> None:

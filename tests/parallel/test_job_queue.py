@@ -7,8 +7,7 @@ _bodies = itertools.count(10_000)
 
 
 def job(owner: str, rank: int = 0) -> Job:
-    work = Work(function="f", num_ranks=1, lane="main", rank=rank, owner=owner, previews=False, every=False)
-    return Job(work, next(_bodies))
+    return Job(Work(function="f", num_ranks=1, rank=rank, owner=owner), next(_bodies))
 
 
 def test_owners_take_turns_and_keep_their_own_order() -> None:

@@ -191,31 +191,16 @@ def test_wires_are_proven_once_for_each_two_gpus_and_boot(tmp_path: Path, monkey
 # ---- in a rank
 
 
-@pytest.fixture
-def untold() -> Iterator[None]:
-    choice._found.clear()
-    choice.chosen.cache_clear()
-    yield
-    choice._found.clear()
-    choice.chosen.cache_clear()
-
-
 @pytest.mark.parametrize(
-    ("dtype", "name", "left_out"),
-    [
-        ("torch.int8", "math", {}),
-        ("torch.bfloat16", "sage", {}),
-        ("torch.bfloat16", "math", {}),
-        ("torch.bfloat16", "flash3", {}),
-    ],
+    ("dtype", "name"), [("int8", "math"), ("bfloat16", "sage"), ("bfloat16", "math"), ("bfloat16", "flash3")]
 )
 def test_a_kernel_that_cannot_have_been_found_is_not_adopted(
-    dtype: str, name: str, left_out: dict[str, str], monkeypatch: pytest.MonkeyPatch, untold: None
+    dtype: str, name: str, monkeypatch: pytest.MonkeyPatch, untried: None
 ) -> None:
     monkeypatch.setattr(choice, "candidates", lambda *_: ("flash3", "math"))
     monkeypatch.setattr(choice, "_is_installed", lambda package: not package)
     with pytest.raises(ValueError, match=f"{name}"):
-        choice.adopt(CPU, dtype, name, left_out)
+        choice.adopt(CPU, f"torch.{dtype}", name, {})
     assert not choice.found(CPU)
     choice.adopt(CPU, "torch.bfloat16", "math", {"flash3": "it is broken"})
     assert str(choice.chosen(CPU, torch.bfloat16)) == "math (left out: flash3: it is broken)"

@@ -9,44 +9,11 @@ import torch
 
 from latentloom.parallel.errors import BadMessage, Closed
 from latentloom.parallel.progress import RankWork
-from latentloom.parallel.ranks import messages
+from latentloom.parallel.ranks import messages as m
 from latentloom.parallel.ranks.channel import Channel, Received, read_body, write_body
-from latentloom.parallel.ranks.messages import (
-    FROM_RANK,
-    FROM_SERVER,
-    KINDS,
-    TO_RANK,
-    TO_SERVER,
-    Abort,
-    Attends,
-    Cancel,
-    Ended,
-    Exited,
-    Fork,
-    Forked,
-    ForkSpare,
-    Hello,
-    Join,
-    Joined,
-    Kernels,
-    Message,
-    Moves,
-    NoSpare,
-    NotForked,
-    Phase,
-    Ping,
-    Preview,
-    RunJob,
-    ServerReady,
-    SpreadWork,
-    StepDone,
-    Stuck,
-    decode,
-    encode,
-)
 from latentloom.parallel.ranks.rank_job import PIECE_WORDS, digest, mark
 from latentloom.parallel.ranks.seat import World
-from latentloom.parallel.staging import by_turns
+from latentloom.parallel.staging import by_turns, bytes_of
 
 DTYPES = [
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.complex64),
@@ -58,30 +25,13 @@ def cross(plain: Any) -> Any:
     return read_body(write_body(plain))
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_every_dtype_crosses_bit_for_bit(dtype: torch.dtype) -> None:
-    generator = torch.Generator().manual_seed(1)
-    tensor = (torch.randn(3, 5, generator=generator) * 9).abs().to(dtype)
-    found = cross({"x": tensor})["x"]
-    assert found.dtype == dtype and found.shape == tensor.shape
-    assert torch.equal(found.view(torch.uint8), tensor.view(torch.uint8))
-
-
-@pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3), (1, 1, 1)], ids=str)
-def test_empty_and_dimless_tensors_keep_their_shape(shape: tuple[int, ...]) -> None:
-    found = cross([torch.ones(shape), torch.ones(shape)])
-    assert [each.shape for each in found] == [torch.Size(shape)] * 2
-    assert all(torch.equal(each, torch.ones(shape)) for each in found)
-
-
-def test_views_of_one_storage_and_strided_tensors_cross_as_what_they_show() -> None:
-    base = torch.arange(24.0).view(4, 6)
-    views = [base, base, base.T, base[1:3, ::2], base[0].expand(3, 6)]
-    for found, view in zip(cross(views), views, strict=True):
-        assert torch.equal(found, view)
-
-
-ODD = {
+BASE = torch.arange(24.0).view(4, 6)
+TENSORS = {
+    **{str(dtype): (torch.linspace(-2, 2, 15).view(3, 5) * 9).abs().to(dtype) for dtype in DTYPES},
+    **{f"ones of {shape}": torch.ones(shape) for shape in ((), (0,), (2, 0, 3), (1, 1, 1))},
+    **{
+        f"view {number}": view for number, view in enumerate([BASE, BASE, BASE.T, BASE[1:3, ::2], BASE[0].expand(3, 6)])
+    },
     "expanded": torch.tensor(0.5).expand(1),
     "expanded, half": torch.tensor(0.5, dtype=torch.bfloat16).expand(1, 1),
     "expanded, complex": torch.tensor(1 + 2j).expand(1),
@@ -92,22 +42,16 @@ ODD = {
     "conjugated": torch.tensor([1 + 2j, 3j]).conj(),
     "negated": torch.tensor([1 + 2j]).conj().imag,
 }
-"""What torch calls contiguous and does not view as bytes, and its neighbours."""
+"""Every dtype, empty ones, views of one storage, and what torch calls contiguous and does not view as bytes."""
 
 
-@pytest.mark.parametrize("name", ODD)
-def test_strides_and_marks_that_torch_ignores_cross_and_are_summed_up_as_what_they_show(name: str) -> None:
-    tensor = ODD[name]
-    plain = tensor.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format).view(-1).view(tensor.shape)
-    found = cross(tensor)
-    assert found.dtype == tensor.dtype and found.shape == tensor.shape and torch.equal(found, plain)
-    assert mark(tensor) == mark(plain)
-
-
-def test_each_tensor_of_a_body_begins_where_its_dtype_may() -> None:
-    plain = [torch.ones(size, dtype=dtype) for dtype in (torch.uint8, torch.float64, torch.int16) for size in (3, 1)]
-    for found, sent in zip(cross(plain), plain, strict=True):
-        assert found.dtype == sent.dtype and torch.equal(found, sent)
+def test_tensors_cross_together_bit_for_bit_and_are_summed_up_as_what_they_show() -> None:
+    """Each begins where its dtype may, whatever goes before."""
+    for found, (name, tensor) in zip(cross([*TENSORS.values()]), TENSORS.items(), strict=True):
+        plain = tensor.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+        assert found.dtype == tensor.dtype and found.shape == tensor.shape, name
+        assert torch.equal(bytes_of(found), bytes_of(plain)), name
+        assert mark(tensor) == mark(plain.view(-1).view(plain.shape)), name
 
 
 def test_a_mark_tells_any_word_that_differs_or_is_elsewhere() -> None:
@@ -165,33 +109,33 @@ def test_no_descriptor_is_left_by_a_body() -> None:
 
 
 ROUND_TRIP = [
-    Fork(rank=3, birth=2, device="cuda:1", num_threads=4, ping_s=0.6),
-    ForkSpare(),
-    ServerReady(7),
-    Forked(rank=3, birth=2, pid=7),
-    NotForked(rank=3, birth=2, problem="no memory"),
-    NoSpare("no memory"),
-    Exited(pid=7, code=-9),
-    Hello(gpu="a GPU", uuid="7"),
-    Kernels(found=(Attends(dtype="torch.bfloat16", kernel="sdpa", left_out=(("cudnn", "none"),)),), is_first=True),
-    Ping(),
-    Join(world=World(name="group0-1", store="/tmp/x", size=2), rank=1),
-    Joined(world="group0-1", problem=""),
-    RunJob(job=5, function="a:b", lane="side", rank=0, num_ranks=1, previews=True, answers=False),
-    Cancel(5),
-    Abort(5),
-    Stuck(5),
-    Phase(job=5, text="\u00fcbt", is_loading=True),
-    StepDone(job=5, done=1, total=2),
-    Moves(5),
-    Preview(5),
-    Ended(job=5, state="refused", is_whole=False),
-    Ended(
+    m.Fork(rank=3, birth=2, device="cuda:1", num_threads=4, ping_s=0.6),
+    m.ForkSpare(),
+    m.ServerReady(7),
+    m.Forked(rank=3, birth=2, pid=7),
+    m.NotForked(rank=3, birth=2, problem="no memory"),
+    m.NoSpare("no memory"),
+    m.Exited(pid=7, code=-9),
+    m.Hello(gpu="a GPU", uuid="7"),
+    m.Kernels(found=(m.Attends(dtype="torch.bfloat16", kernel="sdpa", left_out=(("cudnn", "none"),)),), is_first=True),
+    m.Ping(),
+    m.Join(world=World(name="group0-1", store="/tmp/x", size=2), rank=1),
+    m.Joined(world="group0-1", problem=""),
+    m.RunJob(job=5, function="a:b", lane="side", rank=0, num_ranks=1, previews=True, answers=False),
+    m.Cancel(5),
+    m.Abort(5),
+    m.Stuck(5),
+    m.Phase(job=5, text="\u00fcbt", is_loading=True),
+    m.StepDone(job=5, done=1, total=2),
+    m.Moves(5),
+    m.Preview(5),
+    m.Ended(job=5, state="refused", is_whole=False),
+    m.Ended(
         job=5,
         state="done",
         is_whole=True,
         mark=9,
-        spread=SpreadWork(
+        spread=m.SpreadWork(
             plan="ulysses=2",
             work=(RankWork(rank=0, device="cpu", seconds=1), RankWork(rank=1, device="cpu", seconds=0.5)),
         ),
@@ -200,8 +144,8 @@ ROUND_TRIP = [
 
 
 @pytest.mark.parametrize("message", ROUND_TRIP, ids=lambda message: type(message).__name__)
-def test_a_message_arrives_as_it_was_sent(message: Message) -> None:
-    mine, theirs = Channel.pair(tuple(KINDS.values()))
+def test_a_message_arrives_as_it_was_sent(message: m.Message) -> None:
+    mine, theirs = Channel.pair(tuple(m.KINDS.values()))
     Channel(theirs, ()).send(message)
     received = mine.receive()
     assert received is not None and received.message == message
@@ -210,13 +154,13 @@ def test_a_message_arrives_as_it_was_sent(message: Message) -> None:
 
 
 def test_every_kind_of_message_is_tried_and_in_the_table() -> None:
-    assert {type(message) for message in ROUND_TRIP} == set(KINDS.values())
-    rows = [line.split()[:3] for line in (messages.__doc__ or "").splitlines() if line.startswith("    ")][1:]
-    ways = {("host", "server"): TO_SERVER, ("server", "host"): FROM_SERVER}
-    ways |= {("host", "rank"): TO_RANK, ("rank", "host"): FROM_RANK}
+    assert {type(message) for message in ROUND_TRIP} == set(m.KINDS.values())
+    rows = [line.split()[:3] for line in (m.__doc__ or "").splitlines() if line.startswith("    ")][1:]
+    ways = {("host", "server"): m.TO_SERVER, ("server", "host"): m.FROM_SERVER}
+    ways |= {("host", "rank"): m.TO_RANK, ("rank", "host"): m.FROM_RANK}
     told = [[kind.__name__, *way] for way, kinds in ways.items() for kind in kinds]
     assert sorted(rows) == sorted(told)
-    assert sorted({name for name, *_ in told}) == sorted(kind.__name__ for kind in KINDS.values())
+    assert sorted({name for name, *_ in told}) == sorted(kind.__name__ for kind in m.KINDS.values())
 
 
 @pytest.mark.parametrize(
@@ -232,30 +176,30 @@ def test_every_kind_of_message_is_tried_and_in_the_table() -> None:
         ({"kind": "cancel", "job": "1"}, r"cancel.job is '1', a str"),
         ({"kind": "cancel", "job": True}, "cancel.job is 'True', a bool"),
         ({"kind": "cancel", "job": None}, "cancel.job is 'None', a NoneType"),
-        ({**encode(ROUND_TRIP[12]), "lane": "third"}, "run_job.lane is 'third'"),
-        ({**encode(ROUND_TRIP[10]), "world": {"name": "x"}}, r"join.world has \['name'\] instead of"),
-        ({**encode(ROUND_TRIP[10]), "world": 3}, "join.world has int instead of"),
+        ({**m.encode(ROUND_TRIP[12]), "lane": "third"}, "run_job.lane is 'third'"),
+        ({**m.encode(ROUND_TRIP[10]), "world": {"name": "x"}}, r"join.world has \['name'\] instead of"),
+        ({**m.encode(ROUND_TRIP[10]), "world": 3}, "join.world has int instead of"),
     ],
 )
 def test_what_is_no_message_is_refused_by_name(plain: Any, words: str) -> None:
     with pytest.raises(BadMessage, match=words):
-        decode(plain, TO_RANK)
+        m.decode(plain, m.TO_RANK)
 
 
 @pytest.mark.parametrize("spread", [3, {"plan": "x"}, {"plan": "x", "work": [3]}, {"plan": "x", "work": "all"}])
 def test_what_is_wrong_within_a_message_is_refused(spread: Any) -> None:
     with pytest.raises(BadMessage, match=r"ended\.spread"):
-        decode({**encode(ROUND_TRIP[-2]), "spread": spread}, FROM_RANK)
+        m.decode({**m.encode(ROUND_TRIP[-2]), "spread": spread}, m.FROM_RANK)
 
 
 def test_a_number_beyond_a_float_is_refused() -> None:
     with pytest.raises(BadMessage, match=r"fork\.ping_s is '1000"):
-        decode({**encode(ROUND_TRIP[0]), "ping_s": 10**400}, TO_SERVER)
+        m.decode({**m.encode(ROUND_TRIP[0]), "ping_s": 10**400}, m.TO_SERVER)
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"{", b"[" * 60_000, b"x" * 70_000], ids=["bytes", "cut", "deep", "long"])
 def test_what_is_no_json_is_refused_and_its_descriptors_are_closed(data: bytes) -> None:
-    mine, theirs = Channel.pair(TO_RANK)
+    mine, theirs = Channel.pair(m.TO_RANK)
     before = len(list(Path("/proc/self/fd").iterdir()))
     fd = write_body({})
     socket.send_fds(theirs, [data], [fd])
@@ -268,37 +212,37 @@ def test_what_is_no_json_is_refused_and_its_descriptors_are_closed(data: bytes) 
 
 
 def test_what_was_said_before_the_other_side_left_is_heard() -> None:
-    mine, theirs = Channel.pair(FROM_RANK)
-    mine.send(Cancel(1))
-    Channel(theirs, ()).send(Ping())
+    mine, theirs = Channel.pair(m.FROM_RANK)
+    mine.send(m.Cancel(1))
+    Channel(theirs, ()).send(m.Ping())
     theirs.close()
-    assert mine.receive() == Received(Ping())
+    assert mine.receive() == Received(m.Ping())
     with pytest.raises(Closed):
         mine.receive()
     with pytest.raises(Closed):
-        mine.send(Cancel(1))
+        mine.send(m.Cancel(1))
     mine.close()
 
 
 def test_descriptors_that_cannot_be_taken_leave_the_message() -> None:
     resource = pytest.importorskip("resource")
-    mine, theirs = Channel.pair(FROM_RANK)
+    mine, theirs = Channel.pair(m.FROM_RANK)
     fd = write_body({})
-    Channel(theirs, ()).send(Preview(1), [fd])
+    Channel(theirs, ()).send(m.Preview(1), [fd])
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
     try:
         received = mine.receive()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert received == Received(Preview(1), ())
+    assert received == Received(m.Preview(1), ())
     os.close(fd)
     mine.close()
     theirs.close()
 
 
 def test_an_end_that_does_not_wait_hears_nothing_yet() -> None:
-    mine, theirs = Channel.pair(FROM_RANK)
+    mine, theirs = Channel.pair(m.FROM_RANK)
     mine.socket.setblocking(False)
     assert mine.receive() is None
     assert mine.socket.family == socket.AF_UNIX

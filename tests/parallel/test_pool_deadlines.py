@@ -35,9 +35,10 @@ class Noted(RankProcess):
 
 
 def running(num_ranks: int = 2) -> tuple[JobRun, list[Noted]]:
-    work = Work(function="", num_ranks=num_ranks, lane="main", rank=0, owner="", previews=False, every=False)
     ranks = [Noted(number) for number in range(num_ranks)]
-    return JobRun(Job(work, os.open(os.devnull, os.O_RDONLY)), [*ranks], LIMITS), ranks
+    return JobRun(
+        Job(Work(function="", num_ranks=num_ranks), os.open(os.devnull, os.O_RDONLY)), [*ranks], LIMITS
+    ), ranks
 
 
 def hear(run: JobRun, message: OfJob) -> None:

@@ -63,30 +63,36 @@ def test_work_that_goes_on_without_a_word_is_waited_for_and_what_hangs_in_a_modu
         pool.call("bodies.pool:slow_model", {"modules": 1, "seconds": 60})
 
 
-@pytest.mark.parametrize("rank", [0, 2])
-def test_a_death_is_mended_and_the_job_tried_again_with_the_same_result(pool: Pool, tmp_path: Path, rank: int) -> None:
+@pytest.mark.parametrize(
+    ("rank", "number", "words"),
+    [
+        (0, signal.SIGKILL, "was killed (SIGKILL)"),
+        (2, signal.SIGKILL, "was killed (SIGKILL)"),
+        (1, signal.SIGABRT, f"was ended by signal {int(signal.SIGABRT)}"),
+        (1, signal.SIGSTOP, "was silent for 5 s: its process is stopped"),
+    ],
+)
+def test_a_death_is_mended_and_the_job_tried_again_with_the_same_result(
+    pool: Pool, tmp_path: Path, rank: int, number: int, words: str
+) -> None:
     (tmp_path / "done").touch()
     undisturbed = pool.call("bodies.pool:die_once", once(tmp_path / "done"), num_ranks=3)["tensor"]
-    before, progress = memories(pool), Told()
-    found = pool.call("bodies.pool:die_once", once(tmp_path / "flag", rank), progress, num_ranks=3)["tensor"]
-    assert torch.equal(found, undisturbed)
-    assert any(f"starting again: rank {rank} (cpu) was killed (SIGKILL)" in each for each in progress.phases)
+    before, progress, start = memories(pool), Told(), time.monotonic()
+    found = pool.call("bodies.pool:die_once", once(tmp_path / "flag", rank, number), progress, num_ranks=3)["tensor"]
+    assert torch.equal(found, undisturbed) and time.monotonic() - start < 60
+    assert any(f"starting again: rank {rank} (cpu) {words}" in each for each in progress.phases)
     assert survivors_are_warm(before, memories(pool), rank)
 
 
-def test_a_rank_lost_while_another_waits_for_a_step_is_mended(pool: Pool, tmp_path: Path) -> None:
-    before, progress = memories(pool), Told()
+def test_a_rank_that_is_lost_or_fails_while_another_waits_for_a_step_is_told(pool: Pool, tmp_path: Path) -> None:
+    first, progress = memories(pool), Told()
     request = {"flag": str(tmp_path / "flag"), "rank": 1, "kind": "dies"}
     assert pool.call("bodies.pool:uneven", request, progress, num_ranks=3) == "done"
     assert any("starting again: rank 1 (cpu) was killed (SIGKILL)" in each for each in progress.phases)
-    assert survivors_are_warm(before, memories(pool), 1)
-
-
-def test_a_rank_that_fails_while_another_waits_for_a_step_is_named(pool: Pool, tmp_path: Path) -> None:
     before = memories(pool)
+    assert survivors_are_warm(first, before, 1)
     with pytest.raises(RankFailed, match=r"^rank 1 \(cpu\): broken"):
-        request = {"flag": str(tmp_path / "flag"), "rank": 1, "kind": "raises"}
-        pool.call("bodies.pool:uneven", request, num_ranks=3)
+        pool.call("bodies.pool:uneven", {**request, "flag": str(tmp_path / "next"), "kind": "raises"}, num_ranks=3)
     assert [each["pid"] for each in memories(pool)] == [each["pid"] for each in before]
 
 
@@ -107,21 +113,6 @@ def test_a_job_that_kills_a_rank_twice_is_given_up(pool: Pool) -> None:
     ):
         pool.call("bodies.pool:die", {"rank": 2}, num_ranks=3)
     assert len(memories(pool)) == 3
-
-
-def test_a_rank_that_aborts_is_told_with_its_signal(pool: Pool, tmp_path: Path) -> None:
-    progress = Told()
-    pool.call("bodies.pool:die_once", once(tmp_path / "flag", 1, signal.SIGABRT), progress, num_ranks=3)
-    assert any(f"was ended by signal {int(signal.SIGABRT)}" in each for each in progress.phases)
-
-
-def test_a_stopped_rank_is_found_and_replaced(pool: Pool, tmp_path: Path) -> None:
-    before, progress = memories(pool), Told()
-    start = time.monotonic()
-    pool.call("bodies.pool:die_once", once(tmp_path / "flag", 1, signal.SIGSTOP), progress, num_ranks=3)
-    assert time.monotonic() - start < 60
-    assert any("rank 1 (cpu) was silent for 5 s: its process is stopped" in each for each in progress.phases)
-    assert survivors_are_warm(before, memories(pool), 1)
 
 
 def test_a_rank_that_lost_its_device_says_so_and_is_replaced(pool: Pool) -> None:

@@ -176,9 +176,7 @@ print("alive")
 
 
 @pytest.mark.skipif(not alone_may_mount(), reason="mounting a small folder needs root")
-def test_a_full_folder_for_temporary_files_is_one_sentence_and_tiny_shared_memory_has_no_effect(
-    tmp_path: Path,
-) -> None:
+def test_a_full_folder_for_temporary_files_is_one_sentence_and_tiny_shared_memory_has_no_effect(tmp_path: Path) -> None:
     program = """
 full = pool.folder / "full"
 with full.open("wb", buffering=0) as file:

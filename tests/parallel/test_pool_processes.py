@@ -28,7 +28,7 @@ from latentloom.parallel.pool.rank_process import RankProcess
 from latentloom.parallel.pool.server_process import LOG_BYTES, START, shorten
 from latentloom.parallel.ranks import fork_server, rank
 from latentloom.parallel.ranks.channel import Channel, write_body
-from latentloom.parallel.ranks.messages import FROM_RANK, FROM_SERVER, TO_RANK, TO_SERVER, Fork, RunJob, ServerReady
+from latentloom.parallel.ranks.messages import FROM_RANK, FROM_SERVER, TO_RANK, TO_SERVER, Fork, RunJob
 from latentloom.parallel.ranks.rank_job import RankJob
 
 
@@ -101,21 +101,30 @@ def run_of(function: str) -> RunJob:
     return RunJob(job=1, function=function, lane="main", rank=0, num_ranks=1, previews=False, answers=True)
 
 
+def server_in(root: Path, code: str) -> Path:
+    """A package with nothing but this fork server."""
+    folder = root / "parallel" / "ranks"
+    folder.mkdir(parents=True)
+    for each in (folder, folder.parent, root):
+        (each / "__init__.py").write_text(f"name = {root.name!r}\n")
+    (folder / "fork_server.py").write_text(code)
+    return root
+
+
+def started(package: str, root: Path, *given: Any, path: str = "") -> str:
+    order = json.dumps([package, str(root), ".parallel.ranks.fork_server:main", *given])
+    command, env = [sys.executable, "-P", "-c", START, order], {**os.environ, "PYTHONPATH": path}
+    return subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, timeout=60).stdout
+
+
 def test_the_fork_server_is_the_hosts_own_copy(tmp_path: Path) -> None:
-    for name in ("own", "other/loom"):
-        folder = tmp_path / name / "parallel" / "ranks"
-        folder.mkdir(parents=True)
-        for each in (folder, folder.parent, folder.parent.parent):
-            (each / "__init__.py").touch()
-        (folder / "fork_server.py").write_text(f"main = lambda *_: print({name!r})")
-    order = json.dumps(["loom", str(tmp_path / "own"), ".parallel.ranks.fork_server:main", 0, 0, [], 0])
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", START, order],
-        env={**os.environ, "PYTHONPATH": str(tmp_path / "other")},
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout == "own\n", done.stderr
+    own, _ = (server_in(tmp_path / name, f"main = lambda *_: print({name!r})") for name in ("own", "other/loom"))
+    assert started("loom", own, 0, 0, [], 0, path=str(tmp_path / "other")) == "own\n"
+
+
+def test_a_package_that_a_new_process_would_not_find_is_loaded_whole(tmp_path: Path) -> None:
+    root = server_in(tmp_path / "custom-nodes", "from ... import name\ndef main(*given):\n    print(name, *given)\n")
+    assert started("loom_of_another_name", root, 3, 4, ["x"], 2) == "custom-nodes 3 4 ['x'] 2\n"
 
 
 def test_a_spare_that_cannot_be_had_is_tried_at_growing_pauses_and_the_reason_told(
@@ -152,23 +161,17 @@ def test_a_spare_whose_end_was_heard_is_not_refused_once_more(caplog: pytest.Log
     assert "has ended" in caplog.text and "no room" not in caplog.text
 
 
-def test_a_spare_in_office_that_could_not_be_ended_gives_way_to_another(tmp_path: Path) -> None:
-    """It says that it is ready, but the host had no descriptor left to take its pidfd with."""
-    mine, theirs = Channel.pair(FROM_SERVER)
-    with selectors.DefaultSelector() as selector:
-        crew = Crew([], Deaf(), selector=selector, folder=tmp_path, preload=(), limits=Limits())
-        crew._take(server_process.ServerProcess(mine))
-        Channel(theirs, ()).send(ServerReady(os.getpid()))
-        crew._on_server()
-        assert crew._server is None and mine.fileno() == -1 and not selector.get_map()
-    theirs.close()
+READY = json.dumps({"kind": "server_ready", "pid": os.getpid()}).encode()
+HELLO = b'{"kind": "hello", "gpu": "", "uuid": "", "memory_bytes": 0}'
 
 
 @pytest.mark.parametrize(
-    "data", [b'{"kind": "hello", "gpu": "", "uuid": "", "memory_bytes": 0}', b'{"kind": "server_ready"}', b"what?"]
+    ("data", "is_understood"),
+    # one in office that is ready, but the host had no descriptor left to take its pidfd with, gives way to another
+    [(READY, True), (HELLO, False), (b'{"kind": "server_ready"}', False), (b"what?", False)],
 )
-def test_a_fork_server_that_is_not_understood_is_ended(
-    data: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_a_fork_server_that_is_not_understood_or_could_not_be_ended_is_let_go(
+    data: bytes, is_understood: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     mine, theirs = Channel.pair(FROM_SERVER)
     with selectors.DefaultSelector() as selector:
@@ -176,7 +179,8 @@ def test_a_fork_server_that_is_not_understood_is_ended(
         crew._take(server_process.ServerProcess(mine))
         theirs.send(data)
         crew._on_server()
-        assert crew._server is None and "the fork server is not understood, and ended: " in caplog.text
+        assert crew._server is None and mine.fileno() == -1 and not selector.get_map()
+    assert ("the fork server is not understood, and ended: " in caplog.text) is not is_understood
     theirs.close()
 
 
@@ -191,7 +195,7 @@ def test_a_rank_that_is_not_understood_is_ended(tmp_path: Path) -> None:
     watched.channel = mine
     with selectors.DefaultSelector() as selector:
         crew = Crew([watched], Deaf(), selector=selector, folder=tmp_path, preload=(), limits=Limits())
-        theirs.send(b'{"kind": "hello", "gpu": "", "uuid": "", "memory_bytes": 0}')
+        theirs.send(HELLO)
         theirs.send(b'{"kind": "dance"}')
         crew._on_rank(watched)
     assert watched.has_begun and watched.why_killed.startswith("is not understood: a message of kind 'dance' is not kn")
@@ -273,16 +277,3 @@ def test_threads_are_as_many_as_the_container_allows(
     monkeypatch.setattr("latentloom.parallel.machine.container.num_cores", lambda: 8)
     monkeypatch.setattr("latentloom.parallel.machine.container.read_container", lambda: Container(num_cpus=num_cpus))
     assert num_free_cores() == cores
-
-
-def test_a_package_that_a_new_process_would_not_find_is_loaded_whole(tmp_path: Path) -> None:
-    root = tmp_path / "custom-nodes" / "loom-folder"
-    (root / "parallel" / "ranks").mkdir(parents=True)
-    (root / "__init__.py").write_text("__version__ = 'of this folder'\n")
-    (root / "parallel" / "__init__.py").touch()
-    (root / "parallel" / "ranks" / "__init__.py").touch()
-    body = "from ... import __version__\ndef main(*given):\n    print(__version__, *given)\n"
-    (root / "parallel" / "ranks" / "fork_server.py").write_text(body)
-    order = json.dumps(["loom_of_another_name", str(root), ".parallel.ranks.fork_server:main", 3, 4, ["x"], 2])
-    told = subprocess.run([sys.executable, "-P", "-c", START, order], capture_output=True, text=True, timeout=60)
-    assert told.stdout == "of this folder 3 4 ['x'] 2\n", told.stderr

@@ -23,6 +23,7 @@ from latentloom.parallel.ranks.membership import Membership
 from latentloom.parallel.ranks.seat import World
 from latentloom.parallel.sharding.captured import Captured
 from support.tapes import Tapes
+from support.told import Told
 
 CPU = torch.device("cpu")
 
@@ -221,20 +222,16 @@ def test_a_peer_that_compiles_for_longer_than_nccl_may_take_is_waited_for(pool: 
 
 
 @pytest.mark.parametrize(
-    ("hangs", "what"),
-    [("connecting", "connecting ranks by NCCL"), ("first", "the first collective over NCCL")],
+    ("hangs", "what"), [("connecting", "connecting ranks by NCCL"), ("first", "the first collective over NCCL")]
 )
 def test_a_rank_that_hangs_in_nccl_ends_with_its_stacks_in_its_log_and_is_replaced(
     start_warm_pool: Callable[..., Pool], tmp_path: Path, hangs: str, what: str
 ) -> None:
-    told: list[str] = []
-
-    class Told(Progress):
-        def phase(self, text: str, *, is_loading: bool = False) -> None:
-            told.append(text)
-
+    progress = Told()
     with start_warm_pool(["cpu"] * 3) as pool:
-        assert connect(pool, Told(), limit_s=1.0, busy_s=0.0, hangs=hangs, flag=str(tmp_path / "flag")) == [6.0]
+        assert connect(pool, progress, limit_s=1.0, busy_s=0.0, hangs=hangs, flag=str(tmp_path / "flag")) == [6.0]
         log = pool.states()[1].log.read_text()
-    assert any(f"rank 1 (cpu) ended with exit code 1: it hung: {what} took over 1 s" in text for text in told), told
+    assert any(
+        f"rank 1 (cpu) ended with exit code 1: it hung: {what} took over 1 s" in text for text in progress.phases
+    )
     assert "in hang_once" in log and "most recent call first" in log

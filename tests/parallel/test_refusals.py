@@ -72,7 +72,7 @@ def test_a_cache_that_skips_blocks_is_refused_with_shared_weights() -> None:
 @pytest.mark.parametrize(
     ("kernel", "device", "words"),
     [
-        ("fast", "cpu", "there is no attention kernel 'fast'"),
+        ("fast", "cpu", "no attention kernel 'fast'; choose auto, cpu_flash, sdpa"),
         ("sdpa", "cpu", "kernel sdpa does not run on cpu; choose auto"),
         ("cpu_flash", "cuda", "kernel cpu_flash does not run on cuda; choose auto"),
         ("sage", "cuda", "needs the package sageattention; install it"),

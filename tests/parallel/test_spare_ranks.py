@@ -149,12 +149,7 @@ def seats(tmp_path: Path, *memories: int) -> list[RankProcess]:
 
 @pytest.mark.parametrize(
     ("wanted", "memories", "devices"),
-    [
-        (None, (80, 24), ["cuda:0"]),
-        (None, (0, 0), []),
-        (True, (24, 24), ["cuda:0", "cuda:1"]),
-        (False, (80, 80), []),
-    ],
+    [(None, (80, 24), ["cuda:0"]), (None, (0, 0), []), (True, (24, 24), ["cuda:0", "cuda:1"]), (False, (80, 80), [])],
 )
 def test_a_card_of_40_gb_has_a_spare_and_others_where_it_is_asked_for(
     wanted: bool | None, memories: tuple[int, ...], devices: list[str], tmp_path: Path

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from bodies.shares import LiveBytes
 from latentloom.parallel.staging import UPLOAD_BYTES, DeviceUpload, bytes_of, moving
+from support.alive import Alive
 
 
 class Late(DeviceUpload):
@@ -77,9 +77,9 @@ def test_a_buffer_that_is_not_waited_for_would_be_overwritten() -> None:
 
 def test_the_host_holds_two_buffers_whatever_goes_up() -> None:
     upload, source, target = Late((1000, 1000)), torch.randn(5000), torch.empty(5000)
-    with LiveBytes() as live:
+    with Alive() as live:
         upload.copy(target, source)
-    assert live.peak == 0
+    assert live.most == 0
 
 
 def test_on_a_cpu_nothing_is_copied() -> None:

@@ -1,7 +1,6 @@
 """Wires between ranks are tried when ranks join; where they fail, new ranks do without peer-to-peer."""
 
 import os
-import queue
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -94,25 +93,12 @@ class Place(RankProcess):
         self.why_killed = self.why_killed or why
 
 
-@pytest.fixture
-def job() -> Job:
-    return work_on(2)
-
-
 def work_on(num_ranks: int, world: World | None = None) -> Job:
-    work = Work(
-        function="f", num_ranks=num_ranks, lane="main", rank=0, owner="", previews=False, every=False, world=world
-    )
-    return Job(work, os.memfd_create("request"))
+    return Job(Work(function="f", num_ranks=num_ranks, world=world), os.memfd_create("request"))
 
 
 def told(job: Job) -> list[Any]:
-    found = []
-    while True:
-        try:
-            found.append(job.told.get_nowait())
-        except queue.Empty:
-            return found
+    return [job.told.get_nowait() for _ in range(job.told.qsize())]
 
 
 def joins(replica: Replica, *problems: str) -> None:
@@ -124,8 +110,8 @@ def joins(replica: Replica, *problems: str) -> None:
         replica.hear_joined(rank, Joined(world=order.world.name, problem=problem, are_wires_bad=bool(problem)))
 
 
-def test_ranks_whose_wires_fail_start_again_without_peer_to_peer_and_only_once(tmp_path: Path, job: Job) -> None:
-    places = [Place(number, tmp_path) for number in range(2)]
+def test_ranks_whose_wires_fail_start_again_without_peer_to_peer_and_only_once(tmp_path: Path) -> None:
+    places, job = [Place(number, tmp_path) for number in range(2)], work_on(2)
     replica = Replica("group0", list(places), folder=tmp_path, limits=Limits())
     replica.take(job)
     joins(replica, "", "rank 0's send arrived with 9 of 10 numbers changed")

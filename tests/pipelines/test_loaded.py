@@ -2,13 +2,12 @@
 
 import dataclasses
 from collections.abc import Mapping
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from latentloom.parallel.errors import RankFailed
-from latentloom.parallel.pool.pool import RankState
 from latentloom.parallel.progress import SILENT, Progress
 from latentloom.parallel.ranks.seat import Seat
 from latentloom.pipelines import pools as loaded_module
@@ -22,16 +21,14 @@ class ToyPool:
     """Answers as two ranks would, with one component each."""
 
     def __init__(
-        self, *, job: int = 0, is_ready: bool = True, replicas: int = 1, error: Exception | None = None
+        self, *, is_working: bool = False, is_ready: bool = True, replicas: int = 1, error: Exception | None = None
     ) -> None:
         self.size = 2 // replicas
-        self.job, self.is_ready, self.error = job, is_ready, error
+        self.is_working, self.error = is_working, error
+        self.ranks = [SimpleNamespace(is_ready=is_ready) for _ in range(2)]
 
-    def states(self) -> list[RankState]:
-        return [
-            RankState(number=i, replica=0, device="cpu", pid=1, is_ready=self.is_ready, job=self.job, log=Path("log"))
-            for i in range(2)
-        ]
+    def states(self) -> list[SimpleNamespace]:
+        return self.ranks
 
     def call_every(self, function: str, request: Mapping[str, Any], progress: Progress, *, num_ranks: int) -> list[Any]:
         assert function == ".pipelines.pools:on_rank"
@@ -70,7 +67,7 @@ def test_ranks_without_work_answer_for_themselves(store: ComponentStore, monkeyp
 
 @pytest.mark.parametrize(
     "options",
-    [{"job": 3}, {"is_ready": False}, {"replicas": 2}, {"error": RankFailed("other work")}],
+    [{"is_working": True}, {"is_ready": False}, {"replicas": 2}, {"error": RankFailed("other work")}],
     ids=lambda options: next(iter(options)),
 )
 def test_ranks_that_cannot_answer_at_once_are_left_out(

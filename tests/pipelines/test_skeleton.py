@@ -8,12 +8,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from bodies.shares import LiveBytes
 from latentloom.pipelines.components import skeleton
 from latentloom.pipelines.components.loading import component_class, load_component, shells, torch_dtype
 from latentloom.pipelines.models.component_files import inspect_component, inspect_model
 from latentloom.pipelines.models.folder import read_index
 from latentloom.pipelines.values import Dtype
+from support.alive import Alive
 from support.by_hand import cells
 
 FAMILIES = ("flux", "sd3", "qwen_image", "wan", "wan22_i2v", "wan_i2v")
@@ -60,13 +60,13 @@ def test_on_an_accelerator_tensors_have_the_dtypes_they_have_here(
 
 def test_the_host_holds_no_cast_copy_of_what_goes_to_an_accelerator(tiny: Callable[[str], Path]) -> None:
     files = inspect_model(tiny("flux")).components["transformer"]
-    with LiveBytes() as on_host:
+    with Alive() as on_host:
         sizes = [x.nbytes for x in load_component(files, dtype="bf16").parameters()]
     whole, largest = sum(sizes), max(sizes)
-    with LiveBytes() as live:
+    with Alive() as live:
         load_component(files, dtype="bf16", device=ACCELERATOR)
-    assert on_host.peak >= whole, "the count sees a cast on the host"
-    assert live.peak <= 2 * largest, "the constructor makes one at a time"
+    assert on_host.most >= whole, "the count sees a cast on the host"
+    assert live.most <= 2 * largest, "the constructor makes one at a time"
 
 
 def test_names_that_diffusers_converts_are_left_to_it(tiny: Callable[[str], Path], tmp_path: Path) -> None:

@@ -12,17 +12,21 @@ from torch.utils._pytree import tree_leaves
 
 
 class Alive(TorchDispatchMode):
-    """Within, `most` is the largest sum of bytes so far; the memory of `but` is not counted, nor are views of it."""
+    """Within, `most` is the largest sum of bytes so far, and `largest` that of one tensor.
+
+    The memory of `but` is not counted, nor are views of that or of what was there before.
+    """
 
     def __init__(self, but: Iterable[Tensor] = ()) -> None:
         super().__init__()
-        self.now = self.most = 0
+        self.now = self.most = self.largest = 0
         self._known = {each.untyped_storage()._cdata for each in but}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **(kwargs or {}))
+        given = {x.untyped_storage()._cdata for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)}
         for each in tree_leaves(made):
-            if type(each) is Tensor and not each.is_meta:
+            if type(each) is Tensor and not each.is_meta and each.untyped_storage()._cdata not in given:
                 self._see(each.untyped_storage())
         return made
 
@@ -32,7 +36,7 @@ class Alive(TorchDispatchMode):
             return
         self._known.add(place)
         self.now += size
-        self.most = max(self.most, self.now)
+        self.most, self.largest = max(self.most, self.now), max(self.largest, size)
         weakref.finalize(storage, self._gone, place, size)
 
     def _gone(self, place: int, size: int) -> None:

@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -31,16 +31,15 @@ class Graphs:
 
     number: int
     first: Hashable = None
-    is_broken: bool = False
-    """Torch cannot take the block in one graph."""
-    made: dict[bool, Callable[..., Any]] | None = None
+    is_broken: bool = False  # torch cannot take the block in one graph
+    made: dict[bool, Callable[..., Any]] = field(default_factory=dict)  # by whether it is for the first lengths
 
     def get(
         self, kind: type[nn.Module], make: Callable[..., Any], *, is_first: bool, options: Any
     ) -> Callable[..., Any]:
-        made = self.made = self.made if self.made is not None else {}
+        made = self.made
         is_automatic = options.get("dynamic") is None
-        which = is_first or not is_automatic
+        which = is_first or not is_automatic  # whoever says what is dynamic has one graph for all lengths
         if which not in made:
             more = {"dynamic": True} if is_automatic and not is_first else {}
             name = f"{kind.__name__}_{self.number}_{'first' if which else 'any'}"
@@ -48,7 +47,7 @@ class Graphs:
         return made[which]
 
     def drop(self) -> None:
-        for each in (self.made or {}).values():
+        for each in self.made.values():
             free(each)
 
 
@@ -89,7 +88,7 @@ _making = threading.Lock()
 
 
 def kept_of(kind: type[nn.Module]) -> KeptGraphs:
-    with _making:
+    with _making:  # two threads that meet a kind first would each keep graphs of their own
         return _kinds.setdefault(kind, KeptGraphs())
 
 

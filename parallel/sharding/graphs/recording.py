@@ -29,15 +29,12 @@ class Recorder(Protocol):
 
     def aside(self, action: Callable[[], Any]) -> tuple[Any, int]:
         """What it gives, by way of the stream that `record` captures, and the bytes that were taken for it."""
-        ...
 
     def settle(self) -> None:
         """Wait for all that the device has been asked for."""
-        ...
 
     def free_bytes(self) -> int:
         """What nobody holds of the device, once it is settled."""
-        ...
 
     def record(self, action: Callable[[], Any], *, beside: CapturedGraph | None) -> tuple[CapturedGraph, Any, int]:
         """A graph of the action, what a replay writes to, and the bytes that were taken for it.
@@ -45,7 +42,6 @@ class Recorder(Protocol):
         It shares its memory with one `beside` that never runs at the same time. RuntimeError if the device does not let
         it be captured.
         """
-        ...
 
 
 class Cuda:

@@ -1,12 +1,7 @@
 """A block's forward as it is traced: a mode of its own answers the attention calls, by what was learned of them.
 
-The mode is entered inside what is compiled. Torch traces it, and nothing of it is left when the graph runs: a mode that
-is entered around a graph sees each of its calls, in Python, some sixty a block.
-
-Torch keeps the graphs of a function with its code object, and tells them apart by guards, some hundred a block, most of
-them on the block's modules. Those are left out here, for whoever compiles asks `watched.Watched` once a forward
-instead. So each key of such a graph needs a code object of its own: by that of another key a graph would be found that
-fits nothing but the shapes.
+A mode that is entered around a graph sees each of its calls, in Python, some sixty a block. This one is traced with the
+block. What else the graph depends on, torch would ask by guards each time; here `watched.Watched` is asked instead.
 """
 
 from __future__ import annotations
@@ -80,7 +75,7 @@ def traced(
 
     def seen(the_given: Sequence[Any], the_block: nn.Module, *args: Any, **kwargs: Any) -> Any:
         mode = Traced(calls, fixed, the_given)
-        with mode:
+        with mode:  # entered inside of what is compiled: nothing of it is left when the graph runs
             out = forward(the_block, *args, **kwargs)
         assert calls is None or mode.num_calls == len(calls), "a block makes the calls that were learned"
         return tree_map_only(Tensor, copied, out)
@@ -89,9 +84,10 @@ def traced(
         return tree_map_only(Tensor, copied, forward(the_block, *args, **kwargs))
 
     inner = seen if is_seen else unseen
+    # Torch keeps graphs with a code object: by that of another key one would be found that fits nothing but the shapes.
     code = inner.__code__.replace(co_name=name)
     own = types.FunctionType(code, inner.__globals__, name, None, inner.__closure__)
-    # torch.compile takes what filters guards out of the options that it is given: each call needs its own
+    # Torch.compile takes what filters guards out of the options that it is given: each call needs its own.
     given: dict[str, Any] = {**options, "options": {**(options.get("options") or {}), "guard_filter_fn": _needed}}
     compiled = torch.compile(own, **given)
     vars(compiled)["_latentloom_code"] = code
@@ -104,13 +100,14 @@ def free(compiled: Callable[..., Any]) -> None:
 
 
 def copied(x: Tensor) -> Tensor:
-    """No view, as the next block's graph was made for; where it is the end of a kernel anyway it costs nothing."""
+    # No view, as the next block's graph was made for. Where it is the end of a kernel anyway it costs nothing.
     return x.clone(memory_format=torch.contiguous_format)
 
 
 def _needed(entries: Sequence[Any]) -> list[bool]:
-    """All guards on what a block is given; of those on its wires the ones on tensors and on symbols; none
-    on the block itself, or on what is global."""
+    """Which guards a graph keeps: all on what a block is given, and of those on its wires the ones on tensors."""
+    # None on the block itself, or on what is global: some hundred a block, for which `watched.Watched` is asked once a
+    # forward. SHAPE_ENV is what torch knows of symbols, the sizes of a graph for any lengths.
     return [entry.guard_type == "SHAPE_ENV" or _is_needed(entry) for entry in entries]
 
 

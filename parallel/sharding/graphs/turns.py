@@ -3,10 +3,9 @@
 A graph names its device with its number, for us as for torch: ranks on CPUs take turns, and so do processes that use
 one GPU, but the GPUs of a machine compile side by side the first time.
 
-Torch's inductor keeps what it compiled in a folder and looks there first. The folder is the user's own (0700): shared
-objects are loaded from it, and torch's own, in the folder for temporary files, may be made by somebody else first. It
-is named after all that its contents depend on and torch does not look at, so that a home that machines share does no
-harm.
+Torch's inductor keeps what it compiled in a folder and looks there first. The folder is the user's own (0700), where
+torch's, in the folder for temporary files, may be made by somebody else first. It is named after all that its contents
+depend on and torch does not look at, so that a home that machines share does no harm.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ def in_turn(graph: torch.fx.GraphModule, inputs: Sequence[Tensor]) -> Callable[.
 
 
 def _below_autograd(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Without gradients no operator of the graph asks for them, as torch's own collectives would in Python."""
-
+    # Without gradients no operator of the graph asks for them, as torch's own collectives would, each time, in Python.
     def below(*args: Any) -> Any:
         if torch.is_grad_enabled():
             return run(*args)
@@ -77,7 +75,8 @@ def _use(named: str | None) -> Path:
     """The folder that inductor uses from now on: one that the user has named, else ours."""
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
-    if named and Path(named) != Path(default_cache_dir()):  # torch puts its own into the environment, too
+    # One that the user has named stays; torch puts its own into the environment, too.
+    if named and Path(named) != Path(default_cache_dir()):
         return Path(named)
     found = _folder()
     os.environ[VARIABLE] = str(found)
@@ -88,7 +87,7 @@ _folder = functools.cache(cache_folder)
 
 
 def _check_own(folder: Path) -> None:
-    """OSError for a folder that somebody else can write to."""
+    """OSError for a folder that somebody else can write to: shared objects are loaded from it."""
     found = os.lstat(folder)
     if folder.is_symlink() or found.st_uid != os.getuid():
         raise OSError(f"{folder} is a link or somebody else's")
@@ -121,10 +120,7 @@ def _name_of(graph: torch.fx.GraphModule) -> str:
 
 @contextlib.contextmanager
 def _turn(path: Path) -> Iterator[None]:
-    """Alone until the graph of this file was compiled once; afterwards all read it side by side.
-
-    The kernel ends the turn of a process that dies. Who has waited too long goes on without one.
-    """
+    """Alone until the graph of this file was compiled once; afterwards all read it side by side."""
     with contextlib.ExitStack() as stack:
         lock = None
         if not _is_done(path) and os.name == "posix":  # elsewhere there are no ranks
@@ -136,7 +132,7 @@ def _turn(path: Path) -> Iterator[None]:
                 stack.close()
                 lock = None
         yield
-        if lock is not None:
+        if lock is not None:  # not where compiling failed: the next one that wants the graph has its turn then
             lock.write(b"done")
 
 

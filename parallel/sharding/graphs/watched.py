@@ -70,6 +70,7 @@ class Watched:
         and a forward that was put in the place of its own.
         """
         with torch._C.DisableTorchFunction():  # modes would see each look at a tensor
+            # The same object where what was read anew is equal, so that whoever holds a state compares by identity.
             if self._seen is None or not self._seen.is_as_it_was():
                 before, self._seen = self._seen, _ModuleState(self._module, by_address=self._by_address)
                 if before is not None and before.state == self._seen.state:
@@ -99,6 +100,8 @@ class _ModuleState:
         self.state = State((*told, *self._forms, *self._addresses), list(self._known.values()))
 
     def is_as_it_was(self) -> bool:
+        # By `map` over built-in functions: a loop in Python over some thousand values would take several times as long.
+        # By identity wherever something could be put in another's place; by value only what can be changed in place.
         dicts, names, values = self._places
         cells, contents = self._cells
         try:
@@ -135,7 +138,7 @@ class _ModuleState:
                 self._empty.append(hooks)
             told.append(tuple(map(self._value, hooks.values())))
         for held in (module._parameters, module._buffers, module._modules):
-            self._size(held)
+            self._size(held)  # what comes in addition is at no place that was read
             for name, value in held.items():
                 self._place(held, name, value)
                 told.append((name, self._form(value) if isinstance(value, Tensor) else type(value)))
@@ -164,10 +167,10 @@ class _ModuleState:
                 self._changing[0].append(value)
                 self._changing[1].append(copy.deepcopy(value))
             return _frozen(value)
-        # What a session, a group or another watch counts and keeps changes in each forward, and no graph takes it from
-        # there; what is a thread's own neither.
         if isinstance(value, CodeType):
             return value
+        # What a session, a group or another watch counts and keeps changes in each forward, and no graph takes it from
+        # there; what is a thread's own neither.
         if depth > DEEPEST or isinstance(value, (*NOT_FOLLOWED, Watched)):
             return type(value)
         return type(value), *(self._value(each, depth + 1) for each in self._referred(value))

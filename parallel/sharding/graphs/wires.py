@@ -39,8 +39,7 @@ class AttentionCall:
     way: Way
     streams: tuple[str, ...] = ()
     shape: Shape | None = None
-    kernel: Kernel | None = None
-    """The last three of calls whose exchange is in the graph."""
+    kernel: Kernel | None = None  # the last three of calls whose exchange is in the graph
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,8 @@ class Wire:
     """
 
     name: str
+    # Numbers, in a string: a number that a graph for any lengths is made with becomes a symbol, a string does not.
     fixed: str
-    """Numbers, in a string: a number that a graph for any lengths is made with becomes a symbol, a string does not."""
     given: tuple[Any, ...]
     group: Group
     traffic: Traffic
@@ -75,6 +74,8 @@ def way_of(mesh: Mesh, layout: Layout, kernel: Kernel) -> Way:
         return "opaque"
     (name,) = mesh.plan.strategies
     axis = STRATEGIES[name].AXIS
+    # Ring and AllGather-KV in a graph are of equal steps on all ranks: a replicated stream, or a rank without a token,
+    # takes others.
     is_full = not layout.num_replicated and all(layout.num_held(rank) for rank in range(layout.num_ranks))
     return name if mesh[axis].packs and (is_full or axis != Axis.EXCHANGE) else "opaque"
 
@@ -91,7 +92,7 @@ def wire_of(call: AttentionCall, layout: Layout, mesh: Mesh, device: torch.devic
 
 @functools.lru_cache(maxsize=64)
 def _traffic(plan: ParallelPlan, rank: int, layout: Layout, shape: Shape) -> Traffic:
-    """Of a mesh that is only planned: a group that is kept is never gone."""
+    # Of a mesh that is only planned: one that is kept, as an argument of what is cached, would keep its groups.
     return traffic_of(layout, planned_mesh(plan, rank), shape=shape)
 
 
