@@ -9,7 +9,6 @@ from .forward import Forward
 from .machine import Machine
 from .software import Software
 from .step import Speeds, Step, gathered_weights, step, times
-from .wires import Group
 
 OUTSIDE_LAUNCHES = 60
 """A step's launches outside of the layers: embeddings, the last projection, the solver."""
@@ -118,8 +117,7 @@ def _decoding(job: Job, speeds: Speeds, decoders: int, talking: int) -> float:
     whole = job.decode_flops / (chip.flops(job.forward.dtype) * chip.gemm_share * chip.convolution_share)
     if decoders == 1 or speeds.wires is None:
         return whole / decoders
-    group = Group(decoders, 1, talking)
-    hop, gather = speeds.wires.speed("hop", group), speeds.wires.speed("gather", group)
+    hop, gather = (speeds.wires.speed(operation, decoders, 1, talking) for operation in ("hop", "gather"))
     host = job.decode_exchanges * EDGE_LAUNCHES * speeds.launch_s
     trading = job.decode_exchanges * hop.start_s + job.decode_edge_bytes / hop.bytes_per_s
     return whole / decoders + host + trading + gather.seconds(gathered_weights(int(job.pixel_bytes), decoders))

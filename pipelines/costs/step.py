@@ -14,7 +14,7 @@ from ...parallel.traffic import Traffic
 from .chips import Chip
 from .forward import Forward, sent_in_call
 from .software import KERNEL_S, REPLAY_LAUNCHES, Software
-from .wires import Group, Wires
+from .wires import Wires
 
 FP32 = 4
 
@@ -136,14 +136,14 @@ def _travel(
         return 0.0, 0.0
     exposed = hidden = 0.0
     if sent.num_exchanges:
-        speed = speeds.wires.speed("exchange", Group(plan.ulysses, 1, talking))
+        speed = speeds.wires.speed("exchange", plan.ulysses, 1, talking)
         exposed += speed.seconds(sent.exchange_bytes) + software.calls_in * speed.start_s
-    around = Group(plan.exchange, plan.ulysses, talking)
+    around = plan.exchange, plan.ulysses, talking
     if sent.num_gathers:
-        speed = speeds.wires.speed("gather", around)
+        speed = speeds.wires.speed("gather", *around)
         exposed += speed.seconds(sent.gather_bytes) + (sent.num_gathers - 1) * speed.start_s
     if sent.num_hops:
-        hop = speeds.wires.speed("hop", around).seconds(sent.hop_bytes / sent.num_hops)
+        hop = speeds.wires.speed("hop", *around).seconds(sent.hop_bytes / sent.num_hops)
         covered = min(hop, software.overlap * attention / plan.ring) if speeds.is_async else 0.0
         exposed += sent.num_hops * (hop - covered)
         hidden += sent.num_hops * covered
@@ -166,7 +166,7 @@ def _weights(forward: Forward, plan: ParallelPlan, speeds: Speeds, layer_s: floa
     """(seconds that a block's weights travel, those of them that hide under the block before)."""
     if plan.weights == 1 or speeds.wires is None:
         return 0.0, 0.0
-    speed = speeds.wires.speed("gather", Group(plan.weights, 1, talking))
+    speed = speeds.wires.speed("gather", plan.weights, 1, talking)
     seconds = speed.seconds(gathered_weights(forward.block_bytes, plan.weights))
     return seconds, min(seconds, layer_s) if speeds.is_async else 0.0
 
@@ -175,7 +175,7 @@ def _predictions(forward: Forward, plan: ParallelPlan, speeds: Speeds, talking: 
     """Once a step."""
     if plan.cfg == 1 or speeds.wires is None:
         return 0.0
-    speed = speeds.wires.speed("gather", Group(plan.cfg, plan.sequence, talking))
+    speed = speeds.wires.speed("gather", plan.cfg, plan.sequence, talking)
     return speed.seconds(predictions(forward.latent_bytes, plan.cfg))
 
 

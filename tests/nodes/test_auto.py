@@ -31,7 +31,7 @@ from latentloom.parallel.pool.trial import Deadline
 from latentloom.parallel.progress import SILENT, Foreseen, Progress
 from latentloom.pipelines import placement
 from latentloom.pipelines.costs.machine import Machine
-from latentloom.pipelines.costs.wires import Group, Measured, Speed
+from latentloom.pipelines.costs.wires import Measured, Speed
 from latentloom.pipelines.forecast import forecast, here
 from latentloom.pipelines.forecast.auto import choose
 from latentloom.pipelines.forecast.known import machine_at, seen, spot_of
@@ -57,12 +57,8 @@ def slow_gathers(machine: Machine) -> Machine:
     """Measured, and on it a ring saves more than a tenth."""
     alone = machine.speeds(1)
     chip = dataclasses.replace(alone.chip, single_flops=1e9)
-    around = Group(2, 1, 2)
-    speeds = {
-        ("exchange", around): Speed(0.5, 1e9),
-        ("gather", around): Speed(0.5, 1e9),
-        ("hop", around): Speed(1e-4, 1e9),
-    }
+    starts = {"exchange": 0.5, "gather": 0.5, "hop": 1e-4}
+    speeds = {(operation, 2, 1, 2): Speed(start_s, 1e9) for operation, start_s in starts.items()}
     many = dataclasses.replace(alone, chip=chip, wires=Measured(speeds=speeds))
     one = dataclasses.replace(alone, chip=chip)
     return dataclasses.replace(machine, at={1: one, 2: many}, is_measured=True, is_assumed=False)
@@ -338,7 +334,7 @@ def _gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(here, "devices_now", lambda: now)
-    monkeypatch.setattr(here, "spot_of", lambda devices: spot_of(devices, now))
+    monkeypatch.setattr(here, "spot_of", lambda devices, _=None: spot_of(devices, now))
     monkeypatch.setattr(here, "_tried", set())
 
 

@@ -22,7 +22,7 @@ from ...pipelines.costs.machine import EXAMPLES, Machine, named_machine
 from ...pipelines.forecast.choice import Candidate, spelt
 from ...pipelines.forecast.forecast import Forecast, of_each_kind
 from ...pipelines.forecast.here import is_busy, machine_here
-from ...pipelines.forecast.known import here_of, machine_at, machines_folder, spot_of, with_devices
+from ...pipelines.forecast.known import machine_at, machines_folder, spot_of, with_devices
 from ...pipelines.place import AUTO
 from ...pipelines.values import MARK, Place
 from ..contract.shown import (
@@ -196,12 +196,11 @@ def measured() -> PlanMachine:
     """This machine, measured now, which takes about ten seconds. Raises `Conflict` while something else is at work and
     where it cannot be kept, or `RankFailed`.
     """
-    here = here_of(devices_now())
-    if is_busy(here.shown):
+    before = spot_of((), devices_now())
+    if is_busy(before):
         raise Conflict(BUSY)
-    before = spot_of(here.devices).stamp
     machine = machine_here(machines_folder(), anew=True)
-    if spot_of(here.devices).stamp == before:
+    if spot_of(before.devices).stamp == before.stamp:
         raise Conflict(NOT_KEPT)
     return _machine(machine)
 
