@@ -103,7 +103,7 @@ def _ways(
         if changed.place.devices and not names_plan(changed.place):
             from ...pipelines.forecast.auto import choose
 
-            chosen = choose(changed, other, now=machine).plan
+            chosen = choose(changed, other, now=machine)[0]
         if why_not(chosen, changed):
             return None
         needs, devices = needs_of(changed, other, chosen, machine), devices_of(changed, chosen)

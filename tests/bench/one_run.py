@@ -30,7 +30,7 @@ NAMES = (
     *("ready", "unfold", "upgrade", "settled", "effective", "resolve", "specs_of", "check"),
     *("forecast", "planned", "choose", "denoise_means", "check_size", "for_steps"),
     *("read_index", "inspect_model", "inspect_component", "card_of", "read_config"),
-    *("to_plain", "from_plain", "recipe_keys", "leeways", "choice_for"),
+    *("to_plain", "from_plain", "recipe_keys", "leeways", "plan_for"),
 )
 TIMEOUT_S = 300
 

@@ -23,7 +23,7 @@ from latentloom.pipelines.forecast import auto
 from latentloom.pipelines.forecast.memory import CPU_BYTES, Need
 from latentloom.pipelines.forecast.terms import Wanted, is_guided
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.place import choice_for
+from latentloom.pipelines.place import plan_for
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.values import Latents, Model, Place
 from support.flux_folder import write_flux
@@ -103,7 +103,7 @@ def test_auto_is_what_the_denoise_chooses(guidance: float, count: int) -> None:
     node = only(workflow(denoise={"guidance": guidance}), place=place)
     model = describe_model("builtin:bobbin", device="cpu")
     wanted = Wanted(is_guided=is_guided(model, guidance=guidance))
-    assert node.plan == str(choice_for(dataclasses.replace(model, place=place), wanted).plan)
+    assert node.plan == str(plan_for(dataclasses.replace(model, place=place), wanted)[0])
     assert node.plan in node.why and node.num_ranks == count
     assert [rank["device"] for rank in node.ranks] == ["cpu"] * count
 

@@ -117,7 +117,7 @@ def test_a_denoise_is_forecast_once_whoever_asks() -> None:
         asked, steps=card.steps, conditioning=dataclasses.replace(asked.conditioning, positive=text)
     )
     forecast._kept.cache_clear()
-    plan = choose(model, Wanted(is_guided=True)).plan
+    plan = choose(model, Wanted(is_guided=True))[0]
     assert decoders_for(model, Wanted(is_guided=True), plan) == 1
     assert foreseen_for(asked, plan, is_guided=True) is not None
     assert forecast._kept.cache_info().misses == 1

@@ -83,7 +83,9 @@ def test_the_first_stage_in_a_process_says_that_libraries_are_loaded(monkeypatch
 
 
 def plan_of(model: Model, *, is_guided: bool) -> ParallelPlan:
-    return placement.told(placement.choice_for(model, Wanted(is_guided=is_guided)), model).plan
+    plan, why = placement.plan_for(model, Wanted(is_guided=is_guided))
+    placement.logged(plan, why, model)
+    return plan
 
 
 @pytest.mark.parametrize(

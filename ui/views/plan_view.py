@@ -23,7 +23,7 @@ from ...pipelines.forecast.choice import Candidate, spelt
 from ...pipelines.forecast.forecast import Forecast, of_each_kind
 from ...pipelines.forecast.here import is_busy, machine_here
 from ...pipelines.forecast.known import machine_at, machines_folder, spot_of, with_devices
-from ...pipelines.place import AUTO
+from ...pipelines.forecast.terms import AUTO
 from ...pipelines.values import MARK, Place
 from ..contract.shown import (
     PlanMachine,
