@@ -253,8 +253,7 @@ def decoders_of(model: Model, latents: Latents) -> int:
     """
     if model.place.group_size <= 1:
         return 1
-    size = {"width": latents.width, "height": latents.height, "frames": latents.frames, "batch": latents.batch}
-    wanted = Wanted(**size, is_guided=is_guided(model))
+    wanted = Wanted(is_guided=is_guided(model)).of_size(latents)
     return decoders_for(model, wanted, plan_for(model, wanted)[0])
 
 

@@ -158,8 +158,7 @@ class Forecast:
 
     def _fit(self, changed: Model, size: Latents) -> Fit | None:
         """How another model or size fits by the best of its plans."""
-        shape = {"width": size.width, "height": size.height, "frames": size.frames, "batch": size.batch}
-        chosen = best(forecast(changed, dataclasses.replace(self.wanted, **shape), self.machine).found)
+        chosen = best(forecast(changed, self.wanted.of_size(size), self.machine).found)
         return (chosen.num_bytes, spelt(chosen)) if chosen else None
 
 

@@ -43,6 +43,10 @@ class Wanted:
         """Raises `ValueError` for a size that the model cannot paint."""
         return empty_canvas(model, width=self.width, height=self.height, frames=self.frames, fps=0.0, batch=self.batch)
 
+    def of_size(self, size: Latents) -> Wanted:
+        shape = {name: getattr(size, name) for name in ("width", "height", "frames", "batch")}
+        return dataclasses.replace(self, **shape)
+
     def settled(self, model: Model) -> Wanted:
         """With the model's own numbers where zeros are. Raises as `canvas` does."""
         canvas, card = self.canvas(model), card_of(model)
@@ -52,18 +56,14 @@ class Wanted:
 
 
 def wanted_by(request: Denoise, *, is_guided: bool) -> Wanted:
-    latents, conditioning = request.latents, request.conditioning
-    return Wanted(
-        width=latents.width,
-        height=latents.height,
-        frames=latents.frames,
-        batch=latents.batch,
+    found = Wanted(
         steps=request.steps,
-        text_length=text_length_of(conditioning),
-        num_references=len(conditioning.references),
+        text_length=text_length_of(request.conditioning),
+        num_references=len(request.conditioning.references),
         is_guided=is_guided,
         has_step_cache=request.step_cache != "none",
     )
+    return found.of_size(request.latents)
 
 
 def is_guided(model: Model, *, guidance: float = 0.0, guidance_2: float = 0.0) -> bool:
