@@ -129,7 +129,9 @@ def _placed(walk: Walk, name: str, socket: str, values: Mapping[str, Any]) -> It
 
 def _plans(walk: Walk, plans: Sequence[NodePlan]) -> Iterator[At]:
     for each in plans:
-        chosen = "" if each.problem or each.is_chosen_by_hand or each.num_ranks < 2 else each.plan
+        # The plan that a result carries is nobody's hand: at the node it says "auto", or nothing.
+        is_written = each.is_chosen_by_hand and each.node not in walk.carried
+        chosen = "" if each.problem or is_written or each.num_ranks < 2 else each.plan
         if chosen and walk.specs[each.node].input("plan"):
             yield each.node, "plan", chosen
         elif chosen and (link := walk.link(each.node, "model")) and (holder := _holder(walk, link, "plan")):
