@@ -54,19 +54,13 @@ def recipe_keys(
         for socket, link in node.links.items():
             source, _, output = link.source.partition(".")
             links.append((socket, keys[source], output))
-        # Values are scalars, whose repr says everything; JSON takes three times as long.
         version, values = node.spec.recipe(node.values) if node.spec.recipe else (node.spec.version, node.values)
-        recipe = (node.spec.id, version, values, links, fingerprints.get(name, ""))
-        if node.spec.origin:
-            recipe = (*recipe, node.spec.origin)
-        if name in depths:
-            recipe = (*recipe, depths[name])
-        if name in plans:
-            recipe = (*recipe, plans[name])
-        if name in rows:
-            recipe = (*recipe, f"rows={rows[name]}")
-        if name in drawn:
-            recipe = (*recipe, "noise=seed")
+        row = f"rows={rows[name]}" if name in rows else ""
+        noise = "noise=seed" if name in drawn else ""
+        more = node.spec.origin, depths.get(name), plans.get(name), row, noise
+        # Values are scalars, whose repr says everything; JSON takes three times as long. What a node has not leaves no
+        # trace, so that keys of older results stay.
+        recipe = (node.spec.id, version, values, links, fingerprints.get(name, ""), *filter(None, more))
         keys[name] = hashlib.sha256(repr(recipe).encode(errors="backslashreplace")).hexdigest()
     return keys
 
@@ -128,11 +122,7 @@ def schedule(
     for why in walk.not_carried.values():
         logger.warning("%s", why)
     return Schedule(
-        order=needs.order,
-        nodes=needs.nodes,
-        sources=needs.sources,
-        results=needs.results,
-        targets=needs.targets,
+        **vars(needs),
         keys=recipe_keys(needs.order, needs.nodes, fingerprints, depths, keyed, rows, drawn_by_seed(walk, needs)),
         depths=depths,
         plans=plans,

@@ -107,12 +107,9 @@ def tagged(workspace: Workspace, values: Meant) -> Workspace:
 def _answers(walk: Walk, needed: Collection[str] | None) -> Iterator[At]:
     asked = [name for name, spec in walk.specs.items() if spec.means and (needed is None or name in needed)]
     for name in asked[:MAX_NODES]:
-        try:
-            means = walk.means(name)
-        except ValueError:
-            continue
-        for socket, value in means.items():
-            yield from _placed(walk, name, socket, value) if isinstance(value, Mapping) else [(name, socket, value)]
+        with contextlib.suppress(ValueError):
+            for socket, value in walk.tells(name, "means").items():
+                yield from _placed(walk, name, socket, value) if isinstance(value, Mapping) else [(name, socket, value)]
 
 
 def _placed(walk: Walk, name: str, socket: str, values: Mapping[str, Any]) -> Iterator[At]:

@@ -161,7 +161,7 @@ def _prediction(answer: Forecast, plan: str) -> Prediction | None:
         "load_s": run.load_s,
     }
     return Prediction(
-        machine=_machine(answer.machine),
+        machine=PlanMachine.model_validate(answer.machine),
         plan=spelt(shown),
         why=answer.why if by_itself else "",
         num_devices=shown.num_devices,
@@ -202,18 +202,7 @@ def measured() -> PlanMachine:
     machine = machine_here(machines_folder(), anew=True)
     if spot_of(before.devices).stamp == before.stamp:
         raise Conflict(NOT_KEPT)
-    return _machine(machine)
-
-
-def _machine(machine: Machine) -> PlanMachine:
-    return PlanMachine(
-        name=machine.name,
-        title=machine.title,
-        num_devices=machine.num_devices,
-        memory_bytes=machine.memory_bytes,
-        is_measured=machine.is_measured,
-        is_assumed=machine.is_assumed,
-    )
+    return PlanMachine.model_validate(machine)
 
 
 def _devices(machine: Machine) -> list[DeviceNow]:
