@@ -7,7 +7,6 @@ import dataclasses
 import json
 import re
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -330,14 +329,6 @@ def test_what_cannot_be_planned_says_why(capsys: pytest.CaptureFixture[str], ask
 def test_a_plan_that_does_not_fit_is_exit_code_1(hollow: Models, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", str(hollow("qwen_image")), "--machine", "1x4090"]) == 1
     assert "no plan fits" in capsys.readouterr().out
-
-
-def test_headers_of_a_large_model_are_enough_and_quick(hollow: Models) -> None:
-    folder = hollow("qwen_image")
-    start = time.process_time()
-    found = plan(folder, "8xH100-nvlink")
-    assert found.job.load_bytes > 50e9
-    assert time.process_time() - start < 1.0
 
 
 if __name__ == "__main__":
