@@ -51,8 +51,15 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Seconds of one run with warm ranks; `load_s` comes before the first."""
+    """One run by a plan with warm ranks, in seconds, and what it holds of each device, where somebody has said so."""
 
+    plan: ParallelPlan
+    replicas: int = 1
+    """Groups that do the like side by side."""
+    decoders: int = 1
+    """Ranks that decode together, each some rows, which rounds differently: only where one alone has no room."""
+    num_runs: int = 1
+    """So many were asked for, of all groups."""
     step: Step
     steps: int
     text_s: float
@@ -61,29 +68,53 @@ class Run:
     """What the denoise takes beside its steps."""
     decode_s: float
     load_s: float
-    is_alone: bool = False
-    """Whether one rank does all of it."""
-    is_decoded_by_all: bool = False
-    """Whether all ranks decode together."""
+    """Before the first run."""
+    turns_s: float = 0.0
+    """What a new prompt adds, where text encoders have no room beside the transformer on the first device; it is told,
+    and chooses no plan, since nobody knows how often the prompt will change."""
+    num_bytes: int = 0
+    """On the device that holds most."""
+    lacking_bytes: int = 0
+    """What does not fit there."""
+
+    @property
+    def num_devices(self) -> int:
+        return self.plan.num_ranks * self.replicas
+
+    @property
+    def rounds_differently(self) -> bool:
+        return self.plan.ring > 1
+
+    @property
+    def seconds(self) -> float:
+        return self.text_s + self.steps_s + self.around_s + self.decode_s
 
     @property
     def next_s(self) -> float:
         """What one more run adds for the same ranks. Its text is encoded on the first and the picture of the one before
         decoded on the last, beside steps; whatever a rank does beside them keeps all others waiting as long.
         """
-        if self.is_alone or self.is_decoded_by_all:
+        if self.plan.num_ranks == 1 or self.decoders > 1:
             return self.seconds
         return self.steps_s + self.around_s + max(self.text_s, self.decode_s)
 
     @property
-    def seconds(self) -> float:
-        return self.text_s + self.steps_s + self.around_s + self.decode_s
+    def all_s(self) -> float:
+        """Of all runs that were asked for, by so many replicas."""
+        return self.seconds + (-(-self.num_runs // self.replicas) - 1) * self.next_s
 
 
 def predict(
-    job: Job, plan: ParallelPlan, machine: Machine, software: Software, *, replicas: int = 1, decoders: int = 1
+    job: Job,
+    plan: ParallelPlan,
+    machine: Machine,
+    software: Software,
+    *,
+    replicas: int = 1,
+    decoders: int = 1,
+    num_runs: int = 1,
 ) -> Run:
-    """One run by the plan, while `replicas` groups do the like. `decoders`: ranks that decode together."""
+    """Its seconds, while `replicas` groups do the like."""
     busy = min(plan.num_ranks * replicas, machine.num_devices)
     speeds, factors = machine.speeds(busy), machine.factors
     one = times(step(job.forward, plan, speeds, software, talking=busy), factors.step)
@@ -91,6 +122,10 @@ def predict(
     alone = machine.speeds(replicas)  # one rank of each group; whatever the plan, so that it speaks for none
     around = STAGE_LAUNCHES * alone.launch_s
     return Run(
+        plan=plan,
+        replicas=replicas,
+        decoders=decoders,
+        num_runs=num_runs,
         step=one,
         steps=job.steps,
         text_s=(around + _encoding(job, alone)) * factors.text,
@@ -98,8 +133,6 @@ def predict(
         around_s=around,
         decode_s=(around + _decoding(job, speeds if decoders > 1 else alone, decoders, busy)) * factors.decode,
         load_s=_loading(job, plan, machine),
-        is_alone=plan.num_ranks == 1,
-        is_decoded_by_all=decoders > 1,
     )
 
 

@@ -20,11 +20,12 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Foreseen
 from ...parallel.wording import worded
 from ..components.memory import CONTEXT_BYTES
+from ..costs.run import Run
 from ..costs.units import duration
 from ..models.checks import why_not_compiled
 from ..models.describe import card_of
 from ..values import MARK, Model, Place
-from .choice import AS_FAST, DOUBT, Candidate, graphs_told, replicas_of, spelt
+from .choice import AS_FAST, DOUBT, graphs_told, replicas_of, spelt
 from .forecast import Forecast, forecast_at, rejected
 from .known import spot_of
 from .memory import work_of
@@ -103,11 +104,10 @@ def foreseen_for(request: Denoise, plan: ParallelPlan, *, is_guided: bool, why: 
         if place.plan in LEFT_OPEN and _has_choice(model):
             chosen = _answer(request.model, wanted)
             others = rejected(chosen, chosen.taken)
-            rejections = tuple((spelt(other), other.run.step.seconds, words) for other, words in others)
+            rejections = tuple((spelt(other), other.step.seconds, words) for other, words in others)
     except ValueError:
         return None
-    found, machine = answer.by(plan, replicas=place.replicas), answer.machine
-    run = found.run
+    run, machine = answer.by(plan, replicas=place.replicas), answer.machine
     graphs = graphs_told(model, machine, plan, steps=run.steps)
     foreseen = Foreseen(
         plan=spelt_at_work(plan, request.model, has_step_cache=wanted.has_step_cache),
@@ -120,7 +120,7 @@ def foreseen_for(request: Denoise, plan: ParallelPlan, *, is_guided: bool, why: 
         text_s=run.text_s,
         decode_s=run.decode_s,
         load_s=run.load_s,
-        num_bytes=found.num_bytes,
+        num_bytes=run.num_bytes,
         context_bytes=0 if machine.kind == "cpu" else CONTEXT_BYTES,
         rejected=rejections,
     )
@@ -164,7 +164,7 @@ def shared_out(
     if min(len(place.devices), num_runs) < 2 or place.cluster or not asked:
         return None
     is_assumed = False
-    options: dict[int, list[Candidate]] = {}
+    options: dict[int, list[Run]] = {}
     for groups in replicas_of(len(place.devices), num_runs):
         spot = spot_of(_grouped(place, groups).devices, now)
         found = [forecast_at(at_work(model), wanted, spot, groups) for model, wanted in asked]
@@ -176,7 +176,7 @@ def shared_out(
         return None
     seconds = {groups: _all_s(found, -(-num_runs // groups)) for groups, found in options.items()}
     if is_warm:
-        seconds = {n: each + (n != place.replicas) * options[n][0].run.load_s for n, each in seconds.items()}
+        seconds = {n: each + (n != place.replicas) * options[n][0].load_s for n, each in seconds.items()}
     chosen = fewest(seconds, is_assumed=is_assumed)
     why = _why(seconds, chosen, options[chosen][0].plan, num_runs, len(place.devices), is_assumed=is_assumed)
     return _grouped(place, chosen), why
@@ -187,9 +187,9 @@ def _grouped(place: Place, groups: int) -> Place:
     return Place(devices=place.devices[:most], plan=place.plan, replicas=groups, cluster=place.cluster)
 
 
-def _all_s(found: Sequence[Candidate], num_rounds: int) -> float:
+def _all_s(found: Sequence[Run], num_rounds: int) -> float:
     """So many runs of a group one after the other, as long as the mean of those that were looked at."""
-    return fmean(each.run.seconds + (num_rounds - 1) * each.run.next_s for each in found)
+    return fmean(each.seconds + (num_rounds - 1) * each.next_s for each in found)
 
 
 def fewest(seconds: dict[int, float], *, is_assumed: bool) -> int:

@@ -15,7 +15,7 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.wording import worded
 from ..components.memory import USABLE_SHARE
 from ..costs.machine import Machine
-from ..costs.run import Job, predict, turns_s
+from ..costs.run import Job, Run, predict, turns_s
 from ..costs.software import Software, software_of
 from ..costs.step import Step
 from ..costs.units import duration, volume
@@ -24,7 +24,6 @@ from ..values import Latents, Model, Quantization
 from .asked import job_of
 from .choice import (
     IDLE_GAIN,
-    Candidate,
     best,
     compiled_hint,
     is_captured,
@@ -35,7 +34,6 @@ from .choice import (
     possible,
     replicas_of,
     ring_hint,
-    seconds_of,
     spelt,
 )
 from .known import Spot, machine_at
@@ -80,7 +78,7 @@ class Forecast:
         return auto_plan(self.model, num_devices, is_guided=self.wanted.is_guided)[0]
 
     @cached_property
-    def found(self) -> list[Candidate]:
+    def found(self) -> list[Run]:
         """Every plan for every count of devices, what does not fit included, in no order. Reads config files only."""
         there = self.machine.num_devices
         return [
@@ -90,18 +88,18 @@ class Forecast:
         ]
 
     @cached_property
-    def chosen(self) -> Candidate | None:
+    def chosen(self) -> Run | None:
         """The plan to take; None where nothing fits."""
         return pick(self.found, self.rule, self.machine)
 
     @property
-    def closest(self) -> Candidate:
+    def closest(self) -> Run:
         """What lacks least."""
         alike = [each for each in self.found if not each.rounds_differently]
-        return min(alike, key=lambda each: (each.lacking_bytes, each.seconds))
+        return min(alike, key=lambda each: (each.lacking_bytes, each.all_s))
 
     @property
-    def taken(self) -> Candidate:
+    def taken(self) -> Run:
         return self.chosen or self.closest
 
     @cached_property
@@ -109,7 +107,7 @@ class Forecast:
         return "" if self.chosen is None else reasons(self, self.chosen)
 
     @cached_property
-    def rejected(self) -> list[tuple[Candidate, str]]:
+    def rejected(self) -> list[tuple[Run, str]]:
         return [] if self.chosen is None else rejected(self, self.chosen)
 
     @cached_property
@@ -132,7 +130,7 @@ class Forecast:
             hints.append(compiled_hint(compiled, self.chosen, self.num_runs))
         return "; ".join(filter(None, hints))
 
-    def by(self, plan: ParallelPlan, *, replicas: int = 1) -> Candidate:
+    def by(self, plan: ParallelPlan, *, replicas: int = 1) -> Run:
         """By this plan; by rows of a decode where one rank has no room for all."""
         whole, shared = self._by(plan, replicas, 1), self.work.decoders(plan)
         if not whole.lacking_bytes or shared == 1:
@@ -140,17 +138,12 @@ class Forecast:
         by_rows = self._by(plan, replicas, shared)
         return by_rows if by_rows.lacking_bytes < whole.lacking_bytes else whole
 
-    def _by(self, plan: ParallelPlan, replicas: int, decoders: int) -> Candidate:
+    def _by(self, plan: ParallelPlan, replicas: int, decoders: int) -> Run:
         job, work, machine = self.job, self.work, self.machine
-        needs = work.needs(plan, decoders=decoders)
-        run = predict(job, plan, machine, self.software, replicas=replicas, decoders=decoders)
+        needs, asked = work.needs(plan, decoders=decoders), {"replicas": replicas, "decoders": decoders}
         has_room = work.together(plan) <= USABLE_SHARE * machine.memory_bytes
-        return Candidate(
-            plan=plan,
-            replicas=replicas,
-            decoders=decoders,
-            run=run,
-            seconds=seconds_of(run, num_runs=self.num_runs, replicas=replicas),
+        return dataclasses.replace(
+            predict(job, plan, machine, self.software, num_runs=self.num_runs, **asked),
             num_bytes=max(need.num_bytes for need in needs),
             lacking_bytes=lacking(needs * replicas, machine),
             turns_s=0.0 if has_room else turns_s(job, plan, machine, encoder_bytes=work.encoder_bytes),
@@ -199,7 +192,7 @@ def _kept(model: Model, wanted: Wanted, spot: Spot, groups: int) -> Forecast:
     return forecast(model, wanted, machine_at(spot), groups=groups)
 
 
-def reasons(answer: Forecast, chosen: Candidate) -> str:
+def reasons(answer: Forecast, chosen: Run) -> str:
     """Why this plan, in plain words."""
     plan, told = chosen.plan, []
     if whole := why_whole(Path(answer.model.folder)):
@@ -220,7 +213,7 @@ def reasons(answer: Forecast, chosen: Candidate) -> str:
         told.append(worded("{} devices hold the weights between them, {}", plan.weights, _why_shared(answer, chosen)))
     if chosen.decoders > 1:
         told.append(worded("{} devices decode, each some rows, because one has no room for all", chosen.decoders))
-    if sent := chosen.run.step.sent_bytes:
+    if sent := chosen.step.sent_bytes:
         told.append(worded("each device sends {} a step", volume(sent)))
     if idle := answer.machine.num_devices - chosen.num_devices:
         told.append(worded("{} of {} devices stay idle{}", idle, answer.machine.num_devices, _why_idle(answer, chosen)))
@@ -229,19 +222,19 @@ def reasons(answer: Forecast, chosen: Candidate) -> str:
     return "; ".join(told)
 
 
-def _why_shared(answer: Forecast, chosen: Candidate) -> str:
+def _why_shared(answer: Forecast, chosen: Run) -> str:
     whole = dataclasses.replace(chosen.plan, weights=1)
     alike = next((each for each in answer.found if each.plan == whole and each.replicas == chosen.replicas), None)
     return "because none has room for all" if alike is None or alike.lacking_bytes else "at no loss of time"
 
 
-def _why_idle(answer: Forecast, chosen: Candidate) -> str:
+def _why_idle(answer: Forecast, chosen: Run) -> str:
     fitting = [each for each in answer.found if not (each.lacking_bytes or each.rounds_differently)]
     more = [each for each in fitting if each.num_devices > chosen.num_devices]
     if not more:
         return ""
-    other = min(more, key=lambda each: each.seconds)
-    gain = 1 - other.seconds / chosen.seconds
+    other = min(more, key=lambda each: each.all_s)
+    gain = 1 - other.all_s / chosen.all_s
     if gain <= 0:
         return worded(", because every plan for more takes longer, {} by {:.0%}", _spelt_with(other), -gain)
     return worded(
@@ -252,28 +245,28 @@ def _why_idle(answer: Forecast, chosen: Candidate) -> str:
     )
 
 
-def _spelt_with(candidate: Candidate) -> str:
-    return worded("{} on {}", spelt(candidate), candidate.num_devices)
+def _spelt_with(run: Run) -> str:
+    return worded("{} on {}", spelt(run), run.num_devices)
 
 
-def of_each_kind(answer: Forecast) -> list[Candidate]:
+def of_each_kind(answer: Forecast) -> list[Run]:
     """The fastest first, and of those that differ in text or weights alone the best that fits, or lacks least."""
-    found: dict[tuple[int, ...], Candidate] = {}
+    found: dict[tuple[int, ...], Run] = {}
     for each in answer.found:
         known = found.get(_kind(each))
         if known is None or each == answer.chosen or (known != answer.chosen and _ahead(each) < _ahead(known)):
             found[_kind(each)] = each
-    return sorted(found.values(), key=lambda each: (each.seconds, each.num_bytes))
+    return sorted(found.values(), key=lambda each: (each.all_s, each.num_bytes))
 
 
-def _ahead(candidate: Candidate) -> tuple[float, ...]:
-    return candidate.lacking_bytes, candidate.seconds
+def _ahead(run: Run) -> tuple[float, ...]:
+    return run.lacking_bytes, run.all_s
 
 
-def rejected(answer: Forecast, chosen: Candidate) -> list[tuple[Candidate, str]]:
+def rejected(answer: Forecast, chosen: Run) -> list[tuple[Run, str]]:
     """The fastest of other kinds; one that does not fit leads where it would be faster."""
-    ordered = sorted(answer.found, key=lambda each: (each.seconds, *plainness(each.plan)))
-    first = next((each for each in ordered if each.lacking_bytes and each.seconds < chosen.seconds), None)
+    ordered = sorted(answer.found, key=lambda each: (each.all_s, *plainness(each.plan)))
+    first = next((each for each in ordered if each.lacking_bytes and each.all_s < chosen.all_s), None)
     found = {} if first is None else {_kind(first): first}
     for each in ordered:
         if not each.lacking_bytes and _kind(each) != _kind(chosen):
@@ -282,19 +275,19 @@ def rejected(answer: Forecast, chosen: Candidate) -> list[tuple[Candidate, str]]
     return [(each, _why_not(chosen, each, is_timed=is_timed)) for each in list(found.values())[:NUM_REJECTED]]
 
 
-def _kind(candidate: Candidate) -> tuple[int, ...]:
-    plan = candidate.plan
-    return plan.cfg, plan.ulysses, plan.ring, plan.allgather, candidate.replicas
+def _kind(run: Run) -> tuple[int, ...]:
+    plan = run.plan
+    return plan.cfg, plan.ulysses, plan.ring, plan.allgather, run.replicas
 
 
-def _why_not(chosen: Candidate, other: Candidate, *, is_timed: bool) -> str:
+def _why_not(chosen: Run, other: Run, *, is_timed: bool) -> str:
     if other.lacking_bytes:
         return worded("but does not fit: {:.1f} GiB more are needed", other.lacking_bytes / GIB)
-    change = other.seconds / chosen.seconds - 1
+    change = other.all_s / chosen.all_s - 1
     if change >= 0.005 and not is_timed:
         return worded("{:.0%} slower, by what is assumed of such machines", change)
     if change >= 0.005:
-        return worded("{:.0%} slower: {}", change, _difference(chosen.run.step, other.run.step))
+        return worded("{:.0%} slower: {}", change, _difference(chosen.step, other.step))
     if change <= -0.005 and other.rounds_differently:
         return worded("{:.0%} faster, but it rounds differently", -change)
     if change <= -0.005 and other.num_devices > chosen.num_devices:

@@ -19,7 +19,8 @@ from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import DEGREES, ParallelPlan
 from ...parallel.progress import SILENT
 from ...pipelines.costs.machine import EXAMPLES, Machine, named_machine
-from ...pipelines.forecast.choice import Candidate, spelt
+from ...pipelines.costs.run import Run
+from ...pipelines.forecast.choice import spelt
 from ...pipelines.forecast.forecast import Forecast, of_each_kind
 from ...pipelines.forecast.here import is_busy, machine_here
 from ...pipelines.forecast.known import machine_at, machines_folder, spot_of, with_devices
@@ -107,7 +108,7 @@ def predicted_seconds(prepared: Ready, needed: Collection[str], *, workspace: Wo
         return None
     known = [answer for answer in found if answer is not None and answer.machine.is_timed]
     chosen = [answer.chosen for answer in known if answer.chosen is not None]
-    return sum(each.seconds for each in chosen) if len(chosen) == len(names) else None
+    return sum(each.all_s for each in chosen) if len(chosen) == len(names) else None
 
 
 def _answer(
@@ -150,8 +151,8 @@ def _prediction(answer: Forecast, plan: str) -> Prediction | None:
         return None
     shown, rows = asked or answer.taken, of_each_kind(answer)
     if shown not in rows:
-        rows = sorted([*rows, shown], key=lambda each: (each.seconds, each.num_bytes))
-    by_itself, run, is_timed = shown == answer.chosen, shown.run, answer.machine.is_timed
+        rows = sorted([*rows, shown], key=lambda each: (each.all_s, each.num_bytes))
+    by_itself, run, is_timed = shown == answer.chosen, shown, answer.machine.is_timed
     seconds = {
         "step_s": run.step.seconds,
         "steps_s": run.steps_s + run.around_s,
@@ -170,7 +171,7 @@ def _prediction(answer: Forecast, plan: str) -> Prediction | None:
         bytes=shown.num_bytes,
         lacking_bytes=shown.lacking_bytes,
         rejected=[
-            RejectedPlan(plan=spelt(each), step_s=each.run.step.seconds if is_timed else None, why=why)
+            RejectedPlan(plan=spelt(each), step_s=each.step.seconds if is_timed else None, why=why)
             for each, why in answer.rejected
         ]
         if by_itself
@@ -181,14 +182,14 @@ def _prediction(answer: Forecast, plan: str) -> Prediction | None:
     )
 
 
-def _row(candidate: Candidate, shown: Candidate, *, is_timed: bool) -> PredictedPlan:
+def _row(run: Run, shown: Run, *, is_timed: bool) -> PredictedPlan:
     return PredictedPlan(
-        plan=spelt(candidate),
-        num_devices=candidate.num_devices,
-        seconds=candidate.seconds if is_timed else None,
-        bytes=candidate.num_bytes,
-        lacking_bytes=candidate.lacking_bytes,
-        is_shown=candidate == shown,
+        plan=spelt(run),
+        num_devices=run.num_devices,
+        seconds=run.all_s if is_timed else None,
+        bytes=run.num_bytes,
+        lacking_bytes=run.lacking_bytes,
+        is_shown=run == shown,
     )
 
 
