@@ -242,7 +242,9 @@ def _ranks_to_decode(request: Decode) -> int:
         return 1
     from .spreading.decoders import has_rows, why_not
 
-    name, config = _vae(model)
+    folder = Path(model.folder)
+    name, config = components_of(read_index(folder)).get("vae", ("", ""))[1], read_config(folder, "vae")
+    # What was foretold is of the size that was asked for; whether these latents have rows for all is known here only.
     can_split = why_not(name, config) is None and has_rows(name, config, latents.tensor.shape, num_ranks)
     return num_ranks if can_split else 1
 
@@ -255,9 +257,3 @@ def decoders_of(model: Model, latents: Latents) -> int:
         return 1
     wanted = Wanted(is_guided=is_guided(model)).of_size(latents)
     return decoders_for(model, wanted, plan_for(model, wanted)[0])
-
-
-def _vae(model: Model) -> tuple[str, dict[str, Any]]:
-    """The class and the config of the model's VAE, as its files say."""
-    folder = Path(model.folder)
-    return components_of(read_index(folder)).get("vae", ("", ""))[1], read_config(folder, "vae")

@@ -7,14 +7,14 @@ for the decoding that follows, too. What nobody knows stays unknown: nothing is 
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Literal
 
 from ...parallel.progress import Foreseen
 from ...pipelines.values import Conditioning, Image, Latents, Video
-from .schedule import Needs, Schedule
+from .schedule import Schedule
 
 TRUSTED_STEPS = 2
 """Steps to be timed, after the one that warms up, before they alone tell of the rest: one may be a hiccup."""
@@ -101,8 +101,7 @@ class _Due:
     """One node that uses the device and is to run."""
 
     work: Work
-    denoises: tuple[str, ...] = ()
-    """Whose text it reads, or whose latents it decodes."""
+    denoises: tuple[str, ...] = ()  # whose text it reads, or whose latents it decodes
     kind: Hashable = None
     """Of a denoise: the same for those that differ in seed and prompt alone, which take as long."""
     is_under_way: bool = False
@@ -172,42 +171,28 @@ class Outlook:
 
 def outlook_of(needs: Schedule, todo: Mapping[str, None]) -> Outlook:
     """Of the nodes that are to run."""
-    names = [name for name in todo if needs.nodes[name].spec.uses_device]
-    return Outlook(due={name: _due(name, needs) for name in names})
+    denoising = {name: None for name in needs.sources if needs.nodes[name].spec.denoises is not None}
+    return Outlook(due={name: _due(name, needs, denoising) for name in todo if needs.nodes[name].spec.uses_device})
 
 
-def _due(name: str, needs: Schedule) -> _Due:
-    spec = needs.nodes[name].spec
-    made = {output.type for output in spec.outputs}
-    if spec.denoises is not None:
+def _due(name: str, needs: Schedule, denoising: Collection[str]) -> _Due:
+    node, made = needs.nodes[name], {output.type for output in needs.nodes[name].spec.outputs}
+    if name in denoising:
         return _Due("steps", kind=_kind(name, needs))
     if Conditioning.__name__ in made:
-        return _Due("text", _encoded_for(name, needs))
-    if made & {Image.__name__, Video.__name__} and (denoises := _decoded_from(name, needs)):
-        return _Due("decoding", denoises)
-    return _Due("")
+        return _Due("text", tuple(other for other in denoising if name in needs.sources[other]))
+    takes = {socket.name for socket in node.spec.inputs if socket.type == Latents.__name__}
+    denoises = tuple(link.node for socket, link in node.links.items() if socket in takes and link.node in denoising)
+    return _Due("decoding", denoises) if denoises and made & {Image.__name__, Video.__name__} else _Due("")
 
 
 def _kind(name: str, needs: Schedule) -> Hashable:
     node = needs.nodes[name]
-    varied = {socket.name for socket in node.spec.inputs if "seed" in (socket.widget, socket.name)}
-    varied |= {socket.name for socket in node.spec.inputs if socket.type == Conditioning.__name__}
+    varied = {
+        socket.name
+        for socket in node.spec.inputs
+        if socket.type == Conditioning.__name__ or "seed" in (socket.widget, socket.name)
+    }
     values = [(socket, repr(value)) for socket, value in node.values.items() if socket not in varied]
     links = [(socket, needs.keys[link.node]) for socket, link in node.links.items() if socket not in varied]
     return node.spec.id, *sorted(values), *sorted(links)
-
-
-def _encoded_for(name: str, needs: Needs) -> tuple[str, ...]:
-    """The denoises that a node's text goes to."""
-    return tuple(other for other, sources in needs.sources.items() if name in sources and _denoises(other, needs))
-
-
-def _decoded_from(name: str, needs: Needs) -> tuple[str, ...]:
-    """The denoises whose latents a node takes."""
-    takes = {socket.name for socket in needs.nodes[name].spec.inputs if socket.type == Latents.__name__}
-    links = (link.node for socket, link in needs.nodes[name].links.items() if socket in takes)
-    return tuple(source for source in links if _denoises(source, needs))
-
-
-def _denoises(name: str, needs: Needs) -> bool:
-    return needs.nodes[name].spec.denoises is not None

@@ -43,8 +43,7 @@ class NodePlan:
     is_chosen_by_hand: bool = False
     num_ranks: int = 0
     strategies: Mapping[str, int | str] = dataclasses.field(default_factory=dict)
-    ranks: Sequence[Mapping[str, Any]] = ()
-    """{rank, device, bytes, fits} of each."""
+    ranks: Sequence[Mapping[str, Any]] = ()  # {rank, device, bytes, fits} of each
     need_bytes: int = 0
     problem: str = ""
     mends: Sequence[Mapping[str, Any]] = ()

@@ -70,8 +70,10 @@ class Walk:
         self._written, self._nodes = ready.written.nodes, ready.graph.nodes
         self.specs = {name: ready.specs[name] for name in self._nodes if name in ready.specs}
         self._params = ready.params
+        # Names of files are claimed anew by each walk: two looks at one workflow are no two writers.
         self.workspace = dataclasses.replace(workspace, claims={})
         self.is_machine_known = accelerators is not None
+        # Looked for when a node asks: to find GPUs may load torch, and a workflow on the CPU needs neither.
         self.accelerators = functools.cache(accelerators if callable(accelerators) else lambda: accelerators or ())
         self._known: dict[str, _Sketched] = {}
         self._denoises: dict[str, tuple[Denoising, Sequence[str]]] = {}
@@ -183,6 +185,8 @@ class Walk:
     def _sketched(self, name: str) -> _Sketched:
         if name in self._known:
             return self._known[name]
+        # Each node asks the one before it within its own answer, so that a circle, or a long chain of a stranger's,
+        # would end in Python's stack.
         if name in self._way or len(self._way) == LONGEST_WALK:
             return _Sketched(
                 {}, fault=worded("{} needs its own result, or more than {} nodes in a row", name, LONGEST_WALK)
@@ -205,6 +209,7 @@ class Walk:
         except ValueError as error:
             return _Sketched({}, fault=str(error))
         values = made if len(spec.outputs) > 1 and isinstance(made, tuple) else (made,)
+        # A stranger's sketch may give fewer values than its node has outputs; those are then not known.
         return _Sketched(dict(zip((output.name for output in spec.outputs), values, strict=False)), given.problems)
 
     def _answer(self, ask: Callable[[Given], Any], given: Given, name: str) -> Any:

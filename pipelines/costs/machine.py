@@ -42,8 +42,7 @@ class Machine:
     name: str
     title: str
     num_devices: int
-    memory_bytes: int
-    """Of each device; on a CPU, of all ranks together."""
+    memory_bytes: int  # of each device; on a CPU, of all ranks together
     at: Mapping[int, Speeds]
     kind: str = "cuda"
     disk_bytes_per_s: float = DISK_BYTES_PER_S
@@ -54,8 +53,7 @@ class Machine:
     one device tell it."""
     factors: Factors = field(default_factory=Factors)
     """What earlier runs here teach of the model that is planned."""
-    is_assumed: bool = False
-    """Whether nothing tells its rates, no data sheet either."""
+    is_assumed: bool = False  # whether nothing tells its rates, no data sheet either
 
     @property
     def is_timed(self) -> bool:

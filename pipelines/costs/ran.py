@@ -37,26 +37,21 @@ T = TypeVar("T")
 class Ran:
     """One denoise that had a prediction, and ended well. What was not measured is None."""
 
-    day: str
-    """Such as 2026-11-23."""
+    day: str  # such as 2026-11-23
     setting: Setting
-    title: str
-    """Of the machine."""
+    title: str  # of the machine
     plan: str
     steps: int
-    step_s: float
-    """As it was predicted, corrections included; so are the next three."""
+    step_s: float  # as it was predicted, corrections included; so are the next three
     text_s: float
     decode_s: float
     num_bytes: int
-    took_step_s: float
-    """The median of the steps after the first."""
+    took_step_s: float  # the median of the steps after the first
     took_text_s: float | None = None
     took_decode_s: float | None = None
     took_bytes: int = 0
     """On the device that held most; 0 where it was not measured. Both without an accelerator's context."""
-    step_factor: float = 1.0
-    """By which the prediction was corrected; so are the next two."""
+    step_factor: float = 1.0  # by which the prediction was corrected; so are the next two
     text_factor: float = 1.0
     decode_factor: float = 1.0
     torch: str = ""

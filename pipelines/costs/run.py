@@ -30,23 +30,17 @@ class Job:
 
     forward: Forward
     steps: int
-    encode_flops: float = 0.0
-    """Of all text encoders, for all prompts."""
+    encode_flops: float = 0.0  # of all text encoders, for all prompts
     encode_tokens: int = 0
-    encode_layers: int = 0
-    """Layers that are passed, one prompt after the other."""
+    encode_layers: int = 0  # layers that are passed, one prompt after the other
     decode_flops: float = 0.0
     decode_exchanges: int = 0
     """How often ranks that decode by rows wait for each other: once for each convolution, for the rows at its edge, and
     once for each group normalisation (`parallel/spatial`), in each piece of a video."""
-    decode_edge_bytes: float = 0.0
-    """What a rank sends of such rows to both its neighbours."""
-    pixel_bytes: float = 0.0
-    """What they gather at the end."""
-    load_bytes: int = 0
-    """All weights, as files hold them."""
-    transformer_bytes: int = 0
-    """Those of them that the denoise works with."""
+    decode_edge_bytes: float = 0.0  # what a rank sends of such rows to both its neighbours
+    pixel_bytes: float = 0.0  # what they gather at the end
+    load_bytes: int = 0  # all weights, as files hold them
+    transformer_bytes: int = 0  # those of them that the denoise works with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,28 +48,22 @@ class Run:
     """One run by a plan with warm ranks, in seconds, and what it holds of each device, where somebody has said so."""
 
     plan: ParallelPlan
-    replicas: int = 1
-    """Groups that do the like side by side."""
+    replicas: int = 1  # groups that do the like side by side
     decoders: int = 1
     """Ranks that decode together, each some rows, which rounds differently: only where one alone has no room."""
-    num_runs: int = 1
-    """So many were asked for, of all groups."""
+    num_runs: int = 1  # so many were asked for, of all groups
     step: Step
     steps: int
     text_s: float
     steps_s: float
-    around_s: float
-    """What the denoise takes beside its steps."""
+    around_s: float  # what the denoise takes beside its steps
     decode_s: float
-    load_s: float
-    """Before the first run."""
+    load_s: float  # before the first run
     turns_s: float = 0.0
     """What a new prompt adds, where text encoders have no room beside the transformer on the first device; it is told,
     and chooses no plan, since nobody knows how often the prompt will change."""
-    num_bytes: int = 0
-    """On the device that holds most."""
-    lacking_bytes: int = 0
-    """What does not fit there."""
+    num_bytes: int = 0  # on the device that holds most
+    lacking_bytes: int = 0  # what does not fit there
 
     @property
     def num_devices(self) -> int:

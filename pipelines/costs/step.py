@@ -24,12 +24,9 @@ class Speeds:
     """A machine's rates while so many of its devices work together."""
 
     chip: Chip
-    wires: Wires | None
-    """None where one device works alone."""
-    launch_s: float
-    """What one launch costs the host."""
-    is_async: bool = True
-    """Whether the host runs ahead of the device; on a CPU it is the device."""
+    wires: Wires | None  # None where one device works alone
+    launch_s: float  # what one launch costs the host
+    is_async: bool = True  # whether the host runs ahead of the device; on a CPU it is the device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,17 +37,12 @@ class Step:
     attention: float
     memory: float
     """Norms, packing and merging: passes over memory, starts of kernels, and what a ring loses at its hops."""
-    exposed: float
-    """Waiting for what travels."""
-    weights: float
-    """Waiting for shared weights."""
-    waiting: float
-    """Of the device for the host."""
+    exposed: float  # waiting for what travels
+    weights: float  # waiting for shared weights
+    waiting: float  # of the device for the host
     host: float
-    hidden: float
-    """What travels while something else is computed."""
-    sent_bytes: float
-    """By each rank."""
+    hidden: float  # what travels while something else is computed
+    sent_bytes: float  # by each rank
 
     @property
     def seconds(self) -> float:

@@ -37,12 +37,10 @@ class Fabric:
     """What joins the devices of a machine; rates are of one direction, and both are used at a time."""
 
     name: str
-    bytes_per_s: float
-    """What one rank sends to a neighbour, as far as it can be reached."""
+    bytes_per_s: float  # what one rank sends to a neighbour, as far as it can be reached
     total_bytes_per_s: float = 0.0
     """What all send together at most, through the host's memory say; 0 has no limit, as a switch has none."""
-    start_s: float = 20e-6
-    """Of a collective, as the device sees it."""
+    start_s: float = 20e-6  # of a collective, as the device sees it
     hop_s: float = 12e-6
     exchange_shares: Mapping[int, float]
     """From how many ranks on an all-to-all reaches which part of the rate: it leaves a PCIe switch, and its messages

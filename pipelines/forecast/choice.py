@@ -79,6 +79,7 @@ def best(found: Sequence[Run]) -> Run | None:
 def pick(found: Sequence[Run], rule: ParallelPlan, machine: Machine) -> Run | None:
     """The one to take on this machine; None where none fits."""
     fitting = [each for each in found if not (each.lacking_bytes or each.rounds_differently)]
+    # Rates that nobody measured are too far off to leave a device idle by them.
     if machine.name == "here" and not machine.is_measured:
         fitting = [each for each in fitting if each.num_devices == machine.num_devices] or fitting
     fastest = best(fitting)
@@ -119,6 +120,8 @@ def lacking(needs: Sequence[Need], machine: Machine) -> int:
     room = dict.fromkeys(devices, machine.memory_bytes)
     if all(fits(needs, devices, room)):
         return 0
+    # Ranks that share a memory, and mapped files that they share, make no simple sum; so the least memory that would do
+    # is searched for, to a MiB.
     low, high = machine.memory_bytes, 64 * machine.memory_bytes + sum(need.num_bytes for need in needs)
     while high - low > 1 << 20:
         middle = (low + high) // 2

@@ -95,6 +95,7 @@ class Forecast:
     @property
     def closest(self) -> Run:
         """What lacks least."""
+        # Of the plans that auto may take: what nobody would be given is no help to whoever lacks memory.
         alike = [each for each in self.found if not each.rounds_differently]
         return min(alike, key=lambda each: (each.lacking_bytes, each.all_s))
 
@@ -194,32 +195,24 @@ def _kept(model: Model, wanted: Wanted, spot: Spot, groups: int) -> Forecast:
 
 def reasons(answer: Forecast, chosen: Run) -> str:
     """Why this plan, in plain words."""
-    plan, told = chosen.plan, []
-    if whole := why_whole(Path(answer.model.folder)):
-        told.append(whole)
-    if chosen.replicas > 1:
-        told.append(worded("{} groups work on separate runs, since those wait for nobody", chosen.replicas))
-    if plan.cfg > 1:
-        told.append("each branch of guidance has a group of its own, and predictions travel between them")
-    if plan.ulysses > 1:
-        told.append(worded("{} devices trade tokens for heads of attention", plan.ulysses))
-    if plan.allgather > 1:
-        told.append(worded("{} devices gather keys and values at once", plan.allgather))
-    if plan.ring > 1:
-        told.append(
-            worded("keys and values go round {} devices while these attend, which rounds differently", plan.ring)
-        )
-    if plan.weights > 1:
-        told.append(worded("{} devices hold the weights between them, {}", plan.weights, _why_shared(answer, chosen)))
-    if chosen.decoders > 1:
-        told.append(worded("{} devices decode, each some rows, because one has no room for all", chosen.decoders))
-    if sent := chosen.step.sent_bytes:
-        told.append(worded("each device sends {} a step", volume(sent)))
-    if idle := answer.machine.num_devices - chosen.num_devices:
-        told.append(worded("{} of {} devices stay idle{}", idle, answer.machine.num_devices, _why_idle(answer, chosen)))
-    if not told:
-        told.append("it is the only device")
-    return "; ".join(told)
+    plan, sent = chosen.plan, chosen.step.sent_bytes
+    there, idle = answer.machine.num_devices, answer.machine.num_devices - chosen.num_devices
+    told = [
+        why_whole(Path(answer.model.folder)),
+        chosen.replicas > 1 and worded("{} groups work on separate runs, since those wait for nobody", chosen.replicas),
+        plan.cfg > 1 and "each branch of guidance has a group of its own, and predictions travel between them",
+        plan.ulysses > 1 and worded("{} devices trade tokens for heads of attention", plan.ulysses),
+        plan.allgather > 1 and worded("{} devices gather keys and values at once", plan.allgather),
+        plan.ring > 1
+        and worded("keys and values go round {} devices while these attend, which rounds differently", plan.ring),
+        plan.weights > 1
+        and worded("{} devices hold the weights between them, {}", plan.weights, _why_shared(answer, chosen)),
+        chosen.decoders > 1
+        and worded("{} devices decode, each some rows, because one has no room for all", chosen.decoders),
+        sent and worded("each device sends {} a step", volume(sent)),
+        idle and worded("{} of {} devices stay idle{}", idle, there, _why_idle(answer, chosen)),
+    ]
+    return "; ".join(each for each in told if isinstance(each, str) and each) or "it is the only device"
 
 
 def _why_shared(answer: Forecast, chosen: Run) -> str:
@@ -234,33 +227,23 @@ def _why_idle(answer: Forecast, chosen: Run) -> str:
     if not more:
         return ""
     other = min(more, key=lambda each: each.all_s)
-    gain = 1 - other.all_s / chosen.all_s
+    gain, named = 1 - other.all_s / chosen.all_s, worded("{} on {}", spelt(other), other.num_devices)
     if gain <= 0:
-        return worded(", because every plan for more takes longer, {} by {:.0%}", _spelt_with(other), -gain)
+        return worded(", because every plan for more takes longer, {} by {:.0%}", named, -gain)
     return worded(
-        ", because {}, the fastest plan for more, saves {:.0%}, and {:.0%} is asked for",
-        _spelt_with(other),
-        gain,
-        IDLE_GAIN,
+        ", because {}, the fastest plan for more, saves {:.0%}, and {:.0%} is asked for", named, gain, IDLE_GAIN
     )
 
 
-def _spelt_with(run: Run) -> str:
-    return worded("{} on {}", spelt(run), run.num_devices)
-
-
 def of_each_kind(answer: Forecast) -> list[Run]:
-    """The fastest first, and of those that differ in text or weights alone the best that fits, or lacks least."""
+    """The fastest first, and of those that differ in text or weights alone the chosen one, else the best that fits, or
+    lacks least.
+    """
     found: dict[tuple[int, ...], Run] = {}
-    for each in answer.found:
-        known = found.get(_kind(each))
-        if known is None or each == answer.chosen or (known != answer.chosen and _ahead(each) < _ahead(known)):
-            found[_kind(each)] = each
-    return sorted(found.values(), key=lambda each: (each.all_s, each.num_bytes))
-
-
-def _ahead(run: Run) -> tuple[float, ...]:
-    return run.lacking_bytes, run.all_s
+    for each in sorted(answer.found, key=lambda each: (each != answer.chosen, each.lacking_bytes, each.all_s)):
+        found.setdefault(_kind(each), each)
+    alone = (each for each in answer.found if found[_kind(each)] is each)
+    return sorted(alone, key=lambda each: (each.all_s, each.num_bytes))
 
 
 def rejected(answer: Forecast, chosen: Run) -> list[tuple[Run, str]]:

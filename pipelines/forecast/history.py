@@ -109,6 +109,8 @@ def learned(setting: Setting, ran: Sequence[Ran]) -> Factors:
     """What earlier runs of this machine teach for such a run: those of the model's class, dtype and kind, else those of
     all models. All ones where too few were made.
     """
+    # Never from another machine: its error is another one. Runs of other models here are better than nothing, since
+    # most of an error is the machine's.
     here = [each for each in ran if each.setting.machine == setting.machine]
     alike = [each for each in here if _kind(each.setting) == _kind(setting)]
     pools: Mapping[Basis, Sequence[Ran]] = {"model": alike, "machine": here}

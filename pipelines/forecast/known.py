@@ -49,16 +49,11 @@ class Spot:
     """Some devices of this machine, and what tells how fast they are."""
 
     devices: tuple[str, ...]
-    all: tuple[str, ...]
-    """All of their kind that there are; ranks on the CPU where none is."""
-    shown: tuple[DeviceNow, ...]
-    """These accelerators, or the CPU alone, whatever they do now."""
-    key: str
-    """Of the file that holds what was measured of all."""
-    file: Path | None
-    """That file; None where nothing is kept, or the devices are of another machine."""
-    stamp: int
-    """When that was written; 0 for never."""
+    all: tuple[str, ...]  # all of their kind that there are; ranks on the CPU where none is
+    shown: tuple[DeviceNow, ...]  # these accelerators, or the CPU alone, whatever they do now
+    key: str  # of the file that holds what was measured of all
+    file: Path | None  # that file; None where nothing is kept, or the devices are of another machine
+    stamp: int  # when that was written; 0 for never
 
     @property
     def kind(self) -> str:
@@ -75,6 +70,7 @@ def spot_of(devices: Sequence[str] = (), now: Sequence[DeviceNow] | None = None)
     """Devices of one kind; without any, all GPUs that there are, else the CPU. `now` is what this machine has, as
     `devices_now` told; without it that is asked, once in a process.
     """
+    # Without what is in use just now, or each look would be at another machine, and nothing would be kept of it.
     here = [replace(each, used_bytes=0, load=None) for each in now] if now else seen()
     wanted, folder = devices[0].partition(":")[0] if devices else "", machines_folder()
     gpus = tuple(device for device in here if device.name.startswith("cuda"))

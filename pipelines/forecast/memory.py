@@ -86,20 +86,15 @@ class Work:
     width: int
     """Numbers in an attention head. 0 where the transformer's config tells neither, and then its activations are not
     counted."""
-    tokens: int
-    """How many tokens a picture or video has in the transformer, its references included."""
-    joint_text: int
-    """Text tokens that are attended to with them, rather than by cross attention."""
+    tokens: int  # how many tokens a picture or video has in the transformer, its references included
+    joint_text: int  # text tokens that are attended to with them, rather than by cross attention
     canvas: Latents
     decoder: Decoder
     num_bits: int
     context_bytes: int
-    packs: bool
-    """Whether what travels goes in one buffer, as on GPUs."""
-    encoder_bytes: int = 0
-    """The weights of all text encoders."""
-    row_counts: frozenset[int] = frozenset()
-    """Numbers of ranks that can decode by rows."""
+    packs: bool  # whether what travels goes in one buffer, as on GPUs
+    encoder_bytes: int = 0  # the weights of all text encoders
+    row_counts: frozenset[int] = frozenset()  # numbers of ranks that can decode by rows
 
     def decoders(self, plan: ParallelPlan) -> int:
         """How many of the plan's ranks can decode together."""

@@ -33,8 +33,7 @@ class Wanted:
     frames: int = 0
     batch: int = 1
     steps: int = 0
-    text_length: int = 0
-    """Tokens of the prompt, padded."""
+    text_length: int = 0  # tokens of the prompt, padded
     num_references: int = 0
     is_guided: bool = False
     has_step_cache: bool = False
