@@ -17,12 +17,9 @@ from ..parallel.machine.now import DeviceNow
 from ..parallel.plan import ParallelPlan
 from ..parallel.wording import worded
 from .forecast.plans import check_plan
-from .forecast.terms import BY_HAND, Chosen, Wanted
-from .models.checks import compiles
-from .values import COMPILING, MARK, Model, Place
+from .forecast.terms import BY_HAND, LEFT_OPEN, Wanted
+from .values import MARK, Model, Place
 
-AUTO = "auto"
-LEFT_OPEN = ("", AUTO, COMPILING)
 Measures = Callable[[Sequence[str]], object]
 """Measures these devices if nobody has yet."""
 
@@ -163,16 +160,15 @@ def has_ranks() -> bool:
     return sys.platform == "linux"
 
 
-def choice_for(
+def plan_for(
     model: Model, wanted: Wanted, *, measures: Measures | None = None, now: Sequence[DeviceNow] | None = None
-) -> Chosen:
-    """The plan that the place names, else the best for its devices. GPUs that nobody measured are measured first by
-    `measures`; `now` is this machine as it is (see `spot_of`). Raises `ValueError`.
+) -> tuple[ParallelPlan, str]:
+    """The plan that the place names, else the best for its devices, and why. GPUs that nobody measured are measured
+    first by `measures`; `now` is this machine as it is (see `spot_of`). Raises `ValueError`.
     """
     place = model.place
     if (named := named_plan(place)) is not None:
-        is_compiled = compiles(model, has_step_cache=wanted.has_step_cache)
-        return Chosen(plan=named, is_compiled=is_compiled, why=BY_HAND)
+        return named, BY_HAND
     from .forecast.auto import choose
 
     if measures is not None and not place.cluster:
@@ -180,9 +176,8 @@ def choice_for(
     return choose(model, wanted, now=now)
 
 
-def told(choice: Chosen, model: Model) -> Chosen:
-    """The choice, whose reason is logged unless the user named the plan."""
-    if choice.why != BY_HAND:
-        is_less = choice.plan.num_ranks < model.place.group_size
-        logger.log(logging.WARNING if is_less else logging.INFO, "%s", choice.why)
-    return choice
+def logged(plan: ParallelPlan, why: str, model: Model) -> None:
+    """Say why, unless the user named the plan."""
+    if why != BY_HAND:
+        is_less = plan.num_ranks < model.place.group_size
+        logger.log(logging.WARNING if is_less else logging.INFO, "%s", why)

@@ -26,11 +26,11 @@ from .families import FAMILIES
 from .forecast.auto import decoders_for, foreseen_for
 from .forecast.here import measure_first
 from .forecast.plans import why_not
-from .forecast.terms import ALONE, Chosen, Wanted, is_guided, wanted_by
+from .forecast.terms import ALONE, Wanted, at_work, is_guided, spelt_at_work, wanted_by
 from .kept import KEPT, key_of
 from .models.folder import components_of, read_config, read_index
 from .models.source import resolve_source, split_source
-from .place import Measures, choice_for, told
+from .place import Measures, logged, plan_for
 from .pools import POOLS, preloads
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage
 from .settling import settled
@@ -70,14 +70,16 @@ def denoise(request: Denoise, progress: Progress = SILENT) -> Latents:
     model = request.model
     guided = is_guided(model, guidance=request.guidance, guidance_2=request.guidance_2)
     if not model.place.devices:
-        _foresee(request, Chosen(plan=ParallelPlan(), why=ALONE), progress, is_guided=guided)
+        _foresee(request, ParallelPlan(), ALONE, progress, is_guided=guided)
         return _run(request, Latents, progress)
     _refuse_early(request)
-    choice = told(choice_for(model, wanted_by(request, is_guided=guided), measures=measuring(progress)), model)
-    progress.spread(str(choice), ())
-    request = request.resolved(plan=choice.plan, model=choice.of(model))
-    _foresee(request, choice, progress, is_guided=guided)
-    return _run(request, Latents, progress, num_ranks=request.plan.num_ranks)
+    wanted = wanted_by(request, is_guided=guided)
+    plan, why = plan_for(model, wanted, measures=measuring(progress))
+    logged(plan, why, model)
+    progress.spread(spelt_at_work(plan, model, has_step_cache=wanted.has_step_cache), ())
+    _foresee(request, plan, why, progress, is_guided=guided)
+    request = request.resolved(plan=plan, model=at_work(model, has_step_cache=wanted.has_step_cache))
+    return _run(request, Latents, progress, num_ranks=plan.num_ranks)
 
 
 def _refuse_early(request: Request) -> None:
@@ -86,13 +88,11 @@ def _refuse_early(request: Request) -> None:
         settled(request)
 
 
-def _foresee(request: Denoise, choice: Chosen, progress: Progress, *, is_guided: bool) -> None:
-    """Where somebody hears it: to find out which devices there are may take seconds."""
-    if type(progress).foresee is Progress.foresee:
-        return
-    found = foreseen_for(request, choice.plan, is_guided=is_guided, why=choice.why, rejected=choice.rejected)
-    if found is not None:
-        progress.foresee(dataclasses.replace(found, plan=str(choice)))
+def _foresee(request: Denoise, plan: ParallelPlan, why: str, progress: Progress, *, is_guided: bool) -> None:
+    # Only where somebody hears it: to find out which devices there are may take seconds.
+    is_heard = type(progress).foresee is not Progress.foresee
+    if is_heard and (found := foreseen_for(request, plan, is_guided=is_guided, why=why)) is not None:
+        progress.foresee(found)
 
 
 def decode(request: Decode, progress: Progress = SILENT) -> Image | Video:
@@ -130,7 +130,8 @@ def run_whole(
         return call(Whole(**asked, device=model.device, loras=model.loras), arguments, progress)
     from .spreading.wire import from_wire, to_wire
 
-    plan = told(choice_for(model, Wanted(is_guided=signature.guidance(arguments) > 1)), model).plan
+    plan, why = plan_for(model, Wanted(is_guided=signature.guidance(arguments) > 1))
+    logged(plan, why, model)
     if problem := why_not(plan, model):
         raise ValueError(problem)
     progress.spread(str(plan), ())
@@ -241,7 +242,9 @@ def _ranks_to_decode(request: Decode) -> int:
         return 1
     from .spreading.decoders import has_rows, why_not
 
-    name, config = _vae(model)
+    folder = Path(model.folder)
+    name, config = components_of(read_index(folder)).get("vae", ("", ""))[1], read_config(folder, "vae")
+    # What was foretold is of the size that was asked for; whether these latents have rows for all is known here only.
     can_split = why_not(name, config) is None and has_rows(name, config, latents.tensor.shape, num_ranks)
     return num_ranks if can_split else 1
 
@@ -252,12 +255,5 @@ def decoders_of(model: Model, latents: Latents) -> int:
     """
     if model.place.group_size <= 1:
         return 1
-    size = {"width": latents.width, "height": latents.height, "frames": latents.frames, "batch": latents.batch}
-    wanted = Wanted(**size, is_guided=is_guided(model))
-    return decoders_for(model, wanted, choice_for(model, wanted).plan)
-
-
-def _vae(model: Model) -> tuple[str, dict[str, Any]]:
-    """The class and the config of the model's VAE, as its files say."""
-    folder = Path(model.folder)
-    return components_of(read_index(folder)).get("vae", ("", ""))[1], read_config(folder, "vae")
+    wanted = Wanted(is_guided=is_guided(model)).of_size(latents)
+    return decoders_for(model, wanted, plan_for(model, wanted)[0])

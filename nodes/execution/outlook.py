@@ -7,14 +7,13 @@ for the decoding that follows, too. What nobody knows stays unknown: nothing is 
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Hashable, Mapping
 from statistics import fmean, median
 from typing import Literal
 
 from ...parallel.progress import Foreseen
 from ...pipelines.values import Conditioning, Image, Latents, Video
-from .schedule import Needs, Schedule
+from .schedule import Schedule
 
 TRUSTED_STEPS = 2
 """Steps to be timed, after the one that warms up, before they alone tell of the rest: one may be a hiccup."""
@@ -25,16 +24,20 @@ Work = Literal["steps", "text", "decoding", ""]
 
 
 class Pace:
-    """The steps of one node."""
+    """One node that uses the device: what it does there, and its steps."""
 
-    def __init__(self) -> None:
+    def __init__(self, work: Work = "", denoises: tuple[str, ...] = (), kind: Hashable = None) -> None:
+        """`denoises` are those whose text it reads, or whose latents it decodes. `kind`, of a denoise, is the same for
+        those that differ in seed and prompt alone, which take as long.
+        """
+        self.work, self.denoises, self.kind = work, denoises, kind
         self.foreseen: Foreseen | None = None
         self.done = self.total = 0
-        self.is_loading = self.has_loaded = False
+        self.is_loading = self.has_loaded = self.is_under_way = self.is_over = False
+        # When the node, its last phase or its last step began.
         self.since = time.perf_counter()
-        """When the node, its last phase or its last step began."""
+        # Of each step since the last phase began, without the first, before which is loading and compiling.
         self._seconds: list[float] = []
-        """Of each step since the last phase began, without the first, before which is loading and compiling."""
         self._is_first = True
 
     def phase(self, *, is_loading: bool) -> None:
@@ -96,118 +99,90 @@ class Pace:
         return min(MOST_RATIO, max(LEAST_RATIO, self.step_s / self.predicted.step_s))
 
 
-@dataclass
-class _Due:
-    """One node that uses the device and is to run."""
-
-    work: Work
-    denoises: tuple[str, ...] = ()
-    """Whose text it reads, or whose latents it decodes."""
-    kind: Hashable = None
-    """Of a denoise: the same for those that differ in seed and prompt alone, which take as long."""
-    is_under_way: bool = False
-    is_over: bool = False
-
-
-@dataclass
 class Outlook:
     """What is left of a run's work on the device. Written by threads of nodes, each its own."""
 
-    due: Mapping[str, _Due] = field(default_factory=dict[str, _Due])
-    paces: dict[str, Pace] = field(default_factory=dict[str, Pace])
+    def __init__(self, due: Mapping[str, Pace] | None = None) -> None:
+        # Names apart: threads of other nodes add their paces while one goes through those that are due.
+        self._due, self._paces = tuple(due or ()), dict(due or {})
 
     def pace(self, node: str) -> Pace:
-        return self.paces.setdefault(node, Pace())
+        return self._paces.setdefault(node, Pace())
 
     def beside(self, denoise: str, work: Work) -> list[str]:
         """The nodes that encode a denoise's text, or decode what it makes."""
-        return [name for name, due in self.due.items() if due.work == work and denoise in due.denoises]
+        due = {name: self._paces[name] for name in self._due}
+        return [name for name, each in due.items() if each.work == work and denoise in each.denoises]
 
     def began(self, node: str) -> None:
-        self.pace(node).since = time.perf_counter()
-        if due := self.due.get(node):
-            due.is_under_way = True
+        pace = self.pace(node)
+        pace.since, pace.is_under_way = time.perf_counter(), True
 
     def ended(self, node: str) -> None:
-        if due := self.due.get(node):
-            due.is_over = True
+        self.pace(node).is_over = True
 
     def left_s(self) -> float | None:
         """Seconds until the device has done all of it; None where some of it is not known, or nothing is left."""
-        names = [name for name, due in self.due.items() if not due.is_over and not self.pace(name).is_done]
+        names = [name for name in self._due if not self._paces[name].is_over and not self._paces[name].is_done]
         known = [seconds for name in names if (seconds := self.node_left_s(name)) is not None]
         return sum(known) if known and len(known) == len(names) else None
 
     def node_left_s(self, node: str) -> float | None:
-        """The same of one node; None too where it has taken longer than was predicted."""
-        due, pace = self.due.get(node, _Due("", is_under_way=True)), self.pace(node)
+        """Seconds until one node has done its work; None too where it has taken longer than was predicted."""
+        pace, now = self.pace(node), time.perf_counter()
+        is_under_way = pace.is_under_way or node not in self._due
         if pace.is_loading:
             return None
-        now = time.perf_counter()
-        if due.work == "steps" or pace.total:
-            if not due.is_under_way:
+        if pace.work == "steps" or pace.total:
+            if not is_under_way:
                 known = self._known(node)
                 return known.foreseen.steps * known.step_s if known.foreseen and known.step_s else None
             if pace.left_s is None or pace.step_s is None:
                 return None
             return pace.left_s - min(now - pace.since, pace.step_s)
-        told = [(known.predicted, known.ratio) for known in map(self._known, due.denoises) if known.predicted]
-        if not told or len(told) < len(due.denoises):
+        told = [(known.predicted, known.ratio) for known in map(self._known, pace.denoises) if known.predicted]
+        if not told or len(told) < len(pace.denoises):
             return None
-        if due.work == "text":
+        if pace.work == "text":
             seconds = max(predicted.text_s for predicted, _ in told)
         else:
             seconds = sum(ratio * predicted.decode_s for predicted, ratio in told)
-        left = seconds - (now - pace.since if due.is_under_way else 0.0)
+        left = seconds - (now - pace.since if is_under_way else 0.0)
         return left if left > 0 else None
 
     def _known(self, denoise: str) -> Pace:
         """The pace that tells of a denoise: its own, else that of one of its kind that has begun."""
-        own, kind = self.pace(denoise), self.due[denoise].kind if denoise in self.due else None
-        if own.foreseen is not None or kind is None:
+        own = self.pace(denoise)
+        if own.foreseen is not None or own.kind is None:
             return own
-        alike = (self.pace(name) for name, due in self.due.items() if due.kind == kind)
+        alike = (self._paces[name] for name in self._due if self._paces[name].kind == own.kind)
         return next((pace for pace in alike if pace.foreseen is not None), own)
 
 
 def outlook_of(needs: Schedule, todo: Mapping[str, None]) -> Outlook:
     """Of the nodes that are to run."""
-    names = [name for name in todo if needs.nodes[name].spec.uses_device]
-    return Outlook(due={name: _due(name, needs) for name in names})
+    denoising = {name: None for name in needs.sources if needs.nodes[name].spec.denoises is not None}
+    return Outlook({name: _due(name, needs, denoising) for name in todo if needs.nodes[name].spec.uses_device})
 
 
-def _due(name: str, needs: Schedule) -> _Due:
-    spec = needs.nodes[name].spec
-    made = {output.type for output in spec.outputs}
-    if spec.denoises is not None:
-        return _Due("steps", kind=_kind(name, needs))
+def _due(name: str, needs: Schedule, denoising: Collection[str]) -> Pace:
+    node, made = needs.nodes[name], {output.type for output in needs.nodes[name].spec.outputs}
+    if name in denoising:
+        return Pace("steps", kind=_kind(name, needs))
     if Conditioning.__name__ in made:
-        return _Due("text", _encoded_for(name, needs))
-    if made & {Image.__name__, Video.__name__} and (denoises := _decoded_from(name, needs)):
-        return _Due("decoding", denoises)
-    return _Due("")
+        return Pace("text", tuple(other for other in denoising if name in needs.sources[other]))
+    takes = {socket.name for socket in node.spec.inputs if socket.type == Latents.__name__}
+    denoises = tuple(link.node for socket, link in node.links.items() if socket in takes and link.node in denoising)
+    return Pace("decoding", denoises) if denoises and made & {Image.__name__, Video.__name__} else Pace("")
 
 
 def _kind(name: str, needs: Schedule) -> Hashable:
     node = needs.nodes[name]
-    varied = {socket.name for socket in node.spec.inputs if "seed" in (socket.widget, socket.name)}
-    varied |= {socket.name for socket in node.spec.inputs if socket.type == Conditioning.__name__}
+    varied = {
+        socket.name
+        for socket in node.spec.inputs
+        if socket.type == Conditioning.__name__ or "seed" in (socket.widget, socket.name)
+    }
     values = [(socket, repr(value)) for socket, value in node.values.items() if socket not in varied]
     links = [(socket, needs.keys[link.node]) for socket, link in node.links.items() if socket not in varied]
     return node.spec.id, *sorted(values), *sorted(links)
-
-
-def _encoded_for(name: str, needs: Needs) -> tuple[str, ...]:
-    """The denoises that a node's text goes to."""
-    return tuple(other for other, sources in needs.sources.items() if name in sources and _denoises(other, needs))
-
-
-def _decoded_from(name: str, needs: Needs) -> tuple[str, ...]:
-    """The denoises whose latents a node takes."""
-    takes = {socket.name for socket in needs.nodes[name].spec.inputs if socket.type == Latents.__name__}
-    links = (link.node for socket, link in needs.nodes[name].links.items() if socket in takes)
-    return tuple(source for source in links if _denoises(source, needs))
-
-
-def _denoises(name: str, needs: Needs) -> bool:
-    return needs.nodes[name].spec.denoises is not None

@@ -34,14 +34,11 @@ NOT_ASKED = "whether it fits is not known, because nobody has asked the cluster'
 class Foretold:
     """What is known of a run before it."""
 
-    problems: list[Problem]
-    """Errors first."""
-    values: Meant = field(default_factory=Meant)
-    """What 0, "" and "auto" will be, by node and socket."""
+    problems: list[Problem]  # errors first
+    values: Meant = field(default_factory=Meant)  # what 0, "" and "auto" will be, by node and socket
     sizes: Mapping[str, Sizes] = field(default_factory=dict)
     """Which sizes the models of nodes with a canvas paint, by node."""
-    num_bytes: int = 0
-    """Of the files that it saves, at most, as far as that is known."""
+    num_bytes: int = 0  # of the files that it saves, at most, as far as that is known
 
 
 def foretell(

@@ -54,19 +54,13 @@ def recipe_keys(
         for socket, link in node.links.items():
             source, _, output = link.source.partition(".")
             links.append((socket, keys[source], output))
-        # Values are scalars, whose repr says everything; JSON takes three times as long.
         version, values = node.spec.recipe(node.values) if node.spec.recipe else (node.spec.version, node.values)
-        recipe = (node.spec.id, version, values, links, fingerprints.get(name, ""))
-        if node.spec.origin:
-            recipe = (*recipe, node.spec.origin)
-        if name in depths:
-            recipe = (*recipe, depths[name])
-        if name in plans:
-            recipe = (*recipe, plans[name])
-        if name in rows:
-            recipe = (*recipe, f"rows={rows[name]}")
-        if name in drawn:
-            recipe = (*recipe, "noise=seed")
+        row = f"rows={rows[name]}" if name in rows else ""
+        noise = "noise=seed" if name in drawn else ""
+        more = node.spec.origin, depths.get(name), plans.get(name), row, noise
+        # Values are scalars, whose repr says everything; JSON takes three times as long. What a node has not leaves no
+        # trace, so that keys of older results stay.
+        recipe = (node.spec.id, version, values, links, fingerprints.get(name, ""), *filter(None, more))
         keys[name] = hashlib.sha256(repr(recipe).encode(errors="backslashreplace")).hexdigest()
     return keys
 
@@ -77,8 +71,7 @@ class Needs:
 
     order: tuple[str, ...]
     nodes: Mapping[str, Resolved]
-    sources: Mapping[str, tuple[str, ...]]
-    """Which nodes feed each node, each once."""
+    sources: Mapping[str, tuple[str, ...]]  # which nodes feed each node, each once
     results: Mapping[str, tuple[str, str]]
     """(node, output) of each result that the caller gets, by the name of the output or node; of a node that is asked
     for by its own name the output is empty: all that it gives."""
@@ -90,18 +83,15 @@ class Schedule(Needs):
     """With the keys under which their results are kept."""
 
     keys: Mapping[str, str]
-    depths: Mapping[str, Depth]
-    """Of the pixels that a node gives, where it is not floats."""
+    depths: Mapping[str, Depth]  # of the pixels that a node gives, where it is not floats
     plans: Mapping[str, str]
     """Of a denoise whose result is another by its plan, which the run or an older result asks for."""
     uncached: frozenset[str]
     """Nodes whose fingerprint depends on a value that is not known yet, and what they feed: always run."""
     brought: Meant
     """What wires bring that is known before, for nodes that are not asked because their results are kept."""
-    values: Meant
-    """What 0, "" and "auto" mean in this run, by node and socket, as far as it is known."""
-    models: Mapping[str, ModelFacts]
-    """The model that a node gives, where it gives one that is known."""
+    values: Meant  # what 0, "" and "auto" mean in this run, by node and socket, as far as it is known
+    models: Mapping[str, ModelFacts]  # the model that a node gives, where it gives one that is known
 
 
 def schedule(
@@ -128,11 +118,7 @@ def schedule(
     for why in walk.not_carried.values():
         logger.warning("%s", why)
     return Schedule(
-        order=needs.order,
-        nodes=needs.nodes,
-        sources=needs.sources,
-        results=needs.results,
-        targets=needs.targets,
+        **vars(needs),
         keys=recipe_keys(needs.order, needs.nodes, fingerprints, depths, keyed, rows, drawn_by_seed(walk, needs)),
         depths=depths,
         plans=plans,
@@ -233,6 +219,8 @@ def _fingerprints(
         node = nodes[name]
         if not uncached.isdisjoint(sources[name]):
             uncached.add(name)
+        # What a node writes is part of what it gives: into another folder, or with another workflow in it, it is
+        # written again.
         writes = node.spec.is_output and "workspace" in node.spec.injected
         where = f"{workspace.output_dir.resolve()} {sorted(workspace.metadata.items())}" if writes else ""
         if node.spec.fingerprint is None:
@@ -240,7 +228,7 @@ def _fingerprints(
             continue
         try:
             prints[name] = where + node.spec.fingerprint(node.values, workspace)
-        except KeyError:  # it needs a linked value
+        except KeyError:  # it needs a linked value, so that a key of today says nothing of tomorrow's
             prints[name] = secrets.token_hex(16)
             uncached.add(name)
         except Exception as error:

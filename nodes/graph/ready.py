@@ -26,19 +26,14 @@ from .unfolding.unfolded import Unfolded
 class Ready:
     """Made by `ready`. It may have problems; `check` finds all of them."""
 
-    file: Graph
-    """The workflow as it was given."""
+    file: Graph  # the workflow as it was given
     asked: Overrides
-    types: Specs
-    """The nodes that are installed, by type."""
-    host: Host
-    """Who asks."""
-    unfolding: Unfolded
-    """The way from unfolded nodes back to the file, and what could not be unfolded."""
+    types: Specs  # the nodes that are installed, by type
+    host: Host  # who asks
+    unfolding: Unfolded  # the way from unfolded nodes back to the file, and what could not be unfolded
     written: Graph
     """With the nodes that are switched off, and before any file was asked what sockets a node has."""
-    graph: Graph
-    """The nodes that run, with what files say of their sockets."""
+    graph: Graph  # the nodes that run, with what files say of their sockets
     specs: Mapping[str, NodeSpec]
     """Of each node that is installed, by its name, those that are switched off among them."""
     problems: tuple[Problem, ...]

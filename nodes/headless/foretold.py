@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -39,12 +39,10 @@ class Point:
     """One run of a sweep."""
 
     overrides: Mapping[str, Any]
-    graph: Graph
-    """With the overrides as its own values."""
+    graph: Graph  # with the overrides as its own values
     folder: Path
     prepare: Callable[[], Ready]
-    is_alone: bool
-    """Whether the sweep has no other."""
+    is_alone: bool  # whether the sweep has no other
 
     def ready(self) -> Ready:
         """Prepared once where it is alone; each time that it is asked for where it is not, since thousands of points
@@ -58,13 +56,12 @@ class Point:
 
 def with_remedy(problem: Problem) -> Problem:
     """The problem in a sentence that says, on the command line, by which flags it is mended and how much it weighs."""
-    mended = f" [{' or '.join(map(_flags, problem.mends))}]" if problem.mends else ""
+    flags = (
+        " ".join(f"--set {shlex.quote(f'{target}={value}')}" for target, value in mend.items())
+        for mend in problem.mends  # to be pasted into the command
+    )
+    mended = f" [{' or '.join(flags)}]" if problem.mends else ""
     return dataclasses.replace(problem, message=problem.message + mended + REMEDIES[problem.kind])
-
-
-def _flags(mend: Mapping[str, Any]) -> str:
-    """To be pasted into the command."""
-    return " ".join(f"--set {shlex.quote(f'{target}={value}')}" for target, value in mend.items())
 
 
 def foretold(
@@ -141,16 +138,15 @@ def as_plain(points: Points) -> dict[str, Any]:
 
 def as_text(file: Path, points: Points) -> str:
     """A line for each problem, with the values of the point that has it; where there is none, what will be made."""
-    shown = in_words(points[0][1].values) if len(points) == 1 else []
-    sound = [] if is_refused(points) else ["\n    ".join([f"{file}: no problems", *shown])]
-    return "\n".join([*_problem_lines(points), *sound])
-
-
-def _problem_lines(points: Points) -> Iterator[str]:
+    lines = []
     for varied, told in points:
         where = ",".join(f"{name}={value}" for name, value in varied.items())
-        for problem in told.problems:
-            yield worded("{}: {}", where, with_remedy(problem)) if where else str(with_remedy(problem))
+        for problem in map(with_remedy, told.problems):
+            lines.append(worded("{}: {}", where, problem) if where else str(problem))
+    if not is_refused(points):
+        shown = in_words(points[0][1].values) if len(points) == 1 else []
+        lines.append("\n    ".join([f"{file}: no problems", *shown]))
+    return "\n".join(lines)
 
 
 def in_words(values: Meant) -> list[str]:
@@ -167,11 +163,7 @@ def _words(own: Mapping[str, Any]) -> list[str]:
     for name in ("frames", "steps"):
         if (count := rest.pop(name, 1)) != 1:
             words.append(f"{count} {name}")
-    return words + [f"{name} {_short(value)}" for name, value in rest.items()]
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:g}"
-    text = str(value)
-    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
+    for name, value in rest.items():
+        text = f"{value:g}" if isinstance(value, float) else str(value)
+        words.append(f"{name} {text if len(text) <= MOST_SHOWN else f'{text[: MOST_SHOWN - 3]}...'}")
+    return words

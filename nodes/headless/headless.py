@@ -24,7 +24,7 @@ from ..execution.watch import Token
 from ..files.workspace import Workspace
 from ..graph.problems import GraphError, Problem
 from ..graph.ready import Ready, ready
-from ..preview.sharing import Sharing, sharing_of
+from ..preview.sharing import sharing_of
 from ..registry import SPECS
 from .claim import LOCK_FILE, InUse, claimed
 from .foretold import Point, with_remedy
@@ -54,10 +54,8 @@ def run_headless(
         Workspace(output_dir=job.out).check_writable()
     if not job.resume or len(points) == 1:
         _check_free(points)
-    if job.shares_out and (sharing := _sharing(job, points)) is not None:
-        logger.info("%s", sharing.why)
-        sink(Event(kind="shared_out", run="", message=sharing.why, done=0, total=sharing.replicas))
-        job = dataclasses.replace(job, place=sharing.at(job.place))
+    if job.shares_out:
+        job = _shared_out(job, points, sink)
     caches, width = open_caches(job.cache_dir), width_of(job.place)
 
     def made(points: Sequence[Point]) -> Iterator[tuple[Point, Report]]:
@@ -110,10 +108,16 @@ def _tell_unknown(notes: Sequence[Problem]) -> None:
         logger.warning("%s%s", texts[0], f"; so it is with {len(texts) - 1} more texts" if texts[1:] else "")
 
 
-def _sharing(job: Headless, points: Sequence[Point]) -> Sharing | None:
-    """Of the runs that will be made."""
+def _shared_out(job: Headless, points: Sequence[Point], sink: Sink) -> Headless:
+    """The job in as many groups of devices as end soonest what is left of it."""
     left = [point.ready for point in points if not (job.resume and _is_complete(job, point))]
-    return sharing_of(left, workspace=Workspace(output_dir=job.out, roots=job.roots, place=job.place))
+    found = sharing_of(left, workspace=Workspace(output_dir=job.out, roots=job.roots, place=job.place))
+    if found is None:
+        return job
+    place, why = found
+    logger.info("%s", why)
+    sink(Event(kind="shared_out", run="", message=why, done=0, total=place.replicas))
+    return dataclasses.replace(job, place=place)
 
 
 def _check_free(points: Iterable[Point]) -> None:

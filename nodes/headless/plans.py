@@ -15,11 +15,12 @@ from ...pipelines.forecast.explained import as_text
 from ...pipelines.forecast.forecast import Forecast, forecast
 from ...pipelines.forecast.history import learned, setting_of
 from ...pipelines.forecast.known import machines_folder, with_devices
-from ...pipelines.forecast.terms import Wanted, is_guided
+from ...pipelines.forecast.terms import AUTO, Wanted, is_guided
 from ...pipelines.models.describe import DtypeChoice, card_of, describe_model
-from ...pipelines.values import Engine, Latents, Model, Place, Quantization
+from ...pipelines.values import Engine, Model, Place, Quantization
 from ..files.workspace import Workspace
 from ..graph.ready import ready
+from ..preview.rounding import wanted_of
 from ..preview.walk import MAX_DENOISES, Walk
 from ..registry import SPECS
 from .sweep import parse_set
@@ -27,6 +28,7 @@ from .workflow_files import PICTURES, SOUNDS, VIDEOS, read_workflow, roots_of
 
 SIZE = re.compile(r"([0-9]{1,5})[xX]([0-9]{1,5})")
 WORKFLOWS = (".json", *PICTURES, *VIDEOS, *SOUNDS)
+RUN_WHOLE = "{} is run whole, and how long its steps take is not known beforehand"
 Plans = list[tuple[str, Forecast]]
 """By the node that denoises, or by nothing where a model is asked for."""
 
@@ -84,42 +86,15 @@ def first_devices(machine: Machine, count: int) -> Machine:
     return with_devices(machine, count)
 
 
-def is_workflow(text: str) -> bool:
-    return text.lower().endswith(WORKFLOWS) and "@" not in text
-
-
 def plans_of(what: str, machine: Machine, asked: Asked, *, settings: Sequence[str], allowed: Sequence[Path]) -> Plans:
-    """How a model, or each denoise of a workflow, would run on a machine. Raises `ValueError`."""
-    if is_workflow(what):
-        return plan_workflow(Path(what), machine, asked, settings=settings, allowed=allowed)
-    return [("", plan_model(what, machine, asked, roots=roots_of(Path(what), [what], allowed)))]
-
-
-def plans_as_text(plans: Plans, *, compares: bool) -> str:
-    texts = [(node, as_text(answer, compares=compares)) for node, answer in plans]
-    return "\n\n".join(f"{node}: {text}" if node else text for node, text in texts)
-
-
-def plan_model(source: str, machine: Machine, asked: Asked, *, roots: Sequence[Path]) -> Forecast:
-    """Raises `ValueError` for a model that is not here, and for what it cannot make."""
-    model = describe_model(
-        source,
-        dtype=asked.dtype,
-        device=machine.devices[0],
-        quantization=asked.quantization,
-        engine=asked.engine,
-        roots=tuple(roots),
-        is_here=False,
-    )
-    return _forecast(model, machine, _wanted(asked), asked, guidance=asked.guidance)
-
-
-def plan_workflow(
-    file: Path, machine: Machine, asked: Asked, *, settings: Sequence[str], allowed: Sequence[Path]
-) -> Plans:
-    """Each denoise by its node, as it would run on all of the machine. Raises `ValueError` where one is not known."""
+    """How a model, or each denoise of a workflow by its node, would run on all of a machine. Raises `ValueError` where
+    one is not known.
+    """
+    if "@" in what or not what.lower().endswith(WORKFLOWS):
+        return [("", plan_model(what, machine, asked, roots=roots_of(Path(what), [what], allowed)))]
+    file = Path(what)
     graph = read_workflow(file)
-    place = Place(devices=machine.devices, plan="auto")
+    place = Place(devices=machine.devices, plan=AUTO)
     named = [text.partition("=")[2] for text in settings]
     workspace = Workspace(roots=roots_of(file, named, allowed), place=place, host="command line")
     overrides = parse_set(graph, SPECS, settings, workspace=workspace)
@@ -130,44 +105,42 @@ def plan_workflow(
     return found
 
 
+def plans_as_text(plans: Plans, *, compares: bool) -> str:
+    texts = [(node, as_text(answer, compares=compares)) for node, answer in plans]
+    return "\n\n".join(f"{node}: {text}" if node else text for node, text in texts)
+
+
+def plan_model(source: str, machine: Machine, asked: Asked, *, roots: Sequence[Path]) -> Forecast:
+    """Raises `ValueError` for a model that is not here, and for what it cannot make."""
+    named = {name: getattr(asked, name) for name in ("dtype", "quantization", "engine")}
+    model = describe_model(source, device=machine.devices[0], roots=tuple(roots), is_here=False, **named)
+    return _forecast(model, machine, Wanted(is_guided=is_guided(model, guidance=asked.guidance)), asked)
+
+
 def plan_denoise(walk: Walk, name: str, machine: Machine, asked: Asked) -> Forecast:
     """One denoise of a workflow. Raises `ValueError` where it cannot be, or how long it takes is not known."""
     denoising, problems = walk.denoise(name)
     if problem := next(filter(None, [*problems, *denoising.refusals.values()]), ""):
         raise ValueError(problem)
+    if denoising.pipeline:
+        raise ValueError(RUN_WHOLE.format(denoising.pipeline))
     model = denoising.model
     if asked.engine != "eager":
         model = dataclasses.replace(model, engine=asked.engine)
-    if denoising.pipeline:
-        raise ValueError(f"{denoising.pipeline} is run whole, and how long its steps take is not known beforehand")
-    wanted = dataclasses.replace(
-        _wanted(asked, denoising.latents),
-        steps=asked.steps or denoising.steps,
-        text_length=denoising.num_tokens,
-        num_references=denoising.num_references,
-    )
-    guidance = asked.guidance or denoising.guidance
-    return _forecast(model, machine, wanted, asked, guidance=guidance, guidance_2=denoising.guidance_2)
+    guided = is_guided(model, guidance=asked.guidance or denoising.guidance, guidance_2=denoising.guidance_2)
+    return _forecast(model, machine, dataclasses.replace(wanted_of(denoising), is_guided=guided), asked)
 
 
-def _forecast(
-    model: Model, machine: Machine, wanted: Wanted, asked: Asked, *, guidance: float, guidance_2: float = 0.0
-) -> Forecast:
+def _forecast(model: Model, machine: Machine, wanted: Wanted, asked: Asked) -> Forecast:
+    """With the size that the user wrote, in place of another."""
     if not model.family:
-        raise ValueError(f"{model.source} is run whole, and how long its steps take is not known beforehand")
+        raise ValueError(RUN_WHOLE.format(model.source))
+    written = {
+        name: value for name in ("width", "height", "frames", "batch", "steps") if (value := getattr(asked, name))
+    }
+    # As if without a step cache: what one skips depends on the picture.
+    wanted = dataclasses.replace(wanted, has_step_cache=False, **written)
     tokens = wanted.text_length or card_of(model).text_length
     setting = setting_of(model, wanted.canvas(model), machine, text_tokens=tokens)
     factors = learned(setting, kept(user_cache()) if machine.name == "here" else ())
-    wanted = dataclasses.replace(wanted, is_guided=is_guided(model, guidance=guidance, guidance_2=guidance_2))
     return forecast(model, wanted, dataclasses.replace(machine, factors=factors), num_runs=asked.num_runs)
-
-
-def _wanted(asked: Asked, latents: Latents | None = None) -> Wanted:
-    """The size that the user wrote, else that of the latents, else the model's own."""
-    return Wanted(
-        width=asked.width or (latents.width if latents else 0),
-        height=asked.height or (latents.height if latents else 0),
-        frames=asked.frames or (latents.frames if latents else 0),
-        batch=asked.batch or (latents.batch if latents else 1),
-        steps=asked.steps,
-    )

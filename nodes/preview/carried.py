@@ -15,8 +15,9 @@ from typing import Any
 from ...parallel.plan import ParallelPlan
 from ...parallel.wording import worded
 from ...pipelines.forecast.plans import why_not
+from ...pipelines.forecast.terms import AUTO
 from ...pipelines.models.checks import why_not_compiled
-from ...pipelines.place import AUTO, named_plan, names_plan
+from ...pipelines.place import named_plan, names_plan
 from ...pipelines.values import COMPILING, MARK, Model, Place
 from ..files.picture_files import WORKFLOW_KEY
 from ..graph.graph import MAX_META_BYTES, Graph, graph_text, read_graph

@@ -57,9 +57,10 @@ def usual(model: Model) -> Wanted:
     return Wanted(is_guided=is_guided(model))
 
 
-def memories_of(machine: Sequence[DeviceNow]) -> dict[str, int]:
-    """Bytes by the names that models use; `cuda` is the first GPU."""
-    memories = {device.name: device.total_bytes for device in machine}
+def memories_of(machine: Sequence[DeviceNow], *, in_use: bool = False) -> dict[str, int]:
+    """Bytes by the names that models use, where `cuda` is the first GPU; or what is `in_use` of accelerators."""
+    shown = [device for device in machine if not in_use or device.name != "cpu"]
+    memories = {device.name: device.used_bytes if in_use else device.total_bytes for device in shown}
     return {**memories, **({"cuda": memories["cuda:0"]} if "cuda:0" in memories else {})}
 
 
@@ -85,19 +86,19 @@ def for_all(each: Sequence[Sequence[Choice]]) -> list[Choice]:
     """The choices of several denoises together: the plans that all of them list, with the largest need and the first
     problem.
     """
-    listed = [{(choice.plan, choice.devices): choice for choice in found} for found in each]
-    common = [key for key in listed[0] if all(key in found for found in listed)] if listed else []
-    return [_joined([found[key] for found in listed]) for key in common]
-
-
-def _joined(alike: Sequence[Choice]) -> Choice:
-    verdicts = [choice.fits for choice in alike]
-    return dataclasses.replace(
-        alike[0],
-        fits=_all(verdicts),
-        bytes_per_device=max(choice.bytes_per_device for choice in alike),
-        problem=next((choice.problem for choice in alike if choice.problem), ""),
-    )
+    alike: dict[tuple[str, str], list[Choice]] = {}
+    for choice in (choice for found in each for choice in found):
+        alike.setdefault((choice.plan, choice.devices), []).append(choice)
+    return [
+        dataclasses.replace(
+            found[0],
+            fits=_all([choice.fits for choice in found]),
+            bytes_per_device=max(choice.bytes_per_device for choice in found),
+            problem=next((choice.problem for choice in found if choice.problem), ""),
+        )
+        for found in alike.values()
+        if len(found) == len(each)
+    ]
 
 
 def _choice(

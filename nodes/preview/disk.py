@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Collection, Mapping
 
@@ -22,8 +23,13 @@ FREE: Mapping[Host, str] = {
 
 def written(walk: Walk, needed: Collection[str]) -> dict[str, int]:
     """How many bytes of files each of the needed nodes would save, where that is known."""
+    found: dict[str, int] = {}
     saving = [name for name, spec in walk.specs.items() if spec.writes is not None and name in needed]
-    return {name: num_bytes for name in saving[:MOST_ASKED] if (num_bytes := walk.writes(name))}
+    for name in saving[:MOST_ASKED]:
+        with contextlib.suppress(ValueError):
+            num_bytes = walk.tells(name, "writes")
+            found |= {name: num_bytes} if isinstance(num_bytes, int) and num_bytes else {}
+    return found
 
 
 def why_no_room(num_bytes: int, workspace: Workspace, *, what: str = "this run") -> str:

@@ -107,12 +107,9 @@ def tagged(workspace: Workspace, values: Meant) -> Workspace:
 def _answers(walk: Walk, needed: Collection[str] | None) -> Iterator[At]:
     asked = [name for name, spec in walk.specs.items() if spec.means and (needed is None or name in needed)]
     for name in asked[:MAX_NODES]:
-        try:
-            means = walk.means(name)
-        except ValueError:
-            continue
-        for socket, value in means.items():
-            yield from _placed(walk, name, socket, value) if isinstance(value, Mapping) else [(name, socket, value)]
+        with contextlib.suppress(ValueError):
+            for socket, value in walk.tells(name, "means").items():
+                yield from _placed(walk, name, socket, value) if isinstance(value, Mapping) else [(name, socket, value)]
 
 
 def _placed(walk: Walk, name: str, socket: str, values: Mapping[str, Any]) -> Iterator[At]:
@@ -129,7 +126,9 @@ def _placed(walk: Walk, name: str, socket: str, values: Mapping[str, Any]) -> It
 
 def _plans(walk: Walk, plans: Sequence[NodePlan]) -> Iterator[At]:
     for each in plans:
-        chosen = "" if each.problem or each.is_chosen_by_hand or each.num_ranks < 2 else each.plan
+        # The plan that a result carries is nobody's hand: at the node it says "auto", or nothing.
+        is_written = each.is_chosen_by_hand and each.node not in walk.carried
+        chosen = "" if each.problem or is_written or each.num_ranks < 2 else each.plan
         if chosen and walk.specs[each.node].input("plan"):
             yield each.node, "plan", chosen
         elif chosen and (link := walk.link(each.node, "model")) and (holder := _holder(walk, link, "plan")):

@@ -76,18 +76,24 @@ def model_facts(model: Model) -> ModelFacts:
     """What is kept of a model beside a result: its files, or the LoRAs that were put on it. Files that cannot be read
     are left out: the run itself will tell.
     """
+    folder, files = Path(model.folder), [] if model.loras else weights_of(model)[:MOST_FILES]
+    named = {
+        name: getattr(model, name) for name in ("source", "family", "revision", "fingerprint", "dtype", "quantization")
+    }
     return ModelFacts(
-        source=model.source,
-        family=model.family,
-        revision=model.revision,
-        fingerprint=model.fingerprint,
-        dtype=model.dtype,
-        quantization=model.quantization,
+        **named,
         loras=tuple(
             LoraFacts(name=Path(lora.path).name, scale=lora.scale, sha256=lora.sha256 or _content(Path(lora.path)))
             for lora in model.loras
         ),
-        files=() if model.loras else tuple(_facts(Path(model.folder), file) for file in weights_of(model)[:MOST_FILES]),
+        files=tuple(
+            WeightsFile(
+                name=name_of(file, folder),
+                num_bytes=file.size_bytes,
+                header_sha256=hashlib.sha256(file.header).hexdigest(),
+            )
+            for file in files
+        ),
     )
 
 
@@ -101,25 +107,15 @@ def weights_of(model: Model, *, roots: Sequence[Path] | None = None) -> list[Ten
             parts = inspect_components(folder, read_allowed_index(folder, roots=roots), roots=roots)
         named = {} if not single else checkpoints_of(Path(single), parts)
         own = (file for name, part in parts.items() if name not in named for file in part.weights)
-        return _once([*map(read_checkpoint, named.values()), *own])
+        return list({file.path: file for file in (*map(read_checkpoint, named.values()), *own)}.values())
     except (ValueError, OSError) as error:
         logger.info("the weights of %s are not told: %s", model.source, error)
         return []
 
 
-def _once(files: Iterable[TensorFile]) -> list[TensorFile]:
-    return list({file.path: file for file in files}.values())
-
-
 def name_of(file: TensorFile, folder: Path) -> str:
     """Below the model's folder; of a single file its own."""
     return file.path.relative_to(folder).as_posix() if file.path.is_relative_to(folder) else file.path.name
-
-
-def _facts(folder: Path, file: TensorFile) -> WeightsFile:
-    return WeightsFile(
-        name=name_of(file, folder), num_bytes=file.size_bytes, header_sha256=hashlib.sha256(file.header).hexdigest()
-    )
 
 
 _CONTENTS = Unchanged[str]()

@@ -15,10 +15,9 @@ from ...parallel.wording import worded
 from ...pipelines.forecast.memory import Need, asked_of, fits, spares_beside, whole_bytes, whole_needs
 from ...pipelines.forecast.plans import why_not
 from ...pipelines.forecast.remedies import amount
-from ...pipelines.forecast.terms import ALONE, Chosen, Wanted
+from ...pipelines.forecast.terms import ALONE, spelt_at_work
 from ...pipelines.models.describe import card_of
-from ...pipelines.place import choice_for, names_plan
-from ...pipelines.values import Model
+from ...pipelines.place import names_plan, plan_for
 from ..graph.sketch import Denoising
 from .choices import Choice, choices, devices_of, for_all, memories_of, needs_of, usual
 from .room import lack_of
@@ -44,8 +43,7 @@ class NodePlan:
     is_chosen_by_hand: bool = False
     num_ranks: int = 0
     strategies: Mapping[str, int | str] = dataclasses.field(default_factory=dict)
-    ranks: Sequence[Mapping[str, Any]] = ()
-    """{rank, device, bytes, fits} of each."""
+    ranks: Sequence[Mapping[str, Any]] = ()  # {rank, device, bytes, fits} of each
     need_bytes: int = 0
     problem: str = ""
     mends: Sequence[Mapping[str, Any]] = ()
@@ -62,38 +60,37 @@ def planned(walk: Walk, machine: Sequence[DeviceNow]) -> tuple[list[NodePlan], l
     for name in names[:MAX_DENOISES]:
         try:
             asked, problems = walk.denoise(name)
-            choice = _chosen(walk, name, asked, machine)
+            plan, why = ParallelPlan(), ALONE
+            if asked.model.place.devices:
+                plan, why = plan_for(asked.model, wanted_of(asked), now=machine)
+            if name in walk.carried:
+                why = MADE_BY
+            elif name in walk.not_carried:
+                why = f"{walk.not_carried[name]}; {why}"
+            problem = next(filter(None, (*problems, *asked.refusals.values())), "")
             if asked.pipeline:
-                nodes.append(_whole(name, asked, choice, problems, machine=machine))
-                continue
-            plan, listed = _node(walk, name, asked, choice, problems, machine=machine)
-            nodes.append(plan)
-            found.append(listed)
+                nodes.append(_whole(name, asked, plan, why, problem, memories=memories_of(machine)))
+            else:
+                node, listed = _node(walk, name, asked, plan, why, problem, machine=machine)
+                nodes.append(node)
+                found.append(listed)
         except ValueError as error:
             nodes.append(NodePlan(node=name, problem=str(error)))
     nodes += [NodePlan(node=name, problem=TOO_MANY) for name in names[MAX_DENOISES:]]
     return nodes, for_all(found)
 
 
-def _chosen(walk: Walk, name: str, asked: Denoising, machine: Sequence[DeviceNow]) -> Chosen:
-    """The plan, and why. Of a size that the model cannot paint, the plan is that of its own."""
-    if not asked.model.place.devices:
-        return Chosen(plan=ParallelPlan(), why=ALONE)
-    try:
-        choice = choice_for(asked.model, wanted_of(asked), now=machine)
-    except ValueError:
-        choice = choice_for(asked.model, wanted_of(dataclasses.replace(asked, latents=None)), now=machine)
-    if name in walk.carried:
-        return dataclasses.replace(choice, why=MADE_BY)
-    if name in walk.not_carried:
-        return dataclasses.replace(choice, why=f"{walk.not_carried[name]}; {choice.why}")
-    return choice
-
-
 def _node(
-    walk: Walk, name: str, asked: Denoising, choice: Chosen, problems: Sequence[str], *, machine: Sequence[DeviceNow]
+    walk: Walk,
+    name: str,
+    asked: Denoising,
+    plan: ParallelPlan,
+    why: str,
+    problem: str,
+    *,
+    machine: Sequence[DeviceNow],
 ) -> tuple[NodePlan, list[Choice]]:
-    model, problem = asked.model, next(filter(None, (*problems, *asked.refusals.values())), "")
+    model = asked.model
     length = asked.num_tokens or card_of(model).text_length
     wanted = dataclasses.replace(wanted_of(asked), text_length=length, has_step_cache=False)
     try:
@@ -101,103 +98,70 @@ def _node(
     except ValueError as error:
         problem = problem or str(error)
         wanted = dataclasses.replace(wanted, width=0, height=0, frames=0, batch=1)
-    plan, why = choice.plan, choice.why
     if asked.doubt:
         own = usual(model).canvas(model)
         why = worded(
             "{}; memory is that of the model's own {} x {}, because {}", why, own.width, own.height, asked.doubt
         )
+    needs, devices, memories = needs_of(model, wanted, plan, machine), devices_of(model, plan), memories_of(machine)
+    if model.place.cluster:  # whose machines' memory nobody has asked for
+        memories = {}
+    elif model.place.devices and (spares := spares_beside(asked_of(needs, devices), memories)):
+        device, spare = max(spares.items(), key=lambda each: each[1])
+        why = f"{why}; a spare rank takes {amount(spare)} more of {device} and its like, while there is room"
+    found = _node_plan(name, asked, plan, why, problem, needs=needs, fit=fits(needs, devices, memories))
     listed = choices(model, wanted, machine)
-    found = _node_plan(name, model, wanted, choice, why, problem, machine=machine)
     if not found.problem and (short := lack_of(walk, name, model, wanted, plan, machine=machine, listed=listed)):
         found = dataclasses.replace(found, problem=short[0], problem_code="memory", mends=short[1])
     return found, listed
 
 
 def _whole(
-    name: str, asked: Denoising, choice: Chosen, problems: Sequence[str], *, machine: Sequence[DeviceNow]
+    name: str, asked: Denoising, plan: ParallelPlan, why: str, problem: str, *, memories: Mapping[str, int]
 ) -> NodePlan:
     """Of a pipeline that is run whole: that its weights do not fit is known, that all the rest does is not."""
-    model, plan = asked.model, choice.plan
-    devices, needs = devices_of(model, plan), whole_needs(model, plan.num_ranks)
-    memories = {} if model.place.cluster else memories_of(machine)
-    room = fits(needs, devices, memories)
-    problem, code = _first([*problems, *asked.refusals.values()], plan, model)
-    if not problem and False in room:
-        short, code = room.index(False), "memory"
-        held, device = needs[short].num_bytes, devices[short]
-        problem = (
-            f"it does not fit: the weights take {held / GIB:.1f} GiB on {device}, which has "
-            f"{memories[device] / GIB:.1f} GiB for all; take a smaller dtype, or a device with more"
-        )
-    told = f"{choice.why}; memory is that of the weights, which each rank holds; what the steps take is not known"
-    return NodePlan(
-        node=name,
-        model=model.source,
-        family=asked.pipeline,
-        plan=str(plan),
-        why=told,
-        is_chosen_by_hand=names_plan(model.place),
-        num_ranks=plan.num_ranks,
-        strategies=_strategies(plan),
-        ranks=_ranks(devices, needs, [None if each else each for each in room]),
-        need_bytes=whole_bytes(model),
-        problem=problem,
-        problem_code=code,
+    model = asked.model
+    needs, devices = whole_needs(model, plan.num_ranks), devices_of(model, plan)
+    room = fits(needs, devices, {} if model.place.cluster else memories)
+    why = f"{why}; memory is that of the weights, which each rank holds; what the steps take is not known"
+    found = _node_plan(name, asked, plan, why, problem, needs=needs, fit=[None if each else each for each in room])
+    if found.problem or False not in room:
+        return found
+    short = room.index(False)
+    told = (
+        f"it does not fit: the weights take {needs[short].num_bytes / GIB:.1f} GiB on {devices[short]}, which has "
+        f"{memories[devices[short]] / GIB:.1f} GiB for all; take a smaller dtype, or a device with more"
     )
-
-
-def _first(told: Sequence[str], plan: ParallelPlan, model: Model) -> tuple[str, str]:
-    """What cannot be of what was asked for, else of the plan, and its code; both "" where all can."""
-    if problem := next(filter(None, told), ""):
-        return problem, "not_taken"
-    problem = why_not(plan, model)
-    return problem, "plan" if problem else ""
-
-
-def _strategies(plan: ParallelPlan) -> dict[str, int | str]:
-    return {axis: getattr(plan, axis) for axis in (*DEGREES, "text")}
-
-
-def _ranks(devices: Sequence[str], needs: Sequence[Need], fit: Sequence[bool | None]) -> list[dict[str, Any]]:
-    return [
-        {"rank": rank, "device": device, "bytes": need.num_bytes, "fits": is_fit}
-        for rank, (device, need, is_fit) in enumerate(zip(devices, needs, fit, strict=True))
-    ]
+    return dataclasses.replace(found, problem=told, problem_code="memory")
 
 
 def _node_plan(
     name: str,
-    model: Model,
-    wanted: Wanted,
-    choice: Chosen,
+    asked: Denoising,
+    plan: ParallelPlan,
     why: str,
     problem: str,
     *,
-    machine: Sequence[DeviceNow],
+    needs: Sequence[Need],
+    fit: Sequence[bool | None],
 ) -> NodePlan:
-    plan, memories = choice.plan, memories_of(machine)
-    devices, needs = devices_of(model, plan), needs_of(model, wanted, plan, machine)
-    fit = fits(needs, devices, {} if model.place.cluster else memories)
-    if (
-        model.place.devices
-        and not model.place.cluster
-        and (spares := spares_beside(asked_of(needs, devices), memories))
-    ):
-        device, spare = max(spares.items(), key=lambda each: each[1])
-        why = f"{why}; a spare rank takes {amount(spare)} more of {device} and its like, while there is room"
-    problem, code = _first([problem], plan, model)
+    model, code = asked.model, "not_taken" if problem else "plan"
+    problem = problem or why_not(plan, model)
+    ranks = zip(devices_of(model, plan), needs, fit, strict=True)
     return NodePlan(
         node=name,
         model=model.source,
-        family=model.family,
-        plan=str(choice),
+        family=asked.pipeline or model.family,
+        plan=spelt_at_work(plan, model, has_step_cache=asked.has_step_cache),
         why=why,
         is_chosen_by_hand=names_plan(model.place),
         num_ranks=plan.num_ranks,
-        strategies=_strategies(plan),
-        ranks=_ranks(devices, needs, fit),
+        strategies={axis: getattr(plan, axis) for axis in (*DEGREES, "text")},
+        ranks=[
+            {"rank": rank, "device": device, "bytes": need.num_bytes, "fits": is_fit}
+            for rank, (device, need, is_fit) in enumerate(ranks)
+        ],
         need_bytes=whole_bytes(model),
         problem=problem,
-        problem_code=code,
+        problem_code=code if problem else "",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from ...parallel.machine.now import DeviceNow
@@ -24,6 +25,7 @@ from .walk import Walk
 QUANTIZATIONS: tuple[Quantization, ...] = ("int8", "int4")
 OF_A_PLACE = ("plan", "devices")
 Mends = tuple[Mapping[str, Any], ...]
+SIZE = attrgetter("width", "height", "frames", "batch")
 NO_WAY = "take a device with more memory, or another model"
 
 
@@ -44,23 +46,19 @@ def lack_of(
     if model.place.cluster:
         return None
     asked = asked_of(needs_of(model, wanted, plan, machine), devices_of(model, plan))
-    in_use = {device.name: device.used_bytes for device in machine if device.name != "cpu"}
-    if in_use and _has_some():
-        in_use = {}
-    in_use |= {"cuda": in_use["cuda:0"]} if "cuda:0" in in_use else {}
-    whole = memories_of(machine)
-    left = {device: memory - in_use.get(device, 0) for device, memory in whole.items()}
+    whole = left = memories_of(machine)
+    if not _has_some():
+        left = whole | {device: whole[device] - used for device, used in memories_of(machine, in_use=True).items()}
+    # First what no end of other programs would mend.
     for memories in (whole, left):
         short = [each for each in asked if each in memories and asked[each] > USABLE_SHARE * memories[each]]
         if not short:
             continue
         device = max(short, key=lambda each: asked[each] - memories[each])
-        usable = int(USABLE_SHARE * memories[device])
-        held = "" if memories is whole else worded(", beside {} that other programs hold now", amount(in_use[device]))
+        usable, beside = int(USABLE_SHARE * memories[device]), whole[device] - memories[device]
+        held = worded(", beside {} that other programs hold now", amount(beside)) if memories is not whole else ""
         found = _ways(walk, name, model, wanted, plan, memories, listed, machine)
         better = worded("any of these fits: {}", ", ".join(str(way) for way, _ in found)) if found else NO_WAY
-        if held:
-            better = worded("end them, or {}", better)
         problem = worded(
             "it does not fit: {} are needed on {}, where {} of {} can be used{}: {} too much; {}",
             amount(asked[device]),
@@ -69,7 +67,7 @@ def lack_of(
             amount(whole[device]),
             held,
             amount(asked[device] - usable),
-            better,
+            worded("end them, or {}", better) if held else better,
         )
         return problem, tuple(mend for _, mend in found if mend)
     return None
@@ -98,21 +96,19 @@ def _ways(
     canvas = wanted.canvas(model)
 
     def ask(changed: Model, size: Latents) -> Fit | None:
-        shape = {"width": size.width, "height": size.height, "frames": size.frames, "batch": size.batch}
-        other, chosen = dataclasses.replace(wanted, **shape), plan
+        other, chosen = wanted.of_size(size), plan
         if changed.place.devices and not names_plan(changed.place):
             from ...pipelines.forecast.auto import choose
 
-            chosen = choose(changed, other, now=machine).plan
+            chosen = choose(changed, other, now=machine)[0]
         if why_not(chosen, changed):
             return None
         needs, devices = needs_of(changed, other, chosen, machine), devices_of(changed, chosen)
         return (max(asked_of(needs, devices).values()), "") if all(fits(needs, devices, memories)) else None
 
-    where = "" if model.place.devices else " on {}"
     plans = [
         Mend(
-            words=f"plan {choice.plan}{where.format(choice.devices)}",
+            words=f"plan {choice.plan}" + ("" if model.place.devices else f" on {choice.devices}"),
             values={"plan": choice.plan},
             num_bytes=choice.bytes_per_device,
         )
@@ -164,10 +160,6 @@ def _mend(walk: Walk, name: str, way: Mend, canvas: Latents) -> Mapping[str, Any
         return {}
     if not (is_of_place or is_of_model):
         made = [each for each in walk.gives(node).values() if isinstance(each, Latents)]
-        if not any(_alike(each, canvas) for each in made):  # something between changes the size
+        if not any(SIZE(each) == SIZE(canvas) for each in made):  # something between changes the size
             return {}
     return {f"{node}.{socket}": value for socket, value in way.values.items()}
-
-
-def _alike(one: Latents, other: Latents) -> bool:
-    return (one.width, one.height, one.frames, one.batch) == (other.width, other.height, other.frames, other.batch)

@@ -75,17 +75,12 @@ def _input(spec: NodeSpec, kind: type) -> InputSpec | None:
 
 def wanted_of(asked: Denoising) -> Wanted:
     """A pipeline that is run whole says itself whether it is guided."""
-    canvas = asked.latents
     by_guidance = {"guidance": asked.guidance, "guidance_2": asked.guidance_2}
-    guided = asked.guidance > 1 if asked.pipeline else is_guided(asked.model, **by_guidance)
-    return Wanted(
-        width=canvas.width if canvas else 0,
-        height=canvas.height if canvas else 0,
-        frames=canvas.frames if canvas else 0,
-        batch=canvas.batch if canvas else 1,
+    found = Wanted(
         steps=asked.steps,
         text_length=asked.num_tokens,
         num_references=asked.num_references,
-        is_guided=guided,
+        is_guided=asked.guidance > 1 if asked.pipeline else is_guided(asked.model, **by_guidance),
         has_step_cache=asked.has_step_cache,
     )
+    return found if asked.latents is None else found.of_size(asked.latents)

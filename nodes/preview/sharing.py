@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...pipelines.forecast.auto import Sharing, shared_out
+from ...pipelines.forecast.auto import shared_out
 from ...pipelines.forecast.terms import Wanted
 from ...pipelines.place import names_plan
-from ...pipelines.values import Model
+from ...pipelines.values import Model, Place
 from ..files.workspace import Workspace
 from ..graph.ready import Ready
 from .rounding import wanted_of
@@ -17,9 +17,11 @@ MOST_LOOKED_AT = 8
 """Points of a sweep, taken evenly, that stand for all: each costs some 20 ms for a denoise."""
 
 
-def sharing_of(points: Sequence[Callable[[], Ready]], *, workspace: Workspace, is_warm: bool = False) -> Sharing | None:
-    """For the points of a sweep, on the workspace's devices; None where one group is all that can be, or
-    nobody can tell.
+def sharing_of(
+    points: Sequence[Callable[[], Ready]], *, workspace: Workspace, is_warm: bool = False
+) -> tuple[Place, str] | None:
+    """The workspace's place in the groups that share out these points of a sweep, and why; None where one group is all
+    that can be, or nobody can tell.
     """
     place, every = workspace.place, -(-len(points) // MOST_LOOKED_AT)
     if min(len(place.devices), len(points)) < 2 or names_plan(place):

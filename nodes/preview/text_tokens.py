@@ -5,6 +5,7 @@ A text that only a run makes is left out; one that comes by wires through nodes 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from ...parallel.progress import SILENT
@@ -44,11 +45,8 @@ def text_tokens(
 def readings_of(walk: Walk) -> dict[str, Reading]:
     """The texts of each node whose model is known."""
     found: dict[str, Reading] = {}
-    for name, spec in walk.specs.items():
-        try:
-            reading = walk.reads(name) if spec.reads else None
-        except ValueError:
-            continue
-        if reading is not None:
-            found[name] = reading
+    for name in [name for name, spec in walk.specs.items() if spec.reads]:
+        with contextlib.suppress(ValueError):
+            reading = walk.tells(name, "reads")
+            found |= {name: reading} if isinstance(reading, Reading) else {}
     return found

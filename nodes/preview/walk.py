@@ -10,7 +10,7 @@ import functools
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ...parallel.progress import SILENT
 from ...parallel.wording import worded
@@ -21,7 +21,7 @@ from ..graph.problems import Problem
 from ..graph.ready import Ready
 from ..graph.resolve import plain_value
 from ..graph.scalars import PLAIN_TYPES, as_type, fault
-from ..graph.sketch import Denoising, Given, Made, Reading, Refusal, Refused, Seen, Text, Unknown
+from ..graph.sketch import Denoising, Given, Made, Refusal, Refused, Seen, Text, Unknown
 from ..graph.spec import VALUE_TYPES, InputSpec, NodeSpec
 from .carried import carried
 
@@ -31,6 +31,7 @@ MAX_REFUSALS = 500
 """How many nodes are asked what their models do not take."""
 LONGEST_WALK = 100
 """Nodes in a row; a longer way is not followed."""
+Question = Literal["means", "reads", "refuses", "writes"]
 STAND_INS: Mapping[str, type] = {
     Conditioning.__name__: Text,
     References.__name__: Seen,
@@ -69,8 +70,10 @@ class Walk:
         self._written, self._nodes = ready.written.nodes, ready.graph.nodes
         self.specs = {name: ready.specs[name] for name in self._nodes if name in ready.specs}
         self._params = ready.params
+        # Names of files are claimed anew by each walk: two looks at one workflow are no two writers.
         self.workspace = dataclasses.replace(workspace, claims={})
         self.is_machine_known = accelerators is not None
+        # Looked for when a node asks: to find GPUs may load torch, and a workflow on the CPU needs neither.
         self.accelerators = functools.cache(accelerators if callable(accelerators) else lambda: accelerators or ())
         self._known: dict[str, _Sketched] = {}
         self._denoises: dict[str, tuple[Denoising, Sequence[str]]] = {}
@@ -96,47 +99,21 @@ class Walk:
         found = self._answer(spec.denoises, given, name)
         if not isinstance(found, Denoising):
             raise Unknown(worded("{} does not say what it would do (it gave a {})", name, type(found).__name__))
-        return self._denoises.setdefault(name, (self._as_made(name, found), given.problems))
+        if not found.pipeline:  # by the plan of the result that the workflow is from
+            try:
+                model = carried(self.meta, name, found.model, self.workspace.place)
+                self.carried |= {name: model.place.plan} if model is not found.model else {}
+                found = dataclasses.replace(found, model=model)
+            except ValueError as error:
+                self.not_carried[name] = str(error)
+        return self._denoises.setdefault(name, (found, given.problems))
 
-    def _as_made(self, name: str, found: Denoising) -> Denoising:
-        """By the plan of the result that the workflow is from."""
-        if found.pipeline:
-            return found
-        try:
-            model = carried(self.meta, name, found.model, self.workspace.place)
-        except ValueError as error:
-            self.not_carried[name] = str(error)
-            return found
-        if model is not found.model:
-            self.carried[name] = model.place.plan
-        return dataclasses.replace(found, model=model)
-
-    def refusals(self, name: str) -> Mapping[str, str | Refusal]:
-        """What of its inputs the model of a node that denoises, or `refuses`, does not take."""
+    def tells(self, name: str, question: Question) -> Any:
+        """What a node says of itself by one of its sketches, which it has; a stranger's may say anything. Raises
+        `ValueError`.
+        """
         spec = self.specs[name]
-        if spec.refuses is None:
-            return self.denoise(name)[0].refusals
-        return self._answer(spec.refuses, _Given(self, name, spec), name)
-
-    def means(self, name: str) -> Mapping[str, Any]:
-        """What the node says that its inputs will be, by socket."""
-        spec = self.specs[name]
-        return self._answer(spec.means, _Given(self, name, spec), name) if spec.means else {}
-
-    def reads(self, name: str) -> Reading | None:
-        """The texts that a node gives to a model's text encoders; None of a node that gives none."""
-        spec = self.specs[name]
-        found = self._answer(spec.reads, _Given(self, name, spec), name) if spec.reads else None
-        return found if isinstance(found, Reading) else None
-
-    def writes(self, name: str) -> int:
-        """At most how many bytes of files a node that saves would write, 0 where nobody knows."""
-        spec = self.specs[name]
-        try:
-            found = self._answer(spec.writes, _Given(self, name, spec), name) if spec.writes else 0
-        except ValueError:
-            return 0
-        return found if isinstance(found, int) else 0
+        return self._answer(getattr(spec, question), _Given(self, name, spec), name)
 
     def link(self, name: str, socket: str) -> Link | None:
         """Where the wire at a socket comes from."""
@@ -208,6 +185,8 @@ class Walk:
     def _sketched(self, name: str) -> _Sketched:
         if name in self._known:
             return self._known[name]
+        # Each node asks the one before it within its own answer, so that a circle, or a long chain of a stranger's,
+        # would end in Python's stack.
         if name in self._way or len(self._way) == LONGEST_WALK:
             return _Sketched(
                 {}, fault=worded("{} needs its own result, or more than {} nodes in a row", name, LONGEST_WALK)
@@ -230,6 +209,7 @@ class Walk:
         except ValueError as error:
             return _Sketched({}, fault=str(error))
         values = made if len(spec.outputs) > 1 and isinstance(made, tuple) else (made,)
+        # A stranger's sketch may give fewer values than its node has outputs; those are then not known.
         return _Sketched(dict(zip((output.name for output in spec.outputs), values, strict=False)), given.problems)
 
     def _answer(self, ask: Callable[[Given], Any], given: Given, name: str) -> Any:
@@ -255,7 +235,8 @@ def refused(walk: Walk, needed: Collection[str] | None = None) -> Iterator[Probl
     asked = [name for name, spec in walk.specs.items() if spec.refuses or spec.denoises]
     for name in [name for name in asked if needed is None or name in needed][:MAX_REFUSALS]:
         try:
-            refusals = walk.refusals(name)
+            asks = walk.specs[name].refuses is not None
+            refusals = walk.tells(name, "refuses") if asks else walk.denoise(name)[0].refusals
         except Refused as error:
             refusals = {error.socket: error.refusal}
         except ValueError:

@@ -32,11 +32,9 @@ class Chip:
     name: str
     half_flops: float
     single_flops: float
-    bytes_per_s: float
-    """Of its memory."""
+    bytes_per_s: float  # of its memory
     memory_bytes: int
-    num_units: int = 0
-    """Multiprocessors."""
+    num_units: int = 0  # multiprocessors
     gemm_share: float = 1.0
     attention_share: float = 1.0
     query_s: float = 0.0

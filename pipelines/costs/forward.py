@@ -18,16 +18,11 @@ ITEMSIZE = {"fp32": 4, "bf16": 2, "fp16": 2}
 class Forward:
     """One branch of guidance, one step."""
 
-    image: int
-    """Tokens of the picture or video, its references among them."""
-    text: int = 0
-    """Tokens of the text that are attended to with them."""
-    context: int = 0
-    """Tokens of the text that are attended to by cross attention, on every rank."""
-    layers: int
-    """Attention calls between tokens."""
-    width: int
-    """Numbers in a token."""
+    image: int  # tokens of the picture or video, its references among them
+    text: int = 0  # tokens of the text that are attended to with them
+    context: int = 0  # tokens of the text that are attended to by cross attention, on every rank
+    layers: int  # attention calls between tokens
+    width: int  # numbers in a token
     heads: int
     kv_heads: int
     head_dim: int
@@ -35,13 +30,10 @@ class Forward:
     """Weights of matrix products that each token of the image passes, in all layers. The next two likewise."""
     text_weights: float
     context_weights: float = 0.0
-    block_bytes: int = 0
-    """A layer's weights."""
-    branches: int = 1
-    """Forwards a step."""
+    block_bytes: int = 0  # a layer's weights
+    branches: int = 1  # forwards a step
     batch: int = 1
-    latent_bytes: int = 0
-    """A prediction, which two branches of guidance exchange."""
+    latent_bytes: int = 0  # a prediction, which two branches of guidance exchange
     dtype: Dtype = "bf16"
     shards_text: bool = True
     """Whether the model's class lets text that is attended to jointly be spread over ranks."""

@@ -42,8 +42,7 @@ class Machine:
     name: str
     title: str
     num_devices: int
-    memory_bytes: int
-    """Of each device; on a CPU, of all ranks together."""
+    memory_bytes: int  # of each device; on a CPU, of all ranks together
     at: Mapping[int, Speeds]
     kind: str = "cuda"
     disk_bytes_per_s: float = DISK_BYTES_PER_S
@@ -54,8 +53,7 @@ class Machine:
     one device tell it."""
     factors: Factors = field(default_factory=Factors)
     """What earlier runs here teach of the model that is planned."""
-    is_assumed: bool = False
-    """Whether nothing tells its rates, no data sheet either."""
+    is_assumed: bool = False  # whether nothing tells its rates, no data sheet either
 
     @property
     def is_timed(self) -> bool:
@@ -93,18 +91,14 @@ def named_machine(name: str) -> Machine:
     found = NAME.fullmatch(name)
     if found is None:
         raise ValueError(f"{name[:100]!r} is no machine; write it like {EXAMPLES}")
-    count, chip = int(found[1]), _chip(name, found[2])
+    count, chip, wire = int(found[1]), _chip(name, found[2]), found[3] or ""
     if not 1 <= count <= MAX_DEVICES:
         raise ValueError(f"machine {name}: it has {count} devices; give 1 to {MAX_DEVICES}")
-    wire = found[3] or ""
     if count > 1 and not wire:
         raise ValueError(f"machine {name}: what joins its {count} devices? write {name}-nvlink or {name}-pcie4")
-    return _machine(name, count, chip, _fabric(name, chip, wire) if wire else None)
-
-
-def _machine(name: str, count: int, chip: Chip, fabric: Fabric | None) -> Machine:
-    speeds = Speeds(chip=chip, wires=fabric, launch_s=LAUNCH_S)
-    alone = dataclasses.replace(speeds, wires=None)
+    fabric = _fabric(name, chip, wire) if wire else None
+    alone = Speeds(chip=chip, wires=None, launch_s=LAUNCH_S)
+    speeds = dataclasses.replace(alone, wires=fabric)
     joined = f", {fabric.name}" if fabric and count > 1 else ""
     return Machine(
         name=name,
@@ -150,9 +144,9 @@ FIELDS: Mapping[str, tuple[str, float]] = {
     "links_total_gb_per_s": ("fabric.total_bytes_per_s", 1e9),
     "start_us": ("fabric.start_s", 1e-6),
     "hop_us": ("fabric.hop_s", 1e-6),
-    "launch_us": ("launch_s", 1e-6),
-    "disk_gb_per_s": ("disk_bytes_per_s", 1e9),
-    "upload_gb_per_s": ("upload_bytes_per_s", 1e9),
+    "launch_us": ("speeds.launch_s", 1e-6),
+    "disk_gb_per_s": ("machine.disk_bytes_per_s", 1e9),
+    "upload_gb_per_s": ("machine.upload_bytes_per_s", 1e9),
 }
 """Keys of a machine's file, each a number above 0, and what it sets."""
 
@@ -163,7 +157,7 @@ def _from_file(path: Path) -> Machine:
     if not isinstance(like, str):
         raise ValueError(f'{path}: "like" is missing; name a machine to begin with, such as "like": "8xH100-nvlink"')
     title = plain.pop("name", path.stem)
-    chip, fabric, own = {}, {}, {}
+    known: dict[str, dict[str, Any]] = {kind: {} for kind in ("chip", "fabric", "speeds", "machine")}
     for key, value in plain.items():
         if key not in FIELDS:
             hint = did_you_mean(key, FIELDS)
@@ -171,28 +165,16 @@ def _from_file(path: Path) -> Machine:
         if type(value) not in (int, float) or not 0 < value < 1e9:
             raise ValueError(f"{path} sets {key} to {str(value)[:50]!r}; give a number above 0")
         whole, unit = FIELDS[key]
-        kind, _, field = whole.rpartition(".")
-        {"chip": chip, "fabric": fabric, "": own}[kind][field] = value * unit
-    if "memory_bytes" in chip:
-        chip["memory_bytes"] = int(chip["memory_bytes"])
-    return _changed(named_machine(like), str(title)[:100], chip, fabric, own)
+        kind, _, field = whole.partition(".")
+        known[kind][field] = int(value * unit) if field == "memory_bytes" else value * unit
+    machine = named_machine(like)
 
-
-def _changed(
-    machine: Machine, title: str, chip: Mapping[str, Any], fabric: Mapping[str, Any], own: Mapping[str, Any]
-) -> Machine:
-    launch_s = own.get("launch_s")
-    rest = {key: value for key, value in own.items() if key != "launch_s"}
-
-    def speeds(old: Speeds) -> Speeds:
+    def better(old: Speeds) -> Speeds:
         assert old.wires is None or isinstance(old.wires, Fabric), "a machine by name"
-        return dataclasses.replace(
-            old,
-            chip=dataclasses.replace(old.chip, **chip),
-            wires=old.wires and dataclasses.replace(old.wires, **fabric),
-            launch_s=old.launch_s if launch_s is None else launch_s,
-        )
+        chip = dataclasses.replace(old.chip, **known["chip"])
+        wires = old.wires and dataclasses.replace(old.wires, **known["fabric"])
+        return dataclasses.replace(old, chip=chip, wires=wires, **known["speeds"])
 
-    at = {count: speeds(old) for count, old in machine.at.items()}
+    at = {count: better(old) for count, old in machine.at.items()}
     memory = at[1].chip.memory_bytes
-    return dataclasses.replace(machine, title=title, memory_bytes=memory, at=at, **rest)
+    return dataclasses.replace(machine, title=str(title)[:100], memory_bytes=memory, at=at, **known["machine"])

@@ -1,7 +1,8 @@
 """A machine as its own ranks measured it (`parallel/pool/measuring.py`): from seconds to rates.
 
-Kept as JSON, one file for each set of devices, what joins them, driver and torch; whoever changes one of these measures
-anew.
+What ranks tell is plain data, checked here, and kept as JSON: one file for each set of devices, what joins them, driver
+and torch; whoever changes one of these measures anew. By the number of ranks that worked at a time it has what PARTS
+names, of each the slowest rank's.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,169 +19,100 @@ from ..models.json_file import read_object, write_object
 from .chips import Chip
 from .machine import MAX_DEVICES, Machine
 from .step import Speeds
-from .wires import OPERATIONS, Group, Measured, Operation, Speed
+from .wires import OPERATIONS, Kind, Measured, Speed
 
+Plain = Mapping[str, Any]
 FORMAT = 3
 MAX_BYTES = 1 << 20
 LEAST_RATE, LEAST_S = 1e3, 1e-7
-UNSIZED = ("seconds", "operation")
 TAX = 0.05
 """How much longer attention takes on a GPU while a ring's blocks travel; an assumption, nobody measures it."""
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "single": ("rows", "inner", "columns"),  # a matrix product in fp32: rows x inner by inner x columns
+    "half": ("rows", "inner", "columns"),  # in bf16; None where the device has none to speak of
+    "attentions": ("tokens", "heads", "head_dim"),  # of one size or two, the smaller first; in bf16 where there is half
+    "passes": ("tensor_bytes", "passed_bytes"),  # number by number: read and written in all, over tensors of so many
+    "launch_s": (),
+    "convolution": ("channels", "side"),  # three by three, over a square of pixels, with norm and activation; or None
+    "samples": ("operation", "degree", "stride", "sent_bytes"),  # by each rank, in groups of one kind
+}
+"""What one measurement has beside its seconds. The order is that of the file, and of the key made of it."""
+LISTS = ("attentions", "passes", "samples")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Product:
-    """A matrix product of rows x inner by inner x columns."""
-
-    rows: int
-    inner: int
-    columns: int
-    seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Call:
-    """An attention call of as many queries as keys."""
-
-    tokens: int
-    heads: int
-    head_dim: int
-    seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pass:
-    """What is done number by number: bytes read and written in all, over tensors of so many."""
-
-    tensor_bytes: int
-    passed_bytes: float
-    seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Convolution:
-    """Three by three, of as many channels as it gives, over a square of pixels, with norm and activation."""
-
-    channels: int
-    side: int
-    seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sample:
-    """So many bytes sent by each rank, in so many seconds, in groups of one kind."""
-
-    operation: Operation
-    degree: int
-    stride: int
-    sent_bytes: float
-    seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seen:
-    """What ranks measured while so many of them worked at a time; of each the slowest rank's."""
-
-    single: Product
-    """In fp32. The next one in bf16, None where the device has none to speak of."""
-    half: Product | None
-    attentions: tuple[Call, ...]
-    """Of one size or two, the smaller first; in bf16 where there is `half`, else in fp32."""
-    passes: tuple[Pass, ...]
-    """Likewise."""
-    launch_s: float
-    convolution: Convolution | None = None
-    samples: tuple[Sample, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Found:
-    """All that was measured of a machine, by the number of ranks."""
-
-    title: str
-    kind: str
-    """cpu or cuda."""
-    memory_bytes: int
-    num_units: int
-    seen: Mapping[int, Seen]
-
-
-def machine_of(found: Found) -> Machine:
-    most = max(found.seen)
+def machine_of(found: Plain) -> Machine:
+    """Of what `kept` gave, or `checked`."""
+    most = max(found["seen"])
     return Machine(
         name="here",
-        title=found.title,
+        title=found["title"],
         num_devices=most,
-        memory_bytes=found.memory_bytes,
-        at={count: _speeds(found, count, seen) for count, seen in found.seen.items()},
-        kind=found.kind,
+        memory_bytes=found["memory_bytes"],
+        at={count: _speeds(found, count, seen) for count, seen in found["seen"].items()},
+        kind=found["kind"],
         is_measured=True,
-        key=hashlib.sha256(json.dumps(dataclasses.asdict(found)).encode()).hexdigest()[:16],
+        key=hashlib.sha256(json.dumps(found).encode()).hexdigest()[:16],
     )
 
 
-def _speeds(found: Found, count: int, seen: Seen) -> Speeds:
-    chip = _chip(found, seen)
-    wires = (
-        Measured(speeds=_fits(seen.samples, count), tax=0.0 if found.kind == "cpu" else TAX) if seen.samples else None
-    )
-    return Speeds(chip=chip, wires=wires, launch_s=seen.launch_s, is_async=found.kind != "cpu")
+def _speeds(found: Plain, count: int, seen: Plain) -> Speeds:
+    is_cpu, points = found["kind"] == "cpu", defaultdict[Kind, list[tuple[float, float]]](list)
+    for each in seen["samples"]:
+        points[each["operation"], each["degree"], each["stride"], count].append((each["sent_bytes"], each["seconds"]))
+    speeds = {kind: fitted(alike) for kind, alike in points.items()}
+    wires = Measured(speeds=speeds, tax=0.0 if is_cpu else TAX) if speeds else None
+    return Speeds(chip=_chip(found, seen), wires=wires, launch_s=seen["launch_s"], is_async=not is_cpu)
 
 
-def _chip(found: Found, seen: Seen) -> Chip:
-    small, large = seen.passes[0], seen.passes[-1]
+def _chip(found: Plain, seen: Plain) -> Chip:
+    small, large = seen["passes"][0], seen["passes"][-1]
     plain = Chip(
-        name=found.title,
+        name=found["title"],
         half_flops=1.0,
         single_flops=1.0,
-        bytes_per_s=large.passed_bytes / large.seconds,
-        near_bytes_per_s=small.passed_bytes / small.seconds if large.tensor_bytes > small.tensor_bytes else 0.0,
-        near_bytes=small.tensor_bytes,
-        far_bytes=large.tensor_bytes,
-        memory_bytes=found.memory_bytes,
-        num_units=found.num_units,
+        bytes_per_s=large["passed_bytes"] / large["seconds"],
+        near_bytes_per_s=small["passed_bytes"] / small["seconds"]
+        if large["tensor_bytes"] > small["tensor_bytes"]
+        else 0.0,
+        near_bytes=small["tensor_bytes"],
+        far_bytes=large["tensor_bytes"],
+        memory_bytes=found["memory_bytes"],
+        num_units=found["num_units"],
     )
-    single = _rate(plain, seen.single)
-    half = _rate(plain, seen.half) if seen.half else single
-    flops = half if seen.half else single
-    query_s, attention = _attention(plain, seen.attentions)
+    single = _rate(plain, seen["single"])
+    flops = _rate(plain, seen["half"]) if seen["half"] else single
+    query_s, attention = _attention(plain, seen["attentions"])
     chip = dataclasses.replace(
-        plain, single_flops=single, half_flops=half, attention_share=attention / flops, query_s=query_s
+        plain, single_flops=single, half_flops=flops, attention_share=attention / flops, query_s=query_s
     )
-    if (found_one := seen.convolution) is None:
+    if (one := seen["convolution"]) is None:
         return chip
-    asked = 2 * 9 * found_one.channels**2 * found_one.side**2
-    return dataclasses.replace(chip, convolution_share=asked / found_one.seconds / flops)
+    asked = 2 * 9 * one["channels"] ** 2 * one["side"] ** 2
+    return dataclasses.replace(chip, convolution_share=asked / one["seconds"] / flops)
 
 
-def _attention(plain: Chip, calls: Sequence[Call]) -> tuple[float, float]:
+def _attention(plain: Chip, calls: Sequence[Plain]) -> tuple[float, float]:
     """(seconds that a head takes for each query, FLOP/s over keys), from calls of one size or two."""
     points = []
     for call in calls:
-        ideal = plain.attention_s(call.tokens, call.tokens, call.heads, call.head_dim, "bf16")  # at one FLOP/s
-        points.append((call.tokens * call.heads, ideal, call.seconds))
+        tokens, heads = call["tokens"], call["heads"]
+        ideal = plain.attention_s(tokens, tokens, heads, call["head_dim"], "bf16")  # at one FLOP/s
+        points.append((tokens * heads, ideal, call["seconds"]))
     queries, ideal, seconds = points[-1]
     if len(points) == 1:
         return 0.0, ideal / seconds
     fewer, less, sooner = points[0]
+    # Two equations, seconds = queries x query_s + ideal / rate, solved for query_s.
     query_s = (sooner * ideal - seconds * less) / (fewer * ideal - queries * less)
     if not 0 < query_s * queries < seconds:  # noise: all counts as work over keys
         return 0.0, ideal / seconds
     return query_s, ideal / (seconds - queries * query_s)
 
 
-def _rate(chip: Chip, product: Product) -> float:
+def _rate(chip: Chip, product: Plain) -> float:
     """FLOP/s of a product whose last wave of tiles would be full."""
-    flops = 2 * product.rows * product.inner * product.columns
-    return flops / product.seconds / chip.tiles_share(product.rows, product.columns)
-
-
-def _fits(samples: Sequence[Sample], talking: int) -> dict[tuple[Operation, Group], Speed]:
-    points: dict[tuple[Operation, Group], list[tuple[float, float]]] = {}
-    for each in samples:
-        kind = each.operation, Group(each.degree, each.stride, talking)
-        points.setdefault(kind, []).append((each.sent_bytes, each.seconds))
-    return {kind: fitted(found) for kind, found in points.items()}
+    flops = 2 * product["rows"] * product["inner"] * product["columns"]
+    return flops / product["seconds"] / chip.tiles_share(product["rows"], product["columns"])
 
 
 def fitted(points: Sequence[tuple[float, float]]) -> Speed:
@@ -216,56 +148,50 @@ def key_of(
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
 
 
-def keep(found: Found, folder: Path, key: str) -> None:
-    write_object(folder / f"{key}.json", {"format": FORMAT, **dataclasses.asdict(found)}, indent=1)
+def keep(found: Plain, folder: Path, key: str) -> None:
+    write_object(folder / f"{key}.json", {"format": FORMAT, **found}, indent=1)
 
 
-def kept(folder: Path, key: str) -> Found | None:
+def kept(folder: Path, key: str) -> Plain | None:
     """None where nothing was measured yet, or what is there cannot be read."""
     try:
-        found = found_from(read_object(folder / f"{key}.json", what="measurements", max_bytes=MAX_BYTES))
-        machine_of(found)
+        plain = read_object(folder / f"{key}.json", what="measurements", max_bytes=MAX_BYTES)
+        found = checked(plain) if plain["format"] == FORMAT else None
+        if found is not None:
+            machine_of(found)
     except (ValueError, KeyError, TypeError, ArithmeticError):
         return None
     return found
 
 
-def found_from(plain: Mapping[str, Any]) -> Found:
-    """Raises ValueError, KeyError or TypeError for what is not as `keep` wrote it."""
-    if plain["format"] != FORMAT:
-        raise ValueError("another format")
-    seen = {int(count): _seen_from(each) for count, each in plain["seen"].items()}
+def checked(plain: Plain) -> Plain:
+    """What ranks told, or a file says. Raises ValueError, KeyError or TypeError for what is not as PARTS says."""
+    seen = {int(count): {part: _checked(each, part) for part in PARTS} for count, each in plain["seen"].items()}
     if not seen or not all(1 <= count <= MAX_DEVICES for count in seen):
         raise ValueError("nothing was measured of so many devices")
-    return Found(
-        title=str(plain["title"]),
-        kind=str(plain["kind"]),
-        memory_bytes=int(plain["memory_bytes"]),
-        num_units=int(plain["num_units"]),
-        seen=seen,
-    )
+    texts = {name: str(plain[name]) for name in ("title", "kind")}
+    return {**texts, **{name: int(plain[name]) for name in ("memory_bytes", "num_units")}, "seen": seen}
 
 
-def _seen_from(plain: Mapping[str, Any]) -> Seen:
-    samples = tuple(Sample(**each) for each in plain["samples"])
-    seen = Seen(
-        single=Product(**plain["single"]),
-        half=Product(**plain["half"]) if plain["half"] else None,
-        attentions=tuple(Call(**each) for each in plain["attentions"]),
-        passes=tuple(Pass(**each) for each in plain["passes"]),
-        launch_s=float(plain["launch_s"]),
-        convolution=Convolution(**plain["convolution"]) if plain["convolution"] else None,
-        samples=samples,
-    )
-    timed = [seen.single, seen.half, *seen.attentions, *seen.passes, *samples, seen.convolution]
-    times = [seen.launch_s, *(each.seconds for each in timed if each)]
-    sizes = [value for each in timed if each for name, value in vars(each).items() if name not in UNSIZED]
-    if not seen.attentions or not seen.passes:
-        raise ValueError("nothing was measured of attention, or of memory")
-    if not all(type(each) in (int, float) and 0 < each < 1e6 for each in times):
-        raise ValueError("times that are none")
-    if not all(type(each) in (int, float) and each > 0 for each in sizes):
-        raise ValueError("sizes that are none")
-    if any(each.operation not in OPERATIONS for each in samples):
-        raise ValueError("operations that are none")
-    return seen
+def _checked(seen: Plain, part: str) -> Any:
+    told = seen[part]
+    if part == "launch_s":
+        return float(_number(told, most=1e6))
+    if part in LISTS:
+        if not told and part != "samples":
+            raise ValueError("nothing was measured of attention, or of memory")
+        return [_measurement(each, part) for each in told]
+    return _measurement(told, part) if told or part == "single" else None
+
+
+def _measurement(told: Plain, part: str) -> Plain:
+    if told.keys() != {*PARTS[part], "seconds"} or told.get("operation", "hop") not in OPERATIONS:
+        raise ValueError("it is no measurement")
+    sizes = {name: told[name] if name == "operation" else _number(told[name]) for name in PARTS[part]}
+    return {**sizes, "seconds": _number(told["seconds"], most=1e6)}
+
+
+def _number(value: Any, *, most: float = float("inf")) -> float:
+    if type(value) not in (int, float) or not 0 < value < most:
+        raise ValueError("it is no number above 0")
+    return value

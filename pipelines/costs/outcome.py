@@ -29,32 +29,25 @@ class Took:
     cold."""
 
     steps: int
-    step_s: float | None = None
-    """The median of the steps after the first; None where there was one only."""
-    steps_s: float = 0.0
-    """All of them, the first included."""
+    step_s: float | None = None  # the median of the steps after the first; None where there was one only
+    steps_s: float = 0.0  # all of them, the first included
     text_s: float | None = None
     decode_s: float | None = None
     num_bytes: int = 0
     """On the device that held most, its context left out: on a CPU beyond what an idle rank has; 0 where it was not
     measured."""
-    is_busy: bool = False
-    """Whether the machine had too much else to do."""
+    is_busy: bool = False  # whether the machine had too much else to do
 
 
 def parts(foreseen: Foreseen, took: Took) -> list[tuple[str, float, float]]:
     """(part of the run, seconds predicted, taken) of what was both predicted and measured, and may be compared."""
     steps_s = None if took.step_s is None else took.step_s * took.steps
-    pairs = {
-        "text": (foreseen.text_s, took.text_s),
-        "steps": (foreseen.step_s * took.steps, steps_s),
-        "decoding": (foreseen.decode_s, took.decode_s),
-    }
-    return [
-        (name, predicted, measured)
-        for name, (predicted, measured) in pairs.items()
-        if measured is not None and predicted > 0
-    ]
+    found = (
+        ("text", foreseen.text_s, took.text_s),
+        ("steps", foreseen.step_s * took.steps, steps_s),
+        ("decoding", foreseen.decode_s, took.decode_s),
+    )
+    return [(name, predicted, taken) for name, predicted, taken in found if taken is not None and predicted > 0]
 
 
 def totals(foreseen: Foreseen, took: Took) -> tuple[float, float] | None:
@@ -142,22 +135,21 @@ def ran_of(foreseen: Foreseen, took: Took, *, torch: str) -> Ran | None:
     for."""
     if foreseen.setting is None or not took.step_s or took.is_busy:
         return None
+    factors = foreseen.factors
+    predicted = {name: getattr(foreseen, name) for name in ("plan", "step_s", "text_s", "decode_s")}
     return Ran(
         day=time.strftime("%Y-%m-%d"),
         setting=foreseen.setting,
         title=foreseen.machine,
-        plan=foreseen.plan,
         steps=took.steps,
-        step_s=foreseen.step_s,
-        text_s=foreseen.text_s,
-        decode_s=foreseen.decode_s,
         num_bytes=foreseen.num_bytes - foreseen.context_bytes,
         took_step_s=took.step_s,
         took_text_s=took.text_s,
         took_decode_s=took.decode_s,
         took_bytes=took.num_bytes,
-        step_factor=foreseen.factors.step,
-        text_factor=foreseen.factors.text,
-        decode_factor=foreseen.factors.decode,
+        step_factor=factors.step,
+        text_factor=factors.text,
+        decode_factor=factors.decode,
         torch=torch,
+        **predicted,
     )

@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
@@ -37,26 +37,21 @@ T = TypeVar("T")
 class Ran:
     """One denoise that had a prediction, and ended well. What was not measured is None."""
 
-    day: str
-    """Such as 2026-11-23."""
+    day: str  # such as 2026-11-23
     setting: Setting
-    title: str
-    """Of the machine."""
+    title: str  # of the machine
     plan: str
     steps: int
-    step_s: float
-    """As it was predicted, corrections included; so are the next three."""
+    step_s: float  # as it was predicted, corrections included; so are the next three
     text_s: float
     decode_s: float
     num_bytes: int
-    took_step_s: float
-    """The median of the steps after the first."""
+    took_step_s: float  # the median of the steps after the first
     took_text_s: float | None = None
     took_decode_s: float | None = None
     took_bytes: int = 0
     """On the device that held most; 0 where it was not measured. Both without an accelerator's context."""
-    step_factor: float = 1.0
-    """By which the prediction was corrected; so are the next two."""
+    step_factor: float = 1.0  # by which the prediction was corrected; so are the next two
     text_factor: float = 1.0
     decode_factor: float = 1.0
     torch: str = ""
@@ -104,8 +99,7 @@ def _kept(path: Path, changed_ns: int, num_bytes: int) -> tuple[Ran, ...]:
         )
     except (OSError, sqlite3.Error):
         return ()
-    found = (_read(line) for (line,) in reversed(rows))
-    return tuple(ran for ran in found if ran is not None)
+    return tuple(ran for (line,) in reversed(rows) if (ran := _read(line)) is not None)
 
 
 def _with_lines(path: Path, ask: Callable[[sqlite3.Connection], T]) -> T:
@@ -146,20 +140,11 @@ def _is_sound(ran: Ran) -> bool:
     """Whether its fields are what they say; somebody may have written into the file."""
     times = [ran.step_s, ran.took_step_s, ran.step_factor, ran.text_factor, ran.decode_factor]
     rest = [ran.text_s, ran.decode_s, *(each for each in (ran.took_text_s, ran.took_decode_s) if each is not None)]
-    counts = [ran.steps, ran.num_bytes, ran.took_bytes]
-    return (
-        all(_is_number(each) and 0 < each < MOST_S for each in times)
-        and all(_is_number(each) and 0 <= each < MOST_S for each in rest)
-        and all(type(each) is int and 0 <= each < MOST_BYTES for each in counts)
-        and all(isinstance(each, str) for each in (ran.day, ran.title, ran.plan, ran.torch))
-        and _are_sound(vars(ran.setting))
-    )
-
-
-def _are_sound(told: Mapping[str, Any]) -> bool:
     kinds = {field.name: {"str": str, "int": int, "bool": bool}[str(field.type)] for field in fields(Setting)}
-    return all(type(told[name]) is kind for name, kind in kinds.items())
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float)
+    return (
+        all(type(each) in (int, float) and 0 <= each < MOST_S for each in (*times, *rest))
+        and all(times)
+        and all(type(each) is int and 0 <= each < MOST_BYTES for each in (ran.steps, ran.num_bytes, ran.took_bytes))
+        and all(isinstance(each, str) for each in (ran.day, ran.title, ran.plan, ran.torch))
+        and all(type(value) is kinds[name] for name, value in vars(ran.setting).items())
+    )

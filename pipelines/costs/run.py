@@ -9,7 +9,6 @@ from .forward import Forward
 from .machine import Machine
 from .software import Software
 from .step import Speeds, Step, gathered_weights, step, times
-from .wires import Group
 
 OUTSIDE_LAUNCHES = 60
 """A step's launches outside of the layers: embeddings, the last projection, the solver."""
@@ -31,60 +30,79 @@ class Job:
 
     forward: Forward
     steps: int
-    encode_flops: float = 0.0
-    """Of all text encoders, for all prompts."""
+    encode_flops: float = 0.0  # of all text encoders, for all prompts
     encode_tokens: int = 0
-    encode_layers: int = 0
-    """Layers that are passed, one prompt after the other."""
+    encode_layers: int = 0  # layers that are passed, one prompt after the other
     decode_flops: float = 0.0
     decode_exchanges: int = 0
     """How often ranks that decode by rows wait for each other: once for each convolution, for the rows at its edge, and
     once for each group normalisation (`parallel/spatial`), in each piece of a video."""
-    decode_edge_bytes: float = 0.0
-    """What a rank sends of such rows to both its neighbours."""
-    pixel_bytes: float = 0.0
-    """What they gather at the end."""
-    load_bytes: int = 0
-    """All weights, as files hold them."""
-    transformer_bytes: int = 0
-    """Those of them that the denoise works with."""
+    decode_edge_bytes: float = 0.0  # what a rank sends of such rows to both its neighbours
+    pixel_bytes: float = 0.0  # what they gather at the end
+    load_bytes: int = 0  # all weights, as files hold them
+    transformer_bytes: int = 0  # those of them that the denoise works with
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Seconds of one run with warm ranks; `load_s` comes before the first."""
+    """One run by a plan with warm ranks, in seconds, and what it holds of each device, where somebody has said so."""
 
+    plan: ParallelPlan
+    replicas: int = 1  # groups that do the like side by side
+    decoders: int = 1
+    """Ranks that decode together, each some rows, which rounds differently: only where one alone has no room."""
+    num_runs: int = 1  # so many were asked for, of all groups
     step: Step
     steps: int
     text_s: float
     steps_s: float
-    around_s: float
-    """What the denoise takes beside its steps."""
+    around_s: float  # what the denoise takes beside its steps
     decode_s: float
-    load_s: float
-    is_alone: bool = False
-    """Whether one rank does all of it."""
-    is_decoded_by_all: bool = False
-    """Whether all ranks decode together."""
+    load_s: float  # before the first run
+    turns_s: float = 0.0
+    """What a new prompt adds, where text encoders have no room beside the transformer on the first device; it is told,
+    and chooses no plan, since nobody knows how often the prompt will change."""
+    num_bytes: int = 0  # on the device that holds most
+    lacking_bytes: int = 0  # what does not fit there
+
+    @property
+    def num_devices(self) -> int:
+        return self.plan.num_ranks * self.replicas
+
+    @property
+    def rounds_differently(self) -> bool:
+        return self.plan.ring > 1
+
+    @property
+    def seconds(self) -> float:
+        return self.text_s + self.steps_s + self.around_s + self.decode_s
 
     @property
     def next_s(self) -> float:
         """What one more run adds for the same ranks. Its text is encoded on the first and the picture of the one before
         decoded on the last, beside steps; whatever a rank does beside them keeps all others waiting as long.
         """
-        if self.is_alone or self.is_decoded_by_all:
+        if self.plan.num_ranks == 1 or self.decoders > 1:
             return self.seconds
         return self.steps_s + self.around_s + max(self.text_s, self.decode_s)
 
     @property
-    def seconds(self) -> float:
-        return self.text_s + self.steps_s + self.around_s + self.decode_s
+    def all_s(self) -> float:
+        """Of all runs that were asked for, by so many replicas."""
+        return self.seconds + (-(-self.num_runs // self.replicas) - 1) * self.next_s
 
 
 def predict(
-    job: Job, plan: ParallelPlan, machine: Machine, software: Software, *, replicas: int = 1, decoders: int = 1
+    job: Job,
+    plan: ParallelPlan,
+    machine: Machine,
+    software: Software,
+    *,
+    replicas: int = 1,
+    decoders: int = 1,
+    num_runs: int = 1,
 ) -> Run:
-    """One run by the plan, while `replicas` groups do the like. `decoders`: ranks that decode together."""
+    """Its seconds, while `replicas` groups do the like."""
     busy = min(plan.num_ranks * replicas, machine.num_devices)
     speeds, factors = machine.speeds(busy), machine.factors
     one = times(step(job.forward, plan, speeds, software, talking=busy), factors.step)
@@ -92,6 +110,10 @@ def predict(
     alone = machine.speeds(replicas)  # one rank of each group; whatever the plan, so that it speaks for none
     around = STAGE_LAUNCHES * alone.launch_s
     return Run(
+        plan=plan,
+        replicas=replicas,
+        decoders=decoders,
+        num_runs=num_runs,
         step=one,
         steps=job.steps,
         text_s=(around + _encoding(job, alone)) * factors.text,
@@ -99,8 +121,6 @@ def predict(
         around_s=around,
         decode_s=(around + _decoding(job, speeds if decoders > 1 else alone, decoders, busy)) * factors.decode,
         load_s=_loading(job, plan, machine),
-        is_alone=plan.num_ranks == 1,
-        is_decoded_by_all=decoders > 1,
     )
 
 
@@ -118,8 +138,7 @@ def _decoding(job: Job, speeds: Speeds, decoders: int, talking: int) -> float:
     whole = job.decode_flops / (chip.flops(job.forward.dtype) * chip.gemm_share * chip.convolution_share)
     if decoders == 1 or speeds.wires is None:
         return whole / decoders
-    group = Group(decoders, 1, talking)
-    hop, gather = speeds.wires.speed("hop", group), speeds.wires.speed("gather", group)
+    hop, gather = (speeds.wires.speed(operation, decoders, 1, talking) for operation in ("hop", "gather"))
     host = job.decode_exchanges * EDGE_LAUNCHES * speeds.launch_s
     trading = job.decode_exchanges * hop.start_s + job.decode_edge_bytes / hop.bytes_per_s
     return whole / decoders + host + trading + gather.seconds(gathered_weights(int(job.pixel_bytes), decoders))

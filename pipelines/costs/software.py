@@ -31,21 +31,15 @@ class Software:
     """Counts, in units that a machine's rates turn into seconds. A *pass* reads or writes a tensor once."""
 
     name: str
-    passes: float
-    """Over tokens x width, in each layer: norms, modulation, rotation, residuals."""
-    kernels: float = 0.0
-    """Of a layer, each of which takes `KERNEL_S` beside what it reads and writes."""
-    sharded_kernels: float = 0.0
-    """More of them where tokens are spread."""
-    merge_passes: float
-    """Over a ring's fp32 answers, for each block that is merged."""
-    relay_passes: float
-    """Over what is exchanged, to pack it and to put it in order."""
+    passes: float  # over tokens x width, in each layer: norms, modulation, rotation, residuals
+    kernels: float = 0.0  # of a layer, each of which takes `KERNEL_S` beside what it reads and writes
+    sharded_kernels: float = 0.0  # more of them where tokens are spread
+    merge_passes: float  # over a ring's fp32 answers, for each block that is merged
+    relay_passes: float  # over what is exchanged, to pack it and to put it in order
     hop_s: float
     """What a device loses at each hop of a ring beside the transfer: start, waiting of one stream for the other, and
     the launch of a merge."""
-    calls_in: int = 1
-    """Exchanges in which queries, keys and values travel; one more brings the answers back."""
+    calls_in: int = 1  # exchanges in which queries, keys and values travel; one more brings the answers back
     launches: float
     """Host work for one layer, in the time that one line of Python takes to launch a small kernel."""
     sharded_launches: float = 0.0
@@ -56,8 +50,7 @@ class Software:
     hop_launches: float = 18.0
     """What an attention call adds likewise: 8, 7 and 6 kernels (`tests/bench/exchange_cost.py` counts them), each with
     Python around it that takes as long twice over."""
-    overlap: float = 1.0
-    """Which part of a hop can hide under the attention to a block."""
+    overlap: float = 1.0  # which part of a hop can hide under the attention to a block
     is_captured: bool = False
     """Whether steps are replayed as CUDA graphs; those of ranks that share weights are not."""
 

@@ -14,7 +14,7 @@ from ...parallel.traffic import Traffic
 from .chips import Chip
 from .forward import Forward, sent_in_call
 from .software import KERNEL_S, REPLAY_LAUNCHES, Software
-from .wires import Group, Wires
+from .wires import Wires
 
 FP32 = 4
 
@@ -24,12 +24,9 @@ class Speeds:
     """A machine's rates while so many of its devices work together."""
 
     chip: Chip
-    wires: Wires | None
-    """None where one device works alone."""
-    launch_s: float
-    """What one launch costs the host."""
-    is_async: bool = True
-    """Whether the host runs ahead of the device; on a CPU it is the device."""
+    wires: Wires | None  # None where one device works alone
+    launch_s: float  # what one launch costs the host
+    is_async: bool = True  # whether the host runs ahead of the device; on a CPU it is the device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,17 +37,12 @@ class Step:
     attention: float
     memory: float
     """Norms, packing and merging: passes over memory, starts of kernels, and what a ring loses at its hops."""
-    exposed: float
-    """Waiting for what travels."""
-    weights: float
-    """Waiting for shared weights."""
-    waiting: float
-    """Of the device for the host."""
+    exposed: float  # waiting for what travels
+    weights: float  # waiting for shared weights
+    waiting: float  # of the device for the host
     host: float
-    hidden: float
-    """What travels while something else is computed."""
-    sent_bytes: float
-    """By each rank."""
+    hidden: float  # what travels while something else is computed
+    sent_bytes: float  # by each rank
 
     @property
     def seconds(self) -> float:
@@ -136,14 +128,14 @@ def _travel(
         return 0.0, 0.0
     exposed = hidden = 0.0
     if sent.num_exchanges:
-        speed = speeds.wires.speed("exchange", Group(plan.ulysses, 1, talking))
+        speed = speeds.wires.speed("exchange", plan.ulysses, 1, talking)
         exposed += speed.seconds(sent.exchange_bytes) + software.calls_in * speed.start_s
-    around = Group(plan.exchange, plan.ulysses, talking)
+    around = plan.exchange, plan.ulysses, talking
     if sent.num_gathers:
-        speed = speeds.wires.speed("gather", around)
+        speed = speeds.wires.speed("gather", *around)
         exposed += speed.seconds(sent.gather_bytes) + (sent.num_gathers - 1) * speed.start_s
     if sent.num_hops:
-        hop = speeds.wires.speed("hop", around).seconds(sent.hop_bytes / sent.num_hops)
+        hop = speeds.wires.speed("hop", *around).seconds(sent.hop_bytes / sent.num_hops)
         covered = min(hop, software.overlap * attention / plan.ring) if speeds.is_async else 0.0
         exposed += sent.num_hops * (hop - covered)
         hidden += sent.num_hops * covered
@@ -166,7 +158,7 @@ def _weights(forward: Forward, plan: ParallelPlan, speeds: Speeds, layer_s: floa
     """(seconds that a block's weights travel, those of them that hide under the block before)."""
     if plan.weights == 1 or speeds.wires is None:
         return 0.0, 0.0
-    speed = speeds.wires.speed("gather", Group(plan.weights, 1, talking))
+    speed = speeds.wires.speed("gather", plan.weights, 1, talking)
     seconds = speed.seconds(gathered_weights(forward.block_bytes, plan.weights))
     return seconds, min(seconds, layer_s) if speeds.is_async else 0.0
 
@@ -175,7 +167,7 @@ def _predictions(forward: Forward, plan: ParallelPlan, speeds: Speeds, talking: 
     """Once a step."""
     if plan.cfg == 1 or speeds.wires is None:
         return 0.0
-    speed = speeds.wires.speed("gather", Group(plan.cfg, plan.sequence, talking))
+    speed = speeds.wires.speed("gather", plan.cfg, plan.sequence, talking)
     return speed.seconds(predictions(forward.latent_bytes, plan.cfg))
 
 

@@ -28,13 +28,8 @@ class Speed:
         return self.start_s + sent_bytes / self.bytes_per_s
 
 
-@dataclass(frozen=True)
-class Group:
-    """Ranks that exchange: `degree`, each `stride` from the next, while `talking` ranks do so in groups alike."""
-
-    degree: int
-    stride: int
-    talking: int
+Kind = tuple[Operation, int, int, int]
+"""What groups of `degree` ranks do, each `stride` from the next, while `talking` ranks do so in groups alike."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,12 +37,10 @@ class Fabric:
     """What joins the devices of a machine; rates are of one direction, and both are used at a time."""
 
     name: str
-    bytes_per_s: float
-    """What one rank sends to a neighbour, as far as it can be reached."""
+    bytes_per_s: float  # what one rank sends to a neighbour, as far as it can be reached
     total_bytes_per_s: float = 0.0
     """What all send together at most, through the host's memory say; 0 has no limit, as a switch has none."""
-    start_s: float = 20e-6
-    """Of a collective, as the device sees it."""
+    start_s: float = 20e-6  # of a collective, as the device sees it
     hop_s: float = 12e-6
     exchange_shares: Mapping[int, float]
     """From how many ranks on an all-to-all reaches which part of the rate: it leaves a PCIe switch, and its messages
@@ -55,15 +48,15 @@ class Fabric:
     tax: float = 0.03
     """How much longer attention takes while a ring's blocks travel, whose kernels take units; an assumption."""
 
-    def speed(self, operation: Operation, group: Group) -> Speed:
+    def speed(self, operation: Operation, degree: int, stride: int, talking: int) -> Speed:
         rate = self.bytes_per_s
         if self.total_bytes_per_s:
-            rate = min(rate, self.total_bytes_per_s / group.talking)
+            rate = min(rate, self.total_bytes_per_s / talking)
         if operation == "exchange":
-            share = [part for least, part in sorted(self.exchange_shares.items()) if least <= max(2, group.talking)][-1]
+            share = [part for least, part in sorted(self.exchange_shares.items()) if least <= max(2, talking)][-1]
             return Speed(self.start_s, rate * share)
         if operation == "gather":
-            return Speed(self.start_s + self.hop_s * LATER_HOP * (group.degree - 2), rate)
+            return Speed(self.start_s + self.hop_s * LATER_HOP * (degree - 2), rate)
         return Speed(self.hop_s, rate)
 
 
@@ -71,23 +64,21 @@ class Fabric:
 class Measured:
     """What was measured stands for the groups that it was not measured for, the nearest one by its degree first."""
 
-    speeds: Mapping[tuple[Operation, Group], Speed]
+    speeds: Mapping[Kind, Speed]
     tax: float = 0.0
 
-    def speed(self, operation: Operation, group: Group) -> Speed:
-        found = self.speeds.get((operation, group))
-        if found is not None:
+    def speed(self, operation: Operation, degree: int, stride: int, talking: int) -> Speed:
+        if found := self.speeds.get((operation, degree, stride, talking)):
             return found
-        known = [each for kind, each in self.speeds if kind == operation]
-        return self.speeds[operation, min(known, key=lambda each: (*_distance(each, group), each.degree))]
+
+        def distance(kind: Kind) -> tuple[float, ...]:
+            pairs = ((kind[1], degree), (kind[3], talking), (kind[2], stride))
+            return *(abs(math.log2(one / other)) for one, other in pairs), kind[1]
+
+        return self.speeds[min((kind for kind in self.speeds if kind[0] == operation), key=distance)]
 
 
 Wires = Fabric | Measured
-
-
-def _distance(one: Group, other: Group) -> tuple[float, ...]:
-    pairs = ((one.degree, other.degree), (one.talking, other.talking), (one.stride, other.stride))
-    return tuple(abs(math.log2(first / second)) for first, second in pairs)
 
 
 SWITCHED = {2: 0.9, 4: 0.85, 8: 0.8}

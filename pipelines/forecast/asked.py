@@ -8,9 +8,8 @@ those that one vector a step passes (modulations), and all others, which every t
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ...parallel.wording import worded
@@ -45,19 +44,6 @@ LATENT_CHANNELS, LATENT_SCALE, LATENT_BYTES = 16, 8, 4
 """What branches of guidance exchange: about 16 numbers for each 8 x 8 pixels."""
 
 
-@dataclass(frozen=True)
-class _Products:
-    """A transformer's matrices: how many of their weights a token passes, and what its width is."""
-
-    image: int
-    text: int
-    context: int
-    layers: int
-    width: int
-    queries: int
-    """Numbers in all heads' queries of a token."""
-
-
 def job_of(model: Model, work: Work, *, steps: int, branches: int, text_length: int, weight_bytes: int) -> Job:
     """Raises `ValueError` for a model whose files cannot be read, or whose transformer has no blocks."""
     components, family = components_of(model), FAMILIES[model.family]
@@ -86,70 +72,56 @@ def job_of(model: Model, work: Work, *, steps: int, branches: int, text_length: 
 
 def forward_of(model: Model, transformer: ComponentFiles, work: Work, *, branches: int, text_length: int) -> Forward:
     """One forward of a branch. Raises `ValueError` for a transformer without blocks of matrices."""
-    products, config = _products(transformer), read_config(Path(model.folder), transformer.name)
-    heads = heads_of(config)
-    keys = next((config[name] for name in KEY_HEADS if type(config.get(name)) is int), heads)
-    canvas, split = work.canvas, SPLIT_PLANS.get(transformer.class_name)
-    latent_pixels = canvas.batch * canvas.width * canvas.height // LATENT_SCALE**2
-    return Forward(
-        image=work.tokens,
-        text=work.joint_text,
-        context=0 if work.joint_text else text_length,
-        layers=products.layers,
-        width=products.width,
-        heads=heads,
-        kv_heads=keys if 0 < keys <= heads and heads % keys == 0 else heads,
-        head_dim=work.width or max(1, products.queries // heads),
-        image_weights=products.image,
-        text_weights=products.text,
-        context_weights=products.context,
-        block_bytes=_block_bytes(work, products.layers),
-        branches=branches,
-        batch=canvas.batch,
-        latent_bytes=latent_pixels * LATENT_CHANNELS * LATENT_BYTES * _latent_frames(model, work),
-        dtype=model.dtype,
-        shards_text=split is None or "text" not in split.whole,
-    )
-
-
-def _block_bytes(work: Work, layers: int) -> int:
-    """Of the mean block, as ranks that share weights gather them."""
-    first = work.transformers[0]
-    return max(0, first.num_bytes - first.outside_bytes) // layers
-
-
-def _latent_frames(model: Model, work: Work) -> int:
-    multiple = size_multiple(model)
-    return max(1, work.tokens * multiple**2 // max(1, work.canvas.width * work.canvas.height))
-
-
-def _products(transformer: ComponentFiles) -> _Products:
     blocks = _blocks(transformer)
     if not blocks:
         raise ValueError(
             worded("{} has no blocks of weights by which its time could be predicted", transformer.class_name)
         )
-    image = text = context = width = queries = 0
-    for tensors in blocks.values():
-        sizes = {name: entry.numel for name, entry in tensors.items() if not ONCE.search(name)}
-        of_text = sum(size for name, size in sizes.items() if OF_TEXT.search(name))
-        of_context = sum(size for name, size in sizes.items() if OF_CONTEXT.search(name))
-        rest = sum(sizes.values()) - of_text - of_context
-        image, context = image + rest, context + of_context
-        text += of_text or rest  # one set of weights is for both
-        asked = next((entry for name, entry in tensors.items() if QUERIES.search(name)), None)
-        if asked is not None and len(asked.shape) == 2 and not width:
-            queries, width = asked.shape
-    return _Products(image, text, context, len(blocks), width or _width(blocks), queries or _width(blocks))
+    passed = [_passed_by(each) for each in blocks.values()]
+    image, text, context = (sum(each[part] for each in passed) for part in range(3))
+    asked = (entry.shape for each in blocks.values() for name, entry in each.items() if QUERIES.search(name))
+    queries, width = next((shape for shape in asked if len(shape) == 2), (0, 0))
+    width = width or _width(blocks)
+    config = read_config(Path(model.folder), transformer.name)
+    heads = heads_of(config)
+    keys = next((config[name] for name in KEY_HEADS if type(config.get(name)) is int), heads)
+    canvas, split = work.canvas, SPLIT_PLANS.get(transformer.class_name)
+    pixels, first = canvas.width * canvas.height, work.transformers[0]
+    latent_frames = max(1, work.tokens * size_multiple(model) ** 2 // max(1, pixels))
+    return Forward(
+        image=work.tokens,
+        text=work.joint_text,
+        context=0 if work.joint_text else text_length,
+        layers=len(blocks),
+        width=width,
+        heads=heads,
+        kv_heads=keys if 0 < keys <= heads and heads % keys == 0 else heads,
+        head_dim=work.width or max(1, (queries or width) // heads),
+        image_weights=image,
+        text_weights=text,
+        context_weights=context,
+        block_bytes=max(0, first.num_bytes - first.outside_bytes) // len(blocks),
+        branches=branches,
+        batch=canvas.batch,
+        latent_bytes=canvas.batch * pixels // LATENT_SCALE**2 * LATENT_CHANNELS * LATENT_BYTES * latent_frames,
+        dtype=model.dtype,
+        shards_text=split is None or "text" not in split.whole,
+    )
+
+
+def _passed_by(block: Mapping[str, TensorEntry]) -> tuple[int, int, int]:
+    """How many of a block's weights a token of the image, of the text, and of cross attention's text passes."""
+    sizes = {name: entry.numel for name, entry in block.items() if not ONCE.search(name)}
+    of_text = sum(size for name, size in sizes.items() if OF_TEXT.search(name))
+    of_context = sum(size for name, size in sizes.items() if OF_CONTEXT.search(name))
+    rest = sum(sizes.values()) - of_text - of_context
+    return rest, of_text or rest, of_context  # without weights of its own, text passes those of the image
 
 
 def _width(blocks: Mapping[str, Mapping[str, TensorEntry]]) -> int:
     """The commonest number of columns."""
-    columns: dict[int, int] = defaultdict(int)
-    for tensors in blocks.values():
-        for entry in tensors.values():
-            columns[entry.shape[-1]] += 1
-    return max(columns, key=lambda each: columns[each])
+    columns = Counter(entry.shape[-1] for tensors in blocks.values() for entry in tensors.values())
+    return columns.most_common(1)[0][0]
 
 
 def _blocks(transformer: ComponentFiles) -> dict[str, dict[str, TensorEntry]]:
@@ -164,13 +136,8 @@ def _blocks(transformer: ComponentFiles) -> dict[str, dict[str, TensorEntry]]:
     return dict(found)
 
 
-def _block(name: str, lists: Iterable[str]) -> str:
-    for path in lists:
-        if found := re.match(rf"{re.escape(path)}\.\d+", name):
-            return found[0]
-    if lists:
-        return ""
-    found = BLOCK.search(name)
+def _block(name: str, lists: Sequence[str]) -> str:
+    found = re.match(rf"(?:{'|'.join(map(re.escape, lists))})\.\d+", name) if lists else BLOCK.search(name)
     return name[: found.end()] if found else ""
 
 

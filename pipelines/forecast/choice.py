@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,44 +37,12 @@ DOUBT = 0.25
 """Which part of the time another plan than the rule's must save by rates that are assumed."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Candidate:
-    """One plan, how long a run takes by it, and what it holds of each device."""
-
-    plan: ParallelPlan
-    replicas: int
-    run: Run
-    decoders: int = 1
-    """Ranks that decode together, each some rows, which rounds differently: only where one alone has no room."""
-    turns_s: float = 0.0
-    """What a new prompt adds, where text encoders have no room beside the transformer on the first device; it is told,
-    and chooses no plan, since nobody knows how often the prompt will change."""
-    seconds: float
-    """Of all runs that were asked for, by so many replicas."""
-    num_bytes: int
-    """On the device that holds most."""
-    lacking_bytes: int = 0
-    """What does not fit there."""
-
-    @property
-    def num_devices(self) -> int:
-        return self.plan.num_ranks * self.replicas
-
-    @property
-    def rounds_differently(self) -> bool:
-        return self.plan.ring > 1
-
-
 C = TypeVar("C")
 
 
-def spelt(candidate: Candidate) -> str:
-    plan = "one device" if candidate.plan.num_ranks == 1 else str(candidate.plan)
-    return f"{candidate.replicas} replicas of {plan}" if candidate.replicas > 1 else plan
-
-
-def seconds_of(run: Run, *, num_runs: int, replicas: int) -> float:
-    return run.seconds + (-(-num_runs // replicas) - 1) * run.next_s
+def spelt(run: Run) -> str:
+    plan = "one device" if run.plan.num_ranks == 1 else str(run.plan)
+    return f"{run.replicas} replicas of {plan}" if run.replicas > 1 else plan
 
 
 def possible(model: Model, num_devices: int, *, is_guided: bool) -> list[ParallelPlan]:
@@ -98,26 +66,27 @@ def counts(num_devices: int) -> list[int]:
     return sorted({*divisors, *powers})
 
 
-def best(found: Sequence[Candidate]) -> Candidate | None:
+def best(found: Sequence[Run]) -> Run | None:
     """The one to take of those that fit and round alike; None where there is none."""
     return settled(
         [each for each in found if not (each.lacking_bytes or each.rounds_differently)],
-        seconds=lambda each: each.seconds,
+        seconds=lambda each: each.all_s,
         num_devices=lambda each: each.num_devices,
         tie=lambda each: (*plainness(each.plan), each.num_bytes),
     )
 
 
-def pick(found: Sequence[Candidate], rule: ParallelPlan, machine: Machine) -> Candidate | None:
+def pick(found: Sequence[Run], rule: ParallelPlan, machine: Machine) -> Run | None:
     """The one to take on this machine; None where none fits."""
     fitting = [each for each in found if not (each.lacking_bytes or each.rounds_differently)]
+    # Rates that nobody measured are too far off to leave a device idle by them.
     if machine.name == "here" and not machine.is_measured:
         fitting = [each for each in fitting if each.num_devices == machine.num_devices] or fitting
     fastest = best(fitting)
     if fastest is None or not machine.is_assumed:
         return fastest
     plain = next((each for each in fitting if each.plan == rule), None)
-    return fastest if plain is None or fastest.seconds <= (1 - DOUBT) * plain.seconds else plain
+    return fastest if plain is None or fastest.all_s <= (1 - DOUBT) * plain.all_s else plain
 
 
 def plainness(plan: ParallelPlan) -> tuple[float, ...]:
@@ -151,6 +120,8 @@ def lacking(needs: Sequence[Need], machine: Machine) -> int:
     room = dict.fromkeys(devices, machine.memory_bytes)
     if all(fits(needs, devices, room)):
         return 0
+    # Ranks that share a memory, and mapped files that they share, make no simple sum; so the least memory that would do
+    # is searched for, to a MiB.
     low, high = machine.memory_bytes, 64 * machine.memory_bytes + sum(need.num_bytes for need in needs)
     while high - low > 1 << 20:
         middle = (low + high) // 2
@@ -171,10 +142,10 @@ def _texts(model: Model) -> tuple[Text, ...]:
     return ("auto", "replicated") if either and all(name in SPLIT_PLANS for name in classes) else ("auto",)
 
 
-def ring_hint(found: Iterable[Candidate], chosen: Candidate | None) -> str:
+def ring_hint(found: Iterable[Run], chosen: Run | None) -> str:
     """What a ring would save of the choice, or that one alone has room; "" where less than a tenth is saved."""
     rings = [each for each in found if each.rounds_differently and not each.lacking_bytes]
-    ring = min(rings, key=lambda each: each.seconds, default=None)
+    ring = min(rings, key=lambda each: each.all_s, default=None)
     if ring is None:
         return ""
     if chosen is None:
@@ -185,21 +156,21 @@ def ring_hint(found: Iterable[Candidate], chosen: Candidate | None) -> str:
     )
 
 
-def compiled_hint(compiled: Sequence[Candidate], chosen: Candidate, num_runs: int) -> str:
+def compiled_hint(compiled: Sequence[Run], chosen: Run, num_runs: int) -> str:
     """What a compiled transformer would save, and how many runs make up for compiling it; "" where less than a tenth is
     saved.
     """
     swift = best(compiled)
     if swift is None or (gain := _gain(swift, chosen)) < ROUNDING_GAIN:
         return ""
-    least = math.ceil(COMPILE_S * num_runs / (chosen.seconds - swift.seconds))
+    least = math.ceil(COMPILE_S * num_runs / (chosen.all_s - swift.all_s))
     told = worded("compiled, {} would be {:.0%} faster, and rounds differently", spelt(swift), gain)
     runs = f"{least} runs make" if least > 1 else "one run makes"
     return worded("{}; compiling takes about {} the first time, which {} up for", told, duration(COMPILE_S), runs)
 
 
-def _gain(other: Candidate, chosen: Candidate) -> float:
-    return 1 - other.seconds / chosen.seconds
+def _gain(other: Run, chosen: Run) -> float:
+    return 1 - other.all_s / chosen.all_s
 
 
 def may_compile(model: Model, wanted: Wanted, machine: Machine) -> bool:

@@ -30,15 +30,12 @@ class Decoder:
     """A decoder's widest point: a block's numbers for each pixel of a frame, of so many frames at a time."""
 
     frames: int
-    widest: float
-    """0 where the config does not tell."""
+    widest: float  # 0 where the config does not tell
     widths: tuple[int, ...] = ()
     """Of a decoder whose convolutions torch may unfold, from full size downwards, each level half of the one before."""
-    patch: int = 1
-    """Pixels to a position at full size, each way."""
+    patch: int = 1  # pixels to a position at full size, each way
     most_unfolded: int = MOST_UNFOLDED
-    taps: int = KERNEL**3
-    """What a convolution looks at for each number that it makes of a channel."""
+    taps: int = KERNEL**3  # what a convolution looks at for each number that it makes of a channel
 
     def numbers(self, canvas: Latents, decoders: int = 1) -> float:
         """Alive at once on each of so many ranks that share the rows."""

@@ -7,8 +7,9 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from ..costs.run import Run
 from ..costs.units import duration, volume
-from .choice import Candidate, is_captured, spelt
+from .choice import is_captured, spelt
 from .forecast import GIB, Forecast, of_each_kind
 from .history import in_words
 from .memory import spares_beside
@@ -39,7 +40,7 @@ def _headline(answer: Forecast) -> str:
     return f"{answer.title}, {size}, {job.steps} steps{guided}{times}; {', '.join(kind)}; on {answer.machine.title}"
 
 
-def _chosen(answer: Forecast, chosen: Candidate) -> list[str]:
+def _chosen(answer: Forecast, chosen: Run) -> list[str]:
     room = answer.machine.memory_bytes / GIB
     where = "the fullest rank, of the memory for all" if answer.machine.kind == "cpu" else "the fullest device"
     rows = [
@@ -60,8 +61,8 @@ def _chosen(answer: Forecast, chosen: Candidate) -> list[str]:
     return [line for name, text in rows for line in _wrapped(name, text)]
 
 
-def _times(answer: Forecast, chosen: Candidate) -> list[tuple[str, str]]:
-    run, step = chosen.run, chosen.run.step
+def _times(answer: Forecast, chosen: Run) -> list[tuple[str, str]]:
+    run, step = chosen, chosen.step
     made = "picture" if answer.canvas.frames == 1 else "video"
     parts = [
         (step.linear, "matrix products"),
@@ -79,16 +80,16 @@ def _times(answer: Forecast, chosen: Candidate) -> list[tuple[str, str]]:
             f"{duration(run.seconds)}: text {duration(run.text_s)}, {run.steps} steps {duration(run.steps_s)}, "
             f"{made} {duration(run.decode_s)}",
         ),
-        *([("all", f"{duration(chosen.seconds)} for {answer.num_runs} runs")] if answer.num_runs > 1 else []),
+        *([("all", f"{duration(chosen.all_s)} for {answer.num_runs} runs")] if answer.num_runs > 1 else []),
         ("first", f"{duration(run.load_s)} before it, to read {volume(answer.job.load_bytes)} of weights"),
     ]
 
 
-def _a_step(answer: Forecast, candidate: Candidate) -> str:
-    return f"{duration(candidate.run.step.seconds)} a step, " if answer.machine.is_timed else ""
+def _a_step(answer: Forecast, run: Run) -> str:
+    return f"{duration(run.step.seconds)} a step, " if answer.machine.is_timed else ""
 
 
-def _spare(answer: Forecast, chosen: Candidate) -> str:
+def _spare(answer: Forecast, chosen: Run) -> str:
     """What a spare rank takes on this machine, where it has some and there is room; of others nobody knows."""
     machine = answer.machine
     if machine.name != "here" or machine.kind != "cuda":
@@ -98,7 +99,7 @@ def _spare(answer: Forecast, chosen: Candidate) -> str:
     return f"; a spare rank takes {spares[device] / GIB:.3g} more, while there is room" if spares else ""
 
 
-def _encoder(answer: Forecast, chosen: Candidate) -> str:
+def _encoder(answer: Forecast, chosen: Run) -> str:
     """Where the text encoders live, and what a new prompt takes for it."""
     told = f"{answer.work.encoder_bytes / GIB:.3g} GiB on the first device"
     if not chosen.turns_s:
@@ -107,11 +108,11 @@ def _encoder(answer: Forecast, chosen: Candidate) -> str:
     told += f", in turns with the transformer: {both} again for a new prompt"
     told += f", {duration(chosen.turns_s)}" if answer.machine.is_timed else ""
     fitting = [each for each in answer.found if not (each.turns_s or each.lacking_bytes or each.rounds_differently)]
-    other = min(fitting, key=lambda each: each.seconds, default=None)
-    if other is None or other.seconds >= chosen.seconds + chosen.turns_s:
+    other = min(fitting, key=lambda each: each.all_s, default=None)
+    if other is None or other.all_s >= chosen.all_s + chosen.turns_s:
         return told
     told += f"; by {spelt(other)} they have room beside it"
-    return f"{told}, and a run takes {duration(other.run.seconds)}" if answer.machine.is_timed else told
+    return f"{told}, and a run takes {duration(other.seconds)}" if answer.machine.is_timed else told
 
 
 def _wrapped(name: str, text: str) -> list[str]:
@@ -131,12 +132,12 @@ def _refused(answer: Forecast) -> list[str]:
 def _table(answer: Forecast) -> list[str]:
     """Time and memory over all kinds of plans, the fastest first."""
     shown = of_each_kind(answer)
-    slowest = max(each.seconds for each in shown)
+    slowest = max(each.all_s for each in shown)
     most = max(each.num_bytes for each in shown)
     width = max(len(spelt(each)) for each in shown)
     lines = [f"{'plan':{width}}  {'time':>9}  {'':{BAR}}  {'memory':>9}  a device"]
     for each in shown:
-        took, bar = f"{duration(each.seconds):>9}", _bar(each.seconds, slowest)
+        took, bar = f"{duration(each.all_s):>9}", _bar(each.all_s, slowest)
         if not answer.machine.is_timed:
             took, bar = f"{'-':>9}", " " * BAR
         mark = f"lacks {each.lacking_bytes / GIB:.1f} GiB" if each.lacking_bytes else ""
@@ -160,7 +161,7 @@ def _source(answer: Forecast) -> str:
     return "predicted from data sheets and other systems' published times; a real machine measures itself"
 
 
-def _devices(answer: Forecast, chosen: Candidate) -> str:
+def _devices(answer: Forecast, chosen: Run) -> str:
     used, there = chosen.num_devices, answer.machine.num_devices
     if there == 1:
         return "on its one device"
@@ -192,26 +193,25 @@ def to_plain(answer: Forecast) -> dict[str, Any]:
         "rule": str(answer.rule),
         "remedies": [{**vars(each), "values": dict(each.values)} for each in answer.mends],
         "hint": answer.hint,
-        "plans": [plain(each) for each in sorted(answer.found, key=lambda each: (each.seconds, each.num_bytes))],
+        "plans": [plain(each) for each in sorted(answer.found, key=lambda each: (each.all_s, each.num_bytes))],
     }
 
 
-def _plain(candidate: Candidate, *, is_timed: bool) -> dict[str, Any]:
-    run = candidate.run
+def _plain(run: Run, *, is_timed: bool) -> dict[str, Any]:
     plain = {
-        "plan": str(candidate.plan),
-        "replicas": candidate.replicas,
-        "devices": candidate.num_devices,
-        "decoders": candidate.decoders,
-        "seconds": candidate.seconds,
+        "plan": str(run.plan),
+        "replicas": run.replicas,
+        "devices": run.num_devices,
+        "decoders": run.decoders,
+        "seconds": run.all_s,
         "step_s": run.step.seconds,
         "text_s": run.text_s,
         "decode_s": run.decode_s,
         "load_s": run.load_s,
         "sent_bytes": int(run.step.sent_bytes),
-        "bytes": candidate.num_bytes,
-        "lacking_bytes": candidate.lacking_bytes,
-        "new_prompt_s": candidate.turns_s,
-        "rounds_differently": candidate.rounds_differently,
+        "bytes": run.num_bytes,
+        "lacking_bytes": run.lacking_bytes,
+        "new_prompt_s": run.turns_s,
+        "rounds_differently": run.rounds_differently,
     }
     return plain if is_timed else {**plain, **dict.fromkeys(SECONDS)}

@@ -15,7 +15,7 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.wording import worded
 from ..components.memory import USABLE_SHARE
 from ..costs.machine import Machine
-from ..costs.run import Job, predict, turns_s
+from ..costs.run import Job, Run, predict, turns_s
 from ..costs.software import Software, software_of
 from ..costs.step import Step
 from ..costs.units import duration, volume
@@ -24,7 +24,6 @@ from ..values import Latents, Model, Quantization
 from .asked import job_of
 from .choice import (
     IDLE_GAIN,
-    Candidate,
     best,
     compiled_hint,
     is_captured,
@@ -35,7 +34,6 @@ from .choice import (
     possible,
     replicas_of,
     ring_hint,
-    seconds_of,
     spelt,
 )
 from .known import Spot, machine_at
@@ -80,7 +78,7 @@ class Forecast:
         return auto_plan(self.model, num_devices, is_guided=self.wanted.is_guided)[0]
 
     @cached_property
-    def found(self) -> list[Candidate]:
+    def found(self) -> list[Run]:
         """Every plan for every count of devices, what does not fit included, in no order. Reads config files only."""
         there = self.machine.num_devices
         return [
@@ -90,18 +88,19 @@ class Forecast:
         ]
 
     @cached_property
-    def chosen(self) -> Candidate | None:
+    def chosen(self) -> Run | None:
         """The plan to take; None where nothing fits."""
         return pick(self.found, self.rule, self.machine)
 
     @property
-    def closest(self) -> Candidate:
+    def closest(self) -> Run:
         """What lacks least."""
+        # Of the plans that auto may take: what nobody would be given is no help to whoever lacks memory.
         alike = [each for each in self.found if not each.rounds_differently]
-        return min(alike, key=lambda each: (each.lacking_bytes, each.seconds))
+        return min(alike, key=lambda each: (each.lacking_bytes, each.all_s))
 
     @property
-    def taken(self) -> Candidate:
+    def taken(self) -> Run:
         return self.chosen or self.closest
 
     @cached_property
@@ -109,7 +108,7 @@ class Forecast:
         return "" if self.chosen is None else reasons(self, self.chosen)
 
     @cached_property
-    def rejected(self) -> list[tuple[Candidate, str]]:
+    def rejected(self) -> list[tuple[Run, str]]:
         return [] if self.chosen is None else rejected(self, self.chosen)
 
     @cached_property
@@ -132,7 +131,7 @@ class Forecast:
             hints.append(compiled_hint(compiled, self.chosen, self.num_runs))
         return "; ".join(filter(None, hints))
 
-    def by(self, plan: ParallelPlan, *, replicas: int = 1) -> Candidate:
+    def by(self, plan: ParallelPlan, *, replicas: int = 1) -> Run:
         """By this plan; by rows of a decode where one rank has no room for all."""
         whole, shared = self._by(plan, replicas, 1), self.work.decoders(plan)
         if not whole.lacking_bytes or shared == 1:
@@ -140,17 +139,12 @@ class Forecast:
         by_rows = self._by(plan, replicas, shared)
         return by_rows if by_rows.lacking_bytes < whole.lacking_bytes else whole
 
-    def _by(self, plan: ParallelPlan, replicas: int, decoders: int) -> Candidate:
+    def _by(self, plan: ParallelPlan, replicas: int, decoders: int) -> Run:
         job, work, machine = self.job, self.work, self.machine
-        needs = work.needs(plan, decoders=decoders)
-        run = predict(job, plan, machine, self.software, replicas=replicas, decoders=decoders)
+        needs, asked = work.needs(plan, decoders=decoders), {"replicas": replicas, "decoders": decoders}
         has_room = work.together(plan) <= USABLE_SHARE * machine.memory_bytes
-        return Candidate(
-            plan=plan,
-            replicas=replicas,
-            decoders=decoders,
-            run=run,
-            seconds=seconds_of(run, num_runs=self.num_runs, replicas=replicas),
+        return dataclasses.replace(
+            predict(job, plan, machine, self.software, num_runs=self.num_runs, **asked),
             num_bytes=max(need.num_bytes for need in needs),
             lacking_bytes=lacking(needs * replicas, machine),
             turns_s=0.0 if has_room else turns_s(job, plan, machine, encoder_bytes=work.encoder_bytes),
@@ -158,8 +152,7 @@ class Forecast:
 
     def _fit(self, changed: Model, size: Latents) -> Fit | None:
         """How another model or size fits by the best of its plans."""
-        shape = {"width": size.width, "height": size.height, "frames": size.frames, "batch": size.batch}
-        chosen = best(forecast(changed, dataclasses.replace(self.wanted, **shape), self.machine).found)
+        chosen = best(forecast(changed, self.wanted.of_size(size), self.machine).found)
         return (chosen.num_bytes, spelt(chosen)) if chosen else None
 
 
@@ -200,81 +193,63 @@ def _kept(model: Model, wanted: Wanted, spot: Spot, groups: int) -> Forecast:
     return forecast(model, wanted, machine_at(spot), groups=groups)
 
 
-def reasons(answer: Forecast, chosen: Candidate) -> str:
+def reasons(answer: Forecast, chosen: Run) -> str:
     """Why this plan, in plain words."""
-    plan, told = chosen.plan, []
-    if whole := why_whole(Path(answer.model.folder)):
-        told.append(whole)
-    if chosen.replicas > 1:
-        told.append(worded("{} groups work on separate runs, since those wait for nobody", chosen.replicas))
-    if plan.cfg > 1:
-        told.append("each branch of guidance has a group of its own, and predictions travel between them")
-    if plan.ulysses > 1:
-        told.append(worded("{} devices trade tokens for heads of attention", plan.ulysses))
-    if plan.allgather > 1:
-        told.append(worded("{} devices gather keys and values at once", plan.allgather))
-    if plan.ring > 1:
-        told.append(
-            worded("keys and values go round {} devices while these attend, which rounds differently", plan.ring)
-        )
-    if plan.weights > 1:
-        told.append(worded("{} devices hold the weights between them, {}", plan.weights, _why_shared(answer, chosen)))
-    if chosen.decoders > 1:
-        told.append(worded("{} devices decode, each some rows, because one has no room for all", chosen.decoders))
-    if sent := chosen.run.step.sent_bytes:
-        told.append(worded("each device sends {} a step", volume(sent)))
-    if idle := answer.machine.num_devices - chosen.num_devices:
-        told.append(worded("{} of {} devices stay idle{}", idle, answer.machine.num_devices, _why_idle(answer, chosen)))
-    if not told:
-        told.append("it is the only device")
-    return "; ".join(told)
+    plan, sent = chosen.plan, chosen.step.sent_bytes
+    there, idle = answer.machine.num_devices, answer.machine.num_devices - chosen.num_devices
+    told = [
+        why_whole(Path(answer.model.folder)),
+        chosen.replicas > 1 and worded("{} groups work on separate runs, since those wait for nobody", chosen.replicas),
+        plan.cfg > 1 and "each branch of guidance has a group of its own, and predictions travel between them",
+        plan.ulysses > 1 and worded("{} devices trade tokens for heads of attention", plan.ulysses),
+        plan.allgather > 1 and worded("{} devices gather keys and values at once", plan.allgather),
+        plan.ring > 1
+        and worded("keys and values go round {} devices while these attend, which rounds differently", plan.ring),
+        plan.weights > 1
+        and worded("{} devices hold the weights between them, {}", plan.weights, _why_shared(answer, chosen)),
+        chosen.decoders > 1
+        and worded("{} devices decode, each some rows, because one has no room for all", chosen.decoders),
+        sent and worded("each device sends {} a step", volume(sent)),
+        idle and worded("{} of {} devices stay idle{}", idle, there, _why_idle(answer, chosen)),
+    ]
+    return "; ".join(each for each in told if isinstance(each, str) and each) or "it is the only device"
 
 
-def _why_shared(answer: Forecast, chosen: Candidate) -> str:
+def _why_shared(answer: Forecast, chosen: Run) -> str:
     whole = dataclasses.replace(chosen.plan, weights=1)
     alike = next((each for each in answer.found if each.plan == whole and each.replicas == chosen.replicas), None)
     return "because none has room for all" if alike is None or alike.lacking_bytes else "at no loss of time"
 
 
-def _why_idle(answer: Forecast, chosen: Candidate) -> str:
+def _why_idle(answer: Forecast, chosen: Run) -> str:
     fitting = [each for each in answer.found if not (each.lacking_bytes or each.rounds_differently)]
     more = [each for each in fitting if each.num_devices > chosen.num_devices]
     if not more:
         return ""
-    other = min(more, key=lambda each: each.seconds)
-    gain = 1 - other.seconds / chosen.seconds
+    other = min(more, key=lambda each: each.all_s)
+    gain, named = 1 - other.all_s / chosen.all_s, worded("{} on {}", spelt(other), other.num_devices)
     if gain <= 0:
-        return worded(", because every plan for more takes longer, {} by {:.0%}", _spelt_with(other), -gain)
+        return worded(", because every plan for more takes longer, {} by {:.0%}", named, -gain)
     return worded(
-        ", because {}, the fastest plan for more, saves {:.0%}, and {:.0%} is asked for",
-        _spelt_with(other),
-        gain,
-        IDLE_GAIN,
+        ", because {}, the fastest plan for more, saves {:.0%}, and {:.0%} is asked for", named, gain, IDLE_GAIN
     )
 
 
-def _spelt_with(candidate: Candidate) -> str:
-    return worded("{} on {}", spelt(candidate), candidate.num_devices)
+def of_each_kind(answer: Forecast) -> list[Run]:
+    """The fastest first, and of those that differ in text or weights alone the chosen one, else the best that fits, or
+    lacks least.
+    """
+    found: dict[tuple[int, ...], Run] = {}
+    for each in sorted(answer.found, key=lambda each: (each != answer.chosen, each.lacking_bytes, each.all_s)):
+        found.setdefault(_kind(each), each)
+    alone = (each for each in answer.found if found[_kind(each)] is each)
+    return sorted(alone, key=lambda each: (each.all_s, each.num_bytes))
 
 
-def of_each_kind(answer: Forecast) -> list[Candidate]:
-    """The fastest first, and of those that differ in text or weights alone the best that fits, or lacks least."""
-    found: dict[tuple[int, ...], Candidate] = {}
-    for each in answer.found:
-        known = found.get(_kind(each))
-        if known is None or each == answer.chosen or (known != answer.chosen and _ahead(each) < _ahead(known)):
-            found[_kind(each)] = each
-    return sorted(found.values(), key=lambda each: (each.seconds, each.num_bytes))
-
-
-def _ahead(candidate: Candidate) -> tuple[float, ...]:
-    return candidate.lacking_bytes, candidate.seconds
-
-
-def rejected(answer: Forecast, chosen: Candidate) -> list[tuple[Candidate, str]]:
+def rejected(answer: Forecast, chosen: Run) -> list[tuple[Run, str]]:
     """The fastest of other kinds; one that does not fit leads where it would be faster."""
-    ordered = sorted(answer.found, key=lambda each: (each.seconds, *plainness(each.plan)))
-    first = next((each for each in ordered if each.lacking_bytes and each.seconds < chosen.seconds), None)
+    ordered = sorted(answer.found, key=lambda each: (each.all_s, *plainness(each.plan)))
+    first = next((each for each in ordered if each.lacking_bytes and each.all_s < chosen.all_s), None)
     found = {} if first is None else {_kind(first): first}
     for each in ordered:
         if not each.lacking_bytes and _kind(each) != _kind(chosen):
@@ -283,19 +258,19 @@ def rejected(answer: Forecast, chosen: Candidate) -> list[tuple[Candidate, str]]
     return [(each, _why_not(chosen, each, is_timed=is_timed)) for each in list(found.values())[:NUM_REJECTED]]
 
 
-def _kind(candidate: Candidate) -> tuple[int, ...]:
-    plan = candidate.plan
-    return plan.cfg, plan.ulysses, plan.ring, plan.allgather, candidate.replicas
+def _kind(run: Run) -> tuple[int, ...]:
+    plan = run.plan
+    return plan.cfg, plan.ulysses, plan.ring, plan.allgather, run.replicas
 
 
-def _why_not(chosen: Candidate, other: Candidate, *, is_timed: bool) -> str:
+def _why_not(chosen: Run, other: Run, *, is_timed: bool) -> str:
     if other.lacking_bytes:
         return worded("but does not fit: {:.1f} GiB more are needed", other.lacking_bytes / GIB)
-    change = other.seconds / chosen.seconds - 1
+    change = other.all_s / chosen.all_s - 1
     if change >= 0.005 and not is_timed:
         return worded("{:.0%} slower, by what is assumed of such machines", change)
     if change >= 0.005:
-        return worded("{:.0%} slower: {}", change, _difference(chosen.run.step, other.run.step))
+        return worded("{:.0%} slower: {}", change, _difference(chosen.step, other.step))
     if change <= -0.005 and other.rounds_differently:
         return worded("{:.0%} faster, but it rounds differently", -change)
     if change <= -0.005 and other.num_devices > chosen.num_devices:

@@ -13,12 +13,12 @@ from typing import Any
 from ...parallel.machine.container import num_cores
 from ...parallel.machine.file_lock import locked
 from ...parallel.machine.folders import private, private_folder
-from ...parallel.machine.now import DeviceNow, devices_now
+from ...parallel.machine.now import devices_now
 from ...parallel.machine.topology import num_sockets
 from ...parallel.progress import SILENT, Progress
 from ..costs.machine import Machine
-from ..costs.measured import Call, Convolution, Found, Pass, Product, Sample, Seen, keep, kept, machine_of
-from .known import Here, chip_of, here_of, machine_at, spot_of
+from ..costs.measured import PARTS, Plain, checked, keep, kept, machine_of
+from .known import Spot, chip_of, machine_at, spot_of
 
 BUSY = 0.2
 """Load of a device, or of each core, from which on something else is at work."""
@@ -40,27 +40,23 @@ def machine_here(
 
     Raises `RankFailed`, or ValueError where no ranks can be started, and `Cancelled`.
     """
-    here = here_of(devices_now())
-    before = _kept_before(folder, here)
-    if before is not None and not anew:
+    spot = spot_of((), devices_now())
+    before = folder and kept(folder, spot.key)
+    if before and not anew:
         return machine_of(before)
-    is_idle = is_free() and not is_busy(here.shown)
+    is_idle = is_free() and not is_busy(spot)
     if not is_idle and not anew:
         logger.warning("something else works on this machine, so that it is not measured now, but assumed")
-        return machine_at(spot_of(here.devices))
+        return machine_at(spot)
     with _turn(folder, progress):
-        found = _kept_before(folder, here)
-        if found is None or found == before:  # no other process has measured meanwhile
-            found = _measured(here, progress)
+        found = folder and kept(folder, spot.key)
+        if not found or found == before:  # no other process has measured meanwhile
+            found = _measured(spot, progress)
             if not is_idle:
                 logger.warning("something else works on this machine, so that what was measured is not kept for later")
             elif folder is not None:
-                _keep(found, folder, here.key)
+                _keep(found, folder, spot.key)
     return machine_of(found)
-
-
-def _kept_before(folder: Path | None, here: Here) -> Found | None:
-    return None if folder is None else kept(folder, here.key)
 
 
 @contextlib.contextmanager
@@ -75,7 +71,7 @@ def _turn(folder: Path | None, progress: Progress) -> Iterator[None]:
         yield
 
 
-def _keep(found: Found, folder: Path, key: str) -> None:
+def _keep(found: Plain, folder: Path, key: str) -> None:
     """A folder that cannot be written costs the next measurement, not this one."""
     try:
         keep(found, folder, key)
@@ -90,16 +86,16 @@ def measure_first(devices: Sequence[str], progress: Progress, *, is_free: Callab
     if len(devices) < 2 or not devices[0].startswith("cuda"):
         return
     spot = spot_of(devices)
-    if spot.measured is None or spot.stamp or spot.here.key in _tried:
+    if spot.file is None or spot.stamp or spot.key in _tried:
         return
     with _alone(progress):
-        if spot.here.key not in _tried and is_free():
-            _try(spot.here, spot.measured.parent, progress, is_free)
-            _tried.add(spot.here.key)  # not before: whoever comes meanwhile waits; and not where it was cancelled
+        if spot.key not in _tried and is_free():
+            _try(spot, spot.file.parent, progress, is_free)
+            _tried.add(spot.key)  # not before: whoever comes meanwhile waits; and not where it was cancelled
 
 
-def _try(here: Here, folder: Path, progress: Progress, is_free: Callable[[], bool]) -> None:
-    if is_busy([device for device in devices_now() if device.name in here.devices]):
+def _try(spot: Spot, folder: Path, progress: Progress, is_free: Callable[[], bool]) -> None:
+    if is_busy(spot):
         logger.info("this machine is not measured now, because something works on it; data sheets tell its speed")
         return
     progress.phase("measuring this machine, once", is_loading=True)
@@ -127,58 +123,47 @@ def _alone(progress: Progress) -> Iterator[None]:
         _measuring.release()
 
 
-def is_busy(devices: Sequence[DeviceNow]) -> bool:
-    """Whether something else works there now."""
+def is_busy(spot: Spot) -> bool:
+    """Whether something else works on its machine now."""
     import psutil
 
-    if devices[0].name == "cpu":
+    if spot.kind == "cpu":
         return psutil.getloadavg()[0] > BUSY * num_cores()  # that of `os` is not there on Windows
-    return any((device.load or 0.0) > BUSY for device in devices)
+    return any((device.load or 0.0) > BUSY for device in devices_now() if device.name in spot.all)
 
 
-def _measured(here: Here, progress: Progress = SILENT) -> Found:
-    devices, shown, kind = here.devices, here.shown, here.kind
+def _measured(spot: Spot, progress: Progress = SILENT) -> Plain:
     from ...parallel.pool.measuring import measure
 
-    told = measure(devices, asker=progress)
-    title = f"{len(devices)} x {shown[0].title}" if kind == "cuda" else f"{len(devices)} ranks on {shown[0].title}"
+    told, is_cpu, first = measure(spot.all, asker=progress), spot.kind == "cpu", spot.shown[0].title
+    title = f"{len(spot.all)} ranks on {first}" if is_cpu else f"{len(spot.all)} x {first}"
     if (sockets := num_sockets()) > 1:
         title += f", {sockets} sockets"
-    chip = chip_of(shown[0].title) if kind == "cuda" else None
-    return Found(
-        title=title,
-        kind=kind,
-        memory_bytes=min(device.total_bytes for device in shown),
-        num_units=chip.num_units if chip else 0,
-        seen={count: slowest(each, is_amid=kind == "cpu") for count, each in told.items()},
-    )
+    chip = None if is_cpu else chip_of(first)
+    plain = {
+        "title": title,
+        "kind": spot.kind,
+        "memory_bytes": min(device.total_bytes for device in spot.shown),
+        "num_units": chip.num_units if chip else 0,
+        "seen": {count: slowest(each, is_amid=is_cpu) for count, each in told.items()},
+    }
+    return checked(plain)
 
 
-def slowest(ranks: Sequence[Mapping[str, Any]], *, is_amid: bool) -> Seen:
+def slowest(ranks: Sequence[Plain], *, is_amid: bool) -> Plain:
     """Of all that ranks measured at a time, the most that one of them took. What travels amid work is another's to
     wait for: there the least, which is that of the rank that all wait for, is left when its work is told apart.
     """
-    first = ranks[0]
 
-    def longest(name: str) -> dict[str, Any]:
-        return max((rank[name] for rank in ranks), key=_seconds)
+    def seconds(told: Plain) -> float:
+        return told["seconds"]
 
-    def each_longest(name: str) -> list[dict[str, Any]]:
-        return [max(alike, key=_seconds) for alike in zip(*(rank[name] for rank in ranks), strict=True)]
+    def of_all(name: str) -> Any:
+        first = ranks[0][name]
+        if isinstance(first, list):
+            counted = min if is_amid and name == "samples" else max
+            return [counted(alike, key=seconds) for alike in zip(*(rank[name] for rank in ranks), strict=True)]
+        told = [rank[name] for rank in ranks]
+        return first and max(told, key=seconds if isinstance(first, Mapping) else None)
 
-    counted = min if is_amid else max
-    return Seen(
-        single=Product(**longest("single")),
-        half=Product(**longest("half")) if first["half"] else None,
-        attentions=tuple(Call(**each) for each in each_longest("attentions")),
-        passes=tuple(Pass(**each) for each in each_longest("passes")),
-        convolution=Convolution(**longest("convolution")) if first["convolution"] else None,
-        launch_s=max(rank["launch_s"] for rank in ranks),
-        samples=tuple(
-            Sample(**counted(alike, key=_seconds)) for alike in zip(*(rank["samples"] for rank in ranks), strict=True)
-        ),
-    )
-
-
-def _seconds(each: Mapping[str, Any]) -> float:
-    return each["seconds"]
+    return {name: of_all(name) for name in PARTS}

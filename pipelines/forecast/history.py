@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from statistics import median
@@ -109,15 +109,17 @@ def learned(setting: Setting, ran: Sequence[Ran]) -> Factors:
     """What earlier runs of this machine teach for such a run: those of the model's class, dtype and kind, else those of
     all models. All ones where too few were made.
     """
+    # Never from another machine: its error is another one. Runs of other models here are better than nothing, since
+    # most of an error is the machine's.
     here = [each for each in ran if each.setting.machine == setting.machine]
     alike = [each for each in here if _kind(each.setting) == _kind(setting)]
     pools: Mapping[Basis, Sequence[Ran]] = {"model": alike, "machine": here}
     for basis, found in pools.items():
         if len(found) >= LEAST_RUNS:
             return Factors(
-                step=_factor(found, lambda each: each.step_factor * each.ratio),
-                text=_factor(found, lambda each: _ratio(each.took_text_s, each.text_s, each.text_factor)),
-                decode=_factor(found, lambda each: _ratio(each.took_decode_s, each.decode_s, each.decode_factor)),
+                step=_factor([(each.took_step_s, each.step_s, each.step_factor) for each in found]),
+                text=_factor([(each.took_text_s, each.text_s, each.text_factor) for each in found]),
+                decode=_factor([(each.took_decode_s, each.decode_s, each.decode_factor) for each in found]),
                 num_runs=min(len(found), LAST_RUNS),
                 basis=basis,
             )
@@ -128,12 +130,9 @@ def _kind(setting: Setting) -> tuple[str, ...]:
     return setting.class_name, setting.dtype, setting.quantization, setting.engine
 
 
-def _ratio(took: float | None, predicted: float, factor: float) -> float | None:
-    return factor * took / predicted if took and predicted else None
-
-
-def _factor(found: Sequence[Ran], ratio: Callable[[Ran], float | None]) -> float:
-    known = [value for each in found if (value := ratio(each)) is not None][-LAST_RUNS:]
+def _factor(found: Sequence[tuple[float | None, float, float]]) -> float:
+    """Of (what runs took, what was predicted, by which factor already), where both are known."""
+    known = [factor * (took / predicted) for took, predicted, factor in found if took and predicted][-LAST_RUNS:]
     return min(MOST_FACTOR, max(LEAST_FACTOR, median(known))) if len(known) >= LEAST_RUNS else 1.0
 
 

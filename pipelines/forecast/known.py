@@ -45,34 +45,19 @@ UNKNOWN_GPU = Chip(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Here:
-    """What of this machine is planned for: all accelerators, or ranks on the CPU."""
-
-    devices: tuple[str, ...]
-    shown: tuple[DeviceNow, ...]
-    """The accelerators, or the CPU alone."""
-
-    @property
-    def kind(self) -> str:
-        return self.devices[0].partition(":")[0]
-
-    @property
-    def key(self) -> str:
-        """Of the file that holds what was measured here."""
-        return _key(self.devices, tuple(each.title for each in self.shown))
-
-
-@dataclass(frozen=True, kw_only=True)
 class Spot:
     """Some devices of this machine, and what tells how fast they are."""
 
     devices: tuple[str, ...]
-    here: Here
-    """All of their kind that there are; the CPU where none is."""
-    measured: Path | None
-    """The file that holds what was measured; None where nothing is kept."""
-    stamp: int
-    """When that was; 0 for never."""
+    all: tuple[str, ...]  # all of their kind that there are; ranks on the CPU where none is
+    shown: tuple[DeviceNow, ...]  # these accelerators, or the CPU alone, whatever they do now
+    key: str  # of the file that holds what was measured of all
+    file: Path | None  # that file; None where nothing is kept, or the devices are of another machine
+    stamp: int  # when that was written; 0 for never
+
+    @property
+    def kind(self) -> str:
+        return self.all[0].partition(":")[0]
 
 
 def machines_folder() -> Path | None:
@@ -81,37 +66,40 @@ def machines_folder() -> Path | None:
     return folder and folder / "machines"
 
 
-def here_of(now: Sequence[DeviceNow], *, kind: str = "") -> Here:
-    """All that there is of a kind, cpu or cuda; without one all GPUs, else the CPU."""
-    gpus = tuple(device for device in now if device.name.startswith("cuda"))
-    if gpus and kind != "cpu":
-        return Here(devices=tuple(gpu.name for gpu in gpus), shown=gpus)
-    host = tuple(device for device in now if device.name == "cpu")
-    return Here(devices=("cpu",) * min(MOST_RANKS, max(2, num_cores())), shown=host)
-
-
-def spot_of(devices: Sequence[str], now: Sequence[DeviceNow] | None = None) -> Spot:
-    """Devices of one kind. `now` is what this machine has, as `devices_now` told; without it that is asked, once in a
-    process.
+def spot_of(devices: Sequence[str] = (), now: Sequence[DeviceNow] | None = None) -> Spot:
+    """Devices of one kind; without any, all GPUs that there are, else the CPU. `now` is what this machine has, as
+    `devices_now` told; without it that is asked, once in a process.
     """
-    kind, folder = devices[0].partition(":")[0], machines_folder()
-    here = here_of([replace(each, used_bytes=0, load=None) for each in now] if now else seen(), kind=kind)
-    path = folder / f"{here.key}.json" if folder is not None and here.kind == kind else None
-    return Spot(devices=tuple(devices), here=here, measured=path, stamp=stamp_of(path) if path else 0)
+    # Without what is in use just now, or each look would be at another machine, and nothing would be kept of it.
+    here = [replace(each, used_bytes=0, load=None) for each in now] if now else seen()
+    wanted, folder = devices[0].partition(":")[0] if devices else "", machines_folder()
+    gpus = tuple(device for device in here if device.name.startswith("cuda"))
+    if gpus and wanted != "cpu":
+        kind, every, shown = "cuda", tuple(gpu.name for gpu in gpus), gpus
+    else:
+        kind, every = "cpu", ("cpu",) * min(MOST_RANKS, max(2, num_cores()))
+        shown = tuple(device for device in here if device.name == "cpu")
+    key = _key(every, tuple(each.title for each in shown))
+    file = folder / f"{key}.json" if folder is not None and wanted in ("", kind) else None
+    try:
+        stamp = file.stat().st_mtime_ns if file else 0
+    except OSError:
+        stamp = 0
+    return Spot(devices=tuple(devices) or every, all=every, shown=shown, key=key, file=file, stamp=stamp)
 
 
 @lru_cache(maxsize=64)
 def machine_at(spot: Spot) -> Machine:
     """As it was measured; else by data sheets, or by what is assumed of any."""
     kind, count = spot.devices[0].partition(":")[0], len(spot.devices)
-    if spot.measured is not None and spot.stamp:
-        found = kept(spot.measured.parent, spot.here.key)
+    if spot.file is not None and spot.stamp:
+        found = kept(spot.file.parent, spot.key)
         if found is not None:
             return with_devices(machine_of(found), count)
     if kind == "cpu":
-        return _processor(spot.here.shown[0], count)
-    gpus = [each for each in spot.here.shown if each.name in spot.devices] or list(spot.here.shown)
-    return _gpus(gpus if spot.here.kind == kind else [], count, kind, spot.here.shown[0].total_bytes)
+        return _processor(spot.shown[0], count)
+    gpus = [each for each in spot.shown if each.name in spot.devices] or list(spot.shown)
+    return _gpus(gpus if spot.kind == kind else [], count, kind, spot.shown[0].total_bytes)
 
 
 @cache
@@ -213,14 +201,6 @@ def _key(devices: tuple[str, ...], titles: tuple[str, ...]) -> str:
     wiring = [(link.first, link.second, link.wire, link.is_direct) for link in links_now() if link.first in devices]
     sockets = num_sockets()
     return key_of(devices, titles, driver_version(), _torch_version(), wiring=wiring, num_sockets=sockets)
-
-
-def stamp_of(path: Path) -> int:
-    """When a file was last changed; 0 where there is none."""
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0
 
 
 @cache

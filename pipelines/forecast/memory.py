@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ...parallel.machine.now import convolves
 from ...parallel.plan import ParallelPlan
@@ -85,20 +86,15 @@ class Work:
     width: int
     """Numbers in an attention head. 0 where the transformer's config tells neither, and then its activations are not
     counted."""
-    tokens: int
-    """How many tokens a picture or video has in the transformer, its references included."""
-    joint_text: int
-    """Text tokens that are attended to with them, rather than by cross attention."""
+    tokens: int  # how many tokens a picture or video has in the transformer, its references included
+    joint_text: int  # text tokens that are attended to with them, rather than by cross attention
     canvas: Latents
     decoder: Decoder
     num_bits: int
     context_bytes: int
-    packs: bool
-    """Whether what travels goes in one buffer, as on GPUs."""
-    encoder_bytes: int = 0
-    """The weights of all text encoders."""
-    row_counts: frozenset[int] = frozenset()
-    """Numbers of ranks that can decode by rows."""
+    packs: bool  # whether what travels goes in one buffer, as on GPUs
+    encoder_bytes: int = 0  # the weights of all text encoders
+    row_counts: frozenset[int] = frozenset()  # numbers of ranks that can decode by rows
 
     def decoders(self, plan: ParallelPlan) -> int:
         """How many of the plan's ranks can decode together."""
@@ -113,13 +109,16 @@ class Work:
     def needs(self, plan: ParallelPlan, *, decoders: int = 0) -> tuple[Need, ...]:
         """What each rank of the plan needs, by its number; 0 `decoders` are as many as can decode together."""
         decoders = decoders or self.decoders(plan)
-        denoise, decode, text = self._denoise(plan), self._decode(plan, decoders), self._encode(plan)
-        needs = []
+        # What no other stage makes a rank let go of: a share of weights stays while it encodes and decodes.
+        staying = self._share_bytes(plan) if plan.weights > 1 else 0
+        text = replace(self.text, own_bytes=self.text.own_bytes + staying)
+        decode = replace(self.vae, own_bytes=self.vae.own_bytes + staying + self.decoding(decoders))
+        denoise, needs = self._denoise(plan), []
         for rank in range(plan.num_ranks):
             decodes = decoders > 1 or rank == plan.num_ranks - 1
             stages = [denoise, *([text] if rank == 0 else []), *([decode] if decodes else [])]
             most = max(stages, key=lambda need: need.num_bytes)
-            needs.append(Need(own_bytes=most.own_bytes + self.context_bytes, shared_bytes=most.shared_bytes))
+            needs.append(replace(most, own_bytes=most.own_bytes + self.context_bytes))
         return tuple(needs)
 
     def _denoise(self, plan: ParallelPlan) -> Need:
@@ -127,7 +126,7 @@ class Work:
         if plan.weights == 1:
             need = _need(self.transformers)
             beside = max(working, *(part.loading_bytes for part in self.transformers))
-            return Need(own_bytes=need.own_bytes + beside, shared_bytes=need.shared_bytes)
+            return replace(need, own_bytes=need.own_bytes + beside)
         gathered = max(2 * part.largest_block_bytes + part.outside_bytes for part in self.transformers)  # one at a time
         return Need(own_bytes=self._share_bytes(plan) + gathered + working)
 
@@ -164,17 +163,6 @@ class Work:
         rows = 4 * (tokens // plan.sequence) * self.heads // max(1, unit)  # of q, k, v, and of the output
         return INDEX_BYTES * (rows + 2 * tokens)
 
-    def _encode(self, plan: ParallelPlan) -> Need:
-        return replace(self.text, own_bytes=self.text.own_bytes + self._staying_bytes(plan))
-
-    def _decode(self, plan: ParallelPlan, decoders: int) -> Need:
-        working = self._staying_bytes(plan) + self.decoding(decoders)
-        return Need(own_bytes=self.vae.own_bytes + working, shared_bytes=self.vae.shared_bytes)
-
-    def _staying_bytes(self, plan: ParallelPlan) -> int:
-        """What no other stage makes a rank let go of."""
-        return self._share_bytes(plan) if plan.weights > 1 else 0
-
     def decoding(self, decoders: int) -> int:
         """The tensors of a decoder and its pixels, on each of so many ranks that share its rows."""
         widest = int(self.decoder.numbers(self.canvas, decoders)) * self.num_bits // 8
@@ -184,28 +172,34 @@ class Work:
 
 def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: int = 0) -> Work:
     """Reads headers and configs. Raises `ValueError` for a model whose files cannot be read."""
-    family, weights = FAMILIES[model.family], weights_of(model)
-    stages = {stage: _parts(names, weights) for stage, names in family.components.items()}
-    config = read_config(Path(model.folder), "transformer")
+    folder, family, weights = Path(model.folder), FAMILIES[model.family], weights_of(model)
+    named = {stage: [name.rstrip("?") for name in names] for stage, names in family.components.items()}
+    stages = {stage: tuple(weights[name] for name in names if name in weights) for stage, names in named.items()}
+    text, config, vae = _need(stages["encode_text"]), read_config(folder, "transformer"), read_config(folder, "vae")
+    classes = {name: class_name for name, (_, class_name) in components_of(read_index(folder)).items()}
+    split = SPLIT_PLANS.get(classes.get("transformer", ""))
+    multiple, num_frames = size_multiple(model), 1
+    if family.frame_multiple:
+        num_frames = -(-canvas.frames * family.latent_frames // family.frame_multiple)
+    references = num_references * REFERENCE_PIXELS // multiple**2
     return Work(
-        text=_loading_need(stages["encode_text"]),
+        # The work of text encoders is not counted: what they need is there while the last of them is loaded.
+        text=replace(text, own_bytes=text.own_bytes + max((p.loading_bytes for p in stages["encode_text"]), default=0)),
         transformers=stages["denoise"],
         vae=_need(stages["decode"]),
         heads=whole_number(config.get("num_attention_heads")),
         width=whole_number(config.get("attention_head_dim")),
-        tokens=_num_tokens(model, canvas) + num_references * REFERENCE_PIXELS // size_multiple(model) ** 2,
-        joint_text=text_length if _is_joint(model) else 0,
+        tokens=num_frames * (canvas.width // multiple) * (canvas.height // multiple) + references,
+        joint_text=text_length if split is not None and "text" in split.order else 0,
         canvas=canvas,
         decoder=decoder_of(
-            read_config(Path(model.folder), "vae"),
-            frames=min(canvas.frames, family.frame_multiple or 1),
-            most_unfolded=_most_unfolded(model),
+            vae, frames=min(canvas.frames, family.frame_multiple or 1), most_unfolded=_most_unfolded(model)
         ),
         num_bits=DTYPE_BITS[model.dtype],
         context_bytes=CPU_BYTES + HOLES_BYTES if model.device == "cpu" else CONTEXT_BYTES,
         packs=model.device != "cpu",
         encoder_bytes=sum(part.num_bytes for part in stages["encode_text"]),
-        row_counts=_row_counts(model, canvas),
+        row_counts=_row_counts(classes.get("vae", ""), vae, canvas),
     )
 
 
@@ -241,11 +235,13 @@ def fits(needs: Sequence[Need], devices: Sequence[str], memories: Mapping[str, i
 
 def asked_of(needs: Sequence[Need], devices: Sequence[str]) -> dict[str, int]:
     """What all ranks on a device need of it together."""
-    asked: dict[str, int] = {}
-    for device in dict.fromkeys(devices):
-        here = [need for need, where in zip(needs, devices, strict=True) if where == device]
-        asked[device] = sum(need.own_bytes for need in here) + max(need.shared_bytes for need in here)
-    return asked
+    asked: dict[str, list[Need]] = {}
+    for need, device in zip(needs, devices, strict=True):
+        asked.setdefault(device, []).append(need)
+    return {
+        device: sum(need.own_bytes for need in here) + max(need.shared_bytes for need in here)
+        for device, here in asked.items()
+    }
 
 
 def spares_beside(asked: Mapping[str, int], memories: Mapping[str, int]) -> dict[str, int]:
@@ -254,43 +250,16 @@ def spares_beside(asked: Mapping[str, int], memories: Mapping[str, int]) -> dict
     """
     known = {device: memories[device] for device in asked if device in memories}
     spares = {device: spare_rank_bytes(device, memory) for device, memory in known.items()}
-    return {
-        device: spare
-        for device, spare in spares.items()
-        if spare and asked[device] + spare <= USABLE_SHARE * known[device]
-    }
+    room = {device: USABLE_SHARE * memory - asked[device] for device, memory in known.items()}
+    return {device: spare for device, spare in spares.items() if 0 < spare <= room[device]}
 
 
-def _num_tokens(model: Model, canvas: Latents) -> int:
-    multiple, family = size_multiple(model), FAMILIES[model.family]
-    frames = -(-canvas.frames * family.latent_frames // family.frame_multiple) if family.frame_multiple else 1
-    return frames * (canvas.width // multiple) * (canvas.height // multiple)
-
-
-def _row_counts(model: Model, canvas: Latents) -> frozenset[int]:
-    config = read_config(Path(model.folder), "vae")
-    class_name = components_of(read_index(Path(model.folder))).get("vae", ("", ""))[1]
+def _row_counts(class_name: str, config: Mapping[str, Any], canvas: Latents) -> frozenset[int]:
     if why_not(class_name, config) is not None:
         return frozenset()
     scale = latent_scale(config)
     latents = canvas.height // scale, canvas.width // scale
     return frozenset(each for each in range(2, MOST_DECODERS + 1) if has_rows(class_name, config, latents, each))
-
-
-def _is_joint(model: Model) -> bool:
-    _, class_name = components_of(read_index(Path(model.folder))).get("transformer", ("", ""))
-    split = SPLIT_PLANS.get(class_name)
-    return split is not None and "text" in split.order
-
-
-def _parts(names: Sequence[str], weights: Mapping[str, Weights]) -> tuple[Weights, ...]:
-    return tuple(weights[name] for name in (name.rstrip("?") for name in names) if name in weights)
-
-
-def _loading_need(parts: Sequence[Weights]) -> Need:
-    """That of components whose own work is not counted: while the last of them is loaded."""
-    need = _need(parts)
-    return replace(need, own_bytes=need.own_bytes + max((part.loading_bytes for part in parts), default=0))
 
 
 def _need(parts: Sequence[Weights]) -> Need:

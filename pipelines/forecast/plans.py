@@ -5,10 +5,10 @@ A rule, not a measurement: exact for every model, and near the fastest where lin
 
 from __future__ import annotations
 
+import contextlib
 import math
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 from ...parallel.plan import ParallelPlan
 from ...parallel.wording import worded
@@ -23,16 +23,17 @@ def plans_for(model: Model, num_devices: int, *, is_guided: bool) -> tuple[Paral
     """Every split of the devices into guidance, ulysses as far as heads divide, and an exchange of keys and values;
     each with weights whole, shared by a sequence's ranks, and shared by all. What guidance and ulysses do comes first.
     """
-    heads = num_heads(Path(model.folder))
-    branches = (2, 1) if is_guided and num_devices % 2 == 0 else (1,)
-    found = [
-        ParallelPlan(cfg=cfg, ulysses=ulysses, ring=ring, allgather=allgather, weights=weights)
-        for cfg in branches
-        for ulysses in reversed(_divisors(num_devices // cfg))
-        if heads % ulysses == 0
-        for ring, allgather in _exchanges(num_devices // cfg // ulysses)
-        for weights in sorted({1, num_devices // cfg, num_devices})
-    ]
+    heads, found = num_heads(Path(model.folder)), []
+    for cfg in (2, 1) if is_guided and num_devices % 2 == 0 else (1,):
+        sequence = num_devices // cfg
+        for ulysses in (each for each in range(sequence, 0, -1) if sequence % each == heads % each == 0):
+            rest = sequence // ulysses
+            for ring, allgather in ((1, rest), (rest, 1)) if rest > 1 else ((1, 1),):
+                # cfg is no divisor of a share: the groups of both branches may hold the weights between them, too
+                for weights in sorted({1, sequence, num_devices}):
+                    found.append(
+                        ParallelPlan(cfg=cfg, ulysses=ulysses, ring=ring, allgather=allgather, weights=weights)
+                    )
     return tuple(found)
 
 
@@ -47,8 +48,8 @@ def why_not(plan: ParallelPlan, model: Model) -> str:
     folder = Path(model.folder)
     if whole := why_whole(folder):
         return worded("plan {}: {}; use one device, or cfg=2 for a model with guidance", plan, whole)
-    for class_name in transformers(folder).values():
-        if plan.text != "auto" and not SPLIT_PLANS[class_name].either:
+    for class_name in transformers(folder).values() if plan.text != "auto" else ():
+        if not SPLIT_PLANS[class_name].either:
             return worded(
                 "plan {}: {} has no text stream that could be sharded or replicated; leave text out", plan, class_name
             )
@@ -63,15 +64,6 @@ def why_unshared(plan: ParallelPlan, model: Model) -> str:
     except ValueError as error:
         return str(error)
     return ""
-
-
-def _exchanges(degree: int) -> tuple[tuple[int, int], ...]:
-    """(ring, allgather) that share keys and values out to so many ranks."""
-    return ((1, degree), (degree, 1)) if degree > 1 else ((1, 1),)
-
-
-def _divisors(number: int) -> list[int]:
-    return [each for each in range(1, number + 1) if number % each == 0]
 
 
 def auto_plan(model: Model, num_devices: int, *, is_guided: bool) -> tuple[ParallelPlan, str]:
@@ -141,16 +133,11 @@ def why_whole(folder: Path) -> str:
             return worded("there is no split plan for {}", class_name)
         config = SimpleNamespace(**read_config(folder, name))
         for reason, is_refused in SPLIT_PLANS[class_name].refused:
-            if _holds(is_refused, config):
-                return worded("this {} cannot be split, because {}", class_name, reason)
+            # Files of older diffusers leave keys out: the class's default stands, which none refuses.
+            with contextlib.suppress(AttributeError):
+                if is_refused(config):
+                    return worded("this {} cannot be split, because {}", class_name, reason)
     return ""
-
-
-def _holds(is_refused: Any, config: SimpleNamespace) -> bool:
-    try:
-        return is_refused(config)
-    except AttributeError:  # files of older diffusers leave keys out: the class's default stands, which none refuses
-        return False
 
 
 def transformers(folder: Path) -> dict[str, str]:

@@ -24,10 +24,8 @@ class Mend:
 
     words: str
     values: Mapping[str, str | int]
-    num_bytes: int
-    """What the fullest device then holds."""
-    plan: str = ""
-    """The plan that was chosen for it, where one was."""
+    num_bytes: int  # what the fullest device then holds
+    plan: str = ""  # the plan that was chosen for it, where one was
 
     def __str__(self) -> str:
         return f"{self.words} ({amount(self.num_bytes)})"

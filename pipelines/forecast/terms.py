@@ -1,4 +1,4 @@
-"""The terms of planning: what a denoise is asked for, of a request or of a workflow before it runs, and what is chosen.
+"""What a denoise is asked for, of a request or of a workflow before it runs.
 
 Light, so that a workflow is checked on one device without a planner.
 """
@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...parallel.plan import ParallelPlan
+from ..models.checks import compiles
 from ..models.describe import card_of
 from ..shape import empty_canvas
-from ..values import MARK, Conditioning, Latents, Model
+from ..values import COMPILING, MARK, Conditioning, Latents, Model
 
 if TYPE_CHECKING:
     from ..requests import Denoise
 
+AUTO = "auto"
+LEFT_OPEN = ("", AUTO, COMPILING)
 BY_HAND = "it was written by hand"
 ALONE = "one process, because neither the workflow nor the run names devices"
 
@@ -30,8 +33,7 @@ class Wanted:
     frames: int = 0
     batch: int = 1
     steps: int = 0
-    text_length: int = 0
-    """Tokens of the prompt, padded."""
+    text_length: int = 0  # tokens of the prompt, padded
     num_references: int = 0
     is_guided: bool = False
     has_step_cache: bool = False
@@ -39,6 +41,10 @@ class Wanted:
     def canvas(self, model: Model) -> Latents:
         """Raises `ValueError` for a size that the model cannot paint."""
         return empty_canvas(model, width=self.width, height=self.height, frames=self.frames, fps=0.0, batch=self.batch)
+
+    def of_size(self, size: Latents) -> Wanted:
+        shape = {name: getattr(size, name) for name in ("width", "height", "frames", "batch")}
+        return dataclasses.replace(self, **shape)
 
     def settled(self, model: Model) -> Wanted:
         """With the model's own numbers where zeros are. Raises as `canvas` does."""
@@ -49,18 +55,14 @@ class Wanted:
 
 
 def wanted_by(request: Denoise, *, is_guided: bool) -> Wanted:
-    latents, conditioning = request.latents, request.conditioning
-    return Wanted(
-        width=latents.width,
-        height=latents.height,
-        frames=latents.frames,
-        batch=latents.batch,
+    found = Wanted(
         steps=request.steps,
-        text_length=text_length_of(conditioning),
-        num_references=len(conditioning.references),
+        text_length=text_length_of(request.conditioning),
+        num_references=len(request.conditioning.references),
         is_guided=is_guided,
         has_step_cache=request.step_cache != "none",
     )
+    return found.of_size(request.latents)
 
 
 def is_guided(model: Model, *, guidance: float = 0.0, guidance_2: float = 0.0) -> bool:
@@ -81,20 +83,12 @@ def num_steps_of(request: Denoise) -> int:
     return steps - first_step(steps, request.strength)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Chosen:
-    """A plan, and one sentence why; written `ulysses=2,compiled` where it has the transformer compiled."""
+def at_work(model: Model, *, has_step_cache: bool = False) -> Model:
+    """The model as it works by the plan of its place, which may have its transformer compiled whatever it says."""
+    compiled = compiles(model, has_step_cache=has_step_cache)
+    return dataclasses.replace(model, engine="inductor") if compiled else model
 
-    plan: ParallelPlan
-    is_compiled: bool = False
-    """Whether the transformer is compiled for it, whatever the model says."""
-    why: str
-    rejected: tuple[tuple[str, float, str], ...] = ()
-    """Other plans, the seconds of one of their steps, and why not."""
 
-    def __str__(self) -> str:
-        return f"{self.plan}{MARK * self.is_compiled}"
-
-    def of(self, model: Model) -> Model:
-        """The model as it works by it."""
-        return dataclasses.replace(model, engine="inductor") if self.is_compiled else model
+def spelt_at_work(plan: ParallelPlan, model: Model, *, has_step_cache: bool) -> str:
+    """`ulysses=2,compiled` where the plan has the transformer compiled."""
+    return f"{plan}{MARK * compiles(model, has_step_cache=has_step_cache)}"

@@ -124,7 +124,7 @@ def predicted(model: Model, machine: Machine, setting: Setting) -> Run:
     size = {"width": setting.side, "height": setting.side, "batch": setting.batch}
     found = forecast(model, Wanted(**size, is_guided=setting.guidance > 1, steps=setting.steps), machine).found
     plan = ParallelPlan.parse(setting.plan)
-    return next(each.run for each in found if each.plan == plan and each.replicas == 1)
+    return next(each for each in found if each.plan == plan and each.replicas == 1)
 
 
 def done(model: Model, setting: Setting, prompt: str) -> Took:

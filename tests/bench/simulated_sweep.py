@@ -48,7 +48,7 @@ from bench.simulated import (
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.costs.forward import Forward
 from latentloom.pipelines.costs.machine import Machine
-from latentloom.pipelines.costs.measured import Call, Found, Pass, Product, Sample, Seen, machine_of
+from latentloom.pipelines.costs.measured import checked, machine_of
 from latentloom.pipelines.costs.run import Job, predict
 from latentloom.pipelines.costs.software import software_of
 from latentloom.pipelines.forecast.auto import fewest
@@ -208,22 +208,24 @@ def machine_as_measured(cell: Cell) -> Machine:
         told = measure(box, count)
         rows, inner, columns, gemm_s = told.gemm
         tokens, heads, head_dim, attention_s = told.attention
-        product = Product(rows=rows, inner=inner, columns=columns, seconds=gemm_s)
-        seen[count] = Seen(
-            single=replace(product, seconds=10 * gemm_s),
-            half=product,
-            attentions=(Call(tokens=tokens, heads=heads, head_dim=head_dim, seconds=attention_s),),
-            passes=(Pass(tensor_bytes=int(told.copy[0] / 2), passed_bytes=told.copy[0], seconds=told.copy[1]),),
-            launch_s=told.launch_s,
-            samples=tuple(
-                Sample(operation=name, degree=degree, stride=stride, sent_bytes=each.sent_bytes, seconds=each.seconds)
+        product = {"rows": rows, "inner": inner, "columns": columns, "seconds": gemm_s}
+        attention = {"tokens": tokens, "heads": heads, "head_dim": head_dim, "seconds": attention_s}
+        copied = {"tensor_bytes": int(told.copy[0] / 2), "passed_bytes": told.copy[0], "seconds": told.copy[1]}
+        seen[count] = {
+            "single": {**product, "seconds": 10 * gemm_s},
+            "half": product,
+            "attentions": [attention],
+            "passes": [copied],
+            "launch_s": told.launch_s,
+            "convolution": None,
+            "samples": [
+                {"operation": name, "degree": degree, "stride": stride, **vars(each)}
                 for (name, degree, stride), points in told.wires.items()
                 for each in points
-            ),
-        )
-    return machine_of(
-        Found(title=box.name, kind="cuda", memory_bytes=box.memory_bytes, num_units=box.num_units, seen=seen)
-    )
+            ],
+        }
+    plain = {"title": box.name, "kind": "cuda", "memory_bytes": box.memory_bytes, "num_units": box.num_units}
+    return machine_of(checked({**plain, "seen": seen}))
 
 
 # ---- sweeps

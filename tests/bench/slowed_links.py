@@ -172,7 +172,7 @@ def _examined(config: Drawn, folder: Path) -> Examined:
         picked=str(chosen.plan),
         rule=answer.rule,
         times=times,
-        told={plan: by_plan[plan].run.step.seconds for plan in plans},
+        told={plan: by_plan[plan].step.seconds for plan in plans},
     )
 
 

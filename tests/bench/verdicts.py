@@ -355,6 +355,13 @@ def kind_of(way: str, old: Any, new: Any, before: Mapping[str, Any], after: Mapp
         return "seconds that nobody measured"
     if asked == "check" and last == "plan" and "compiled" in str(after.get(way)):
         return "plans of auto,compiled, which say so"
+    if asked == "check" and " on cpu*" in case and case.split(" on ")[0].endswith("4096 px"):
+        # Ranks on a CPU share its memory, of which a decode by rows takes more in all than one rank alone: what was
+        # split by them fitted less, or on one rank only, where one by the rule now decodes for several.
+        if last == "plan" and way not in before:
+            return "plans of several ranks, of which one decodes"
+        if "/mends/" in way and way in before and way in after and after[way] > before[way]:
+            return "larger sizes that fit, since one rank decodes"
     if not asked.startswith("plan") or rest[0] != "denoises" or len(rest) < 3:
         return ""
     one, other = (each.get(workflow, {}).get(case, {}).get(asked, {}) for each in (old, new))

@@ -26,16 +26,17 @@ from latentloom.nodes.preview.walk import Walk
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.machine.now import DeviceNow
+from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.pool import measuring
 from latentloom.parallel.pool.trial import Deadline
 from latentloom.parallel.progress import SILENT, Foreseen, Progress
 from latentloom.pipelines import placement
 from latentloom.pipelines.costs.machine import Machine
-from latentloom.pipelines.costs.wires import Group, Measured, Speed
+from latentloom.pipelines.costs.wires import Measured, Speed
 from latentloom.pipelines.forecast import forecast, here
-from latentloom.pipelines.forecast.auto import choose
+from latentloom.pipelines.forecast.auto import choose, foreseen_for
 from latentloom.pipelines.forecast.known import machine_at, seen, spot_of
-from latentloom.pipelines.forecast.terms import Wanted
+from latentloom.pipelines.forecast.terms import Wanted, at_work, spelt_at_work
 from latentloom.pipelines.models import checks
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.place import names_plan, read_plan
@@ -57,12 +58,8 @@ def slow_gathers(machine: Machine) -> Machine:
     """Measured, and on it a ring saves more than a tenth."""
     alone = machine.speeds(1)
     chip = dataclasses.replace(alone.chip, single_flops=1e9)
-    around = Group(2, 1, 2)
-    speeds = {
-        ("exchange", around): Speed(0.5, 1e9),
-        ("gather", around): Speed(0.5, 1e9),
-        ("hop", around): Speed(1e-4, 1e9),
-    }
+    starts = {"exchange": 0.5, "gather": 0.5, "hop": 1e-4}
+    speeds = {(operation, 2, 1, 2): Speed(start_s, 1e9) for operation, start_s in starts.items()}
     many = dataclasses.replace(alone, chip=chip, wires=Measured(speeds=speeds))
     one = dataclasses.replace(alone, chip=chip)
     return dataclasses.replace(machine, at={1: one, 2: many}, is_measured=True, is_assumed=False)
@@ -96,24 +93,24 @@ def previewed(graph: Graph, num: int = 2, plan: str = "") -> tuple[str, str]:
     [(2, True, "cfg=2"), (2, False, "ulysses=2"), (4, True, "cfg=2,ulysses=2"), (4, False, "ulysses=4")],
 )
 def test_a_machine_that_nobody_measured_idles_no_device(num: int, is_guided: bool, plan: str) -> None:
-    choice = choose(at(num), Wanted(is_guided=is_guided))
-    assert str(choice.plan) == plan and f"plan auto is {plan} on {num} devices: " in choice.why
-    assert "a step is" not in choice.why  # it would be another number than the one that runs here taught
-    assert "whose speed is assumed" in choice.why and choice.rejected
+    chosen, why = choose(at(num), Wanted(is_guided=is_guided))
+    assert str(chosen) == plan and f"plan auto is {plan} on {num} devices: " in why
+    assert "a step is" not in why  # it would be another number than the one that runs here taught
+    assert "whose speed is assumed" in why
 
 
 def test_what_cannot_be_predicted_keeps_the_rule_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = choose(at(2, cluster="auto"), UNGUIDED)
-    assert str(cluster.plan) == "ulysses=2" and "by rule, because the machines of a cluster" in cluster.why
-    whole = choose(dataclasses.replace(at(2), family=""), Wanted(is_guided=True))
-    assert str(whole.plan) == "cfg=2" and "by rule" in whole.why
+    cluster, why = choose(at(2, cluster="auto"), UNGUIDED)
+    assert str(cluster) == "ulysses=2" and "by rule, because the machines of a cluster" in why
+    whole, why = choose(dataclasses.replace(at(2), family=""), Wanted(is_guided=True))
+    assert str(whole) == "cfg=2" and "by rule" in why
     monkeypatch.setattr("latentloom.pipelines.forecast.plans.SPLIT_PLANS", {})
-    assert choose(at(4), UNGUIDED).plan.num_ranks == 1
+    assert choose(at(4), UNGUIDED)[0].num_ranks == 1
 
 
 def test_preview_and_a_run_choose_alike() -> None:
-    choice = choose(at(2), dataclasses.replace(UNGUIDED, width=128, height=128))
-    assert (str(choice), choice.why) == previewed(read_graph(FIRST))
+    plan, why = choose(at(2), dataclasses.replace(UNGUIDED, width=128, height=128))
+    assert (str(plan), why) == previewed(read_graph(FIRST))
 
 
 def test_short_prompts_choose_no_plan() -> None:
@@ -134,9 +131,12 @@ def test_repeated_choices_cost_nothing_to_speak_of() -> None:
 
 @pytest.mark.usefixtures("_rings")
 def test_a_ring_is_never_chosen_and_what_it_would_save_is_told() -> None:
-    choice = choose(at(2), UNGUIDED)
-    assert str(choice) == "ulysses=1" == previewed(read_graph(FIRST))[0]
-    assert choice.rejected[0][0] == "ring=2" and "faster, but it rounds differently" in choice.rejected[0][2]
+    assert str(choose(at(2), UNGUIDED)[0]) == "ulysses=1" == previewed(read_graph(FIRST))[0]
+    nothing = Conditioning(family="flux", prompt="", negative_prompt="", positive={})
+    request = Denoise(model=at(2), conditioning=nothing, latents=Latents(family="flux", width=128, height=128))
+    found = foreseen_for(request, ParallelPlan(), is_guided=False)
+    assert found is not None and found.rejected[0][0] == "ring=2"
+    assert "faster, but it rounds differently" in found.rejected[0][2]
 
 
 def keys(num: int = 2, plan: str = "", graph: Graph | None = None) -> dict[str, str]:
@@ -190,7 +190,7 @@ def test_relearn_is_taken_and_says_that_it_does_nothing(
     assert main(["plan", *asked]) == main(["plan", *asked, "--relearn"]) == 0
     first, second = capsys.readouterr().out.split("]\n[")
     assert json.loads(first + "]") == json.loads("[" + second)
-    assert str(choose(at(2), UNGUIDED)) == "ulysses=2"
+    assert str(choose(at(2), UNGUIDED)[0]) == "ulysses=2"
 
 
 # ---- carried by results
@@ -230,8 +230,9 @@ def test_a_run_hands_its_denoise_the_plan_that_a_result_carries(plan: str, monke
     place = Place(devices=("cpu", "cpu"))
     run(carrying({"denoise": plan}), SPECS, overrides=ASKED, workspace=Workspace(roots=None, place=place))
     assert [model.place.plan for model in asked] == [plan]
-    choice = placement.choice_for(asked[0], UNGUIDED)
-    assert (str(choice), choice.of(asked[0]).engine) == (plan, "inductor" if "compiled" in plan else "eager")
+    chosen = placement.plan_for(asked[0], UNGUIDED)[0]
+    assert spelt_at_work(chosen, asked[0], has_step_cache=False) == plan
+    assert at_work(asked[0]).engine == ("inductor" if "compiled" in plan else "eager")
 
 
 @pytest.mark.parametrize("plan", ["cfg=2", "allgather=2", "ulysses=1", "ulysses=8"])
@@ -312,14 +313,13 @@ def test_auto_compiled_is_auto_with_the_engine_inductor(monkeypatch: pytest.Monk
 
 
 def test_why_nothing_is_compiled_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    choice = choose(at(2, COMPILING), Wanted(has_step_cache=True))
-    assert not choice.is_compiled and choice.why.endswith(
-        "; not compiled, because a step cache runs blocks that a graph would hold"
-    )
-    assert choose(at(2, COMPILING, cluster="auto"), Wanted()).is_compiled
+    _, why = choose(at(2, COMPILING), Wanted(has_step_cache=True))
+    assert why.endswith("; not compiled, because a step cache runs blocks that a graph would hold")
+    assert not at_work(at(2, COMPILING), has_step_cache=True).is_compiled
+    assert at_work(at(2, COMPILING, cluster="auto")).is_compiled
     monkeypatch.setattr(checks, "check_engine", missing)
-    choice = choose(at(2, COMPILING), Wanted())
-    assert not choice.is_compiled and choice.why.endswith("; not compiled, because no Triton")
+    assert choose(at(2, COMPILING), Wanted())[1].endswith("; not compiled, because no Triton")
+    assert not at_work(at(2, COMPILING)).is_compiled
     assert keys(plan=COMPILING) == keys()
     assert read_plan(" auto, compiled") == COMPILING and not names_plan(Place(plan=COMPILING))
     with pytest.raises(ValueError, match="compiled goes with auto alone"):
@@ -338,7 +338,7 @@ def _gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(here, "devices_now", lambda: now)
-    monkeypatch.setattr(here, "spot_of", lambda devices: spot_of(devices, now))
+    monkeypatch.setattr(here, "spot_of", lambda devices, _=None: spot_of(devices, now))
     monkeypatch.setattr(here, "_tried", set())
 
 

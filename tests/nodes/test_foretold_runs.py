@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -121,8 +120,8 @@ def specs(clock: Clock) -> dict[str, Any]:
 
 
 @pytest.fixture
-def told() -> Iterator[list[Event]]:
-    yield []
+def told() -> list[Event]:
+    return []
 
 
 def made(toys: ModuleType, specs: dict[str, Any], told: list[Event], **options: Any) -> RunResult:
@@ -177,16 +176,8 @@ def test_prediction_and_outcome_are_in_events_manifest_and_report(
     result = made(toys, specs, told)
     denoise = manifest(tmp_path, toys.graph(NODES), result)["nodes"]["first"]
     assert denoise["foreseen"]["seconds"] == 49.0 and denoise["foreseen"]["rejected"][0]["plan"] == "ring=2"
-    took = {
-        "steps": 4,
-        "step_s": 3.0,
-        "steps_s": 14.0,
-        "text_s": 1.5,
-        "decode_s": 55.0,
-        "num_bytes": 9,
-        "is_busy": False,
-    }
-    took |= {"predicted_bytes": 8 << 30}
+    seconds = {"step_s": 3.0, "steps_s": 14.0, "text_s": 1.5, "decode_s": 55.0}
+    took = {"steps": 4, **seconds, "num_bytes": 9, "is_busy": False, "predicted_bytes": 8 << 30}
     assert denoise["took"] == {**took, "predicted_s": 49.0, "seconds": 68.5, "ratio": round(68.5 / 49, 6)}
     (event,) = [event.to_plain() for event in told if event.kind == "took"]
     assert event["took"] == denoise["took"] and event["message"].startswith(

@@ -18,6 +18,7 @@ from latentloom.nodes.execution.manifest import Told, manifest, told_by
 from latentloom.nodes.files.picture_files import VALUES_KEY, read_metadata
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, graph_from_plain
+from latentloom.nodes.preview.carried import PLANS_KEY
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.pipelines import stages
@@ -191,6 +192,15 @@ def test_devices_are_those_of_the_machine_or_of_the_run() -> None:
     )
     assert named["load_model"] == {"device": "cpu", "dtype": "fp32"}
     assert named["spread"] == {"devices": "cpu*2", "plan": "ulysses=2"}
+
+
+def test_a_plan_that_a_result_carries_is_told_where_nobody_wrote_one() -> None:
+    inputs = {"model": {"from": "load_model.model"}, "devices": "cpu*2"}
+    spread = {"type": "LoomParallelPlan", "inputs": inputs}
+    graph = workflow({"spread": spread, "denoise.model": {"from": "spread.model"}, "denoise.guidance": 1})
+    carrying = graph.model_copy(update={"meta": {PLANS_KEY: {"denoise": "ring=2"}}})
+    found = (foretell(each, SPECS, workspace=Workspace(), machine=[CPU]) for each in (graph, carrying))
+    assert [each.values["spread"]["plan"] for each in found] == ["ulysses=2", "ring=2"]
 
 
 def test_a_pipeline_that_is_run_whole_tells_its_class() -> None:

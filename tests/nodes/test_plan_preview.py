@@ -5,14 +5,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
 
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, graph_from_plain, read_graph
 from latentloom.nodes.graph.sketch import Denoising, Given, Sketch
-from latentloom.nodes.graph.spec import NodeSpec, Socket, read_spec
+from latentloom.nodes.graph.spec import NodeSpec, read_spec
 from latentloom.nodes.preview import choices
 from latentloom.nodes.preview.choices import Choice, for_all, usual, work_for
 from latentloom.nodes.preview.preview import ALONE, NodePlan
@@ -21,9 +21,7 @@ from latentloom.parallel.machine.now import DeviceNow
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.forecast import auto
 from latentloom.pipelines.forecast.memory import CPU_BYTES, Need
-from latentloom.pipelines.forecast.terms import Wanted, is_guided
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.place import choice_for
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.values import Latents, Model, Place
 from support.flux_folder import write_flux
@@ -96,18 +94,6 @@ def test_one_process_where_nobody_names_devices() -> None:
     assert node.need_bytes > 4_000_000 and node.ranks[0]["bytes"] > CPU_BYTES
 
 
-@pytest.mark.parametrize("guidance", [0.0, 1.0, 3.0])
-@pytest.mark.parametrize("count", [2, 4])
-def test_auto_is_what_the_denoise_chooses(guidance: float, count: int) -> None:
-    place = Place(devices=("cpu",) * count)
-    node = only(workflow(denoise={"guidance": guidance}), place=place)
-    model = describe_model("builtin:bobbin", device="cpu")
-    wanted = Wanted(is_guided=is_guided(model, guidance=guidance))
-    assert node.plan == str(choice_for(dataclasses.replace(model, place=place), wanted).plan)
-    assert node.plan in node.why and node.num_ranks == count
-    assert [rank["device"] for rank in node.ranks] == ["cpu"] * count
-
-
 def test_a_plan_in_the_workflow_is_shown_as_written_by_hand() -> None:
     node = only(workflow(plan={"devices": "cpu*2", "plan": "ring=2"}))
     assert (node.plan, node.is_chosen_by_hand, node.why) == ("ring=2", True, "it was written by hand")
@@ -118,12 +104,6 @@ def test_a_plan_says_what_spare_ranks_take_of_large_gpus(flux: str) -> None:
     words = "; a spare rank takes 572 MiB more of cuda:0 and its like, while there is room"
     graph = workflow(flux, load={"device": "cuda"}, plan={"devices": "cuda*2", "plan": "ulysses=2"})
     assert [words in only(graph, on=machine(2, gibs=gibs)).why for gibs in (80, 24)] == [True, False]
-
-
-def test_the_runs_devices_go_before_the_workflows() -> None:
-    graph = workflow(plan={"devices": "cpu*2", "plan": "auto"})
-    node = only(graph, place=Place(devices=("cpu",) * 4, plan="ulysses=4"))
-    assert (node.plan, node.num_ranks) == ("ulysses=4", 4)
 
 
 @pytest.mark.parametrize(
@@ -147,11 +127,6 @@ def test_devices_that_are_not_here_are_told_without_torch() -> None:
         in only(workflow(plan={"devices": "cuda*2"}), on=machine(1)).problem
     )
     assert "device cuda is not on this machine; it has cpu" in only(workflow(load={"device": "cuda"})).problem
-
-
-def test_what_ranks_cannot_share_is_told() -> None:
-    graph = workflow(load={"quantization": "int8"}, plan={"devices": "cpu*2", "plan": "ulysses=2,weights=2"})
-    assert "this model has quantization int8; use weights=1" in only(graph).problem
 
 
 def test_a_transformer_that_cannot_be_split_is_told_and_guidance_is_still_a_choice(
@@ -194,13 +169,6 @@ def test_values_that_are_wired_count_as_the_models_own() -> None:
 def test_a_size_that_the_model_cannot_paint_is_told() -> None:
     node = only(workflow(canvas={"width": 65}))
     assert "width and height must be multiples of" in node.problem and node.ranks[0]["bytes"] > 0
-
-
-def test_the_canvas_makes_the_need(flux: str) -> None:
-    small, large = (
-        only(workflow(flux, canvas={"width": side, "height": side})).ranks[0]["bytes"] for side in (1024, 2048)
-    )
-    assert large > small
 
 
 @pytest.mark.parametrize("decoders", [1, 4])
@@ -273,10 +241,6 @@ def house_sketch(model: Model) -> Latents:
     return empty_canvas(model, width=160, height=160, frames=0, fps=0.0, batch=1)
 
 
-def house_size() -> tuple[Annotated[int, Socket(name="width")], Annotated[int, Socket(name="height")]]:
-    return 192, 160
-
-
 def house_model() -> Model:
     return describe_model("builtin:bobbin", device="cpu")
 
@@ -332,12 +296,6 @@ def test_a_canvas_that_says_nothing_is_not_taken_for_another_in_silence(
     node = only(housed("Canvas", sockets={"denoise.latents": "latents"}))
     assert "memory is that of the model's own 128 x 128, because" in node.why and words in node.why
     assert node.plan == "ulysses=1" and not node.problem
-
-
-def test_numbers_that_a_node_says_it_would_make_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_house(monkeypatch, Size=read_spec(house_size, id="Size", sketch=lambda given: house_size(), **HOUSE))
-    node = only(housed("Size", sockets={"empty_latents.width": "width", "empty_latents.height": "height"}))
-    assert node.ranks == only(workflow(canvas={"width": 192, "height": 160})).ranks
 
 
 def test_a_model_of_the_studios_own_has_a_plan_and_choices(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from latentloom.nodes.registry import SPECS
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.pipelines import stages
-from latentloom.pipelines.models import checks
+from latentloom.pipelines.models import checks, regular_file
 from support.flux_folder import write_flux
 from support.prepared import foretell, schedule
 
@@ -309,6 +309,27 @@ def test_a_picture_that_was_just_written_is_looked_at_again() -> None:
         file.write(whole)
     os.utime(picture, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert not found(FROM_PICTURE, {})
+
+
+def test_a_model_that_is_pulled_or_replaced_meanwhile_is_seen_at_the_next_check(
+    tmp_path: Path, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(regular_file, "is_settled", lambda times: True)  # all that is read is kept
+    folder, size = tmp_path / "model", {"empty_latents.width": 64, "empty_latents.height": 64}
+
+    def codes() -> list[str]:
+        return [each.code for each in found(FIRST, {**size, "load_model.source": str(folder)}, roots=(tmp_path,))]
+
+    assert codes() == ["no_model"]
+    shutil.copytree(tiny("flux"), folder)
+    assert codes() == codes() == []
+    index = folder / "model_index.json"
+    index.write_text(index.read_text().replace('"FluxPipeline"', '"FluxPipelined"'))
+    assert codes() == ["no_model"]
+    replaced = folder / "new"
+    replaced.write_text((tiny("flux") / "model_index.json").read_text())
+    replaced.replace(index)
+    assert codes() == []
 
 
 def test_a_name_at_which_no_file_can_be_is_told(tmp_path: Path) -> None:

@@ -6,8 +6,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from latentloom.parallel.pool import measuring
-from latentloom.pipelines.costs.measured import Found, machine_of
-from latentloom.pipelines.costs.wires import Group
+from latentloom.pipelines.costs.measured import checked, machine_of
 from latentloom.pipelines.forecast.here import slowest
 
 GROUPS = {(2, 1), (2, 2), (4, 1)}
@@ -20,13 +19,15 @@ def test_ranks_measure_each_operation_in_every_kind_of_group(ranks: Any) -> None
     assert len(told[0]["samples"]) == 3 * len(found)
     assert all(each["seconds"] > 0 and each["sent_bytes"] > 0 for each in told[0]["samples"])
     seen = slowest(told, is_amid=True)
-    assert seen.single.seconds == max(each["single"]["seconds"] for each in told)
-    assert seen.samples[4].seconds == min(each["samples"][4]["seconds"] for each in told)
-    machine = machine_of(Found(title="here", kind="cpu", memory_bytes=1 << 33, num_units=0, seen={4: seen}))
+    assert seen["single"]["seconds"] == max(each["single"]["seconds"] for each in told)
+    assert seen["samples"][4]["seconds"] == min(each["samples"][4]["seconds"] for each in told)
+    machine = machine_of(
+        checked({"title": "here", "kind": "cpu", "memory_bytes": 1 << 33, "num_units": 0, "seen": {4: seen}})
+    )
     speeds = machine.speeds(4)
     assert 1e8 < speeds.chip.single_flops < 1e13
     assert speeds.wires is not None and not speeds.is_async
-    assert 1e6 < speeds.wires.speed("gather", Group(4, 1, 4)).bytes_per_s < 1e12
+    assert 1e6 < speeds.wires.speed("gather", 4, 1, 4).bytes_per_s < 1e12
 
 
 def test_the_operations_of_a_block_are_as_many_as_a_launch_is_reckoned_by() -> None:

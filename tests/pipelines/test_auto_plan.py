@@ -116,9 +116,6 @@ def test_a_plan_for_another_number_of_devices_is_refused() -> None:
         check_plan(ParallelPlan.parse("cfg=2,ulysses=4"), 4)
     with pytest.raises(ValueError, match=r"2 ranks, but 1 device was given; .* or give 2 devices"):
         check_plan(ParallelPlan(ring=2), 1)
-
-
-def test_no_devices_are_refused() -> None:
     with pytest.raises(ValueError, match="plan auto: 0 devices were given"):
         auto_plan(describe_model("builtin:bobbin", device="cpu"), 0, is_guided=False)
 

@@ -20,23 +20,10 @@ from latentloom.parallel.progress import Progress
 from latentloom.pipelines.costs.chips import CHIPS
 from latentloom.pipelines.costs.forward import Forward
 from latentloom.pipelines.costs.machine import Machine, named_machine, read_machine
-from latentloom.pipelines.costs.measured import (
-    Call,
-    Convolution,
-    Found,
-    Pass,
-    Product,
-    Sample,
-    Seen,
-    fitted,
-    keep,
-    kept,
-    key_of,
-    machine_of,
-)
+from latentloom.pipelines.costs.measured import checked, fitted, keep, kept, key_of, machine_of
 from latentloom.pipelines.costs.software import software_of
 from latentloom.pipelines.costs.step import Step, step
-from latentloom.pipelines.costs.wires import Group, Measured, Speed
+from latentloom.pipelines.costs.wires import Measured, Speed
 from latentloom.pipelines.forecast import here
 from latentloom.pipelines.forecast.asked import job_of
 from latentloom.pipelines.forecast.memory import whole_bytes, work_of
@@ -149,10 +136,10 @@ def test_a_faster_link_or_device_is_never_slower(plan: str) -> None:
 
 def test_what_was_measured_stands_for_the_nearest_groups() -> None:
     pair, far = Speed(1e-5, 10e9), Speed(1e-5, 5e9)
-    wires = Measured(speeds={("gather", Group(2, 1, 4)): pair, ("gather", Group(2, 2, 4)): far})
-    assert wires.speed("gather", Group(2, 2, 4)) is far
-    assert wires.speed("gather", Group(2, 1, 8)) is pair
-    assert wires.speed("gather", Group(4, 1, 4)) is pair
+    wires = Measured(speeds={("gather", 2, 1, 4): pair, ("gather", 2, 2, 4): far})
+    assert wires.speed("gather", 2, 2, 4) is far
+    assert wires.speed("gather", 2, 1, 8) is pair
+    assert wires.speed("gather", 4, 1, 4) is pair
 
 
 # ---- machines
@@ -243,15 +230,18 @@ def test_headers_tell_what_a_forward_asks(
 
 # ---- machines that were measured
 
-SEEN = Seen(
-    single=Product(rows=512, inner=512, columns=512, seconds=0.01),
-    half=None,
-    attentions=(Call(tokens=512, heads=8, head_dim=64, seconds=0.02),),
-    passes=(Pass(tensor_bytes=250_000, passed_bytes=1e7, seconds=1e-3),),
-    launch_s=4e-6,
-    samples=(Sample(operation="hop", degree=2, stride=1, sent_bytes=1e6, seconds=1e-3),),
+SEEN: dict[str, Any] = {
+    "single": {"rows": 512, "inner": 512, "columns": 512, "seconds": 0.01},
+    "half": None,
+    "attentions": [{"tokens": 512, "heads": 8, "head_dim": 64, "seconds": 0.02}],
+    "passes": [{"tensor_bytes": 250_000, "passed_bytes": 1e7, "seconds": 1e-3}],
+    "launch_s": 4e-6,
+    "convolution": None,
+    "samples": [{"operation": "hop", "degree": 2, "stride": 1, "sent_bytes": 1e6, "seconds": 1e-3}],
+}
+FOUND = checked(
+    {"title": "2 ranks", "kind": "cpu", "memory_bytes": 1 << 33, "num_units": 0, "seen": {1: SEEN, 2: SEEN}}
 )
-FOUND = Found(title="2 ranks", kind="cpu", memory_bytes=1 << 33, num_units=0, seen={1: SEEN, 2: SEEN})
 
 
 def test_a_start_and_a_rate_are_found_again() -> None:
@@ -266,32 +256,31 @@ def test_what_was_measured_is_predicted_again() -> None:
     speeds = machine_of(FOUND).speeds(2)
     assert speeds.chip.gemm_s(2 * 512**3, rows=512, width=512, dtype="fp32") == pytest.approx(0.01)
     assert speeds.chip.attention_s(512, 512, 8, 64, "fp32") == pytest.approx(0.02)
-    gpu = machine_of(dataclasses.replace(FOUND, kind="cuda", num_units=132)).speeds(2)
+    gpu = machine_of({**FOUND, "kind": "cuda", "num_units": 132}).speeds(2)
     assert gpu.chip.attention_s(512, 512, 8, 64, "fp32") == pytest.approx(0.02)
 
 
 def test_attention_and_memory_that_were_measured_at_two_sizes_are_predicted_at_both_and_between() -> None:
-    calls = tuple(
-        Call(tokens=n, heads=8, head_dim=24, seconds=n * 8 * 1e-6 + 4 * n * n * 8 * 24 / 1e11) for n in (128, 1024)
-    )
-    passes = (
-        Pass(tensor_bytes=100_000, passed_bytes=4e6, seconds=4e-4),
-        Pass(tensor_bytes=1_600_000, passed_bytes=64e6, seconds=25.6e-3),
-    )
-    seen = dataclasses.replace(
-        SEEN, attentions=calls, passes=passes, convolution=Convolution(channels=16, side=256, seconds=0.01)
-    )
-    chip = machine_of(dataclasses.replace(FOUND, seen={1: seen})).speeds(1).chip
-    for call in calls:
-        assert chip.attention_s(call.tokens, call.tokens, 8, 24, "fp32") == pytest.approx(call.seconds)
-    assert chip.attention_s(256, 1024, 8, 24, "fp32") == pytest.approx(calls[1].seconds / 4)
+    calls = {n: n * 8 * 1e-6 + 4 * n * n * 8 * 24 / 1e11 for n in (128, 1024)}
+    attentions = [{"tokens": n, "heads": 8, "head_dim": 24, "seconds": seconds} for n, seconds in calls.items()]
+    passes = [
+        {"tensor_bytes": 100_000, "passed_bytes": 4e6, "seconds": 4e-4},
+        {"tensor_bytes": 1_600_000, "passed_bytes": 64e6, "seconds": 25.6e-3},
+    ]
+    convolution = {"channels": 16, "side": 256, "seconds": 0.01}
+    seen = {**SEEN, "attentions": attentions, "passes": passes, "convolution": convolution}
+    chip = machine_of({**FOUND, "seen": {1: seen}}).speeds(1).chip
+    for tokens, seconds in calls.items():
+        assert chip.attention_s(tokens, tokens, 8, 24, "fp32") == pytest.approx(seconds)
+    assert chip.attention_s(256, 1024, 8, 24, "fp32") == pytest.approx(calls[1024] / 4)
     for each in passes:
-        assert chip.copy_s(each.passed_bytes, tensor_bytes=each.tensor_bytes) == pytest.approx(each.seconds)
+        took = chip.copy_s(each["passed_bytes"], tensor_bytes=each["tensor_bytes"])
+        assert took == pytest.approx(each["seconds"])
     assert chip.copy_s(5e9, tensor_bytes=400_000) == pytest.approx(1.0)  # 5 GB/s, between 10 and 2.5
     rate = chip.single_flops * chip.convolution_share
     assert rate == pytest.approx(2 * 9 * 16**2 * 256**2 / 0.01)
-    noisy = dataclasses.replace(SEEN, attentions=(calls[1], dataclasses.replace(calls[1], tokens=4096)))
-    assert machine_of(dataclasses.replace(FOUND, seen={1: noisy})).speeds(1).chip.query_s == 0.0
+    noisy = {**SEEN, "attentions": [attentions[1], {**attentions[1], "tokens": 4096}]}
+    assert machine_of({**FOUND, "seen": {1: noisy}}).speeds(1).chip.query_s == 0.0
 
 
 def test_what_was_measured_is_kept_and_what_is_damaged_is_measured_anew(tmp_path: Path) -> None:
@@ -319,7 +308,7 @@ def test_what_was_measured_is_kept_and_what_is_damaged_is_measured_anew(tmp_path
 def test_this_machine_is_measured_once_and_not_kept_while_it_is_busy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rank = json.loads(json.dumps(dataclasses.asdict(SEEN)))
+    rank = json.loads(json.dumps(SEEN))
     asked: list[Sequence[str]] = []
 
     def measure(devices: Sequence[str], *, asker: Progress) -> dict[int, Any]:
@@ -347,7 +336,7 @@ def test_this_machine_is_measured_once_and_not_kept_while_it_is_busy(
 def test_processes_measure_one_after_another_and_what_one_has_kept_the_next_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rank = json.loads(json.dumps(dataclasses.asdict(SEEN)))
+    rank = json.loads(json.dumps(SEEN))
     asked: list[Sequence[str]] = []
 
     def measure(devices: Sequence[str], *, asker: Progress) -> dict[int, Any]:
@@ -366,7 +355,8 @@ def test_processes_measure_one_after_another_and_what_one_has_kept_the_next_take
         assert locked(lock.fileno(), wait_s=0)
         second = threads.submit(here.machine_here, tmp_path, progress=Waiting())
         assert waits.wait(10) and not asked
-        keep(here._measured(here.here_of(here.devices_now())), tmp_path, here.here_of(here.devices_now()).key)
+        spot = here.spot_of()
+        keep(here._measured(spot), tmp_path, spot.key)
         lock.close()
         assert second.result(10).is_measured and len(asked) == 1
 

@@ -159,8 +159,8 @@ def test_what_was_learned_changes_predictions_and_not_the_plan(tmp_path: Path, m
     slower = plan_bobbin()
     assert found.chosen is not None and slower.chosen is not None
     assert slower.chosen.plan == found.chosen.plan
-    assert slower.chosen.run.step.seconds == pytest.approx(1.2 * found.chosen.run.step.seconds)
-    assert slower.chosen.run.decode_s == pytest.approx(1.5 * found.chosen.run.decode_s)
+    assert slower.chosen.step.seconds == pytest.approx(1.2 * found.chosen.step.seconds)
+    assert slower.chosen.decode_s == pytest.approx(1.5 * found.chosen.decode_s)
     told = "learned steps are corrected by 1.2, decoding by 1.5, from the last 3 such runs here"
     assert told in " ".join(as_text(slower).split())
 

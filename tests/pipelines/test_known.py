@@ -15,7 +15,7 @@ from latentloom.pipelines.costs.machine import Machine, named_machine
 from latentloom.pipelines.costs.measured import keep, machine_of
 from latentloom.pipelines.forecast import forecast, known
 from latentloom.pipelines.forecast.auto import choose, decoders_for, foreseen_for
-from latentloom.pipelines.forecast.known import here_of, machine_at, machines_folder, spot_of
+from latentloom.pipelines.forecast.known import machine_at, machines_folder, spot_of
 from latentloom.pipelines.forecast.terms import Wanted
 from latentloom.pipelines.models.describe import card_of, describe_model
 from latentloom.pipelines.requests import Denoise
@@ -80,12 +80,12 @@ def test_what_was_measured_goes_before_and_is_read_anew_when_it_changes(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder, now = machines_folder(), gpus()
     assert folder is not None and not machine(now, "cpu", "cpu").is_measured
-    keep(FOUND, folder, here_of(now).key)
+    keep(FOUND, folder, spot_of((), now).key)
     found = machine(now, "cpu", "cpu")
-    assert found.is_measured and found.title == FOUND.title
+    assert found.is_measured and found.title == FOUND["title"]
     assert machine(now, *["cpu"] * 4).speeds(4).chip.single_flops == found.speeds(2).chip.single_flops / 2
     assert first_devices(machine_of(FOUND), 1).at == machine(now, "cpu").at  # `latentloom plan --devices 1`
-    (folder / f"{here_of(now).key}.json").write_text("{")
+    (folder / f"{spot_of((), now).key}.json").write_text("{")
     assert not machine(now, "cpu", "cpu").is_measured
 
 
@@ -117,7 +117,7 @@ def test_a_denoise_is_forecast_once_whoever_asks() -> None:
         asked, steps=card.steps, conditioning=dataclasses.replace(asked.conditioning, positive=text)
     )
     forecast._kept.cache_clear()
-    plan = choose(model, Wanted(is_guided=True)).plan
+    plan = choose(model, Wanted(is_guided=True))[0]
     assert decoders_for(model, Wanted(is_guided=True), plan) == 1
     assert foreseen_for(asked, plan, is_guided=True) is not None
     assert forecast._kept.cache_info().misses == 1

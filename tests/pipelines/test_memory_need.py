@@ -26,7 +26,7 @@ from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.stages import _working_bytes
 from latentloom.pipelines.values import Conditioning, Latents, Lora, Model
-from support.flux_folder import BLOCKS, OUTSIDE, TEXT_BYTES, TRANSFORMER_BYTES, write_flux, write_holes
+from support.flux_folder import BLOCKS, OUTSIDE, TRANSFORMER_BYTES, write_flux, write_holes
 
 TOKENS, TEXT, WIDTH = 64 * 64, 512, 24 * 128
 RING = ParallelPlan(ring=4)
@@ -80,11 +80,6 @@ def test_shared_weights_are_a_share_two_blocks_and_what_is_in_none(flux: Model) 
 def test_guidance_on_two_groups_needs_what_one_device_needs(flux: Model) -> None:
     cfg, one = work(flux).needs(ParallelPlan(cfg=2)), work(flux).needs(ParallelPlan())
     assert {need.num_bytes for need in cfg} == {one[0].num_bytes}
-
-
-def test_the_first_rank_needs_room_for_the_text_encoders(flux: Model) -> None:
-    first, second, *_ = work(flux).needs(ParallelPlan.parse("ulysses=8,weights=8"))
-    assert first.num_bytes > TEXT_BYTES > second.num_bytes
 
 
 def test_a_share_of_the_weights_stays_while_the_first_rank_encodes_the_next_text(flux: Model) -> None:

@@ -17,7 +17,7 @@ from latentloom import pipelines
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.progress import SILENT, Progress, RankWork
 from latentloom.parallel.ranks.seat import Seat
-from latentloom.pipelines import placement, stages
+from latentloom.pipelines import kept, placement, stages, values
 from latentloom.pipelines.doors import order
 from latentloom.pipelines.forecast.terms import Wanted
 from latentloom.pipelines.models.describe import describe_model
@@ -83,7 +83,9 @@ def test_the_first_stage_in_a_process_says_that_libraries_are_loaded(monkeypatch
 
 
 def plan_of(model: Model, *, is_guided: bool) -> ParallelPlan:
-    return placement.told(placement.choice_for(model, Wanted(is_guided=is_guided)), model).plan
+    plan, why = placement.plan_for(model, Wanted(is_guided=is_guided))
+    placement.logged(plan, why, model)
+    return plan
 
 
 @pytest.mark.parametrize(
@@ -216,6 +218,25 @@ def test_without_devices_the_stage_is_called_here(ranks: ToyRanks, monkeypatch: 
     request = EncodeText(model=BOBBIN, prompt="a")
     assert placement.encode_text(request) is request
     assert not ranks.orders
+
+
+def test_in_one_process_values_become_plain_for_what_is_kept_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For keys, that is, and for the text under such a key; what stages are given and give stays as it is."""
+    askers: set[str] = set()
+
+    def asked(value: Any) -> Any:
+        askers.add(sys._getframe(1).f_code.co_name)
+        return to_plain(value)
+
+    for module in (placement, kept, values):
+        monkeypatch.setattr(module, "to_plain", asked)
+    for stage, answer in ANSWERS.items():
+        monkeypatch.setitem(stages.STAGES, stage, lambda request, progress, answer=answer: answer)
+    kept.KEPT.clear()
+    assert placement.encode_text(EncodeText(model=BOBBIN, prompt="kept alone")) is TEXT
+    assert placement.denoise(to_denoise(model=BOBBIN)) is EMPTY
+    placement.decode(Decode(model=BOBBIN, latents=canvas(tensor=torch.zeros(1, 16, 8, 8))))
+    assert askers - {"asked", "to_plain", "<dictcomp>"} == {"_once", "key_of"}
 
 
 def test_a_rank_gets_its_own_device_no_place_and_its_own_built_in_folder(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ import dataclasses
 import json
 import re
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,9 +21,9 @@ from latentloom.__main__ import main
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.progress import Factors
 from latentloom.pipelines.costs.machine import Machine, named_machine
+from latentloom.pipelines.costs.run import Run
 from latentloom.pipelines.forecast.choice import (
     IDLE_GAIN,
-    Candidate,
     best,
     compiled_hint,
     counts,
@@ -124,7 +123,7 @@ def test_many_runs_are_shared_out_to_groups(hollow: Models) -> None:
     one, many = (plan(hollow("flux"), "8xH100-nvlink", num_runs=num).chosen for num in (1, 16))
     assert one is not None and many is not None
     assert (one.replicas, many.replicas, str(many.plan)) == (1, 8, "ulysses=1")
-    assert many.seconds < 16 * one.seconds
+    assert many.all_s < 16 * one.all_s
 
 
 def test_rows_are_decoded_apart_only_where_one_device_has_no_room(hollow: Models) -> None:
@@ -160,9 +159,9 @@ def test_where_text_encoders_live_and_what_a_new_prompt_costs_is_told(hollow: Mo
 def test_a_step_that_waits_for_the_host_is_replayed_or_told_to_be_compiled(hollow: Models) -> None:
     model = describe_model(str(hollow("flux")), device="cuda:0", is_here=False)
     replayed = forecast(model, Wanted(), named_machine("8xH100-nvlink")).chosen
-    assert replayed is not None and replayed.num_devices == 8 and replayed.run.step.waiting == 0
+    assert replayed is not None and replayed.num_devices == 8 and replayed.step.waiting == 0
     short = forecast(model, Wanted(steps=5), named_machine("8xH100-nvlink")).chosen
-    assert short is not None and short.num_devices < 8 and short.run.step.waiting > 0
+    assert short is not None and short.num_devices < 8 and short.step.waiting > 0
     model = dataclasses.replace(model, graphs="off")
     eager = forecast(model, Wanted(), named_machine("8xH100-nvlink"))
     assert eager.chosen is not None and eager.chosen.num_devices < 8
@@ -201,8 +200,9 @@ def test_what_rounds_differently_is_told_where_it_saves_a_tenth_and_never_taken(
     one = plan(hollow("flux"), "1xH100").chosen
     assert one is not None
 
-    def taking(seconds: float, plan: str = "ulysses=2", **values: int) -> Candidate:
-        return dataclasses.replace(one, plan=ParallelPlan.parse(plan), seconds=seconds, **values)
+    def taking(seconds: float, plan: str = "ulysses=2") -> Run:
+        nothing = dict.fromkeys(("text_s", "around_s", "decode_s"), 0.0)
+        return dataclasses.replace(one, plan=ParallelPlan.parse(plan), steps_s=seconds, **nothing)
 
     plain, ring = taking(10.0), taking(8.8, "ring=2")
     assert best([plain, ring]) == plain and best([ring]) is None
@@ -330,14 +330,6 @@ def test_what_cannot_be_planned_says_why(capsys: pytest.CaptureFixture[str], ask
 def test_a_plan_that_does_not_fit_is_exit_code_1(hollow: Models, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", str(hollow("qwen_image")), "--machine", "1x4090"]) == 1
     assert "no plan fits" in capsys.readouterr().out
-
-
-def test_headers_of_a_large_model_are_enough_and_quick(hollow: Models) -> None:
-    folder = hollow("qwen_image")
-    start = time.process_time()
-    found = plan(folder, "8xH100-nvlink")
-    assert found.job.load_bytes > 50e9
-    assert time.process_time() - start < 1.0
 
 
 if __name__ == "__main__":

@@ -19,10 +19,6 @@ def texts(num_devices: int, *, is_guided: bool = True) -> list[str]:
     return [str(plan) for plan in plans_for(BOBBIN, num_devices, is_guided=is_guided)]
 
 
-def test_one_device_has_one_plan() -> None:
-    assert texts(1) == ["ulysses=1"]
-
-
 def test_guidance_and_ulysses_come_first_and_weights_are_whole_or_shared() -> None:
     assert texts(2)[:4] == ["cfg=2", "cfg=2,weights=2", "ulysses=2", "ulysses=2,weights=2"]
     assert texts(2, is_guided=False)[0] == "ulysses=2"

@@ -1,7 +1,5 @@
 """The plan view's answer: devices, plans, choices, and a sentence for what was asked for and cannot be."""
 
-import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -30,25 +28,6 @@ def view(
 ) -> PlanView:
     given = Settings(output_dir=tmp_path / "out", data_dir=tmp_path / "data", **settings)
     return plan_view(graph, {}, devices=devices, plan=plan, machine=machine, settings=given)
-
-
-def test_the_answer_is_plain_json_with_the_parts_that_the_page_draws(tmp_path: Path) -> None:
-    found = json.loads(json.dumps(view(tmp_path).model_dump()))
-    assert found.keys() == {"devices", "nodes", "choices", "problem", "examples"}
-    [node] = found["nodes"]
-    assert node.keys() == {
-        *("node", "model", "family", "plan", "why", "is_chosen_by_hand", "num_ranks"),
-        *("strategies", "ranks", "need_bytes", "problem", "prediction"),
-    }
-    assert node["ranks"][0].keys() == {"rank", "device", "bytes", "fits"}
-    assert found["choices"][0].keys() == {"plan", "devices", "num_ranks", "fits", "bytes_per_device", "problem"}
-    assert found["problem"] == ""
-
-
-def test_devices_and_plan_of_the_request_are_looked_at(tmp_path: Path) -> None:
-    found = view(tmp_path, "cpu*2", "ring=2")
-    assert found.nodes[0].plan == "ring=2" and found.nodes[0].is_chosen_by_hand
-    assert {choice.num_ranks for choice in found.choices} == {2}
 
 
 def test_the_servers_own_devices_are_looked_at_otherwise(tmp_path: Path) -> None:
@@ -90,13 +69,6 @@ def test_models_outside_of_the_servers_folders_are_refused(tmp_path: Path) -> No
     assert "lies outside the allowed folders" in node.problem
 
 
-def test_an_answer_takes_less_than_a_blink(tmp_path: Path) -> None:
-    view(tmp_path)
-    start = time.process_time()  # of this process: others work on the machine as well
-    view(tmp_path, "cpu*2")
-    assert time.process_time() - start < 0.1
-
-
 def test_the_route_answers(client: Any, first: dict[str, Any]) -> None:
     headers = {"origin": "http://127.0.0.1:7860"}
     answer = client.post("/loom/plan", json={"graph": first, "devices": "cpu*2"}, headers=headers)
@@ -134,7 +106,9 @@ def test_what_is_no_machine_is_told_and_no_file_is_read(tmp_path: Path) -> None:
 
 
 def test_what_the_plan_takes_here_is_predicted(tmp_path: Path) -> None:
-    [node] = view(tmp_path, "cpu*2", "ring=2").nodes
+    found = view(tmp_path, "cpu*2", "ring=2")
+    [node] = found.nodes
+    assert node.is_chosen_by_hand and {choice.num_ranks for choice in found.choices} == {2}
     assert node.prediction is not None and node.prediction.plan == node.plan == "ring=2"
     assert node.prediction.machine.num_devices == 2 and len(node.ranks) == 2
     assert node.prediction.machine.is_assumed, "nobody has measured a CPU here"

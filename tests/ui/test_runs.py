@@ -16,7 +16,6 @@ from latentloom.nodes.execution.manifest import Told
 from latentloom.nodes.execution.watch import Token
 from latentloom.nodes.files.picture_files import WORKFLOW_KEY, read_metadata
 from latentloom.nodes.graph.problems import GraphError
-from latentloom.pipelines.forecast.auto import Sharing
 from latentloom.pipelines.values import Place
 from latentloom.ui.errors import Conflict, NotHere
 from latentloom.ui.live.live import Live, PageSeen
@@ -404,9 +403,9 @@ def test_a_second_worker_begins_when_the_steps_of_the_first_have_begun(runs: Run
 
 def test_a_sweep_in_other_groups_of_devices_waits_for_what_runs(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     """And says why it is so; those of one sweep run beside each other."""
-    sharing = Sharing(replicas=2, seconds=1.0, plan="ulysses=1", why="2 groups of 1 device")
-    monkeypatch.setattr(runs_module, "sharing_of", lambda points, **_: sharing if len(points) > 1 else None)
     place = Place(devices=("cpu",) * 2)
+    sharing = dataclasses.replace(place, replicas=2), "2 groups of 1 device"
+    monkeypatch.setattr(runs_module, "sharing_of", lambda points, **_: sharing if len(points) > 1 else None)
     monkeypatch.setattr(runs, "_settings", dataclasses.replace(runs._settings, place=place, shares_out=True))
     book, ends = runs.book, threading.Event()
     began: list[str] = []
@@ -420,7 +419,7 @@ def test_a_sweep_in_other_groups_of_devices_waits_for_what_runs(runs: Runs, monk
 
     first = one(runs, gated("gate"))
     sent = runs.submit("ada", gated("gate"), sweep=["gate.value=1..2"])
-    assert sent.shared_out == sharing.why and [runs._groups(book.get("ada", id)) for id in sent.runs] == [2, 2]
+    assert sent.shared_out == sharing[1] and [runs._groups(book.get("ada", id)) for id in sent.runs] == [2, 2]
     workers = RunWorkers(4, book, execute, groups=runs._groups)
     until(lambda: began)
     assert [book.get("ada", id).state for id in sent.runs] == ["waiting", "waiting"] and began == [first]

@@ -182,14 +182,14 @@ class Runs:
         """The runs of a sweep in as many groups of devices as let it end soonest, and why."""
         if not self._settings.shares_out:
             return runs, ""
-        sharing = sharing_of([points[run.id].ready for run in runs], workspace=workspace, is_warm=True)
-        if sharing is None:
+        found = sharing_of([points[run.id].ready for run in runs], workspace=workspace, is_warm=True)
+        if found is None:
             return runs, ""
-        logger.info("%s", sharing.why)
-        if sharing.replicas == workspace.place.replicas:
-            return runs, sharing.why
-        where = to_plain(sharing.at(workspace.place))
-        return [run.model_copy(update={"place": where}) for run in runs], sharing.why
+        place, why = found
+        logger.info("%s", why)
+        if place.replicas == workspace.place.replicas:
+            return runs, why
+        return [run.model_copy(update={"place": to_plain(place)}) for run in runs], why
 
     def list(
         self, user: str, *, states: Sequence[State] = (), batch: str = "", limit: int = FIRST_ROWS, before: str = ""

@@ -19,11 +19,12 @@ from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import DEGREES, ParallelPlan
 from ...parallel.progress import SILENT
 from ...pipelines.costs.machine import EXAMPLES, Machine, named_machine
-from ...pipelines.forecast.choice import Candidate, spelt
+from ...pipelines.costs.run import Run
+from ...pipelines.forecast.choice import spelt
 from ...pipelines.forecast.forecast import Forecast, of_each_kind
 from ...pipelines.forecast.here import is_busy, machine_here
-from ...pipelines.forecast.known import here_of, machine_at, machines_folder, spot_of, with_devices
-from ...pipelines.place import AUTO
+from ...pipelines.forecast.known import machine_at, machines_folder, spot_of, with_devices
+from ...pipelines.forecast.terms import AUTO
 from ...pipelines.values import MARK, Place
 from ..contract.shown import (
     PlanMachine,
@@ -107,7 +108,7 @@ def predicted_seconds(prepared: Ready, needed: Collection[str], *, workspace: Wo
         return None
     known = [answer for answer in found if answer is not None and answer.machine.is_timed]
     chosen = [answer.chosen for answer in known if answer.chosen is not None]
-    return sum(each.seconds for each in chosen) if len(chosen) == len(names) else None
+    return sum(each.all_s for each in chosen) if len(chosen) == len(names) else None
 
 
 def _answer(
@@ -150,8 +151,8 @@ def _prediction(answer: Forecast, plan: str) -> Prediction | None:
         return None
     shown, rows = asked or answer.taken, of_each_kind(answer)
     if shown not in rows:
-        rows = sorted([*rows, shown], key=lambda each: (each.seconds, each.num_bytes))
-    by_itself, run, is_timed = shown == answer.chosen, shown.run, answer.machine.is_timed
+        rows = sorted([*rows, shown], key=lambda each: (each.all_s, each.num_bytes))
+    by_itself, run, is_timed = shown == answer.chosen, shown, answer.machine.is_timed
     seconds = {
         "step_s": run.step.seconds,
         "steps_s": run.steps_s + run.around_s,
@@ -161,7 +162,7 @@ def _prediction(answer: Forecast, plan: str) -> Prediction | None:
         "load_s": run.load_s,
     }
     return Prediction(
-        machine=_machine(answer.machine),
+        machine=PlanMachine.model_validate(answer.machine),
         plan=spelt(shown),
         why=answer.why if by_itself else "",
         num_devices=shown.num_devices,
@@ -170,7 +171,7 @@ def _prediction(answer: Forecast, plan: str) -> Prediction | None:
         bytes=shown.num_bytes,
         lacking_bytes=shown.lacking_bytes,
         rejected=[
-            RejectedPlan(plan=spelt(each), step_s=each.run.step.seconds if is_timed else None, why=why)
+            RejectedPlan(plan=spelt(each), step_s=each.step.seconds if is_timed else None, why=why)
             for each, why in answer.rejected
         ]
         if by_itself
@@ -181,14 +182,14 @@ def _prediction(answer: Forecast, plan: str) -> Prediction | None:
     )
 
 
-def _row(candidate: Candidate, shown: Candidate, *, is_timed: bool) -> PredictedPlan:
+def _row(run: Run, shown: Run, *, is_timed: bool) -> PredictedPlan:
     return PredictedPlan(
-        plan=spelt(candidate),
-        num_devices=candidate.num_devices,
-        seconds=candidate.seconds if is_timed else None,
-        bytes=candidate.num_bytes,
-        lacking_bytes=candidate.lacking_bytes,
-        is_shown=candidate == shown,
+        plan=spelt(run),
+        num_devices=run.num_devices,
+        seconds=run.all_s if is_timed else None,
+        bytes=run.num_bytes,
+        lacking_bytes=run.lacking_bytes,
+        is_shown=run == shown,
     )
 
 
@@ -196,25 +197,13 @@ def measured() -> PlanMachine:
     """This machine, measured now, which takes about ten seconds. Raises `Conflict` while something else is at work and
     where it cannot be kept, or `RankFailed`.
     """
-    here = here_of(devices_now())
-    if is_busy(here.shown):
+    before = spot_of((), devices_now())
+    if is_busy(before):
         raise Conflict(BUSY)
-    before = spot_of(here.devices).stamp
     machine = machine_here(machines_folder(), anew=True)
-    if spot_of(here.devices).stamp == before:
+    if spot_of(before.devices).stamp == before.stamp:
         raise Conflict(NOT_KEPT)
-    return _machine(machine)
-
-
-def _machine(machine: Machine) -> PlanMachine:
-    return PlanMachine(
-        name=machine.name,
-        title=machine.title,
-        num_devices=machine.num_devices,
-        memory_bytes=machine.memory_bytes,
-        is_measured=machine.is_measured,
-        is_assumed=machine.is_assumed,
-    )
+    return PlanMachine.model_validate(machine)
 
 
 def _devices(machine: Machine) -> list[DeviceNow]:

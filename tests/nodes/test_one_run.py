@@ -1,0 +1,32 @@
+"""One run of the README's first workflow: what is prepared, settled, forecast and read, and how often."""
+
+from typing import Any
+
+import pytest
+
+from bench.one_run import one_run
+
+ONCE = {
+    "nodes/graph/ready.py:ready": 1,
+    "nodes/graph/unfolding/unfold.py:unfold": 1,
+    "nodes/graph/resolve.py:upgrade": 1,
+    "nodes/graph/modes.py:effective": 1,
+    "nodes/execution/schedule.py:schedule": 1,
+    "nodes/preview/preview.py:planned": 1,
+    "pipelines/settling.py:settled": 3,  # text, denoise, decode
+    "pipelines/forecast/forecast.py:forecast": 1,
+    "pipelines/models/folder.py:_read_named": 1,  # the index's file: the model's one, since it stayed as it was
+}
+
+
+@pytest.fixture(scope="module", params=["", "cpu*2"])
+def counted(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return one_run(devices=request.param, names=[*ONCE])
+
+
+def test_one_run_prepares_settles_forecasts_and_reads_once(counted: dict[str, Any]) -> None:
+    assert {name: counted["named"][name] for name in ONCE} == ONCE
+
+
+def test_one_run_goes_through_no_more_of_the_house(counted: dict[str, Any]) -> None:
+    assert counted["files"] <= 160 and counted["functions"] <= 950
