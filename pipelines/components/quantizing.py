@@ -1,24 +1,35 @@
-"""Quantization by torchao: of the weights of wide linear layers, each as soon as it has been read.
+"""Quantization by torchao: of the weights of wide linear layers, each as soon as it has been read, some rows at a time.
 
 Only `fp8_dynamic` computes in fewer bits: it scales each row of a layer's input as it comes, and multiplies in fp8.
+
+torchao holds copies in fp32 of all that it is given, up to 18 bytes for each number. Its scales belong to one row, or
+to a group in one, so that rows can be packed apart; the first rows of each weight prove it. The bits are those that it
+makes of the whole weight.
 """
 
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
+from torch import Tensor, nn
+
 from ..out_of_memory import refused_as
 from ..values import Quantization
+from .memory import packed_at_a_time
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from ...parallel.sharding.weights import Settle
 
+logger = logging.getLogger("latentloom")
+
+TILE = 16
+"""Rows are taken by multiples of this many: a product in fp8 wants 16, and int4's kernel 8, to which torchao pads."""
 INT4_PACKING: Any = "tile_packed_to_4d"
 """For the tensor cores of CUDA."""
 GROUP_SIZE = 128
@@ -82,11 +93,7 @@ def _config(quantization: Quantization) -> Any:
 def _by_rows() -> Callable[[Any], Any]:
     """A kind of torchao's configs: by it `quantize_`, and transformers, pack as another says, some rows at a time."""
     from torchao.core.config import AOBaseConfig
-    from torchao.quantization.transform_module import (
-        register_quantize_module_handler,
-    )
-
-    from . import by_rows
+    from torchao.quantization.transform_module import register_quantize_module_handler
 
     @dataclass
     class RowsConfig(AOBaseConfig):
@@ -94,15 +101,13 @@ def _by_rows() -> Callable[[Any], Any]:
 
     @register_quantize_module_handler(RowsConfig)
     def quantized(layer: nn.Module, asked: RowsConfig) -> nn.Module:
-        return by_rows.pack(layer, asked.config)
+        return pack(layer, asked.config)
 
     return RowsConfig
 
 
 def _is_wide(layer: nn.Module, quantization: Quantization) -> bool:
-    import torch
-
-    if not isinstance(layer, torch.nn.Linear) or layer.in_features < MIN_WIDTH:
+    if not isinstance(layer, nn.Linear) or layer.in_features < MIN_WIDTH:
         return False
     if quantization == "fp8_dynamic":
         is_even = layer.in_features % FP8_TILE == layer.out_features % FP8_TILE == 0
@@ -115,3 +120,64 @@ def _one_sentence(quantization: Quantization, device: str) -> AbstractContextMan
     return refused_as(
         lambda error: f"quantization {quantization} does not work on {device} here: {error}; choose int8 or none"
     )
+
+
+def pack(layer: nn.Module, config: Any) -> nn.Module:
+    """What torchao's `quantize_` makes of a linear layer by one of its configs, in place, in little memory."""
+    weight: Any = layer.weight
+    rows = packed_at_a_time(weight.device.type) // weight.shape[1] // TILE * TILE or TILE
+    seams = _seams(weight, config) if weight.shape[0] > max(rows, 2 * TILE) else None
+    whole = _packed(weight, config) if seams is None else _joined(weight, config, rows=rows, seams=seams)
+    layer.weight = nn.Parameter(whole, requires_grad=False)
+    return layer
+
+
+def _packed(rows: Tensor, config: Any) -> Any:
+    """What torchao makes of them: a tensor that holds others, which its flattened form names."""
+    from torchao.quantization import quantize_
+
+    layer = nn.Module()
+    layer.weight = nn.Parameter(rows, requires_grad=False)
+    quantize_(layer, config, filter_fn=lambda *_: True)
+    return layer._parameters.pop("weight")  # torchao made a cycle of the layer and its `extra_repr`
+
+
+def _parts(packed: Any) -> dict[str, Tensor]:
+    return {name: getattr(packed, name) for name in packed.__tensor_flatten__()[0]}
+
+
+def _seams(weight: Tensor, config: Any) -> dict[str, tuple[int, int]] | None:
+    """For each part of a packed weight the dim that goes by rows, and how much of it a tile takes.
+
+    None, with a warning, where two tiles are not packed together as they are apart: by one scale for all rows.
+    """
+    tiles = [_parts(_packed(weight[start : start + TILE], config)) for start in (0, TILE)]
+    seams: dict[str, tuple[int, int]] = {}
+    for name, both in _parts(_packed(weight[: 2 * TILE], config)).items():
+        sizes = tiles[0][name].shape
+        dim = next((dim for dim, size in enumerate(sizes) if size != both.shape[dim]), None)
+        if dim is None or not _same_bits(torch.cat([tile[name] for tile in tiles], dim), both):
+            kind = type(config).__name__
+            logger.warning("torchao's %s does not pack rows apart: whole weights take much memory as they load", kind)
+            return None
+        seams[name] = dim, sizes[dim]
+    return seams
+
+
+def _same_bits(one: Tensor, other: Tensor) -> bool:
+    return torch.equal(one.view(torch.uint8), other.contiguous().view(torch.uint8))
+
+
+def _joined(weight: Tensor, config: Any, *, rows: int, seams: dict[str, tuple[int, int]]) -> Any:
+    parts: dict[str, Tensor] = {}
+    piece: Any = None
+    for start in reversed(range(0, weight.shape[0], rows)):  # the last first: it alone may be padded
+        piece = _packed(weight[start : start + rows], config)
+        for name, part in _parts(piece).items():
+            dim, per_tile = seams[name]
+            before = start // TILE * per_tile
+            if name not in parts:
+                parts[name] = part.new_empty([size + before * (each == dim) for each, size in enumerate(part.shape)])
+            parts[name].narrow(dim, before, part.shape[dim]).copy_(part)
+    facts = {**piece.__tensor_flatten__()[1], "shape": weight.shape}  # which some of torchao's tensors hold as a fact
+    return type(piece).__tensor_unflatten__(parts, facts, weight.shape, weight.stride())

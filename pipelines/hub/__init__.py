@@ -1,6 +1,5 @@
 """Models from the Hugging Face hub: the only place that downloads, and only where somebody asks for it.
 
-bringing: The bytes of one file, by the hub's client: none more than listed.
 cache: The hub client's cache on disk: where a model's files lie, and how one is put there whole, its index last.
 child: The host's end of the process that talks to the hub: started, heard with a deadline, ended at once.
 fetching: Fetching a model's files one after the other, each from where it stopped, each checked when it is there.

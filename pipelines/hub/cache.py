@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from ..models.folder import INDEX, MODULAR_INDEX
-from ..models.snapshots import commit_in, ref_of, snapshot_of
+from ..models.source import commit_in, ref_of, snapshot_of
 from .look import HubFile, HubModel
 
 

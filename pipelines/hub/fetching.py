@@ -15,11 +15,10 @@ from typing import IO
 
 from ...parallel.wording import worded
 from ..models.component_files import inspect_model
-from ..models.snapshots import home_of
-from .bringing import bring
+from ..models.source import home_of
 from .cache import blob_of, is_there, part_of, put
 from .listing import NotFetched, is_ours, refusal
-from .look import HubFile, HubModel
+from .look import HubFile, HubModel, bring
 
 CHUNK_BYTES = 1 << 16
 """What is on the way when a fetch is ended is lost."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from ...parallel.errors import code_of
 from ...parallel.wording import worded
@@ -20,8 +20,7 @@ from ..models.component_files import allowed_keys
 from ..models.config import foreign_entry
 from ..models.folder import components_of, kind_of, read_index
 from ..models.json_file import read_object
-from ..models.snapshots import COMMIT
-from .bringing import bring
+from ..models.source import COMMIT
 from .listing import (
     NotFetched,
     check_id,
@@ -47,6 +46,7 @@ LONGEST = 200
 PART = re.compile(r"[A-Za-z0-9_][\w.()+ -]{0,199}")
 """Of a file's name: nothing that leads elsewhere, and nothing hidden."""
 HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+Told = Callable[[int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,3 +219,38 @@ def _plain(text: str) -> str:
 def _address(link: Any) -> str:
     """Of the licence's text, where it is one that a page may lead to."""
     return link if isinstance(link, str) and re.fullmatch(r"https://[\w.-]+(/[!-~]{0,400})?", link) else ""
+
+
+def bring(model_id: str, commit: str, file: HubFile, opened: IO[bytes], *, had: int, told: Told) -> None:
+    """What is left of a file, after the `had` bytes at whose end `opened` stands; `told` how many are there by then.
+
+    Raises what the client raises, and `NotFetched` where more comes than was listed.
+    """
+    from huggingface_hub import hf_hub_url
+    from huggingface_hub.file_download import http_get
+    from huggingface_hub.utils import build_hf_headers
+
+    # What comes is written as it is: compressed, it could not be gone on with.
+    headers = {**build_hf_headers(library_name="latentloom"), "Accept-Encoding": "identity"}
+    http_get(
+        hf_hub_url(model_id, file.name, revision=commit),
+        cast(Any, Counted(opened, file, told)),
+        resume_size=had,
+        headers=headers,
+        expected_size=file.num_bytes,
+    )
+
+
+class Counted:
+    """A file as the hub's client writes it: tells how long it is by now, and takes no more than was listed."""
+
+    def __init__(self, opened: IO[bytes], file: HubFile, told: Told) -> None:
+        self._opened, self._file, self._told = opened, file, told
+        self.seek, self.tell, self.truncate = opened.seek, opened.tell, opened.truncate
+
+    def write(self, chunk: bytes) -> int:
+        if self._opened.tell() + len(chunk) > self._file.num_bytes:
+            raise NotFetched(worded("{} is larger than the hub says; this model is not fetched", self._file.name))
+        written = self._opened.write(chunk)
+        self._told(self._opened.tell())
+        return written

@@ -14,9 +14,9 @@ from typing import Literal, get_args
 from ...parallel.wording import worded
 from ..families.card import Card
 from ..values import Dtype, Engine, Graphs, Lora, Model, Quantization
-from .card_file import read_card
 from .checks import check_engine, check_graphs, check_quantization
 from .component_files import fingerprint_of_parts, inspect_components, inspect_model
+from .facts import read_card
 from .folder import families, read_allowed_index
 from .loras.lora_file import check_lora
 from .packed.experts import check_checkpoints

@@ -13,8 +13,7 @@ from ..families import OUTSIDE
 from ..families.family import Family
 from .component_files import inspect_model
 from .folder import INDEX, MODULAR_INDEX, index_path
-from .snapshots import hub_cache
-from .source import BUILTINS
+from .source import BUILTINS, hub_cache
 
 MAX_DEPTH = 4
 """How deep a folder of models is searched."""

@@ -22,8 +22,7 @@ from typing import Any, Literal
 
 from ..split_plans import SPLIT_PLANS
 from . import calls
-from .calls import is_modular, specs_of
-from .conditions import PLACES, condition_class, names_of
+from .calls import PLACES, condition_class, is_modular, names_of, specs_of
 from .table import MAIN as KEYS
 from .table import REVIEWED, TABLE, TEXTS, Kind, Output, reviewed
 

@@ -38,7 +38,7 @@ Kind = Literal[
     "audio",
     "json",
 ]
-"""`conditions` are pictures at places of a video, `references` a clip beside it, as `conditions.py` finds them."""
+"""`conditions` are pictures at places of a video, `references` a clip beside it, as `calls.py` finds them."""
 TEXTS: tuple[Kind, ...] = ("text", "texts", "json")
 """What may hold any characters, and so needs a verdict."""
 SCALES = ("true_cfg_scale", "guidance_scale")

@@ -1,6 +1,10 @@
 """The process that counts tokens, kept warm: asked with a deadline, started again where it was lost.
 
 What it told is kept by the tokenizer's files and the text. It never has torch, so that a page's server need not either.
+
+How each family's text encoders are given a prompt (which tokenizer, which words around it, cut where) stands here as
+data. It says again what diffusers' blocks do in their code, so that a prompt can be counted without loading a model;
+tests compare it with the ids that the encoders are given. What has no row here is not known, and said to be so.
 """
 
 from __future__ import annotations
@@ -10,10 +14,10 @@ import json
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ...parallel.machine.talking import Talking
 from ...parallel.progress import SILENT
@@ -22,7 +26,6 @@ from ..models.describe import card_of
 from ..models.folder import component_in, kind_of, read_config, read_index
 from ..values import Model
 from .known import unknown_words
-from .readers import OTHERS, READERS, Reader
 
 FIRST_S = 60.0
 """For the first answer, before which libraries are imported: seconds on a busy disk."""
@@ -36,6 +39,56 @@ LONGEST_PROMPT = 100_000
 MOST_KEPT = 4096
 LONGEST_OWN = 1 << 20
 """A tokenizer's own maximum beyond is none."""
+Cleaning = Literal["none", "strip", "ftfy"]
+"""What is done to a prompt before: nothing, without spaces around it, or mended as Wan's blocks do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """One text encoder's way with a prompt."""
+
+    tokenizer: str
+    """The component's name in model_index.json; an encoder whose tokenizer a model lacks reads nothing."""
+    length: Literal["text_length", "own"] = "text_length"
+    """Cut at the text length that Encode Text was given, or at the tokenizer's own maximum."""
+    more: int = 0
+    """Tokens beyond that length which the template takes."""
+    before: str = ""
+    after: str = ""
+    """The template around the prompt, which is cut with it."""
+    tail: str = ""
+    """What follows once the prompt is cut."""
+    thinking: bool | None = None
+    """With a value the prompt is one message of the tokenizer's own chat template, and this its `enable_thinking`."""
+    cleaning: Cleaning = "none"
+
+
+_DESCRIBE = (
+    "<|im_start|>system\nDescribe the image by detailing the color, shape, size, texture, quantity, text, "
+    "spatial relationships of the objects and background:<|im_end|>\n<|im_start|>user\n"
+)
+_ANSWER = "<|im_end|>\n<|im_start|>assistant\n"
+_NUM_DESCRIBE, _NUM_ANSWER = 34, 5
+"""Tokens of these as the blocks have them in their code."""
+_CLIP = Reader(tokenizer="tokenizer", length="own")
+_FLUX = (_CLIP, Reader(tokenizer="tokenizer_2"))
+
+READERS: Mapping[str, tuple[Reader, ...]] = {
+    "flux": _FLUX,
+    "flux_kontext": _FLUX,
+    "sd3": (_CLIP, Reader(tokenizer="tokenizer_2", length="own"), Reader(tokenizer="tokenizer_3")),
+    "qwen_image": (Reader(tokenizer="tokenizer", more=_NUM_DESCRIBE, before=_DESCRIBE, after=_ANSWER),),
+    "krea_2": (Reader(tokenizer="tokenizer", more=_NUM_DESCRIBE - _NUM_ANSWER, before=_DESCRIBE, tail=_ANSWER),),
+    "z_image": (Reader(tokenizer="tokenizer", thinking=True),),
+    "flux_2": (Reader(tokenizer="tokenizer", thinking=False),),
+    "wan": (Reader(tokenizer="tokenizer", cleaning="ftfy"),),
+    "ltx": (Reader(tokenizer="tokenizer"),),
+    "ltx_2": (Reader(tokenizer="tokenizer", cleaning="strip"),),
+    "ernie_image": (Reader(tokenizer="tokenizer", length="own"),),
+}
+"""By the family's name."""
+OTHERS = ("Flux2Pipeline", "Flux2ModularPipeline")
+"""Pipelines of these families that read a prompt in another way: FLUX.2 dev has a system message."""
 
 
 @dataclass(frozen=True, kw_only=True)

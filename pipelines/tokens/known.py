@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.wording import worded
-from ..models.card_file import vocabulary_of
+from ..models.facts import vocabulary_of
 from ..models.json_file import read_object
 from ..models.regular_file import FromFile
 from ..values import Model

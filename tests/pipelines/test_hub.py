@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from latentloom.pipelines.hub import bringing
 from latentloom.pipelines.hub import cache as cache_files
 from latentloom.pipelines.hub import look as looking
 from latentloom.pipelines.hub.cache import had_bytes, is_whole, part_of, remove
@@ -19,8 +18,7 @@ from latentloom.pipelines.hub.fetching import fetch
 from latentloom.pipelines.hub.listing import Gated, NotFetched
 from latentloom.pipelines.hub.look import HubFile, HubModel
 from latentloom.pipelines.models.installed import installed_models
-from latentloom.pipelines.models.snapshots import home_of
-from latentloom.pipelines.models.source import BUILTINS, NotPulled, resolve_source
+from latentloom.pipelines.models.source import BUILTINS, NotPulled, home_of, resolve_source
 from support.fake_hub import COMMIT, FakeHub, hub_in
 from support.fake_hub import look_here as look
 
@@ -82,15 +80,15 @@ def test_what_stopped_in_a_file_goes_on_there(hub: FakeHub, cache: Path, monkeyp
     hub.sent.clear()
     home = home_of(cache, "org/name")
     monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1 << 14)
-    real = bringing.Counted.write
+    real = looking.Counted.write
 
-    def stop(self: bringing.Counted, chunk: bytes) -> int:
+    def stop(self: looking.Counted, chunk: bytes) -> int:
         if self._file.name == "LICENSE.md" and self._opened.tell() > 100_000:
             raise OSError(104, "Connection reset by peer")
         return real(self, chunk)
 
     with monkeypatch.context() as broken:
-        broken.setattr(bringing.Counted, "write", stop)
+        broken.setattr(looking.Counted, "write", stop)
         with pytest.raises(NotFetched, match="Connection reset by peer"):
             fetched(model, cache)
     (file,) = [each for each in model.files if each.name == "LICENSE.md"]

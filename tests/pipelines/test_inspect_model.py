@@ -10,10 +10,9 @@ import pytest
 from latentloom.pipelines.families import FAMILIES
 from latentloom.pipelines.forecast.plans import transformers
 from latentloom.pipelines.models import tensor_file
-from latentloom.pipelines.models.card_file import read_card
 from latentloom.pipelines.models.component_files import inspect_model
 from latentloom.pipelines.models.describe import card_of, describe_model
-from latentloom.pipelines.models.facts import family_size_multiple
+from latentloom.pipelines.models.facts import family_size_multiple, read_card
 from latentloom.pipelines.models.folder import find_family, read_config
 from latentloom.pipelines.models.tensor_file import read_tensor_file
 from latentloom.pipelines.pools import preloads

@@ -11,8 +11,8 @@ import torch
 import transformers
 
 from latentloom.pipelines.components.loading import component_class, load_component, offline
-from latentloom.pipelines.models.code_config import model_config
 from latentloom.pipelines.models.component_files import inspect_component, inspect_model
+from latentloom.pipelines.models.config import model_config
 
 BENCH = Path(__file__).resolve().parent.parent / "bench"
 T5 = {

@@ -11,7 +11,7 @@ import torch
 import transformers
 from torch import nn
 
-from latentloom.pipelines.components import by_rows, quantizing
+from latentloom.pipelines.components import quantizing
 from latentloom.pipelines.components.loading import load_component
 from latentloom.pipelines.components.memory import PACKED_ON_GPU, expected_bytes, loading_bytes
 from latentloom.pipelines.components.store import ComponentStore
@@ -39,7 +39,7 @@ def alive(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         layer.weight = nn.Parameter(layer.weight.data.to(torch.int8), requires_grad=False)
         return layer
 
-    monkeypatch.setattr(by_rows, "pack", pack)
+    monkeypatch.setattr(quantizing, "pack", pack)
     return found
 
 

@@ -6,8 +6,7 @@ import pytest
 from huggingface_hub import snapshot_download
 
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.models.snapshots import find_snapshot
-from latentloom.pipelines.models.source import resolve_source, split_source
+from latentloom.pipelines.models.source import find_snapshot, resolve_source, split_source
 
 
 def hub_model(cache: Path, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -14,8 +14,7 @@ from transformers import PreTrainedModel
 from latentloom.pipelines import stages
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.tokens import counter as counter_module
-from latentloom.pipelines.tokens.counter import Counter, orders_of
-from latentloom.pipelines.tokens.readers import READERS
+from latentloom.pipelines.tokens.counter import READERS, Counter, orders_of
 from latentloom.pipelines.tokens.worker import fed
 from latentloom.pipelines.values import Model, to_plain
 
