@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -58,6 +57,8 @@ IMPLEMENTATIONS = {
 }
 """Key -> transformers' own names; any other is a repository of kernels. Whatever a config says, `model_config` has the
 last word."""
+MAX_ITEMS = 4096
+"""The longest list."""
 FEW = 16
 """Layers that any config may speak of: MiniMax Music 3's condition encoder, of four tensors, names the eight of another
 model that it reads."""
@@ -66,28 +67,18 @@ ROOM, SPARE = 2, 1 << 20
 CONSTRUCTORS = ("__init__", "__post_init__", "convert_rope_params_to_dict")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConfigLimits:
-    """Bounds that no real model meets; they keep a damaged number from filling the memory before weights are read."""
-
-    max_layers: int = 1000
-    """How many layers a model may have: as many as it has tensors, since each layer has at least one."""
-    max_items: int = 4096
-    """The longest list."""
-
-
-def check_config(path: Path, name: str, *, limits: ConfigLimits | None, allowed: Collection[str] = ()) -> None:
+def check_config(path: Path, name: str, *, max_layers: int | None, allowed: Collection[str] = ()) -> None:
     """Refuse what would run code, read elsewhere, or build something absurdly large.
 
-    `limits` is for the configs that say how many layers of which size there are. Keys that are `allowed` at the top
-    were looked at by the caller.
+    `max_layers` is for the configs that say how many layers of which size there are; None asks for no bounds. Keys that
+    are `allowed` at the top were looked at by the caller.
     """
     plain = read_object(path, what=f"config of {name}")
     plain = {key: value for key, value in plain.items() if key not in allowed}
     if reason := foreign_entry(plain):
         raise ValueError(f"component {name}: {path} {reason}, which is refused")
     for key, value in _entries(plain):
-        if limits is not None and not _is_sane(key, value, limits):
+        if max_layers is not None and not _is_sane(key, value, max_layers):
             found = f"{key[:64]} = {str(value)[:40]}"
             raise ValueError(f"component {name}: {path} has {found}, which is out of range; copy the model again")
 
@@ -124,15 +115,16 @@ def _foreign(key: str, value: Any) -> str:
     return ""
 
 
-def _is_sane(key: str, value: Any, limits: ConfigLimits) -> bool:
+def _is_sane(key: str, value: Any, max_layers: int) -> bool:
+    """Bounds that no real model meets; they keep a damaged number from filling the memory before weights are read."""
     if isinstance(value, list):
-        return len(value) <= limits.max_items
+        return len(value) <= MAX_ITEMS
     if key.startswith("num_") and isinstance(value, str):
         return False
     if not isinstance(value, int | float) or isinstance(value, bool):
         return True
     if ("layers" in key or "depth" in key) and not key.startswith("max_"):  # max_window_layers builds none
-        return -1 <= value <= max(limits.max_layers, FEW)
+        return -1 <= value <= max(max_layers, FEW)
     if "num_" in key:
         return -1 <= value <= (1_000_000 if "timesteps" in key or "embeddings" in key else 100_000)
     return isinstance(value, float) or abs(value) < 1 << 31

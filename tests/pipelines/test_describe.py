@@ -165,7 +165,9 @@ def test_a_model_whose_files_stay_is_not_read_again(
     monkeypatch.setattr("latentloom.pipelines.models.regular_file.SETTLED_NS", -(10**18))
     first = describe_model(str(copy), device="cpu").fingerprint
     with monkeypatch.context() as patch:
-        patch.setattr("latentloom.pipelines.models.component_files._add", lambda *given: pytest.fail("a file was read"))
+        patch.setattr(
+            "latentloom.pipelines.models.component_files.content_mark", lambda *given: pytest.fail("a file was read")
+        )
         assert describe_model(str(copy), device="cpu").fingerprint == first
     config = copy / "scheduler" / "scheduler_config.json"
     config.write_text(config.read_text() + "\n")
