@@ -51,19 +51,7 @@ class RayHead:
         """What it does instead of answering."""
         self._is_near = "://" not in address
         """Whether this process talks to it itself; a proxy of Ray's does for `ray://`."""
-        self._thread = threading.Thread(target=self._watch, name="latentloom head", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    @property
-    def is_watched(self) -> bool:
-        return self._thread.is_alive()
-
-    def check(self) -> None:
-        """Raises `RankFailed` where it is lost."""
-        if self.problem:
-            raise RankFailed(lost(self.address, self.problem))
+        self.thread = threading.Thread(target=self._watch, name="latentloom head", daemon=True)
 
     def _watch(self) -> None:
         import ray
@@ -93,7 +81,8 @@ class RayHead:
 def check_head() -> None:
     """Raises `RankFailed` where the head of the cluster that this process is in is lost."""
     for head in _heads:
-        head.check()
+        if head.problem:
+            raise RankFailed(lost(head.address, head.problem))
 
 
 def has_head() -> bool:
@@ -132,8 +121,9 @@ def connect(address: str) -> None:
         raise ValueError(MISSING) from None
     with _connecting:
         if ray.is_initialized():
-            if address not in _joined:
-                _check_same(address)
+            present = ray.get_runtime_context().gcs_address
+            if address not in _joined and "://" not in address and address not in ("auto", present):
+                raise ValueError(f"this process works with the cluster at {present} already; give --cluster {present}")
             _watch(address)
             return
         _probe(address)
@@ -181,17 +171,9 @@ def _watch(address: str) -> None:
     import ray
 
     where = address if "://" in address else ray.get_runtime_context().gcs_address
-    if not any(head.address == where and head.is_watched for head in _heads):
-        _heads[:] = [RayHead(where)]
-        _heads[0].start()
-
-
-def _check_same(address: str) -> None:
-    import ray
-
-    present = ray.get_runtime_context().gcs_address
-    if "://" not in address and address not in ("auto", present):
-        raise ValueError(f"this process works with the cluster at {present} already; give --cluster {present}")
+    if not any(head.address == where and head.thread.is_alive() for head in _heads):
+        _heads[:] = [RayHead(where)]  # the thread of another ends by itself: it is not among them any more
+        _heads[0].thread.start()
 
 
 def _probe(address: str) -> None:

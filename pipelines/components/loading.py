@@ -193,12 +193,11 @@ def one_sentence(files: ComponentFiles, checkpoint: Path | None) -> Iterator[Non
         yield
     except OutOfMemory:
         raise
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise OutOfMemory(out_of_memory(files.name, str(place), shortage(error))) from error
-        raise ValueError(f"component {files.name}: {place} cannot be loaded: {one_line(error)}") from error
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # Rust's panic (tokenizers, safetensors) is no Exception
+        if isinstance(error, Exception) and is_out_of_memory(error):
+            raise OutOfMemory(out_of_memory(files.name, str(place), shortage(error))) from error
+        # Rust's panic (tokenizers, safetensors) is no Exception; a cancel is none either, and stays what it is
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         raise ValueError(f"component {files.name}: {place} cannot be loaded: {one_line(error)}") from error
 

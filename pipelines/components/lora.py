@@ -60,10 +60,10 @@ def fit(component: Any, name: str, *, loras: Sequence[Lora], pipeline: str) -> N
 
 def refit(component: Any, name: str, *, loras: Sequence[Lora], pipeline: str) -> None:
     """Exchange what a component carries for `loras`; when only scales differ, nothing is read again."""
-    carried = _carried(component)
-    wanted = [lora.adapter for lora in loras if _is_for(lora, name)]
-    if carried == wanted and all(_mark(component).get(lora.adapter) == lora.sha256 for lora in loras):
-        _activate(component, name, [lora for lora in loras if _is_for(lora, name)])
+    carried, mine = _carried(component), [lora for lora in loras if _is_for(lora, name)]
+    is_same = all(_mark(component).get(lora.adapter) == lora.sha256 for lora in loras)
+    if is_same and carried == [lora.adapter for lora in mine]:
+        _activate(component, name, mine)
         return
     if carried:
         _unload(component, name)
@@ -103,7 +103,10 @@ def _load(component: Any, name: str, *, lora: Lora, mixin: Any) -> bool:
     _check_unchanged(lora)
     check_lora(read_tensor_file(Path(lora.path)))
     with _one_sentence(lora), offline():
-        read = _read(lora, mixin)
+        tensors, *alphas, metadata = mixin.lora_state_dict(
+            lora.path, return_alphas=True, return_lora_metadata=True, use_safetensors=True, local_files_only=True
+        )
+    read = _Read(tensors, alphas[0] if alphas else None, metadata)
     _check_match(read, lora, mixin)
     part = "transformer" if name == "transformer_2" else name
     if not _is_for(lora, name) or not read.num_layers(part):
@@ -113,7 +116,15 @@ def _load(component: Any, name: str, *, lora: Lora, mixin: Any) -> bool:
         warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # several LoRAs are meant
         warnings.filterwarnings("ignore", message="TorchaoLoraLinear was instantiated")  # it cannot merge, nor do we
         if name.startswith("text_encoder"):
-            _load_text_encoder(component, name, lora=lora, mixin=mixin, read=read)
+            mixin.load_lora_into_text_encoder(
+                dict(read.tensors),
+                network_alphas=read.alphas,
+                text_encoder=component,
+                prefix=name,
+                lora_scale=1.0,
+                adapter_name=lora.adapter,
+                metadata=read.metadata,
+            )
         else:
             _load_transformer(component, name, lora=lora, mixin=mixin)
     if _shapes(component) != shapes or getattr(component, "_transformer_norm_layers", None):
@@ -143,14 +154,6 @@ def _shapes(component: Any) -> dict[str, tuple[int, ...]]:
     return {name: shape for name, shape in weights.items() if ".lora_" not in name and ".lokr_" not in name}
 
 
-def _read(lora: Lora, mixin: Any) -> _Read:
-    result = mixin.lora_state_dict(
-        lora.path, return_alphas=True, return_lora_metadata=True, use_safetensors=True, local_files_only=True
-    )
-    tensors, *alphas, metadata = result
-    return _Read(tensors, alphas[0] if alphas else None, metadata)
-
-
 def _check_match(read: _Read, lora: Lora, mixin: Any) -> None:
     loadable = [name for name in mixin._lora_loadable_modules if name in TAKERS]
     if not any(read.num_layers(name) for name in loadable):
@@ -177,18 +180,6 @@ def _load_transformer(component: Any, name: str, *, lora: Lora, mixin: Any) -> N
         options["load_into_transformer_2"] = True
     holder.load_lora_weights(
         lora.path, adapter_name=lora.adapter, use_safetensors=True, local_files_only=True, **options
-    )
-
-
-def _load_text_encoder(component: Any, name: str, *, lora: Lora, mixin: Any, read: _Read) -> None:
-    mixin.load_lora_into_text_encoder(
-        dict(read.tensors),
-        network_alphas=read.alphas,
-        text_encoder=component,
-        prefix=name,
-        lora_scale=1.0,
-        adapter_name=lora.adapter,
-        metadata=read.metadata,
     )
 
 

@@ -173,8 +173,11 @@ class Deferred(Tensor):
         kwargs = kwargs or {}
         if func._schema.is_mutable:
             raise NotImplementedError(f"{func} writes into a tensor that is not read yet")
+
+        def empty(each: Tensor) -> Tensor:
+            return torch.empty(each.shape, dtype=each.dtype, device="meta")
+
         # the shapes of what would come of it, by torch itself
-        empty = lambda each: torch.empty(each.shape, dtype=each.dtype, device="meta")  # noqa: E731
         meta_args, meta_kwargs = tree_map_only(Deferred, empty, (args, kwargs))
         like = func(*meta_args, **meta_kwargs)
         if isinstance(like, Tensor):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...parallel.mesh import Mesh
 from ...parallel.plan import ParallelPlan
@@ -15,9 +15,6 @@ from ..values import Dtype
 from . import skeleton
 from .loading import component_class, offline, one_sentence, quiet_libraries, torch_dtype
 
-if TYPE_CHECKING:
-    import torch
-
 
 def load_sharded(
     folder: Path | str, plan: ParallelPlan | str, mesh: Mesh | None = None, *, dtype: Dtype, device: str = "cpu"
@@ -27,8 +24,12 @@ def load_sharded(
     The same bits as `from_pretrained` and then `shard`, but a rank of `weights=4` reads and holds a quarter, plus a
     tensor at a time. Raises ValueError naming what does not fit, on every rank.
     """
-    plan = ParallelPlan.parse(plan) if isinstance(plan, str) else plan
-    return load_share(_inspect(Path(folder)), mesh_over(plan, mesh), dtype=dtype, device=device)
+    plan, folder = ParallelPlan.parse(plan) if isinstance(plan, str) else plan, Path(folder)
+    name = read_object(folder / "config.json", what="config of the transformer").get("_class_name")
+    if not isinstance(name, str):
+        raise ValueError(f"{folder}/config.json does not name its class (_class_name); give a transformer's folder")
+    files = inspect_component(folder.parent, folder.name, library="diffusers", class_name=name, roots=None)
+    return load_share(files, mesh_over(plan, mesh), dtype=dtype, device=device)
 
 
 def load_share(files: ComponentFiles, mesh: Mesh, *, dtype: Dtype, device: str) -> tuple[Any, Handle]:
@@ -36,13 +37,14 @@ def load_share(files: ComponentFiles, mesh: Mesh, *, dtype: Dtype, device: str) 
 
     Raises ValueError naming what does not fit.
     """
-    plan = mesh.plan
+    import torch
+
+    plan, place = mesh.plan, torch.device(device)
     with one_sentence(files, None), quiet_libraries(), offline():
         transformer = skeleton.build(component_class(files), files.folder, dtype=torch_dtype(dtype))
         if wrong := skeleton.misfits(transformer, files):
             raise ValueError(f"{len(wrong)} tensors are missing or have another shape, first {wrong[0][:100]}")
     split = None if plan.sequence == plan.weights == 1 else split_plan_of(transformer)
-    place = _device(device)
     handle = shard(transformer, split, mesh, handle=Handle, device=place)
     attend_to(transformer, handle)
     with one_sentence(files, None):
@@ -50,16 +52,3 @@ def load_share(files: ComponentFiles, mesh: Mesh, *, dtype: Dtype, device: str) 
     if plan.weights == 1:
         transformer.to(place)  # the buffers that its constructor made; FSDP has moved them otherwise
     return transformer, handle
-
-
-def _inspect(folder: Path) -> ComponentFiles:
-    name = read_object(folder / "config.json", what="config of the transformer").get("_class_name")
-    if not isinstance(name, str):
-        raise ValueError(f"{folder}/config.json does not name its class (_class_name); give a transformer's folder")
-    return inspect_component(folder.parent, folder.name, library="diffusers", class_name=name, roots=None)
-
-
-def _device(name: str) -> torch.device:
-    import torch
-
-    return torch.device(name)

@@ -54,7 +54,9 @@ def _fetch(model: HubModel, home: Path, report: Report) -> Path:
 
 def _fetch_file(model: HubModel, home: Path, file: HubFile, told: Callable[[int], None]) -> None:
     part = part_of(home, file)
-    with _open(part) as opened:
+    # to go on with, or new; no link is followed
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(part, flags, 0o644), "r+b") as opened:
         had = opened.seek(0, os.SEEK_END)
         if had > file.num_bytes:
             had = opened.seek(0)
@@ -67,12 +69,6 @@ def _fetch_file(model: HubModel, home: Path, file: HubFile, told: Callable[[int]
             raise NotFetched(worded("{} of {} came damaged, and was thrown away; try again", file.name, model.id))
         os.fsync(opened.fileno())
     part.replace(blob_of(home, file))
-
-
-def _open(part: Path) -> IO[bytes]:
-    """To go on with, or new; no link is followed. Raises `OSError`."""
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    return os.fdopen(os.open(part, flags, 0o644), "r+b")
 
 
 def _hash(opened: IO[bytes], file: HubFile, told: Callable[[int], None]) -> str:

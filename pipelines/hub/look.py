@@ -46,6 +46,8 @@ LONGEST = 200
 PART = re.compile(r"[A-Za-z0-9_][\w.()+ -]{0,199}")
 """Of a file's name: nothing that leads elsewhere, and nothing hidden."""
 HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+ADDRESS = re.compile(r"https://[\w.-]+(/[!-~]{0,400})?")
+"""Of a licence's text, where it is one that a page may lead to."""
 Told = Callable[[int], None]
 
 
@@ -127,12 +129,13 @@ def look(model_id: str, revision: str, folder: Path) -> HubModel:
     api = open_hub()
     try:
         info = api.model_info(model_id, revision=revision or None, files_metadata=True)
+        link = (info.card_data or {}).get("license_link")
         known = HubModel(
             id=model_id,
             revision=revision,
             commit=str(info.sha),
-            licence=_plain(licence_of(info)),
-            licence_url=_address((info.card_data or {}).get("license_link")),
+            licence="".join(c for c in licence_of(info) if c.isprintable())[:LONGEST].strip(),
+            licence_url=link if isinstance(link, str) and ADDRESS.fullmatch(link) else "",
             is_gated=bool(info.gated),
             looked=time.time(),
         )
@@ -153,11 +156,8 @@ def _what_runs(model: HubModel, siblings: Sequence[Any], folder: Path) -> tuple[
     sizes = {name: each.size or 0 for name, each in listed.items()}
     index = index_in(model.id, sizes)
     if sizes[index] > MOST_INDEX_BYTES or len(siblings) > MOST_FILES:
-        raise NotFetched(
-            worded(
-                "{} has an index of {} bytes and {} files, which is no model's", model.id, sizes[index], len(siblings)
-            )
-        )
+        size, count = sizes[index], len(siblings)
+        raise NotFetched(worded("{} has an index of {} bytes and {} files, which is no model's", model.id, size, count))
     _get(model, _file(listed[index]), folder)
     family, patterns = patterns_of(folder, model.id)
     check_weights(model.id, sizes, patterns)
@@ -210,15 +210,6 @@ def _file(listed: Any) -> HubFile:
         num_bytes=-1 if listed.size is None else int(listed.size),
         hash=str((lfs.sha256 if lfs is not None else listed.blob_id) or ""),
     )
-
-
-def _plain(text: str) -> str:
-    return "".join(c for c in text if c.isprintable())[:LONGEST].strip()
-
-
-def _address(link: Any) -> str:
-    """Of the licence's text, where it is one that a page may lead to."""
-    return link if isinstance(link, str) and re.fullmatch(r"https://[\w.-]+(/[!-~]{0,400})?", link) else ""
 
 
 def bring(model_id: str, commit: str, file: HubFile, opened: IO[bytes], *, had: int, told: Told) -> None:

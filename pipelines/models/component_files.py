@@ -209,7 +209,8 @@ def _read_weights(folder: Path, name: str, *, stem: str, files: frozenset[str]) 
                 worded(
                     "component {}: {} has only pickle weights, which can run code when opened; get the "
                     "safetensors version of the model",
-                    *(name, folder),
+                    name,
+                    folder,
                 )
             )
         raise ValueError(worded("component {}: {} has no {}; copy or pull the model again", name, folder, single))

@@ -148,7 +148,9 @@ def _resolve_file(source: str, *, revision: str, roots: Sequence[Path] | None) -
             worded(
                 "source {!r} holds a transformer only; say which model gives the text encoders and the "
                 "VAE: '{}@FOLDER' or '{}@org/name'",
-                *(told, name, name),
+                told,
+                name,
+                name,
             )
         )
     rest = resolve_source(base, revision=revision, roots=roots)

@@ -135,11 +135,11 @@ class Counter:
         except (ValueError, OSError):
             return ()
         found = [self._count(order, go_on) for order in orders]
-        known = [count for count in found if count is not None]
+        known = sorted((count for count in found if count is not None), key=lambda count: count.room)
         if len(known) != len(found):
             return ()
         unknown = unknown_words(model, text)
-        return tuple(replace(count, unknown=unknown) for count in sorted(known, key=lambda count: count.room))
+        return tuple(replace(count, unknown=unknown) for count in known)
 
     def close(self) -> None:
         with self._lock:
@@ -169,15 +169,13 @@ class Counter:
             return None
         if "fault" in answer:
             return None
-        return TokenCount(tokenizer=order["tokenizer"], **{name: answer[name] for name in NUMBERS})
+        told = {name: answer[name] for name in ("num_tokens", "limit", "num_own", "cut")}
+        return TokenCount(tokenizer=order["tokenizer"], **told)
 
     def _end(self) -> None:
         if self._process is not None:
             self._process.close()
         self._process = None
-
-
-NUMBERS = ("num_tokens", "limit", "num_own", "cut")
 
 
 class _CountingProcess(Talking):
@@ -205,45 +203,41 @@ class _CountingProcess(Talking):
 
 def orders_of(model: Model, text: str, *, text_length: int = 0) -> Iterator[dict[str, Any]]:
     """What the process is asked, for each encoder of the model. Raises `ValueError` where it cannot tell."""
-    index = read_index(Path(model.folder))
-    if model.family not in READERS or index["_class_name"] in OTHERS or len(text) > LONGEST_PROMPT:
+    readers = _readers(model)
+    if not readers or len(text) > LONGEST_PROMPT:
         raise ValueError(f"how {model.family or 'this model'} reads such a text is not known")
     length = text_length or card_of(model).text_length
-    for reader in READERS[model.family]:
-        component = component_in(index, reader.tokenizer)
-        if component is not None:
-            yield _order(Path(model.folder), reader, component, text, length)
+    for reader, (library, class_name) in readers:
+        if library != "transformers" or kind_of(class_name) != "tokenizer":
+            raise ValueError(f"{class_name} of {library} is not asked")
+        folder = inspect_component(
+            Path(model.folder), reader.tokenizer, library=library, class_name=class_name, roots=None
+        ).folder
+        yield asdict(reader) | {
+            "folder": str(folder),
+            "class": class_name,
+            "mark": _mark(folder),
+            "text": text,
+            "length": length if reader.length == "text_length" else 0,
+        }
 
 
 def longest_texts(model: Model) -> dict[str, int]:
     """How many tokens of a prompt are read at most, by tokenizer: 0 where all are; none where that is not known."""
-    folder = Path(model.folder)
-    index = read_index(folder)
-    if model.family not in READERS or index["_class_name"] in OTHERS:
-        return {}
     found = {}
-    for reader in READERS[model.family]:
-        if component_in(index, reader.tokenizer) is None:
-            continue
-        own = read_config(folder, reader.tokenizer).get("model_max_length")
+    for reader, _ in _readers(model):
+        own = read_config(Path(model.folder), reader.tokenizer).get("model_max_length")
         is_own = type(own) is int and 0 < own <= LONGEST_OWN
         length = card_of(model).text_length if reader.length == "text_length" else own if is_own else 0
         found[reader.tokenizer] = length + reader.more if length else 0
     return found
 
 
-def _order(folder: Path, reader: Reader, component: tuple[str, str], text: str, length: int) -> dict[str, Any]:
-    library, class_name = component
-    if library != "transformers" or kind_of(class_name) != "tokenizer":
-        raise ValueError(f"{class_name} of {library} is not asked")
-    files = inspect_component(folder, reader.tokenizer, library=library, class_name=class_name, roots=None)
-    return asdict(reader) | {
-        "folder": str(files.folder),
-        "class": class_name,
-        "mark": _mark(files.folder),
-        "text": text,
-        "length": length if reader.length == "text_length" else 0,
-    }
+def _readers(model: Model) -> list[tuple[Reader, tuple[str, str]]]:
+    """Those of the model, each with the library and class of its tokenizer; none where they are not known."""
+    index = read_index(Path(model.folder))
+    known = () if index["_class_name"] in OTHERS else READERS.get(model.family, ())
+    return [(each, component) for each in known if (component := component_in(index, each.tokenizer)) is not None]
 
 
 def _mark(folder: Path) -> str:
