@@ -15,8 +15,8 @@ single_file: A transformer from one file as its makers or ComfyUI publish it, pa
 skeleton: A diffusers component built without weights and filled tensor by tensor, each cast on the device where it
     will live.
 store: The component store: a process's loaded text encoders, transformers, VAEs, kept under a byte budget.
-streamed: Loading a transformer sharded: each rank reads only its share of the weights, so that none ever holds all of
-    them.
+streamed: Components without all their weights: a transformer of which each rank reads its share, and what is not
+    loaded.
 tensorrt: Torch-TensorRT as an engine: what it makes of a block's graph, where that is kept, and whether it can be had
     here.
 unpacking: From packed weights to those that they stand for, by their publishers' own formulas, one tensor at a time.

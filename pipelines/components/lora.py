@@ -66,7 +66,13 @@ def refit(component: Any, name: str, *, loras: Sequence[Lora], pipeline: str) ->
         _activate(component, name, mine)
         return
     if carried:
-        _unload(component, name)
+        if name.startswith("text_encoder"):
+            from diffusers.loaders.lora_base import _remove_text_encoder_monkey_patch
+
+            _remove_text_encoder_monkey_patch(component)
+        else:
+            component.unload_lora()
+        _mark(component).clear()
     fit(component, name, loras=loras, pipeline=pipeline)
 
 
@@ -100,7 +106,12 @@ def _mixin(pipeline: str) -> Any:
 
 def _load(component: Any, name: str, *, lora: Lora, mixin: Any) -> bool:
     """Whether the file had something for this component."""
-    _check_unchanged(lora)
+    try:
+        is_same = sha256_of(Path(lora.path)) == lora.sha256
+    except OSError as error:
+        raise ValueError(f"LoRA {lora.path} cannot be read ({error.strerror}); load it again") from None
+    if not is_same:
+        raise ValueError(f"LoRA {lora.path} has changed since it was chosen; run again")
     check_lora(read_tensor_file(Path(lora.path)))
     with _one_sentence(lora), offline():
         tensors, *alphas, metadata = mixin.lora_state_dict(
@@ -200,16 +211,6 @@ def _carried(component: Any) -> list[str]:
     return list(getattr(component, "peft_config", {}))
 
 
-def _unload(component: Any, name: str) -> None:
-    if name.startswith("text_encoder"):
-        from diffusers.loaders.lora_base import _remove_text_encoder_monkey_patch
-
-        _remove_text_encoder_monkey_patch(component)
-    else:
-        component.unload_lora()
-    _mark(component).clear()
-
-
 def _activate(component: Any, name: str, loras: Sequence[Lora]) -> None:
     names, scales = [lora.adapter for lora in loras], [lora.scale for lora in loras]
     if name.startswith("text_encoder"):
@@ -230,12 +231,3 @@ def _is_for(lora: Lora, name: str) -> bool:
 def _mark(component: Any) -> dict[str, str]:
     """Content hashes of the adapters that a component carries, kept on the component itself."""
     return component.__dict__.setdefault("_latentloom_loras", {})
-
-
-def _check_unchanged(lora: Lora) -> None:
-    try:
-        is_same = sha256_of(Path(lora.path)) == lora.sha256
-    except OSError as error:
-        raise ValueError(f"LoRA {lora.path} cannot be read ({error.strerror}); load it again") from None
-    if not is_same:
-        raise ValueError(f"LoRA {lora.path} has changed since it was chosen; run again")

@@ -1,14 +1,23 @@
-"""Loading a transformer sharded: each rank reads only its share of the weights, so that none ever holds all of them."""
+"""Components without all their weights: a transformer of which each rank reads its share, and what is not loaded.
+
+None of the ranks ever holds all weights of such a transformer. A shell stands for a component that a stage does not
+load, and is built without any.
+"""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from ...parallel.mesh import Mesh
 from ...parallel.plan import ParallelPlan
 from ...parallel.sharding.shard import shard
 from ..models.component_files import ComponentFiles, inspect_component
+from ..models.folder import component_in, kind_of
 from ..models.json_file import read_object
 from ..spreading.transformer import Handle, attend_to, mesh_over, split_plan_of
 from ..values import Dtype
@@ -37,8 +46,6 @@ def load_share(files: ComponentFiles, mesh: Mesh, *, dtype: Dtype, device: str) 
 
     Raises ValueError naming what does not fit.
     """
-    import torch
-
     plan, place = mesh.plan, torch.device(device)
     with one_sentence(files, None), quiet_libraries(), offline():
         transformer = skeleton.build(component_class(files), files.folder, dtype=torch_dtype(dtype))
@@ -52,3 +59,45 @@ def load_share(files: ComponentFiles, mesh: Mesh, *, dtype: Dtype, device: str) 
     if plan.weights == 1:
         transformer.to(place)  # the buffers that its constructor made; FSDP has moved them otherwise
     return transformer, handle
+
+
+class Shell:
+    """Stands for a component that a stage does not load: blocks ask the transformer for its dtype, the VAE for how much
+    it compresses. It builds the component, without weights, once somebody asks for more than its dtype. It is no
+    module, so that nobody takes its device, the meta device, for one to work on.
+    """
+
+    def __init__(self, files: ComponentFiles, dtype: torch.dtype) -> None:
+        self._files = files
+        self.dtype = dtype
+
+    @functools.cached_property
+    def config(self) -> Mapping[str, Any]:
+        return self._built.config
+
+    @functools.cached_property
+    def _built(self) -> Any:
+        return skeleton.build(component_class(self._files), self._files.folder, dtype=self.dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # what copy and pickle look for
+            raise AttributeError(name)
+        return getattr(self._built, name)
+
+
+def shells(
+    folder: Path, index: Mapping[str, Any], loaded: Collection[str], *, dtype: torch.dtype, fingerprint: str
+) -> dict[str, Shell]:
+    """Shells of diffusers' models that the folder's index names and that are not `loaded`, by name; the same ones again
+    while the files have this fingerprint."""
+    found: dict[str, Shell] = {}
+    for name in index.keys() - loaded:
+        if (part := component_in(index, name)) and part[0] == "diffusers" and kind_of(part[1]) == "model":
+            found[name] = _shell(str(folder), name, *part, dtype, fingerprint)
+    return found
+
+
+@functools.lru_cache(maxsize=64)
+def _shell(folder: str, name: str, library: str, class_name: str, dtype: torch.dtype, _: str) -> Shell:
+    files = ComponentFiles(name=name, library=library, class_name=class_name, kind="model", folder=Path(folder, name))
+    return Shell(files, dtype)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -111,28 +112,14 @@ def _signed(numbers: Tensor, offset: int) -> Tensor:
     return numbers.to(torch.int16).sub(offset).float()
 
 
-def _q4_0(block: Tensor) -> Tensor:
-    scale, low = block.split((2, 16), 1)
-    return _half(scale) * _signed(_fields(low, 4).flatten(1), 8)
-
-
-def _q4_1(block: Tensor) -> Tensor:
-    scale, least, low = block.split((2, 2, 16), 1)
-    return _half(scale) * _fields(low, 4).flatten(1).float() + _half(least)
-
-
-def _five_bits(high: Tensor, low: Tensor) -> Tensor:
-    return _fields(low, 4).flatten(1) | _in_order(high, 1) << 4
-
-
-def _q5_0(block: Tensor) -> Tensor:
-    scale, high, low = block.split((2, 4, 16), 1)
-    return _half(scale) * _signed(_five_bits(high, low), 16)
-
-
-def _q5_1(block: Tensor) -> Tensor:
-    scale, least, high, low = block.split((2, 2, 4, 16), 1)
-    return _half(scale) * _five_bits(high, low).float() + _half(least)
+def _simple(block: Tensor, *, high_bytes: int = 0, offset: int = 0) -> Tensor:
+    """Q4 and Q5: numbers around zero with an `offset`, or from a least value on; the fifth bits lie by themselves."""
+    scale, least, high, low = block.split((2, 0 if offset else 2, high_bytes, 16), 1)
+    numbers = _fields(low, 4).flatten(1)
+    if high_bytes:
+        numbers = numbers | _in_order(high, 1) << 4
+    found = _half(scale) * _signed(numbers, offset)
+    return found if offset else found + _half(least)  # nothing is added to others: -0.0 stays what it is
 
 
 def _q8_0(block: Tensor) -> Tensor:
@@ -204,10 +191,10 @@ def _iq4_xs(block: Tensor) -> Tensor:
 
 
 FORMULAS: dict[str, tuple[int, int, Callable[[Tensor], Tensor]]] = {
-    "Q4_0": (18, 32, _q4_0),
-    "Q4_1": (20, 32, _q4_1),
-    "Q5_0": (22, 32, _q5_0),
-    "Q5_1": (24, 32, _q5_1),
+    "Q4_0": (18, 32, partial(_simple, offset=8)),
+    "Q4_1": (20, 32, _simple),
+    "Q5_0": (22, 32, partial(_simple, high_bytes=4, offset=16)),
+    "Q5_1": (24, 32, partial(_simple, high_bytes=4)),
     "Q8_0": (34, 32, _q8_0),
     "Q2_K": (84, 256, _q2_k),
     "Q3_K": (110, 256, _q3_k),

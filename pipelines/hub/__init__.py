@@ -5,6 +5,5 @@ child: The host's end of the process that talks to the hub: started, heard with 
 fetching: Fetching a model's files one after the other, each from where it stopped, each checked when it is there.
 listing: What a repository on the hub holds, which of it a run reads, and what the hub's refusals mean.
 look: A model on the hub, looked at without its weights: licence, access, size, family.
-pull: The command `latentloom models pull`: a model into the hub client's cache, after its licence and size.
 worker: The process that talks to the hub: one order in, lines of JSON out, gone with its host.
 """

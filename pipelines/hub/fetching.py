@@ -1,5 +1,7 @@
 """Fetching a model's files one after the other, each from where it stopped, each checked when it is there.
 
+The command `latentloom models pull` has all of them fetched by the hub client itself, by Xet where that is quicker.
+
 The bytes come into a file of ours: since 2.x the hub's client begins every file anew by itself. Xet, its other way to
 large files, is not needed.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +20,19 @@ from ...parallel.wording import worded
 from ..models.component_files import inspect_model
 from ..models.source import home_of
 from .cache import blob_of, is_there, part_of, put
-from .listing import NotFetched, is_ours, refusal
+from .listing import (
+    LEFT_OUT,
+    NotFetched,
+    check_id,
+    check_weights,
+    index_in,
+    is_ours,
+    is_wanted,
+    licence_of,
+    open_hub,
+    patterns_of,
+    refusal,
+)
 from .look import HubFile, HubModel, bring
 
 CHUNK_BYTES = 1 << 16
@@ -96,3 +111,40 @@ def _alone(cache: Path, model: HubModel) -> Iterator[None]:
             yield
     except Timeout:
         raise NotFetched(worded("another program fetches {} now; wait for it, then try again", model.id)) from None
+
+
+def pull(model_id: str, *, revision: str = "", report: Callable[[str], None] = print) -> Path:
+    """Download what a run needs of `org/name`; tells licence, gating and size first. Returns the folder.
+
+    Raises `ValueError` for what cannot be pulled: unknown, gated without access, no supported pipeline, no room.
+    """
+    check_id(model_id, revision)
+    api = open_hub()
+    try:
+        info = api.model_info(model_id, revision=revision or None, files_metadata=True)
+        files = {file.rfilename: file.size or 0 for file in info.siblings or ()}
+        name = index_in(model_id, files)
+        licence = licence_of(info) or "not stated, ask its makers"
+        gating = "its makers ask you to accept terms on the hub first" if info.gated else "open to all"
+        report(f"{model_id}: licence {licence}; access: {gating}; terms at https://huggingface.co/{model_id}")
+        index = Path(api.hf_hub_download(model_id, name, revision=revision or None))
+        _, patterns = patterns_of(index.parent, model_id)
+        check_weights(model_id, files, patterns)
+        num_bytes = sum(size for file, size in files.items() if is_wanted(file, patterns))
+        report(f"{model_id}: {num_bytes / 2**30:.1f} GiB, kept in {index.parent}")
+        if (free := shutil.disk_usage(index.parent).free) < num_bytes:
+            raise ValueError(
+                f"{num_bytes / 2**30:.1f} GiB are needed and {free / 2**30:.1f} GiB are free at {index.parent}; "
+                "free some room, or set HF_HOME to another disk"
+            )
+        folder = Path(
+            api.snapshot_download(
+                model_id, revision=revision or None, allow_patterns=patterns, ignore_patterns=list(LEFT_OUT)
+            )
+        )
+    except Exception as error:  # the hub client's own classes, requests' and the system's
+        if is_ours(error):
+            raise
+        raise refusal(model_id, revision, error) from None
+    inspect_model(folder)
+    return folder

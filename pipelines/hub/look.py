@@ -162,7 +162,10 @@ def _what_runs(model: HubModel, siblings: Sequence[Any], folder: Path) -> tuple[
     family, patterns = patterns_of(folder, model.id)
     check_weights(model.id, sizes, patterns)
     _check_configs(model, folder, listed)
-    files = tuple(_file(each) for each in siblings if _is_read(each.rfilename, patterns))
+    # what lies deeper no run reads; but a name that leads elsewhere passes, to be refused
+    wanted = [each for each in siblings if is_wanted(each.rfilename, patterns)]
+    near = [each for each in wanted if each.rfilename.count("/") < MOST_DEPTH or ".." in each.rfilename.split("/")]
+    files = tuple(map(_file, near))
     if large := next((file for file in files if file.num_bytes > MAX_HTTP_DOWNLOAD_SIZE), None):
         raise NotFetched(
             worded(
@@ -196,11 +199,6 @@ def _get(model: HubModel, file: HubFile, folder: Path) -> None:
     target.parent.mkdir(exist_ok=True)
     with target.open("w+b") as opened:
         bring(model.id, model.commit, file, opened, had=0, told=lambda here: None)
-
-
-def _is_read(name: str, patterns: list[str]) -> bool:
-    """A name that leads elsewhere passes, to be refused."""
-    return is_wanted(name, patterns) and (name.count("/") < MOST_DEPTH or ".." in name.split("/"))
 
 
 def _file(listed: Any) -> HubFile:

@@ -32,14 +32,7 @@ from .packed.packing import check_unpacked
 from .packed.torchao_files import PACKED, is_torchao, put_together
 from .regular_file import FromFolder, Unchanged
 from .source import PICKLES, is_allowed
-from .tensor_file import (
-    MAX_HEADER_BYTES,
-    MAX_TENSORS,
-    TensorFile,
-    check_counts,
-    content_mark,
-    read_tensor_file,
-)
+from .tensor_file import MAX_HEADER_BYTES, MAX_TENSORS, TensorFile, check_counts, content_mark, read_tensor_file
 
 if TYPE_CHECKING:
     from ..families.family import Family

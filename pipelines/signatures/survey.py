@@ -164,7 +164,9 @@ def row_of(pipeline: Any) -> dict[str, Any]:
         "advanced": {name: row for name, row in rows.items() if not MAIN.fullmatch(name) and len(row) > 1},
     }
     if "video" in gives:
-        row["fps"] = next((name for name in ("frame_rate", "fps") if name in takes), _taught_fps(pipeline))
+        taught = TAUGHT_FPS.search(inspect.getdoc(pipeline.__call__) or "")  # by the pipeline's own example
+        usual = float(taught[1]) if taught else USUAL_FPS
+        row["fps"] = next((name for name in ("frame_rate", "fps") if name in takes), usual)
     row["of"] = sorted(transformers_of(pipeline))
     from diffusers.loaders.lora_base import LoraBaseMixin
 
@@ -173,10 +175,12 @@ def row_of(pipeline: Any) -> dict[str, Any]:
     tensors = [found[name] for name, kind in kinds.items() if kind == "tensor"]
     if lacks := [each.name for each in tensors if each.default is inspect.Parameter.empty]:
         row["lacks"] = lacks
-    if guard := _guard(pipeline):
-        row["guard"] = guard
     if is_modular(pipeline):
-        row["parts"] = calls.parts_of(pipeline)
+        return row | {"parts": calls.parts_of(pipeline)}
+    # the components that it makes itself, by a package of their own
+    parameters = inspect.signature(pipeline.__init__).parameters.values()
+    if guard := [each.name for each in parameters if GUARD.search(str(each.annotation))]:
+        row["guard"] = guard
     return row
 
 
@@ -204,14 +208,6 @@ def _parameter(kind: Any, parameter: inspect.Parameter, *, is_alone: bool) -> li
     return [kind, default, _choices(_annotation(parameter))] if kind == "choice" else [kind, default]
 
 
-def _guard(pipeline: Any) -> list[str]:
-    """The components that it makes itself, by a package of their own."""
-    if is_modular(pipeline):
-        return []
-    parameters = inspect.signature(pipeline.__init__).parameters.values()
-    return [each.name for each in parameters if GUARD.search(str(each.annotation))]
-
-
 def _results(pipeline: type) -> list[str]:
     """The fields of its output class, or what its blocks give."""
     if is_modular(pipeline):
@@ -223,12 +219,6 @@ def _results(pipeline: type) -> list[str]:
     classes = [getattr(place, word, None) for word in words for place in (module, diffusers.pipelines.pipeline_utils)]
     found = next((each for each in classes if isinstance(each, type) and dataclasses.is_dataclass(each)), None)
     return [each.name for each in dataclasses.fields(found)] if found else []
-
-
-def _taught_fps(pipeline: Any) -> float:
-    """What the pipeline's own example writes its video with."""
-    taught = TAUGHT_FPS.search(inspect.getdoc(pipeline.__call__) or "")
-    return float(taught[1]) if taught else USUAL_FPS
 
 
 def table() -> dict[str, Any]:

@@ -65,10 +65,6 @@ def test_what_cannot_be_found_says_what_to_give(
         resolve_source(source)
 
 
-def test_the_built_in_model_has_an_index() -> None:
-    assert (resolve_source("builtin:bobbin", roots=[]).folder / "model_index.json").is_file()
-
-
 def test_a_revision_is_for_hub_ids_only(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="only hub ids have revisions"):
         resolve_source(str(tmp_path), revision="main")
