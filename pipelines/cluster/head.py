@@ -127,7 +127,11 @@ def connect(address: str) -> None:
             _watch(address)
             return
         _probe(address)
-        _silence()
+        import ray._private.worker as worker
+
+        # Ray speaks of lost workers on stdout, which may carry our JSON; we tell of them ourselves.
+        worker._worker_logs_enabled = False  # no public switch covers what a driver hears of raylets (2.60)
+        logging.getLogger("ray").setLevel(logging.CRITICAL)
         try:
             within(
                 lambda: ray.init(address=address, namespace="latentloom", log_to_driver=False, configure_logging=False),
@@ -190,14 +194,6 @@ def _probe(address: str) -> None:
             f"no Ray cluster answers at {address} ({error}); start one with `ray start --head`, "
             "or give the address that it printed"
         ) from None
-
-
-def _silence() -> None:
-    """Ray speaks of lost workers on stdout, which may carry our JSON; we tell of them ourselves."""
-    import ray._private.worker as worker
-
-    worker._worker_logs_enabled = False  # no public switch covers what a driver hears of raylets (2.60)
-    logging.getLogger("ray").setLevel(logging.CRITICAL)
 
 
 def _no_answer() -> str:

@@ -26,6 +26,7 @@ from .loading import offline, quiet_libraries
 logger = logging.getLogger("latentloom")
 
 TAKERS = ("transformer", "transformer_2", "text_encoder", "text_encoder_2")
+"""Names of components that can carry LoRAs."""
 EXPERTS = {"transformer": re.compile(r"high[_\- ]?noise", re.I), "transformer_2": re.compile(r"low[_\- ]?noise", re.I)}
 
 
@@ -41,11 +42,6 @@ class _Read:
         """Layers of component `name` that the file changes."""
         ends = (".lora_A.weight", ".lora_down.weight", ".lora.down.weight", ".lokr_w1", ".lokr_w1_a")
         return sum(key.startswith(f"{name}.") and key.endswith(ends) for key in self.tensors)
-
-
-def takes_loras(name: str) -> bool:
-    """Whether a component of this name can carry LoRAs."""
-    return name in TAKERS
 
 
 def fit(component: Any, name: str, *, loras: Sequence[Lora], pipeline: str) -> None:

@@ -156,16 +156,13 @@ def _seams(weight: Tensor, config: Any) -> dict[str, tuple[int, int]] | None:
     for name, both in _parts(_packed(weight[: 2 * TILE], config)).items():
         sizes = tiles[0][name].shape
         dim = next((dim for dim, size in enumerate(sizes) if size != both.shape[dim]), None)
-        if dim is None or not _same_bits(torch.cat([tile[name] for tile in tiles], dim), both):
+        apart = None if dim is None else torch.cat([tile[name] for tile in tiles], dim).view(torch.uint8)
+        if dim is None or apart is None or not torch.equal(apart, both.contiguous().view(torch.uint8)):
             kind = type(config).__name__
             logger.warning("torchao's %s does not pack rows apart: whole weights take much memory as they load", kind)
             return None
         seams[name] = dim, sizes[dim]
     return seams
-
-
-def _same_bits(one: Tensor, other: Tensor) -> bool:
-    return torch.equal(one.view(torch.uint8), other.contiguous().view(torch.uint8))
 
 
 def _joined(weight: Tensor, config: Any, *, rows: int, seams: dict[str, tuple[int, int]]) -> Any:

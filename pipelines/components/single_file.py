@@ -67,7 +67,11 @@ def load(
         def read(name: str, rows: slice | None) -> Tensor:
             def make(source: str) -> Tensor:
                 each = packing[source]
-                scale = _scale(get, each.scale).to(place) if each.scale else None  # unpacked where it will live
+                scale = get(each.scale) if each.scale else None
+                if scale is not None and not scale.isfinite().all():
+                    told = printable(each.scale[:100])
+                    raise ValueError(f"scale {told} is no number or infinite; copy the file again")
+                scale = scale if scale is None else scale.to(place)  # unpacked where it will live
                 part = move(get(source))
                 return unpack(part, scale, packing=each, entry=file.tensors[source], dtype=dtypes[name])
 
@@ -102,13 +106,6 @@ def _in_our_names(kind: Any, component: Any, file: TensorFile, packing: Mapping[
         first = printable(next(iter(packing), "none")[:100])
         reason = f"its tensors are not those of this {kind.__name__} (first {first})"
         raise ValueError(f"{reason}; use its own base") from error
-
-
-def _scale(get: Get, name: str) -> Tensor:
-    found = get(name)
-    if not found.isfinite().all():
-        raise ValueError(f"scale {printable(name[:100])} is no number or infinite; copy the file again")
-    return found
 
 
 def _check(component: Any, wanted: Mapping[str, Tensor]) -> None:

@@ -52,14 +52,14 @@ class _Use:
 
     def wanted(self, names: Sequence[str]) -> dict[Hashable, Hashable]:
         """In which condition these components are wanted, as `Loans` is asked for them."""
-        from .lora import takes_loras
+        from .lora import TAKERS
 
         wanted: dict[Hashable, Hashable] = {}
         for name in names:
             if _is_transformer(name):
                 wanted[self.key(name)] = unshared() if self.condition.is_alone else self.condition
             else:
-                wanted[self.key(name)] = Condition(loras=self.model.loras if takes_loras(name) else ())
+                wanted[self.key(name)] = Condition(loras=self.model.loras if name in TAKERS else ())
         if self.model.is_compiled and any(map(_is_transformer, names)):
             # torch.compile promises nothing of threads: its flags of tracing are the process's
             wanted["torch.compile"] = unshared()
@@ -271,7 +271,7 @@ class ComponentStore(Shelf):
         from . import lora
 
         model = use.model
-        if files.kind != "model" or entry.loras == model.loras or not lora.takes_loras(files.name):
+        if files.kind != "model" or entry.loras == model.loras or files.name not in lora.TAKERS:
             return True
         if not _is_transformer(files.name) or model.quantization != "none":
             return False

@@ -38,12 +38,8 @@ if TYPE_CHECKING:
     from ..families.family import Family
 
 VOCABULARIES = (
-    "tokenizer.json",
-    "vocab.json",
-    "vocab.txt",
-    "spiece.model",
-    "tokenizer.model",
-    "sentencepiece.bpe.model",
+    *("tokenizer.json", "vocab.json", "vocab.txt"),
+    *("spiece.model", "tokenizer.model", "sentencepiece.bpe.model"),
 )
 NO_VOCABULARY = ("ByT5Tokenizer",)
 """Tokenizers of bytes."""

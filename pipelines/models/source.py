@@ -83,7 +83,13 @@ def resolve_source(source: str, *, revision: str = "", roots: Sequence[Path] | N
     # a folder called org/name is meant before the model of that id: what lies here was put here by the user
     if not is_builtin and HUB_ID.fullmatch(source) and _find(source, roots) is None:
         return _resolve_hub(source, revision)
-    found = _resolve_builtin(source.removeprefix("builtin:")) if is_builtin else _resolve_folder(source, roots)
+    if not is_builtin:
+        found = _resolve_folder(source, roots)
+    elif (name := source.removeprefix("builtin:")) in BUILTINS:
+        found = ResolvedSource(kind="builtin", folder=BUILTINS[name], id=source)
+    else:
+        near = difflib.get_close_matches(name, BUILTINS, n=1, cutoff=0.0)
+        raise ValueError(worded("there is no built-in model {!r}; did you mean builtin:{}?", name[:100], near[0]))
     if revision:
         raise ValueError(
             worded("revision {!r} was given for {!r}; only hub ids have revisions, leave it empty", revision, source)
@@ -110,13 +116,6 @@ def is_allowed(path: Path, roots: Sequence[Path] | None) -> bool:
         return True
     real = Path(os.path.realpath(path))
     return any(real.is_relative_to(os.path.realpath(root)) for root in roots)
-
-
-def _resolve_builtin(name: str) -> ResolvedSource:
-    if name not in BUILTINS:
-        near = difflib.get_close_matches(name, BUILTINS, n=1, cutoff=0.0)
-        raise ValueError(worded("there is no built-in model {!r}; did you mean builtin:{}?", name[:100], near[0]))
-    return ResolvedSource(kind="builtin", folder=BUILTINS[name], id=f"builtin:{name}")
 
 
 def _resolve_folder(source: str, roots: Sequence[Path] | None) -> ResolvedSource:

@@ -123,11 +123,11 @@ def conditioned(pipe: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     for name in arguments.keys() & wanted.keys():
         kind = condition_class(wanted[name].annotation)
         if kind is not None and isinstance(arguments[name], list):
-            found[name] = [_made(kind, each) if isinstance(each, dict) else each for each in arguments[name]]
+            found[name] = [_condition(kind, each) if isinstance(each, dict) else each for each in arguments[name]]
     return found
 
 
-def _made(kind: Any, told: Mapping[str, Any]) -> Any:
+def _condition(kind: Any, told: Mapping[str, Any]) -> Any:
     names = names_of(kind)
     field = "frames" if "frames" in names else "video" if isinstance(told["frames"], list) else "image"
     place = next((name for name in PLACES if name in names), "")

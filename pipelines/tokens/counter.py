@@ -148,7 +148,9 @@ class Counter:
 
     def _count(self, order: dict[str, Any], go_on: Callable[[], None]) -> TokenCount | None:
         key = json.dumps(order, sort_keys=True)
-        with _held(self._lock, go_on):
+        while not self._lock.acquire(timeout=CHECK_S):
+            go_on()
+        try:
             if key in self._known:
                 self._known.move_to_end(key)
                 return self._known[key]
@@ -156,6 +158,8 @@ class Counter:
             if len(self._known) > MOST_KEPT:
                 self._known.popitem(last=False)
             return found
+        finally:
+            self._lock.release()
 
     def _ask(self, order: dict[str, Any], go_on: Callable[[], None]) -> TokenCount | None:
         """A tokenizer that does not answer is known not to, and its process is gone."""
@@ -246,13 +250,3 @@ def _mark(folder: Path) -> str:
     if sum(status.st_size for _, status in found) > MOST_BYTES:
         raise ValueError(f"{folder} holds more than {MOST_BYTES} bytes; is it a tokenizer?")
     return json.dumps([(name, status.st_size, status.st_mtime_ns, status.st_ino) for name, status in found])
-
-
-@contextlib.contextmanager
-def _held(lock: threading.Lock, go_on: Callable[[], None]) -> Iterator[None]:
-    while not lock.acquire(timeout=CHECK_S):
-        go_on()
-    try:
-        yield
-    finally:
-        lock.release()

@@ -16,7 +16,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 MOST_MEMORY = 6 << 30
 """Address space, of which a vocabulary of 250,000 pieces takes a tenth."""
@@ -46,11 +46,6 @@ def main() -> None:
     _end_after(MOST_S)
     import transformers  # noqa: F401 (so that the first text need not wait)
 
-    _answer(orders, answers)
-
-
-def _answer(orders: IO[str], answers: IO[str]) -> None:
-    """Each line of `orders` by one."""
     _end_after(IDLE_S)
     while line := orders.readline():
         _end_after(MOST_S)
