@@ -336,7 +336,7 @@ def verify_command(arguments: argparse.Namespace) -> int:
 
 def models_command(arguments: argparse.Namespace) -> int:
     if arguments.action == "pull":
-        from .pipelines.hub.pull import pull
+        from .pipelines.hub.fetching import pull
 
         if not arguments.id:
             raise ValueError("no model is named; give its hub id, such as: latentloom models pull Qwen/Qwen-Image")

@@ -24,8 +24,9 @@ from ..parallel.plan import ParallelPlan
 from ..parallel.progress import SILENT, Progress
 from ..parallel.sharding.fingerprint import Comparison, fields_of
 from . import preview
-from .components.loading import shells, torch_dtype
+from .components.loading import torch_dtype
 from .components.store import ONE_RANK, store
+from .components.streamed import shells
 from .denoising import guidance as guiding
 from .denoising import quiet, schedulers  # noqa: F401 (quiet for what it silences)
 from .denoising.noise import generators, seeds_of

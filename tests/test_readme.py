@@ -61,7 +61,7 @@ SUBSTITUTED = {
 """What stands in for a word of a command."""
 NOT_RUN = {
     "--cluster": "needs Ray's own commands; tests/pipelines/test_cluster.py",
-    "pull": "needs the network; tests/pipelines/test_pull.py",
+    "pull": "needs the network; tests/pipelines/test_hub.py",
     "--nodes": "a process opens one folder; they run in processes of their own below",
 }
 """By a word of the command, why."""

@@ -96,11 +96,11 @@ class Agent:
         password, so the machine's network must be trusted. Until it listens nobody holds the port: it is one that
         no system gives away of itself.
         """
-        ports = random.SystemRandom().sample(MEETING_PORTS, TRIES)
-        port = next((port for port in ports if _is_free(port)), None)
-        if port is None:
-            raise RuntimeError(f"none of {TRIES} ports from {MEETING_PORTS[0]} to {MEETING_PORTS[-1]} is free")
-        return pack(f"{self._address}:{port}")
+        for port in random.SystemRandom().sample(MEETING_PORTS, TRIES):
+            with contextlib.suppress(OSError):  # a process listens there on one of its interfaces
+                socket.create_server(("", port)).close()
+                return pack(f"{self._address}:{port}")
+        raise RuntimeError(f"none of {TRIES} ports from {MEETING_PORTS[0]} to {MEETING_PORTS[-1]} is free")
 
     def _end(self, order: Mapping[str, Any], request: bytes, progress: AgentProgress) -> dict[str, Any]:
         try:
@@ -121,24 +121,8 @@ class Agent:
         if world is not None:
             interface_of(self._address)
             world = World(**world)
-        return self._pool.call(
-            order["function"],
-            request,
-            progress,
-            num_ranks=order["num_ranks"],
-            lane=order["lane"],
-            rank=order["rank"],
-            world=world,
-        )
-
-
-def _is_free(port: int) -> bool:
-    """Whether a process could listen there on all interfaces now."""
-    try:
-        socket.create_server(("", port)).close()
-    except OSError:
-        return False
-    return True
+        asked = {name: order[name] for name in ("num_ranks", "lane", "rank")}
+        return self._pool.call(order["function"], request, progress, world=world, **asked)
 
 
 class AgentProgress(Progress):

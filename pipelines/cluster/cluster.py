@@ -83,10 +83,8 @@ class Cluster:
         for attempt in range(MAX_ATTEMPTS):
             machines = self._take(num_machines, lane=lane, subject=subject, avoid=lost, progress=progress)
             try:
-                parts = [
-                    MachinePart(machine, each, reference) for machine, each in self._orders(machines, order, num_ranks)
-                ]
-                found = ClusterJob(parts).run(progress)
+                orders = self._orders(machines, order, num_ranks)
+                found = ClusterJob([MachinePart(machine, each, reference) for machine, each in orders]).run(progress)
             except MachineLost as error:
                 lost, again = error.machine, f"{error.machine.name} {error}"
                 if attempt + 1 == MAX_ATTEMPTS:
@@ -116,16 +114,9 @@ class Cluster:
             store = plain_answer(machines[0].ask("meeting"))
         except MachineLost as lost:
             raise machines[0].lose(lost) from None
-        name = f"cluster-{uuid.uuid4().hex}"
+        world = {"name": f"cluster-{uuid.uuid4().hex}", "store": store, "size": num_ranks}
         return [
-            (
-                machine,
-                {
-                    **order,
-                    "world": {"name": name, "store": store, "size": num_ranks, "first": index * self.size},
-                    "answers": index == 0,
-                },
-            )
+            (machine, {**order, "world": {**world, "first": index * self.size}, "answers": index == 0})
             for index, machine in enumerate(machines)
         ]
 
@@ -139,8 +130,11 @@ class Cluster:
             check_head()
             self._look()
             with self._lock:
-                working = self._working()
-                self._check(count, working)
+                working = [machine for machine in self._machines.values() if not machine.problem]
+                if len(working) < count:
+                    problems = [machine.problem for machine in self._machines.values() if machine.problem]
+                    few = too_few(count, len(working), num_gpus=count_gpus(self._devices), address=self.address)
+                    raise ValueError(problems[0] if problems else few)
                 ready = [machine for machine in working if machine.is_ready]
                 self._is_gathered = self._is_gathered or len(ready) == len(working)
                 late = time.monotonic() > deadline
@@ -160,16 +154,6 @@ class Cluster:
         with self._lock:
             for machine in machines:
                 machine.jobs[lane] -= 1
-
-    def _working(self) -> list[RayMachine]:
-        return [machine for machine in self._machines.values() if not machine.problem]
-
-    def _check(self, count: int, working: Sequence[RayMachine]) -> None:
-        if len(working) >= count:
-            return
-        if problems := [machine.problem for machine in self._machines.values() if machine.problem]:
-            raise ValueError(problems[0])
-        raise ValueError(too_few(count, len(working), num_gpus=count_gpus(self._devices), address=self.address))
 
     def _look(self) -> None:
         """Find new machines, forget those that are gone, and hear which agents are ready."""

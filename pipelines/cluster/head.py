@@ -51,19 +51,7 @@ class RayHead:
         """What it does instead of answering."""
         self._is_near = "://" not in address
         """Whether this process talks to it itself; a proxy of Ray's does for `ray://`."""
-        self._thread = threading.Thread(target=self._watch, name="latentloom head", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    @property
-    def is_watched(self) -> bool:
-        return self._thread.is_alive()
-
-    def check(self) -> None:
-        """Raises `RankFailed` where it is lost."""
-        if self.problem:
-            raise RankFailed(lost(self.address, self.problem))
+        self.thread = threading.Thread(target=self._watch, name="latentloom head", daemon=True)
 
     def _watch(self) -> None:
         import ray
@@ -93,7 +81,8 @@ class RayHead:
 def check_head() -> None:
     """Raises `RankFailed` where the head of the cluster that this process is in is lost."""
     for head in _heads:
-        head.check()
+        if head.problem:
+            raise RankFailed(lost(head.address, head.problem))
 
 
 def has_head() -> bool:
@@ -132,12 +121,17 @@ def connect(address: str) -> None:
         raise ValueError(MISSING) from None
     with _connecting:
         if ray.is_initialized():
-            if address not in _joined:
-                _check_same(address)
+            present = ray.get_runtime_context().gcs_address
+            if address not in _joined and "://" not in address and address not in ("auto", present):
+                raise ValueError(f"this process works with the cluster at {present} already; give --cluster {present}")
             _watch(address)
             return
         _probe(address)
-        _silence()
+        import ray._private.worker as worker
+
+        # Ray speaks of lost workers on stdout, which may carry our JSON; we tell of them ourselves.
+        worker._worker_logs_enabled = False  # no public switch covers what a driver hears of raylets (2.60)
+        logging.getLogger("ray").setLevel(logging.CRITICAL)
         try:
             within(
                 lambda: ray.init(address=address, namespace="latentloom", log_to_driver=False, configure_logging=False),
@@ -181,17 +175,9 @@ def _watch(address: str) -> None:
     import ray
 
     where = address if "://" in address else ray.get_runtime_context().gcs_address
-    if not any(head.address == where and head.is_watched for head in _heads):
-        _heads[:] = [RayHead(where)]
-        _heads[0].start()
-
-
-def _check_same(address: str) -> None:
-    import ray
-
-    present = ray.get_runtime_context().gcs_address
-    if "://" not in address and address not in ("auto", present):
-        raise ValueError(f"this process works with the cluster at {present} already; give --cluster {present}")
+    if not any(head.address == where and head.thread.is_alive() for head in _heads):
+        _heads[:] = [RayHead(where)]  # the thread of another ends by itself: it is not among them any more
+        _heads[0].thread.start()
 
 
 def _probe(address: str) -> None:
@@ -208,14 +194,6 @@ def _probe(address: str) -> None:
             f"no Ray cluster answers at {address} ({error}); start one with `ray start --head`, "
             "or give the address that it printed"
         ) from None
-
-
-def _silence() -> None:
-    """Ray speaks of lost workers on stdout, which may carry our JSON; we tell of them ourselves."""
-    import ray._private.worker as worker
-
-    worker._worker_logs_enabled = False  # no public switch covers what a driver hears of raylets (2.60)
-    logging.getLogger("ray").setLevel(logging.CRITICAL)
 
 
 def _no_answer() -> str:

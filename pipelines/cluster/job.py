@@ -84,11 +84,15 @@ class ClusterJob:
     def run(self, progress: Progress) -> Any:
         """The first part's answer, when all have ended. Raises what `Pool.call` does, and `MachineLost`."""
         try:
-            while self._is_going():
+            while any(part.end is None for part in self._parts):
                 progress.check()
                 check_head()
-                for told in self._hear():
-                    _relay(told, progress)
+                for kind, *told in self._hear():
+                    if kind == "phase":
+                        progress.phase(told[0], is_loading=told[1])
+                    else:
+                        done, total, picture = told
+                        progress.step(done, total, None if picture is None else lambda shown=picture: shown)
                 if any(part.end is not None and part.end["state"] != "done" for part in self._parts):
                     break
         except BaseException:
@@ -96,9 +100,6 @@ class ClusterJob:
             raise
         self._stop()
         return self._settle(progress)
-
-    def _is_going(self) -> bool:
-        return any(part.end is None for part in self._parts)
 
     def _hear(self) -> list[list[Any]]:
         """What there is to relay, after a little while at most."""
@@ -138,24 +139,11 @@ class ClusterJob:
                 raise RankFailed(
                     f"{part.machine.name} has another result than {first.machine.name}; run `latentloom doctor` on both"
                 )
-        self._spread(progress)
+        if self._spreads:  # with each device on the machine that the cluster, and errors, name so
+            told = [{**each, "machine": part.machine.name} for part, _, ranks in self._spreads for each in ranks]
+            work = sorted((RankWork(**each) for each in told), key=lambda each: each.rank)
+            progress.spread(self._spreads[0][1], work)
         return end["answer"]
-
-    def _spread(self, progress: Progress) -> None:
-        """With each device on the machine that the cluster, and errors, name so."""
-        if self._spreads:
-            work = [
-                RankWork(**{**each, "machine": part.machine.name}) for part, _, ranks in self._spreads for each in ranks
-            ]
-            progress.spread(self._spreads[0][1], sorted(work, key=lambda each: each.rank))
-
-
-def _relay(told: Sequence[Any], progress: Progress) -> None:
-    if told[0] == "phase":
-        progress.phase(told[1], is_loading=told[2])
-    else:
-        _, done, total, picture = told
-        progress.step(done, total, None if picture is None else lambda: picture)
 
 
 def _distance(end: Mapping[str, Any]) -> int:

@@ -50,12 +50,11 @@ class RayMachine:
         self.problem = ""
         """Why it can never work for us."""
         self.is_ready = False
-        config = {
-            "devices": _renumbered(devices),
-            "replicas": replicas,
-            "preload": list(preload),
-            "address": node["NodeManagerAddress"],
-        }
+        # GPUs count from 0 on each machine, among those that Ray has set apart for the agent.
+        numbers = iter(range(len(devices)))
+        renumbered = [f"cuda:{next(numbers)}" if device.startswith("cuda") else device for device in devices]
+        config = {"devices": renumbered, "replicas": replicas, "preload": list(preload)}
+        config["address"] = node["NodeManagerAddress"]
         self._actor = _start_agent(self.node, num_gpus=count_gpus(devices), config=config)
         self._hello: Any = None
         self._ask_time = 0.0
@@ -73,10 +72,8 @@ class RayMachine:
                 self._hello, self._ask_time = self.ask("hello"), time.monotonic()
         elif ready([self._hello], timeout_s=0):
             reference, self._hello = self._hello, None
-            try:
+            with contextlib.suppress(MachineLost):  # Ray is starting it, or knows soon that the machine is gone
                 self._meet(answer(reference))
-            except MachineLost:
-                pass  # Ray is starting it, or knows soon that the machine is gone
 
     def lose(self, lost: MachineLost, *, is_silent: bool = False) -> MachineLost:
         """Count the machine's agent as lost: its pool is gone, and whatever that had loaded."""
@@ -208,9 +205,3 @@ def _boot() -> type:
             return self.problem or getattr(self.agent, method)(*args)
 
     return Boot
-
-
-def _renumbered(devices: Sequence[str]) -> list[str]:
-    """GPUs count from 0 on each machine, among those that Ray has set apart for the agent."""
-    numbers = iter(range(len(devices)))
-    return [f"cuda:{next(numbers)}" if device.startswith("cuda") else device for device in devices]

@@ -1,6 +1,5 @@
 """From files to modules: a store that loads, quantizes, prepares, keeps and lends them.
 
-by_rows: torchao's packing of a wide weight, some rows at a time, with the bits that it makes of the whole weight.
 default_dtype: The dtype of new tensors, for one thread: `torch.set_default_dtype` sets it for what other threads
     compute, too.
 loading: The one place where a component's files become an object: every failure leaves as one `ValueError` sentence.
@@ -9,15 +8,16 @@ lora: LoRAs on a loaded component, through diffusers' own loaders: several, scal
 memory: What a component takes of a memory, before it is loaded and afterwards, and what all may take of it together.
 prepared: A transformer made ready for a denoise, spread by its plan and compiled, and kept so until one wants it
     otherwise.
-quantizing: Quantization by torchao: of the weights of wide linear layers, each as soon as it has been read.
+quantizing: Quantization by torchao: of the weights of wide linear layers, each as soon as it has been read, some rows
+    at a time.
 shelf: What a process has loaded, each memory within its budget: the least recently used goes, what others hold stays.
 single_file: A transformer from one file as its makers or ComfyUI publish it, packed or plain, tensor by tensor.
 skeleton: A diffusers component built without weights and filled tensor by tensor, each cast on the device where it
     will live.
 store: The component store: a process's loaded text encoders, transformers, VAEs, kept under a byte budget.
-streamed: Loading a transformer sharded: each rank reads only its share of the weights, so that none ever holds all of
-    them.
+streamed: Components without all their weights: a transformer of which each rank reads its share, and what is not
+    loaded.
 tensorrt: Torch-TensorRT as an engine: what it makes of a block's graph, where that is kept, and whether it can be had
     here.
-unpacking/: From packed weights to those that they stand for, by their publishers' own formulas, one tensor at a time.
+unpacking: From packed weights to those that they stand for, by their publishers' own formulas, one tensor at a time.
 """

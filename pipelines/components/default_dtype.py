@@ -77,12 +77,10 @@ def kept_to_this_thread() -> Iterator[None]:
 
 
 def _decides(value: Any) -> bool:
-    return isinstance(value, torch.dtype) or (hasattr(value, "dtype") and _is_floating(value.dtype))
-
-
-def _is_floating(dtype: Any) -> bool:
-    """Whether numbers are floating-point ones, of torch's kinds or of numpy's."""
-    return dtype.is_floating_point if isinstance(dtype, torch.dtype) else getattr(dtype, "kind", "") == "f"
+    """Whether it is a dtype, or holds floating numbers, of torch's kinds or of numpy's."""
+    dtype = getattr(value, "dtype", None)
+    is_floating = dtype.is_floating_point if isinstance(dtype, torch.dtype) else getattr(dtype, "kind", "") == "f"
+    return isinstance(value, torch.dtype) or is_floating
 
 
 def _flat(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:

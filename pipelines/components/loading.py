@@ -9,18 +9,18 @@ import importlib.metadata
 import importlib.util
 import logging
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ...parallel.errors import OutOfMemory, is_out_of_memory, one_line
 from ...parallel.ranks.heap import give_back_large
-from ..models import code_config
 from ..models.component_files import ComponentFiles
-from ..models.folder import LIBRARIES, component_in, kind_of
+from ..models.config import check_size, model_config, processor_settings
+from ..models.folder import LIBRARIES
 from ..out_of_memory import shortage
 from ..values import Dtype, Quantization
-from . import quantizing, skeleton
+from . import skeleton
 
 if TYPE_CHECKING:
     import torch
@@ -60,8 +60,9 @@ def load_component(
             return one_call_at_a_time(component) if files.kind == "tokenizer" else component
         if device == "cpu" and quantization != "none":
             give_back_large()  # quantized weights lie between their float copies, whose places a heap would keep
+        number = torch_dtype(dtype)
         component = _load_weights(
-            cls, files, checkpoint, dtype=dtype, device=device, quantization=quantization, readers=readers
+            cls, files, checkpoint, dtype=number, device=device, quantization=quantization, readers=readers
         )
         component.to(device)  # what the libraries leave behind
     return component.requires_grad_(False).eval()
@@ -92,15 +93,12 @@ def component_class(files: ComponentFiles) -> Any:
         ),
     }
     if not isinstance(found, type) or not issubclass(found, accepted[files.kind]):
+        version = importlib.metadata.version(files.library if files.library in LIBRARIES else "diffusers")
         raise ValueError(
-            f"component {files.name} of {files.folder.parent}: {files.library} {_version(files.library)} has no "
+            f"component {files.name} of {files.folder.parent}: {files.library} {version} has no "
             f"{files.kind} class {files.class_name} that works here; check model_index.json, or update {files.library}"
         )
     return found
-
-
-def _version(library: str) -> str:
-    return importlib.metadata.version(library if library in LIBRARIES else "diffusers")
 
 
 def torch_dtype(dtype: Dtype) -> torch.dtype:
@@ -115,7 +113,7 @@ def _load_settings(cls: Any, files: ComponentFiles) -> Any:
 
     if issubclass(cls, BaseImageProcessor):
         plain, _ = cls.get_image_processor_dict(str(files.folder), local_files_only=True)
-        return cls.from_dict(code_config.processor_settings(cls, plain))
+        return cls.from_dict(processor_settings(cls, plain))
     if not issubclass(cls, ProcessorMixin):
         return cls.from_pretrained(str(files.folder), local_files_only=True)
     kind = cls if importlib.util.find_spec("torchvision") else without_video(cls)
@@ -131,18 +129,24 @@ def without_video(cls: Any) -> Any:
     return type(cls.__name__, (cls,), {"get_attributes": classmethod(lambda _: parts), "__module__": cls.__module__})
 
 
-def _load_folder(
+def _load_weights(
     cls: Any,
     files: ComponentFiles,
+    checkpoint: Path | None,
     *,
-    dtype: Dtype,
+    dtype: torch.dtype,
     device: str,
     quantization: Quantization,
     readers: Readers | None,
 ) -> Any:
+    if checkpoint is not None:
+        from . import single_file
+
+        settle = _settler(quantization, device)
+        return single_file.load(cls, files, checkpoint, dtype=dtype, device=device, settle=settle, readers=readers)
     if files.library == "diffusers" and (device != "cpu" or quantization != "none" or files.is_packed):
         settle = _settler(quantization, device)
-        component = skeleton.load(cls, files, dtype=torch_dtype(dtype), device=device, settle=settle, readers=readers)
+        component = skeleton.load(cls, files, dtype=dtype, device=device, settle=settle, readers=readers)
         if component is not None:
             return component
         if files.is_packed:
@@ -151,50 +155,33 @@ def _load_folder(
     # With device_map transformers casts and moves a few tensors at a time; diffusers would add hooks of accelerate.
     options: dict[str, Any] = {"low_cpu_mem_usage": True}
     if files.library == "transformers":
-        config = code_config.model_config(cls, files.folder, name=files.name)
-        code_config.check_size(cls, config, num_held=files.num_parameters)
+        config = model_config(cls, files.folder, name=files.name)
+        check_size(cls, config, num_held=files.num_parameters)
         options = {"device_map": device, "config": config, "trust_remote_code": False, "use_kernels": False}
         if quantization != "none":
-            options["quantization_config"] = quantizing.transformers_config(quantization)
+            from .quantizing import transformers_config
+
+            options["quantization_config"] = transformers_config(quantization)
     component, info = cls.from_pretrained(
-        str(files.folder),
-        dtype=torch_dtype(dtype),
-        local_files_only=True,
-        use_safetensors=True,
-        output_loading_info=True,
-        **options,
+        str(files.folder), dtype=dtype, local_files_only=True, use_safetensors=True, output_loading_info=True, **options
     )
     if unused := sorted(map(str, info.get("unexpected_keys", ()))):
         logger.warning("component %s: %d tensors are not used, first %s", files.name, len(unused), unused[0][:100])
     if wrong := sorted(map(str, [*info.get("missing_keys", ()), *info.get("mismatched_keys", ())])):
         raise ValueError(f"{len(wrong)} tensors are missing or have another shape, first {wrong[0][:100]}")
     if quantization != "none" and files.library == "diffusers":
-        quantizing.quantize_loaded(component, quantization, device=device)
+        from .quantizing import quantize_loaded
+
+        quantize_loaded(component, quantization, device=device)
     return component
 
 
-def _load_weights(
-    cls: Any,
-    files: ComponentFiles,
-    checkpoint: Path | None,
-    *,
-    dtype: Dtype,
-    device: str,
-    quantization: Quantization,
-    readers: Readers | None,
-) -> Any:
-    if checkpoint is None:
-        return _load_folder(cls, files, dtype=dtype, device=device, quantization=quantization, readers=readers)
-    from . import single_file
-
-    settle = _settler(quantization, device)
-    return single_file.load(
-        cls, files, checkpoint, dtype=torch_dtype(dtype), device=device, settle=settle, readers=readers
-    )
-
-
 def _settler(quantization: Quantization, device: str) -> Settle | None:
-    return None if quantization == "none" else quantizing.settler(quantization, device=device)
+    if quantization == "none":
+        return None
+    from .quantizing import settler
+
+    return settler(quantization, device=device)
 
 
 @contextlib.contextmanager
@@ -206,12 +193,11 @@ def one_sentence(files: ComponentFiles, checkpoint: Path | None) -> Iterator[Non
         yield
     except OutOfMemory:
         raise
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise OutOfMemory(out_of_memory(files.name, str(place), shortage(error))) from error
-        raise ValueError(f"component {files.name}: {place} cannot be loaded: {one_line(error)}") from error
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # Rust's panic (tokenizers, safetensors) is no Exception
+        if isinstance(error, Exception) and is_out_of_memory(error):
+            raise OutOfMemory(out_of_memory(files.name, str(place), shortage(error))) from error
+        # Rust's panic (tokenizers, safetensors) is no Exception; a cancel is none either, and stays what it is
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         raise ValueError(f"component {files.name}: {place} cannot be loaded: {one_line(error)}") from error
 
@@ -299,45 +285,3 @@ def one_call_at_a_time(tokenizer: Any) -> Any:
 
     tokenizer._encode_plus = one_at_a_time
     return tokenizer
-
-
-class Shell:
-    """Stands for a component that a stage does not load: blocks ask the transformer for its dtype, the VAE for how much
-    it compresses. It builds the component, without weights, once somebody asks for more than its dtype. It is no
-    module, so that nobody takes its device, the meta device, for one to work on.
-    """
-
-    def __init__(self, files: ComponentFiles, dtype: torch.dtype) -> None:
-        self._files = files
-        self.dtype = dtype
-
-    @functools.cached_property
-    def config(self) -> Mapping[str, Any]:
-        return self._built.config
-
-    @functools.cached_property
-    def _built(self) -> Any:
-        return skeleton.build(component_class(self._files), self._files.folder, dtype=self.dtype)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # what copy and pickle look for
-            raise AttributeError(name)
-        return getattr(self._built, name)
-
-
-def shells(
-    folder: Path, index: Mapping[str, Any], loaded: Collection[str], *, dtype: torch.dtype, fingerprint: str
-) -> dict[str, Shell]:
-    """Shells of diffusers' models that the folder's index names and that are not `loaded`, by name; the same ones again
-    while the files have this fingerprint."""
-    found: dict[str, Shell] = {}
-    for name in index.keys() - loaded:
-        if (part := component_in(index, name)) and part[0] == "diffusers" and kind_of(part[1]) == "model":
-            found[name] = _shell(str(folder), name, *part, dtype, fingerprint)
-    return found
-
-
-@functools.lru_cache(maxsize=64)
-def _shell(folder: str, name: str, library: str, class_name: str, dtype: torch.dtype, _: str) -> Shell:
-    files = ComponentFiles(name=name, library=library, class_name=class_name, kind="model", folder=Path(folder, name))
-    return Shell(files, dtype)

@@ -7,6 +7,7 @@ are. Threads that want the same one need not wait for each other.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping
 
@@ -88,14 +89,9 @@ class Loans:
                 self._changed.notify_all()
 
     def _is_free(self, wanted: Wanted) -> bool:
-        earlier: list[Wanted] = []
-        for each in self._asking:
-            if each is wanted:
-                break
-            earlier.append(each)
+        """Whether nobody who holds a loan, or has asked before, wants one of these in another condition."""
         held = {name: condition for name, (condition, _) in self._lent.items()}
-        return not any(_conflicts(wanted, each) for each in (held, *earlier))
-
-
-def _conflicts(one: Wanted, other: Wanted) -> bool:
-    return any(name in other and other[name] != condition for name, condition in one.items())
+        earlier = itertools.takewhile(lambda each: each is not wanted, self._asking)
+        return all(
+            each.get(name, condition) == condition for each in (held, *earlier) for name, condition in wanted.items()
+        )

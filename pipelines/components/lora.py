@@ -26,6 +26,7 @@ from .loading import offline, quiet_libraries
 logger = logging.getLogger("latentloom")
 
 TAKERS = ("transformer", "transformer_2", "text_encoder", "text_encoder_2")
+"""Names of components that can carry LoRAs."""
 EXPERTS = {"transformer": re.compile(r"high[_\- ]?noise", re.I), "transformer_2": re.compile(r"low[_\- ]?noise", re.I)}
 
 
@@ -43,11 +44,6 @@ class _Read:
         return sum(key.startswith(f"{name}.") and key.endswith(ends) for key in self.tensors)
 
 
-def takes_loras(name: str) -> bool:
-    """Whether a component of this name can carry LoRAs."""
-    return name in TAKERS
-
-
 def fit(component: Any, name: str, *, loras: Sequence[Lora], pipeline: str) -> None:
     """Put `loras` on a freshly loaded component. Raises `ValueError` for one that has nothing for this model."""
     if name not in TAKERS:
@@ -60,13 +56,19 @@ def fit(component: Any, name: str, *, loras: Sequence[Lora], pipeline: str) -> N
 
 def refit(component: Any, name: str, *, loras: Sequence[Lora], pipeline: str) -> None:
     """Exchange what a component carries for `loras`; when only scales differ, nothing is read again."""
-    carried = _carried(component)
-    wanted = [lora.adapter for lora in loras if _is_for(lora, name)]
-    if carried == wanted and all(_mark(component).get(lora.adapter) == lora.sha256 for lora in loras):
-        _activate(component, name, [lora for lora in loras if _is_for(lora, name)])
+    carried, mine = _carried(component), [lora for lora in loras if _is_for(lora, name)]
+    is_same = all(_mark(component).get(lora.adapter) == lora.sha256 for lora in loras)
+    if is_same and carried == [lora.adapter for lora in mine]:
+        _activate(component, name, mine)
         return
     if carried:
-        _unload(component, name)
+        if name.startswith("text_encoder"):
+            from diffusers.loaders.lora_base import _remove_text_encoder_monkey_patch
+
+            _remove_text_encoder_monkey_patch(component)
+        else:
+            component.unload_lora()
+        _mark(component).clear()
     fit(component, name, loras=loras, pipeline=pipeline)
 
 
@@ -100,10 +102,18 @@ def _mixin(pipeline: str) -> Any:
 
 def _load(component: Any, name: str, *, lora: Lora, mixin: Any) -> bool:
     """Whether the file had something for this component."""
-    _check_unchanged(lora)
+    try:
+        is_same = sha256_of(Path(lora.path)) == lora.sha256
+    except OSError as error:
+        raise ValueError(f"LoRA {lora.path} cannot be read ({error.strerror}); load it again") from None
+    if not is_same:
+        raise ValueError(f"LoRA {lora.path} has changed since it was chosen; run again")
     check_lora(read_tensor_file(Path(lora.path)))
     with _one_sentence(lora), offline():
-        read = _read(lora, mixin)
+        tensors, *alphas, metadata = mixin.lora_state_dict(
+            lora.path, return_alphas=True, return_lora_metadata=True, use_safetensors=True, local_files_only=True
+        )
+    read = _Read(tensors, alphas[0] if alphas else None, metadata)
     _check_match(read, lora, mixin)
     part = "transformer" if name == "transformer_2" else name
     if not _is_for(lora, name) or not read.num_layers(part):
@@ -113,7 +123,15 @@ def _load(component: Any, name: str, *, lora: Lora, mixin: Any) -> bool:
         warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # several LoRAs are meant
         warnings.filterwarnings("ignore", message="TorchaoLoraLinear was instantiated")  # it cannot merge, nor do we
         if name.startswith("text_encoder"):
-            _load_text_encoder(component, name, lora=lora, mixin=mixin, read=read)
+            mixin.load_lora_into_text_encoder(
+                dict(read.tensors),
+                network_alphas=read.alphas,
+                text_encoder=component,
+                prefix=name,
+                lora_scale=1.0,
+                adapter_name=lora.adapter,
+                metadata=read.metadata,
+            )
         else:
             _load_transformer(component, name, lora=lora, mixin=mixin)
     if _shapes(component) != shapes or getattr(component, "_transformer_norm_layers", None):
@@ -141,14 +159,6 @@ def _shapes(component: Any) -> dict[str, tuple[int, ...]]:
     """The shapes of the model's own weights, under the names they have without LoRAs."""
     weights = {name.replace(".base_layer.", "."): tuple(w.shape) for name, w in component.named_parameters()}
     return {name: shape for name, shape in weights.items() if ".lora_" not in name and ".lokr_" not in name}
-
-
-def _read(lora: Lora, mixin: Any) -> _Read:
-    result = mixin.lora_state_dict(
-        lora.path, return_alphas=True, return_lora_metadata=True, use_safetensors=True, local_files_only=True
-    )
-    tensors, *alphas, metadata = result
-    return _Read(tensors, alphas[0] if alphas else None, metadata)
 
 
 def _check_match(read: _Read, lora: Lora, mixin: Any) -> None:
@@ -180,18 +190,6 @@ def _load_transformer(component: Any, name: str, *, lora: Lora, mixin: Any) -> N
     )
 
 
-def _load_text_encoder(component: Any, name: str, *, lora: Lora, mixin: Any, read: _Read) -> None:
-    mixin.load_lora_into_text_encoder(
-        dict(read.tensors),
-        network_alphas=read.alphas,
-        text_encoder=component,
-        prefix=name,
-        lora_scale=1.0,
-        adapter_name=lora.adapter,
-        metadata=read.metadata,
-    )
-
-
 def _check_layers(component: Any, name: str, *, lora: Lora, num_read: int) -> None:
     """diffusers loads a file whose layer names match nothing without a word."""
     num_layers = sum(
@@ -207,16 +205,6 @@ def _check_layers(component: Any, name: str, *, lora: Lora, num_read: int) -> No
 def _carried(component: Any) -> list[str]:
     """The adapters that are on a component, in order."""
     return list(getattr(component, "peft_config", {}))
-
-
-def _unload(component: Any, name: str) -> None:
-    if name.startswith("text_encoder"):
-        from diffusers.loaders.lora_base import _remove_text_encoder_monkey_patch
-
-        _remove_text_encoder_monkey_patch(component)
-    else:
-        component.unload_lora()
-    _mark(component).clear()
 
 
 def _activate(component: Any, name: str, loras: Sequence[Lora]) -> None:
@@ -239,12 +227,3 @@ def _is_for(lora: Lora, name: str) -> bool:
 def _mark(component: Any) -> dict[str, str]:
     """Content hashes of the adapters that a component carries, kept on the component itself."""
     return component.__dict__.setdefault("_latentloom_loras", {})
-
-
-def _check_unchanged(lora: Lora) -> None:
-    try:
-        is_same = sha256_of(Path(lora.path)) == lora.sha256
-    except OSError as error:
-        raise ValueError(f"LoRA {lora.path} cannot be read ({error.strerror}); load it again") from None
-    if not is_same:
-        raise ValueError(f"LoRA {lora.path} has changed since it was chosen; run again")

@@ -13,7 +13,6 @@ from typing import Any
 from ...parallel.machine.container import read_container
 from ...parallel.pool.spare import LARGE_BYTES
 from ..models.component_files import ComponentFiles
-from ..models.tensor_file import TensorEntry
 from ..values import Model
 
 HOST_SHARE = 0.6
@@ -83,11 +82,11 @@ def expected_bytes(files: ComponentFiles, model: Model, *, weights: int = 1) -> 
     num_bits = QUANTIZED_BITS[model.quantization]
     if files.name.startswith("transformer"):
         return files.num_parameters * num_bits // 8
-    return sum(
-        entry.numel * (whole_bits if _is_left_whole(name, entry) else num_bits) // 8
-        for file in files.weights
-        for name, entry in file.tensors.items()
-    )
+    num_bytes = 0
+    for name, entry in (item for file in files.weights for item in file.tensors.items()):
+        is_left_whole = len(entry.shape) != 2 or any(part in name for part in LEFT_WHOLE)
+        num_bytes += entry.numel * (whole_bits if is_left_whole else num_bits) // 8
+    return num_bytes
 
 
 def loading_bytes(files: ComponentFiles, model: Model) -> int:
@@ -109,10 +108,6 @@ def packed_at_a_time(device: str) -> int:
 def is_quantized(name: str) -> bool:
     """Whether a component of this name is, where the model says how."""
     return name.startswith(QUANTIZED)
-
-
-def _is_left_whole(name: str, entry: TensorEntry) -> bool:
-    return len(entry.shape) != 2 or any(part in name for part in LEFT_WHOLE)
 
 
 def bytes_of(component: Any) -> int:

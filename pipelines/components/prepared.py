@@ -155,20 +155,14 @@ def _compile(transformer: Any, handle: Handle | None, engine: Engine) -> Callabl
 
 def condition_of(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Condition:
     """In which condition this use wants a transformer."""
-    graphs = _graphs(model, plan, step_cache)
-    return Condition(loras=model.loras, plan=plan, engine=model.engine, graphs=graphs, step_cache=step_cache)
-
-
-def _graphs(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Graphs:
-    """As the model says; where it leaves that to us, off what has no graphs, or none that could be replayed."""
-    if model.graphs != "auto":
-        return model.graphs
-    if not model.device.startswith("cuda"):
-        return "off"
-    reason = why_no_graphs(model, plan, has_step_cache=step_cache != "none")
-    if reason:
+    graphs = model.graphs
+    # where the model leaves it to us: off what has no graphs, or none that could be replayed
+    if graphs == "auto" and not model.device.startswith("cuda"):
+        graphs = "off"
+    if graphs == "auto" and (reason := why_no_graphs(model, plan, has_step_cache=step_cache != "none")):
         _say_once(reason)
-    return "off" if reason else "auto"
+        graphs = "off"
+    return Condition(loras=model.loras, plan=plan, engine=model.engine, graphs=graphs, step_cache=step_cache)
 
 
 @functools.cache

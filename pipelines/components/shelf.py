@@ -35,6 +35,11 @@ class StoredComponent:
     prepared: Prepared | None = None
     """How a transformer is spread and compiled now."""
 
+    @property
+    def graph_bytes(self) -> int:
+        """What CUDA graphs hold of the device, beside the weights."""
+        return 0 if self.prepared is None else self.prepared.num_bytes
+
     def unprepare(self) -> None:
         """As it was loaded."""
         if self.prepared is not None:
@@ -86,7 +91,7 @@ class Shelf:
     def _make_room(self, place: str, num_bytes: int, keep: set[tuple[Any, ...]], working_bytes: int) -> None:
         """For components to be loaded, and what is then computed beside them."""
         # Graphs of what is kept hold what is computed beside it, or make way for that themselves.
-        working_bytes -= sum(self._graph_bytes(key) for key in keep)
+        working_bytes -= sum(self._entries[key].graph_bytes for key in keep & self._entries.keys())
         budget = self._budget(place) - max(0, working_bytes - spare_bytes(place))
         candidates = [
             key
@@ -113,11 +118,7 @@ class Shelf:
 
     def _used_bytes(self, place: str) -> int:
         held = [entry for entry in self._entries.values() if entry.place == place]
-        return sum(entry.num_bytes + (entry.prepared.num_bytes if entry.prepared else 0) for entry in held)
-
-    def _graph_bytes(self, key: tuple[Any, ...]) -> int:
-        entry = self._entries.get(key)
-        return entry.prepared.num_bytes if entry is not None and entry.prepared is not None else 0
+        return sum(entry.num_bytes + entry.graph_bytes for entry in held)
 
     def _forget_graphs(self, key: tuple[Any, ...]) -> None:
         prepared = self._entries[key].prepared

@@ -1,7 +1,9 @@
 """A transformer from one file as its makers or ComfyUI publish it, packed or plain, tensor by tensor.
 
-The config comes from the model folder, never the network; names are turned into diffusers' by its own converters, which
-are given tensors that nobody has read yet.
+The config comes from the model folder, never the network; names are turned into diffusers' by its own converters. They
+turn a file in its makers' names into one in diffusers' names, as a dict of all its tensors: they rename, cut and join.
+Given `Deferred` tensors, which remember what was done to them, they do so without one weight being read, cast or
+unpacked; each is made when it is asked for.
 """
 
 from __future__ import annotations
@@ -9,21 +11,21 @@ from __future__ import annotations
 import contextlib
 import logging
 import mmap
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ..models.component_files import ComponentFiles
 from ..models.packed.packing import PREFIXES, Packing, printable, read_checkpoint, read_packing
 from ..models.regular_file import open_regular
-from ..models.tensor_file import TensorEntry, TensorFile
+from ..models.tensor_file import TensorFile
 from . import skeleton
-from .unpacking.deferred import Deferred, DeferredMaker
-from .unpacking.formulas import unpack
-from .unpacking.ggml import FORMULAS
+from .unpacking import FORMULAS, unpack
 
 if TYPE_CHECKING:
     from ...parallel.sharding.weights import Settle
@@ -34,6 +36,8 @@ logger = logging.getLogger("latentloom")
 GGUF_DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 Get = Callable[[str], Tensor]
 """A tensor as it lies in the file, mapped: numbers as they are, blocks as bytes."""
+Make = Callable[[str], Tensor]
+"""`make(name)`: the tensor of that name in the file, unpacked, in the dtype and on the device that are asked for."""
 
 
 def load(
@@ -63,7 +67,11 @@ def load(
         def read(name: str, rows: slice | None) -> Tensor:
             def make(source: str) -> Tensor:
                 each = packing[source]
-                scale = _scale(get, each.scale).to(place) if each.scale else None  # unpacked where it will live
+                scale = get(each.scale) if each.scale else None
+                if scale is not None and not scale.isfinite().all():
+                    told = printable(each.scale[:100])
+                    raise ValueError(f"scale {told} is no number or infinite; copy the file again")
+                scale = scale if scale is None else scale.to(place)  # unpacked where it will live
                 part = move(get(source))
                 return unpack(part, scale, packing=each, entry=file.tensors[source], dtype=dtypes[name])
 
@@ -79,10 +87,12 @@ def _in_our_names(kind: Any, component: Any, file: TensorFile, packing: Mapping[
     """What the file's tensors are in diffusers' names, of its own tensors, which are not read for that."""
     from diffusers.loaders import single_file_model as diffusers
 
-    found = {
-        _without_prefix(name): Deferred.of_file(name, file.tensors[name].shape, _stand_in(file.tensors[name]))
-        for name in packing
-    }
+    found: dict[str, Tensor] = {}
+    for name in packing:
+        ours = next((name.removeprefix(prefix) for prefix in PREFIXES if name.startswith(prefix)), name)
+        # converters see a tensor that is not unpacked yet in the dtype that it may have once it is
+        seen = torch.int64 if file.tensors[name].dtype == "I64" else torch.float32
+        found[ours] = Deferred(file.tensors[name].shape, seen, name)
     if component.state_dict().keys() <= found.keys():
         return found
     known = diffusers._get_single_file_loadable_mapping_class(kind)
@@ -96,22 +106,6 @@ def _in_our_names(kind: Any, component: Any, file: TensorFile, packing: Mapping[
         first = printable(next(iter(packing), "none")[:100])
         reason = f"its tensors are not those of this {kind.__name__} (first {first})"
         raise ValueError(f"{reason}; use its own base") from error
-
-
-def _scale(get: Get, name: str) -> Tensor:
-    found = get(name)
-    if not found.isfinite().all():
-        raise ValueError(f"scale {printable(name[:100])} is no number or infinite; copy the file again")
-    return found
-
-
-def _without_prefix(name: str) -> str:
-    return next((name.removeprefix(prefix) for prefix in PREFIXES if name.startswith(prefix)), name)
-
-
-def _stand_in(entry: TensorEntry) -> torch.dtype:
-    """The dtype in which converters see a tensor that is not unpacked yet."""
-    return torch.int64 if entry.dtype == "I64" else torch.float32
 
 
 def _check(component: Any, wanted: Mapping[str, Tensor]) -> None:
@@ -152,3 +146,75 @@ def _opened(file: TensorFile) -> Iterator[Get]:
         return torch.frombuffer(content, dtype=torch.uint8, count=num_bytes, offset=entry.start)
 
     yield get
+
+
+class Deferred(Tensor):
+    """A tensor of the file, or what one operation makes of others; it has a shape and no numbers."""
+
+    @staticmethod
+    def __new__(cls: type[Deferred], shape: Iterable[int], dtype: torch.dtype, *_: Any) -> Deferred:
+        make = Tensor._make_wrapper_subclass
+        return make(cls, tuple(shape), dtype=dtype, device=torch.device("cpu"))
+
+    def __init__(self, shape: Iterable[int], dtype: torch.dtype, name: str = "", made_by: Any = None) -> None:
+        """`name` of a tensor of the file. What is made of others has `made_by` instead: the operation, its arguments,
+        and which of its results this is, where it has several."""
+        self._name = name
+        self._made_by: tuple[Any, tuple[Any, ...], dict[str, Any], int | None] = made_by
+
+    def __repr__(self, **_: Any) -> str:
+        return f"Deferred({self._name or self._made_by[0]}, {tuple(self.shape)})"
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # pyrefly: ignore[bad-override]
+        kwargs = kwargs or {}
+        if func._schema.is_mutable:
+            raise NotImplementedError(f"{func} writes into a tensor that is not read yet")
+
+        def empty(each: Tensor) -> Tensor:
+            return torch.empty(each.shape, dtype=each.dtype, device="meta")
+
+        # the shapes of what would come of it, by torch itself
+        meta_args, meta_kwargs = tree_map_only(Deferred, empty, (args, kwargs))
+        like = func(*meta_args, **meta_kwargs)
+        if isinstance(like, Tensor):
+            return Deferred(like.shape, like.dtype, "", (func, args, kwargs, None))
+        numbered = enumerate(like)
+        return type(like)(Deferred(each.shape, each.dtype, "", (func, args, kwargs, at)) for at, each in numbered)
+
+
+class DeferredMaker:
+    """Makes deferred tensors. One of the file that is cut into several is read once, and kept till the last is made."""
+
+    def __init__(self, wanted: Mapping[str, Tensor]) -> None:
+        self._wanted = wanted
+        self._uses = Counter(name for each in wanted.values() for name in _sources(each))
+        self._kept: dict[str, Tensor] = {}
+
+    def make(self, name: str, make: Make) -> Tensor:
+        """The tensor of that name among those that are wanted."""
+        return self._made(self._wanted[name], make)
+
+    def _made(self, tensor: Tensor, make: Make) -> Tensor:
+        if not isinstance(tensor, Deferred):
+            return tensor
+        if name := tensor._name:
+            found = self._kept.pop(name, None)
+            found = make(name) if found is None else found
+            self._uses[name] -= 1
+            if self._uses[name] > 0:
+                self._kept[name] = found
+            return found
+        func, args, kwargs, index = tensor._made_by
+        args, kwargs = tree_map_only(Deferred, lambda each: self._made(each, make), (args, kwargs))
+        found = func(*args, **{name: value for name, value in kwargs.items() if name not in ("device", "pin_memory")})
+        return found if index is None else found[index]
+
+
+def _sources(tensor: Tensor) -> list[str]:
+    """The tensors of the file that it is made of, each as often as it is used."""
+    if not isinstance(tensor, Deferred):
+        return []
+    if tensor._name:
+        return [tensor._name]
+    return [name for each in tree_leaves(tensor._made_by[1:3]) for name in _sources(each)]

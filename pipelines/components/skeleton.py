@@ -121,7 +121,7 @@ def _reading(
     """What `weights.fill` reads by, while the files are open."""
     from safetensors import safe_open
 
-    from .unpacking.formulas import from_scaled
+    from .unpacking import from_scaled
 
     held = {name: entry for file in files.weights for name, entry in file.tensors.items()}
     homes = {name: file.path for file in files.weights for name in read_tensor_file(file.path).tensors}

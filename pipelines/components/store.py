@@ -10,6 +10,7 @@ import contextlib
 import copy
 import functools
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +26,44 @@ from ..spreading.measured import finish
 from ..values import Model, StepCache
 from .loading import load_component, one_sentence
 from .loans import unshared
-from .memory import (
-    SMALL_BYTES,
-    bytes_of,
-    expected_bytes,
-    is_quantized,
-    tensor_bytes,
-)
+from .memory import SMALL_BYTES, bytes_of, expected_bytes, is_quantized, tensor_bytes
 from .prepared import ONE_RANK, Condition, Prepared, check_engine_here, condition_of
 from .shelf import Shelf, StoredComponent
+
+
+@dataclass(frozen=True)
+class _Use:
+    """What one call does with a model: in which condition it wants the transformer, and on which mesh, if on one."""
+
+    model: Model
+    mesh: Mesh | None
+    condition: Condition
+
+    @property
+    def shares(self) -> ParallelPlan | None:
+        """The plan by which the ranks of the mesh share weights, if they do."""
+        return self.mesh.plan if self.mesh is not None and self.mesh.plan.weights > 1 else None
+
+    def key(self, name: str) -> tuple[Any, ...]:
+        model = self.model
+        quantization = model.quantization if is_quantized(name) else "none"
+        shares = (self.shares,) if _is_transformer(name) else ()
+        return (model.folder, model.fingerprint, name, model.dtype, model.device, quantization, *shares)
+
+    def wanted(self, names: Sequence[str]) -> dict[Hashable, Hashable]:
+        """In which condition these components are wanted, as `Loans` is asked for them."""
+        from .lora import TAKERS
+
+        wanted: dict[Hashable, Hashable] = {}
+        for name in names:
+            if _is_transformer(name):
+                wanted[self.key(name)] = unshared() if self.condition.is_alone else self.condition
+            else:
+                wanted[self.key(name)] = Condition(loras=self.model.loras if name in TAKERS else ())
+        if self.model.is_compiled and any(map(_is_transformer, names)):
+            # torch.compile promises nothing of threads: its flags of tracing are the process's
+            wanted["torch.compile"] = unshared()
+        return wanted
 
 
 class ComponentStore(Shelf):
@@ -71,28 +101,23 @@ class ComponentStore(Shelf):
         """What `load` gives, as it gives it until the end, for so many steps of a denoise: within it no other thread
         changes a component. Collective with a plan of several ranks.
 
-        The modules themselves are shared by all threads, which is safe: in diffusers 0.42 and transformers 5.23 their
-        forwards set nothing on them (tests/bench/threads.py looks again), but for the VAE's, which gets a copy, and
-        the tokenizers (see prompt.py). What does change them is ours: LoRAs are exchanged on a shared transformer,
-        step caches and sharding hang hooks on it. So threads wait for each other where conditions differ, or one needs
-        a transformer alone. A transformer whose use fails is prepared anew for the next.
+        Threads wait for each other where conditions differ, or one needs a transformer alone. A transformer whose use
+        fails is prepared anew for the next.
         """
-        mesh, condition = _mesh(model, plan), condition_of(model, plan, step_cache)
-        keys = [self._key(model, name.rstrip("?"), mesh) for name in names]
-        with self._loans.of(self._wanted(model, names, mesh, condition), progress.check):
+        # The modules themselves are shared by all threads, which is safe: in diffusers 0.42 and transformers 5.23 their
+        # forwards set nothing on them (tests/bench/threads.py looks again), but for the VAE's, which gets a copy, and
+        # the tokenizers (see prompt.py). What does change them is ours: LoRAs are exchanged on a shared transformer,
+        # step caches and sharding hang hooks on it.
+        use = _Use(model, _mesh(model, plan), condition_of(model, plan, step_cache))
+        bare = [name.rstrip("?") for name in names]
+        with self._loans.of(use.wanted(bare), progress.check):
             try:
-                parts = self.load(
-                    model,
-                    names,
-                    progress,
-                    plan=plan,
-                    step_cache=step_cache,
-                    working_bytes=working_bytes,
-                    readers=self._readers(model, names, mesh),
-                )
-                for prepared in [self._entries[key].prepared for key in keys if key in self._entries]:
-                    if prepared is not None:
-                        prepared.begin(num_steps)
+                readers = self._readers(use, bare)
+                parts = self._load(use, names, progress, working_bytes=working_bytes, readers=readers)
+                entries = [self._entries[key] for key in map(use.key, bare) if key in self._entries]
+                for entry in entries:
+                    if entry.prepared is not None:
+                        entry.prepared.begin(num_steps)
                 try:
                     yield parts
                 finally:
@@ -100,8 +125,9 @@ class ComponentStore(Shelf):
 
                     leave_all()
             except BaseException:
-                if condition.is_alone:
-                    self._unprepare(keys)
+                # where hooks know of one use only, nobody knows in which state this one left them
+                if use.condition.is_alone:
+                    self._unprepare([use.key(name) for name in bare])
                 raise
 
     def load(
@@ -111,10 +137,8 @@ class ComponentStore(Shelf):
         progress: Progress = SILENT,
         *,
         plan: ParallelPlan = ONE_RANK,
-        step_cache: StepCache = "none",
         keep: Sequence[str] = (),
         working_bytes: int = 0,
-        readers: Readers | None = None,
     ) -> dict[str, Any]:
         """Components by name, on the model's device; a name ending in `?` may be absent. A scheduler is always
         new: it holds the state of one denoise. So is a VAE, but for its weights: it keeps frames between its steps.
@@ -125,39 +149,8 @@ class ComponentStore(Shelf):
         and compiled if the model is, until a load wants it otherwise. Raises `ValueError` naming the component and its
         folder.
         """
-        mesh = _mesh(model, plan)
-        condition = condition_of(model, plan, step_cache)
-        from ..denoising.schedulers import fresh
-
-        with self._lock:
-            self._drop_stale()
-            kept = {self._key(model, name.rstrip("?"), mesh) for name in (*names, *keep)}
-            parts = {}
-            for name in names:
-                files = self._files_of(model).components.get(name.rstrip("?"))
-                if files is not None:
-                    entry = self._get(
-                        model,
-                        files,
-                        progress=progress,
-                        keep=kept,
-                        mesh=mesh,
-                        condition=condition,
-                        working_bytes=working_bytes,
-                        readers=readers,
-                    )
-                    parts[files.name] = copy.copy(entry.component) if files.name == "vae" else entry.component
-                    if entry.prepared is not None and entry.prepared.handle is not None:
-                        parts["handle"] = entry.prepared.handle
-                    if files.kind == "scheduler":
-                        parts[files.name] = fresh(entry.component)
-                elif not name.endswith("?"):
-                    raise ValueError(
-                        f"model {model.source} has no {name}; it cannot do this step, choose another model"
-                    )
-            if working_bytes:  # also where all of them were there
-                self._make_room(model.device, 0, kept, working_bytes)
-            return parts
+        use = _Use(model, _mesh(model, plan), condition_of(model, plan, "none"))
+        return self._load(use, names, progress, keep=keep, working_bytes=working_bytes)
 
     def clear(self) -> None:
         """Forget the models' files, too."""
@@ -165,117 +158,127 @@ class ComponentStore(Shelf):
             super().clear()
             self._files.clear()
 
-    def _wanted(
-        self, model: Model, names: Sequence[str], mesh: Mesh | None, condition: Condition
-    ) -> dict[Hashable, Hashable]:
-        """In which condition these components are wanted."""
-        from .lora import takes_loras
+    def _load(
+        self,
+        use: _Use,
+        names: Sequence[str],
+        progress: Progress,
+        *,
+        keep: Sequence[str] = (),
+        working_bytes: int,
+        readers: Readers | None = None,
+    ) -> dict[str, Any]:
+        from ..denoising.schedulers import fresh
 
-        wanted: dict[Hashable, Hashable] = {}
-        for name in (name.rstrip("?") for name in names):
-            key = self._key(model, name, mesh)
-            if _is_transformer(name):
-                wanted[key] = unshared() if condition.is_alone else condition
-            else:
-                wanted[key] = Condition(loras=model.loras if takes_loras(name) else ())
-        if model.is_compiled and any(map(_is_transformer, names)):
-            wanted["torch.compile"] = (
-                unshared()
-            )  # it promises nothing of threads: its flags of tracing are the process's
-        return wanted
+        with self._lock:
+            self._drop_stale()
+            kept = {use.key(name.rstrip("?")) for name in (*names, *keep)}
+            parts = {}
+            for name in names:
+                files = self._files_of(use.model).components.get(name.rstrip("?"))
+                if files is None and name.endswith("?"):
+                    continue
+                if files is None:
+                    raise ValueError(
+                        f"model {use.model.source} has no {name}; it cannot do this step, choose another model"
+                    )
+                entry = self._get(use, files, progress, kept, working_bytes=working_bytes, readers=readers)
+                parts[files.name] = copy.copy(entry.component) if files.name == "vae" else entry.component
+                if entry.prepared is not None and entry.prepared.handle is not None:
+                    parts["handle"] = entry.prepared.handle
+                if files.kind == "scheduler":
+                    parts[files.name] = fresh(entry.component)
+            if working_bytes:  # also where all of them were there
+                self._make_room(use.model.device, 0, kept, working_bytes)
+            return parts
 
     def _get(
         self,
-        model: Model,
+        use: _Use,
         files: ComponentFiles,
-        *,
         progress: Progress,
         keep: set[tuple[Any, ...]],
-        mesh: Mesh | None,
-        condition: Condition,
+        *,
         working_bytes: int,
         readers: Readers | None,
     ) -> StoredComponent:
-        key = self._key(model, files.name, mesh)
-        entry = self._entries.get(key)
+        model, mesh, condition, key = use.model, use.mesh, use.condition, use.key(files.name)
+        entry, is_transformer = self._entries.get(key), _is_transformer(files.name)
         if entry is not None and entry.prepared is not None and not entry.prepared.fits(condition, mesh):
             entry.unprepare()
-        if _is_transformer(files.name) and (entry is None or entry.prepared is None):
+        if is_transformer and (entry is None or entry.prepared is None):
             check_engine_here(model, condition.engine)  # before anything is loaded
-        if entry is not None and not self._fit_loras(model, files, entry):
+        if entry is not None and not self._fit_loras(use, files, entry):
             self._drop(key)
             entry = None
         if entry is None:
             progress.phase(worded("loading {}", files.name), is_loading=True)
             self.make_way()
             place = model.device if files.kind == "model" else "cpu"
-            if _shares(mesh) and _is_transformer(files.name):
+            if use.shares is not None and is_transformer:
                 self._drop_shares(keep)
             num_bytes = expected_bytes(files, model, weights=mesh.plan.weights if mesh else 1)
             self._make_room(place, num_bytes, keep, working_bytes if place == model.device else 0)
-            entry = self._entries[key] = self._new_entry(model, files, place, mesh, readers)
+            entry = self._entries[key] = self._new_entry(use, files, place, readers)
             finish(place)  # who uses it next may do so on another stream
-        if (
-            _is_transformer(files.name)
-            and entry.prepared is None
-            and (mesh is not None or condition.engine != "eager" or condition.is_captured)
-        ):
+        is_changed = mesh is not None or condition.engine != "eager" or condition.is_captured
+        if is_transformer and entry.prepared is None and is_changed:
             share = entry.share[1] if entry.share else None
             entry.prepared = Prepared(entry.component, condition, mesh, share=share)
         self._num_uses += 1
         entry.last_use = self._num_uses
         return entry
 
-    def _readers(self, model: Model, names: Sequence[str], mesh: Mesh | None) -> Readers | None:
+    def _readers(self, use: _Use, names: Sequence[str]) -> Readers | None:
         """Collective if this may be: with whom this rank reads the transformers that it lacks."""
+        model, mesh = use.model, use.mesh
         if mesh is None or not _reads_together(model, mesh):
             return None
         held = self._files_of(model).components
-        wanted = [name.rstrip("?") for name in names if _is_transformer(name) and name.rstrip("?") in held]
-        lacking = [name for name in wanted if self._key(model, name, mesh) not in self._entries]
+        wanted = [name for name in names if _is_transformer(name) and name in held]
+        lacking = [name for name in wanted if use.key(name) not in self._entries]
+        # also where this rank lacks nothing: the others wait for its answer
         return who_reads([(model.fingerprint, model.dtype, model.quantization, *lacking)] if lacking else [], mesh)
 
-    def _new_entry(
-        self, model: Model, files: ComponentFiles, place: str, mesh: Mesh | None, readers: Readers | None
-    ) -> StoredComponent:
+    def _new_entry(self, use: _Use, files: ComponentFiles, place: str, readers: Readers | None) -> StoredComponent:
         from ..spreading.transformer import leave_padding_out
         from . import lora
 
-        is_transformer = _is_transformer(files.name)
-        if mesh is not None and mesh.plan.weights > 1 and is_transformer:
-            return _new_share(model, files, mesh)
+        model, is_transformer = use.model, _is_transformer(files.name)
+        if use.mesh is not None and use.shares is not None and is_transformer:
+            return _new_share(model, files, use.mesh)
+        model_files = self._files_of(model)
         component = load_component(
             files,
             dtype=model.dtype,
             device=place,
-            checkpoint=single_files(model, self._files_of(model).components).get(files.name),
+            checkpoint=single_files(model, model_files.components).get(files.name),
             quantization=model.quantization if is_quantized(files.name) else "none",
             readers=readers if is_transformer else None,
         )
         if files.kind != "model":
             return StoredComponent(component, SMALL_BYTES, "cpu", 0)
         if model.loras:
-            lora.fit(component, files.name, loras=model.loras, pipeline=self._files_of(model).pipeline)
+            lora.fit(component, files.name, loras=model.loras, pipeline=model_files.pipeline)
         with one_sentence(files, None):
             component.to(place)
         if is_transformer:
             leave_padding_out(component)
         return StoredComponent(component, bytes_of(component), place, 0, model.loras)
 
-    def _fit_loras(self, model: Model, files: ComponentFiles, entry: StoredComponent) -> bool:
+    def _fit_loras(self, use: _Use, files: ComponentFiles, entry: StoredComponent) -> bool:
         """Make a kept component carry the model's LoRAs; False when it has to be loaded again."""
         from . import lora
 
-        if files.kind != "model" or entry.loras == model.loras:
-            return True
-        if not lora.takes_loras(files.name):
+        model = use.model
+        if files.kind != "model" or entry.loras == model.loras or files.name not in lora.TAKERS:
             return True
         if not _is_transformer(files.name) or model.quantization != "none":
             return False
         try:
             lora.refit(entry.component, files.name, loras=model.loras, pipeline=self._files_of(model).pipeline)
         except BaseException:
-            self._drop(self._key(model, files.name))  # it may carry half of them
+            self._drop(use.key(files.name))  # it may carry half of them
             raise
         entry.loras = model.loras
         return True
@@ -290,11 +293,6 @@ class ComponentStore(Shelf):
                 raise ValueError(f"the files of model {model.source} have changed since it was described; run again")
             self._files[key] = files
         return self._files[key]
-
-    def _key(self, model: Model, name: str, mesh: Mesh | None = None) -> tuple[Any, ...]:
-        quantization = model.quantization if is_quantized(name) else "none"
-        shares = (_shares(mesh),) if _is_transformer(name) else ()
-        return (model.folder, model.fingerprint, name, model.dtype, model.device, quantization, *shares)
 
 
 @functools.cache
@@ -323,11 +321,6 @@ def _reads_together(model: Model, mesh: Mesh) -> bool:
     quicker than from the host. Weights that are shared are read in shares anyway."""
     between = [group for group in mesh.groups.values() if group.size > 1]
     return mesh.plan.weights == 1 and model.device.startswith("cuda") and all(group.packs for group in between)
-
-
-def _shares(mesh: Mesh | None) -> ParallelPlan | None:
-    """The plan by which the ranks of a mesh share weights, if they do."""
-    return mesh.plan if mesh is not None and mesh.plan.weights > 1 else None
 
 
 def _new_share(model: Model, files: ComponentFiles, mesh: Mesh) -> StoredComponent:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parallel.machine.machine import Device, DeviceLink, Machine, Torch
+from ...parallel.machine.machine import Device, Machine, Torch
 from ...parallel.machine.probe import KERNEL_PACKAGES
 from ..components.memory import spare_rank_bytes
 from .finding import Finding, gib
@@ -14,24 +14,25 @@ ROOM = 0.1
 def examine_devices(machine: Machine) -> list[Finding]:
     if machine.torch is None:
         says = f"torch does not start ({machine.problem})"
-        mend = (
-            'run `python -c "import torch; torch.cuda.init()"` to see it all; then install torch again, or the driver'
-        )
+        look = 'run `python -c "import torch; torch.cuda.init()"` to see it all'
+        mend = f"{look}; then install torch again, or the driver"
         return [Finding(check="torch", state="problem", says=says, mend=mend)]
-    torch = machine.torch
-    found = [_build(torch, machine), *(_device(device) for device in machine.devices)]
-    if not machine.devices:
-        found.append(_no_device(torch, machine.num_listed_gpus))
-    elif len(machine.devices) < machine.num_listed_gpus:
-        found.append(_hidden(machine))
-    found += _links(machine.links)
-    return [*found, *_backends(torch, len(machine.devices)), _kernels(torch)]
-
-
-def _build(torch: Torch, machine: Machine) -> Finding:
+    torch, seen, listed = machine.torch, len(machine.devices), machine.num_listed_gpus
     built = f"CUDA {torch.cuda}" if torch.cuda else f"ROCm {torch.hip}" if torch.hip else "the CPU"
     driver = f"; the GPU driver is {machine.driver}" if machine.driver else ""
-    return Finding(check="torch", says=f"torch {torch.version} is built for {built}{driver}")
+    found = [Finding(check="torch", says=f"torch {torch.version} is built for {built}{driver}")]
+    found += map(_device, machine.devices)
+    if not seen:
+        found.append(_no_device(torch, listed))
+    elif seen < listed:
+        says = f"torch sees {seen} of the {listed} GPUs that the driver lists"
+        mend = "unset CUDA_VISIBLE_DEVICES to use all of them"
+        found.append(Finding(check="devices", state="warning", says=says, mend=mend))
+    kinds: dict[tuple[str, bool], list[str]] = {}
+    for link in machine.links:
+        kinds.setdefault((link.wire, link.is_direct), []).append(f"{link.first} - {link.second}")
+    found += [_alike(wire, is_direct, pairs) for (wire, is_direct), pairs in kinds.items()]
+    return [*found, _backends(torch, seen), _kernels(torch)]
 
 
 def _device(device: Device) -> Finding:
@@ -68,46 +69,26 @@ def _no_device(torch: Torch, num_listed: int) -> Finding:
     return Finding(check="devices", says="there is no GPU: everything runs on the CPU, in fp32")
 
 
-def _hidden(machine: Machine) -> Finding:
-    seen, listed = len(machine.devices), machine.num_listed_gpus
-    return Finding(
-        check="devices",
-        state="warning",
-        says=f"torch sees {seen} of the {listed} GPUs that the driver lists",
-        mend="unset CUDA_VISIBLE_DEVICES to use all of them",
-    )
-
-
-def _links(links: tuple[DeviceLink, ...]) -> list[Finding]:
+def _alike(wire: str, is_direct: bool, pairs: list[str]) -> Finding:
     """One finding for the links that are alike."""
-    kinds: dict[tuple[str, bool], list[str]] = {}
-    for link in links:
-        kinds.setdefault((link.wire, link.is_direct), []).append(f"{link.first} - {link.second}")
-    return [_link_kind(wire, is_direct, pairs) for (wire, is_direct), pairs in kinds.items()]
-
-
-def _link_kind(wire: str, is_direct: bool, pairs: list[str]) -> Finding:
     named = ", ".join(pairs) if len(pairs) < 4 else f"{pairs[0]} and {len(pairs) - 1} more pairs"
     way = "a link whose kind is unknown" if wire == "unknown" else wire
     if is_direct:
         return Finding(check="links", says=f"{named}: {way}, each reads the other's memory")
-    return Finding(
-        check="links",
-        state="warning",
-        says=f"{named}: {way}, without peer access, so what they exchange goes through host memory",
-        mend="turn off ACS and the IOMMU in the BIOS, or prefer plans that send little between them, such as cfg=2",
-    )
+    says = f"{named}: {way}, without peer access, so what they exchange goes through host memory"
+    mend = "turn off ACS and the IOMMU in the BIOS, or prefer plans that send little between them, such as cfg=2"
+    return Finding(check="links", state="warning", says=says, mend=mend)
 
 
-def _backends(torch: Torch, num_gpus: int) -> list[Finding]:
+def _backends(torch: Torch, num_gpus: int) -> Finding:
     nccl = f"nccl {torch.nccl}".strip() if "nccl" in torch.backends else ""
     says = f"collectives: {', '.join(filter(None, ('gloo' if 'gloo' in torch.backends else '', nccl))) or 'none'}"
     missing = [name for name in ("gloo", "nccl") if name not in torch.backends and (name == "gloo" or num_gpus > 1)]
     if not missing:
-        return [Finding(check="backends", says=says)]
+        return Finding(check="backends", says=says)
     mend = "install a torch from https://pytorch.org; until then use one device"
     lack = f"{says}; several devices need {' and '.join(missing)}"
-    return [Finding(check="backends", state="warning", says=lack, mend=mend)]
+    return Finding(check="backends", state="warning", says=lack, mend=mend)
 
 
 def _kernels(torch: Torch) -> Finding:

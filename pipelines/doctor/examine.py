@@ -33,13 +33,19 @@ def examine(
     """Look at everything; nothing raises or hangs. `trial` starts ranks for a moment, keeps a deadline, and says how it
     went, or raises."""
     found = looked_at("packages", examine_packages, timeout_s=check_s)
-    machine = _machine(probe_s)
+    try:
+        machine = within(lambda: read_machine(timeout_s=probe_s), timeout_s=probe_s + CHECK_S)
+    except Exception as error:
+        machine = Machine(torch=None, problem=_words(error))
     found += looked_at("devices", lambda: examine_devices(machine), timeout_s=check_s)
     for name, check in system_checks(cache_dir=cache_dir, data_dir=data_dir, num_gpus=len(machine.devices)).items():
         found += looked_at(name, check, timeout_s=check_s)
-    if trial is not None:
-        found += looked_at("trial", lambda: [_tried(trial())], timeout_s=probe_s)
-    return found
+
+    def tried(trial: Callable[[], Tried]) -> list[Finding]:
+        how = trial()
+        return [Finding(check="trial", state="warning" if how.mend else "ok", says=how.says, mend=how.mend)]
+
+    return found if trial is None else found + looked_at("trial", lambda: tried(trial), timeout_s=probe_s)
 
 
 def try_ranks() -> Tried:
@@ -50,10 +56,6 @@ def try_ranks() -> Tried:
     from ..pools import preloads
 
     return trial(trial_devices(), preload=preloads(describe_model("builtin:bobbin", device="cpu")))
-
-
-def _tried(tried: Tried) -> Finding:
-    return Finding(check="trial", state="warning" if tried.mend else "ok", says=tried.says, mend=tried.mend)
 
 
 def looked_at(name: str, check: Check, *, timeout_s: float) -> list[Finding]:
@@ -76,24 +78,13 @@ def as_text(findings: Sequence[Finding]) -> str:
         lines.append(f"{finding.state:<8} {finding.check:<{width}}  {finding.says}")
         if finding.mend:
             lines.append(f"{'':<{width + 11}}-> {finding.mend}")
-    return "\n".join([*lines, "", _sum(findings)])
+    counts = [(sum(finding.state == state for finding in findings), state) for state in ("problem", "warning")]
+    words = [f"{count} {state}{'s' if count > 1 else ''}" for count, state in counts if count]
+    return "\n".join([*lines, "", ", ".join(words) or "all is well"])
 
 
 def has_problems(findings: Sequence[Finding]) -> bool:
     return any(finding.state == "problem" for finding in findings)
-
-
-def _machine(timeout_s: float) -> Machine:
-    try:
-        return within(lambda: read_machine(timeout_s=timeout_s), timeout_s=timeout_s + CHECK_S)
-    except Exception as error:
-        return Machine(torch=None, problem=_words(error))
-
-
-def _sum(findings: Sequence[Finding]) -> str:
-    counts = [(sum(finding.state == state for finding in findings), state) for state in ("problem", "warning")]
-    words = [f"{count} {state}{'s' if count > 1 else ''}" for count, state in counts if count]
-    return ", ".join(words) or "all is well"
 
 
 def _words(error: Exception) -> str:

@@ -35,7 +35,12 @@ def examine_packages(root: Path = CHECKOUT) -> list[Finding]:
     tested = _tested(root)
     each = {need.name: _examine(need, tested.get(_key(need.name), "")) for need in required}
     well = [name for name, finding in each.items() if finding is None]
-    return [_examine_python(python), *(_all_well(well) if well else []), *filter(None, each.values())]
+    found = [_examine_python(python), *filter(None, each.values())]
+    if well:
+        named = [f"{name} {metadata.version(name)}" for name in well if name in CORE]
+        says = f"{', '.join([*named, f'{len(well) - len(named)} others'])} are as asked for"
+        found.insert(1, Finding(check="packages", says=says))
+    return found
 
 
 def _asked(root: Path) -> tuple[str, list[str]]:
@@ -89,12 +94,6 @@ def _examine(required: Requirement, tested: str) -> Finding | None:
         says = f"{name} is {version}, newer than {tested}, with which the tests passed"
         return Finding(check=name, state="warning", says=says, mend=mend)
     return None
-
-
-def _all_well(names: list[str]) -> list[Finding]:
-    named = [f"{name} {metadata.version(name)}" for name in names if name in CORE]
-    others = f"{len(names) - len(named)} others"
-    return [Finding(check="packages", says=f"{', '.join([*named, others])} are as asked for")]
 
 
 def _release(version: str) -> tuple[int, ...]:

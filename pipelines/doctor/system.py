@@ -39,17 +39,15 @@ def system_checks(
     *, cache_dir: Path | None, data_dir: Path | None, num_gpus: int
 ) -> dict[str, Callable[[], list[Finding]]]:
     """What to look at, by name; each may hang on a dead file server, so the caller sets a deadline."""
-    checks: dict[str, Callable[[], list[Finding]]] = {
-        "processor": _processor,
-        "memory": _memory,
-        "temporary folder": _temporary_folder,
-    }
+    checks: dict[str, Callable[[], list[Finding]]] = {"processor": _processor, "memory": _memory}
+    checks["temporary folder"] = _temporary_folder
     if cache_dir is not None:
         checks["cache folder"] = partial(_space, "cache folder", cache_dir, mend=CACHE_MEND, worst="warning")
     if data_dir is not None:
         checks["privacy"] = partial(_privacy, cache_dir, data_dir)
     if sys.platform != "linux":
-        return {**checks, "ranks": _elsewhere}
+        says = f"on {sys.platform} latentloom uses one device, in process"
+        return {**checks, "ranks": lambda: [Finding(check="ranks", says=says)]}
     checks["shared memory"] = partial(_shared_memory, Path("/dev/shm"), num_gpus=num_gpus)
     checks |= {"open files": _open_files, "locked memory": _locked_memory, "processes": _processes}
     return {**checks, **{name: partial(_need, name, trial) for name, trial in NEEDS.items()}}
@@ -59,10 +57,9 @@ def _processor(container: Container | None = None) -> list[Finding]:
     container = container or read_container()
     cores, allowed = num_cores(), container.num_cpus
     says = f"{cores} core{'s' if cores > 1 else ''}"
-    if allowed is None or allowed >= cores:
-        return [Finding(check="processor", says=says)]
-    says = f"{says}, of which the container may use {allowed:g}"
-    if allowed + 1 > cores:
+    if allowed is not None and allowed < cores:
+        says = f"{says}, of which the container may use {allowed:g}"
+    if allowed is None or allowed + 1 > cores:
         return [Finding(check="processor", says=says)]
     mend = f"docker run --cpus {cores}, or set OMP_NUM_THREADS={max(1, int(allowed))} so that threads do not queue"
     return [Finding(check="processor", state="warning", says=says, mend=mend)]
@@ -78,7 +75,7 @@ def _memory(container: Container | None = None) -> list[Finding]:
     if limit is not None and limit < memory.total:
         says = f"{says}; the container may use {gib(limit)} in all"
     mend = "end other programs, or give the container more (docker run --memory)"
-    return [_by_room("memory", says, free, warning_bytes=4 * GIB, problem_bytes=GIB, mend=mend)]
+    return [_by_room("memory", says, free, 4 * GIB, GIB, mend=mend, worst="problem")]
 
 
 def _temporary_folder() -> list[Finding]:
@@ -109,22 +106,13 @@ def _space(name: str, folder: Path, *, mend: str, worst: State = "problem") -> l
         says = f"{folder} cannot be written to ({error.strerror})"
         return [Finding(check=name, state=worst, says=says, mend=mend)]
     says = f"{folder}: {gib(free)} free"
-    return [_by_room(name, says, free, warning_bytes=GIB, problem_bytes=64 << 20, mend=mend, worst=worst)]
+    return [_by_room(name, says, free, GIB, 64 << 20, mend=mend, worst=worst)]
 
 
-def _by_room(
-    check: str,
-    says: str,
-    free: float,
-    *,
-    warning_bytes: int,
-    problem_bytes: int,
-    mend: str,
-    worst: State = "problem",
-) -> Finding:
-    if free >= warning_bytes:
-        return Finding(check=check, says=says)
-    return Finding(check=check, state=worst if free < problem_bytes else "warning", says=says, mend=mend)
+def _by_room(check: str, says: str, free: float, little: int, least: int, *, mend: str, worst: State) -> Finding:
+    """By how many bytes are free: a warning below `little`, the `worst` below the `least`."""
+    state: State = "ok" if free >= little else "warning" if free >= least else worst
+    return Finding(check=check, says=says, state=state, mend="" if state == "ok" else mend)
 
 
 def _shared_memory(folder: Path, *, num_gpus: int) -> list[Finding]:
@@ -191,7 +179,3 @@ def _need(name: str, trial: Callable[[], None]) -> list[Finding]:
         says = f"{error.strerror or error}; several devices cannot work together without"
         return [Finding(check=name, state="problem", says=says, mend=NEED_MENDS.get(name, KERNEL_MEND))]
     return [Finding(check=name, says=NEED_WORDS[name])]
-
-
-def _elsewhere() -> list[Finding]:
-    return [Finding(check="ranks", says=f"on {sys.platform} latentloom uses one device, in process")]

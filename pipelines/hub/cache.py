@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from ..models.folder import INDEX, MODULAR_INDEX
-from ..models.snapshots import commit_in, ref_of, snapshot_of
+from ..models.source import commit_in, ref_of, snapshot_of
 from .look import HubFile, HubModel
 
 
@@ -81,7 +81,10 @@ def name_commit(home: Path, revision: str, commit: str, *, looked: float) -> Non
     another one since; empty for the default. Raises `OSError`.
     """
     ref = ref_of(home, revision)
-    if revision == commit or _names_newer(ref, commit, looked):
+    with contextlib.suppress(OSError):  # there is none yet
+        if ref.stat().st_mtime > looked and commit_in(ref) != commit:
+            return
+    if revision == commit:
         return
     ref.parent.mkdir(parents=True, exist_ok=True)
     part = home / f".{commit}.part"
@@ -89,21 +92,15 @@ def name_commit(home: Path, revision: str, commit: str, *, looked: float) -> Non
     part.replace(ref)
 
 
-def _names_newer(ref: Path, commit: str, looked: float) -> bool:
-    try:
-        return ref.stat().st_mtime > looked and commit_in(ref) != commit
-    except OSError:
-        return False
-
-
 def remove(home: Path, model: HubModel, *, spared: Collection[str] = ()) -> None:
     """What was fetched of a model that did not become one; blobs that a commit has stay, and those `spared` by hash."""
     _clear(_made_of(home, model))
     used = {os.path.realpath(path) for path in home.glob("snapshots/*/**/*") if path.is_symlink()}
-    for file in model.files:
-        blob = blob_of(home, file)
-        if file.hash not in spared:
-            _unlink([part_of(home, file)] if os.path.realpath(blob) in used else [part_of(home, file), blob])
+    for file in (file for file in model.files if file.hash not in spared):
+        for path in (part_of(home, file), blob_of(home, file)):
+            if os.path.realpath(path) not in used:
+                with contextlib.suppress(OSError):
+                    path.unlink()
 
 
 def _made_of(home: Path, model: HubModel) -> Path:
@@ -143,12 +140,6 @@ def _link(pointer: Path, place: Path) -> None:
         pointer.symlink_to(os.path.relpath(place, pointer.parent))
     except OSError:  # a disk, or Windows, without links: the client then keeps the file itself
         shutil.copyfile(place, pointer)
-
-
-def _unlink(paths: Iterable[Path]) -> None:
-    for path in paths:
-        with contextlib.suppress(OSError):
-            path.unlink()
 
 
 def _size(path: Path) -> int:

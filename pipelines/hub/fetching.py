@@ -1,5 +1,7 @@
 """Fetching a model's files one after the other, each from where it stopped, each checked when it is there.
 
+The command `latentloom models pull` has all of them fetched by the hub client itself, by Xet where that is quicker.
+
 The bytes come into a file of ours: since 2.x the hub's client begins every file anew by itself. Xet, its other way to
 large files, is not needed.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,11 +18,22 @@ from typing import IO
 
 from ...parallel.wording import worded
 from ..models.component_files import inspect_model
-from ..models.snapshots import home_of
-from .bringing import bring
+from ..models.source import home_of
 from .cache import blob_of, is_there, part_of, put
-from .listing import NotFetched, is_ours, refusal
-from .look import HubFile, HubModel
+from .listing import (
+    LEFT_OUT,
+    NotFetched,
+    check_id,
+    check_weights,
+    index_in,
+    is_ours,
+    is_wanted,
+    licence_of,
+    open_hub,
+    patterns_of,
+    refusal,
+)
+from .look import HubFile, HubModel, bring
 
 CHUNK_BYTES = 1 << 16
 """What is on the way when a fetch is ended is lost."""
@@ -55,7 +69,9 @@ def _fetch(model: HubModel, home: Path, report: Report) -> Path:
 
 def _fetch_file(model: HubModel, home: Path, file: HubFile, told: Callable[[int], None]) -> None:
     part = part_of(home, file)
-    with _open(part) as opened:
+    # to go on with, or new; no link is followed
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(part, flags, 0o644), "r+b") as opened:
         had = opened.seek(0, os.SEEK_END)
         if had > file.num_bytes:
             had = opened.seek(0)
@@ -68,12 +84,6 @@ def _fetch_file(model: HubModel, home: Path, file: HubFile, told: Callable[[int]
             raise NotFetched(worded("{} of {} came damaged, and was thrown away; try again", file.name, model.id))
         os.fsync(opened.fileno())
     part.replace(blob_of(home, file))
-
-
-def _open(part: Path) -> IO[bytes]:
-    """To go on with, or new; no link is followed. Raises `OSError`."""
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    return os.fdopen(os.open(part, flags, 0o644), "r+b")
 
 
 def _hash(opened: IO[bytes], file: HubFile, told: Callable[[int], None]) -> str:
@@ -101,3 +111,40 @@ def _alone(cache: Path, model: HubModel) -> Iterator[None]:
             yield
     except Timeout:
         raise NotFetched(worded("another program fetches {} now; wait for it, then try again", model.id)) from None
+
+
+def pull(model_id: str, *, revision: str = "", report: Callable[[str], None] = print) -> Path:
+    """Download what a run needs of `org/name`; tells licence, gating and size first. Returns the folder.
+
+    Raises `ValueError` for what cannot be pulled: unknown, gated without access, no supported pipeline, no room.
+    """
+    check_id(model_id, revision)
+    api = open_hub()
+    try:
+        info = api.model_info(model_id, revision=revision or None, files_metadata=True)
+        files = {file.rfilename: file.size or 0 for file in info.siblings or ()}
+        name = index_in(model_id, files)
+        licence = licence_of(info) or "not stated, ask its makers"
+        gating = "its makers ask you to accept terms on the hub first" if info.gated else "open to all"
+        report(f"{model_id}: licence {licence}; access: {gating}; terms at https://huggingface.co/{model_id}")
+        index = Path(api.hf_hub_download(model_id, name, revision=revision or None))
+        _, patterns = patterns_of(index.parent, model_id)
+        check_weights(model_id, files, patterns)
+        num_bytes = sum(size for file, size in files.items() if is_wanted(file, patterns))
+        report(f"{model_id}: {num_bytes / 2**30:.1f} GiB, kept in {index.parent}")
+        if (free := shutil.disk_usage(index.parent).free) < num_bytes:
+            raise ValueError(
+                f"{num_bytes / 2**30:.1f} GiB are needed and {free / 2**30:.1f} GiB are free at {index.parent}; "
+                "free some room, or set HF_HOME to another disk"
+            )
+        folder = Path(
+            api.snapshot_download(
+                model_id, revision=revision or None, allow_patterns=patterns, ignore_patterns=list(LEFT_OUT)
+            )
+        )
+    except Exception as error:  # the hub client's own classes, requests' and the system's
+        if is_ours(error):
+            raise
+        raise refusal(model_id, revision, error) from None
+    inspect_model(folder)
+    return folder

@@ -108,21 +108,17 @@ def refusal(model_id: str, revision: str, error: Exception) -> NotFetched:
             )
         )
     if kind == "RepositoryNotFoundError":
-        return NotFetched(
-            worded(
-                "there is no model {} on the hub, or it is private: check the name, or run `hf auth login`", model_id
-            )
+        told = worded(
+            "there is no model {} on the hub, or it is private: check the name, or run `hf auth login`", model_id
         )
-    if kind == "RevisionNotFoundError":
-        return NotFetched(worded("{} has no revision {!r}; leave it empty for the default", model_id, revision))
-    if kind == "OfflineModeIsEnabled":
-        return NotFetched("the hub client is set to offline; unset HF_HUB_OFFLINE and pull again")
-    if isinstance(error, OSError) and error.strerror:
-        return NotFetched(
-            worded("{} could not be pulled ({}); nothing is lost, pull again to go on", model_id, error.strerror)
-        )
-    return NotFetched(
-        worded(
+    elif kind == "RevisionNotFoundError":
+        told = worded("{} has no revision {!r}; leave it empty for the default", model_id, revision)
+    elif kind == "OfflineModeIsEnabled":
+        told = "the hub client is set to offline; unset HF_HUB_OFFLINE and pull again"
+    elif isinstance(error, OSError) and error.strerror:
+        told = worded("{} could not be pulled ({}); nothing is lost, pull again to go on", model_id, error.strerror)
+    else:
+        told = worded(
             "{} could not be pulled ({}); check the connection and pull again to go on where it stopped", model_id, kind
         )
-    )
+    return NotFetched(told)

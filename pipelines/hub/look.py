@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from ...parallel.errors import code_of
 from ...parallel.wording import worded
@@ -20,8 +20,7 @@ from ..models.component_files import allowed_keys
 from ..models.config import foreign_entry
 from ..models.folder import components_of, kind_of, read_index
 from ..models.json_file import read_object
-from ..models.snapshots import COMMIT
-from .bringing import bring
+from ..models.source import COMMIT
 from .listing import (
     NotFetched,
     check_id,
@@ -47,6 +46,9 @@ LONGEST = 200
 PART = re.compile(r"[A-Za-z0-9_][\w.()+ -]{0,199}")
 """Of a file's name: nothing that leads elsewhere, and nothing hidden."""
 HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+ADDRESS = re.compile(r"https://[\w.-]+(/[!-~]{0,400})?")
+"""Of a licence's text, where it is one that a page may lead to."""
+Told = Callable[[int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,12 +129,13 @@ def look(model_id: str, revision: str, folder: Path) -> HubModel:
     api = open_hub()
     try:
         info = api.model_info(model_id, revision=revision or None, files_metadata=True)
+        link = (info.card_data or {}).get("license_link")
         known = HubModel(
             id=model_id,
             revision=revision,
             commit=str(info.sha),
-            licence=_plain(licence_of(info)),
-            licence_url=_address((info.card_data or {}).get("license_link")),
+            licence="".join(c for c in licence_of(info) if c.isprintable())[:LONGEST].strip(),
+            licence_url=link if isinstance(link, str) and ADDRESS.fullmatch(link) else "",
             is_gated=bool(info.gated),
             looked=time.time(),
         )
@@ -153,16 +156,16 @@ def _what_runs(model: HubModel, siblings: Sequence[Any], folder: Path) -> tuple[
     sizes = {name: each.size or 0 for name, each in listed.items()}
     index = index_in(model.id, sizes)
     if sizes[index] > MOST_INDEX_BYTES or len(siblings) > MOST_FILES:
-        raise NotFetched(
-            worded(
-                "{} has an index of {} bytes and {} files, which is no model's", model.id, sizes[index], len(siblings)
-            )
-        )
+        size, count = sizes[index], len(siblings)
+        raise NotFetched(worded("{} has an index of {} bytes and {} files, which is no model's", model.id, size, count))
     _get(model, _file(listed[index]), folder)
     family, patterns = patterns_of(folder, model.id)
     check_weights(model.id, sizes, patterns)
     _check_configs(model, folder, listed)
-    files = tuple(_file(each) for each in siblings if _is_read(each.rfilename, patterns))
+    # what lies deeper no run reads; but a name that leads elsewhere passes, to be refused
+    wanted = [each for each in siblings if is_wanted(each.rfilename, patterns)]
+    near = [each for each in wanted if each.rfilename.count("/") < MOST_DEPTH or ".." in each.rfilename.split("/")]
+    files = tuple(map(_file, near))
     if large := next((file for file in files if file.num_bytes > MAX_HTTP_DOWNLOAD_SIZE), None):
         raise NotFetched(
             worded(
@@ -198,11 +201,6 @@ def _get(model: HubModel, file: HubFile, folder: Path) -> None:
         bring(model.id, model.commit, file, opened, had=0, told=lambda here: None)
 
 
-def _is_read(name: str, patterns: list[str]) -> bool:
-    """A name that leads elsewhere passes, to be refused."""
-    return is_wanted(name, patterns) and (name.count("/") < MOST_DEPTH or ".." in name.split("/"))
-
-
 def _file(listed: Any) -> HubFile:
     lfs = listed.lfs
     return HubFile(
@@ -212,10 +210,36 @@ def _file(listed: Any) -> HubFile:
     )
 
 
-def _plain(text: str) -> str:
-    return "".join(c for c in text if c.isprintable())[:LONGEST].strip()
+def bring(model_id: str, commit: str, file: HubFile, opened: IO[bytes], *, had: int, told: Told) -> None:
+    """What is left of a file, after the `had` bytes at whose end `opened` stands; `told` how many are there by then.
+
+    Raises what the client raises, and `NotFetched` where more comes than was listed.
+    """
+    from huggingface_hub import hf_hub_url
+    from huggingface_hub.file_download import http_get
+    from huggingface_hub.utils import build_hf_headers
+
+    # What comes is written as it is: compressed, it could not be gone on with.
+    headers = {**build_hf_headers(library_name="latentloom"), "Accept-Encoding": "identity"}
+    http_get(
+        hf_hub_url(model_id, file.name, revision=commit),
+        cast(Any, Counted(opened, file, told)),
+        resume_size=had,
+        headers=headers,
+        expected_size=file.num_bytes,
+    )
 
 
-def _address(link: Any) -> str:
-    """Of the licence's text, where it is one that a page may lead to."""
-    return link if isinstance(link, str) and re.fullmatch(r"https://[\w.-]+(/[!-~]{0,400})?", link) else ""
+class Counted:
+    """A file as the hub's client writes it: tells how long it is by now, and takes no more than was listed."""
+
+    def __init__(self, opened: IO[bytes], file: HubFile, told: Told) -> None:
+        self._opened, self._file, self._told = opened, file, told
+        self.seek, self.tell, self.truncate = opened.seek, opened.tell, opened.truncate
+
+    def write(self, chunk: bytes) -> int:
+        if self._opened.tell() + len(chunk) > self._file.num_bytes:
+            raise NotFetched(worded("{} is larger than the hub says; this model is not fetched", self._file.name))
+        written = self._opened.write(chunk)
+        self._told(self._opened.tell())
+        return written

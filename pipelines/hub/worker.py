@@ -38,10 +38,8 @@ def main() -> None:
     except ValueError as error:
         told = {"error": str(error), "code": code_of(error)}
     except Exception as error:
-        told = {
-            "error": worded("the hub's client failed ({}); try again", type(error).__name__),
-            "code": LoomError.code,
-        }
+        why = worded("the hub's client failed ({}); try again", type(error).__name__)
+        told = {"error": why, "code": LoomError.code}
     _tell(answers, told)
     os._exit(0)  # threads of the client may wait for the hub yet
 
@@ -51,29 +49,18 @@ def _obey(order: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
     from .look import HubModel, look
 
     if order["what"] == "look":
-        _bound_memory()
+        if sys.platform == "linux":
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_AS, (LOOK_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
         return {"model": look(order["id"], order["revision"], Path(order["folder"])).to_plain()}
     from huggingface_hub import constants
 
     constants.DOWNLOAD_CHUNK_SIZE = CHUNK_BYTES  # pyrefly: ignore[bad-assignment]
     newest: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
     threading.Thread(target=_tell_newest, args=(newest, answers), name="latentloom bytes", daemon=True).start()
-    return {
-        "folder": str(
-            fetch(
-                HubModel.from_plain(order["model"]),
-                Path(order["cache"]),
-                lambda num_bytes, num_files: newest.put((num_bytes, num_files)),
-            )
-        )
-    }
-
-
-def _bound_memory() -> None:
-    if sys.platform == "linux":
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (LOOK_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    model, cache = HubModel.from_plain(order["model"]), Path(order["cache"])
+    return {"folder": str(fetch(model, cache, lambda size, count: newest.put((size, count))))}
 
 
 def _tell_newest(newest: queue.SimpleQueue[tuple[int, int]], answers: IO[str]) -> None:

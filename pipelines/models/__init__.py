@@ -1,13 +1,12 @@
 """What a model is, read from its files and never from their weights: nothing here loads torch modules.
 
-card_file: The model card file, `latentloom.json` beside model_index.json: what a model's maker says its defaults are.
 checks: What a model cannot be here, asked long before it is loaded: quantized, compiled, or read in shares.
-code_config: What a class of transformers is built from: the config's or settings' keys that it knows, and no others.
 component_files: The components of a model folder, found whole: their files, the headers of their weights, and a
     fingerprint of all.
-config: What the config of somebody else's component may not say.
+config: What the config of somebody else's component may say, and what of it a library is given.
 describe: From what the user chose to a `Model`: which files, which device, which number format. No weights are read.
-facts: What a family finds in a model's configs, and the sentence where a config is damaged.
+facts: What a model's files say of how it is used: its family's card, by its configs and its makers' card file, and
+    sizes.
 folder: What a model folder says of itself, read without torch: its pipeline and family, its components and their
     configs.
 installed: Which models are on this machine: the built-in one, those in folders of models, those in the hub's local
@@ -18,7 +17,6 @@ loras/: LoRAs, from their headers alone: whether a file is one, what it tells, w
 packed/: Weights that their makers publish in fewer bits: which they are, from headers alone, and which are refused.
 regular_file: The one gate to files that somebody else names: only a regular file is opened, so that nothing waits for
     a pipe.
-snapshots: The hub client's cache, read: where the files of a hub model lie that somebody fetched before.
-source: Where a model's files are: from what the user wrote to a folder on this machine. Nothing here downloads.
+source: Where a model's files are: from its source, as the user wrote it, to a folder on this machine.
 tensor_file: The header of a safetensors file, checked without reading a tensor.
 """

@@ -39,26 +39,24 @@ def check_quantization(quantization: Quantization, *, device: str, dtype: Dtype)
 
 def check_engine(engine: Engine, *, device: str, quantization: Quantization = "none") -> None:
     """Raises `ValueError` when the engine cannot work on `device` here, or not with such weights."""
-    kind = device.partition(":")[0]
-    if engine == "eager":
-        return
-    if engine == "tensorrt":
-        if kind not in ("cuda", "auto"):
-            raise ValueError(
-                worded("engine tensorrt needs a GPU of CUDA, and the device is {}; choose engine inductor", device)
+    kind, is_tensorrt = device.partition(":")[0], engine == "tensorrt"
+    if is_tensorrt and kind not in ("cuda", "auto"):
+        raise ValueError(
+            worded("engine tensorrt needs a GPU of CUDA, and the device is {}; choose engine inductor", device)
+        )
+    if is_tensorrt and quantization != "none":
+        raise ValueError(
+            worded(
+                "engine tensorrt takes no weights of quantization {}; choose quantization none, or engine inductor",
+                quantization,
             )
-        if quantization != "none":
-            raise ValueError(
-                worded(
-                    "engine tensorrt takes no weights of quantization {}; choose quantization none, or engine inductor",
-                    quantization,
-                )
-            )
-        if importlib.util.find_spec("torch_tensorrt") is None:
-            raise ValueError(
-                "engine tensorrt needs Torch-TensorRT and it was not found; run `pip install torch-tensorrt`, or "
-                "choose engine inductor"
-            )
+        )
+    if is_tensorrt and importlib.util.find_spec("torch_tensorrt") is None:
+        raise ValueError(
+            "engine tensorrt needs Torch-TensorRT and it was not found; run `pip install torch-tensorrt`, or "
+            "choose engine inductor"
+        )
+    if engine != "inductor":
         return
     if kind == "cpu" and sys.platform != "win32" and not any(map(shutil.which, ("c++", "g++", "clang++"))):
         raise ValueError(

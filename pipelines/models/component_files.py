@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.wording import worded
-from .config import ConfigLimits, check_config
+from .config import check_config
 from .folder import (
     INDEX,
     TOP_FILES,
@@ -32,25 +32,14 @@ from .packed.packing import check_unpacked
 from .packed.torchao_files import PACKED, is_torchao, put_together
 from .regular_file import FromFolder, Unchanged
 from .source import PICKLES, is_allowed
-from .tensor_file import (
-    MAX_HEADER_BYTES,
-    MAX_TENSORS,
-    TensorFile,
-    check_counts,
-    content_mark,
-    read_tensor_file,
-)
+from .tensor_file import MAX_HEADER_BYTES, MAX_TENSORS, TensorFile, check_counts, content_mark, read_tensor_file
 
 if TYPE_CHECKING:
     from ..families.family import Family
 
 VOCABULARIES = (
-    "tokenizer.json",
-    "vocab.json",
-    "vocab.txt",
-    "spiece.model",
-    "tokenizer.model",
-    "sentencepiece.bpe.model",
+    *("tokenizer.json", "vocab.json", "vocab.txt"),
+    *("spiece.model", "tokenizer.model", "sentencepiece.bpe.model"),
 )
 NO_VOCABULARY = ("ByT5Tokenizer",)
 """Tokenizers of bytes."""
@@ -59,6 +48,7 @@ WEIGHT_NAMES = {"transformers": "model"}
 CONTENT_SUFFIXES = (".json", ".txt", ".model", ".jinja")
 MAX_CONTENT_BYTES = 64 << 20
 MAX_FINGERPRINTS = 64
+MAX_SCHEDULER_LAYERS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +98,8 @@ def inspect_model(folder: Path, *, roots: Sequence[Path] | None = None) -> Model
 
 def _inspect(folder: Path, roots: Sequence[Path] | None) -> ModelFiles:
     index = read_allowed_index(folder, roots=roots)
-    family = find_family(str(index["_class_name"]))
-    named = components_of(index)
+    pipeline = str(index["_class_name"])
+    family, named = find_family(pipeline), components_of(index)
     names = {name for names in family.components.values() for name in names}
     for name in sorted({name.rstrip("?") for name in names} & index.keys() - named.keys()):
         if index[name] not in (None, [None, None]):
@@ -119,13 +109,9 @@ def _inspect(folder: Path, roots: Sequence[Path] | None) -> ModelFiles:
         raise ValueError(
             worded("model {} lacks {}, which {} needs; copy the model again", folder, ", ".join(missing), family.title)
         )
+    mark = fingerprint_of_parts(folder, components)
     return ModelFiles(
-        folder=folder,
-        pipeline=str(index["_class_name"]),
-        family=family,
-        index=index,
-        components=components,
-        fingerprint=fingerprint_of_parts(folder, components),
+        folder=folder, pipeline=pipeline, family=family, index=index, components=components, fingerprint=mark
     )
 
 
@@ -149,7 +135,7 @@ def inspect_component(
     """Read and check one component's folder."""
     folder, kind = model / name, kind_of(class_name)
     files = _list_files(folder, name, roots)
-    config_path(folder, kind, name)
+    config_path(folder, kind, name)  # raises where there is none
     if "adapter_config.json" in files:
         raise ValueError(
             f"component {name}: {folder} holds an adapter (adapter_config.json); load it as a LoRA instead"
@@ -157,35 +143,27 @@ def inspect_component(
     has_vocabulary = class_name in NO_VOCABULARY or any(vocabulary in files for vocabulary in VOCABULARIES)
     if kind == "tokenizer" and not has_vocabulary:
         raise ValueError(f"component {name}: {folder} has no vocabulary ({', '.join(VOCABULARIES)}); pull it again")
-    weights = (
-        _read_weights(folder, name, stem=WEIGHT_NAMES.get(library, "diffusion_pytorch_model"), files=files)
-        if kind == "model"
-        else ()
-    )
+    weights: tuple[TensorFile, ...] = ()
     allowed: tuple[str, ...] = ()
-    if kind == "model" and library == "diffusers":
-        allowed = allowed_keys(read_object(config_path(folder, "model", name), what=f"config of {name}"))
-    if allowed:
-        weights = put_together(weights)
-    check_unpacked(weights)
-    num_tensors = sum(len(file.tensors) for file in weights)
-    for config in sorted(file for file in files if file.endswith(".json") and _is_config(file)):
-        limits = (
-            ConfigLimits(max_layers=num_tensors) if kind == "model" else ConfigLimits() if kind == "scheduler" else None
-        )
-        check_config(folder / config, name, limits=limits, allowed=allowed)
-    return ComponentFiles(
-        name=name, library=library, class_name=class_name, kind=kind, folder=folder, weights=tuple(weights)
-    )
+    max_layers = MAX_SCHEDULER_LAYERS if kind == "scheduler" else None
+    if kind == "model":
+        stem = WEIGHT_NAMES.get(library, "diffusion_pytorch_model")
+        weights = tuple(_read_weights(folder, name, stem=stem, files=files))
+        if library == "diffusers":
+            allowed = allowed_keys(read_object(config_path(folder, "model", name), what=f"config of {name}"))
+        if allowed:
+            weights = put_together(weights)
+        check_unpacked(weights)
+        max_layers = sum(len(file.tensors) for file in weights)  # each layer has one tensor at least
+    others = ("special_tokens_map.json", "added_tokens.json")
+    for config in sorted(file for file in files if file.endswith("config.json") or file in others):
+        check_config(folder / config, name, max_layers=max_layers, allowed=allowed)
+    return ComponentFiles(name=name, library=library, class_name=class_name, kind=kind, folder=folder, weights=weights)
 
 
 def allowed_keys(config: Mapping[str, Any]) -> tuple[str, ...]:
     """What a component of diffusers may say although others may not: how torchao packed its weights."""
     return ("quantization_config",) if is_torchao(config.get("quantization_config")) else ()
-
-
-def _is_config(file: str) -> bool:
-    return file.endswith("config.json") or file in ("special_tokens_map.json", "added_tokens.json")
 
 
 def _list_files(folder: Path, name: str, roots: Sequence[Path] | None) -> frozenset[str]:
@@ -250,29 +228,27 @@ _FINGERPRINTS = Unchanged[str](MAX_FINGERPRINTS)
 
 def fingerprint_of_parts(folder: Path, components: Mapping[str, ComponentFiles]) -> str:
     """sha256 over the content of configs and vocabularies and over the marks of the weights (`content_mark`)."""
-    top = [path for path in (folder / file for file in TOP_FILES) if os.path.lexists(path)]
-    texts = {
-        name: [path for path in sorted(component.folder.iterdir()) if path.name.endswith(CONTENT_SUFFIXES)]
-        for name, component in sorted(components.items())
-    }
-    weights = {name: components[name].weights for name in texts}
-    paths = [*top, *(path for name in texts for path in (*texts[name], *(file.path for file in weights[name])))]
+    entries: list[tuple[str, Path, TensorFile | None]] = []
+    entries += [(file, folder / file, None) for file in TOP_FILES if os.path.lexists(folder / file)]
+    for name, component in sorted(components.items()):
+        texts = [path for path in sorted(component.folder.iterdir()) if path.name.endswith(CONTENT_SUFFIXES)]
+        entries += [(f"{name}/{path.name}", path, None) for path in texts]
+        entries += [(f"{name}/{file.path.name}", file.path, file) for file in component.weights]
 
     def digested() -> str:
         digest = hashlib.sha256()
-        for path in top:
-            _add(digest, path.name, read_bytes(path, what="file"))
-        for name in texts:
-            for path in texts[name]:
-                _add(digest, f"{name}/{path.name}", read_bytes(path, what=f"{name}:", max_bytes=MAX_CONTENT_BYTES))
-            for file in weights[name]:
-                _add(digest, f"{name}/{file.path.name}", content_mark(file).encode())
+        for place, path, weights in entries:
+            name, is_inside, _ = place.partition("/")
+            if weights is not None:
+                content = content_mark(weights).encode()
+            elif is_inside:
+                content = read_bytes(path, what=f"{name}:", max_bytes=MAX_CONTENT_BYTES)
+            else:
+                content = read_bytes(path, what="file")
+            # with their lengths, so that no name or content can be taken for a part of its neighbour
+            digest.update(f"{len(place)}:{place}:{len(content)}:".encode())
+            digest.update(content)
         return digest.hexdigest()
 
-    key = tuple((name, len(texts[name]), len(weights[name])) for name in texts), tuple(paths)
-    return _FINGERPRINTS.get(key, paths, digested)
-
-
-def _add(digest: Any, name: str, content: bytes) -> None:
-    digest.update(f"{len(name)}:{name}:{len(content)}:".encode())
-    digest.update(content)
+    key = tuple((place, path, weights is None) for place, path, weights in entries)
+    return _FINGERPRINTS.get(key, [path for _, path, _ in entries], digested)

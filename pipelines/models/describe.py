@@ -14,9 +14,9 @@ from typing import Literal, get_args
 from ...parallel.wording import worded
 from ..families.card import Card
 from ..values import Dtype, Engine, Graphs, Lora, Model, Quantization
-from .card_file import read_card
 from .checks import check_engine, check_graphs, check_quantization
 from .component_files import fingerprint_of_parts, inspect_components, inspect_model
+from .facts import read_card
 from .folder import families, read_allowed_index
 from .loras.lora_file import check_lora
 from .packed.experts import check_checkpoints
@@ -53,17 +53,14 @@ def describe_model(
     Of a device that is another machine's (`is_here` False) nothing is looked at.
     """
     found = resolve_source(source, revision=revision, roots=roots)
-    files = inspect_model(found.folder, roots=roots if found.is_local else None)
-    allowed = roots if found.is_local else None
+    allowed = roots if found.is_local else None  # of the hub's cache everybody may read
+    files = inspect_model(found.folder, roots=allowed)
     single = {} if found.file is None else check_checkpoints(found.file, files.components, roots=allowed)
     read_card(found.folder, files.family)
     chosen = pick_device(device) if is_here else device
     number = pick_dtype(dtype, device=chosen)
-    for name, value, choices in (
-        ("quantization", quantization, Quantization),
-        ("engine", engine, Engine),
-        ("graphs", graphs, Graphs),
-    ):
+    asked = {"quantization": (quantization, Quantization), "engine": (engine, Engine), "graphs": (graphs, Graphs)}
+    for name, (value, choices) in asked.items():
         if value not in get_args(choices):
             raise ValueError(worded("{} is {!r}; choose one of {}", name, value, ", ".join(get_args(choices))))
     if is_here:
@@ -125,7 +122,15 @@ def add_lora(model: Model, path: str, scale: float = 1.0, *, roots: Sequence[Pat
         )
     file = find_lora(path, roots)
     check_lora(read_tensor_file(file))
-    lora = Lora(path=str(file), sha256=_sha256(file), adapter=_adapter_name(file, model.loras), scale=float(scale))
+    try:
+        mark = sha256_of(file)
+    except OSError as error:
+        raise ValueError(worded("LoRA {} cannot be read ({}); copy it again", file, error.strerror)) from None
+    stem = re.sub(r"\W+", "_", file.stem)[:64].strip("_") or "lora"
+    taken = {lora.adapter for lora in model.loras}
+    names = (stem, *(f"{stem}_{number}" for number in range(2, len(taken) + 3)))
+    adapter = next(name for name in names if name not in taken)
+    lora = Lora(path=str(file), sha256=mark, adapter=adapter, scale=float(scale))
     return dataclasses.replace(model, loras=(*model.loras, lora))
 
 
@@ -143,7 +148,7 @@ def pick_device(device: str, *, accelerators: Sequence[str] | None = None) -> st
     if not DEVICE.fullmatch(device):
         raise ValueError(worded("device is {!r}; choose auto, cpu, cuda, cuda:1 (and so on) or mps", device[:50]))
     kind, _, index = device.partition(":")
-    if not {"cpu": True, "mps": has_mps, "cuda": num_cuda > int(index or 0)}[kind]:
+    if not {"mps": has_mps, "cuda": num_cuda > int(index or 0)}[kind]:
         found = ["cpu", *(["mps"] if has_mps else []), *(f"cuda:{i}" for i in range(num_cuda))]
         raise ValueError(
             worded("device {} is not on this machine; it has {}: choose one, or auto", device, ", ".join(found))
@@ -199,16 +204,3 @@ def find_lora(path: str, roots: Sequence[Path] | None) -> Path:
     if found is None:
         raise ValueError(worded("LoRA {!r} does not exist; check the path", path[:300]))
     return found.absolute()
-
-
-def _adapter_name(file: Path, others: Sequence[Lora]) -> str:
-    stem = re.sub(r"\W+", "_", file.stem)[:64].strip("_") or "lora"
-    taken = {lora.adapter for lora in others}
-    return next(name for name in (stem, *(f"{stem}_{i}" for i in range(2, len(taken) + 3))) if name not in taken)
-
-
-def _sha256(file: Path) -> str:
-    try:
-        return sha256_of(file)
-    except OSError as error:
-        raise ValueError(worded("LoRA {} cannot be read ({}); copy it again", file, error.strerror)) from None

@@ -1,12 +1,17 @@
-"""What a family finds in a model's configs, and the sentence where a config is damaged.
+"""What a model's files say of how it is used: its family's card, by its configs and its makers' card file, and sizes.
 
 A family's card and sizes are computed from the configs of a model's components; a config that lacks what they need is
-damaged, and told so by name.
+damaged, and told so by name. The card file, `latentloom.json` beside model_index.json, is by whoever made the model and
+overrides the family's defaults.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+import difflib
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,17 +19,85 @@ from ...parallel.wording import worded
 from ..families.card import Card
 from ..families.family import Family
 from .folder import component_in, read_config, read_index
+from .json_file import read_object
+from .regular_file import FromFile
 
 MAX_MULTIPLE = 1024
 SHIFTS = {"FlowMatchEulerDiscreteScheduler": "shift", "UniPCMultistepScheduler": "flow_shift"}
 """What configs of schedulers call a shift that is the same for every size."""
+FILE_NAME = "latentloom.json"
+MAX_BYTES = 1 << 20
+TEXTS = {"name": 200, "about": 2000, "licence": 200, "negative_prompt": 5000}
+"""Longest text of each field of the card file."""
+INTEGERS = {
+    "width": (8, 16384),
+    "height": (8, 16384),
+    "most_side": (0, 16384),
+    "frames": (1, 10_000),
+    "steps": (1, 1000),
+    "text_length": (1, 8192),
+}
+NUMBERS = {"fps": (0.0, 240.0), "guidance": (0.0, 100.0), "distilled_guidance": (0.0, 100.0)}
+TOP_LEVEL = ("name", "about", "licence")
 Configs = Callable[[str], Mapping[str, Any]]
 T = TypeVar("T")
 
 
-def family_card(folder: Path, family: Family) -> Card:
-    """The family's defaults for the model in `folder`."""
-    return _find(folder, lambda config: family.card(read_index(folder), config))
+def read_card(folder: Path, family: Family) -> Card:
+    """The family's defaults for this model, overridden by its card file. Raises `ValueError` for a bad card."""
+    card = _find(folder, lambda config: family.card(read_index(folder), config))
+    if not os.path.lexists(f"{folder}{os.sep}{FILE_NAME}"):
+        return card
+    path = folder / FILE_NAME
+    plain = _CARD(path)
+    if plain.get("format", 1) != 1:
+        raise ValueError(
+            f"{path} has format {str(plain['format'])[:20]}; this version reads format 1: update latentloom"
+        )
+    if plain.get("family", family.name) != family.name:
+        raise ValueError(
+            f"{path} says family {str(plain['family'])[:50]!r}, but the model is {family.name!r}; fix the card"
+        )
+    defaults = plain.get("defaults", {})
+    if not isinstance(defaults, dict):
+        raise ValueError(f"{path}: defaults is {str(defaults)[:50]}, not an object; fix the card")
+    overrides = {name: plain[name] for name in TOP_LEVEL if name in plain} | defaults
+    return dataclasses.replace(card, **{name: _checked(path, name, value) for name, value in overrides.items()})
+
+
+_CARD = FromFile(lambda path: read_object(path, what="model card", max_bytes=MAX_BYTES))
+
+
+def _checked(path: Path, name: str, value: Any) -> Any:
+    # The bounds keep what anybody wrote into a card from reaching a family as a size that fills the memory.
+    if name in TEXTS:
+        is_right, right = (
+            isinstance(value, str) and len(value) <= TEXTS[name],
+            f"a text of at most {TEXTS[name]} characters",
+        )
+    elif name in INTEGERS:
+        low, high = INTEGERS[name]
+        is_right, right = type(value) is int and low <= value <= high, f"a whole number from {low} to {high}"
+    elif name in NUMBERS:
+        low, high = NUMBERS[name]
+        is_right = type(value) in (int, float) and math.isfinite(value) and low <= value <= high
+        value, right = float(value) if is_right else value, f"a number from {low:g} to {high:g}"
+    else:
+        known = (*TEXTS, *INTEGERS, *NUMBERS)
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else f"; it may hold {', '.join(known)}"
+        raise ValueError(f"{path} sets {name[:64]!r}, which is no default of a model{hint}")
+    if not is_right:
+        raise ValueError(f"{path} sets {name} to {str(value)[:50]!r}; it must be {right}")
+    return value
+
+
+def vocabulary_of(folder: Path) -> Mapping[str, Sequence[str]]:
+    """What a toy model's card says that it can draw, by kind; nothing of any other model."""
+    path = folder / FILE_NAME
+    found = _CARD(path).get("vocabulary") if path.is_file() else None
+    kinds = found if isinstance(found, dict) else {}
+    return {kind: [str(name) for name in names] for kind, names in kinds.items() if isinstance(names, list)}
 
 
 def family_size_multiple(folder: Path, family: Family) -> int:
@@ -55,7 +128,7 @@ def shift_of(folder: Path) -> float:
 
 def _find(folder: Path, question: Callable[[Configs], T]) -> T:
     """A family asks configs for what real models have. `ValueError` is a family's or a reader's own sentence."""
-    asked: list[str] = []
+    asked = ["model_index"]
 
     def config(name: str) -> Mapping[str, Any]:
         asked.append(name)
@@ -67,11 +140,5 @@ def _find(folder: Path, question: Callable[[Configs], T]) -> T:
         reason = f"lacks {str(error)[:100]}"
     except (ArithmeticError, AttributeError, IndexError, TypeError) as error:
         reason = f"has a wrong value ({str(error)[:200]})"
-    raise ValueError(
-        worded(
-            "component {} of {}: its config {}; copy the model again",
-            asked[-1] if asked else "model_index",
-            folder,
-            reason,
-        )
-    )
+    # what was asked for last is what was being read when it failed
+    raise ValueError(worded("component {} of {}: its config {}; copy the model again", asked[-1], folder, reason))

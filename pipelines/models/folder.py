@@ -6,6 +6,7 @@ It has an index, `model_index.json`, and one folder for each component that the 
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib.util
 import os
 import re
@@ -59,23 +60,14 @@ def find_family(pipeline: str) -> Family:
     if pipeline not in known:
         near = difflib.get_close_matches(pipeline, known, n=1)
         hint = f"; the nearest is {near[0]}" if near else ""
+        from ..signatures.table import class_names
+
+        offer = ". The node Run Pipeline runs it as it is" if pipeline in class_names() else ""
+        named = ", ".join(sorted(known))
         raise ValueError(
-            worded(
-                "pipeline {!r} is not supported{}. Supported: {}{}",
-                pipeline[:100],
-                hint,
-                ", ".join(sorted(known)),
-                _offer(pipeline),
-            )
+            worded("pipeline {!r} is not supported{}. Supported: {}{}", pipeline[:100], hint, named, offer)
         )
     return known[pipeline]
-
-
-def _offer(pipeline: str) -> str:
-    """What runs a pipeline that no family reads, if anything does."""
-    from ..signatures.table import class_names
-
-    return ". The node Run Pipeline runs it as it is" if pipeline in class_names() else ""
 
 
 def read_index(folder: Path, *, home: str = "") -> dict[str, Any]:
@@ -87,10 +79,11 @@ def read_index(folder: Path, *, home: str = "") -> dict[str, Any]:
     path = index_path(folder)
     if path is None:
         raise ValueError(worded("{} is no model: it has no {}; give a folder in diffusers format", folder, INDEX))
-    if path.name == INDEX:
-        return dict(_CLASSIC(path))
-    index = _of_modular(path, _MODULAR(path), home)
-    _check_entries(path, index)
+    # whether a modular index is right depends on the folder as well, so that only what its file says is kept
+    index = dict(_NAMED(path)) if path.name == INDEX else _of_modular(path, _NAMED(path), home)
+    for name, entry in index.items():
+        if _is_component(entry):
+            _check_entry(path, name, entry)
     return index
 
 
@@ -107,20 +100,7 @@ def _read_named(path: Path) -> dict[str, Any]:
     return index
 
 
-def _read_classic(path: Path) -> dict[str, Any]:
-    index = _read_named(path)
-    _check_entries(path, index)
-    return index
-
-
-_CLASSIC, _MODULAR = FromFile(_read_classic), FromFile(_read_named)
-"""Whether a modular index is right depends on the folder as well."""
-
-
-def _check_entries(path: Path, index: Mapping[str, Any]) -> None:
-    for name, entry in index.items():
-        if _is_component(entry):
-            _check_entry(path, name, entry)
+_NAMED = FromFile(_read_named)
 
 
 def index_path(folder: Path) -> Path | None:
@@ -151,7 +131,11 @@ def _of_modular(path: Path, index: Mapping[str, Any], home: str) -> dict[str, An
                     if loaded and name not in loaded:
                         found[name] = [None, None]
                         continue
-                    raise ValueError(_elsewhere(path, name, place))
+                    elsewhere = str(place.get("pretrained_model_name_or_path") or "no place that it names")[:100]
+                    raise ValueError(
+                        f"{path}: component {name[:64]!r} comes from {elsewhere}, and a modular model is read from one "
+                        f"folder only; copy it to {name[:64]} beside the index"
+                    )
             case _:
                 pass
     return found
@@ -166,14 +150,6 @@ def _loaded(pipeline: str) -> set[str]:
     if not known and pipeline in class_names():
         return {*signature_of(pipeline).parts}
     return {name.rstrip("?") for family in known for names in family.components.values() for name in names}
-
-
-def _elsewhere(path: Path, name: str, place: Mapping[str, Any]) -> str:
-    home = str(place.get("pretrained_model_name_or_path") or "no place that it names")[:100]
-    return (
-        f"{path}: component {name[:64]!r} comes from {home}, and a modular model is read from one folder only; "
-        f"copy it to {name[:64]} beside the index"
-    )
 
 
 def components_of(index: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
@@ -215,6 +191,7 @@ def _check_entry(path: Path, name: str, entry: list[Any]) -> None:
         raise ValueError(f"{path}: component {name} names no class ({str(class_name)[:64]!r}); copy the model again")
 
 
+@functools.cache
 def is_part_of_diffusers(library: str) -> bool:
     """Whether a component comes with one of diffusers' own pipelines, as LTX-2's connectors do. Imports nothing."""
     if not NAME.fullmatch(library) or (found := importlib.util.find_spec("diffusers")) is None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,7 @@ from ..families import OUTSIDE
 from ..families.family import Family
 from .component_files import inspect_model
 from .folder import INDEX, MODULAR_INDEX, index_path
-from .snapshots import hub_cache
-from .source import BUILTINS
+from .source import BUILTINS, hub_cache
 
 MAX_DEPTH = 4
 """How deep a folder of models is searched."""
@@ -71,21 +71,13 @@ def names_without_folder() -> list[str]:
 
 
 def _describe(name: str, folder: Path, *, revision: str = "") -> InstalledModel:
-    told = {"does": "", "compared": ""}
+    size, place = _num_bytes(folder), str(folder)
+    told = InstalledModel(name=name, family=UNSUPPORTED, num_bytes=size, location=place, revision=revision)
     try:
-        found, problem = inspect_model(folder).family, ""
-        family, told = found.name, {"does": found.does, "compared": _compared(found)}
+        found = inspect_model(folder).family
     except ValueError as error:
-        family, problem = UNSUPPORTED, str(error)
-    return InstalledModel(
-        name=name,
-        family=family,
-        **told,
-        num_bytes=_num_bytes(folder),
-        location=str(folder),
-        revision=revision,
-        problem=problem,
-    )
+        return replace(told, problem=str(error))
+    return replace(told, family=found.name, does=found.does, compared=_compared(found))
 
 
 def _compared(family: Family) -> str:
@@ -120,16 +112,8 @@ def _num_bytes(folder: Path) -> int:
     """Bytes of all the files, each counted once where several links lead to it."""
     sizes = {}
     for parent, _, files in os.walk(folder):
-        for path in _existing(Path(parent), files):
-            status = path.stat()
-            sizes[status.st_dev, status.st_ino or str(path)] = status.st_size
+        for path in (Path(parent, file) for file in files):
+            with contextlib.suppress(OSError):  # broken, unreadable or looping links: the model's problem says so
+                status = path.stat()
+                sizes[status.st_dev, status.st_ino or str(path)] = status.st_size
     return sum(sizes.values())
-
-
-def _existing(parent: Path, files: Sequence[str]) -> Iterator[Path]:
-    for file in files:
-        try:
-            if (parent / file).exists():
-                yield parent / file
-        except OSError:  # unreadable or looping links: the model's problem says so
-            continue

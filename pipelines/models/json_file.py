@@ -101,7 +101,10 @@ def parse_strict(source: str | bytes, *, max_depth: int = MAX_DEPTH, takes_nan: 
     except json.JSONDecodeError as error:
         raise JsonFault("not_json", f"{error.msg} at line {error.lineno}, column {error.colno}") from None
     if "\\u" in text:
-        _check_surrogates(data)
+        try:
+            json.dumps(data, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise JsonFault("not_text", "a string holds half of a \\ud800 pair") from None
     return data
 
 
@@ -127,13 +130,6 @@ def _check_depth(text: str, max_depth: int) -> None:
         depth += len(run) if run[0] in "[{" else -len(run)
         if depth > max_depth:
             raise JsonFault("too_deep", f"it nests more than {max_depth} levels")
-
-
-def _check_surrogates(data: Any) -> None:
-    try:
-        json.dumps(data, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise JsonFault("not_text", "a string holds half of a \\ud800 pair") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

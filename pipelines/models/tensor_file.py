@@ -146,14 +146,17 @@ def content_mark(file: TensorFile) -> str:
 def _read_entries(path: Path, plain: Mapping[str, Any], *, first: int, data_bytes: int) -> dict[str, TensorEntry]:
     tensors, spans = {}, []
     for name, entry in plain.items():
-        dtype, shape, span = _fields(entry)
-        is_right = type(dtype) is str and dtype in BITS and type(shape) is list and type(span) is list
-        if not is_right or list(map(type, span)) != [int, int]:
-            raise ValueError(f"{path} describes tensor {name[:100]!r} wrongly; copy it again")
-        for size in shape:
-            if type(size) is not int or not 0 <= size < 1 << 40:
-                raise ValueError(f"{path}: tensor {name[:100]!r} has an impossible shape; copy it again")
-        start, end = span
+        match entry:
+            case {"dtype": dtype, "shape": list(shape), "data_offsets": [start, end]} if (
+                type(dtype) is str
+                and dtype in BITS
+                and type(start) is type(end) is int  # true is an int, and no offset
+            ):
+                pass
+            case _:
+                raise ValueError(f"{path} describes tensor {name[:100]!r} wrongly; copy it again")
+        if not all(type(size) is int and 0 <= size < 1 << 40 for size in shape):
+            raise ValueError(f"{path}: tensor {name[:100]!r} has an impossible shape; copy it again")
         if (end - start) * 8 != math.prod(shape) * BITS[dtype]:
             raise ValueError(f"{path}: tensor {name[:100]!r} has a size that is not its shape's; copy it again")
         tensors[name] = TensorEntry(dtype, tuple(shape), first + start)
@@ -168,9 +171,3 @@ def _read_entries(path: Path, plain: Mapping[str, Any], *, first: int, data_byte
             f"{path} is damaged: it should hold {reached} bytes of tensors and has {data_bytes}; copy it again"
         )
     return tensors
-
-
-def _fields(entry: Any) -> tuple[Any, Any, Any]:
-    if not isinstance(entry, dict):
-        return None, None, None
-    return entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")

@@ -22,8 +22,7 @@ from typing import Any, Literal
 
 from ..split_plans import SPLIT_PLANS
 from . import calls
-from .calls import is_modular, specs_of
-from .conditions import PLACES, condition_class, names_of
+from .calls import PLACES, condition_class, is_modular, names_of, specs_of
 from .table import MAIN as KEYS
 from .table import REVIEWED, TABLE, TEXTS, Kind, Output, reviewed
 
@@ -40,11 +39,14 @@ GUARD = re.compile(r"\bCosmosSafetyChecker\b")
 TENSOR = re.compile(
     r"embeds|attention_mask(_2)?$|latents?$|_latents_|latent_ids|token_.*ids$|pooled|cu_seqlens|_grid_thw|camera_video"
 )
-AUDIO = re.compile(r"(^|_)audio$|audio_waveforms$")
-VIDEO = re.compile(r"(^|_)video$")
-PICTURES = re.compile(r"(^|_)images$|^controls$")
-PICTURE = re.compile(r"(^|_)image$|^image_reference$")
-MASK = re.compile(r"(^|_)mask(_image)?$")
+SHOWN: dict[Kind, re.Pattern[str]] = {
+    "audio": re.compile(r"(^|_)audio$|audio_waveforms$"),
+    "video": re.compile(r"(^|_)video$"),
+    "pictures": re.compile(r"(^|_)images$|^controls$"),
+    "mask": re.compile(r"(^|_)mask(_image)?$"),
+    "picture": re.compile(r"(^|_)image$|^image_reference$"),
+}
+"""By name, what is no scalar."""
 MAIN = re.compile(
     r"((negative|content|task)_)?prompt|lyrics|height|width|num_frames|video_length|frame_rate|fps|(audio_)?duration(_s)?|"
     r"num_inference_steps|guidance_scale|true_cfg_scale|strength|(mask_|control_|last_)?image|mask|(control_)?video|"
@@ -81,19 +83,13 @@ def live_pipelines() -> dict[str, type]:
 
     with warnings.catch_warnings(action="ignore"):  # old parts of diffusers use what torch has deprecated
         found = {name: kind for name in dir(diffusers) if inspect.isclass(kind := getattr(diffusers, name))}
-        classic = {
-            name: kind
-            for name, kind in found.items()
-            if issubclass(kind, DiffusionPipeline) and ".deprecated." not in kind.__module__ and transformers_of(kind)
-        }
+        of_diffusers = [(name, kind) for name, kind in found.items() if issubclass(kind, DiffusionPipeline)]
+        live = {name: kind for name, kind in of_diffusers if ".deprecated." not in kind.__module__}
+        classic = {name: kind for name, kind in live.items() if transformers_of(kind)}
         taken = {word for kind in classic.values() for words in parts_of(kind).values() for word in words}
-        modular = {
-            name: kind
-            for name, kind in found.items()
-            if issubclass(kind, ModularPipeline) and kind.default_blocks_name and transformers_of(kind)
-        }
-    alone = {name: kind for name, kind in modular.items() if _models_of(kind) - taken}
-    return classic | alone
+        modular = [(name, kind) for name, kind in found.items() if issubclass(kind, ModularPipeline)]
+        whole = {name: kind for name, kind in modular if kind.default_blocks_name and transformers_of(kind)}
+    return classic | {name: kind for name, kind in whole.items() if _models_of(kind) - taken}
 
 
 def transformers_of(pipeline: type) -> set[str]:
@@ -126,16 +122,8 @@ def kind_of(name: str, annotation: Any) -> Kind | Literal["plumbing", "tensor"]:
         return "plumbing"
     if TENSOR.search(name) and (not is_scalar or "embeds" in name):
         return "tensor"
-    if not is_scalar:
-        for kind, is_it in (
-            ("audio", AUDIO.search(name)),
-            ("video", VIDEO.search(name)),
-            ("pictures", PICTURES.search(name)),
-            ("mask", MASK.search(name)),
-            ("picture", PICTURE.search(name)),
-        ):
-            if is_it:
-                return typing.cast("Kind", kind)
+    if not is_scalar and (shown := next((kind for kind, named in SHOWN.items() if named.search(name)), None)):
+        return shown
     return "tensor" if hint == "<class 'torch.Tensor'>" else _plain_kind(annotation, hint.lower())
 
 
@@ -176,18 +164,23 @@ def row_of(pipeline: Any) -> dict[str, Any]:
         "advanced": {name: row for name, row in rows.items() if not MAIN.fullmatch(name) and len(row) > 1},
     }
     if "video" in gives:
-        row["fps"] = next((name for name in ("frame_rate", "fps") if name in takes), _taught_fps(pipeline))
+        taught = TAUGHT_FPS.search(inspect.getdoc(pipeline.__call__) or "")  # by the pipeline's own example
+        usual = float(taught[1]) if taught else USUAL_FPS
+        row["fps"] = next((name for name in ("frame_rate", "fps") if name in takes), usual)
     row["of"] = sorted(transformers_of(pipeline))
-    if _takes_loras(pipeline):
+    from diffusers.loaders.lora_base import LoraBaseMixin
+
+    if issubclass(pipeline, LoraBaseMixin):
         row["loras"] = True
-    if lacks := [
-        name for name, kind in kinds.items() if kind == "tensor" and found[name].default is inspect.Parameter.empty
-    ]:
+    tensors = [found[name] for name, kind in kinds.items() if kind == "tensor"]
+    if lacks := [each.name for each in tensors if each.default is inspect.Parameter.empty]:
         row["lacks"] = lacks
-    if guard := _guard(pipeline):
-        row["guard"] = guard
     if is_modular(pipeline):
-        row["parts"] = calls.parts_of(pipeline)
+        return row | {"parts": calls.parts_of(pipeline)}
+    # the components that it makes itself, by a package of their own
+    parameters = inspect.signature(pipeline.__init__).parameters.values()
+    if guard := [each.name for each in parameters if GUARD.search(str(each.annotation))]:
+        row["guard"] = guard
     return row
 
 
@@ -215,21 +208,6 @@ def _parameter(kind: Any, parameter: inspect.Parameter, *, is_alone: bool) -> li
     return [kind, default, _choices(_annotation(parameter))] if kind == "choice" else [kind, default]
 
 
-def _guard(pipeline: Any) -> list[str]:
-    """The components that it makes itself, by a package of their own."""
-    if is_modular(pipeline):
-        return []
-    parameters = inspect.signature(pipeline.__init__).parameters.values()
-    return [each.name for each in parameters if GUARD.search(str(each.annotation))]
-
-
-def _takes_loras(pipeline: type) -> bool:
-    """Whether it has a LoRA loader of diffusers'."""
-    from diffusers.loaders.lora_base import LoraBaseMixin
-
-    return issubclass(pipeline, LoraBaseMixin)
-
-
 def _results(pipeline: type) -> list[str]:
     """The fields of its output class, or what its blocks give."""
     if is_modular(pipeline):
@@ -243,20 +221,12 @@ def _results(pipeline: type) -> list[str]:
     return [each.name for each in dataclasses.fields(found)] if found else []
 
 
-def _taught_fps(pipeline: Any) -> float:
-    """What the pipeline's own example writes its video with."""
-    taught = TAUGHT_FPS.search(inspect.getdoc(pipeline.__call__) or "")
-    return float(taught[1]) if taught else USUAL_FPS
-
-
 def table() -> dict[str, Any]:
     """What `signatures.json` should hold."""
     import diffusers
 
-    return {
-        "diffusers": diffusers.__version__,
-        "classes": {name: row_of(kind) for name, kind in sorted(live_pipelines().items())},
-    }
+    classes = {name: row_of(kind) for name, kind in sorted(live_pipelines().items())}
+    return {"diffusers": diffusers.__version__, "classes": classes}
 
 
 def text_of(table: dict[str, Any]) -> str:

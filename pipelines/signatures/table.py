@@ -20,25 +20,10 @@ REVIEWED = Path(__file__).with_name("reviewed.json")
 its reason. One that is not there is not given, so that no new diffusers brings a path, an address or a format string
 that nobody has looked at."""
 
-Kind = Literal[
-    "text",
-    "number",
-    "integer",
-    "switch",
-    "choice",
-    "texts",
-    "numbers",
-    "integers",
-    "picture",
-    "pictures",
-    "mask",
-    "conditions",
-    "references",
-    "video",
-    "audio",
-    "json",
-]
-"""`conditions` are pictures at places of a video, `references` a clip beside it, as `conditions.py` finds them."""
+Plain = Literal["text", "number", "integer", "switch", "choice", "texts", "numbers", "integers", "json"]
+Shown = Literal["picture", "pictures", "mask", "conditions", "references", "video", "audio"]
+Kind = Plain | Shown
+"""`conditions` are pictures at places of a video, `references` a clip beside it, as `calls.py` finds them."""
 TEXTS: tuple[Kind, ...] = ("text", "texts", "json")
 """What may hold any characters, and so needs a verdict."""
 SCALES = ("true_cfg_scale", "guidance_scale")
@@ -127,6 +112,7 @@ def class_names() -> tuple[str, ...]:
 def _signature(name: str) -> Signature:
     row = _table()["classes"][name]
     parameters = [_parameter(*each, is_advanced=key == "advanced") for key in MAIN for each in row[key].items()]
+    required = [each for each in parameters if each.is_required]
     left_out = {each.name: why for each in parameters if (why := _why_not_given(name, each))}
     return Signature(
         name=name,
@@ -134,10 +120,7 @@ def _signature(name: str) -> Signature:
         outputs=row["gives"],
         fps=row.get("fps", 0.0),
         parts=tuple(row.get("parts", ())),
-        lacks=(
-            *row.get("lacks", ()),
-            *(each.name for each in parameters if each.is_required and each.name in left_out),
-        ),
+        lacks=(*row.get("lacks", ()), *(each.name for each in required if each.name in left_out)),
         left_out=left_out,
         guard=tuple(row.get("guard", ())),
         transformers=tuple(row["of"]),

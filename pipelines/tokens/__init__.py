@@ -2,6 +2,5 @@
 
 known: Which words of a prompt a toy model cannot know, told before it runs.
 counter: The process that counts, kept warm: asked with a deadline, started again where it was lost.
-readers: How each family's text encoders are given a prompt, as data: tokenizer, template, and where it is cut.
 worker: What that process does: a tokenizer as the model has it, without torch, and what it makes of a text.
 """

@@ -1,6 +1,10 @@
 """The process that counts tokens, kept warm: asked with a deadline, started again where it was lost.
 
 What it told is kept by the tokenizer's files and the text. It never has torch, so that a page's server need not either.
+
+How each family's text encoders are given a prompt (which tokenizer, which words around it, cut where) stands here as
+data. It says again what diffusers' blocks do in their code, so that a prompt can be counted without loading a model;
+tests compare it with the ids that the encoders are given. What has no row here is not known, and said to be so.
 """
 
 from __future__ import annotations
@@ -10,10 +14,10 @@ import json
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ...parallel.machine.talking import Talking
 from ...parallel.progress import SILENT
@@ -22,7 +26,6 @@ from ..models.describe import card_of
 from ..models.folder import component_in, kind_of, read_config, read_index
 from ..values import Model
 from .known import unknown_words
-from .readers import OTHERS, READERS, Reader
 
 FIRST_S = 60.0
 """For the first answer, before which libraries are imported: seconds on a busy disk."""
@@ -36,6 +39,56 @@ LONGEST_PROMPT = 100_000
 MOST_KEPT = 4096
 LONGEST_OWN = 1 << 20
 """A tokenizer's own maximum beyond is none."""
+Cleaning = Literal["none", "strip", "ftfy"]
+"""What is done to a prompt before: nothing, without spaces around it, or mended as Wan's blocks do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """One text encoder's way with a prompt."""
+
+    tokenizer: str
+    """The component's name in model_index.json; an encoder whose tokenizer a model lacks reads nothing."""
+    length: Literal["text_length", "own"] = "text_length"
+    """Cut at the text length that Encode Text was given, or at the tokenizer's own maximum."""
+    more: int = 0
+    """Tokens beyond that length which the template takes."""
+    before: str = ""
+    after: str = ""
+    """The template around the prompt, which is cut with it."""
+    tail: str = ""
+    """What follows once the prompt is cut."""
+    thinking: bool | None = None
+    """With a value the prompt is one message of the tokenizer's own chat template, and this its `enable_thinking`."""
+    cleaning: Cleaning = "none"
+
+
+_DESCRIBE = (
+    "<|im_start|>system\nDescribe the image by detailing the color, shape, size, texture, quantity, text, "
+    "spatial relationships of the objects and background:<|im_end|>\n<|im_start|>user\n"
+)
+_ANSWER = "<|im_end|>\n<|im_start|>assistant\n"
+_NUM_DESCRIBE, _NUM_ANSWER = 34, 5
+"""Tokens of these as the blocks have them in their code."""
+_CLIP = Reader(tokenizer="tokenizer", length="own")
+_FLUX = (_CLIP, Reader(tokenizer="tokenizer_2"))
+
+READERS: Mapping[str, tuple[Reader, ...]] = {
+    "flux": _FLUX,
+    "flux_kontext": _FLUX,
+    "sd3": (_CLIP, Reader(tokenizer="tokenizer_2", length="own"), Reader(tokenizer="tokenizer_3")),
+    "qwen_image": (Reader(tokenizer="tokenizer", more=_NUM_DESCRIBE, before=_DESCRIBE, after=_ANSWER),),
+    "krea_2": (Reader(tokenizer="tokenizer", more=_NUM_DESCRIBE - _NUM_ANSWER, before=_DESCRIBE, tail=_ANSWER),),
+    "z_image": (Reader(tokenizer="tokenizer", thinking=True),),
+    "flux_2": (Reader(tokenizer="tokenizer", thinking=False),),
+    "wan": (Reader(tokenizer="tokenizer", cleaning="ftfy"),),
+    "ltx": (Reader(tokenizer="tokenizer"),),
+    "ltx_2": (Reader(tokenizer="tokenizer", cleaning="strip"),),
+    "ernie_image": (Reader(tokenizer="tokenizer", length="own"),),
+}
+"""By the family's name."""
+OTHERS = ("Flux2Pipeline", "Flux2ModularPipeline")
+"""Pipelines of these families that read a prompt in another way: FLUX.2 dev has a system message."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,11 +135,11 @@ class Counter:
         except (ValueError, OSError):
             return ()
         found = [self._count(order, go_on) for order in orders]
-        known = [count for count in found if count is not None]
+        known = sorted((count for count in found if count is not None), key=lambda count: count.room)
         if len(known) != len(found):
             return ()
         unknown = unknown_words(model, text)
-        return tuple(replace(count, unknown=unknown) for count in sorted(known, key=lambda count: count.room))
+        return tuple(replace(count, unknown=unknown) for count in known)
 
     def close(self) -> None:
         with self._lock:
@@ -95,7 +148,9 @@ class Counter:
 
     def _count(self, order: dict[str, Any], go_on: Callable[[], None]) -> TokenCount | None:
         key = json.dumps(order, sort_keys=True)
-        with _held(self._lock, go_on):
+        while not self._lock.acquire(timeout=CHECK_S):
+            go_on()
+        try:
             if key in self._known:
                 self._known.move_to_end(key)
                 return self._known[key]
@@ -103,6 +158,8 @@ class Counter:
             if len(self._known) > MOST_KEPT:
                 self._known.popitem(last=False)
             return found
+        finally:
+            self._lock.release()
 
     def _ask(self, order: dict[str, Any], go_on: Callable[[], None]) -> TokenCount | None:
         """A tokenizer that does not answer is known not to, and its process is gone."""
@@ -116,15 +173,13 @@ class Counter:
             return None
         if "fault" in answer:
             return None
-        return TokenCount(tokenizer=order["tokenizer"], **{name: answer[name] for name in NUMBERS})
+        told = {name: answer[name] for name in ("num_tokens", "limit", "num_own", "cut")}
+        return TokenCount(tokenizer=order["tokenizer"], **told)
 
     def _end(self) -> None:
         if self._process is not None:
             self._process.close()
         self._process = None
-
-
-NUMBERS = ("num_tokens", "limit", "num_own", "cut")
 
 
 class _CountingProcess(Talking):
@@ -152,45 +207,41 @@ class _CountingProcess(Talking):
 
 def orders_of(model: Model, text: str, *, text_length: int = 0) -> Iterator[dict[str, Any]]:
     """What the process is asked, for each encoder of the model. Raises `ValueError` where it cannot tell."""
-    index = read_index(Path(model.folder))
-    if model.family not in READERS or index["_class_name"] in OTHERS or len(text) > LONGEST_PROMPT:
+    readers = _readers(model)
+    if not readers or len(text) > LONGEST_PROMPT:
         raise ValueError(f"how {model.family or 'this model'} reads such a text is not known")
     length = text_length or card_of(model).text_length
-    for reader in READERS[model.family]:
-        component = component_in(index, reader.tokenizer)
-        if component is not None:
-            yield _order(Path(model.folder), reader, component, text, length)
+    for reader, (library, class_name) in readers:
+        if library != "transformers" or kind_of(class_name) != "tokenizer":
+            raise ValueError(f"{class_name} of {library} is not asked")
+        folder = inspect_component(
+            Path(model.folder), reader.tokenizer, library=library, class_name=class_name, roots=None
+        ).folder
+        yield asdict(reader) | {
+            "folder": str(folder),
+            "class": class_name,
+            "mark": _mark(folder),
+            "text": text,
+            "length": length if reader.length == "text_length" else 0,
+        }
 
 
 def longest_texts(model: Model) -> dict[str, int]:
     """How many tokens of a prompt are read at most, by tokenizer: 0 where all are; none where that is not known."""
-    folder = Path(model.folder)
-    index = read_index(folder)
-    if model.family not in READERS or index["_class_name"] in OTHERS:
-        return {}
     found = {}
-    for reader in READERS[model.family]:
-        if component_in(index, reader.tokenizer) is None:
-            continue
-        own = read_config(folder, reader.tokenizer).get("model_max_length")
+    for reader, _ in _readers(model):
+        own = read_config(Path(model.folder), reader.tokenizer).get("model_max_length")
         is_own = type(own) is int and 0 < own <= LONGEST_OWN
         length = card_of(model).text_length if reader.length == "text_length" else own if is_own else 0
         found[reader.tokenizer] = length + reader.more if length else 0
     return found
 
 
-def _order(folder: Path, reader: Reader, component: tuple[str, str], text: str, length: int) -> dict[str, Any]:
-    library, class_name = component
-    if library != "transformers" or kind_of(class_name) != "tokenizer":
-        raise ValueError(f"{class_name} of {library} is not asked")
-    files = inspect_component(folder, reader.tokenizer, library=library, class_name=class_name, roots=None)
-    return asdict(reader) | {
-        "folder": str(files.folder),
-        "class": class_name,
-        "mark": _mark(files.folder),
-        "text": text,
-        "length": length if reader.length == "text_length" else 0,
-    }
+def _readers(model: Model) -> list[tuple[Reader, tuple[str, str]]]:
+    """Those of the model, each with the library and class of its tokenizer; none where they are not known."""
+    index = read_index(Path(model.folder))
+    known = () if index["_class_name"] in OTHERS else READERS.get(model.family, ())
+    return [(each, component) for each in known if (component := component_in(index, each.tokenizer)) is not None]
 
 
 def _mark(folder: Path) -> str:
@@ -199,13 +250,3 @@ def _mark(folder: Path) -> str:
     if sum(status.st_size for _, status in found) > MOST_BYTES:
         raise ValueError(f"{folder} holds more than {MOST_BYTES} bytes; is it a tokenizer?")
     return json.dumps([(name, status.st_size, status.st_mtime_ns, status.st_ino) for name, status in found])
-
-
-@contextlib.contextmanager
-def _held(lock: threading.Lock, go_on: Callable[[], None]) -> Iterator[None]:
-    while not lock.acquire(timeout=CHECK_S):
-        go_on()
-    try:
-        yield
-    finally:
-        lock.release()

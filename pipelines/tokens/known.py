@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.wording import worded
-from ..models.card_file import vocabulary_of
+from ..models.facts import vocabulary_of
 from ..models.json_file import read_object
 from ..models.regular_file import FromFile
 from ..values import Model
@@ -26,8 +26,10 @@ MOST_TOLD = 8
 
 def unknown_words(model: Model, text: str) -> tuple[str, ...]:
     """As they stand in the text, each once; none of a model of which nobody can say."""
+    folder, words = Path(model.folder), set[str]()
     try:
-        words = _words(model) if text else frozenset()
+        if text and vocabulary_of(folder):
+            words = words.union(*(_PIECES(path) for path in sorted(folder.glob("tokenizer*/tokenizer.json"))))
     except (ValueError, OSError):  # what is wrong with its files is told elsewhere
         return ()
     return tuple(dict.fromkeys(word for word in WORD.findall(text) if word.lower() not in words)) if words else ()
@@ -42,13 +44,6 @@ def why_unknown(model: Model, text: str) -> str:
     return worded(
         "{} cannot know {}: a toy model of coloured shapes: knows {}", model.source.removeprefix(BUILT_IN), named, known
     )
-
-
-def _words(model: Model) -> frozenset[str]:
-    folder = Path(model.folder)
-    if not vocabulary_of(folder):
-        return frozenset()
-    return frozenset[str]().union(*(_PIECES(path) for path in sorted(folder.glob("tokenizer*/tokenizer.json"))))
 
 
 def _pieces(path: Path) -> Sequence[str]:

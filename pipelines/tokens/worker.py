@@ -16,7 +16,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 MOST_MEMORY = 6 << 30
 """Address space, of which a vocabulary of 250,000 pieces takes a tenth."""
@@ -36,29 +36,26 @@ def main() -> None:
     orders, answers = sys.stdin, os.fdopen(os.dup(1), "w", encoding="utf-8")
     with Path(os.devnull).open("w") as nothing:  # what libraries print is no answer
         os.dup2(nothing.fileno(), 1)
-    _limit_memory()
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", TRANSFORMERS_VERBOSITY="error")
     sys.modules["torch"] = None  # pyrefly: ignore[unsupported-operation] (transformers then goes without)
     _end_after(MOST_S)
     import transformers  # noqa: F401 (so that the first text need not wait)
 
-    _answer(orders, answers)
-
-
-def _answer(orders: IO[str], answers: IO[str]) -> None:
-    """Each line of `orders` by one."""
     _end_after(IDLE_S)
     while line := orders.readline():
         _end_after(MOST_S)
         order = json.loads(line)
         try:
             found = count(order)
-        except Exception as error:
-            found = {"fault": type(error).__name__}
         except BaseException as error:
-            if type(error).__name__ != "PanicException":  # Rust's panic (tokenizers) is no Exception
-                raise
-            found = {"fault": "PanicException"}
+            found = {"fault": type(error).__name__}
+            if not isinstance(error, Exception) and found["fault"] != "PanicException":
+                raise  # Rust's panic (tokenizers) is no Exception
         answers.write(json.dumps({"id": order["id"], **found}) + "\n")
         answers.flush()
         _end_after(IDLE_S)
@@ -96,7 +93,8 @@ def fed(order: dict[str, Any]) -> list[int]:
 def _tokenizer_asked(order: dict[str, Any]) -> tuple[Any, int, list[int]]:
     """The tokenizer, how many tokens of the text in its template are read at most (0: all), and those that follow."""
     tokenizer = _tokenizer(order["folder"], order["class"], order["mark"])
-    length = int(order["length"]) or _own_length(tokenizer)
+    own = int(tokenizer.model_max_length)
+    length = int(order["length"]) or (own if 0 < own <= MOST_LENGTH else 0)
     tail = _tokens_of(tokenizer, order["tail"], 0)[0] if order["tail"] else []
     return tokenizer, length + int(order["more"]) if length else 0, tail
 
@@ -114,9 +112,13 @@ def _span_kept(text: str, spans: list[tuple[int, int]]) -> tuple[int, int]:
     if not inside:
         return 0, 0
     first, last = max(0, inside[0][0]), min(len(text), inside[-1][1])
-    while 0 < last < len(text) and text[last - 1].isalnum() and text[last].isalnum() and text[last].isascii():
+
+    def within(at: int) -> bool:  # a word; of scripts without spaces between words every sign is one
+        return 0 < at < len(text) and text[at - 1 : at + 1].isalnum() and text[at].isascii()
+
+    while within(last):
         last -= 1
-    while 0 < first < len(text) and text[first - 1].isalnum() and text[first].isalnum() and text[first].isascii():
+    while within(first):
         first += 1
     return first, last
 
@@ -131,11 +133,6 @@ def _framed(tokenizer: Any, text: str, order: dict[str, Any]) -> tuple[str, int]
     )
     start = whole.find(text)
     return whole, start if start >= 0 else whole.find(text.strip())
-
-
-def _own_length(tokenizer: Any) -> int:
-    length = int(tokenizer.model_max_length)
-    return length if 0 < length <= MOST_LENGTH else 0
 
 
 @functools.lru_cache(maxsize=MOST_KEPT)
@@ -158,14 +155,6 @@ def _mended(text: str) -> str:
 
 
 CLEANERS: dict[str, Callable[[str], str]] = {"none": lambda text: text, "strip": str.strip, "ftfy": _mended}
-
-
-def _limit_memory() -> None:
-    with contextlib.suppress(ImportError, ValueError, OSError):
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def _end_after(seconds: int) -> None:

@@ -24,8 +24,7 @@ from ..components.store import store
 from ..denoising import quiet  # noqa: F401 (quiet for what it silences)
 from ..finite import check_finite
 from ..out_of_memory import told_by
-from ..signatures.calls import is_modular
-from ..signatures.conditions import conditioned
+from ..signatures.calls import conditioned, is_modular
 from ..signatures.table import class_names, signature_of
 from ..spreading.measured import finish, measured
 from ..spreading.pipeline import spread

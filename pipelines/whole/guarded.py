@@ -11,7 +11,7 @@ import importlib.util
 from collections.abc import Mapping
 from typing import Any
 
-from ..models.snapshots import find_snapshot
+from ..models.source import find_snapshot
 from ..signatures.table import Signature, class_names, signature_of
 
 PACKAGE = "cosmos_guardrail"

@@ -80,7 +80,6 @@ IN_GERMAN = (
     "pipelines/hub/look.py",
     "pipelines/models/checks.py",
     "pipelines/models/describe.py",
-    "pipelines/models/facts.py",
     "pipelines/models/source.py",
     "pipelines/forecast/asked.py",
     "pipelines/forecast/choice.py",

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from latentloom.pipelines.components import by_rows, quantizing
+from latentloom.pipelines.components import quantizing
 from latentloom.pipelines.components.store import ComponentStore
 from latentloom.pipelines.models.describe import describe_model
 from support.alive import Alive
@@ -90,7 +90,7 @@ def test_what_has_one_scale_for_a_whole_weight_is_packed_as_a_whole(caplog: pyte
     config = torchao.Float8WeightOnlyConfig(granularity=torchao.PerTensor())
     by_parts, whole = (layer_of(1040, 1024, dtype=BF16) for _ in range(2))
     torchao.quantize_(whole, config)
-    by_rows.pack(by_parts, config)
+    quantizing.pack(by_parts, config)
     assert equal(by_parts.weight, whole.weight)
     assert "Float8WeightOnlyConfig does not pack rows apart" in caplog.text
 
@@ -99,14 +99,14 @@ def test_a_text_encoder_is_packed_by_rows_as_transformers_loads_it(
     tiny: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def loaded(at_a_time: int) -> nn.Module:
-        monkeypatch.setattr(by_rows, "packed_at_a_time", lambda device: at_a_time)
+        monkeypatch.setattr(quantizing, "packed_at_a_time", lambda device: at_a_time)
         return ComponentStore().load(int8, ("text_encoder_2",))["text_encoder_2"]
 
     flux = describe_model(str(tiny("flux")), device="cpu")
     int8 = dataclasses.replace(flux, quantization="int8")
-    real, pieces = by_rows._packed, list[int]()
-    monkeypatch.setattr(by_rows, "_packed", lambda rows, config: pieces.append(len(rows)) or real(rows, config))
+    real, pieces = quantizing._packed, list[int]()
+    monkeypatch.setattr(quantizing, "_packed", lambda rows, config: pieces.append(len(rows)) or real(rows, config))
     parts, whole = (dict(loaded(at_a_time).named_parameters()) for at_a_time in (1, 10**6))
     packed = [name for name, each in whole.items() if hasattr(each, "__tensor_flatten__")]
     assert packed and all(equal(parts[name], whole[name]) for name in packed)
-    assert pieces.count(by_rows.TILE) > len(packed)
+    assert pieces.count(quantizing.TILE) > len(packed)

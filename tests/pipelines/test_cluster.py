@@ -248,9 +248,7 @@ leave(7)
     assert told.startswith(f"the cluster's head at {address} is lost (Connection refused)")
 
 
-def test_a_job_whose_head_is_lost_does_not_wait_for_its_machines(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_job_whose_head_is_lost_does_not_wait_for_its_machines(monkeypatch: pytest.MonkeyPatch) -> None:
     head = RayHead("10.0.0.1:6379")
     head.problem = "Connection refused"
     monkeypatch.setattr("latentloom.pipelines.cluster.head._heads", [head])
@@ -275,9 +273,7 @@ def test_what_ray_raises_when_it_is_left_ends_the_process_with_its_own_code(
     assert ended.value.code == 7 and "could not be left (the raylet died)" in caplog.text
 
 
-def test_a_head_that_is_late_keeps_no_other_job_from_giving_its_machines_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_head_that_is_late_keeps_no_other_job_from_giving_its_machines_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("latentloom.pipelines.cluster.cluster.connect", lambda address: None)
     monkeypatch.setattr("latentloom.pipelines.cluster.cluster.machines_alive", lambda devices: [])
     cluster, is_asked, may_answer = Cluster("auto", ["cpu"]), threading.Event(), threading.Event()

@@ -32,58 +32,35 @@ def test_two_gpus_in_order_are_no_news() -> None:
     assert "79.0 GiB of 80.0 GiB free, compute capability 9.0" in the(found, "cuda:1").says
 
 
+def gpu(**changes: Any) -> dict[str, Any]:
+    """The only one of the machine."""
+    return {"devices": (dataclasses.replace(GPU, **changes),), "links": (), "num_listed_gpus": 1}
+
+
+def torch_with(**changes: Any) -> dict[str, Any]:
+    return {"torch": dataclasses.replace(TORCH, **changes)}
+
+
+NONE = {"devices": (), "links": ()}
+INDIRECT = {"links": (dataclasses.replace(LINK, is_direct=False),)}
+OTHERS = {"flash": "", "flash_attn": "undefined symbol"}
 DEVICES: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "a torch that does not start": ({"torch": None, "problem": "no answer"}, "torch", "problem", "install torch again"),
-    "a GPU that cannot compute": (
-        {"devices": (dataclasses.replace(GPU, problem="no kernel image"),), "links": (), "num_listed_gpus": 1},
-        "cuda:0",
-        "problem",
-        "leave cuda:0 out of --devices",
-    ),
-    "a GPU in use": (
-        {"devices": (dataclasses.replace(GPU, free_bytes=1 << 30),), "links": (), "num_listed_gpus": 1},
-        "cuda:0",
-        "warning",
-        "end what else runs on cuda:0",
-    ),
+    "a GPU that cannot compute": (gpu(problem="no kernel image"), "cuda:0", "problem", "leave cuda:0 out of --devices"),
+    "a GPU in use": (gpu(free_bytes=1 << 30), "cuda:0", "warning", "end what else runs on cuda:0"),
     "a hidden GPU": ({"num_listed_gpus": 4}, "devices", "warning", "unset CUDA_VISIBLE_DEVICES"),
-    "a torch for CPUs beside GPUs": (
-        {"torch": ALONE.torch, "devices": (), "links": ()},
-        "devices",
-        "problem",
-        "install a torch built with CUDA",
-    ),
-    "a driver that torch cannot use": ({"devices": (), "links": ()}, "devices", "problem", "not older than torch's"),
-    "a container without its GPUs": (
-        {"devices": (), "links": (), "num_listed_gpus": 0},
-        "devices",
-        "warning",
-        "--gpus all",
-    ),
-    "GPUs without peer access": (
-        {"links": (dataclasses.replace(LINK, is_direct=False),)},
-        "links",
-        "warning",
-        "ACS and the IOMMU",
-    ),
-    "two GPUs without NCCL": (
-        {"torch": dataclasses.replace(TORCH, backends=("gloo",))},
-        "backends",
-        "warning",
-        "install a torch",
-    ),
+    "a torch for CPUs": ({**NONE, "torch": ALONE.torch}, "devices", "problem", "install a torch built with CUDA"),
+    "a driver that torch cannot use": (NONE, "devices", "problem", "not older than torch's"),
+    "a container without its GPUs": ({**NONE, "num_listed_gpus": 0}, "devices", "warning", "--gpus all"),
+    "no peer access": (INDIRECT, "links", "warning", "ACS and the IOMMU"),
+    "two GPUs without NCCL": (torch_with(backends=("gloo",)), "backends", "warning", "install a torch"),
     "a flash_attn of another torch": (
-        {"torch": dataclasses.replace(TORCH, kernels={"flash": "", "flash_attn": "undefined symbol"})},
+        torch_with(kernels=OTHERS),
         "attention",
         "warning",
         "pip uninstall flash_attn, or install it for torch 2.13.0",
     ),
-    "no fused kernel": (
-        {"torch": dataclasses.replace(TORCH, kernels={"flash": "no kernel"})},
-        "attention",
-        "warning",
-        "compute capability 8.0",
-    ),
+    "no fused kernel": (torch_with(kernels={"flash": "no kernel"}), "attention", "warning", "compute capability 8.0"),
 }
 
 

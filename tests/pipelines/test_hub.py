@@ -5,22 +5,22 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import huggingface_hub
 import pytest
 
-from latentloom.pipelines.hub import bringing
 from latentloom.pipelines.hub import cache as cache_files
 from latentloom.pipelines.hub import look as looking
 from latentloom.pipelines.hub.cache import had_bytes, is_whole, part_of, remove
 from latentloom.pipelines.hub.child import looked_at
-from latentloom.pipelines.hub.fetching import fetch
-from latentloom.pipelines.hub.listing import Gated, NotFetched
+from latentloom.pipelines.hub.fetching import fetch, pull
+from latentloom.pipelines.hub.listing import Gated, NotFetched, open_hub
 from latentloom.pipelines.hub.look import HubFile, HubModel
 from latentloom.pipelines.models.installed import installed_models
-from latentloom.pipelines.models.snapshots import home_of
-from latentloom.pipelines.models.source import BUILTINS, NotPulled, resolve_source
+from latentloom.pipelines.models.source import BUILTINS, NotPulled, home_of, resolve_source
 from support.fake_hub import COMMIT, FakeHub, hub_in
 from support.fake_hub import look_here as look
 
@@ -82,15 +82,15 @@ def test_what_stopped_in_a_file_goes_on_there(hub: FakeHub, cache: Path, monkeyp
     hub.sent.clear()
     home = home_of(cache, "org/name")
     monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1 << 14)
-    real = bringing.Counted.write
+    real = looking.Counted.write
 
-    def stop(self: bringing.Counted, chunk: bytes) -> int:
+    def stop(self: looking.Counted, chunk: bytes) -> int:
         if self._file.name == "LICENSE.md" and self._opened.tell() > 100_000:
             raise OSError(104, "Connection reset by peer")
         return real(self, chunk)
 
     with monkeypatch.context() as broken:
-        broken.setattr(bringing.Counted, "write", stop)
+        broken.setattr(looking.Counted, "write", stop)
         with pytest.raises(NotFetched, match="Connection reset by peer"):
             fetched(model, cache)
     (file,) = [each for each in model.files if each.name == "LICENSE.md"]
@@ -121,17 +121,106 @@ def test_a_gated_model_says_where_to_accept_its_terms(hub: FakeHub) -> None:
     assert "hf_secret" not in str(model) and any("hf_secret" in token for token in hub.tokens)
 
 
-def test_one_with_pickles_only_and_one_that_nothing_reads_are_refused(hub: FakeHub) -> None:
-    for path in hub.folder.rglob("*.safetensors"):
+def with_pickles(folder: Path) -> None:
+    for path in folder.rglob("*.safetensors"):
         path.rename(path.with_suffix(".bin"))
-    assert "has no safetensors weights, and pickles are refused" in look("org/name").problem
-    index = hub.folder / "model_index.json"
+
+
+def of_another_pipeline(folder: Path) -> None:
+    index = folder / "model_index.json"
     index.write_text(index.read_text().replace("FluxPipeline", "StableCascadePipeline"))
-    assert "'StableCascadePipeline' is not supported" in look("org/name").problem
-    index.unlink()
-    assert "is not in diffusers format" in look("org/name").problem
-    with pytest.raises(NotFetched, match="there is no model org/other on the hub"):
-        look("org/other")
+
+
+def of_other_repositories(folder: Path) -> None:
+    place = {"pretrained_model_name_or_path": "other/vae", "type_hint": ["diffusers", "AutoencoderKL"]}
+    index = {"_class_name": "ZImageModularPipeline", "vae": [None, None, place]}
+    (folder / "model_index.json").rename(folder / "modular_model_index.json").write_text(json.dumps(index))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (with_pickles, "has no safetensors weights, and pickles are refused"),
+        (of_another_pipeline, "'StableCascadePipeline' is not supported"),
+        (of_other_repositories, "component 'vae' comes from other/vae"),
+        (lambda folder: (folder / "model_index.json").unlink(), "is not in diffusers format"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_the_weights(
+    hub: FakeHub, change: Callable[[Path], object], words: str
+) -> None:
+    change(hub.folder)
+    assert words in look("org/name").problem
+    with pytest.raises(ValueError, match=words):
+        pull("org/name", report=lambda line: None)
+    assert not [name for name in hub.sent if "index" not in name]
+
+
+def test_a_pull_tells_licence_access_and_size_and_fetches_what_a_look_lists(hub: FakeHub) -> None:
+    for name in ("flux1-dev.safetensors", "ae.ckpt", "vae/x.bin", "vae/model.fp16.safetensors", "evil.py"):
+        (hub.folder / name).write_bytes(b"x")
+    hub.gated, hub.licence, lines = "auto", "flux-1-dev-non-commercial-license", list[str]()
+    folder = pull("org/name", report=lines.append)
+    assert hub.licence in lines[0] and "accept terms on the hub first" in lines[0] and "GiB" in lines[1]
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} == names(look("org/name"))
+
+
+def test_a_model_larger_than_the_disk_is_refused(hub: FakeHub) -> None:
+    hub.listed["transformer/huge.safetensors"] = 2**60
+    with pytest.raises(ValueError, match=r"GiB are needed .* set HF_HOME to another disk"):
+        pull("org/name", report=lambda line: None)
+
+
+def test_of_a_modular_repository_only_what_a_stage_loads_is_fetched(
+    hub: FakeHub, tiny: Callable[[str], Path], tmp_path: Path
+) -> None:
+    hub.folder = Path(shutil.copytree(tiny("minimax_h3"), tmp_path / "modular"))
+    shutil.copytree(hub.folder / "transformer", hub.folder / "transformer_ref")  # as large, for another task
+    index = json.loads((hub.folder / "modular_model_index.json").read_text())
+    for name, entry in index.items():
+        if isinstance(entry, list):
+            entry[:2] = entry[2]["type_hint"]
+            entry[2] |= {"pretrained_model_name_or_path": "org/name", "subfolder": name}
+    (hub.folder / "modular_model_index.json").write_text(json.dumps(index))
+    folder = pull("org/name", report=lambda line: None)
+    assert {"transformer", "audio_vae"} < {path.name for path in folder.iterdir()}
+    assert not (folder / "transformer_ref").exists()
+
+
+def error_named(name: str, parent: type[Exception] = Exception) -> Exception:
+    """The hub client's errors are told apart by name; theirs quote the request."""
+    return type(name, (parent,), {})("authorization: Bearer hf_secret")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (error_named("GatedRepoError"), "accept its terms at https://huggingface.co/org/name"),
+        (error_named("RepositoryNotFoundError"), "there is no model org/name on the hub"),
+        (error_named("RevisionNotFoundError"), "has no revision 'v9'"),
+        (error_named("OfflineModeIsEnabled", ConnectionError), "unset HF_HUB_OFFLINE"),
+        (error_named("HFValidationError", ValueError), "could not be pulled"),
+        (ConnectionError(), "check the connection and pull again"),
+        (OSError(28, "No space left on device"), "No space left on device"),
+    ],
+)
+def test_what_the_hub_refuses_is_one_sentence_without_secrets(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, words: str
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", refuse)
+    for ask in (pull, look):
+        with pytest.raises(ValueError, match=words) as caught:
+            ask("org/name", revision="v9")
+        assert "hf_secret" not in str(caught.value) and caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("name", ["flux", "a/b/c", "../x", "org/na me", ""])
+def test_what_is_no_hub_id_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="is no hub id"):
+        pull(name)
 
 
 @pytest.mark.parametrize("name", ["vae/../../x.json", "vae/..", "../x.json", "vae/\\x.json", "/etc/x", "a/b/c.json"])
@@ -186,15 +275,17 @@ def test_weights_in_another_packing_are_refused_before_they_are_fetched(hub: Fak
 
 
 def test_the_client_has_what_is_used_of_it() -> None:
-    import inspect
+    from huggingface_hub import errors
+    from huggingface_hub.utils import WeakFileLock  # noqa: F401
 
-    from huggingface_hub import hf_hub_url  # noqa: F401
-    from huggingface_hub.file_download import http_get
-    from huggingface_hub.utils import WeakFileLock, build_hf_headers  # noqa: F401
+    for name in ("GatedRepoError", "RepositoryNotFoundError", "RevisionNotFoundError", "OfflineModeIsEnabled"):
+        assert hasattr(errors, name)
 
-    assert {"url", "temp_file", "resume_size", "headers", "expected_size"} <= inspect.signature(
-        http_get
-    ).parameters.keys()
+
+def test_the_client_sends_no_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_TELEMETRY", False)
+    open_hub()
+    assert huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY
 
 
 def test_a_model_is_not_seen_while_it_is_put_together(hub: FakeHub, cache: Path) -> None:

@@ -36,6 +36,18 @@ def outputs(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     }
 
 
+def same(ours: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> bool:
+    return ours.keys() == expected.keys() and all(torch.equal(ours[name], each) for name, each in expected.items())
+
+
+def stock_with(flux: Model, file: Path, scale: float = 1.0) -> Any:
+    """diffusers' own pipeline with a LoRA on it."""
+    stock: Any = diffusers.FluxPipeline.from_pretrained(flux.folder, dtype=torch.float32, local_files_only=True)
+    stock.load_lora_weights(str(file), adapter_name="one")
+    stock.set_adapters(["one"], [scale])
+    return stock
+
+
 def transformer_of(model: Model, components: ComponentStore | None = None) -> Any:
     return (components or ComponentStore()).load(model, ("transformer",))["transformer"]
 
@@ -87,9 +99,8 @@ def test_two_scaled_loras_equal_the_stock_pipeline(tiny: Callable[[str], Path], 
         for lora in model.loras:
             stock.load_lora_weights(lora.path, adapter_name=lora.adapter)
     stock.set_adapters(["l0", "l1"], [0.7, -0.4])
-    expected, ours = outputs(stock.transformer), outputs(transformer_of(model))
-    assert expected.keys() == ours.keys() and len(ours) > 1
-    assert all(torch.equal(expected[name], ours[name]) for name in expected)
+    ours = outputs(transformer_of(model))
+    assert same(ours, outputs(stock.transformer)) and len(ours) > 1
 
 
 def test_a_file_with_alphas_in_kohya_names_equals_the_stock_pipeline(flux: Model, tmp_path: Path) -> None:
@@ -100,13 +111,9 @@ def test_a_file_with_alphas_in_kohya_names_equals_the_stock_pipeline(flux: Model
         weights[f"{layer}.lora_up.weight"] = torch.randn(256 if "mlp" in name else 64, 2)
         weights[f"{layer}.alpha"] = torch.tensor(1.0)
     save_file(weights, tmp_path / "kohya.safetensors")
-    stock: Any = diffusers.FluxPipeline.from_pretrained(flux.folder, dtype=torch.float32, local_files_only=True)
-    stock.load_lora_weights(str(tmp_path / "kohya.safetensors"), adapter_name="kohya")
-    stock.set_adapters(["kohya"], [0.5])
-    expected = outputs(stock.transformer)
     ours = outputs(transformer_of(add_lora(flux, str(tmp_path / "kohya.safetensors"), 0.5)))
-    assert expected.keys() == ours.keys() and len(ours) == 2
-    assert all(torch.equal(expected[name], ours[name]) for name in expected)
+    stock = stock_with(flux, tmp_path / "kohya.safetensors", 0.5)
+    assert same(ours, outputs(stock.transformer)) and len(ours) == 2
 
 
 def test_the_same_transformer_serves_models_that_differ_in_loras(flux: Model, style: Path, subject: Path) -> None:
@@ -116,7 +123,7 @@ def test_the_same_transformer_serves_models_that_differ_in_loras(flux: Model, st
     one = transformer_of(add_lora(flux, str(style)), components)
     expected = outputs(transformer_of(add_lora(flux, str(subject), 0.5)))
     ours = outputs(transformer_of(add_lora(flux, str(subject), 0.5), components))
-    assert all(torch.equal(expected[name], ours[name]) for name in expected)
+    assert same(ours, expected)
     again = transformer_of(flux, components)
     assert plain is one is again and not adapted(again)
     assert all(torch.equal(tensor, before[name]) for name, tensor in again.state_dict().items())
@@ -129,8 +136,7 @@ def test_another_scale_reads_no_file_again(flux: Model, style: Path, monkeypatch
     louder = dataclasses.replace(model, loras=(dataclasses.replace(model.loras[0], scale=2.0),))
     expected = outputs(transformer_of(louder))
     monkeypatch.setattr(diffusers.FluxPipeline, "lora_state_dict", None)
-    ours = outputs(transformer_of(louder, components))
-    assert all(torch.equal(expected[name], ours[name]) for name in expected)
+    assert same(outputs(transformer_of(louder, components)), expected)
 
 
 def test_the_same_name_with_other_content_is_read_again(flux: Model, style: Path, subject: Path) -> None:
@@ -138,8 +144,7 @@ def test_the_same_name_with_other_content_is_read_again(flux: Model, style: Path
     transformer_of(add_lora(flux, str(style)), components)
     subject.replace(style)
     model = add_lora(flux, str(style))
-    ours, expected = outputs(transformer_of(model, components)), outputs(transformer_of(model))
-    assert ours.keys() == expected.keys() and all(torch.equal(expected[name], ours[name]) for name in expected)
+    assert same(outputs(transformer_of(model, components)), outputs(transformer_of(model)))
 
 
 def test_a_lora_for_another_model_is_refused(
@@ -191,14 +196,11 @@ def test_text_encoder_parts_go_to_clip(flux: Model, tmp_path: Path, style: Path)
     file = write_lora(tmp_path / "te.safetensors", encoder, prefix="text_encoder", layers=("q_proj",))
     both = load_file(file) | load_file(style)
     save_file(both, file)
-    stock: Any = diffusers.FluxPipeline.from_pretrained(flux.folder, dtype=torch.float32, local_files_only=True)
-    stock.load_lora_weights(str(file), adapter_name="te")
-    stock.set_adapters(["te"], [0.6])
+    stock = stock_with(flux, file, 0.6)
     parts = ComponentStore().load(add_lora(flux, str(file), 0.6), ("text_encoder", "text_encoder_2", "transformer"))
     for name, count in (("text_encoder", 2), ("text_encoder_2", 0)):
-        expected, ours = outputs(getattr(stock, name)), outputs(parts[name])
-        assert len(ours) == count and expected.keys() == ours.keys()
-        assert all(torch.equal(expected[layer], ours[layer]) for layer in expected)
+        ours = outputs(parts[name])
+        assert same(ours, outputs(getattr(stock, name))) and len(ours) == count
     assert adapted(parts["transformer"])
 
 
@@ -242,11 +244,8 @@ def test_what_a_lora_says_of_itself_equals_the_stock_pipeline(flux: Model, style
     names = {"base_model_name_or_path": "org/name", "megatron_config": None, "megatron_core": "megatron.core"}
     layers = sorted({name.removeprefix("transformer.").partition(".lora_")[0] for name in load_file(style)})
     with_settings(style, r=2, lora_alpha=6, use_rslora=True, target_modules=layers, init_lora_weights=True, **names)
-    stock: Any = diffusers.FluxPipeline.from_pretrained(flux.folder, dtype=torch.float32, local_files_only=True)
-    stock.load_lora_weights(str(style), adapter_name="style")
-    expected, ours = outputs(stock.transformer), outputs(transformer_of(add_lora(flux, str(style))))
-    assert expected.keys() == ours.keys() and len(ours) > 1
-    assert all(torch.equal(expected[name], ours[name]) for name in expected)
+    ours = outputs(transformer_of(add_lora(flux, str(style))))
+    assert same(ours, outputs(stock_with(flux, style).transformer)) and len(ours) > 1
 
 
 @pytest.mark.parametrize(

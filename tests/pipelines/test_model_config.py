@@ -11,61 +11,28 @@ import torch
 import transformers
 
 from latentloom.pipelines.components.loading import component_class, load_component, offline
-from latentloom.pipelines.models.code_config import model_config
 from latentloom.pipelines.models.component_files import inspect_component, inspect_model
+from latentloom.pipelines.models.config import model_config
 
 BENCH = Path(__file__).resolve().parent.parent / "bench"
-T5 = {
-    "architectures": ["T5EncoderModel"],
-    "classifier_dropout": 0.0,
-    "d_ff": 64,
-    "d_kv": 8,
-    "d_model": 32,
-    "decoder_start_token_id": 0,
-    "dense_act_fn": "gelu_new",
-    "dropout_rate": 0.1,
-    "feed_forward_proj": "gated-gelu",
-    "is_gated_act": True,
-    "model_type": "t5",
-    "num_decoder_layers": 24,
-    "num_heads": 4,
-    "num_layers": 2,
-    "output_past": True,
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-    "transformers_version": "4.43.3",
-    "use_cache": True,
-    "vocab_size": 100,
-}
-QWEN = {
-    "architectures": ["Qwen2_5_VLForConditionalGeneration"],
-    "attention_dropout": 0.0,
-    "bos_token_id": 51,
-    "eos_token_id": 45,
-    "hidden_act": "silu",
-    "hidden_size": 32,
-    "image_token_id": 55,
-    "intermediate_size": 64,
-    "max_position_embeddings": 128,
-    "max_window_layers": 28,
-    "model_type": "qwen2_5_vl",
-    "num_attention_heads": 4,
-    "num_hidden_layers": 2,
-    "num_key_value_heads": 2,
-    "rms_norm_eps": 1e-06,
-    "rope_scaling": {"mrope_section": [1, 1, 2], "rope_type": "default", "type": "default"},
-    "rope_theta": 10000.0,
-    "sliding_window": 32768,
-    "text_config": None,
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-    "use_cache": True,
-    "use_sliding_window": False,
-    "video_token_id": 56,
-    "vision_config": {"depth": 2, "hidden_act": "silu", "hidden_size": 16, "in_chans": 3, "model_type": "qwen2_5_vl"},
-    "vision_token_id": 54,
-    "vocab_size": 100,
-}
+T5 = json.loads("""
+{"architectures": ["T5EncoderModel"], "classifier_dropout": 0.0, "d_ff": 64, "d_kv": 8, "d_model": 32,
+ "decoder_start_token_id": 0, "dense_act_fn": "gelu_new", "dropout_rate": 0.1, "feed_forward_proj": "gated-gelu",
+ "is_gated_act": true, "model_type": "t5", "num_decoder_layers": 24, "num_heads": 4, "num_layers": 2,
+ "output_past": true, "tie_word_embeddings": false, "torch_dtype": "bfloat16", "transformers_version": "4.43.3",
+ "use_cache": true, "vocab_size": 100}
+""")
+UMT5 = {**T5, "model_type": "umt5", "scalable_attention": True}
+QWEN = json.loads("""
+{"architectures": ["Qwen2_5_VLForConditionalGeneration"], "attention_dropout": 0.0, "bos_token_id": 51,
+ "eos_token_id": 45, "hidden_act": "silu", "hidden_size": 32, "image_token_id": 55, "intermediate_size": 64,
+ "max_position_embeddings": 128, "max_window_layers": 28, "model_type": "qwen2_5_vl", "num_attention_heads": 4,
+ "num_hidden_layers": 2, "num_key_value_heads": 2, "rms_norm_eps": 1e-06, "rope_theta": 10000.0,
+ "rope_scaling": {"mrope_section": [1, 1, 2], "rope_type": "default", "type": "default"}, "sliding_window": 32768,
+ "text_config": null, "tie_word_embeddings": false, "torch_dtype": "bfloat16", "use_cache": true,
+ "use_sliding_window": false, "video_token_id": 56, "vision_token_id": 54, "vocab_size": 100,
+ "vision_config": {"depth": 2, "hidden_act": "silu", "hidden_size": 16, "in_chans": 3, "model_type": "qwen2_5_vl"}}
+""")
 CLIP = {
     "architectures": ["CLIPModel"],
     "model_type": "clip",
@@ -79,11 +46,7 @@ CLIP = {
     ("name", "plain", "dropped"),
     [
         ("T5EncoderModel", T5, {"decoder_start_token_id", "output_past"}),
-        (
-            "UMT5EncoderModel",
-            {**T5, "model_type": "umt5", "scalable_attention": True},
-            {"output_past", "scalable_attention"},
-        ),
+        ("UMT5EncoderModel", UMT5, {"output_past", "scalable_attention"}),
         ("Qwen2_5_VLForConditionalGeneration", QWEN, {"vision_token_id"}),
         ("CLIPTextModel", CLIP, {"dropout"}),
         ("CLIPVisionModel", CLIP, set()),

@@ -65,6 +65,15 @@ def test_the_transformer_of_a_file_of_a_whole_model_is_meant(tmp_path: Path) -> 
 
 
 FP8, INT8 = torch.zeros(4, 8, dtype=E4M3), torch.zeros(4, 8, dtype=torch.int8)
+SCALED = {"a.weight": INT8, "a.weight_scale": ONE}
+
+
+def said(**settings: Any) -> dict[str, Tensor]:
+    """An int8 weight with its scale, and what ComfyUI says of it."""
+    return {**SCALED, "a.comfy_quant": comfy_settings(**{"format": "int8_tensorwise", **settings})}
+
+
+ROTATED_FP8 = comfy_settings(format="float8_e4m3fn", convrot=True, convrot_groupsize=4)
 REFUSED: list[tuple[dict[str, Tensor], str]] = [
     ({"a.weight": INT8}, r"a\.weight is int8 and lacks its scale \(a\.weight_scale\)"),
     ({"a.weight": FP8, "scaled_fp8": torch.zeros(2, dtype=E4M3)}, r"a\.weight lacks its scale"),
@@ -74,55 +83,24 @@ REFUSED: list[tuple[dict[str, Tensor], str]] = [
     ({"a.weight": FP8, "a.weight_scale": INT8[:, :1]}, r"a\.weight_scale is I8"),
     ({"a.weight": FP8, "a.weight_scale": ONE, "a.scale_weight": ONE}, r"a\.scale_weight is one scale of two"),
     ({"a.weight": FP8, "a.weight_scale_inv": ONE}, r"a\.weight_scale_inv is a scale or the like"),
-    ({"a.weight": INT8, "a.weight_scale": ONE, "a.weight_zero_point": ONE}, r"a\.weight_zero_point is a scale"),
-    ({"a.weight": INT8, "a.weight_scale": ONE, "a.pre_quant_scale": torch.ones(8)}, r"a\.pre_quant_scale is a scale"),
-    ({"a.weight": INT8, "a.weight_scale": ONE, "a.hadamard": torch.ones(8)}, r"a\.hadamard is a scale"),
-    ({"a.weight": torch.zeros(4, 8), "a.weight_scale": ONE}, r"a\.weight_scale is a scale"),
-    ({"a.weight": torch.zeros(4, 4, dtype=torch.uint8), "a.weight_scale": ONE}, r"a\.weight is of U8, which is not"),
+    ({**SCALED, "a.weight_zero_point": ONE}, r"a\.weight_zero_point is a scale"),
+    ({**SCALED, "a.pre_quant_scale": torch.ones(8)}, r"a\.pre_quant_scale is a scale"),
+    ({**SCALED, "a.hadamard": torch.ones(8)}, r"a\.hadamard is a scale"),
+    ({**SCALED, "a.weight": torch.zeros(4, 8)}, r"a\.weight_scale is a scale"),
+    ({**SCALED, "a.weight": torch.zeros(4, 4, dtype=torch.uint8)}, r"a\.weight is of U8, which is not"),
     ({"a.qweight": torch.zeros(4, 4, dtype=torch.int32)}, r"a\.qweight is of I32, which is not known"),
-    ({"a.weight": INT8, "a.weight_scale": ONE, "a.comfy_quant": comfy_settings(format="nvfp4")}, "as 'nvfp4' in I8"),
-    (
-        {"a.weight": INT8, "a.weight_scale": ONE, "a.comfy_quant": comfy_settings(format="int8_tensorwise", quip=1)},
-        r"a says 'quip' of its packing",
-    ),
-    (
-        {
-            "a.weight": INT8,
-            "a.weight_scale": ONE,
-            "a.comfy_quant": comfy_settings(format="int8_tensorwise", convrot=True),
-        },
-        r"a\.weight is rotated by 256, which does not divide",
-    ),
-    ({"a.weight": INT8, "a.weight_scale": ONE, "a.comfy_quant": torch.zeros(4, dtype=torch.uint8)}, "a.comfy_quant of"),
-    (
-        {
-            "a.weight": FP8,
-            "a.weight_scale": ONE,
-            "a.comfy_quant": comfy_settings(format="float8_e4m3fn", convrot=True, convrot_groupsize=4),
-        },
-        r"a\.weight is fp8 and rotated",
-    ),
-    (
-        {
-            "a.weight": INT8,
-            "a.weight_scale": ONE,
-            "a.comfy_quant": comfy_settings(format="int8_tensorwise", convrot="false"),
-        },
-        r"a\.weight says 'false' of its rotation",
-    ),
-    (
-        {
-            "a.weight": INT8,
-            "a.weight_scale": ONE,
-            "a.comfy_quant": comfy_settings(format="int8_tensorwise", params="x"),
-        },
-        r"a says 'params x' of its packing",
-    ),
+    (said(format="nvfp4"), "as 'nvfp4' in I8"),
+    (said(quip=1), r"a says 'quip' of its packing"),
+    (said(convrot=True), r"a\.weight is rotated by 256, which does not divide"),
+    (said(convrot="false"), r"a\.weight says 'false' of its rotation"),
+    (said(params="x"), r"a says 'params x' of its packing"),
+    ({**SCALED, "a.comfy_quant": torch.zeros(4, dtype=torch.uint8)}, "a.comfy_quant of"),
+    ({"a.weight": FP8, "a.weight_scale": ONE, "a.comfy_quant": ROTATED_FP8}, r"a\.weight is fp8 and rotated"),
     ({"a.weight": FP8, "a.scale": ONE}, r"a\.scale lies beside a packed weight"),
     ({"a.weight": FP8, "a.weight.scale": ONE}, r"a\.weight\.scale lies beside a packed weight"),
-    ({"a.weight": INT8, "a.weight_scale": ONE, "a.s_u": torch.ones(4)}, r"a\.s_u lies beside a packed weight"),
+    ({**SCALED, "a.s_u": torch.ones(4)}, r"a\.s_u lies beside a packed weight"),
     ({"a\n\x1b[1m.weight": INT8}, r"a\?\?\[1m\.weight is int8"),
-    ({"a.weight": INT8, "a.weight_scale": ONE, "a.comfy_quant": torch.zeros(5000, dtype=torch.uint8)}, "short JSON"),
+    ({**SCALED, "a.comfy_quant": torch.zeros(5000, dtype=torch.uint8)}, "short JSON"),
 ]
 
 
@@ -173,7 +151,7 @@ def packed(weights: dict[str, Tensor], way: str) -> tuple[dict[str, Tensor], dic
     holds, means = {}, dict(weights)
     for name, tensor in weights.items():
         layer = name.removesuffix(".weight")
-        if tensor.ndim != 2 or layer == name or tensor.shape[1] % 16:
+        if tensor.ndim != 2 or layer == name or tensor.shape[1] % 16 or way == "plain":
             holds[name] = tensor
         elif way == "fp8":
             holds[name] = tensor.to(E4M3)
@@ -193,21 +171,21 @@ def packed(weights: dict[str, Tensor], way: str) -> tuple[dict[str, Tensor], dic
     return holds | ({"scaled_fp8": torch.zeros(2, dtype=E4M3)} if way == "scaled fp8" else {}), means
 
 
-@pytest.mark.parametrize("way", ["fp8", "scaled fp8", "int8"])
+@pytest.mark.parametrize("way", ["plain", "fp8", "scaled fp8", "int8"])
 def test_a_published_file_gives_the_transformer_to_the_bit(
     tiny: Callable[[str], Path], tmp_path: Path, way: str
 ) -> None:
-    """In ComfyUI's names of a Wan, behind its prefix."""
-    holds, means = packed(load_file(tiny("wan") / "transformer" / WEIGHTS), way)
-    renamed = {f"model.diffusion_model.{makers_name(name)}": tensor for name, tensor in holds.items()}
+    """In ComfyUI's names of a Wan, behind its prefix where it is packed."""
+    weights = load_file(tiny("wan") / "transformer" / WEIGHTS)
+    holds, means = packed(weights, way)
+    prefix = "" if way == "plain" else "model.diffusion_model."
+    renamed = {prefix + makers_name(name): tensor for name, tensor in holds.items()}
     save_file(renamed, tmp_path / "one.safetensors")
     model = describe_model(f"{tmp_path / 'one.safetensors'}@{tiny('wan')}", device="cpu")
     state = ComponentStore().load(model, ("transformer",))["transformer"].state_dict()
     assert state.keys() == means.keys()
     assert all(torch.equal(state[name], tensor) for name, tensor in means.items())
-    assert not all(
-        torch.equal(state[name], tensor) for name, tensor in load_file(tiny("wan") / "transformer" / WEIGHTS).items()
-    )
+    assert all(torch.equal(state[name], tensor) for name, tensor in weights.items()) == (way == "plain")
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, E4M3])
@@ -310,29 +288,36 @@ def test_a_convolution_of_a_gguf_file_has_its_original_shape(tmp_path: Path) -> 
     assert read_gguf_file(tmp_path / "one.gguf").tensors["conv.weight"].shape == (2, 3, 2, 2)
 
 
-@pytest.mark.parametrize("count", [1_000_001, 1 << 40])
-def test_lists_of_texts_are_bounded_together(tmp_path: Path, count: int) -> None:
+def long_list(count: int) -> bytes:
     whole = gguf({"a": ("F32", (1,), bytes(4))}, entries={"list": [0]})
     place = whole.index(struct.pack("<IIQ", 9, 5, 1)) + 4
-    (tmp_path / "one.gguf").write_bytes(whole[:place] + struct.pack("<IQ", 8, count) + bytes(64))
-    with pytest.raises(ValueError, match=r"has lists of [\d,]+ texts"):
-        read_gguf_file(tmp_path / "one.gguf")
+    return whole[:place] + struct.pack("<IQ", 8, count) + bytes(64)
 
 
-def test_an_original_shape_of_other_numbers_is_refused(tmp_path: Path) -> None:
+def of_other_numbers() -> bytes:
     whole = gguf({"a": ("F32", (2,), bytes(8))}, entries={"comfy.gguf.orig_shape.a": [2]})
-    old, new = struct.pack("<IQi", 5, 1, 2), struct.pack("<IQf", 6, 1, 2.0)
-    (tmp_path / "one.gguf").write_bytes(whole.replace(old, new))
-    with pytest.raises(ValueError, match=r"was of shape \(2\.0,\)"):
-        read_gguf_file(tmp_path / "one.gguf")
+    return whole.replace(struct.pack("<IQi", 5, 1, 2), struct.pack("<IQf", 6, 1, 2.0))
 
 
-def test_a_type_of_ggml_that_is_not_read_is_named(tmp_path: Path) -> None:
-    content = bytearray(gguf({"a.weight": ("Q8_0", (1, 32), bytes(34))}))
-    place = content.index(struct.pack("<QQ", 32, 1)) + 16
-    content[place : place + 4] = struct.pack("<I", 16)
+def of_another_type() -> bytes:
+    whole = gguf({"a.weight": ("Q8_0", (1, 32), bytes(34))})
+    place = whole.index(struct.pack("<QQ", 32, 1)) + 16
+    return whole[:place] + struct.pack("<I", 16) + whole[place + 4 :]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (long_list(1_000_001), r"has lists of [\d,]+ texts"),
+        (long_list(1 << 40), r"has lists of [\d,]+ texts"),
+        (of_other_numbers(), r"was of shape \(2\.0,\)"),
+        (of_another_type(), r"'a\.weight' as IQ2_XXS, which is not read here; get it as Q8_0, Q6_K"),
+    ],
+    ids=["lists of texts, bounded together", "an endless list", "an original shape of other numbers", "another type"],
+)
+def test_a_gguf_file_that_is_not_read_says_why(tmp_path: Path, content: bytes, words: str) -> None:
     (tmp_path / "one.gguf").write_bytes(content)
-    with pytest.raises(ValueError, match=r"'a\.weight' as IQ2_XXS, which is not read here; get it as Q8_0, Q6_K"):
+    with pytest.raises(ValueError, match=words):
         read_gguf_file(tmp_path / "one.gguf")
 
 

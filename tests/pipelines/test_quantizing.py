@@ -11,7 +11,7 @@ import torch
 import transformers
 from torch import nn
 
-from latentloom.pipelines.components import by_rows, quantizing
+from latentloom.pipelines.components import quantizing
 from latentloom.pipelines.components.loading import load_component
 from latentloom.pipelines.components.memory import PACKED_ON_GPU, expected_bytes, loading_bytes
 from latentloom.pipelines.components.store import ComponentStore
@@ -39,7 +39,7 @@ def alive(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         layer.weight = nn.Parameter(layer.weight.data.to(torch.int8), requires_grad=False)
         return layer
 
-    monkeypatch.setattr(by_rows, "pack", pack)
+    monkeypatch.setattr(quantizing, "pack", pack)
     return found
 
 
@@ -145,7 +145,7 @@ def test_what_has_kernels_for_cuda_alone_needs_it(quantization: Any) -> None:
 
 @pytest.mark.parametrize(
     ("has_bias", "says", "is_apart"),
-    [(True, by_rows.NO_KERNEL, True), (False, by_rows.NO_KERNEL, False), (True, "", False)],
+    [(True, quantizing.NO_KERNEL, True), (False, quantizing.NO_KERNEL, False), (True, "", False)],
 )
 def test_a_bias_is_added_apart_where_no_kernel_adds_it(
     has_bias: bool, says: str, is_apart: bool, monkeypatch: pytest.MonkeyPatch
@@ -160,8 +160,8 @@ def test_a_bias_is_added_apart_where_no_kernel_adds_it(
         return linear(x, weight, bias)
 
     monkeypatch.setattr(torch.nn.functional, "linear", product)
-    by_rows.add_bias_apart_where_it_must(layer, 16)
-    assert isinstance(layer, by_rows.BiasApart) == is_apart
+    quantizing.add_bias_apart_where_it_must(layer, 16)
+    assert isinstance(layer, quantizing.BiasApart) == is_apart
     assert torch.allclose(layer(x), wanted, atol=1e-6)
 
 
@@ -171,4 +171,4 @@ def test_what_else_fails_in_a_product_is_told(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(torch.nn.functional, "linear", fail)
     with pytest.raises(RuntimeError, match="out of luck"):
-        by_rows.add_bias_apart_where_it_must(nn.Linear(32, 16), 16)
+        quantizing.add_bias_apart_where_it_must(nn.Linear(32, 16), 16)

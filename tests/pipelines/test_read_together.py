@@ -22,12 +22,7 @@ def test_each_rank_reads_a_share_and_all_have_the_same(family: str, model: Any, 
 
 @pytest.mark.parametrize(
     ("lacking", "is_together"),
-    [
-        ([["a"], ["a"]], True),
-        ([["a"], []], False),
-        ([["a", "b"], ["b"]], False),
-        ([[], []], False),
-    ],
+    [([["a"], ["a"]], True), ([["a"], []], False), ([["a", "b"], ["b"]], False), ([[], []], False)],
 )
 def test_ranks_read_together_if_all_lack_the_same(lacking: list[list[str]], is_together: bool, pair: Any) -> None:
     assert pair.run("bodies.together:voted", lacking) == [is_together, is_together]

@@ -24,7 +24,7 @@ from latentloom.pipelines.components.store import store
 from latentloom.pipelines.denoising.tables import _prepared, keep_tables
 from latentloom.pipelines.families import FAMILIES
 from latentloom.pipelines.models import regular_file
-from latentloom.pipelines.models.card_file import read_card
+from latentloom.pipelines.models.facts import read_card
 from latentloom.pipelines.models.regular_file import FromFile
 from latentloom.pipelines.values import Model, from_plain
 

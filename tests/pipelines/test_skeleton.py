@@ -9,7 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from latentloom.pipelines.components import skeleton
-from latentloom.pipelines.components.loading import component_class, load_component, shells, torch_dtype
+from latentloom.pipelines.components.loading import component_class, load_component, torch_dtype
+from latentloom.pipelines.components.streamed import shells
 from latentloom.pipelines.models.component_files import inspect_component, inspect_model
 from latentloom.pipelines.models.folder import read_index
 from latentloom.pipelines.values import Dtype

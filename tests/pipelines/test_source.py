@@ -6,8 +6,7 @@ import pytest
 from huggingface_hub import snapshot_download
 
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.models.snapshots import find_snapshot
-from latentloom.pipelines.models.source import resolve_source, split_source
+from latentloom.pipelines.models.source import find_snapshot, resolve_source, split_source
 
 
 def hub_model(cache: Path, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -64,10 +63,6 @@ def test_what_cannot_be_found_says_what_to_give(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(ValueError, match=words):
         resolve_source(source)
-
-
-def test_the_built_in_model_has_an_index() -> None:
-    assert (resolve_source("builtin:bobbin", roots=[]).folder / "model_index.json").is_file()
 
 
 def test_a_revision_is_for_hub_ids_only(tmp_path: Path) -> None:

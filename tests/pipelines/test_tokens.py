@@ -14,24 +14,12 @@ from transformers import PreTrainedModel
 from latentloom.pipelines import stages
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.tokens import counter as counter_module
-from latentloom.pipelines.tokens.counter import Counter, orders_of
-from latentloom.pipelines.tokens.readers import READERS
+from latentloom.pipelines.tokens.counter import READERS, Counter, orders_of
 from latentloom.pipelines.tokens.worker import fed
 from latentloom.pipelines.values import Model, to_plain
 
 WORDS = "a red circle above a blue square, a small green star "
-FAMILIES = [
-    "bobbin",
-    "flux",
-    "sd3",
-    "qwen_image",
-    "krea_2",
-    "z_image",
-    "flux_2_klein",
-    "wan",
-    "ltx_2",
-    "ernie_image",
-]
+FAMILIES = ["bobbin", "flux", "sd3", "qwen_image", "krea_2", "z_image", "flux_2_klein", "wan", "ltx_2", "ernie_image"]
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from latentloom.pipelines.components.unpacking.deferred import Deferred, DeferredMaker
-from latentloom.pipelines.components.unpacking.formulas import from_fp8, from_scaled
-from latentloom.pipelines.components.unpacking.ggml import FORMULAS, STEPS, from_blocks
+from latentloom.pipelines.components.single_file import Deferred, DeferredMaker
+from latentloom.pipelines.components.unpacking import FORMULAS, STEPS, from_blocks, from_fp8, from_scaled
 
 E4M3 = torch.float8_e4m3fn
 
@@ -219,7 +218,7 @@ PLAIN_SCALE = ("Q4_0", "Q5_0", "Q8_0", "IQ4_NL", "IQ4_XS")
 def test_many_blocks_are_unpacked_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     content = torch.randint(0, 127, (34 * 10,), generator=dice(), dtype=torch.uint8)
     whole = from_blocks(content, "Q8_0", dtype=torch.float32)
-    monkeypatch.setattr("latentloom.pipelines.components.unpacking.ggml.WEIGHTS_AT_A_TIME", 3 * 32)
+    monkeypatch.setattr("latentloom.pipelines.components.unpacking.WEIGHTS_AT_A_TIME", 3 * 32)
     assert torch.equal(from_blocks(content, "Q8_0", dtype=torch.float32), whole)
 
 
@@ -240,7 +239,7 @@ def test_deferred_tensors_do_what_was_done_to_them_when_they_are_asked_for() -> 
             "table": held["table"].reshape(3, -1)[None, :, 0],
         }
 
-    deferred = converted({name: Deferred.of_file(name, each.shape, each.dtype) for name, each in files.items()})
+    deferred = converted({name: Deferred(each.shape, each.dtype, name) for name, each in files.items()})
     maker = DeferredMaker(deferred)
     assert read == []
     for name, wanted in converted(files).items():
@@ -252,4 +251,4 @@ def test_deferred_tensors_do_what_was_done_to_them_when_they_are_asked_for() -> 
 
 def test_a_deferred_tensor_is_not_written_into() -> None:
     with pytest.raises(NotImplementedError, match="writes into a tensor that is not read yet"):
-        Deferred.of_file("x", (2,), torch.float32).mul_(2)
+        Deferred((2,), torch.float32, "x").mul_(2)

@@ -83,6 +83,11 @@ class FakeHub:
             return
         if re.fullmatch(r"/api/models/org/name(/revision/.+)?", path):
             _send(request, 200, json.dumps(self._info()).encode(), {"Content-Type": "application/json"})
+        elif re.fullmatch(r"/api/models/org/name/tree/.+", path):
+            files = [
+                {"type": "file", "path": each["rfilename"], "oid": each["blobId"]} | each for each in self._siblings()
+            ]
+            _send(request, 200, json.dumps(files).encode(), {"Content-Type": "application/json"})
         elif (found := re.fullmatch(r"/org/name/resolve/[^/]+/(.+)", path)) is None:
             _send(request, 404, b"", {"X-Error-Code": "RepoNotFound"})
         elif not self.has_access:
@@ -90,11 +95,13 @@ class FakeHub:
         else:
             self._send_file(request, found[1], has_body=has_body)
 
+    def _siblings(self) -> list[dict[str, Any]]:
+        here = [_sibling(name, (self.folder / name).read_bytes()) for name in self.names()]
+        return here + [_sibling(name, b"", size=size) for name, size in self.listed.items()]
+
     def _info(self) -> dict[str, Any]:
-        siblings = [_sibling(name, (self.folder / name).read_bytes()) for name in self.names()]
-        siblings += [_sibling(name, b"", size=size) for name, size in self.listed.items()]
         card = {"license": self.licence} if self.licence else {}
-        return {"id": "org/name", "sha": COMMIT, "gated": self.gated, "siblings": siblings, "cardData": card}
+        return {"id": "org/name", "sha": COMMIT, "gated": self.gated, "siblings": self._siblings(), "cardData": card}
 
     def _send_file(self, request: BaseHTTPRequestHandler, name: str, *, has_body: bool) -> None:
         if not (self.folder / name).is_file():
@@ -136,7 +143,16 @@ def hash_of(data: bytes) -> str:
 def _sibling(name: str, data: bytes, *, size: int | None = None) -> dict[str, Any]:
     size = len(data) if size is None else size
     git = hashlib.sha1(b"blob %d\0" % size + data, usedforsecurity=False).hexdigest()
-    lfs = {"size": size, "sha256": hashlib.sha256(data).hexdigest(), "pointerSize": 134} if size >= LARGE else None
+    lfs = (
+        {
+            "size": size,
+            "sha256": hashlib.sha256(data).hexdigest(),
+            "oid": hashlib.sha256(data).hexdigest(),
+            "pointerSize": 134,
+        }
+        if size >= LARGE
+        else None
+    )
     return {"rfilename": name, "size": size, "blobId": git, "lfs": lfs}
 
 

@@ -13,8 +13,7 @@ import pytest
 from latentloom.pipelines.hub.child import looked_at
 from latentloom.pipelines.hub.listing import NotFetched
 from latentloom.pipelines.hub.look import HubModel
-from latentloom.pipelines.models.snapshots import home_of
-from latentloom.pipelines.models.source import BUILTINS, NotPulled, resolve_source
+from latentloom.pipelines.models.source import BUILTINS, NotPulled, home_of, resolve_source
 from latentloom.ui.contract.downloads import Download
 from latentloom.ui.downloads import downloads as module
 from latentloom.ui.downloads import looks

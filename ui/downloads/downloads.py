@@ -18,7 +18,7 @@ from ...pipelines.hub.cache import free_bytes, had_bytes, is_whole, name_commit,
 from ...pipelines.hub.child import LOOK_S, SILENT_S, HubProcess, fetching
 from ...pipelines.hub.listing import NotFetched
 from ...pipelines.hub.look import HubModel
-from ...pipelines.models.snapshots import home_of, hub_cache
+from ...pipelines.models.source import home_of, hub_cache
 from ..contract.downloads import Download, HubLook
 from ..errors import Conflict, DownloadsOff, NoRoom
 from ..live.live import Live

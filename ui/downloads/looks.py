@@ -12,7 +12,7 @@ from ...pipelines.hub.cache import free_bytes, had_bytes
 from ...pipelines.hub.child import LOOK_S, looked_at
 from ...pipelines.hub.listing import NotFetched
 from ...pipelines.hub.look import HubModel
-from ...pipelines.models.snapshots import home_of, hub_cache
+from ...pipelines.models.source import home_of, hub_cache
 from ..errors import Conflict, NoRoom
 from ..store.quota import FREE_BYTES, Quota, sized
 

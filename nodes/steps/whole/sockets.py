@@ -160,7 +160,7 @@ def _for_each_frame(masks: Any, num_frames: int) -> list[Any]:
 
 
 def _conditions(parameter: Parameter, given: Mapping[str, Any]) -> Any:
-    """What `pipelines.signatures.conditions` reads: frames, each with its place and its strength."""
+    """What `pipelines.signatures.calls` reads: frames, each with its place and its strength."""
     name, value = parameter.name, given.get(parameter.name)
     if value is None:
         return None

@@ -8,6 +8,7 @@ text. Whether it fits a model its tensors say, where their names can be compared
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from collections import Counter
@@ -107,7 +108,10 @@ def lora_facts(path: Path, *, beside: Collection[str] = ()) -> LoraFacts | None:
         ranks = ranks_in(file)
     except ValueError as error:
         problem, ranks = str(error), []
-    note = _note(path) if f"{path.stem}{NOTE}" in beside else {}
+    note: Mapping[str, Any] = {}
+    if f"{path.stem}{NOTE}" in beside:
+        with contextlib.suppress(ValueError):  # one that cannot be read tells nothing
+            note = read_object(path.with_suffix(NOTE), what="notes of a LoRA", max_bytes=MOST_NOTE_BYTES)
     told = {name: value for name, value in file.metadata.items() if len(value) <= MOST_TAG_BYTES}
     made_for, families = _made_for(file, told, note)
     picture = next((f"{path.stem}{ending}" for ending in PICTURES if f"{path.stem}{ending}" in beside), "")
@@ -133,14 +137,6 @@ def _plain(text: Any, most: int = LONGEST_TEXT) -> str:
         return ""
     line = " ".join("".join(c if c.isprintable() else " " for c in text[: 8 * most]).split())
     return line if len(line) <= most else f"{line[: most - 3].rstrip()}..."
-
-
-def _note(path: Path) -> Mapping[str, Any]:
-    """The JSON file beside it; nothing where it is not one that can be read."""
-    try:
-        return read_object(path.with_suffix(NOTE), what="notes of a LoRA", max_bytes=MOST_NOTE_BYTES)
-    except ValueError:
-        return {}
 
 
 def _made_for(file: TensorFile, told: Mapping[str, str], note: Mapping[str, Any]) -> tuple[str, Families | None]:

@@ -129,17 +129,10 @@ def _candidates(model_dirs: Iterable[Path], end: float) -> Iterator[tuple[Path, 
             for file in sorted(files):
                 if time.monotonic() >= end:
                     return
-                if file.lower().endswith(".safetensors") and _is_text(f"{parent}/{file}"):
+                # no path with bytes that are no text, which file systems take: no page can be told it
+                is_text = not any("\ud800" <= c <= "\udfff" for c in f"{parent}/{file}")
+                if file.lower().endswith(".safetensors") and is_text:
                     yield Path(parent, file), names
-
-
-def _is_text(path: str) -> bool:
-    """Whether a page can be told the path: file systems take bytes that are none."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _facts(path: Path, names: frozenset[str], roots: Sequence[Path] | None) -> LoraFacts | None:

@@ -81,12 +81,9 @@ def check_lora(file: TensorFile) -> None:
 
 def why_of_another(file: TensorFile, model: Model) -> str:
     """Why a LoRA in diffusers' names cannot be the model's, as a sentence; empty where it can, or nobody knows."""
-    why = what_differs(file, model, layers_of(model))
-    return (
-        worded("LoRA {} is not for this model: {}; choose a LoRA made for {}", file.path, why, model.source)
-        if why
-        else ""
-    )
+    if not (why := what_differs(file, model, layers_of(model))):
+        return ""
+    return worded("LoRA {} is not for this model: {}; choose a LoRA made for {}", file.path, why, model.source)
 
 
 def layers_of(model: Model) -> Mapping[str, tuple[int, ...]]:
@@ -163,7 +160,10 @@ def _check_settings(file: TensorFile, *, max_rank: int) -> None:
     is_whole = not max_rank and any("lokr" in name for name in file.tensors)  # as large as its layers, of any rank
     for key, value in settings.items():
         name = key.rpartition(".")[2]
-        if reason := _foreign(name, value) or foreign_entry({name: value}):
+        reason = f"{FOREIGN_SETTINGS[name]} ({name})" if name in FOREIGN_SETTINGS and value else ""
+        if name == "init_lora_weights" and isinstance(value, str) and value not in INITIAL:
+            reason = f"changes the model's own weights ({name})"
+        if reason := reason or foreign_entry({name: value}):
             raise ValueError(f"LoRA {file.path} {reason}, which is refused")
         if name in PATTERNS and (bad := next((text for text in _texts(value) if not LAYER.fullmatch(text)), None)):
             raise ValueError(
@@ -175,12 +175,6 @@ def _check_settings(file: TensorFile, *, max_rank: int) -> None:
                 f"LoRA {file.path} asks for {key[:200]} = {str(value)[:100]}, but its tensors have ranks "
                 f"up to {max_rank}; get the file again"
             )
-
-
-def _foreign(name: str, value: Any) -> str:
-    if name == "init_lora_weights" and isinstance(value, str) and value not in INITIAL:
-        return f"changes the model's own weights ({name})"
-    return f"{FOREIGN_SETTINGS[name]} ({name})" if name in FOREIGN_SETTINGS and value else ""
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -132,8 +132,7 @@ def _parse(header: _Header, size_bytes: int) -> tuple[dict[str, TensorEntry], di
     alignment = metadata.get("general.alignment", 32)
     if type(alignment) is not int or not 8 <= alignment <= MAX_ALIGNMENT or alignment & (alignment - 1):
         raise header.fault(f"is aligned to {str(alignment)[:20]} bytes, which is out of range")
-    start = -(-len(header.read) // alignment) * alignment
-    tensors = _placed(header, infos, metadata, start=start, alignment=alignment, size_bytes=size_bytes)
+    tensors = _placed(header, infos, metadata, alignment, size_bytes)
     return tensors, {name: value for name, value in metadata.items() if isinstance(value, str)}
 
 
@@ -142,13 +141,9 @@ def _value(header: _Header) -> Any:
     kind = header.number("I")
     if kind == TEXT:
         return header.text(header.left)
-    if kind == LIST:
-        return _list(header)
-    return header.number(_form(header, kind))
-
-
-def _list(header: _Header) -> tuple[Any, ...]:
-    """A long list of numbers is passed over, and so are texts: nothing here asks for them."""
+    if kind != LIST:
+        return header.number(_form(header, kind))
+    # A long list of numbers is passed over, and so are texts: nothing here asks for them.
     kind, count = header.number("I"), header.number("Q")
     if kind == TEXT:
         header.num_items += count
@@ -195,14 +190,9 @@ def _info(header: _Header) -> _Info:
 
 
 def _placed(
-    header: _Header,
-    infos: list[_Info],
-    metadata: Mapping[str, Any],
-    *,
-    start: int,
-    alignment: int,
-    size_bytes: int,
+    header: _Header, infos: list[_Info], metadata: Mapping[str, Any], alignment: int, size_bytes: int
 ) -> dict[str, TensorEntry]:
+    start = -(-len(header.read) // alignment) * alignment  # of the first tensor: behind the header, aligned
     reached, found = 0, {}
     for info in sorted(infos, key=lambda info: info.offset):
         if info.offset % alignment or info.offset < reached:
@@ -215,8 +205,7 @@ def _placed(
         shape = metadata.get(ORIGINAL_SHAPE + info.name, info.dims[::-1])
         is_shape = isinstance(shape, tuple) and all(type(dim) is int and dim > 0 for dim in shape)
         if not is_shape or math.prod(shape) != math.prod(info.dims):
-            raise header.fault(
-                f"says that tensor {info.name[:100]!r} was of shape {str(shape)[:100]}, which it cannot have"
-            )
+            said = f"says that tensor {info.name[:100]!r} was of shape {str(shape)[:100]}"
+            raise header.fault(f"{said}, which it cannot have")
         found[info.name] = TensorEntry(info.dtype, shape, start + info.offset)
     return {info.name: found[info.name] for info in infos}

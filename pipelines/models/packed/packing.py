@@ -74,9 +74,8 @@ def read_packing(file: TensorFile) -> dict[str, Packing]:
     """
     tensors = transformer_tensors(file)
     settings = _settings(file, tensors)
-    found = {name: _packing(file, name, tensors, settings) for name in tensors if not _is_companion(name, tensors)}
-    _check_scales(file, tensors, found)
-    _check_beside(file, tensors, found)
+    found = {name: _packing(file, name, settings) for name in tensors if not _is_companion(file, name)}
+    _check_rest(file, tensors, found)
     return found
 
 
@@ -117,13 +116,11 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else "?" for each in text)
 
 
-def _packing(
-    file: TensorFile, name: str, tensors: Mapping[str, TensorEntry], settings: Mapping[str, Mapping[str, Any]]
-) -> Packing:
-    entry, layer = tensors[name], name.removesuffix(".weight")
+def _packing(file: TensorFile, name: str, settings: Mapping[str, Mapping[str, Any]]) -> Packing:
+    entry, layer = file.tensors[name], name.removesuffix(".weight")
     is_weight = name.endswith(".weight")
     said = settings.get(layer, {}) if is_weight else {}
-    scale = next((layer + end for end in SCALES if layer + end in tensors), "") if is_weight else ""
+    scale = next((layer + end for end in SCALES if layer + end in file.tensors), "") if is_weight else ""
     if said and FORMATS.get(str(said.get("format"))) != entry.dtype:
         raise _refused(file, f"{name[:100]} is packed as {str(said.get('format'))[:40]!r} in {entry.dtype}")
     if entry.dtype in GGML:
@@ -135,7 +132,8 @@ def _packing(
     if entry.dtype in FP8:
         if not scale and said:
             raise _refused(file, f"{name[:100]} lacks its scale ({layer[:100]}{SCALES[0]})", "copy it again")
-        _check_scale(file, scale, name)
+        if scale:
+            _check_scale(file, scale, name)
         if _rotation(file, name, said):
             raise _refused(file, f"{name[:100]} is fp8 and rotated, which is not known here")
         return Packing(kind="fp8", scale=scale)
@@ -149,8 +147,6 @@ def _packing(
 
 def _check_scale(file: TensorFile, scale: str, name: str) -> None:
     """By its shape: it is one number, or one for each row."""
-    if not scale:
-        return
     shape, given = file.tensors[name].shape, file.tensors[scale]
     rows = shape[0] if shape else 1
     if given.dtype not in FLOATS or not (given.numel == 1 or given.shape in ((rows,), (rows, 1))):
@@ -159,8 +155,8 @@ def _check_scale(file: TensorFile, scale: str, name: str) -> None:
 
 
 def _rotation(file: TensorFile, name: str, said: Mapping[str, Any]) -> int:
-    both, shape = {**_inner(said), **said}, file.tensors[name].shape
-    is_rotated, size = both.get("convrot") or False, both.get("convrot_groupsize", 256)
+    shape = file.tensors[name].shape
+    is_rotated, size = said.get("convrot") or False, said.get("convrot_groupsize", 256)
     if type(is_rotated) is not bool:
         raise _refused(file, f"{name[:100]} says {str(is_rotated)[:20]!r} of its rotation, not true or false")
     if not is_rotated:
@@ -168,11 +164,6 @@ def _rotation(file: TensorFile, name: str, said: Mapping[str, Any]) -> int:
     if size not in ROTATIONS or len(shape) != 2 or shape[1] % size:
         raise _refused(file, f"{name[:100]} is rotated by {str(size)[:20]}, which does not divide its shape {shape}")
     return int(size)
-
-
-def _inner(said: Mapping[str, Any]) -> Mapping[str, Any]:
-    inner = said.get("params") or {}
-    return inner if isinstance(inner, dict) else {f"params {inner}": ""}
 
 
 def _settings(file: TensorFile, tensors: Mapping[str, TensorEntry]) -> dict[str, Mapping[str, Any]]:
@@ -193,7 +184,10 @@ def _settings(file: TensorFile, tensors: Mapping[str, TensorEntry]) -> dict[str,
         if name.endswith(SETTINGS):
             found[name.removesuffix(SETTINGS)] = _read_settings(file, name, entry)
     for layer, said in found.items():
-        if unknown := sorted((said.keys() - KNOWN_SETTINGS) | (_inner(said).keys() - ROTATED)):
+        inner = said.get("params") or {}
+        inner = inner if isinstance(inner, dict) else {f"params {inner}": ""}
+        found[layer] = {**inner, **said}  # whatever else is in there is refused
+        if unknown := sorted((said.keys() - KNOWN_SETTINGS) | (inner.keys() - ROTATED)):
             raise _refused(file, f"{layer[:100]} says {unknown[0][:40]!r} of its packing, which is not known here")
     return found
 
@@ -211,16 +205,17 @@ def _read_settings(file: TensorFile, name: str, entry: TensorEntry) -> Mapping[s
     return parse_object(content, what=f"{name[:100]} of {file.path}")
 
 
-def _is_companion(name: str, tensors: Mapping[str, TensorEntry]) -> bool:
+def _is_companion(file: TensorFile, name: str) -> bool:
     """Whether it only tells how a weight is meant, in a way that is known here."""
-    end = "." + _last(name)
-    if _last(name) in MARKERS:
-        return True
-    return end in (*SCALES, *IGNORED, SETTINGS) and f"{name.removesuffix(end)}.weight" in tensors
+    layer, _, last = name.rpartition(".")
+    tells = f".{last}" in (*SCALES, *IGNORED, SETTINGS) and f"{layer}.weight" in file.tensors
+    return tells or last in MARKERS
 
 
-def _check_scales(file: TensorFile, tensors: Mapping[str, TensorEntry], found: Mapping[str, Packing]) -> None:
-    """No scale is left over, and no weight of fp8 is without one where others have it."""
+def _check_rest(file: TensorFile, tensors: Mapping[str, TensorEntry], found: Mapping[str, Packing]) -> None:
+    """No scale is left over, no weight of fp8 is without one where others have it, and nothing else lies beside a
+    packed weight or below it: whatever it is, it tells more of how that one is meant.
+    """
     used = {packing.scale for packing in found.values()}
     for name in tensors:
         if name.endswith(SCALES) and name not in used and name not in found:
@@ -229,10 +224,6 @@ def _check_scales(file: TensorFile, tensors: Mapping[str, TensorEntry], found: M
     has_scales = any(fp8.values()) or any(_last(name) in MARKERS for name in tensors)
     if has_scales and (bare := next((name for name, scale in fp8.items() if not scale), "")):
         raise _refused(file, f"{bare[:100]} lacks its scale, which others or a marker say it has", "copy it again")
-
-
-def _check_beside(file: TensorFile, tensors: Mapping[str, TensorEntry], found: Mapping[str, Packing]) -> None:
-    """Nothing else lies beside a packed weight or below it: whatever it is, it tells more of how that one is meant."""
     packed = {name for name, packing in found.items() if packing.kind in ("fp8", "int8") and name.endswith(".weight")}
     layers = {name.removesuffix(".weight") for name in packed}
     for name in tensors:

@@ -1,22 +1,83 @@
-"""The blocks of GGUF files, by ggml's formulas in fp32 (`ggml-quants.c`; the `gguf` package has them in numpy).
+"""From packed weights to those that they stand for, by their publishers' own formulas, one tensor at a time.
 
-A block is a few bytes for 32 or 256 weights: scales in fp16, themselves packed in the K types, and small whole numbers
-whose bits lie in bytes, low bits first.
+ComfyUI's are those of its package https://github.com/Comfy-Org/comfy-kitchen (`dequantize_per_tensor_fp8`,
+`dequantize_int8_simple`, `dequantize_int8_convrot_weight`), and fp8 with a scale for each row is read as diffusers
+reads Black Forest Labs' files (`quantizers/bfl`); torchao's are its `dequantize`. The blocks of GGUF files are read by
+ggml's formulas in fp32 (`ggml-quants.c`; the `gguf` package has them in numpy). The order of roundings is part of each
+formula.
 """
 
-# B blocks
+# N rows, K columns, G numbers that are rotated together; B blocks
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
+
+from ..models.packed.packing import Packing
+from ..models.tensor_file import TensorEntry
 
 WEIGHTS_AT_A_TIME = 1 << 22
 """What is made between blocks and weights then takes some 16 MiB each, whatever the size of the tensor."""
 STEPS = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
 """What the sixteen numbers of IQ4 stand for."""
+
+
+def unpack(part: Tensor, scale: Tensor | None, *, packing: Packing, entry: TensorEntry, dtype: torch.dtype) -> Tensor:
+    """What a tensor of a file stands for, in `dtype`; `part` is what lies there, blocks as their bytes."""
+    if packing.kind == "ggml":
+        return from_blocks(part, entry.dtype, dtype=dtype).reshape(entry.shape)
+    if packing.kind == "fp8":
+        return from_fp8(part, scale, dtype=dtype)
+    if packing.kind == "int8":
+        assert scale is not None, "int8 has one, as read_packing has seen to"
+        return from_scaled(part, scale, rotation=packing.rotation, dtype=dtype)
+    return part.to(dtype) if part.is_floating_point() else part
+
+
+def from_fp8(numbers: Tensor, scale: Tensor | None, *, dtype: torch.dtype) -> Tensor:
+    """A cast; times one scale, which is rounded to `dtype` before; or times one for each row, in fp32."""
+    if scale is None:
+        return numbers.to(dtype)
+    if scale.numel() == 1:
+        return numbers.to(dtype) * scale.reshape(()).to(dtype)
+    return (numbers.float() * _for_rows(scale, numbers)).to(dtype)
+
+
+def from_scaled(
+    numbers: Tensor, scale: Tensor, *, zero_point: Tensor | None = None, rotation: int = 0, dtype: torch.dtype
+) -> Tensor:
+    """int8, and torchao's fp8: times the scale in fp32, one or one for each row, and rotated back if it was rotated."""
+    found = numbers.float()
+    if zero_point is not None:
+        found = found - _for_rows(zero_point, numbers)
+    found = found * _for_rows(scale, numbers)
+    if rotation:
+        groups = found.reshape(found.shape[0], -1, rotation)  # N K/G G
+        found = torch.matmul(groups, _hadamard(rotation, numbers.device).T).reshape(found.shape)
+    return found.to(dtype)
+
+
+def _for_rows(scale: Tensor, numbers: Tensor) -> Tensor:
+    return scale.float().reshape(-1, *(1,) * (numbers.ndim - 1))
+
+
+@functools.lru_cache(maxsize=8)
+def _hadamard(size: int, device: torch.device) -> Tensor:
+    """The regular Hadamard matrix of a power of 4, G G, normalized: its own inverse, for it is symmetric."""
+    rows = [[1.0, 1, 1, -1], [1, 1, -1, 1], [1, -1, 1, 1], [-1, 1, 1, 1]]
+    found = four = torch.tensor(rows, dtype=torch.float32, device=device)
+    while found.shape[0] < size:
+        found = torch.kron(found, four)
+    return found / size**0.5
+
+
+# ggml: a block is a few bytes for 32 or 256 weights: scales in fp16, themselves packed in the K types, and small whole
+# numbers whose bits lie in bytes, low bits first.
 
 
 def from_blocks(packed: Tensor, kind: str, *, dtype: torch.dtype) -> Tensor:
@@ -51,28 +112,14 @@ def _signed(numbers: Tensor, offset: int) -> Tensor:
     return numbers.to(torch.int16).sub(offset).float()
 
 
-def _q4_0(block: Tensor) -> Tensor:
-    scale, low = block.split((2, 16), 1)
-    return _half(scale) * _signed(_fields(low, 4).flatten(1), 8)
-
-
-def _q4_1(block: Tensor) -> Tensor:
-    scale, least, low = block.split((2, 2, 16), 1)
-    return _half(scale) * _fields(low, 4).flatten(1).float() + _half(least)
-
-
-def _five_bits(high: Tensor, low: Tensor) -> Tensor:
-    return _fields(low, 4).flatten(1) | _in_order(high, 1) << 4
-
-
-def _q5_0(block: Tensor) -> Tensor:
-    scale, high, low = block.split((2, 4, 16), 1)
-    return _half(scale) * _signed(_five_bits(high, low), 16)
-
-
-def _q5_1(block: Tensor) -> Tensor:
-    scale, least, high, low = block.split((2, 2, 4, 16), 1)
-    return _half(scale) * _five_bits(high, low).float() + _half(least)
+def _simple(block: Tensor, *, high_bytes: int = 0, offset: int = 0) -> Tensor:
+    """Q4 and Q5: numbers around zero with an `offset`, or from a least value on; the fifth bits lie by themselves."""
+    scale, least, high, low = block.split((2, 0 if offset else 2, high_bytes, 16), 1)
+    numbers = _fields(low, 4).flatten(1)
+    if high_bytes:
+        numbers = numbers | _in_order(high, 1) << 4
+    found = _half(scale) * _signed(numbers, offset)
+    return found if offset else found + _half(least)  # nothing is added to others: -0.0 stays what it is
 
 
 def _q8_0(block: Tensor) -> Tensor:
@@ -144,10 +191,10 @@ def _iq4_xs(block: Tensor) -> Tensor:
 
 
 FORMULAS: dict[str, tuple[int, int, Callable[[Tensor], Tensor]]] = {
-    "Q4_0": (18, 32, _q4_0),
-    "Q4_1": (20, 32, _q4_1),
-    "Q5_0": (22, 32, _q5_0),
-    "Q5_1": (24, 32, _q5_1),
+    "Q4_0": (18, 32, partial(_simple, offset=8)),
+    "Q4_1": (20, 32, _simple),
+    "Q5_0": (22, 32, partial(_simple, high_bytes=4, offset=16)),
+    "Q5_1": (24, 32, partial(_simple, high_bytes=4)),
     "Q8_0": (34, 32, _q8_0),
     "Q2_K": (84, 256, _q2_k),
     "Q3_K": (110, 256, _q3_k),
