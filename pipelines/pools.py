@@ -17,7 +17,7 @@ from ..parallel.progress import Progress
 from ..parallel.ranks.seat import Seat
 from .components.memory import Held, wanted_spares
 from .components.store import store
-from .families import FAMILIES, ROWS
+from .families import FAMILIES
 from .models.folder import components_of, read_index
 from .values import Model
 
@@ -141,7 +141,7 @@ def preloads(model: Model) -> list[str]:
         return [*WHOLE, *known]
     family = FAMILIES[model.family]
     blocks = f"diffusers:{family.pipelines[0]}"  # its module imports what the family's modular blocks do
-    module = "by_blocks" if family.name in ROWS else family.name
+    module = "wan" if family.name == "wan" else "by_blocks"
     return [".pipelines.stages", f".pipelines.families.{module}", "ftfy", blocks, *known]
 
 

@@ -9,10 +9,13 @@ import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .card import Card
 from .family import Family
+
+if TYPE_CHECKING:
+    from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
 
 LEVELS = "sample_sigmas"
 """Entry of model_index.json: the noise levels that a model was distilled for, and no others."""
@@ -45,7 +48,8 @@ class Variant:
     blocks: str
     """The modular pipeline of diffusers whose blocks it takes."""
     when: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """By which values one knows it: of entries of model_index.json, or of configs (`scheduler.shift`)."""
+    """By which values one knows it: of entries of model_index.json, or of configs (`scheduler.shift`); or what such a
+    value must be, as a function."""
     marked_by: str = ""
     """An entry of model_index.json that only it has."""
 
@@ -58,6 +62,8 @@ class Row:
     title: str
     pipelines: tuple[str, ...]
     """The `_class_name`s of `model_index.json` that it reads, beside its variants' modular ones."""
+    reads_modular: bool = True
+    """Whether it reads those, too."""
     variants: tuple[Variant, ...]
     """The first that fits is the model's."""
     longest_text: int
@@ -68,6 +74,8 @@ class Row:
     """What the text stage loads; a name ending in `?` may be absent from a model."""
     text_mask: str = ""
     """What its transformer calls the mask of its text, of one that needs none where nothing is hidden."""
+    denoiser: Callable[[], ModularPipelineBlocks] | None = None
+    """Makes what takes the place of the block `denoiser` in the loop of its blocks."""
     image: tuple[str, ...] = ("vae",)
     denoise: tuple[str, ...] = ("transformer", "scheduler")
     sound: tuple[str, ...] = ()
@@ -85,6 +93,9 @@ class Row:
     fps: float = 0.0
     """These five as in `Family`."""
     takes_image: Literal["start", "first_frame", "nothing"] = "nothing"
+    takes_mask: bool = False
+    draws_picture: bool = False
+    """Whether latents of a start picture are drawn by a seed; else they are the most likely ones."""
     references: tuple[int, int] = (0, 0)
     """The fewest and the most pictures that it looks at beside the prompt; the blocks say whether the text encoders see
     them as well."""
@@ -129,7 +140,7 @@ class Row:
         return Family(
             name=self.name,
             title=self.title,
-            pipelines=(*self.pipelines, *dict.fromkeys(variant.blocks for variant in self.variants)),
+            pipelines=(*self.pipelines, *dict.fromkeys(each.blocks for each in self.variants if self.reads_modular)),
             output=self.output,
             components={
                 "encode_text": self.text,
@@ -147,6 +158,7 @@ class Row:
             latent_frames=self.latent_frames,
             fps=self.fps,
             takes_image=self.takes_image,
+            takes_mask=self.takes_mask,
             references=self.references,
             reads_frame=bool(self.frame_branches),
         )
@@ -164,6 +176,11 @@ def latent_width(vae: Mapping[str, Any]) -> int:
     if "temperal_downsample" in vae:
         return 2 ** len(vae["temperal_downsample"])
     return 2 ** (len(vae["block_out_channels"]) - 1)
+
+
+def latent_channels(vae: Mapping[str, Any]) -> int:
+    """Channels of a latent, from the config of a VAE of pictures, or of Qwen-Image's, which is one of videos."""
+    return vae["z_dim"] if has_frames(vae) else vae["latent_channels"]
 
 
 def has_frames(vae: Mapping[str, Any]) -> bool:
@@ -187,4 +204,5 @@ def _fits(variant: Variant, index: Mapping[str, Any], config: Configs) -> bool:
 
 def _has(index: Mapping[str, Any], config: Configs, name: str, value: Any) -> bool:
     component, _, key = name.partition(".")
-    return (config(component).get(key) if key else index.get(name)) == value
+    found = config(component).get(key) if key else index.get(name)
+    return bool(value(found)) if callable(value) else found == value

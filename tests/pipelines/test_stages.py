@@ -192,7 +192,7 @@ def test_running_out_of_memory_is_one_sentence(
     def full(*_: Any, **__: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB ...")
 
-    monkeypatch.setattr(family_module("flux"), "denoise", full)
+    monkeypatch.setattr(type(family_module("flux")), "denoise", full)
     with pytest.raises(OutOfMemory, match=r"cpu ran out of memory .* denoising 1 of 64 x 64 x 1 .* make fewer"):
         paint(model("flux"), canvas("flux"))
 
