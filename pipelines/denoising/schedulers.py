@@ -11,7 +11,7 @@ import copy
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -84,7 +84,7 @@ class Solver:
         self.config = levels.config  # blocks read from it how to shift
         self.levels = levels
         self.solver = solver
-        self.inner, _ = SOLVERS[solver]()
+        self.inner = SOLVERS[solver][0]()
         self.order: int = self.inner.order
         self.given = tuple(sigmas)
 
@@ -101,7 +101,8 @@ class Solver:
             wanted = {"num_inference_steps": num_inference_steps, "sigmas": sigmas, "mu": mu}
             self.levels.set_timesteps(device=device, **{k: v for k, v in wanted.items() if v is not None})
             table = self.levels.sigmas.float().cpu()  # N+1
-        self.inner, place = SOLVERS[self.solver]()  # a new one: solvers remember their last steps
+        make, place = SOLVERS[self.solver]
+        self.inner = make()  # a new one: solvers remember their last steps
         place(self.inner, table, device)
 
     @property
@@ -162,13 +163,6 @@ def _own_solver(scheduler: Any, sampling: Sampling) -> str:
     return ""
 
 
-# Each solver: how to make it, and how to put a table of N+1 noise levels (the last is 0) into it.
-
-
-def _euler() -> tuple[Any, Callable[[Any, Tensor, Any], None]]:
-    return FlowMatchEulerDiscreteScheduler(), _place_euler
-
-
 def _place_euler(inner: Any, table: Tensor, device: Any) -> None:
     inner.sigmas = table.to(device)
     inner.timesteps = inner.sigmas[:-1] * NUM_TRAIN_TIMESTEPS
@@ -182,11 +176,11 @@ class _Never:
         return False
 
 
-def _heun() -> tuple[Any, Callable[[Any, Tensor, Any], None]]:
+def _heun() -> Any:
     inner: Any = FlowMatchHeunDiscreteScheduler()
     # It asks each level whether noise is to be added there, even if none ever is.
     inner.step = functools.partial(inner.step, s_tmin=_Never())
-    return inner, _place_heun
+    return inner
 
 
 def _place_heun(inner: Any, table: Tensor, device: Any) -> None:
@@ -197,21 +191,20 @@ def _place_heun(inner: Any, table: Tensor, device: Any) -> None:
     inner.prev_derivative = inner.dt = inner.sample = None
 
 
-def _unipc() -> tuple[Any, Callable[[Any, Tensor, Any], None]]:
-    return UniPCMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True), _place_multistep
-
-
-def _dpm() -> tuple[Any, Callable[[Any, Tensor, Any], None]]:
-    return DPMSolverMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True), _place_multistep
-
-
 def _place_multistep(inner: Any, table: Tensor, device: Any) -> None:
     inner.sigmas = table.clamp(max=1 - 1e-6)  # these solvers take log(1 - sigma)
     inner.timesteps = inner.sigmas[:-1].to(device) * NUM_TRAIN_TIMESTEPS
     inner.num_inference_steps = len(table) - 1
 
 
-SOLVERS = {"euler": _euler, "heun": _heun, "unipc": _unipc, "dpm++2m": _dpm}
+FLOW = {"prediction_type": "flow_prediction", "use_flow_sigmas": True}
+SOLVERS: Mapping[str, tuple[Callable[[], Any], Callable[[Any, Tensor, Any], None]]] = {
+    "euler": (FlowMatchEulerDiscreteScheduler, _place_euler),
+    "heun": (_heun, _place_heun),
+    "unipc": (lambda: UniPCMultistepScheduler(**FLOW), _place_multistep),
+    "dpm++2m": (lambda: DPMSolverMultistepScheduler(**FLOW), _place_multistep),
+}
+"""How to make each solver, and how to put a table of N+1 noise levels, of which the last is 0, into it."""
 OWN = {"FlowMatchEulerDiscreteScheduler": "euler", "UniPCMultistepScheduler": "unipc"}
 """The schedulers that models come with, and which solver each is."""
 UPWARD = ("MiniMaxH3Scheduler",)

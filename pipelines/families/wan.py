@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ...parallel.wording import worded
 from .card import Card
-from .checks import check_channels, check_text, check_text_length
+from .checks import check_channels, check_text
 from .family import Family, OnStep, Parts
 from .row import Configs, latent_width
 
@@ -92,7 +93,10 @@ FAMILY = Family(
 def encode_text(parts: Parts, request: EncodeText) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Padded with zeros to `text_length` tokens."""
     text_length = request.text_length
-    check_text_length(text_length, title=FAMILY.title, longest=LONGEST_TEXT)
+    if not 1 <= text_length <= LONGEST_TEXT:
+        raise ValueError(
+            worded("text length {}: {} reads from 1 to {} tokens", text_length, FAMILY.title, LONGEST_TEXT)
+        )
     return _encode(parts, request.prompt, text_length), _encode(parts, request.negative_prompt, text_length)
 
 
