@@ -10,6 +10,7 @@ import contextlib
 import copy
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from diffusers.modular_pipelines.modular_pipeline import (
@@ -144,9 +145,9 @@ class StepBorder(ModularPipelineBlocks):
         turns, order = len(state.timesteps), components.scheduler.order
         is_last = i == turns - 1
         if is_last or (i + 1) % order == 0:
-            total, unpack = -(-turns // order), state.unpack or _as_it_is
-            estimate = _estimate(components.scheduler, state)
-            state.on_step(total if is_last else (i + 1) // order, total, lambda: unpack(estimate()))
+            total, unpack, estimate = -(-turns // order), state.unpack, _estimate(components.scheduler, state)
+            latents = estimate if unpack is None else lambda: unpack(estimate())
+            state.on_step(total if is_last else (i + 1) // order, total, latents)
         return components, state
 
 
@@ -241,16 +242,6 @@ def _estimate(scheduler: Any, state: Any) -> Callable[[], Tensor]:
     return lambda: latents + sign * float(sigmas[index]) * flow
 
 
-class _NoBar:
+def _no_bar(*_: Any, **__: Any) -> contextlib.AbstractContextManager[SimpleNamespace]:
     """A progress bar that nobody sees."""
-
-    def update(self, count: int = 1) -> None:
-        """A step is done."""
-
-
-def _no_bar(iterable: Any = None, total: Any = None) -> contextlib.AbstractContextManager[_NoBar]:
-    return contextlib.nullcontext(_NoBar())
-
-
-def _as_it_is(latents: Tensor) -> Tensor:
-    return latents
+    return contextlib.nullcontext(SimpleNamespace(update=lambda *_: None))

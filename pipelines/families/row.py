@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from .card import Card
@@ -56,7 +56,8 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A line of models. What cannot be read from diffusers' blocks or from the model's configs stands here."""
+    """A line of models. What cannot be read from diffusers' blocks or from the model's configs stands here. Fields that
+    `Family` has too are its own."""
 
     name: str
     title: str
@@ -91,7 +92,6 @@ class Row:
     most_frames: int = 0
     latent_frames: int = 1
     fps: float = 0.0
-    """These five as in `Family`."""
     takes_image: Literal["start", "first_frame", "nothing"] = "nothing"
     takes_mask: bool = False
     draws_picture: bool = False
@@ -137,31 +137,21 @@ class Row:
 
     @functools.cached_property
     def family(self) -> Family:
-        return Family(
-            name=self.name,
-            title=self.title,
-            pipelines=(*self.pipelines, *dict.fromkeys(each.blocks for each in self.variants if self.reads_modular)),
-            output=self.output,
-            components={
+        shared = {each.name: getattr(self, each.name) for each in fields(Family) if hasattr(self, each.name)}
+        own: dict[str, Any] = {
+            "pipelines": (*self.pipelines, *dict.fromkeys(each.blocks for each in self.variants if self.reads_modular)),
+            "components": {
                 "encode_text": self.text,
                 "encode_image": self.image if self.takes_image != "nothing" or self.references[1] else (),
                 "denoise": self.denoise,
                 "decode": ("vae",),
                 **({"decode_audio": self.sound} if self.sound else {}),
             },
-            card=lambda index, config: self.variant(index, config).card,
-            size_multiple=lambda config: self.patch * latent_width(config("vae")),
-            frame_multiple=self.frame_multiple,
-            frame_rest=self.frame_rest,
-            least_frames=self.least_frames,
-            most_frames=self.most_frames,
-            latent_frames=self.latent_frames,
-            fps=self.fps,
-            takes_image=self.takes_image,
-            takes_mask=self.takes_mask,
-            references=self.references,
-            reads_frame=bool(self.frame_branches),
-        )
+            "card": lambda index, config: self.variant(index, config).card,
+            "size_multiple": lambda config: self.patch * latent_width(config("vae")),
+            "reads_frame": bool(self.frame_branches),
+        }
+        return Family(**(shared | own))
 
 
 def latent_width(vae: Mapping[str, Any]) -> int:
