@@ -16,5 +16,4 @@ schedulers: Which noise levels a denoise passes through, and which solver takes 
 step_cache: Step caches: steps that reuse what most blocks gave in the step before, by the hooks that diffusers ships.
 tables: Tables: what a denoise makes of sizes alone, such as positions, their angles and noise levels; the last are
     kept.
-unwaiting: A scheduler's step of diffusers, for which the host does not wait for the device.
 """

@@ -12,20 +12,19 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from types import MethodType
+from typing import Any
 
 import torch
 from diffusers.schedulers.scheduling_dpmsolver_multistep import DPMSolverMultistepScheduler
 from diffusers.schedulers.scheduling_flow_match_euler_discrete import FlowMatchEulerDiscreteScheduler
 from diffusers.schedulers.scheduling_flow_match_heun_discrete import FlowMatchHeunDiscreteScheduler
 from diffusers.schedulers.scheduling_unipc_multistep import UniPCMultistepScheduler
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from ...parallel.errors import did_you_mean
 from ..values import Sampling
-from .unwaiting import Unwaiting, unwaiting
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 NUM_TRAIN_TIMESTEPS = 1000
 PLAIN = {
@@ -129,6 +128,38 @@ class Solver:
     def step(self, model_output: Tensor, timestep: Any, sample: Tensor, return_dict: bool = True, **_: Any) -> Any:
         with Unwaiting():
             return self.inner.step(model_output, timestep, sample, return_dict=return_dict)
+
+
+class Unwaiting(TorchFunctionMode):
+    """Within, what goes from the host to an accelerator is not waited for, nor are linear systems asked whether they
+    can be solved. The arithmetic is diffusers', to the bit: only how numbers of the host get to the device is another.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is Tensor.to and args[0].device.type == "cpu" and not any(isinstance(each, bool) for each in args):
+            kwargs = {"non_blocking": True, **kwargs}
+        elif func is torch.linalg.solve and args[0].is_cuda:
+            return torch.linalg.solve_ex(*args, **kwargs)[0]  # without a solution no numbers, as the denoise's end sees
+        elif func is Tensor.__getitem__ and args[0].is_cuda and isinstance(args[1], list):
+            args = (args[0], torch.tensor(args[1]).to(args[0].device, non_blocking=True))
+        return func(*args, **kwargs)
+
+
+def unwaiting(scheduler: Any) -> Any:
+    """The scheduler itself, whose steps and whose mixing in of noise are now done so."""
+    for name in ("step", "scale_noise"):
+        if hasattr(scheduler, name):
+            setattr(scheduler, name, MethodType(_done(name), scheduler))  # of a copy it is the copy's
+    return scheduler
+
+
+def _done(name: str) -> Callable[..., Any]:
+    def done(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
+        with Unwaiting():
+            return getattr(type(scheduler), name)(scheduler, *args, **kwargs)
+
+    return done
 
 
 def _levels(scheduler: Any, sampling: Sampling) -> Any:

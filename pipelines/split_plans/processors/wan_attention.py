@@ -14,7 +14,6 @@ with a part of one at each end:
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -22,17 +21,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ....parallel.sharding.operator import in_no_graph
+from . import StandIn
 
 FLEX_BLOCK = 128  # flex attention pads a sequence to a multiple of this
 Grid = tuple[int, int, int]
 """Frames, rows and columns of a video's tokens."""
 
 
-class FaceAttention:
+class FaceAttention(StandIn):
     """Each frame's tokens attend to that frame's motion tokens, which every rank has: nothing is exchanged."""
-
-    def __init__(self, old: Callable[..., Tensor], session: Any) -> None:
-        self.old, self.session = old, session
 
     @in_no_graph
     def __call__(
@@ -53,7 +50,7 @@ class FaceAttention:
         return out[:, before : before + end - start]
 
 
-class Animate2Attention:
+class Animate2Attention(StandIn):
     """Wan-Animate 2: the reference video's keys are kept whole in one pass; in the others each frame sees its own.
 
     In the pass that keeps (`extract`) the keys are gathered before their rotation, which depends on the pass that
@@ -63,9 +60,6 @@ class Animate2Attention:
         keys        gaps | kept keys of the frames that this rank's queries see | the video, exchanged by the session
         query of f  yes  | those of reference frame f - 1 only                  | yes
     """
-
-    def __init__(self, old: Any, session: Any) -> None:
-        self.session = session
 
     @in_no_graph
     def __call__(
@@ -127,11 +121,8 @@ class Animate2Attention:
         return [F.pad(x, (0, 0, 0, 0, num_gaps, 0)) for x in kept], mask[None, None]
 
 
-class CausalAttention:
+class CausalAttention(StandIn):
     """AnyFlow's causal form: all ranks keep keys and values of past chunks whole, as the pipeline hands them out."""
-
-    def __init__(self, old: Any, session: Any) -> None:
-        self.session = session
 
     @in_no_graph
     def __call__(
