@@ -42,9 +42,7 @@ DECLARED = ("inputs", "intermediate_outputs", "expected_components", "expected_c
 class Assembly:
     """Blocks put together once, to be run again and again and by several threads: nothing of a run is left in them.
 
-    Diffusers copies its blocks for each pipeline, and a block collects what it declares from those within whenever
-    somebody looks, which each block does as it runs. Of FLUX's blocks that takes longer than all they compute. They are
-    not to be changed afterwards; what a run brings with it is an input.
+    They are not to be changed afterwards; what a run brings with it is an input.
     """
 
     def __init__(self, block: ModularPipelineBlocks) -> None:
@@ -57,6 +55,8 @@ class Assembly:
             if isinstance(each, LoopSequentialPipelineBlocks):
                 vars(each)["progress_bar"] = _no_bar
                 each.sub_blocks["step_border"] = StepBorder()
+        # A block collects what it declares from those within whenever somebody looks, which each does as it runs. Of
+        # FLUX's blocks that takes longer than all they compute; so it is read once.
         _settle(self.block)
         self.inputs = frozenset(str(each.name) for each in self.block.inputs if each.name)
         self.outputs = tuple(str(each.name) for each in self.block.intermediate_outputs)
@@ -68,6 +68,7 @@ class Assembly:
 
     def pipeline(self, parts: Parts) -> ModularPipeline:
         """A new pipeline of these blocks with these parts."""
+        # A copy of the pipeline is enough for a run: it shares the blocks, and its parts are attributes of its own.
         kind = type(self._pipeline)
         modules = (each for each in parts.values() if isinstance(each, nn.Module))
         if (weight := next((weight for each in modules for weight in each.parameters()), None)) is not None:
@@ -208,8 +209,8 @@ def _settle(block: ModularPipelineBlocks) -> None:
 
 @functools.lru_cache(maxsize=256)
 def _on_device(kind: type, device: Any) -> type:
-    """The pipeline's class, which knows where its parts are: diffusers' own looks for offloading at every module of
-    them, each time that a block asks."""
+    """The pipeline's class, which knows where its parts are."""
+    # Diffusers' own property looks for offloading at every module of all parts, each time that a block asks.
     where = property(lambda _: device)
     return derived(kind, _execution_device=where, device=where)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...parallel.wording import worded
 from .card import Card
-from .checks import check_channels, check_text
+from .checks import check_channels, check_text, repeated
 from .family import Family, OnStep, Parts
 from .row import Configs, latent_width
 
@@ -141,18 +141,21 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
         "guider": guider(request.guidance, request.sampling, order=scheduler.order),
         "guider_2": guider(request.guidance_2, request.sampling, order=scheduler.order),
     }
+    # The timestep below which the second expert takes over; 0 of a model with one transformer.
+    ratio = parts["model_index"].get("boundary_ratio") or 0.0
     inputs = {
-        **_repeated(request.conditioning.positive, len(generators)),
-        **_repeated(first_frame, len(generators)),
+        **repeated(request.conditioning.positive, len(generators)),
+        **repeated({name: each for name, each in first_frame.items() if len(each) == 1}, len(generators)),
+        **{name: each for name, each in first_frame.items() if len(each) > 1},  # a first frame for each video
         "height": latents.height,
         "width": latents.width,
         "num_frames": latents.frames,
         "num_inference_steps": request.steps,
         "generator": generators,
-        "boundary": _boundary(parts),
+        "boundary": parts["scheduler"].config.num_train_timesteps * ratio,
     }
     if request.conditioning.negative is not None:
-        negative = _repeated(request.conditioning.negative, len(generators))
+        negative = repeated(request.conditioning.negative, len(generators))
         inputs |= {f"negative_{name}": tensor for name, tensor in negative.items()}
     return run(
         assembled(from_frame if first_frame else from_text),
@@ -173,16 +176,3 @@ def decode(parts: Parts, request: Decode, *, tensor: Tensor) -> Tensor:
     return run(assembled(WanVaeDecoderStep), parts, inputs=inputs, outputs=("videos",))["videos"].movedim(
         2, -1
     )  # B F H W C
-
-
-def _boundary(parts: Parts) -> float:
-    """The timestep below which the second expert takes over; 0 for a model with one transformer."""
-    ratio = parts["model_index"].get("boundary_ratio")
-    return parts["scheduler"].config.num_train_timesteps * ratio if ratio else 0.0
-
-
-def _repeated(tensors: Mapping[str, Tensor], batch: int) -> dict[str, Tensor]:
-    """One row per video."""
-    return {
-        name: tensor.repeat_interleave(batch, dim=0) if len(tensor) == 1 else tensor for name, tensor in tensors.items()
-    }

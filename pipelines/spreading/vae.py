@@ -38,12 +38,15 @@ def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[Non
     Raises ValueError for what `why_not` names; then nothing was changed. The VAE is as it was afterwards, also if a
     decode failed.
     """
-    _check_decoder(vae)
+    name = type(vae).__name__
+    if reason := why_not(name, getattr(vae, "config", {})):
+        raise ValueError(f"{reason}; decode it on one device")
+    if "_decode" in vars(vae):
+        raise ValueError(f"this {name} is split already, or its _decode was replaced; split it once")
     if group.size == 1:
         yield
         return
-    is_tiled = getattr(vae, "use_tiling", None)
-    name, whole_decode = type(vae).__name__, vae._decode
+    is_tiled, whole_decode = getattr(vae, "use_tiling", None), vae._decode
     if is_strict and is_tiled is not None:
         vae.use_tiling = False
     tell_tiles = functools.cache(lambda: logger.warning(TILED, name))  # once
@@ -100,12 +103,3 @@ def split_over(vae: Any, num_ranks: int, *, rows: int) -> contextlib.AbstractCon
         return contextlib.nullcontext()
     check_rows(rows, num_ranks, title=type(vae).__name__)
     return split_vae(vae, mesh_for(ParallelPlan(ulysses=num_ranks))[Axis.SEQUENCE])
-
-
-def _check_decoder(vae: Any) -> None:
-    name = type(vae).__name__
-    reason = why_not(name, getattr(vae, "config", {}))
-    if reason:
-        raise ValueError(f"{reason}; decode it on one device")
-    if "_decode" in vars(vae):
-        raise ValueError(f"this {name} is split already, or its _decode was replaced; split it once")

@@ -165,11 +165,7 @@ def _shapes(output: Any) -> list[torch.Size]:
 def apart(found: Any, wanted: Any) -> Apart:
     """How far two outputs of a transformer are apart: where they are farthest, by the largest value of each tensor."""
     pairs = zip(pytree.tree_leaves(found), pytree.tree_leaves(wanted), strict=True)
-    return farthest(_between(a, b) for a, b in pairs if is_value(b))
-
-
-def _between(found: Tensor, wanted: Tensor) -> Apart:
-    return Apart(float((found - wanted).abs().max()), float(wanted.abs().max()))
+    return farthest(Apart(float((a - b).abs().max()), float(b.abs().max())) for a, b in pairs if is_value(b))
 
 
 def is_value(value: Any) -> bool:

@@ -117,17 +117,12 @@ def test_the_negative_prompt_is_always_read(model: Any) -> None:
 
 
 REFUSED = {
-    "steps is -1": {"steps": -1},
-    "steps is 2.5": {"steps": 2.5},
     "steps is 5000": {"steps": 5000},
-    "guidance is nan": {"guidance": float("nan")},
-    "guidance is -1": {"guidance": -1.0},
     "guidance_2 is inf": {"guidance_2": float("inf")},
     "guidance_2 is 2, but .* no second expert to guide; set guidance_2 to 0": {"guidance_2": 2.0},
     "strength is 0;": {"strength": 0.0},
     "strength is 1.5": {"strength": 1.5},
     "strength is 0.5, but the canvas is empty": {"strength": 0.5},
-    "seed is -1": {"seed": -1},
     "guidance is 4, but the text was encoded without": {"guidance": 4.0},
     "sigmas 0.5, 0.7": {"sampling": {"sigmas": [0.5, 0.7]}},
     "guidance from 0.8 to 0.2": {"sampling": {"guidance_start": 0.8, "guidance_stop": 0.2}},

@@ -79,7 +79,8 @@ class GatedDelta(StandIn):
         held = self.session.streams["frames"].held(self.session.rank)
         numerator = _states(steps[0], steps[1], held) @ query_turned
         denominator = _states(steps[2], steps[3].transpose(-1, -2), held) @ query  # its recurrence as one of rows
-        return _by_token(numerator / (denominator + self.old.eps)).to(dtype)
+        out = numerator / (denominator + self.old.eps)  # B H F D S
+        return out.permute(0, 2, 4, 1, 3).flatten(3).flatten(1, 2).to(dtype)  # B FS HD
 
 
 class GatedDeltaCamera(StandIn):
@@ -126,11 +127,6 @@ class GatedDeltaCamera(StandIn):
 def _by_frame(x: Tensor, num_frames: int) -> Tensor:
     """B H D FS -> B H F D S."""
     return x.unflatten(3, (num_frames, -1)).transpose(2, 3)
-
-
-def _by_token(x: Tensor) -> Tensor:
-    """B H F D S -> B FS HD."""
-    return x.permute(0, 2, 4, 1, 3).flatten(3).flatten(1, 2)
 
 
 def _kept(key: Tensor, beta: Tensor, decay: Tensor) -> Tensor:
