@@ -270,24 +270,17 @@ def _points() -> Any:
 
 
 def _installed(group: str) -> Iterator[Door]:
+    point: EntryPoint
     for point in sorted(_points().select(group=group), key=lambda point: point.name):
         try:
-            yield _of_package(point)
+            package = point.module.partition(".")[0]
         except AttributeError:
             _tell_closed(f"{group} {point.name}", ValueError(f"{point.value!r} is not like module:NAME; correct it"))
-
-
-def _of_package(point: EntryPoint) -> Door:
-    package = point.module.partition(".")[0]
-    name, version = (point.dist.name, point.dist.version) if point.dist else ("", "")
-    source = name or package
-    return Door(
-        title=f"{point.group} {point.name} of {source}",
-        package=package,
-        source=source,
-        version=version or "0",
-        load=point.load,
-    )
+            continue
+        source, version = (point.dist.name, point.dist.version) if point.dist else ("", "")
+        source = source or package
+        title = f"{point.group} {point.name} of {source}"
+        yield Door(title=title, package=package, source=source, version=version or "0", load=point.load)
 
 
 def _add_families(door: Door, found: Any) -> None:

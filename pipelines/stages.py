@@ -15,7 +15,7 @@ import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -31,7 +31,6 @@ from .denoising import quiet, schedulers  # noqa: F401 (quiet for what it silenc
 from .denoising.noise import generators, seeds_of
 from .denoising.step_cache import cached, check_step_cache
 from .families import FAMILIES, family_module
-from .families.family import TakesReferences
 from .finite import check_finite
 from .forecast.memory import work_of
 from .forecast.terms import num_steps_of, text_length_of
@@ -272,7 +271,7 @@ def _encoded(references: References | None, model: Model, progress: Progress, do
     with _loaded(model, "encode_image", progress, doing) as parts:
         progress.phase("encoding reference pictures")
         pictures = [picture.to(torch.float32).clamp(0, 1) for picture in references.pictures]
-        found = cast(TakesReferences, family_module(model.family)).encode_references(parts, pictures)
+        found = family_module(model.family).encode_references(parts, pictures)
         check_finite(found, parts, model, what="the encoded reference pictures")
     return found
 

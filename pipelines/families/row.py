@@ -189,10 +189,9 @@ def sound_rate(config: Configs, *, title: str) -> int:
 def _fits(variant: Variant, index: Mapping[str, Any], config: Configs) -> bool:
     if variant.marked_by and index.get(variant.marked_by) is None:
         return False
-    return all(_has(index, config, *pair) for pair in variant.when.items())
-
-
-def _has(index: Mapping[str, Any], config: Configs, name: str, value: Any) -> bool:
-    component, _, key = name.partition(".")
-    found = config(component).get(key) if key else index.get(name)
-    return bool(value(found)) if callable(value) else found == value
+    for name, value in variant.when.items():
+        component, _, key = name.partition(".")
+        found = config(component).get(key) if key else index.get(name)
+        if not (value(found) if callable(value) else found == value):
+            return False
+    return True

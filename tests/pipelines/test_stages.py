@@ -11,6 +11,7 @@ from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.families import FAMILIES, family_module
 from latentloom.pipelines.finite import check_finite
+from latentloom.pipelines.out_of_memory import shortage
 from latentloom.pipelines.spreading import measured
 from latentloom.pipelines.values import Image, Latents, Model, Sampling, from_plain, to_plain
 from support.told import Told
@@ -285,6 +286,25 @@ def test_an_overflow_of_sound_weights_is_told_too(model: Any, canvas: Any, paint
 )
 def test_running_out_of_memory_is_told_from_other_errors(error: Exception, expected: bool) -> None:
     assert is_out_of_memory(error) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 79.11 GiB of which 1.20 GiB is "
+            "free.",
+            " (2.50 GiB more was asked for, 1.20 GiB was free)",
+        ),
+        (
+            "DefaultCPUAllocator: you tried to allocate 4294967296 bytes. Error code 12",
+            " (4.00 GiB more was asked for)",
+        ),
+        ("no room", ""),
+    ],
+)
+def test_the_shortage_is_read_from_what_torch_says(text: str, told: str) -> None:
+    assert shortage(RuntimeError(text)) == told
 
 
 def test_guidance_below_one_is_told_to_be_off(
