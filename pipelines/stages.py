@@ -115,9 +115,8 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
     latents. Picture i of a batch is made from noise of `seed + i`, so it is the picture that this seed makes alone.
     """
     request = settled(made(Denoise, request, fields))
-    model, latents = request.model, request.latents
+    model, latents, seeds = request.model, request.latents, seeds_of(request.seed, request.latents.batch)
     _check_walk(request)
-    seeds = seeds_of(request.seed, latents.batch)
     with _loaded(
         model,
         "denoise",

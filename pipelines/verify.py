@@ -133,25 +133,19 @@ def verify(
     """
     found = resolve_source(source)
     index = read_index(found.folder)
-    chosen = pick_device(device)
+    name, chosen = index["_class_name"], pick_device(device)
     number = pick_dtype(dtype, device=chosen)
     parsed = plans_of(chosen, plans)
     _check_plans(parsed, chosen)
     # Of a family one step of a denoise, whose latents are compared; of others each call of their transformers.
-    if any(index["_class_name"] in family.pipelines for family in FAMILIES.values()):
+    if any(name in family.pipelines for family in FAMILIES.values()):
         model = describe_model(source, dtype=dtype, device=device)
         function, preload = ".pipelines.verify:on_rank", preloads(model)
         asked = {"model": to_plain(model), "latents": to_plain(_canvas(model, width, height))}
     else:
         _check_split(index, parsed)
         function, preload = ".pipelines.whole.verified:on_rank", preloads_of(index)
-        asked = {
-            "source": found.id,
-            "pipeline": index["_class_name"],
-            "dtype": number,
-            "width": width,
-            "height": height,
-        }
+        asked = {"source": found.id, "pipeline": name, "dtype": number, "width": width, "height": height}
     request = {**asked, "plans": to_plain(parsed), "doors": order()}
     answers = _answers(function, request, chosen, num_ranks=parsed[0].num_ranks, preload=preload, timeout_s=timeout_s)
     return [

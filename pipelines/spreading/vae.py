@@ -27,9 +27,7 @@ logger = logging.getLogger("latentloom")
 def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[None]:
     """Collective: within it `vae.decode` is so too, and gives every rank the same whole pixels from the same latents.
 
-    Each rank computes its share of the rows, from the latents to the pixels, which are gathered once; keys and values
-    of the middle block's attention are whole on each. Frames are not split. Without gradients. A group of one changes
-    nothing.
+    Frames are not split. Without gradients. A group of one changes nothing.
 
     If it is strict, tiling is off meanwhile, because tiles are not exact, and latents of fewer than two rows for each
     rank are refused, as is what `unfit` names. If not, the pixels are those of `vae.decode` as it is set: each rank
@@ -71,6 +69,8 @@ def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[Non
 @torch.no_grad()
 def _decoded(vae: Any, whole_decode: Callable[..., Any], z: Tensor, *args: Any, group: Group) -> Any:
     """Collective: what `whole_decode`, the VAE's own, gives for whole latents; a tensor, a tuple or an output."""
+    # Each rank computes its share of the rows, from the latents to the pixels, which are gathered once; keys and values
+    # of the middle block's attention are whole on each.
     title = type(vae).__name__
     # So that all ranks or none refuse what follows; an embedding of the time is among the arguments of some.
     check_same(

@@ -292,8 +292,7 @@ def test_running_out_of_memory_is_told_from_other_errors(error: Exception, expec
     ("text", "told"),
     [
         (
-            "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 79.11 GiB of which 1.20 GiB is "
-            "free.",
+            "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has 79.11 GiB in all of which 1.20 GiB is free.",
             " (2.50 GiB more was asked for, 1.20 GiB was free)",
         ),
         (
