@@ -89,7 +89,8 @@ def open_doors(folder: Path | str | None = None) -> None:
             return
         folder = os.environ.get("LATENTLOOM_NODES") if folder is None else folder
         sha256 = hash_of(Path(folder)) if folder else ""
-        _Process.is_open = True  # a package may ask for our tables when it is imported
+        # Before anything is imported: a package may ask for our tables when it is, and would open the doors again.
+        _Process.is_open = True
         if folder:
             path = Path(folder).resolve()
             _Process.folder = _Folder(path=path, sha256=sha256, modules=_modules(path))
@@ -206,9 +207,11 @@ def _named(folder: Path) -> str:
 
 
 class _Sources(importlib.machinery.SourceFileLoader):
-    """Compiles the sources as they are now: bytecode beside them may be of other ones of the same second and length."""
+    """Compiles the sources as they are now."""
 
     def path_stats(self, path: Any) -> Mapping[str, Any]:
+        # Python then takes no bytecode: what lies beside may be of other sources of the same second and length, and is
+        # not in the hash by which ranks know the folder.
         raise OSError
 
 
@@ -267,24 +270,17 @@ def _points() -> Any:
 
 
 def _installed(group: str) -> Iterator[Door]:
+    point: EntryPoint
     for point in sorted(_points().select(group=group), key=lambda point: point.name):
         try:
-            yield _of_package(point)
+            package = point.module.partition(".")[0]
         except AttributeError:
             _tell_closed(f"{group} {point.name}", ValueError(f"{point.value!r} is not like module:NAME; correct it"))
-
-
-def _of_package(point: EntryPoint) -> Door:
-    package = point.module.partition(".")[0]
-    name, version = (point.dist.name, point.dist.version) if point.dist else ("", "")
-    source = name or package
-    return Door(
-        title=f"{point.group} {point.name} of {source}",
-        package=package,
-        source=source,
-        version=version or "0",
-        load=point.load,
-    )
+            continue
+        source, version = (point.dist.name, point.dist.version) if point.dist else ("", "")
+        source = source or package
+        title = f"{point.group} {point.name} of {source}"
+        yield Door(title=title, package=package, source=source, version=version or "0", load=point.load)
 
 
 def _add_families(door: Door, found: Any) -> None:

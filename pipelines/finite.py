@@ -41,8 +41,7 @@ class NotFinite(BadInput):
 def check_finite(tensors: Mapping[str, Tensor | None], parts: Mapping[str, Any], model: Loaded, *, what: str) -> None:
     """Raise `NotFinite` where a value is NaN or infinite; it names the weight that is so itself, if there is one.
 
-    Costs one pass over the tensors and one wait for the device, so it belongs at the end of a stage and not in a step;
-    no memory while all is well. Only floating point is looked at.
+    Costs one pass over the tensors and one wait for the device, so it belongs at the end of a stage and not in a step.
     """
     for name, tensor in tensors.items():
         if tensor is None or not tensor.is_floating_point() or _is_finite(tensor):
@@ -53,9 +52,9 @@ def check_finite(tensors: Mapping[str, Tensor | None], parts: Mapping[str, Any],
 
 
 def _is_finite(tensor: Tensor) -> bool:
-    """By the least and the largest value, which are NaN if any is: `isfinite` of all would take memory like them."""
     import torch
 
+    # By the least and the largest value, which are NaN if any is: `isfinite` of all would take memory like them.
     return not tensor.numel() or bool(torch.isfinite(torch.stack(torch.aminmax(tensor.detach()))).all())
 
 
@@ -70,12 +69,8 @@ def _cause(parts: Mapping[str, Any], model: Loaded) -> str:
             is_plain = type(tensor) is torch.nn.Parameter and str(tensor.dtype) in DTYPES and not tensor.is_meta
             if not is_plain or _is_finite(tensor):
                 continue
-            if (lora := _lora_of(weight, model)) is not None:
+            owners = set(weight.split(".")) if ".lora_" in weight or ".lokr_" in weight else set[str]()
+            if lora := next((each for each in model.loras if each.adapter in owners), None):
                 return f"the LoRA {lora.path} holds such values itself ({weight}); remove it or get it again"
             return f"{name} of {model.source} holds such values itself ({weight}); get the model again"
     return CAUSE.format(dtype=model.dtype)
-
-
-def _lora_of(weight: str, model: Loaded) -> Lora | None:
-    is_lora = ".lora_" in weight or ".lokr_" in weight
-    return next((lora for lora in model.loras if lora.adapter in weight.split(".")), None) if is_lora else None

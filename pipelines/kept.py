@@ -7,7 +7,7 @@ within a budget.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from ..parallel.recent import Recent
@@ -25,12 +25,14 @@ class Kept(Recent[Any]):
     """Plain data by key; whoever takes a value has a copy of his own."""
 
     def get(self, key: Hashable) -> Any | None:
-        return _copied(super().get(key))
+        return _mapped(super().get(key), lambda tensor: tensor.clone())
 
     def keep(self, key: str, plain: Any) -> None:
         """Of a view of a tensor only what is seen is kept, and nobody else's to change."""
-        copy = _copied(plain)
-        self.put(key, copy, {key: ENTRY_BYTES + sum(tensor.nbytes for tensor in _tensors(copy))})
+        sizes: list[int] = []
+        copy = _mapped(plain, lambda tensor: tensor.clone())
+        _mapped(copy, lambda tensor: sizes.append(tensor.nbytes))
+        self.put(key, copy, {key: ENTRY_BYTES + sum(sizes)})
 
 
 KEPT = Kept(BUDGET_BYTES)
@@ -44,33 +46,20 @@ def key_of(model: Model, asked: Mapping[str, Any], *, keeper: str) -> str:
     kind = model.device.partition(":")[0] if model.place.devices else model.device
     unasked = dict.fromkeys(("place", "engine", "graphs"))
     alike = {**to_plain(model), **unasked, "device": kind, "card": repr(card_of(model))}
-    return hashlib.sha256(repr((keeper, alike, _by_content(asked))).encode(errors="backslashreplace")).hexdigest()
+    return hashlib.sha256(repr((keeper, alike, _mapped(asked, _digest))).encode(errors="backslashreplace")).hexdigest()
 
 
-def _by_content(plain: Any) -> Any:
-    if isinstance(plain, Mapping):
-        return {key: _by_content(value) for key, value in plain.items()}
-    if isinstance(plain, list):
-        return [_by_content(value) for value in plain]
-    if not hasattr(plain, "untyped_storage"):
-        return plain
+def _digest(tensor: Any) -> tuple[str, tuple[int, ...], str]:
     digest = hashlib.sha256()
-    for piece in in_host_memory(plain):
+    for piece in in_host_memory(tensor):
         digest.update(piece)
-    return str(plain.dtype), tuple(plain.shape), digest.hexdigest()
+    return str(tensor.dtype), tuple(tensor.shape), digest.hexdigest()
 
 
-def _copied(plain: Any) -> Any:
+def _mapped(plain: Any, of_tensor: Callable[[Any], Any]) -> Any:
+    """The same dicts and lists, anew, with what this makes of each tensor. Torch-free: a tensor is what has storage."""
     if isinstance(plain, Mapping):
-        return {key: _copied(value) for key, value in plain.items()}
+        return {key: _mapped(value, of_tensor) for key, value in plain.items()}
     if isinstance(plain, list):
-        return [_copied(value) for value in plain]
-    return plain.clone() if hasattr(plain, "untyped_storage") else plain
-
-
-def _tensors(plain: Any) -> Iterator[Any]:
-    if isinstance(plain, Mapping | list):
-        for value in plain.values() if isinstance(plain, Mapping) else plain:
-            yield from _tensors(value)
-    elif hasattr(plain, "untyped_storage"):
-        yield plain
+        return [_mapped(value, of_tensor) for value in plain]
+    return of_tensor(plain) if hasattr(plain, "untyped_storage") else plain

@@ -17,7 +17,7 @@ from ..parallel.progress import Progress
 from ..parallel.ranks.seat import Seat
 from .components.memory import Held, wanted_spares
 from .components.store import store
-from .families import FAMILIES, ROWS
+from .families import FAMILIES
 from .models.folder import components_of, read_index
 from .values import Model
 
@@ -29,7 +29,8 @@ def loaded() -> list[Held]:
 
     Ranks that work, or of several replicas, are left out.
     """
-    return [*store().held(), *(held for pool in POOLS.without_work() for held in _of_ranks(pool))]
+    answers = [answer for pool in POOLS.without_work() for answer in _asked(pool)]
+    return [*store().held(), *(Held(**held) for answer in answers for held in answer)]
 
 
 def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[dict[str, Any]]:
@@ -37,18 +38,14 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[
     return [dataclasses.asdict(held) for held in store().held()]
 
 
-def _of_ranks(pool: Pool) -> list[Held]:
-    return [Held(**held) for answer in _asked(pool, "on_rank") for held in answer]
-
-
-def _asked(pool: Pool, function: str) -> list[Any]:
+def _asked(pool: Pool) -> list[Any]:
     """Nothing where a job came first, a rank is not there, or the pool was ended meanwhile."""
     states = pool.states()
     if pool.size < len(states) or pool.is_working or not all(state.is_ready for state in states):
         return []
     progress = Deadline(ASK_S, close=lambda: None, words="the ranks have other work")
     try:
-        return pool.call_every(f".pipelines.pools:{function}", {}, progress, num_ranks=pool.size)
+        return pool.call_every(".pipelines.pools:on_rank", {}, progress, num_ranks=pool.size)
     except (RankFailed, OutOfMemory, ValueError):
         return []
 
@@ -141,7 +138,7 @@ def preloads(model: Model) -> list[str]:
         return [*WHOLE, *known]
     family = FAMILIES[model.family]
     blocks = f"diffusers:{family.pipelines[0]}"  # its module imports what the family's modular blocks do
-    module = "by_blocks" if family.name in ROWS else family.name
+    module = "wan" if family.name == "wan" else "by_blocks"
     return [".pipelines.stages", f".pipelines.families.{module}", "ftfy", blocks, *known]
 
 

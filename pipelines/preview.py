@@ -90,11 +90,9 @@ def fit(vae: Any) -> Tensor:
 
 
 def colour_charts(size: int) -> list[Tensor]:
-    """Charts 3 H W in 0..1, of 3 x 3 patches on white and on grey: all mixtures of 4 levels of red, green and blue.
-
-    Few patches and much ground, as in a picture: a VAE normalises over the whole of what it encodes, and a chart full
-    of colours gave a small one colours 0.2 off on white.
-    """
+    """Charts 3 H W in 0..1, of 3 x 3 patches on white and on grey: all mixtures of 4 levels of red, green and blue."""
+    # Few patches and much ground, as in a picture: a VAE normalises over the whole of what it encodes, and a chart full
+    # of colours gave a small one colours 0.2 off on white.
     levels = torch.linspace(0.0, 1.0, 4)
     colours = torch.cartesian_prod(levels, levels, levels)  # 64 3
     mixed = colours[torch.arange(9 * 8) * 37 % 64]  # neighbours far apart; 8 charts, the last repeats some
@@ -108,8 +106,7 @@ def colour_charts(size: int) -> list[Tensor]:
 
 
 def _encode(vae: Any, chart: Tensor) -> Tensor:
-    """Normalised latents C H W of a picture: by a shift and a scale, a mean and a deviation of each channel, or those
-    of each place in patches (FLUX.2)."""
+    """Normalised latents C H W of a picture, as diffusers' blocks of each VAE do it."""
     config = vae.config
     pixels = 2 * chart[None] - 1  # 1 3 H W
     if type(vae).__name__ in IMAGENET:
@@ -121,13 +118,13 @@ def _encode(vae: Any, chart: Tensor) -> Tensor:
     if has_frames(config):
         pixels = pixels.unsqueeze(2)  # a video of one frame
     latents = vae.encode(pixels).latent_dist.mode()
-    if hasattr(vae, "bn"):
+    if hasattr(vae, "bn"):  # FLUX.2: a mean and a deviation of each place in patches
         patches = F.pixel_unshuffle(latents, config.patch_size[0])  # 1 C*P*P H/P W/P
         mean, variance = (each.view(1, -1, 1, 1) for each in (vae.bn.running_mean, vae.bn.running_var))
         return F.pixel_shuffle((patches - mean) / (variance + config.batch_norm_eps) ** 0.5, config.patch_size[0])[0]
     latents = latents[0, :, 0] if latents.ndim == 5 else latents[0]  # C H W
     found = config if config.get("latents_mean") is not None else vars(vae).get("_buffers", {})
-    if found.get("latents_mean") is None:
+    if found.get("latents_mean") is None:  # one shift and one scale for all channels
         shift = config.get("shift_factor") or 0.0
         return (latents - shift) * config.scaling_factor
     mean, deviation = (

@@ -18,13 +18,13 @@ from .families import FAMILIES, ROWS
 from .models.describe import card_of
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage
 from .shape import (
+    KEEPS_NOTHING,
     NOTHING_SHOWN,
     check_canvas,
     check_mask_size,
     check_num_frames,
     check_pictures,
     why_all_anew,
-    why_empty,
     why_no_distilled,
     why_no_frame,
     why_no_guidance_2,
@@ -38,6 +38,7 @@ from .shape import (
     why_one_frame,
     why_other_family,
 )
+from .values import THRESHOLDS
 
 R = TypeVar("R", bound=Request)
 Rules = tuple[tuple[str, Callable[[Any], str]], ...]
@@ -72,20 +73,22 @@ def own_numbers(asked: Any) -> dict[str, Any]:
 
 
 def _own_text(r: EncodeText) -> dict[str, Any]:
-    return vars(card_of(r.model).for_text(negative_prompt=r.negative_prompt, text_length=r.text_length))
+    return card_of(r.model).filled(negative_prompt=r.negative_prompt, text_length=r.text_length)
 
 
 def _own_canvas(r: EncodeImage) -> dict[str, Any]:
     """Of the picture's size."""
     rows, columns = r.image.pixels.shape[1:3] if r.image.pixels.ndim == 4 else (0, 0)
-    clip = card_of(r.model).for_canvas(frames=r.frames, fps=r.fps)
-    return {"width": r.width or columns, "height": r.height or rows, "frames": clip.frames, "fps": clip.fps}
+    clip = card_of(r.model).filled(frames=r.frames, fps=r.fps)
+    return {"width": r.width or columns, "height": r.height or rows, **clip}
 
 
 def _own_steps(r: Denoise) -> dict[str, Any]:
-    names = ("steps", "guidance", "guidance_2", "distilled_guidance", "step_cache", "cache_threshold")
-    asked = {name: getattr(r, name) for name in names}
-    return vars(card_of(r.model).for_steps(**asked, num_sigmas=len(r.sampling.sigmas)))
+    card, steps, given = card_of(r.model), r.steps, len(r.sampling.sigmas)  # levels that are given replace steps
+    own = card.filled(steps=given or steps, guidance=r.guidance, distilled_guidance=r.distilled_guidance)
+    second = r.guidance_2 or own["guidance"] * card.second_guidance
+    threshold = r.cache_threshold or THRESHOLDS.get(r.step_cache, 0.0)
+    return {**own, "guidance_2": second, "cache_threshold": threshold}
 
 
 OWN: Mapping[Stage, Callable[[Any], dict[str, Any]]] = {
@@ -102,7 +105,7 @@ ENCODE_TEXT: Rules = (
 )
 DENOISE: Rules = (
     ("mask", lambda r: "" if r.mask is None else why_no_mask(r.model)),
-    ("mask", lambda r: why_empty() if r.mask is not None and r.latents.is_empty else ""),
+    ("mask", lambda r: KEEPS_NOTHING if r.mask is not None and r.latents.is_empty else ""),
     ("conditioning", lambda r: _why_other_family(r, r.conditioning.family, what="text was encoded")),
     ("steps", lambda r: why_no_steps(r.model, r.steps) if r.steps and not r.sampling.sigmas else ""),
     ("latents", lambda r: _why_other_family(r, r.latents.family, what="latents were made")),

@@ -13,22 +13,27 @@ from typing import TYPE_CHECKING, Literal
 from ..parallel.wording import worded
 from .families import FAMILIES, ROWS
 from .families.row import LEVELS
+from .models.describe import card_of
 from .models.facts import family_size_multiple
 from .models.folder import read_index
 from .values import Latents, Mask, Model, References
 
 if TYPE_CHECKING:
-    from .families.card import Canvas
     from .requests import EncodeImage
 
 NOTHING_SHOWN = "the latents are an empty canvas, which shows nothing; put a Denoise before Decode"
+KEEPS_NOTHING = (
+    "the mask keeps a part of a picture, but the canvas is empty; put a picture on it with Encode Image, or "
+    "take the mask away"
+)
 LEAST_SIDE, LONGEST = 64, 8
 """Of a reference picture: pixels of a side, and how many times the short side the long one may be."""
 
 
+@lru_cache(maxsize=64)
 def size_multiple(model: Model) -> int:
     """Pixels that width and height must be a multiple of."""
-    return _size_multiple(model.family, model.folder, model.fingerprint)
+    return family_size_multiple(Path(model.folder), FAMILIES[model.family])
 
 
 def check_size(model: Model, width: int, height: int) -> None:
@@ -41,8 +46,7 @@ def check_size(model: Model, width: int, height: int) -> None:
                 height,
                 model.source,
                 size_multiple(model),
-                near[0],
-                near[1],
+                *near,
             )
         )
 
@@ -92,8 +96,6 @@ def nearest_frames(model: Model, frames: int) -> tuple[int, ...]:
 
 def why_too_large(model: Model, width: int, height: int) -> str:
     """Why a size that the model can paint shows nothing sensible, as a sentence; empty where nobody says so."""
-    from .models.describe import card_of
-
     card = card_of(model)
     if not card.most_side or max(width, height) <= card.most_side:
         return ""
@@ -128,12 +130,11 @@ def why_no_mask(model: Model) -> str:
     family = FAMILIES[model.family]
     if family.takes_mask:
         return ""
-    able = ", ".join(each.title for each in FAMILIES.values() if each.takes_mask)
     return worded(
         "{} cannot keep a part of a picture and takes no mask; take the mask away, or choose a "
         "model of one of these families: {}",
         family.title,
-        able,
+        ", ".join(each.title for each in FAMILIES.values() if each.takes_mask),
     )
 
 
@@ -145,14 +146,6 @@ def check_mask_size(latents: Latents, mask: Mask) -> None:
         raise ValueError(
             worded("the mask is {}, but the pictures are {}; give it their size, and one or one for each", got, right)
         )
-
-
-def why_empty() -> str:
-    """Why a mask keeps nothing on an empty canvas, as a sentence."""
-    return (
-        "the mask keeps a part of a picture, but the canvas is empty; put a picture on it with Encode Image, or "
-        "take the mask away"
-    )
 
 
 def why_all_anew(model: Model, strength: float, *, is_empty: bool) -> str:
@@ -179,8 +172,6 @@ def why_no_guidance_2(model: Model, guidance_2: float) -> str:
 
 def why_no_distilled(model: Model, guidance: float) -> str:
     """Why the model would ignore a number for guidance-distilled models, as a sentence; empty where it would not."""
-    from .models.describe import card_of
-
     if not guidance or card_of(model).distilled_guidance:
         return ""
     return worded("distilled_guidance is {:g}, but {} takes none; set distilled_guidance to 0", guidance, model.source)
@@ -197,7 +188,7 @@ def why_no_image(model: Model) -> str:
             "Pictures and its result to Encode Text, and an empty canvas to Denoise",
             family.title,
         )
-    makes = "pictures" if family.output == "image" else "videos"
+    makes = {"image": "pictures", "video": "videos"}[family.output]
     return worded("{} makes {} from text only here; take the picture away", family.title, makes)
 
 
@@ -215,11 +206,10 @@ def why_no_references(model: Model, num: int) -> str:
     if fewest <= num <= most:
         return ""
     if not most:
-        able = ", ".join(each.title for each in FAMILIES.values() if each.references[1])
         return worded(
             "{} takes no reference pictures; take them away, or choose a model of one of these families: {}",
             family.title,
-            able,
+            ", ".join(each.title for each in FAMILIES.values() if each.references[1]),
         )
     wanted = worded("{} to {} reference pictures", fewest, most) if most > 1 else "one reference picture"
     return worded(
@@ -276,11 +266,10 @@ def why_other_family(model: Model, family: str, *, what: str) -> str:
     """Why the model cannot go on with what one of that family made, as a sentence; empty where it can."""
     if family == model.family:
         return ""
-    title = FAMILIES[family].title if family in FAMILIES else family
     return worded(
         "the {} with {} ({}), but the model is {} ({}); use the same model in both places",
         what,
-        title,
+        FAMILIES[family].title if family in FAMILIES else family,
         family,
         FAMILIES[model.family].title,
         model.family,
@@ -344,7 +333,7 @@ def why_no_prompt(model: Model, prompt: str, *, saw_frame: bool) -> str:
     return worded("the prompt is empty, and {} adds nothing to a text; write one, or a space", row.title)
 
 
-def check_canvas(model: Model, canvas: Canvas | Latents | EncodeImage) -> None:
+def check_canvas(model: Model, canvas: Latents | EncodeImage) -> None:
     """Raises `ValueError` for what the model cannot paint."""
     check_size(model, canvas.width, canvas.height)
     check_frames(model, canvas.frames)
@@ -353,15 +342,9 @@ def check_canvas(model: Model, canvas: Canvas | Latents | EncodeImage) -> None:
 
 def empty_canvas(model: Model, *, width: int, height: int, frames: int, fps: float, batch: int) -> Latents:
     """Latents without content; zeros take the model's own numbers. Raises `ValueError` for what it cannot paint."""
-    from .models.describe import card_of
-
-    canvas = card_of(model).for_canvas(width=width, height=height, frames=frames, fps=fps)
-    check_canvas(model, canvas)
+    canvas = card_of(model).filled(width=width, height=height, frames=frames, fps=fps)
+    found = Latents(family=model.family, **canvas, batch=batch)
+    check_canvas(model, found)
     if batch < 1:
         raise ValueError(worded("batch is {}; paint at least 1 picture", batch))
-    return Latents(family=model.family, **vars(canvas), batch=batch)
-
-
-@lru_cache(maxsize=64)
-def _size_multiple(family: str, folder: str, fingerprint: str) -> int:
-    return family_size_multiple(Path(folder), FAMILIES[family])
+    return found

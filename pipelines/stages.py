@@ -15,7 +15,7 @@ import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -32,7 +32,6 @@ from .denoising import quiet, schedulers  # noqa: F401 (quiet for what it silenc
 from .denoising.noise import generators, seeds_of
 from .denoising.step_cache import cached, check_step_cache
 from .families import FAMILIES, family_module
-from .families.family import TakesReferences
 from .finite import check_finite
 from .forecast.memory import work_of
 from .forecast.terms import num_steps_of, text_length_of
@@ -63,14 +62,16 @@ def encode_text(
     The negative prompt is always read, so that any guidance can follow.
     """
     request = settled(made(EncodeText, request, fields))
-    model = request.model
-    with _stage(model, f"encoding the text of {len(request.prompt)} characters"):
-        references = request.before.references if request.before else _encoded(request.references, model, progress)
-        with _loaded(model, "encode_text", progress) as parts, measured(ONE_RANK, progress, device=model.device):
-            progress.phase("encoding text")
-            positive, negative = family_module(model.family).encode_text(parts, request)
-            check_finite(positive, parts, model, what="the prompt's conditioning")
-            check_finite(negative or {}, parts, model, what="the negative prompt's conditioning")
+    model, doing = request.model, f"encoding the text of {len(request.prompt)} characters"
+    references = request.before.references if request.before else _encoded(request.references, model, progress, doing)
+    with (
+        _loaded(model, "encode_text", progress, doing) as parts,
+        measured(ONE_RANK, progress, device=model.device),
+    ):
+        progress.phase("encoding text")
+        positive, negative = family_module(model.family).encode_text(parts, request)
+        check_finite(positive, parts, model, what="the prompt's conditioning")
+        check_finite(negative or {}, parts, model, what="the negative prompt's conditioning")
     return Conditioning(
         family=model.family,
         prompt=request.prompt,
@@ -88,10 +89,8 @@ def encode_image(
     """Where denoising starts, or what a video's model is told of its first frame."""
     request = settled(made(EncodeImage, request, fields))
     model, pixels = request.model, request.image.pixels  # B H W C
-    with (
-        _stage(model, f"encoding {len(pixels)} pictures of {request.width} x {request.height}"),
-        _loaded(model, "encode_image", progress) as parts,
-    ):
+    doing = f"encoding {len(pixels)} pictures of {request.width} x {request.height}"
+    with _loaded(model, "encode_image", progress, doing) as parts:
         progress.phase("encoding picture")
         with measured(ONE_RANK, progress, device=model.device):
             tensor, extras = family_module(model.family).encode_image(
@@ -117,26 +116,18 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
     latents. Picture i of a batch is made from noise of `seed + i`, so it is the picture that this seed makes alone.
     """
     request = settled(made(Denoise, request, fields))
-    model, latents = request.model, request.latents
-    for name, value in (("guidance", request.guidance), ("guidance_2", request.guidance_2)):
-        if 0 < value < 1:
-            logger.warning("%s is %g: below 1 there is no guidance, as at 1; set it above 1 to guide", name, value)
-    schedulers.check(request.sampling, scheduler=scheduler_of(Path(model.folder)))
-    guiding.check(request.sampling)
-    check_step_cache(request)
-    seeds = seeds_of(request.seed, latents.batch)
-    with (
-        _stage(model, f"denoising {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"),
-        _loaded(
-            model,
-            "denoise",
-            progress,
-            plan=request.plan,
-            step_cache=request.step_cache,
-            num_steps=num_steps_of(request),
-            working_bytes=_working_bytes(model, latents, request.plan, conditioning=request.conditioning),
-        ) as parts,
-    ):
+    model, latents, seeds = request.model, request.latents, seeds_of(request.seed, request.latents.batch)
+    _check_walk(request)
+    with _loaded(
+        model,
+        "denoise",
+        progress,
+        f"denoising {latents.batch} of {latents.width} x {latents.height} x {latents.frames}",
+        plan=request.plan,
+        step_cache=request.step_cache,
+        num_steps=num_steps_of(request),
+        working_bytes=_working_bytes(model, latents, request.plan, conditioning=request.conditioning),
+    ) as parts:
         progress.phase("denoising")
         with (
             measured(request.plan, progress, device=model.device),
@@ -145,11 +136,7 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
         ):
             painted = family_module(model.family).denoise(
                 parts,
-                request.resolved(
-                    conditioning=_conditioning_on_device(request.conditioning, model),
-                    latents=_latents_on_device(latents, model),
-                    mask=_mask_on_device(request.mask, model),
-                ),
+                _on_device(request),
                 generators=generators(seeds, request.noise),
                 on_step=_reporting(model, progress, compare),
             )
@@ -174,10 +161,8 @@ def decode(request: Decode | Mapping[str, Any] = NOTHING, progress: Progress = S
     assert latents.tensor is not None, "an empty canvas is refused"
     num_ranks = max(1, request.split)
     plan = ParallelPlan(ulysses=num_ranks)
-    with (
-        _stage(model, f"decoding {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"),
-        _loaded(model, "decode", progress, working_bytes=_working_bytes(model, latents, plan)) as parts,
-    ):
+    doing = f"decoding {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"
+    with _loaded(model, "decode", progress, doing, working_bytes=_working_bytes(model, latents, plan)) as parts:
         progress.phase("decoding")
         tensor = latents.tensor.to(model.device, parts["vae"].dtype)
         with (
@@ -199,10 +184,8 @@ def decode_audio(
     request = settled(made(DecodeAudio, request, fields))
     model, latents, sound = request.model, request.latents, request.latents.sound
     assert sound is not None, "latents without sound are refused"
-    with (
-        _stage(model, f"decoding the sound of {latents.batch} of {latents.frames} frames"),
-        _loaded(model, "decode_audio", progress) as parts,
-    ):
+    doing = f"decoding the sound of {latents.batch} of {latents.frames} frames"
+    with _loaded(model, "decode_audio", progress, doing) as parts:
         progress.phase("decoding sound")
         with measured(ONE_RANK, progress, device=model.device):
             waveform, rate = family_module(model.family).decode_audio(parts, request, sound=sound.to(model.device))
@@ -221,32 +204,31 @@ STAGES: Mapping[Stage, Callable[..., Any]] = {
 
 
 @contextlib.contextmanager
-def _stage(model: Model, doing: str) -> Iterator[None]:
-    """No gradients, and one sentence when the memory is not enough."""
-    remedy = (
-        "make it smaller, make fewer at once, load the model with quantization, or share its weights over devices "
-        "(plan weights=4)"
-    )
-    with told_by(model.device, doing=f"{doing} with {model.source}", remedy=remedy), torch.no_grad():
-        yield
-
-
-@contextlib.contextmanager
 def _loaded(
     model: Model,
     stage: Stage,
     progress: Progress,
+    doing: str,
     *,
     plan: ParallelPlan = ONE_RANK,
     step_cache: StepCache = "none",
     num_steps: int = 0,
     working_bytes: int = 0,
 ) -> Iterator[dict[str, Any]]:
-    """A stage's parts; no other thread of this process changes them meanwhile."""
+    """A stage's parts, which no other thread of this process changes meanwhile; no gradients, and one sentence, of what
+    was `doing`, when the memory is not enough."""
     folder, names = Path(model.folder), FAMILIES[model.family].components[stage]
-    with store().lent(
-        model, names, progress, plan=plan, step_cache=step_cache, num_steps=num_steps, working_bytes=working_bytes
-    ) as parts:
+    remedy = (
+        "make it smaller, make fewer at once, load the model with quantization, or share its weights over devices "
+        "(plan weights=4)"
+    )
+    with (
+        told_by(model.device, doing=f"{doing} with {model.source}", remedy=remedy),
+        torch.no_grad(),
+        store().lent(
+            model, names, progress, plan=plan, step_cache=step_cache, num_steps=num_steps, working_bytes=working_bytes
+        ) as parts,
+    ):
         parts["model_index"] = read_index(folder)
         parts["config"] = functools.partial(read_config, folder)
         parts["shells"] = shells(
@@ -255,6 +237,16 @@ def _loaded(
         if stage == "denoise":
             parts["vae.config"] = read_config(folder, "vae")
         yield parts
+
+
+def _check_walk(request: Denoise) -> None:
+    """Refuse, before anything is loaded, a way from noise to picture that cannot be followed."""
+    for name, value in (("guidance", request.guidance), ("guidance_2", request.guidance_2)):
+        if 0 < value < 1:
+            logger.warning("%s is %g: below 1 there is no guidance, as at 1; set it above 1 to guide", name, value)
+    schedulers.check(request.sampling, scheduler=scheduler_of(Path(request.model.folder)))
+    guiding.check(request.sampling)
+    check_step_cache(request)
 
 
 def _working_bytes(
@@ -272,14 +264,14 @@ def _working_bytes(
     return work_of(model, canvas=size, text_length=text_length, num_references=num_references).activations(plan)
 
 
-def _encoded(references: References | None, model: Model, progress: Progress) -> dict[str, Tensor]:
+def _encoded(references: References | None, model: Model, progress: Progress, doing: str) -> dict[str, Tensor]:
     """Latents of the pictures, on the model's device."""
     if references is None:
         return {}
-    with _loaded(model, "encode_image", progress) as parts:
+    with _loaded(model, "encode_image", progress, doing) as parts:
         progress.phase("encoding reference pictures")
         pictures = [picture.to(torch.float32).clamp(0, 1) for picture in references.pictures]
-        found = cast(TakesReferences, family_module(model.family)).encode_references(parts, pictures)
+        found = family_module(model.family).encode_references(parts, pictures)
         check_finite(found, parts, model, what="the encoded reference pictures")
     return found
 
@@ -289,35 +281,31 @@ def _at_rest(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu() for name, tensor in tensors.items()}
 
 
-def _conditioning_on_device(conditioning: Conditioning, model: Model) -> Conditioning:
-    negative = conditioning.negative
-    return dataclasses.replace(
-        conditioning,
-        positive=_on_device(conditioning.positive, model),
-        negative=None if negative is None else _on_device(negative, model),
-        references=_on_device(conditioning.references, model),
-    )
-
-
-def _latents_on_device(latents: Latents, model: Model) -> Latents:
-    tensor = latents.tensor
-    if tensor is not None:
-        tensor = _on_device({"tensor": tensor}, model)["tensor"]
-        tensor = tensor.expand(latents.batch, *tensor.shape[1:])
-    return dataclasses.replace(latents, tensor=tensor, extras=_on_device(latents.extras, model))
-
-
-def _mask_on_device(mask: Mask | None, model: Model) -> Mask | None:
-    return None if mask is None else Mask(pixels=mask.pixels.to(model.device, torch.float32).clamp(0, 1))
-
-
-def _on_device(tensors: Mapping[str, Tensor], model: Model) -> dict[str, Tensor]:
-    """On the model's device; numbers in its dtype, masks as they are."""
+def _on_device(request: Denoise) -> Denoise:
+    """The request with its tensors on the model's device: numbers in the model's dtype, masks of texts as they are."""
+    model, text, latents, tensor = request.model, request.conditioning, request.latents, request.latents.tensor
     dtype = torch_dtype(model.dtype)
-    return {
-        name: tensor.to(model.device, dtype if tensor.is_floating_point() else tensor.dtype)
-        for name, tensor in tensors.items()
-    }
+
+    def moved(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {
+            name: each.to(model.device, dtype if each.is_floating_point() else each.dtype)
+            for name, each in tensors.items()
+        }
+
+    if tensor is not None:
+        tensor = tensor.to(model.device, dtype)
+        tensor = tensor.expand(latents.batch, *tensor.shape[1:])
+    mask = None if request.mask is None else request.mask.pixels.to(model.device, torch.float32).clamp(0, 1)
+    return request.resolved(
+        conditioning=dataclasses.replace(
+            text,
+            positive=moved(text.positive),
+            negative=None if text.negative is None else moved(text.negative),
+            references=moved(text.references),
+        ),
+        latents=dataclasses.replace(latents, tensor=tensor, extras=moved(latents.extras)),
+        mask=None if mask is None else Mask(pixels=mask),
+    )
 
 
 @contextlib.contextmanager

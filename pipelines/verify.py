@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..parallel.group import Count
 from ..parallel.plan import SHARDING, ParallelPlan
 from ..parallel.pool.limits import Limits
 from ..parallel.pool.pool import Pool
@@ -127,40 +128,40 @@ def verify(
 ) -> list[Verdict]:
     """A small call of the model under each plan on new ranks, against the same on each rank alone.
 
-    Of a family it is one step of a denoise, and its latents are compared; of any other pipeline each call of its
-    transformers. Width and height are in pixels; 0 stands for a small picture. Raises ValueError for what cannot be
-    split or does not fit this machine, `RankFailed` if a rank died or was silent.
+    Width and height are in pixels; 0 stands for a small picture. Raises ValueError for what cannot be split or does not
+    fit this machine, `RankFailed` if a rank died or was silent.
     """
     found = resolve_source(source)
     index = read_index(found.folder)
-    chosen = pick_device(device)
+    name, chosen = index["_class_name"], pick_device(device)
     number = pick_dtype(dtype, device=chosen)
     parsed = plans_of(chosen, plans)
     _check_plans(parsed, chosen)
-    if any(index["_class_name"] in family.pipelines for family in FAMILIES.values()):
+    # Of a family one step of a denoise, whose latents are compared; of others each call of their transformers.
+    if any(name in family.pipelines for family in FAMILIES.values()):
         model = describe_model(source, dtype=dtype, device=device)
         function, preload = ".pipelines.verify:on_rank", preloads(model)
         asked = {"model": to_plain(model), "latents": to_plain(_canvas(model, width, height))}
     else:
         _check_split(index, parsed)
         function, preload = ".pipelines.whole.verified:on_rank", preloads_of(index)
-        asked = {
-            "source": found.id,
-            "pipeline": index["_class_name"],
-            "dtype": number,
-            "width": width,
-            "height": height,
-        }
-    num_ranks = parsed[0].num_ranks
+        asked = {"source": found.id, "pipeline": name, "dtype": number, "width": width, "height": height}
     request = {**asked, "plans": to_plain(parsed), "doors": order()}
-    with Pool(_devices(chosen, num_ranks), preload=preload, limits=Limits(work_s=timeout_s)) as pool:
-        words = f"the ranks did not answer in {timeout_s:g} s; give them longer with --timeout"
-        progress = Deadline(timeout_s, close=pool.close, words=words)
-        answers = pool.call_every(function, request, progress, num_ranks=num_ranks)
+    answers = _answers(function, request, chosen, num_ranks=parsed[0].num_ranks, preload=preload, timeout_s=timeout_s)
     return [
         verdict_of(plan, each, tolerance=TOLERANCES[number])
         for plan, each in zip(parsed, zip(*answers, strict=True), strict=True)
     ]
+
+
+def _answers(
+    function: str, request: Mapping[str, Any], device: str, *, num_ranks: int, preload: list[str], timeout_s: float
+) -> list[Any]:
+    devices = [f"cuda:{place}" for place in range(num_ranks)] if device.startswith("cuda") else [device] * num_ranks
+    with Pool(devices, preload=preload, limits=Limits(work_s=timeout_s)) as pool:
+        words = f"the ranks did not answer in {timeout_s:g} s; give them longer with --timeout"
+        progress = Deadline(timeout_s, close=pool.close, words=words)
+        return pool.call_every(function, request, progress, num_ranks=num_ranks)
 
 
 def verdict_of(plan: ParallelPlan, answers: Sequence[Mapping[str, Any]], *, tolerance: float) -> Verdict:
@@ -176,12 +177,6 @@ def verdict_of(plan: ParallelPlan, answers: Sequence[Mapping[str, Any]], *, tole
         is_same_everywhere=len({found["mark"] for found in answers}) == 1,
         note=answers[0].get("note", ""),
     )
-
-
-def _devices(device: str, num_ranks: int) -> list[str]:
-    if not device.startswith("cuda"):
-        return [device] * num_ranks
-    return [f"cuda:{index}" for index in range(num_ranks)]
 
 
 def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[dict[str, Any]]:
@@ -207,17 +202,15 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[
     for plan in plans:
         before = mesh_for(plan).sent
         split = _tensor(job.resolved(plan=plan))
-        after = mesh_for(plan).sent
-        found.append(
-            {
-                "difference": float((split - whole).abs().max()),
-                "largest": float(whole.abs().max()),
-                "mark": mark(split),
-                "sent_bytes": after.sent_bytes - before.sent_bytes,
-                "calls": after.calls - before.calls,
-            }
-        )
+        apart = Apart(float((split - whole).abs().max()), float(whole.abs().max()))
+        found.append(answer(apart, mark(split), before, mesh_for(plan).sent))
     return found
+
+
+def answer(apart: Apart, mark: Any, before: Count, after: Count) -> dict[str, Any]:
+    """What a rank answers of one plan, for `verdict_of`: `mark` is of its result, the counts are of what it sent."""
+    sent = {"sent_bytes": after.sent_bytes - before.sent_bytes, "calls": after.calls - before.calls}
+    return {**dataclasses.asdict(apart), "mark": mark, **sent}
 
 
 def _tensor(job: Denoise) -> Tensor:

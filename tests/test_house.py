@@ -21,7 +21,6 @@ CHAMBERS = {
     "nodes/hosts/comfy_memory.py": "what ComfyUI frees, whichever node is run",
     "nodes/execution/peak_memory.py": "a clock of memory, which no run needs to know",
     "nodes/graph/schema.py": "made by hand for editors, and read by no other module",
-    "pipelines/denoising/unwaiting.py": "how torch is asked, whatever the solver",
     "pipelines/fusing/rotary_kernel.py": "imports Triton, which not every machine has",
     "ui/access/intake.py": "counts requests, whatever the server is",
     "ui/api/downloads.py": "routes of one thing, as its neighbours are of others",

@@ -123,7 +123,7 @@ def canvas_means(given: Given, *, has_shape: bool) -> dict[str, Any]:
     from ...pipelines.models.describe import card_of
 
     width, height, frames, fps = (given.value(name) for name in ("width", "height", "frames", "fps"))
-    canvas = vars(card_of(given.value("model")).for_canvas(width=width, height=height, frames=frames, fps=fps))
+    canvas = card_of(given.value("model")).filled(width=width, height=height, frames=frames, fps=fps)
     if has_shape and not (width and height):
         return {name: canvas[name] for name in ("frames", "fps")}
     return canvas

@@ -10,6 +10,7 @@ import contextlib
 import copy
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from diffusers.modular_pipelines.modular_pipeline import (
@@ -41,9 +42,7 @@ DECLARED = ("inputs", "intermediate_outputs", "expected_components", "expected_c
 class Assembly:
     """Blocks put together once, to be run again and again and by several threads: nothing of a run is left in them.
 
-    Diffusers copies its blocks for each pipeline, and a block collects what it declares from those within whenever
-    somebody looks, which each block does as it runs. Of FLUX's blocks that takes longer than all they compute. They are
-    not to be changed afterwards; what a run brings with it is an input.
+    They are not to be changed afterwards; what a run brings with it is an input.
     """
 
     def __init__(self, block: ModularPipelineBlocks) -> None:
@@ -56,6 +55,8 @@ class Assembly:
             if isinstance(each, LoopSequentialPipelineBlocks):
                 vars(each)["progress_bar"] = _no_bar
                 each.sub_blocks["step_border"] = StepBorder()
+        # A block collects what it declares from those within whenever somebody looks, which each does as it runs. Of
+        # FLUX's blocks that takes longer than all they compute; so it is read once.
         _settle(self.block)
         self.inputs = frozenset(str(each.name) for each in self.block.inputs if each.name)
         self.outputs = tuple(str(each.name) for each in self.block.intermediate_outputs)
@@ -67,6 +68,7 @@ class Assembly:
 
     def pipeline(self, parts: Parts) -> ModularPipeline:
         """A new pipeline of these blocks with these parts."""
+        # A copy of the pipeline is enough for a run: it shares the blocks, and its parts are attributes of its own.
         kind = type(self._pipeline)
         modules = (each for each in parts.values() if isinstance(each, nn.Module))
         if (weight := next((weight for each in modules for weight in each.parameters()), None)) is not None:
@@ -144,9 +146,9 @@ class StepBorder(ModularPipelineBlocks):
         turns, order = len(state.timesteps), components.scheduler.order
         is_last = i == turns - 1
         if is_last or (i + 1) % order == 0:
-            total, unpack = -(-turns // order), state.unpack or _as_it_is
-            estimate = _estimate(components.scheduler, state)
-            state.on_step(total if is_last else (i + 1) // order, total, lambda: unpack(estimate()))
+            total, unpack, estimate = -(-turns // order), state.unpack, _estimate(components.scheduler, state)
+            latents = estimate if unpack is None else lambda: unpack(estimate())
+            state.on_step(total if is_last else (i + 1) // order, total, latents)
         return components, state
 
 
@@ -207,8 +209,8 @@ def _settle(block: ModularPipelineBlocks) -> None:
 
 @functools.lru_cache(maxsize=256)
 def _on_device(kind: type, device: Any) -> type:
-    """The pipeline's class, which knows where its parts are: diffusers' own looks for offloading at every module of
-    them, each time that a block asks."""
+    """The pipeline's class, which knows where its parts are."""
+    # Diffusers' own property looks for offloading at every module of all parts, each time that a block asks.
     where = property(lambda _: device)
     return derived(kind, _execution_device=where, device=where)
 
@@ -241,16 +243,6 @@ def _estimate(scheduler: Any, state: Any) -> Callable[[], Tensor]:
     return lambda: latents + sign * float(sigmas[index]) * flow
 
 
-class _NoBar:
+def _no_bar(*_: Any, **__: Any) -> contextlib.AbstractContextManager[SimpleNamespace]:
     """A progress bar that nobody sees."""
-
-    def update(self, count: int = 1) -> None:
-        """A step is done."""
-
-
-def _no_bar(iterable: Any = None, total: Any = None) -> contextlib.AbstractContextManager[_NoBar]:
-    return contextlib.nullcontext(_NoBar())
-
-
-def _as_it_is(latents: Tensor) -> Tensor:
-    return latents
+    return contextlib.nullcontext(SimpleNamespace(update=lambda *_: None))

@@ -73,6 +73,7 @@ def _decide_by(owner: Any, name: str, decide: Callable[..., Any]) -> None:
 @torch.compiler.disable
 def _has_first_block_changed(hook: Any, group: Group, residual: Tensor) -> bool:
     """Collective after the first step: whether what the first block adds has changed by more than the threshold."""
+    # All ranks have the same steps behind them, so all return here or none does.
     kept = hook.state_manager.get_state().head_block_residual
     if kept is None:
         return True
@@ -83,6 +84,7 @@ def _has_first_block_changed(hook: Any, group: Group, residual: Tensor) -> bool:
 def _resolve_gate(shared: Any, group: Group, state: Any, metadata: Any, indicator: Any, config: Any) -> bool:
     """Collective: SeaCache's own rule, which reads latents that every rank holds whole; then the vote."""
     has_changed = type(shared).resolve_gate(shared, state, metadata, indicator, config)
+    # Every rank sums up the distances alike, but for rounding: at the threshold they could differ, and wait for ever.
     should_compute = any_says(has_changed, group=group, device=state.gen_input.device)
     if should_compute and not has_changed:
         state.accumulated_distance, state.gate_should_compute = 0.0, True

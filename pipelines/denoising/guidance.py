@@ -12,7 +12,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from diffusers.configuration_utils import register_to_config
 from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
 
 from ..values import Sampling
@@ -27,26 +26,8 @@ def is_guided(guidance: float) -> bool:
 class StepGuidance(ClassifierFreeGuidance):
     """Counts steps where diffusers counts turns: with a solver of order 2, guidance would stop half way."""
 
-    @register_to_config
-    def __init__(
-        self,
-        guidance_scale: float = 1.0,
-        guidance_rescale: float = 0.0,
-        start: float = 0.0,
-        stop: float = 1.0,
-        enabled: bool = True,
-        order: int = 1,
-        use_original_formulation: bool = False,
-    ) -> None:
-        super().__init__(
-            guidance_scale=guidance_scale,
-            guidance_rescale=guidance_rescale,
-            use_original_formulation=use_original_formulation,
-            start=start,
-            stop=stop,
-            enabled=enabled,
-        )
-        self.order = order
+    order = 1
+    """How often the solver asks in a step."""
 
     def set_state(self, step: int, num_inference_steps: int, timestep: Any) -> None:
         super().set_state(step // self.order, num_inference_steps, timestep)
@@ -74,16 +55,17 @@ def guider(guidance: float, sampling: Sampling, *, order: int = 1, adds: bool = 
 
 @functools.lru_cache(maxsize=64)
 def _unused(guidance: float, rescale: float, start: float, stop: float, order: int, adds: bool) -> StepGuidance:
-    """To be copied: what a guider keeps of its steps are single values. To make one, diffusers reads signatures."""
-    return StepGuidance(
+    # Made once and copied: to make one, diffusers reads signatures. What a guider keeps of its steps are single values.
+    made = StepGuidance(
         guidance_scale=guidance,
         guidance_rescale=rescale,
         start=start,
         stop=stop,
         enabled=is_guided(guidance),
-        order=order,
         use_original_formulation=adds,
     )
+    made.order = order
+    return made
 
 
 def own_guiders(made: Mapping[str, Any], guidance: float, sampling: Sampling) -> dict[str, Any]:

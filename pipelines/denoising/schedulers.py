@@ -11,21 +11,20 @@ import copy
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from types import MethodType
+from typing import Any
 
 import torch
 from diffusers.schedulers.scheduling_dpmsolver_multistep import DPMSolverMultistepScheduler
 from diffusers.schedulers.scheduling_flow_match_euler_discrete import FlowMatchEulerDiscreteScheduler
 from diffusers.schedulers.scheduling_flow_match_heun_discrete import FlowMatchHeunDiscreteScheduler
 from diffusers.schedulers.scheduling_unipc_multistep import UniPCMultistepScheduler
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from ...parallel.errors import did_you_mean
 from ..values import Sampling
-from .unwaiting import Unwaiting, unwaiting
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 NUM_TRAIN_TIMESTEPS = 1000
 PLAIN = {
@@ -84,7 +83,7 @@ class Solver:
         self.config = levels.config  # blocks read from it how to shift
         self.levels = levels
         self.solver = solver
-        self.inner, _ = SOLVERS[solver]()
+        self.inner = SOLVERS[solver][0]()
         self.order: int = self.inner.order
         self.given = tuple(sigmas)
 
@@ -101,7 +100,8 @@ class Solver:
             wanted = {"num_inference_steps": num_inference_steps, "sigmas": sigmas, "mu": mu}
             self.levels.set_timesteps(device=device, **{k: v for k, v in wanted.items() if v is not None})
             table = self.levels.sigmas.float().cpu()  # N+1
-        self.inner, place = SOLVERS[self.solver]()  # a new one: solvers remember their last steps
+        make, place = SOLVERS[self.solver]
+        self.inner = make()  # a new one: solvers remember their last steps
         place(self.inner, table, device)
 
     @property
@@ -128,6 +128,38 @@ class Solver:
     def step(self, model_output: Tensor, timestep: Any, sample: Tensor, return_dict: bool = True, **_: Any) -> Any:
         with Unwaiting():
             return self.inner.step(model_output, timestep, sample, return_dict=return_dict)
+
+
+class Unwaiting(TorchFunctionMode):
+    """Within, what goes from the host to an accelerator is not waited for, nor are linear systems asked whether they
+    can be solved. The arithmetic is diffusers', to the bit: only how numbers of the host get to the device is another.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is Tensor.to and args[0].device.type == "cpu" and not any(isinstance(each, bool) for each in args):
+            kwargs = {"non_blocking": True, **kwargs}
+        elif func is torch.linalg.solve and args[0].is_cuda:
+            return torch.linalg.solve_ex(*args, **kwargs)[0]  # without a solution no numbers, as the denoise's end sees
+        elif func is Tensor.__getitem__ and args[0].is_cuda and isinstance(args[1], list):
+            args = (args[0], torch.tensor(args[1]).to(args[0].device, non_blocking=True))
+        return func(*args, **kwargs)
+
+
+def unwaiting(scheduler: Any) -> Any:
+    """The scheduler itself, whose steps and whose mixing in of noise are now done so."""
+    for name in ("step", "scale_noise"):
+        if hasattr(scheduler, name):
+            setattr(scheduler, name, MethodType(_done(name), scheduler))  # of a copy it is the copy's
+    return scheduler
+
+
+def _done(name: str) -> Callable[..., Any]:
+    def done(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
+        with Unwaiting():
+            return getattr(type(scheduler), name)(scheduler, *args, **kwargs)
+
+    return done
 
 
 def _levels(scheduler: Any, sampling: Sampling) -> Any:
@@ -162,13 +194,6 @@ def _own_solver(scheduler: Any, sampling: Sampling) -> str:
     return ""
 
 
-# Each solver: how to make it, and how to put a table of N+1 noise levels (the last is 0) into it.
-
-
-def _euler() -> tuple[Any, Callable[[Any, Tensor, Any], None]]:
-    return FlowMatchEulerDiscreteScheduler(), _place_euler
-
-
 def _place_euler(inner: Any, table: Tensor, device: Any) -> None:
     inner.sigmas = table.to(device)
     inner.timesteps = inner.sigmas[:-1] * NUM_TRAIN_TIMESTEPS
@@ -182,11 +207,11 @@ class _Never:
         return False
 
 
-def _heun() -> tuple[Any, Callable[[Any, Tensor, Any], None]]:
+def _heun() -> Any:
     inner: Any = FlowMatchHeunDiscreteScheduler()
     # It asks each level whether noise is to be added there, even if none ever is.
     inner.step = functools.partial(inner.step, s_tmin=_Never())
-    return inner, _place_heun
+    return inner
 
 
 def _place_heun(inner: Any, table: Tensor, device: Any) -> None:
@@ -197,21 +222,20 @@ def _place_heun(inner: Any, table: Tensor, device: Any) -> None:
     inner.prev_derivative = inner.dt = inner.sample = None
 
 
-def _unipc() -> tuple[Any, Callable[[Any, Tensor, Any], None]]:
-    return UniPCMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True), _place_multistep
-
-
-def _dpm() -> tuple[Any, Callable[[Any, Tensor, Any], None]]:
-    return DPMSolverMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True), _place_multistep
-
-
 def _place_multistep(inner: Any, table: Tensor, device: Any) -> None:
     inner.sigmas = table.clamp(max=1 - 1e-6)  # these solvers take log(1 - sigma)
     inner.timesteps = inner.sigmas[:-1].to(device) * NUM_TRAIN_TIMESTEPS
     inner.num_inference_steps = len(table) - 1
 
 
-SOLVERS = {"euler": _euler, "heun": _heun, "unipc": _unipc, "dpm++2m": _dpm}
+FLOW = {"prediction_type": "flow_prediction", "use_flow_sigmas": True}
+SOLVERS: Mapping[str, tuple[Callable[[], Any], Callable[[Any, Tensor, Any], None]]] = {
+    "euler": (FlowMatchEulerDiscreteScheduler, _place_euler),
+    "heun": (_heun, _place_heun),
+    "unipc": (lambda: UniPCMultistepScheduler(**FLOW), _place_multistep),
+    "dpm++2m": (lambda: DPMSolverMultistepScheduler(**FLOW), _place_multistep),
+}
+"""How to make each solver, and how to put a table of N+1 noise levels, of which the last is 0, into it."""
 OWN = {"FlowMatchEulerDiscreteScheduler": "euler", "UniPCMultistepScheduler": "unipc"}
 """The schedulers that models come with, and which solver each is."""
 UPWARD = ("MiniMaxH3Scheduler",)

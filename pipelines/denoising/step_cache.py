@@ -71,7 +71,9 @@ def cached(parts: Parts, request: Denoise) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _enabled(transformer: Any, config: Any) -> Iterator[None]:
-    own = ("forward", "_diffusers_hook", "_cache_config")  # what diffusers' hooks leave behind
+    # Diffusers' hooks leave these behind, and a failed forward more of them than a good one: a transformer is shared by
+    # later denoises, so each module gets back exactly what it had.
+    own = ("forward", "_diffusers_hook", "_cache_config")
     before = {
         module: {name: vars(module)[name] for name in own if name in vars(module)} for module in transformer.modules()
     }
@@ -137,7 +139,9 @@ def _check_transformer(transformer: Any, kind: StepCache) -> None:
         raise ValueError(
             f"step_cache is {kind}, which {name} cannot have: {reason}; choose taylorseer, or set step_cache to none"
         )
-    if kind == "sea" and not _is_text_to_video(transformer):
+    if kind == "sea" and (
+        name != "WanTransformer3DModel" or transformer.config.in_channels != transformer.config.out_channels
+    ):
         raise ValueError(
             f"step_cache is sea, which reads the latents of a video made from text, but this {name} makes something "
             "else; choose first_block, or set step_cache to none"
@@ -165,11 +169,6 @@ def _is_known(block: nn.Module) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_text_to_video(transformer: Any) -> bool:
-    config = transformer.config
-    return type(transformer).__name__ == "WanTransformer3DModel" and config.in_channels == config.out_channels
 
 
 def _ratios(transformer: Any) -> Tensor:

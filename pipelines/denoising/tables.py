@@ -86,6 +86,7 @@ class OfSizes:
 
     def __call__(self, components: Any, state: Any) -> tuple[Any, Any]:
         run: Callable[..., tuple[Any, Any]] = super().__call__  # pyrefly: ignore[missing-attribute]
+        # Of the transformer, which is lent to one denoise at a time: nobody else writes into its tables meanwhile.
         tables, known = _prepared.get(components.transformer), state.values
         is_set = any(each.name == "scheduler" for each in self.expected_components)
         scheduler = components.scheduler if is_set else None
@@ -93,6 +94,7 @@ class OfSizes:
             return run(components, state)
         sizes = (_size(known.get(each.name)) for each in self.inputs)
         maker, made_of = type(self).__name__, (scheduler and scheduler.config, *sizes)
+        # An input that is neither a plain value nor a tensor is never equal to itself: then the block runs.
         step: _Step | None = tables.get(maker, made_of)
         if step is not None:
             for name, value, group in step.values:
@@ -100,6 +102,7 @@ class OfSizes:
             if is_set:
                 vars(scheduler).update(step.scheduler)
             return components, state
+        # What the block sets is seen by comparing state and scheduler before and after: diffusers declares only a part.
         before, unset = dict(known), dict(vars(scheduler)) if is_set else {}
         found = run(components, state)
         groups = {each.name: each.kwargs_type for each in (*self.inputs, *self.intermediate_outputs)}
@@ -122,11 +125,12 @@ def _changed(now: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any
 
 
 def _keep_angles(transformer: nn.Module, tables: Tables) -> Callable[[], None]:
-    """Angles are made in each step, of tensors that are the same in all: by these they are known."""
     path, names = ANGLES.get(type(transformer).__name__.removeprefix("FSDP"), ("", ()))
     maker: Any = getattr(transformer, path, None)
     if maker is None or "forward" in vars(maker):
         return lambda: None
+    # Angles are made in each step, of tensors that are the same in all: by these they are known. The module that makes
+    # them sees a concatenation, made anew in each step; the transformer's own arguments are told by the hook before it.
     given: list[Any] = []
 
     def before(_: nn.Module, args: Any, kwargs: Mapping[str, Any]) -> None:

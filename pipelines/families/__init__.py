@@ -6,11 +6,9 @@ checks: What families check alike before they run: lengths of text, what of a pr
 family: What a model family is: data that says which folders it reads and what it needs, and four stage functions.
 flux: FLUX.1 (dev, schnell, and the built-in bobbin): pictures from text or from a picture.
 flux_denoiser: FLUX's denoiser through a guider: modular FLUX has none, and so knows no negative prompt.
-pictures: The stage functions of a family that paints pictures from noise or from a picture, also within a mask.
-qwen_image: Qwen-Image: pictures from text or from a picture, with true guidance against a negative prompt.
+forms: What diffusers' blocks take and give, made of what our values hold and back: lists, pictures, tokens.
 row: A family as a row of data: what is to be said of a line of models whose blocks diffusers has.
 rows: The families that are rows.
-sd3: Stable Diffusion 3 and 3.5 (medium, large): pictures from text or from a picture, with true guidance.
 wan: Wan 2.1 and 2.2: videos from text, or from text and a first frame; 2.2 has two experts, for high and low noise.
 wan_denoiser: Wan's denoiser for one transformer or two experts, with or without a first frame.
 wan_first_frame: What an image-to-video Wan is told of the first frame: its latents and, in 2.1, what CLIP sees in it.
@@ -18,25 +16,22 @@ wan_first_frame: What an image-to-video Wan is told of the first frame: its late
 
 from __future__ import annotations
 
-import importlib
 from typing import cast
 
 from ...parallel.errors import did_you_mean
-from . import flux, qwen_image, sd3, wan
+from . import wan
 from .by_blocks import ByBlocks
 from .family import Family, FamilyModule
 from .rows import ROWS
 
+MODULES: dict[str, FamilyModule] = {name: ByBlocks(row) for name, row in ROWS.items()}
+MODULES["wan"] = cast(FamilyModule, wan)
 FAMILIES: dict[str, Family] = {
-    "flux": flux.FAMILY,
-    "qwen_image": qwen_image.FAMILY,
-    "sd3": sd3.FAMILY,
+    **{name: ROWS[name].family for name in ("flux", "qwen_image", "sd3")},  # the order in which sentences list them
     "wan": wan.FAMILY,
     **{name: row.family for name, row in ROWS.items()},
 }
 
-BY_BLOCKS: dict[str, ByBlocks] = {}
-"""The modules made of rows so far."""
 OUTSIDE: dict[str, tuple[FamilyModule, str]] = {}
 """(module, origin) of families from outside, which `doors.py` adds to both tables."""
 
@@ -45,8 +40,4 @@ def family_module(name: str) -> FamilyModule:
     """The module with a family's stage functions."""
     if name not in FAMILIES:
         raise ValueError(f"there is no family {name!r}; {did_you_mean(name, FAMILIES)}Families: {', '.join(FAMILIES)}")
-    if name in OUTSIDE:
-        return OUTSIDE[name][0]
-    if name in ROWS:
-        return BY_BLOCKS.setdefault(name, ByBlocks(ROWS[name]))
-    return cast(FamilyModule, importlib.import_module(f".{name}", __package__))
+    return OUTSIDE[name][0] if name in OUTSIDE else MODULES[name]

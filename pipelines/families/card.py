@@ -7,37 +7,7 @@ what they use, and so does whoever tells of a run before it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from ..values import THRESHOLDS, StepCache
-
-
-@dataclass(frozen=True, kw_only=True)
-class CardText:
-    """What `EncodeText` has of these names."""
-
-    negative_prompt: str
-    text_length: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Canvas:
-    """Pixels, frames and frames a second; a model of pictures has one frame, and no rate."""
-
-    width: int
-    height: int
-    frames: int
-    fps: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Steps:
-    """What `Denoise` has of these names; what the model does not take is 0."""
-
-    steps: int
-    guidance: float
-    guidance_2: float
-    distilled_guidance: float
-    cache_threshold: float
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,33 +36,6 @@ class Card:
     """Tokens that a prompt is padded or cut to."""
     negative_prompt: str = ""
 
-    def for_text(self, *, negative_prompt: str, text_length: int) -> CardText:
-        return CardText(
-            negative_prompt=negative_prompt or self.negative_prompt, text_length=text_length or self.text_length
-        )
-
-    def for_canvas(self, *, width: int = 0, height: int = 0, frames: int, fps: float) -> Canvas:
-        return Canvas(
-            width=width or self.width, height=height or self.height, frames=frames or self.frames, fps=fps or self.fps
-        )
-
-    def for_steps(
-        self,
-        *,
-        steps: int,
-        guidance: float,
-        guidance_2: float,
-        distilled_guidance: float,
-        step_cache: StepCache,
-        cache_threshold: float,
-        num_sigmas: int,
-    ) -> Steps:
-        """`num_sigmas` of the sampler options replace the number of steps, where there are some."""
-        guidance = guidance or self.guidance
-        return Steps(
-            steps=num_sigmas or steps or self.steps,
-            guidance=guidance,
-            guidance_2=guidance_2 or guidance * self.second_guidance,
-            distilled_guidance=distilled_guidance or self.distilled_guidance,
-            cache_threshold=cache_threshold or THRESHOLDS.get(step_cache, 0.0),
-        )
+    def filled(self, **asked: Any) -> dict[str, Any]:
+        """What is asked for, by the names of fields, and the model's own where that is 0 or ""."""
+        return {name: value or getattr(self, name) for name, value in asked.items()}

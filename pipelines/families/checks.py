@@ -26,11 +26,6 @@ def repeated(embeddings: Mapping[str, Tensor], batch: int) -> dict[str, Tensor]:
     return {name: tensor.repeat_interleave(batch, dim=0) for name, tensor in embeddings.items()}
 
 
-def check_text_length(text_length: int, *, title: str, longest: int) -> None:
-    if not 1 <= text_length <= longest:
-        raise ValueError(worded("text length {}: {} reads from 1 to {} tokens", text_length, title, longest))
-
-
 def warn_if_cut(tokenizer: Any, prompt: str, *, text_length: int) -> int:
     """Log one sentence when `prompt` has more tokens than `text_length`; returns how many are cut."""
     num_tokens = len(tokenizer(prompt, truncation=False, verbose=False)["input_ids"])

@@ -83,9 +83,10 @@ class Family:
 
 
 class FamilyModule(Protocol):
-    """The functions of a family's module. Tensors in and out are on the device of the parts.
+    """The functions of a family's module; what its family has not, sound or references, a module leaves out.
 
-    Zeros of a request that stand for the model's own numbers are filled in.
+    Tensors in and out are on the device of the parts. Zeros of a request that stand for the model's own numbers are
+    filled in.
     """
 
     @property
@@ -113,16 +114,10 @@ class FamilyModule(Protocol):
         ...
 
     def decode_audio(self, parts: Parts, request: DecodeAudio, *, sound: Tensor) -> tuple[Tensor, int]:
-        """Of a family with sound: B C S in -1..1, and samples a second; `sound` is that of the latents, on the device.
-
-        Modules of other families have no such function.
-        """
+        """Of a family with sound: B C S in -1..1, and samples a second; `sound` is that of the latents."""
         ...
 
-
-class TakesReferences(Protocol):
-    """What the module of a family that takes reference pictures has beside the four functions."""
-
     def encode_references(self, parts: Parts, references: Sequence[Tensor]) -> dict[str, Tensor]:
-        """Normalised latents of pictures H W C in 0..1; `parts` are those of `encode_image`."""
+        """Of one that takes reference pictures: normalised latents of pictures H W C in 0..1; `parts` are those of
+        `encode_image`."""
         ...

@@ -8,17 +8,8 @@ import torch
 from diffusers.configuration_utils import FrozenDict
 from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
 from diffusers.modular_pipelines.flux.denoise import FluxLoopDenoiser
-from diffusers.modular_pipelines.flux.modular_blocks_flux import FluxCoreDenoiseStep
-from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
 from diffusers.modular_pipelines.modular_pipeline_utils import ComponentSpec, InputParam
 from torch import Tensor
-
-from ..denoising.blocks import replaced
-
-
-def guided_core() -> ModularPipelineBlocks:
-    """FLUX's blocks from noise to latents, with the denoiser below."""
-    return replaced(FluxCoreDenoiseStep(), denoiser=GuidedDenoiser())
 
 
 class GuidedDenoiser(FluxLoopDenoiser):

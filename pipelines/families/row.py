@@ -8,11 +8,14 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from .card import Card
 from .family import Family
+
+if TYPE_CHECKING:
+    from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
 
 LEVELS = "sample_sigmas"
 """Entry of model_index.json: the noise levels that a model was distilled for, and no others."""
@@ -45,19 +48,23 @@ class Variant:
     blocks: str
     """The modular pipeline of diffusers whose blocks it takes."""
     when: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """By which values one knows it: of entries of model_index.json, or of configs (`scheduler.shift`)."""
+    """By which values one knows it: of entries of model_index.json, or of configs (`scheduler.shift`); or what such a
+    value must be, as a function."""
     marked_by: str = ""
     """An entry of model_index.json that only it has."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A line of models. What cannot be read from diffusers' blocks or from the model's configs stands here."""
+    """A line of models. What cannot be read from diffusers' blocks or from the model's configs stands here. Fields that
+    `Family` has too are its own."""
 
     name: str
     title: str
     pipelines: tuple[str, ...]
     """The `_class_name`s of `model_index.json` that it reads, beside its variants' modular ones."""
+    reads_modular: bool = True
+    """Whether it reads those, too."""
     variants: tuple[Variant, ...]
     """The first that fits is the model's."""
     longest_text: int
@@ -68,6 +75,8 @@ class Row:
     """What the text stage loads; a name ending in `?` may be absent from a model."""
     text_mask: str = ""
     """What its transformer calls the mask of its text, of one that needs none where nothing is hidden."""
+    denoiser: Callable[[], ModularPipelineBlocks] | None = None
+    """Makes what takes the place of the block `denoiser` in the loop of its blocks."""
     image: tuple[str, ...] = ("vae",)
     denoise: tuple[str, ...] = ("transformer", "scheduler")
     sound: tuple[str, ...] = ()
@@ -83,8 +92,10 @@ class Row:
     most_frames: int = 0
     latent_frames: int = 1
     fps: float = 0.0
-    """These five as in `Family`."""
     takes_image: Literal["start", "first_frame", "nothing"] = "nothing"
+    takes_mask: bool = False
+    draws_picture: bool = False
+    """Whether latents of a start picture are drawn by a seed; else they are the most likely ones."""
     references: tuple[int, int] = (0, 0)
     """The fewest and the most pictures that it looks at beside the prompt; the blocks say whether the text encoders see
     them as well."""
@@ -126,30 +137,21 @@ class Row:
 
     @functools.cached_property
     def family(self) -> Family:
-        return Family(
-            name=self.name,
-            title=self.title,
-            pipelines=(*self.pipelines, *dict.fromkeys(variant.blocks for variant in self.variants)),
-            output=self.output,
-            components={
+        shared = {each.name: getattr(self, each.name) for each in fields(Family) if hasattr(self, each.name)}
+        own: dict[str, Any] = {
+            "pipelines": (*self.pipelines, *dict.fromkeys(each.blocks for each in self.variants if self.reads_modular)),
+            "components": {
                 "encode_text": self.text,
                 "encode_image": self.image if self.takes_image != "nothing" or self.references[1] else (),
                 "denoise": self.denoise,
                 "decode": ("vae",),
                 **({"decode_audio": self.sound} if self.sound else {}),
             },
-            card=lambda index, config: self.variant(index, config).card,
-            size_multiple=lambda config: self.patch * latent_width(config("vae")),
-            frame_multiple=self.frame_multiple,
-            frame_rest=self.frame_rest,
-            least_frames=self.least_frames,
-            most_frames=self.most_frames,
-            latent_frames=self.latent_frames,
-            fps=self.fps,
-            takes_image=self.takes_image,
-            references=self.references,
-            reads_frame=bool(self.frame_branches),
-        )
+            "card": lambda index, config: self.variant(index, config).card,
+            "size_multiple": lambda config: self.patch * latent_width(config("vae")),
+            "reads_frame": bool(self.frame_branches),
+        }
+        return Family(**(shared | own))
 
 
 def latent_width(vae: Mapping[str, Any]) -> int:
@@ -164,6 +166,11 @@ def latent_width(vae: Mapping[str, Any]) -> int:
     if "temperal_downsample" in vae:
         return 2 ** len(vae["temperal_downsample"])
     return 2 ** (len(vae["block_out_channels"]) - 1)
+
+
+def latent_channels(vae: Mapping[str, Any]) -> int:
+    """Channels of a latent, from the config of a VAE of pictures, or of Qwen-Image's, which is one of videos."""
+    return vae["z_dim"] if has_frames(vae) else vae["latent_channels"]
 
 
 def has_frames(vae: Mapping[str, Any]) -> bool:
@@ -182,9 +189,9 @@ def sound_rate(config: Configs, *, title: str) -> int:
 def _fits(variant: Variant, index: Mapping[str, Any], config: Configs) -> bool:
     if variant.marked_by and index.get(variant.marked_by) is None:
         return False
-    return all(_has(index, config, *pair) for pair in variant.when.items())
-
-
-def _has(index: Mapping[str, Any], config: Configs, name: str, value: Any) -> bool:
-    component, _, key = name.partition(".")
-    return (config(component).get(key) if key else index.get(name)) == value
+    for name, value in variant.when.items():
+        component, _, key = name.partition(".")
+        found = config(component).get(key) if key else index.get(name)
+        if not (value(found) if callable(value) else found == value):
+            return False
+    return True

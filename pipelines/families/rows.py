@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .card import Card
+from .flux import DEV_LICENCE, FLUX  # noqa: F401 (a row, as those below)
 from .row import LEVELS, Row, Variant
 
 APACHE, KREA = "Apache-2.0", "Krea 2 Community License"
 QWEN = "Qwen Research License"
-FLUX_1_DEV = "FLUX.1 [dev] Non-Commercial License"
+STABILITY = "Stability AI Community License"
 FLUX_2_DEV, FLUX_2_KLEIN = "FLUX.2 [dev] Non-Commercial License", "Apache-2.0 (4B), FLUX Non-Commercial License (9B)"
 FLUX_3_KLEIN = "FLUX Kommunity License"
 HUNYUAN, LIGHTRICKS = "Tencent Hunyuan Community License", "LTX-Video Open Weights License"
@@ -23,6 +24,50 @@ FLUX_2_SYSTEM = (
     "relationships, object\nattribution and actions without speculation."
 )
 """What FLUX.2 dev was made with, line break included; the modular block has a space there."""
+
+QWEN_IMAGE_CARD = Card(
+    name="Qwen-Image",
+    licence=APACHE,
+    width=1328,
+    height=1328,
+    steps=50,
+    guidance=4.0,
+    text_length=1024,
+    negative_prompt=" ",
+)
+QWEN_IMAGE = Row(
+    name="qwen_image",
+    title="Qwen-Image",
+    pipelines=("QwenImagePipeline", "QwenImageImg2ImgPipeline"),
+    reads_modular=False,
+    variants=(Variant(QWEN_IMAGE_CARD, "QwenImageModularPipeline"),),
+    longest_text=1024,
+    text_mask="encoder_hidden_states_mask",
+    takes_image="start",
+    takes_mask=True,
+)
+
+SD3_CARD = Card(name="Stable Diffusion 3 medium", licence=STABILITY, steps=28, guidance=7.0, text_length=256)
+SD35_MEDIUM = replace(SD3_CARD, name="Stable Diffusion 3.5 medium", steps=40, guidance=4.5)
+SD35_LARGE = replace(SD3_CARD, name="Stable Diffusion 3.5 large", guidance=3.5)
+SD3_BLOCKS = "StableDiffusion3ModularPipeline"
+SD3 = Row(
+    name="sd3",
+    title="Stable Diffusion 3",
+    pipelines=("StableDiffusion3Pipeline", "StableDiffusion3Img2ImgPipeline"),
+    reads_modular=False,
+    variants=(
+        Variant(SD35_MEDIUM, SD3_BLOCKS, {"transformer.dual_attention_layers": bool}),
+        Variant(SD35_LARGE, SD3_BLOCKS, {"transformer.num_layers": lambda num: (num or 0) >= 38}),
+        Variant(SD3_CARD, SD3_BLOCKS),
+    ),
+    longest_text=512,
+    # T5, the third, a model may come without; the two CLIPs read the first 77 tokens whatever the length.
+    text=("tokenizer", "text_encoder", "tokenizer_2", "text_encoder_2", "tokenizer_3?", "text_encoder_3?"),
+    takes_image="start",
+    takes_mask=True,
+    draws_picture=True,
+)
 
 Z_IMAGE = Row(
     name="z_image",
@@ -86,7 +131,7 @@ KREA_2 = Row(
     fixed={"text_encoder_select_layers": [2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35]},
 )
 
-KONTEXT = Card(name="FLUX.1 Kontext dev", licence=FLUX_1_DEV, steps=28, distilled_guidance=2.5, text_length=512)
+KONTEXT = Card(name="FLUX.1 Kontext dev", licence=DEV_LICENCE, steps=28, distilled_guidance=2.5, text_length=512)
 FLUX_KONTEXT = Row(
     name="flux_kontext",
     title="FLUX.1 Kontext",

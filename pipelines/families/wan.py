@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ...parallel.wording import worded
 from .card import Card
-from .checks import check_channels, check_text, check_text_length
+from .checks import check_channels, check_text, repeated
 from .family import Family, OnStep, Parts
 from .row import Configs, latent_width
 
@@ -92,7 +93,10 @@ FAMILY = Family(
 def encode_text(parts: Parts, request: EncodeText) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Padded with zeros to `text_length` tokens."""
     text_length = request.text_length
-    check_text_length(text_length, title=FAMILY.title, longest=LONGEST_TEXT)
+    if not 1 <= text_length <= LONGEST_TEXT:
+        raise ValueError(
+            worded("text length {}: {} reads from 1 to {} tokens", text_length, FAMILY.title, LONGEST_TEXT)
+        )
     return _encode(parts, request.prompt, text_length), _encode(parts, request.negative_prompt, text_length)
 
 
@@ -137,18 +141,21 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
         "guider": guider(request.guidance, request.sampling, order=scheduler.order),
         "guider_2": guider(request.guidance_2, request.sampling, order=scheduler.order),
     }
+    # The timestep below which the second expert takes over; 0 of a model with one transformer.
+    ratio = parts["model_index"].get("boundary_ratio") or 0.0
     inputs = {
-        **_repeated(request.conditioning.positive, len(generators)),
-        **_repeated(first_frame, len(generators)),
+        **repeated(request.conditioning.positive, len(generators)),
+        **repeated({name: each for name, each in first_frame.items() if len(each) == 1}, len(generators)),
+        **{name: each for name, each in first_frame.items() if len(each) > 1},  # a first frame for each video
         "height": latents.height,
         "width": latents.width,
         "num_frames": latents.frames,
         "num_inference_steps": request.steps,
         "generator": generators,
-        "boundary": _boundary(parts),
+        "boundary": parts["scheduler"].config.num_train_timesteps * ratio,
     }
     if request.conditioning.negative is not None:
-        negative = _repeated(request.conditioning.negative, len(generators))
+        negative = repeated(request.conditioning.negative, len(generators))
         inputs |= {f"negative_{name}": tensor for name, tensor in negative.items()}
     return run(
         assembled(from_frame if first_frame else from_text),
@@ -169,16 +176,3 @@ def decode(parts: Parts, request: Decode, *, tensor: Tensor) -> Tensor:
     return run(assembled(WanVaeDecoderStep), parts, inputs=inputs, outputs=("videos",))["videos"].movedim(
         2, -1
     )  # B F H W C
-
-
-def _boundary(parts: Parts) -> float:
-    """The timestep below which the second expert takes over; 0 for a model with one transformer."""
-    ratio = parts["model_index"].get("boundary_ratio")
-    return parts["scheduler"].config.num_train_timesteps * ratio if ratio else 0.0
-
-
-def _repeated(tensors: Mapping[str, Tensor], batch: int) -> dict[str, Tensor]:
-    """One row per video."""
-    return {
-        name: tensor.repeat_interleave(batch, dim=0) if len(tensor) == 1 else tensor for name, tensor in tensors.items()
-    }

@@ -12,15 +12,14 @@ flux: Split plans of FLUX and the image models built like it: text and image in 
 heads: How many heads a transformer's attention has, found in its config.
 hunyuan: Split plans of Tencent's Hunyuan models: HunyuanVideo and what grew from it, HunyuanImage and HunyuanDiT.
 joint_image: Split plans of image models whose picture and text attend jointly, each a stream of its own, but not like
-    FLUX. Stable Diffusion 3 and 3.5, AuraFlow, CogView3-Plus, CogView4, GLM-Image, HiDream, JoyImage-Edit.
+    FLUX. Stable Diffusion 3 and 3.5, AuraFlow, CogView3-Plus, CogView4, GLM-Image, HiDream, Qwen-Image, JoyImage-Edit.
 kandinsky: Split plans of Kandinsky 5 and 6 and of Kandinsky 6 super-resolution: text joins by cross attention.
 ltx: Split plans of LTX, of LTX-2 with its sound, and of the SANA-WM refiner, which is LTX-2 without it.
 paddings: Which masks of a class hide the padding of its texts, and where the texts' keys stand in attention.
-qwen_image: Split plans of Qwen-Image: the first with two streams, 2.1 with one, in which words and pictures follow in
-    time.
 sana: Split plans of Sana: linear attention summed over the ranks, and convolutions that see a neighbour's edge.
+sequence: The form that most split plans have: one sequence of tokens enters the first block and leaves behind the last.
 single_stream: Split plans of image models where text and picture are one sequence before the sharded blocks. Z-Image,
-    Lumina 2, Bria Fibo 2, OmniGen, Krea 2, Ideogram 4, ERNIE-Image, the prior of unCLIP.
+    Lumina 2, Bria Fibo 2, OmniGen, Krea 2, Ideogram 4, ERNIE-Image, the prior of unCLIP, Qwen-Image 2.1.
 video: Split plans of the video models with no module of their own. CogVideoX, ConsisID, EasyAnimate, Mochi,
     Motif-Video, MiniMax-H3, Allegro, Latte, Helios, Cosmos.
 wan: Split plans of Wan and of the models grown from it: ChronoEdit, SkyReels-V2, VACE, Animate and AnyFlow.
@@ -41,7 +40,6 @@ from . import (
     joint_image,
     kandinsky,
     ltx,
-    qwen_image,
     sana,
     single_stream,
     video,
@@ -51,7 +49,7 @@ from .paddings import PADDINGS
 
 MODULES = (
     *(audio, cross_attention, flux, hunyuan, joint_image, kandinsky),
-    *(ltx, qwen_image, sana, single_stream, video, wan),
+    *(ltx, sana, single_stream, video, wan),
 )
 _PLANS: dict[str, SplitPlan] = {name: plan for module in MODULES for name, plan in module.PLANS.items()}
 SPLIT_PLANS = {name: replace(plan, paddings=PADDINGS.get(name, plan.paddings)) for name, plan in _PLANS.items()}

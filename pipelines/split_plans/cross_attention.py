@@ -13,11 +13,13 @@ from typing import Any
 
 from ...parallel.sharding.split_plan import LOCAL, Attend, MadeAnew, SplitPlan, image, text
 from .processors import stand_in
+from .sequence import sequence
 
-PIXART = SplitPlan(
-    blocks=("transformer_blocks",),
-    inputs={"transformer_blocks.0": {"hidden_states": image(1)}, "transformer_blocks.*": {"attention_mask": image(-1)}},
-    outputs={"proj_out": image(1)},
+PIXART = sequence(
+    "transformer_blocks",
+    stream="image",
+    each={"attention_mask": image(-1)},
+    leaves="proj_out",
     attention={"attn2": (LOCAL,)},
     least=2,
     lent=("norm1.emb",),  # of the first block, which DiT asks for the conditioning of its output
@@ -55,37 +57,31 @@ PLANS: dict[str, SplitPlan] = {
     "DiTTransformer2DModel": replace(PIXART, outputs={"proj_out_2": image(1)}),
     "Transformer2DModel": GENERAL,
     "DreamLiteTransformer2DModel": GENERAL,
-    "LuminaNextDiT2DModel": SplitPlan(
-        blocks=("layers",),
-        inputs={
-            "layers.0": {"hidden_states": image(1)},
-            "layers.*": {"image_rotary_emb": image(1), "cross_attention_kwargs": MadeAnew(in_proportion)},
-        },
-        outputs={"norm_out": image(1)},
+    "LuminaNextDiT2DModel": sequence(
+        "layers",
+        stream="image",
+        each={"image_rotary_emb": image(1), "cross_attention_kwargs": MadeAnew(in_proportion)},
+        leaves="norm_out",
         attention={"attn2": (LOCAL,)},
         least=2,  # a single one has no logarithm to scale by
     ),
-    "PRXTransformer2DModel": SplitPlan(
+    "PRXTransformer2DModel": sequence(
+        "blocks",
+        stream="image",
         order=("text", "image"),
         either=("text",),
-        blocks=("blocks",),
-        inputs={
-            "blocks.0": {"hidden_states": image(1)},
-            "blocks.*": {"encoder_hidden_states": text(1), "attention_mask": text(1), "image_rotary_emb": image(2)},
-        },
-        outputs={"final_layer": image(1)},
+        each={"encoder_hidden_states": text(1), "attention_mask": text(1), "image_rotary_emb": image(2)},
+        leaves="final_layer",
         attention={"attention": (Attend(("image",), ("text", "image")),)},
     ),
     # Its experts choose picture tokens, and choose among those of all ranks.
-    "NucleusMoEImageTransformer2DModel": SplitPlan(
+    "NucleusMoEImageTransformer2DModel": sequence(
+        "transformer_blocks",
+        stream="image",
         order=("image", "text"),
         either=("text",),
-        blocks=("transformer_blocks",),
-        inputs={
-            "transformer_blocks.0": {"hidden_states": image(1)},
-            "transformer_blocks.*": {"encoder_hidden_states": text(1), "image_rotary_emb": (image(0), text(0))},
-        },
-        outputs={"proj_out": image(1)},
+        each={"encoder_hidden_states": text(1), "image_rotary_emb": (image(0), text(0))},
+        leaves="proj_out",
         attention={"attn": (Attend(("image",), ("image", "text")),)},
         processors={"img_mlp": stand_in("expert_choice.choose_among_all")},
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...parallel.sharding.split_plan import LOCAL, Attend, Leading, SplitPlan, image, text
+from .sequence import sequence
 
 IMAGE_TEXT = ("image", "text")
 BOTH_ENTER = {"hidden_states": image(1), "encoder_hidden_states": text(1)}
@@ -54,21 +55,17 @@ IMAGE = replace(
     },
 )
 
-DIT = SplitPlan(
-    blocks=("blocks",),
-    inputs={
-        "": {"controlnet_block_samples": image(1)},
-        "blocks.0": {"hidden_states": image(1)},
-        "blocks.*": {"image_rotary_emb": image(0)},
-    },
-    outputs={"proj_out": image(1)},
-    attention={"attn2": (LOCAL,)},
-)
-
 PLANS: dict[str, SplitPlan] = {
     "HunyuanVideoTransformer3DModel": VIDEO,
     "HunyuanVideo15Transformer3DModel": VIDEO_15,
     "HunyuanVideoFramepackTransformer3DModel": FRAMEPACK,
     "HunyuanImageTransformer2DModel": IMAGE,
-    "HunyuanDiT2DModel": DIT,
+    "HunyuanDiT2DModel": sequence(
+        "blocks",
+        stream="image",
+        each={"image_rotary_emb": image(0)},
+        leaves="proj_out",
+        inputs={"": {"controlnet_block_samples": image(1)}},
+        attention={"attn2": (LOCAL,)},
+    ),
 }

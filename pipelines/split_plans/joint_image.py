@@ -1,6 +1,7 @@
 """Split plans of image models whose picture and text attend jointly, each a stream of its own, but not like FLUX.
 
-Stable Diffusion 3 and 3.5, AuraFlow, CogView3-Plus, CogView4, GLM-Image, HiDream, JoyImage-Edit and Edit-Plus.
+Stable Diffusion 3 and 3.5, AuraFlow, CogView3-Plus, CogView4, GLM-Image, HiDream, Qwen-Image, JoyImage-Edit and
+Edit-Plus.
 """
 
 from __future__ import annotations
@@ -18,24 +19,26 @@ ADAPTED = Attend(("image",), ("image", "adapter"))
 WITHIN_VALID = Attend(TEXT_IMAGE, TEXT_IMAGE, mask="outer")  # the mask tells the valid tokens of the text
 
 
-COGVIEW4 = SplitPlan(
+COGVIEW3_PLUS = SplitPlan(
     order=TEXT_IMAGE,
     either=("text",),
     blocks=("transformer_blocks",),
+    inputs={"transformer_blocks.0": BOTH_ENTER},
+    outputs={"proj_out": image(1)},
+)
+COGVIEW4 = replace(
+    COGVIEW3_PLUS,
     inputs={
         "transformer_blocks.0": BOTH_ENTER,
         "transformer_blocks.*": {"image_rotary_emb": image(0), "attention_mask": text(1)},
     },
-    outputs={"proj_out": image(1)},
     attention={"attn1": (WITHIN_VALID,)},
 )
-
-JOYIMAGE = SplitPlan(
+JOYIMAGE = replace(
+    COGVIEW3_PLUS,
     order=IMAGE_TEXT,
-    either=("text",),
     blocks=("double_blocks",),
     inputs={"double_blocks.0": BOTH_ENTER, "double_blocks.*": {"image_rotary_emb": (image(0), text(0))}},
-    outputs={"proj_out": image(1)},
 )
 
 
@@ -65,20 +68,12 @@ PLANS: dict[str, SplitPlan] = {
         },
     ),
     # Its text starts with eight learned tokens, which are there before the first block.
-    "AuraFlowTransformer2DModel": SplitPlan(
-        order=TEXT_IMAGE,
-        either=("text",),
+    "AuraFlowTransformer2DModel": replace(
+        COGVIEW3_PLUS,
         blocks=("joint_transformer_blocks", "single_transformer_blocks"),
         inputs={"joint_transformer_blocks.0": BOTH_ENTER},
-        outputs={"proj_out": image(1)},
     ),
-    "CogView3PlusTransformer2DModel": SplitPlan(
-        order=TEXT_IMAGE,
-        either=("text",),
-        blocks=("transformer_blocks",),
-        inputs={"transformer_blocks.0": BOTH_ENTER},
-        outputs={"proj_out": image(1)},
-    ),
+    "CogView3PlusTransformer2DModel": COGVIEW3_PLUS,
     "CogView4Transformer2DModel": COGVIEW4,
     # Pictures to edit are kept as keys and values, which later calls find whole.
     "GlmImageTransformer2DModel": replace(
@@ -104,6 +99,18 @@ PLANS: dict[str, SplitPlan] = {
             },
         },
         outputs={"final_layer": image(1)},
+    ),
+    "QwenImageTransformer2DModel": replace(
+        COGVIEW3_PLUS,
+        inputs={
+            "": {"controlnet_block_samples": image(1)},
+            "transformer_blocks.0": BOTH_ENTER,
+            "transformer_blocks.*": {
+                "encoder_hidden_states_mask": text(1),
+                "image_rotary_emb": (image(0), text(0)),
+                "modulate_index": image(1),
+            },
+        },
     ),
     "JoyImageEditTransformer3DModel": JOYIMAGE,
     "JoyImageEditPlusTransformer3DModel": replace(

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from ...parallel.sharding.split_plan import LOCAL, Along, Attend, SplitPlan, image
 from .processors import stand_in
+from .sequence import sequence
 
 IMAGE, AUDIO = ("image",), ("audio",)
 
 
 PLANS: dict[str, SplitPlan] = {
-    "Kandinsky5Transformer3DModel": SplitPlan(
-        blocks=("visual_transformer_blocks",),
-        inputs={
-            "visual_transformer_blocks.0": {"visual_embed": image(1)},
-            "visual_transformer_blocks.*": {"rope": image(1)},
-        },
-        # Not later, here and below: the output layer takes a grid.
-        outputs={"visual_transformer_blocks.-1": image(1)},
+    "Kandinsky5Transformer3DModel": sequence(
+        "visual_transformer_blocks",
+        stream="image",
+        enters="visual_embed",
+        each={"rope": image(1)},
+        leaves="visual_transformer_blocks.-1",  # not later, here and below: the output layer takes a grid
         attention={"cross_attention": (LOCAL,)},
         processors={"self_attention": stand_in("nabla.Kandinsky5Sparse")},
     ),
@@ -36,13 +35,11 @@ PLANS: dict[str, SplitPlan] = {
             "av_cross_attention": (Attend(AUDIO, IMAGE),),
         },
     ),
-    "Kandinsky6SRTransformer3DModel": SplitPlan(
-        blocks=("visual_transformer_blocks",),
-        inputs={
-            "visual_transformer_blocks.0": {"hidden_states": image(1)},
-            "visual_transformer_blocks.*": {"rotary_emb": image(0)},
-        },
-        outputs={"visual_transformer_blocks.-1": image(1)},
+    "Kandinsky6SRTransformer3DModel": sequence(
+        "visual_transformer_blocks",
+        stream="image",
+        each={"rotary_emb": image(0)},
+        leaves="visual_transformer_blocks.-1",
         processors={"self_attention": stand_in("nabla.Kandinsky6SRSparse")},
     ),
 }

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...parallel.sharding.split_plan import LOCAL, Along, Halo, SplitPlan, Units, image
 from .processors import stand_in
+from .sequence import sequence
 
 SUM_LINEAR, OVER_FRAMES = stand_in("linear_attention.summed"), stand_in("gated_delta.over_frames")
 
@@ -39,37 +40,28 @@ def by_latent_frames(split: SplitPlan, config: Any) -> SplitPlan:
     return replace(split, units={"image": lambda given: given["THW"][1] * given["THW"][2]}, halos=halos)
 
 
-SANA = SplitPlan(
-    blocks=("transformer_blocks",),
+SANA = sequence(
+    "transformer_blocks",
+    stream="image",
     adapt=by_rows,
     least=0,  # a picture has few rows
-    inputs={
-        "": {"controlnet_block_samples": image(1)},
-        "transformer_blocks.0": {"hidden_states": image(1)},
-        "transformer_blocks.*": {"height": Units("image")},
-    },
-    outputs={"proj_out": image(1)},
+    each={"height": Units("image")},
+    leaves="proj_out",
+    inputs={"": {"controlnet_block_samples": image(1)}},
     attention={"attn2": (LOCAL,)},
     processors={"attn1": SUM_LINEAR},
     # Those that reach nowhere are named because no convolution takes a picture without rows.
     halos={f"ff.conv_{name}": Halo("image", 2, reach) for name, reach in (("inverted", 0), ("depth", 1), ("point", 0))},
 )
 
-SANA_VIDEO = SplitPlan(
-    blocks=("transformer_blocks",),
+SANA_VIDEO = sequence(
+    "transformer_blocks",
+    stream="image",
     adapt=by_frames,
-    inputs={
-        "": {"controlnet_block_samples": image(1)},
-        "transformer_blocks.0": {"hidden_states": image(1)},
-        # Image to video has a timestep for each token.
-        "transformer_blocks.*": {
-            "timestep": image(1, optional=True),
-            "frames": Units("image"),
-            "rotary_emb": image(1),
-        },
-        "norm_out": {"temb": image(1, optional=True)},
-    },
-    outputs={"proj_out": image(1)},
+    # Image to video has a timestep for each token.
+    each={"timestep": image(1, optional=True), "frames": Units("image"), "rotary_emb": image(1)},
+    leaves="proj_out",
+    inputs={"": {"controlnet_block_samples": image(1)}, "norm_out": {"temb": image(1, optional=True)}},
     attention={"attn2": (LOCAL,)},
     processors={"attn1": SUM_LINEAR},
     halos={"ff.conv_temp": Halo("image", 2, 1)},
@@ -77,21 +69,20 @@ SANA_VIDEO = SplitPlan(
 
 FRAMES = Along(2, ("frames",))  # as many to a rank as it has of the image
 
-SANA_WM = SplitPlan(
-    blocks=("blocks",),
+SANA_WM = sequence(
+    "blocks",
+    stream="image",
     adapt=by_latent_frames,
-    inputs={
-        "blocks.0": {"x": image(1)},
-        "blocks.*": {
-            "t": FRAMES,
-            "THW": (Units("image"), None, None),
-            "rotary_emb": image(2),
-            "ucpe_ray_transforms": (image(1), image(1), image(1), image(2)),
-            "plucker_emb": image(1),
-        },
-        "final_layer": {"t": FRAMES},
+    enters="x",
+    each={
+        "t": FRAMES,
+        "THW": (Units("image"), None, None),
+        "rotary_emb": image(2),
+        "ucpe_ray_transforms": (image(1), image(1), image(1), image(2)),
+        "plucker_emb": image(1),
     },
-    outputs={"final_layer": image(1)},
+    leaves="final_layer",
+    inputs={"final_layer": {"t": FRAMES}},
     attention={"cross_attn": (LOCAL,)},
     processors={
         **dict.fromkeys(("attn.attn", "attn.cam_attn"), OVER_FRAMES),

@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...parallel.sharding.split_plan import LOCAL, Attend, SplitPlan, image
-from .processors.wan_attention import animate2_attention, causal_attention, face_attention
+from .processors import stand_in
+from .sequence import sequence
 
 ENTER = {"hidden_states": image(1)}
 ROPE = {"rotary_emb": image(1)}
 
-WAN = SplitPlan(
-    blocks=("blocks",),
+WAN = sequence(
+    "blocks",
+    stream="image",
+    each=ROPE,
+    leaves="proj_out",
     # A timestep per token is cut at the door, so every modulation made from it is local.
-    inputs={"": {"timestep": image(1, ndim=2)}, "blocks.0": ENTER, "blocks.*": ROPE},
-    outputs={"proj_out": image(1)},
+    inputs={"": {"timestep": image(1, ndim=2)}},
     attention={"attn2": (LOCAL,)},
 )
 
@@ -50,16 +53,16 @@ PLANS: dict[str, SplitPlan] = {
         blocks=("blocks", "face_adapter"),
         inputs={"blocks.0": ENTER, "blocks.*": ROPE},
         attention={"attn2": (LOCAL,), "face_adapter.*": (LOCAL,)},
-        processors={"face_adapter.*": face_attention},
+        processors={"face_adapter.*": stand_in("wan_attention.FaceAttention")},
     ),
-    "WanAnimate2Transformer3DModel": SplitPlan(
+    "WanAnimate2Transformer3DModel": sequence(
+        "blocks",
+        stream="image",
         order=("past", "image"),  # the past is the reference video's keys and values
         whole=("past",),
-        blocks=("blocks",),
-        inputs={"blocks.0": ENTER},
-        outputs={"head": image(1)},
+        leaves="head",
         attention={"self_attn": (Attend(("image",), ("past", "image")),), "cross_attn": (LOCAL,)},
-        processors={"self_attn": animate2_attention},
+        processors={"self_attn": stand_in("wan_attention.Animate2Attention")},
     ),
     "AnyFlowTransformer3DModel": ANYFLOW,
     "AnyFlowFARTransformer3DModel": replace(
@@ -68,6 +71,6 @@ PLANS: dict[str, SplitPlan] = {
         whole=("past",),
         inputs={"blocks.0": ENTER, "blocks.*": {"temb": image(1)}},
         attention={"attn1": (Attend(("image",), ("past", "image")),), "attn2": (LOCAL,)},
-        processors={"attn1": causal_attention},
+        processors={"attn1": stand_in("wan_attention.CausalAttention")},
     ),
 }

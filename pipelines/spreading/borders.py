@@ -64,10 +64,8 @@ class Borders:
         self._step_ends()
         if self._border is not None:
             self._border(done, total)
-        else:
-            self._vote(done, total)
-
-    def _vote(self, done: int, total: int) -> None:
+            return
+        # An error of one rank is held until the vote: the others would wait for it in the next step for ever.
         error: BaseException | None = None
         try:
             if self._on_step is not None:

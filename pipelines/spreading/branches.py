@@ -52,6 +52,11 @@ class SeenCall:
     mode: Mode
     num_rows: int
 
+    @property
+    def may_turn(self) -> bool:
+        """Whether one group can compute it for all."""
+        return self.mode != "rows" and self.signature is not None and self.outlines is not None
+
     def described(self) -> Hashable:
         shapes = tuple((each.shape, each.dtype) for each in self.outlines) if self.outlines is not None else None
         return self.module, self.signature, shapes, self.mode
@@ -136,13 +141,13 @@ class SharedCalls:
     def _judge(self) -> None:
         """Say of the step that ends which calls had no others to be shared out with."""
         count, size = len(self._seen), self.group.size
-        alone = [each for each in self._seen if each.mode != "rows" and each.signature and each.outlines is not None]
-        left = len(alone) % size
+        num_turns = sum(each.may_turn for each in self._seen)
+        left = num_turns % size
         if count == 1 == left == self._seen[0].num_rows:
             self.reasons["a step asks the transformer for one branch"] = None
         elif count > 1 and left:
             self.reasons[f"of the {count} calls of a step {left} cannot be shared out over {size} groups"] = None
-        self.is_shared = self.is_shared or len(alone) >= size or any(each.mode == "rows" for each in self._seen)
+        self.is_shared = self.is_shared or num_turns >= size or any(each.mode == "rows" for each in self._seen)
 
     def call(
         self, name: str, compute: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, keeps: bool
@@ -186,16 +191,11 @@ class SharedCalls:
         if self._key in self.known.early:
             self.reasons["the pipeline looks at each branch before it asks for the next"] = None
             return {}
-        calls = [
-            (number, asked)
-            for number, asked in enumerate(self._expected)
-            if asked.mode != "rows" and asked.signature is not None and asked.outlines is not None
-        ]
-        count = len(calls) - len(calls) % self.group.size
+        calls = [(number, asked) for number, asked in enumerate(self._expected) if asked.may_turn]
+        count, known = len(calls) - len(calls) % self.group.size, self.known.specs
         return {
-            number: Turn(place % self.group.size, asked.outlines, spec=self.known.specs[asked.module, asked.signature])
+            number: Turn(place % self.group.size, asked.outlines or (), spec=known[asked.module, asked.signature])
             for place, (number, asked) in enumerate(calls[:count])
-            if asked.outlines is not None
         }
 
     def _is_as_expected(self, number: int, name: str, signature: Hashable) -> bool:
@@ -250,8 +250,10 @@ class SharedCalls:
         gathered = gather(block, sizes=sizes, group=group).split(sizes)
         if any(int(each[0]) for each in gathered):
             raise ValueError("the transformer gave a branch of guidance in another shape than before; leave cfg out")
-        for turns, data in zip(owned, gathered, strict=True):
-            _fill(turns, data[1:])
+        for turns, each, data in zip(owned, outlines, gathered, strict=True):
+            pieces = iter(data[1:].split([outline.num_bytes for outline in each]))
+            for turn in turns:
+                turn.found = [next(pieces).clone().view(one.dtype).view(one.shape) for one in turn.outlines]
 
     # Rows
 
@@ -306,7 +308,9 @@ class SharedCalls:
         leaves, spec = pytree.tree_flatten(found)
         outlines, tensors = None, [each for each in leaves if isinstance(each, Tensor)]
         if all(isinstance(each, Tensor | None) for each in leaves):
-            outlines = tuple(map(_plain_outline, map(Outline.of, tensors)))
+            # As they come out of the exchange: their elements one after the other.
+            plain = [(torch.empty(each.shape, dtype=each.dtype, device="meta"), each.device) for each in tensors]
+            outlines = tuple(Outline.of(*each) for each in plain)
             self.known.specs[name, signature] = spec, [each is None for each in leaves]
         elif mode != "rows":
             self.reasons["a call gives something that is no tensor"] = None
@@ -344,18 +348,3 @@ def _put_together(tensors: Iterable[Tensor], found: tuple[Any, Sequence[bool]]) 
     spec, are_nothing = found
     rest = iter(tensors)
     return pytree.tree_unflatten([None if is_nothing else next(rest) for is_nothing in are_nothing], spec)
-
-
-def _plain_outline(outline: Outline) -> Outline:
-    """As it comes out of the exchange: its elements one after the other."""
-    return Outline.of(torch.empty(outline.shape, dtype=outline.dtype, device="meta"), outline.device)
-
-
-def _fill(turns: list[Turn], data: Tensor) -> None:
-    start = 0
-    for turn in turns:
-        turn.found = []
-        for outline in turn.outlines:
-            piece = data[start : start + outline.num_bytes]
-            turn.found.append(piece.clone().view(outline.dtype).view(outline.shape))
-            start += outline.num_bytes

@@ -69,12 +69,7 @@ def split_guider(base: Any, mesh: Mesh, comparing: Due | None = None) -> Any:
 
 
 class Branches:
-    """The branches of the step under way: all of them, and the ones that this group runs.
-
-    Every group runs equally many, so that ranks which share weights gather them in step: where the branches do not
-    divide, some are run twice, and of one branch alone every group makes its own prediction. With a step cache the
-    first group's is taken: the others may have run other branches before, and so remember other steps.
-    """
+    """The branches of the step under way: all of them, and the ones that this group runs."""
 
     def __init__(self, group: Group) -> None:
         self.group = group
@@ -92,10 +87,14 @@ class Branches:
         count, size = len(self.all), self.group.size
         if count == 1:
             return [0]
+        # Every group runs equally many, so that ranks which share weights gather them in step: where the branches do
+        # not divide, some are run twice. Of three branches over two groups:  group 0: 0 2   group 1: 1 0
         return [(self.group.index + turn * size) % count for turn in range(-(-count // size))]
 
     def exchange(self) -> list[Any]:
         """Collective: every branch with its prediction."""
+        # Of one branch alone every group has made its own prediction. With a step cache the first group's is taken: the
+        # others may have run other branches before, and so remember other steps.
         if len(self.all) == 1 and not self.is_cached:
             return self.all
         size, count = self.group.size, len(self.all)

@@ -19,9 +19,8 @@ from .wire import KIND, from_wire, to_wire
 def once(work: Callable[[], Any], group: Group, device: torch.device, *, is_all: Callable[[], bool]) -> Any:
     """Collective: what `work` gives on the first rank, on every one.
 
-    Tensors come onto `device`. A ValueError of the first rank is raised on all. Every rank does the work itself where
-    the result is no plain data (tensors, numbers, texts, lists, tuples and dicts of them), or was not all that the work
-    did, as `is_all` tells after it.
+    Tensors come onto `device`. A ValueError of the first rank is raised on all. `is_all` tells after the work whether
+    the result is all that it did.
     """
     if group.index:
         text, tensors = _received(group, device)
@@ -30,12 +29,13 @@ def once(work: Callable[[], Any], group: Group, device: torch.device, *, is_all:
         error: Exception | None = None
         try:
             found = work()
+            # Every rank does the work itself where the result is no plain data, or was not all that the work did.
             text, tensors = json.dumps({"own": True}), []
             if is_all():
                 with contextlib.suppress(TypeError):
                     plain, tensors = _described(found)
                     text, found = json.dumps({"plain": plain}), _rebuilt(plain, tensors)
-        except Exception as problem:
+        except Exception as problem:  # told to the others before it is raised: they wait for an answer
             error = problem
             text, tensors = json.dumps({"error": str(problem), "refused": isinstance(problem, ValueError)}), []
         _send(text, tensors, group, device)
@@ -49,9 +49,8 @@ def once(work: Callable[[], Any], group: Group, device: torch.device, *, is_all:
 
 
 def unchanged(pipe: Any) -> Callable[[], bool]:
-    """Tells later whether the attributes of the pipeline and of its parts are those of now: LTX-2's way to encode a
-    text sets its tokenizer's padding side, and asks it later.
-    """
+    """Tells later whether the attributes of the pipeline and of its parts are those of now."""
+    # LTX-2's way to encode a text sets its tokenizer's padding side, and asks it later.
     before = [(each, dict(vars(each))) for each in (pipe, *pipe.components.values()) if hasattr(each, "__dict__")]
 
     def is_unchanged() -> bool:

@@ -57,10 +57,7 @@ def finish(device: str) -> None:
 
 
 class RunAhead:
-    """How far the host may be ahead of an accelerator: of a step that is to be asked for, the last but one is done.
-
-    So nothing waits between two steps, and what was asked for and is to be cancelled is two steps at most.
-    """
+    """How far the host may be ahead of an accelerator: of a step that is to be asked for, the last but one is done."""
 
     def __init__(self, device: str) -> None:
         self._device = device
@@ -73,6 +70,8 @@ class RunAhead:
             return
         import torch
 
+        # Waiting for the step before the last one, not for this: so nothing waits between two steps, and what was asked
+        # for and is to be cancelled is two steps at most.
         event = torch.cuda.Event()
         event.record()
         if self._before is not None:

@@ -224,7 +224,7 @@ class Spread:
                 self._branches.known.forget()
             self._branches.begin(_options(run, args, kwargs))
         if callable(callback := kwargs.get("callback_on_step_end")):
-            kwargs["callback_on_step_end"] = _with_values(callback)
+            kwargs["callback_on_step_end"] = lambda *args, **given: callback(*finished(args), **finished(given))
         try:
             found = finished(run(*args, **kwargs))
             if hasattr(found, "kwargs_mapping"):  # the state of a modular pipeline
@@ -294,10 +294,6 @@ class Spread:
             return found
 
         return call
-
-
-def _with_values(callback: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *args, **kwargs: callback(*finished(args), **finished(kwargs))
 
 
 def _options(run: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:

@@ -73,17 +73,15 @@ def cut(tree: Any, count: int, group: Group, way: RowReading) -> Any:
     if isinstance(tree, Tensor):
         dim = next((dim for dim in way.dims if tree.ndim > dim and tree.shape[dim] == count), None)
         return tree if dim is None else tree.narrow(dim, group.index * size, size)
-    if isinstance(tree, list) and len(tree) == count and _is_of_rows(tree, way):
+    holds_tensors = isinstance(tree, list) and all(isinstance(each, Tensor) for each in tree)
+    is_of_rows = way.lists == "all" or (way.lists == "of tensors" and holds_tensors)
+    if isinstance(tree, list) and len(tree) == count and is_of_rows:
         return tree[group.index * size :][:size]
     if isinstance(tree, list | tuple):
         return type(tree)(cut(each, count, group, way) for each in tree)
     if isinstance(tree, dict):
         return {name: cut(each, count, group, way) for name, each in tree.items()}
     return tree
-
-
-def _is_of_rows(found: list[Any], way: RowReading) -> bool:
-    return way.lists == "all" or (way.lists == "of tensors" and all(isinstance(each, Tensor) for each in found))
 
 
 def copied(tree: Any) -> Any:

@@ -82,7 +82,11 @@ def shard(
     Raises ValueError if the plan does not fit the ranks or the class cannot be split; then nothing was changed.
     """
     plan = ParallelPlan.parse(plan) if isinstance(plan, str) else plan
-    _check_unparallel(transformer)
+    if getattr(transformer, "_parallel_config", None) is not None:
+        raise ValueError(
+            f"this {type(transformer).__name__} carries diffusers' own parallel config; load it without "
+            "enable_parallelism, because both would split the same tokens"
+        )
     split = None if plan.sequence == plan.weights == 1 else split_plan_of(transformer, split)
     if plan.sequence > 1:
         check_kernel(kernel, next((parameter.device.type for parameter in transformer.parameters()), "cpu"))
@@ -125,16 +129,6 @@ def split_plan_of(transformer: nn.Module, given: SplitPlan | None = None) -> Spl
         if is_refused(config):
             raise ValueError(f"this {name} cannot be split: {reason}; run it on one device")
     return split.adapt(split, config) if split.adapt else split
-
-
-def _check_unparallel(transformer: nn.Module) -> None:
-    """Refuse a transformer that diffusers splits already."""
-    name = type(transformer).__name__
-    if getattr(transformer, "_parallel_config", None) is not None:
-        raise ValueError(
-            f"this {name} carries diffusers' own parallel config; load it without enable_parallelism, "
-            "because both would split the same tokens"
-        )
 
 
 def attend_to(transformer: nn.Module, handle: Handle) -> None:

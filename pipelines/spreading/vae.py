@@ -27,9 +27,7 @@ logger = logging.getLogger("latentloom")
 def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[None]:
     """Collective: within it `vae.decode` is so too, and gives every rank the same whole pixels from the same latents.
 
-    Each rank computes its share of the rows, from the latents to the pixels, which are gathered once; keys and values
-    of the middle block's attention are whole on each. Frames are not split. Without gradients. A group of one changes
-    nothing.
+    Frames are not split. Without gradients. A group of one changes nothing.
 
     If it is strict, tiling is off meanwhile, because tiles are not exact, and latents of fewer than two rows for each
     rank are refused, as is what `unfit` names. If not, the pixels are those of `vae.decode` as it is set: each rank
@@ -38,12 +36,15 @@ def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[Non
     Raises ValueError for what `why_not` names; then nothing was changed. The VAE is as it was afterwards, also if a
     decode failed.
     """
-    _check_decoder(vae)
+    name = type(vae).__name__
+    if reason := why_not(name, getattr(vae, "config", {})):
+        raise ValueError(f"{reason}; decode it on one device")
+    if "_decode" in vars(vae):
+        raise ValueError(f"this {name} is split already, or its _decode was replaced; split it once")
     if group.size == 1:
         yield
         return
-    is_tiled = getattr(vae, "use_tiling", None)
-    name, whole_decode = type(vae).__name__, vae._decode
+    is_tiled, whole_decode = getattr(vae, "use_tiling", None), vae._decode
     if is_strict and is_tiled is not None:
         vae.use_tiling = False
     tell_tiles = functools.cache(lambda: logger.warning(TILED, name))  # once
@@ -68,6 +69,8 @@ def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[Non
 @torch.no_grad()
 def _decoded(vae: Any, whole_decode: Callable[..., Any], z: Tensor, *args: Any, group: Group) -> Any:
     """Collective: what `whole_decode`, the VAE's own, gives for whole latents; a tensor, a tuple or an output."""
+    # Each rank computes its share of the rows, from the latents to the pixels, which are gathered once; keys and values
+    # of the middle block's attention are whole on each.
     title = type(vae).__name__
     # So that all ranks or none refuse what follows; an embedding of the time is among the arguments of some.
     check_same(
@@ -100,12 +103,3 @@ def split_over(vae: Any, num_ranks: int, *, rows: int) -> contextlib.AbstractCon
         return contextlib.nullcontext()
     check_rows(rows, num_ranks, title=type(vae).__name__)
     return split_vae(vae, mesh_for(ParallelPlan(ulysses=num_ranks))[Axis.SEQUENCE])
-
-
-def _check_decoder(vae: Any) -> None:
-    name = type(vae).__name__
-    reason = why_not(name, getattr(vae, "config", {}))
-    if reason:
-        raise ValueError(f"{reason}; decode it on one device")
-    if "_decode" in vars(vae):
-        raise ValueError(f"this {name} is split already, or its _decode was replaced; split it once")

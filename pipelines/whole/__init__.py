@@ -1,6 +1,5 @@
 """Whole pipelines of diffusers, of any class: put together from a folder, and run on ranks.
 
-asked: What a pipeline asks its transformers: each call as it was, asked again when they are split, and how far apart.
 assembled: A whole diffusers pipeline, put together from a folder's components as the store loads them one by one.
 called: A whole pipeline as a process keeps it and calls it: loaded once, spread over the ranks of a plan, or over none.
 guarded: Pipelines that make a safety checker of their own, from a package and files that this project does not bring.

@@ -57,25 +57,21 @@ def load_pipeline(
     found = resolve_source(source, revision=revision, roots=roots)
     index = read_index(found.folder)
     cls = pipeline_class(class_name or str(index["_class_name"]))
-    if cls.__name__ in class_names():
-        if why := signature_of(cls.__name__).why_not_of(index):
-            raise ValueError(f"{found.folder} makes no {cls.__name__}: {why}")
-        if why := why_no_guard(signature_of(cls.__name__)):
-            raise ValueError(why)
+    if (known := cls.__name__ in class_names()) and (why := signature_of(cls.__name__).why_not_of(index)):
+        raise ValueError(f"{found.folder} makes no {cls.__name__}: {why}")
+    if known and (why := why_no_guard(signature_of(cls.__name__))):
+        raise ValueError(why)
     index = without_guard(cls.__name__, index)
     allowed = roots if found.is_local else None
     named = components_of(index)
     single = {} if found.file is None else check_checkpoints(found.file, named, roots=allowed)
     is_classic = not is_modular(cls)
     wanted = inspect.signature(cls.__init__).parameters if is_classic else specs_of(cls)
-    if missing := _missing(cls, wanted, index, named) if is_classic else sorted({*parts_of(cls)} - named.keys()):
-        own = str(index["_class_name"])
-        remedy = "copy or pull it again" if cls.__name__ == own else f"choose {own}, or a model that has it"
-        raise ValueError(f"{found.folder} lacks {', '.join(missing)}, which {cls.__name__} needs; {remedy}")
+    _check_whole(found.folder, cls, wanted, index, named)
     parts: dict[str, Any] = {}
     for name in (name for name in wanted if name in named):
-        library, class_name = named[name]
-        files = inspect_component(found.folder, name, library=library, class_name=class_name, roots=allowed)
+        library, part = named[name]
+        files = inspect_component(found.folder, name, library=library, class_name=part, roots=allowed)
         parts[name] = load_component(files, dtype=dtype, device=device, checkpoint=single.get(name))
     try:
         with offline():
@@ -110,13 +106,26 @@ def without_bars(pipe: Any) -> None:
         each.set_progress_bar_config(disable=True)
 
 
-def _missing(cls: Any, wanted: Mapping[str, Any], index: Mapping[str, Any], named: Mapping[str, Any]) -> list[str]:
-    """What a classic pipeline cannot be made without, of what the index does not give."""
-    given = {*named, *(name for name, value in index.items() if value not in (None, [None, None]))}
-    needed = {
+def _check_whole(
+    folder: Path, cls: Any, wanted: Mapping[str, Any], index: Mapping[str, Any], named: Mapping[str, Any]
+) -> None:
+    """ValueError for what the pipeline cannot be made without, of what the index does not give."""
+    if is_modular(cls):
+        missing = sorted({*parts_of(cls)} - named.keys())
+    else:
+        given = {*named, *(name for name, value in index.items() if value not in (None, [None, None]))}
+        missing = sorted(_required(wanted) - given - {"self", *cls._optional_components})
+    if missing:
+        own = str(index["_class_name"])
+        remedy = "copy or pull it again" if cls.__name__ == own else f"choose {own}, or a model that has it"
+        raise ValueError(f"{folder} lacks {', '.join(missing)}, which {cls.__name__} needs; {remedy}")
+
+
+def _required(wanted: Mapping[str, Any]) -> set[str]:
+    """The parameters of a constructor that have no value of their own."""
+    return {
         name for name, each in wanted.items() if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
     }
-    return sorted(needed - given - {"self", *cls._optional_components})
 
 
 def _texts_in(given: Any) -> Iterator[str]:

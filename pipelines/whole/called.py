@@ -57,10 +57,8 @@ class Whole:
     """What it carries while it is called, in order."""
 
 
-_kept: dict[Whole, Any] = {}
-"""The one pipeline that this process has loaded."""
-_carried: dict[Whole, tuple[Lora, ...]] = {}
-"""The LoRAs on it."""
+_kept: dict[Whole, tuple[Any, tuple[Lora, ...]]] = {}
+"""The one pipeline that this process has loaded, and the LoRAs on it."""
 _lock = threading.Lock()
 """A pipeline is changed while it is spread, and holds the state of its run: one call at a time."""
 
@@ -136,7 +134,6 @@ def asked(pipe: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 def forget() -> None:
     """Drop the pipeline that is kept; memory is free once a call under way has ended."""
     _kept.clear()
-    _carried.clear()
 
 
 @contextlib.contextmanager
@@ -175,13 +172,14 @@ def _loaded(whole: Whole, progress: Progress) -> Any:
             class_name=whole.class_name,
         )
         without_bars(pipe)
-        _kept[whole], _carried[whole] = pipe, ()
-    if _carried[whole] != whole.loras:
+        _kept[whole] = pipe, ()
+    pipe, carried = _kept[whole]
+    if carried != whole.loras:
         progress.phase("loading LoRAs", is_loading=True)
         try:
-            refit_all(_kept[whole].components, loras=whole.loras, pipeline=type(_kept[whole]).__name__)
+            refit_all(pipe.components, loras=whole.loras, pipeline=type(pipe).__name__)
         except BaseException:
             forget()  # it may carry some of them
             raise
-        _carried[whole] = whole.loras
-    return _kept[whole]
+        _kept[whole] = pipe, whole.loras
+    return pipe

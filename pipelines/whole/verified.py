@@ -7,20 +7,29 @@ a run under the plan, whose inputs are still the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 from ...parallel.errors import LoomError, is_out_of_memory
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Progress
 from ...parallel.ranks.rank_job import mark
 from ...parallel.ranks.seat import Seat
+from ..denoising.inside import derive
 from ..doors import follow
-from ..spreading.pipeline import spread
+from ..spreading.pipeline import denoisers_of, spread
+from ..spreading.waiting import finished, is_waited_for
 from ..spreading.wire import to_wire
 from ..values import from_plain
-from ..verify import farthest
-from .asked import CallRecorder, TransformerCall, apart, first_step
+from ..verify import Apart, answer, farthest
 from .assembled import load_pipeline, pipeline_class, without_bars
 from .sample import calls_of, run
 
@@ -77,11 +86,108 @@ def _under(
         after = handle.sent
         differences = [apart(asked.again(each), each.output) for each in alone]
         worst = farthest([*differences, first_step(free, alone, max(1, len(steps)))])
-        return {
-            "difference": worst.difference,
-            "largest": worst.largest,
-            "mark": mark(to_wire(made)),
-            "sent_bytes": after.sent_bytes - before.sent_bytes,
-            "calls": after.calls - before.calls,
-            "note": f"guidance is not shared out, because {why}" if (why := handle.why_whole()) else "",
-        }
+        note = f"guidance is not shared out, because {why}" if (why := handle.why_whole()) else ""
+        return {**answer(worst, mark(to_wire(made)), before, after), "note": note}
+
+
+# ---- what a pipeline asks its transformers
+
+
+@dataclass(frozen=True)
+class TransformerCall:
+    """One call of a transformer."""
+
+    part: str
+    inputs: Any
+    """Positional and named; None where they wait."""
+    output: Any
+    """What the pipeline was given, which may wait."""
+    processors: dict[nn.Module, Any]
+    """Attention processors of the pipeline's own, as in perturbed attention guidance."""
+
+
+class CallRecorder:
+    """What a pipeline asks its transformers from now on; that of a spread one too."""
+
+    def __init__(self, pipe: Any) -> None:
+        self.parts = denoisers_of(pipe)
+        self._usual = {each: found for part in self.parts.values() for each, found in _processors(part).items()}
+
+    @contextmanager
+    def recorded(self) -> Iterator[list[TransformerCall]]:
+        """The calls within it, in order, with copies of what they took and gave."""
+        seen: list[TransformerCall] = []
+        with ExitStack() as stack:
+            for name, part in self.parts.items():
+                stack.callback(derive(part, __call__=self._recording(name, type(part), seen)))
+            yield seen
+
+    def again(self, call: TransformerCall) -> Any:
+        """Collective where it is split: the same call of the transformer as it is now, by every group of guidance."""
+        args, kwargs = _copy(call.inputs)
+        with torch.no_grad(), _with_processors(call.processors):
+            return nn.Module.__call__(self.parts[call.part], *args, **kwargs)
+
+    def _recording(self, name: str, kind: type, seen: list[TransformerCall]) -> Callable[..., Any]:
+        def call(part: Any, *args: Any, **kwargs: Any) -> Any:
+            given = None if is_waited_for((args, kwargs)) else _copy(finished((args, kwargs)))
+            output = kind.__call__(part, *args, **kwargs)
+            own = {each: found for each, found in _processors(part).items() if found is not self._usual.get(each)}
+            seen.append(TransformerCall(name, given, output if is_waited_for(output) else _copy(finished(output)), own))
+            return output
+
+        return call
+
+
+def first_step(free: Sequence[TransformerCall], alone: Sequence[TransformerCall], num_steps: int) -> Apart:
+    """How far apart the calls of the first of `num_steps` steps are: as many as a step has on average.
+
+    A guider asks on each rank for its own branches only: then each is compared with that which is nearest, of calls
+    that give values of its shape (what comes before a segment's first step may give others).
+    """
+    if len(free) < len(alone):
+        wanted = [call.output for call in alone[: math.ceil(len(alone) / num_steps)]]
+        found = [finished(call.output) for call in free[: math.ceil(len(free) / num_steps)]]
+        return farthest(_nearest(one, [each for each in wanted if _shapes(each) == _shapes(one)]) for one in found)
+    wanted = [call.output for call in alone[: max(1, len(alone) // num_steps)]]
+    found = [finished(call.output) for call in free[: len(wanted)]]
+    return farthest(apart(one, other) for one, other in zip(found, wanted, strict=True))
+
+
+def _nearest(found: Any, wanted: Sequence[Any]) -> Apart:
+    return min((apart(found, each) for each in wanted), key=lambda each: each.share)
+
+
+def _shapes(output: Any) -> list[torch.Size]:
+    return [each.shape for each in pytree.tree_leaves(output) if is_value(each)]
+
+
+def apart(found: Any, wanted: Any) -> Apart:
+    """How far two outputs of a transformer are apart: where they are farthest, by the largest value of each tensor."""
+    pairs = zip(pytree.tree_leaves(found), pytree.tree_leaves(wanted), strict=True)
+    return farthest(Apart(float((a - b).abs().max()), float(b.abs().max())) for a, b in pairs if is_value(b))
+
+
+def is_value(value: Any) -> bool:
+    """Whether it is a tensor of numbers that may differ."""
+    return isinstance(value, Tensor) and value.is_floating_point() and value.numel() > 0
+
+
+def _copy(tree: Any) -> Any:
+    return pytree.tree_map(copy.deepcopy, tree)
+
+
+def _processors(part: nn.Module) -> dict[nn.Module, Any]:
+    return {each: each.processor for each in part.modules() if hasattr(each, "processor")}
+
+
+@contextmanager
+def _with_processors(processors: Mapping[nn.Module, Any]) -> Iterator[None]:
+    before: dict[Any, Any] = {each: each.processor for each in processors}
+    try:
+        for each in before:
+            each.processor = processors[each]
+        yield
+    finally:
+        for each, processor in before.items():
+            each.processor = processor

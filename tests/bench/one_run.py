@@ -28,7 +28,7 @@ from support.checkout import ROOT
 WORKFLOW = Path("workflows") / "bobbin" / "first_picture.json"
 NAMES = (
     *("ready", "unfold", "upgrade", "settled", "effective", "resolve", "specs_of", "check"),
-    *("forecast", "planned", "choose", "denoise_means", "check_size", "for_steps"),
+    *("forecast", "planned", "choose", "denoise_means", "check_size", "own_numbers"),
     *("read_index", "inspect_model", "inspect_component", "card_of", "read_config"),
     *("to_plain", "from_plain", "recipe_keys", "leeways", "plan_for"),
 )

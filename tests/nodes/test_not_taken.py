@@ -15,7 +15,7 @@ from latentloom.nodes.graph.ready import ready
 from latentloom.nodes.preview.walk import Walk, refused
 from latentloom.nodes.registry import SPECS
 from latentloom.pipelines import placement, stages
-from latentloom.pipelines.families.by_blocks import _pictures
+from latentloom.pipelines.families.forms import pictures
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.requests import Stage
 from latentloom.pipelines.settling import RULES
@@ -124,7 +124,7 @@ def test_a_text_length_and_a_second_first_frame_are_refused_before_anything_is_l
 
 
 def test_a_picture_beyond_white_stays_white_and_one_of_nan_is_refused(tiny: Tiny) -> None:
-    [found] = _pictures([torch.full((64, 64, 3), 1.01)], {"config": lambda name: {}})
+    [found] = pictures([torch.full((64, 64, 3), 1.01)], {})
     assert found.getpixel((0, 0)) == (255, 255, 255)
     model = describe_model(str(tiny("flux_2")), device="cpu")
     seen = References(pictures=(torch.full((64, 64, 3), torch.nan),))

@@ -15,7 +15,7 @@ from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.hosts.comfyui import NODE_CLASS_MAPPINGS
 from latentloom.pipelines import placement, stages
-from latentloom.pipelines.families.by_blocks import _pictures
+from latentloom.pipelines.families.forms import pictures
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.requests import EncodeText
 from latentloom.pipelines.values import Image, References
@@ -148,5 +148,5 @@ def test_what_is_transparent_stays_so_for_a_vae_that_knows_it_and_is_white_for_o
     channels: int, mode: str, value: int
 ) -> None:
     picture = torch.tensor([0.25, 0.25, 0.25, 1 / 3]).expand(64, 64, 4)
-    [found] = _pictures([picture], {"config": lambda name: {"in_channels": channels}})
+    [found] = pictures([picture], {"in_channels": channels})
     assert (found.mode, found.getpixel((0, 0))[0]) == (mode, value)

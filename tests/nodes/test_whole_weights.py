@@ -101,9 +101,9 @@ def test_loras_are_on_the_pipeline_for_the_calls_that_name_them(bobbin: Any, fil
     bobbin.unload_lora_weights()
     torch.testing.assert_close(adapted, torch.from_numpy(wanted), atol=1e-5, rtol=0)
     assert (adapted - plain).abs().max() > 1e-3
-    (kept,) = called._kept.values()
+    ((kept, _),) = called._kept.values()
     painted(loras=names[:1])
-    assert called._kept and next(iter(called._kept.values())) is kept  # nothing is loaded again
+    assert called._kept and next(iter(called._kept.values()))[0] is kept  # nothing is loaded again
     torch.testing.assert_close(painted(), plain, atol=1e-5, rtol=0)
     keys = {key for part in (kept.transformer, kept.text_encoder) for key in part.state_dict()}
     assert keys == {key for part in (bobbin.transformer, bobbin.text_encoder) for key in part.state_dict()}
@@ -153,7 +153,7 @@ def test_a_result_that_is_no_number_is_told_with_what_is_to_blame(files: dict[st
     ):
         run_pipeline("builtin:bobbin", **SMALL, loras=[str(files["nan"])])
     run_pipeline("builtin:bobbin", **SMALL)
-    (pipe,) = called._kept.values()
+    ((pipe, _),) = called._kept.values()
     weight = pipe.vae.decoder.conv_out.bias
     kept = weight.detach().clone()
     weight.data = kept * float("nan")

@@ -20,7 +20,7 @@ def num_calls(model: Any, canvas: Any, paint: Any, **request: Any) -> int:
     return len(calls)
 
 
-@pytest.mark.parametrize("family", ["flux", "sd3", "qwen_image"])
+@pytest.mark.parametrize("family", ["flux", "sd3", "qwen_image", "wan"])
 @pytest.mark.parametrize(
     "guidance, sampling, expected",
     [
@@ -39,7 +39,8 @@ def test_the_transformer_is_asked_once_a_branch_and_turn(
     family: str, guidance: float, sampling: Sampling, expected: int, model: Any, canvas: Any, paint: Any
 ) -> None:
     request = {"guidance": guidance, "sampling": to_plain(sampling), "steps": 4}
-    assert num_calls(model(family), canvas(family), paint, **request) == expected
+    blank = canvas(family, frames=5 if family == "wan" else 1)
+    assert num_calls(model(family), blank, paint, **request) == expected
 
 
 def test_the_formula_is_that_of_the_stock_pipelines() -> None:

@@ -1,6 +1,6 @@
 """What we take for granted of diffusers past its public interface, so that another version fails here, by name.
 
-Each test is of one place: `pipelines/denoising/inside.py` and the modules named with it. What `unwaiting.py` takes for
+Each test is of one place: `pipelines/denoising/inside.py` and the modules named with it. What `Unwaiting` takes for
 granted of the solvers is in `test_step_waits.py`.
 """
 

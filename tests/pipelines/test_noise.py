@@ -2,19 +2,15 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
-from diffusers import EulerAncestralDiscreteScheduler
-from diffusers.modular_pipelines.modular_pipeline import LoopSequentialPipelineBlocks, ModularPipelineBlocks
-from diffusers.modular_pipelines.modular_pipeline_utils import ComponentSpec, InputParam, OutputParam
 from diffusers.utils.torch_utils import randn_tensor
 from safetensors.torch import load_file
 
 from bodies.noise import Draws
 from latentloom.pipelines import stages
-from latentloom.pipelines.denoising.blocks import Assembly, run
 from latentloom.pipelines.denoising.noise import HALF, DrawnInFp32, generators, seeds_of
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.values import NUM_SEEDS, Image, Latents, Mask, to_plain
@@ -138,61 +134,6 @@ def test_a_seed_is_a_picture_in_bf16_too(steps: int, canvas: Any, paint: Any) ->
         return stages.decode(model=bobbin, latents=latents).pixels
 
     assert (picture("bf16") - picture("fp32")).abs().mean() <= 0.005
-
-
-class Wander(ModularPipelineBlocks):
-    """The step of an ancestral solver, whose transformer sees nothing."""
-
-    @property
-    def expected_components(self) -> list[ComponentSpec]:
-        return [ComponentSpec("scheduler", EulerAncestralDiscreteScheduler)]
-
-    @property
-    def inputs(self) -> list[InputParam]:
-        return [InputParam("latents"), InputParam("generator")]
-
-    def __call__(self, components: Any, state: Any, i: int, t: torch.Tensor) -> tuple[Any, Any]:
-        latents, generator = state.latents, state.generator
-        state.latents = components.scheduler.step(latents * 0.1, t, latents, generator=generator).prev_sample
-        return components, state
-
-
-class Wandering(LoopSequentialPipelineBlocks):
-    block_classes: ClassVar = [Wander]
-    block_names: ClassVar = ["wander"]
-
-    @property
-    def loop_inputs(self) -> list[InputParam]:
-        return [InputParam("timesteps")]
-
-    @property
-    def loop_intermediate_outputs(self) -> list[OutputParam]:
-        return [OutputParam("latents")]
-
-    def __call__(self, components: Any, state: Any) -> tuple[Any, Any]:
-        block_state = self.get_block_state(state)
-        for i, t in enumerate(block_state.timesteps):
-            components, block_state = self.loop_step(components, block_state, i=i, t=t)
-        self.set_block_state(state, block_state)
-        return components, state
-
-
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # diffusers' own
-@pytest.mark.parametrize("dtype", HALF)
-def test_an_ancestral_solver_draws_in_fp32(dtype: torch.dtype) -> None:
-    def wander(dtype: torch.dtype, noise: Any = "seed") -> tuple[list[torch.Tensor], torch.Tensor]:
-        scheduler = EulerAncestralDiscreteScheduler()
-        scheduler.set_timesteps(4)
-        inputs = {"latents": torch.ones(1, 4, 8, 8, dtype=dtype), "generator": generators([SEED], noise)[0]}
-        inputs["timesteps"] = scheduler.timesteps
-        with Draws() as draws:
-            made = run(Assembly(Wandering()), {"scheduler": scheduler}, inputs=inputs, outputs=("latents",))
-        return draws.found, made["latents"]
-
-    found, made = wander(dtype)
-    assert equal(found, in_fp32(SEED, found)) and len(found) == 4 and made.dtype == dtype
-    assert (made.float() - wander(torch.float32)[1]).abs().max() < 0.05 * made.abs().max()
-    assert {each.dtype for each in wander(dtype, "diffusers")[0]} == {dtype}
 
 
 def test_ranks_draw_what_one_process_draws(model: Any, pair: Any, picture: torch.Tensor) -> None:

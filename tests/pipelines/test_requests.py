@@ -79,6 +79,7 @@ def test_what_is_missing_is_named(kind: type[Request]) -> None:
         ({"steps": 2.0}, "steps is 2.0; give a whole number from 1 to 1000, or 0 for the model's own"),
         ({"steps": True}, "steps is True; give a whole number"),
         ({"seed": NUM_SEEDS}, f"seed is {NUM_SEEDS}; give a whole number from 0 up to {NUM_SEEDS - 1}"),
+        ({"seed": -1}, f"seed is -1; give a whole number from 0 up to {NUM_SEEDS - 1}"),
         ({"step_cache": "first"}, "step_cache is 'first'; did you mean first_block? choose one of none, first_block"),
         ({"model": EMPTY}, "model is a Latents; give a Model"),
         ({"plan": "ulysses=2"}, "plan is a str; give a ParallelPlan"),

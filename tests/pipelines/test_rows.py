@@ -256,7 +256,7 @@ def test_a_model_of_few_noise_levels_takes_no_other_number_of_steps(model: Any) 
 
 def test_every_row_has_a_tiny_model_of_each_of_its_variants(model: Any) -> None:
     cards = {card_of(from_plain(Model, model(name))).name for name in TINY_ROWS}
-    wanted = {variant.card.name for row in ROWS.values() for variant in row.variants}
+    wanted = {variant.card.name for row in ROWS.values() if not row.takes_mask for variant in row.variants}
     assert cards == wanted, "give each of them a line in TINY_ROWS, or a tiny pipeline in tests/zoo/pipelines"
     assert all(variant.card.licence and variant.card.steps for row in ROWS.values() for variant in row.variants)
 

@@ -44,12 +44,6 @@ def test_each_video_of_a_batch_is_the_one_that_its_seed_makes_alone(h3: Model, a
     assert seen.pixels.shape == (2, 124, 32, 48, 3) and seen.fps == 24
 
 
-def test_both_tensors_travel_as_plain_data() -> None:
-    latents = Latents(family=NAME, width=48, height=32, tensor=torch.ones(1, 4), sound=torch.zeros(1, 2, 6))
-    again = from_plain(Latents, to_plain(latents))
-    assert again.sound is not None and torch.equal(again.sound, torch.zeros(1, 2, 6))
-
-
 def test_a_sound_that_is_no_number_is_told_where_it_is_made(h3: Model) -> None:
     broken = Latents(family=NAME, width=48, height=32, sound=torch.full((1, 2, 6, 207), torch.nan))
     with pytest.raises(NotFinite, match="of the decoded sound"):
@@ -81,11 +75,6 @@ def test_what_it_cannot_do_is_one_sentence(asked: dict[str, Any], changed: dict[
     canvas = {name: changed.pop(name) for name in ("fps", "frames") if name in changed}
     with pytest.raises(ValueError, match=words):
         stages.denoise({**asked, **changed, "latents": {**asked["latents"], **canvas}})
-
-
-def test_it_reads_all_of_a_text(h3: Model) -> None:
-    with pytest.raises(ValueError, match="text length 64: MiniMax H3 reads all of a text, however long"):
-        stages.encode_text(model=h3, prompt="a", text_length=64)
 
 
 def test_a_first_frame_goes_to_the_text_and_to_the_canvas(

@@ -15,7 +15,6 @@ import torch
 from PIL import Image as PilImage
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from latentloom.parallel.errors import Cancelled
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.denoising.noise import generators
@@ -119,25 +118,6 @@ def test_without_a_second_guidance_the_published_share_is_taken(film: Any) -> No
     assert torch.equal(film("wan22", guidance=4.0), film("wan22", guidance=4.0, guidance_2=3.0))
 
 
-@pytest.mark.parametrize("kind", [pytest.param("wan", marks=pytest.mark.by_hand), "wan_i2v"])
-def test_a_video_of_a_batch_is_the_video_its_seed_makes_alone(kind: str, film: Any) -> None:
-    pair = film(kind, guidance=4.0, batch=2)
-    alone = film(kind, guidance=4.0, seed=6)
-    assert (pair[1:] - alone).abs().max() < 1e-4  # other sums in a batch; without the seed it is 1.0
-
-
-@pytest.mark.parametrize(("scheduler", "turns", "guided"), [("euler", 4, 2), ("dpm++2m", 4, 2), ("heun", 7, 4)])
-def test_guidance_stops_after_its_share_of_the_steps(
-    scheduler: Any, turns: int, guided: int, model: Any, film: Any
-) -> None:
-    progress, sampling = Told(), to_plain(Sampling(scheduler=scheduler, guidance_stop=0.5))
-    with counted_calls(model("wan")) as calls:
-        film("wan", guidance=4.0, sampling=sampling, progress=progress)
-    assert calls == {"transformer": turns + guided}
-    assert progress.steps == [(done, STEPS) for done in range(1, STEPS + 1)]
-    assert [each.dtype for each in progress.previews] == [torch.uint8] * STEPS
-
-
 def test_given_noise_levels_replace_the_number_of_steps(model: Any, film: Any) -> None:
     progress, sampling = Told(), to_plain(Sampling(sigmas=(1.0, 0.6, 0.3), guidance_stop=0.4))
     with counted_calls(model("wan22")) as calls:
@@ -229,12 +209,6 @@ def test_any_prompt_is_read_as_the_stock_pipeline_reads_it(prompt: str, model: A
 def test_every_stage_runs_in_bf16(kind: str, film: Any) -> None:
     video = film(kind, guidance=4.0, dtype="bf16")
     assert video.dtype == torch.float32 and 0.05 < video.std() < 0.5
-
-
-def test_cancel_ends_the_denoise_after_the_step(model: Any, film: Any) -> None:
-    with counted_calls(model("wan22_i2v")) as calls, pytest.raises(Cancelled):
-        film("wan22_i2v", guidance=4.0, progress=Told(cancel_after=3))
-    assert calls == {"transformer": 4, "transformer_2": 2}
 
 
 @pytest.fixture

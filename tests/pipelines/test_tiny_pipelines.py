@@ -3,7 +3,7 @@
 import pytest
 
 from bodies.spreading import NUDGE, distance, nudging, run
-from latentloom.pipelines.whole.asked import CallRecorder
+from latentloom.pipelines.whole.verified import CallRecorder
 from zoo import pipelines
 from zoo.pipelines.live import live_pipelines
 from zoo.pipelines.tiny import build

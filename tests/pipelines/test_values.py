@@ -58,6 +58,7 @@ def test_values_in_lists_and_dicts_come_back_as_values() -> None:
     [
         Latents(family="flux", width=64, height=64, seeds=(1, 2), batch=2, tensor=torch.arange(4.0)),
         Latents(family="wan", width=64, height=64, frames=5, fps=16.0, extras={"first": torch.ones(2)}),
+        Latents(family="minimax_h3", width=48, height=32, tensor=torch.ones(1, 4), sound=torch.zeros(1, 2, 6)),
         Conditioning(family="flux", prompt="a", negative_prompt="", positive={"embeds": torch.ones(1, 2)}),
         Image(pixels=torch.rand(1, 2, 3, 3)),
         Mask(pixels=torch.rand(1, 2, 3)),

@@ -20,7 +20,7 @@ from support.checkout import TESTS
 
 MORE = (
     "bodies.pool",
-    ".pipelines.families.qwen_image",
+    ".pipelines.families.by_blocks",
     ".pipelines.families.wan",
     ".pipelines.whole.pooled",
     "diffusers:QwenImagePipeline",

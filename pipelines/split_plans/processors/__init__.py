@@ -26,6 +26,13 @@ from collections.abc import Callable
 from typing import Any
 
 
+class StandIn:
+    """What is asked in the place of `old`, an attention processor or a layer, while its transformer is sharded."""
+
+    def __init__(self, old: Any, session: Any) -> None:
+        self.old, self.session = old, session
+
+
 def stand_in(name: str) -> Callable[..., Any]:
     """What calls `module.function` here. Its module, which imports torch or diffusers, is imported when it does: a
     split plan is data."""

@@ -16,19 +16,17 @@ from torch import Tensor
 
 from ....parallel.sharding.operator import in_no_graph
 from ....parallel.sharding.split_plan import image
+from . import StandIn
 
 
-class ExpertChoice:
+class ExpertChoice(StandIn):
     """In place of the forward of `NucleusMoELayer`: one gather of B E T scores a call."""
-
-    def __init__(self, layer: Any, session: Any) -> None:
-        self.layer, self.session = layer, session
 
     @in_no_graph
     def __call__(
         self, hidden_states: Tensor, hidden_states_unmodulated: Tensor, timestep: Tensor | None = None
     ) -> Tensor:
-        layer = self.layer
+        layer = self.old
         affinity = self._affinity(hidden_states_unmodulated, timestep)  # B E T
         chosen = self._chosen(affinity)
         weights = affinity.masked_fill(~chosen, 0)
@@ -43,14 +41,14 @@ class ExpertChoice:
         """How much each expert wants each token that is here."""
         if timestep is not None:
             unmodulated = torch.cat([timestep[:, None].expand(-1, unmodulated.shape[1], -1), unmodulated], 2)
-        logits = self.layer.gate(unmodulated)
-        scores = logits.float().sigmoid() if self.layer.use_sigmoid else F.softmax(logits.float(), dim=-1)
+        logits = self.old.gate(unmodulated)
+        scores = logits.float().sigmoid() if self.old.use_sigmoid else F.softmax(logits.float(), dim=-1)
         return scores.to(logits.dtype).transpose(1, 2)
 
     def _chosen(self, affinity: Tensor) -> Tensor:
         """Collective: which of the tokens here are among those that each expert wants most of all tokens."""
         everyone = self.session.gather(affinity, 2, "image")  # B E S
-        capacity = max(1, math.ceil(self.layer.capacity_factor * everyone.shape[2] / self.layer.num_experts))
+        capacity = max(1, math.ceil(self.old.capacity_factor * everyone.shape[2] / self.old.num_experts))
         chosen = torch.zeros_like(everyone, dtype=torch.bool)
         chosen.scatter_(2, everyone.topk(capacity, dim=2).indices, True)
         return self.session.cut(chosen, image(2), what="the experts' choice")

@@ -12,19 +12,17 @@ from diffusers.models.embeddings import apply_rotary_emb
 from torch import Tensor
 
 from ....parallel.sharding.operator import in_no_graph
+from . import StandIn
 
 Rope = tuple[Tensor, Tensor]
 
 
-class ReferenceProcessor:
+class ReferenceProcessor(StandIn):
     """Around the model's own processors of either kind of block, which take the sequence apart at global positions.
 
     The reference pictures come before the image and are part of its stream. In the first step they see only
     themselves; later they are gone, and what was kept of them is whole on every rank.
     """
-
-    def __init__(self, inner: Any, session: Any) -> None:
-        self.inner, self.session = inner, session
 
     def __call__(
         self,
@@ -41,7 +39,7 @@ class ReferenceProcessor:
         if words:
             given["encoder_hidden_states"] = words[0]
         if kv_cache_mode is None:
-            return self.inner(attn, hidden_states, **given)
+            return self.old(attn, hidden_states, **given)
         return self._with_kept(attn, hidden_states, given, kv_cache, kv_cache_mode, num_ref_tokens)
 
     @in_no_graph
@@ -66,7 +64,7 @@ class ReferenceProcessor:
             given["attention_mask"] = reference_mask(first, first + num_ref_tokens, layout.length, hidden_states.device)
             if kv_cache is not None:
                 self._keep(attn, hidden_states, rope, num_ref_tokens, kv_cache, is_joined=not has_words)
-        return self.inner(attn, hidden_states, **given)
+        return self.old(attn, hidden_states, **given)
 
     def _keep(
         self,

@@ -9,12 +9,11 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
+from . import StandIn
 
-class FusedAttention:
+
+class FusedAttention(StandIn):
     """In place of `AttnProcessor`, for modules without norms of their own."""
-
-    def __init__(self, old: Any, session: Any) -> None:
-        """It needs neither."""
 
     def __call__(
         self,

@@ -18,14 +18,16 @@ from ....parallel.group import Axis
 from ....parallel.sharding.halo import extended, trimmed
 from ....parallel.sharding.operator import in_no_graph
 from ....parallel.sharding.split_plan import Halo
+from . import StandIn
 
 
-class FramesAround:
+class FramesAround(StandIn):
     """In place of the forward of `SanaWMTemporalShortConvolution`: neighbours lend it the frames that it reaches."""
 
-    def __init__(self, convolution: Any, session: Any) -> None:
-        self.forward, self.session = convolution.forward, session
-        self.halo = Halo("image", 1, convolution.kernel_size - 1)
+    def __init__(self, old: Any, session: Any) -> None:
+        super().__init__(old, session)
+        self.forward = old.forward  # which this is about to take the place of
+        self.halo = Halo("image", 1, old.kernel_size - 1)
 
     @in_no_graph
     def __call__(self, hidden_states: Tensor, num_frames: int) -> Tensor:
@@ -35,11 +37,8 @@ class FramesAround:
         return trimmed(out, self.halo, stream, group.index).flatten(1, 2)
 
 
-class GatedDelta:
+class GatedDelta(StandIn):
     """In place of the forward of `SanaWMBidirectionalGDNAttention`: one gather of B H F D 3D+1 a call."""
-
-    def __init__(self, module: Any, session: Any) -> None:
-        self.eps, self.session = module.eps, session
 
     @in_no_graph
     def __call__(
@@ -80,14 +79,12 @@ class GatedDelta:
         held = self.session.streams["frames"].held(self.session.rank)
         numerator = _states(steps[0], steps[1], held) @ query_turned
         denominator = _states(steps[2], steps[3].transpose(-1, -2), held) @ query  # its recurrence as one of rows
-        return _by_token(numerator / (denominator + self.eps)).to(dtype)
+        out = numerator / (denominator + self.old.eps)  # B H F D S
+        return out.permute(0, 2, 4, 1, 3).flatten(3).flatten(1, 2).to(dtype)  # B FS HD
 
 
-class GatedDeltaCamera:
+class GatedDeltaCamera(StandIn):
     """In place of the forward of `SanaWMBidirectionalGDNCamAttention`: one gather of B H F D 2D a call."""
-
-    def __init__(self, module: Any, session: Any) -> None:
-        self.session = session
 
     @in_no_graph
     def __call__(
@@ -130,11 +127,6 @@ class GatedDeltaCamera:
 def _by_frame(x: Tensor, num_frames: int) -> Tensor:
     """B H D FS -> B H F D S."""
     return x.unflatten(3, (num_frames, -1)).transpose(2, 3)
-
-
-def _by_token(x: Tensor) -> Tensor:
-    """B H F D S -> B FS HD."""
-    return x.permute(0, 2, 4, 1, 3).flatten(3).flatten(1, 2)
 
 
 def _kept(key: Tensor, beta: Tensor, decay: Tensor) -> Tensor:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
 from ....parallel.sharding.operator import in_no_graph
-
-if TYPE_CHECKING:
-    from ....parallel.sharding.session import Session
+from . import StandIn
 
 GLM_STREAMS = ("text", "image")
 
@@ -30,12 +27,8 @@ class _WholeCache:
         return self._cache.get(*(self._session.gather(x, 1, *GLM_STREAMS) for x in (key, value)))
 
 
-class GlmImageKeeping:
+class GlmImageKeeping(StandIn):
     """GLM-Image's processor of attention, which keeps pictures to edit: for its caches, sequences are whole."""
-
-    def __init__(self, old: Any, session: Any) -> None:
-        self._old = old
-        self._session = session
 
     # Named one by one: diffusers drops arguments that it does not find here.
     def __call__(
@@ -48,21 +41,18 @@ class GlmImageKeeping:
         kv_cache: Any = None,
     ) -> Any:
         given = attn, hidden_states, encoder_hidden_states, attention_mask, image_rotary_emb
-        return self._old(*given, None) if kv_cache is None else self._with_kept(kv_cache, *given)
+        return self.old(*given, None) if kv_cache is None else self._with_kept(kv_cache, *given)
 
     @in_no_graph
     def _with_kept(self, kv_cache: Any, *given: Any) -> Any:
         """Collective."""
         if kv_cache.mode == "read":
-            self._session.calls = self._session.calls[1:]  # the coming call has its keys whole
-        return self._old(*given, _WholeCache(kv_cache, self._session))
+            self.session.calls = self.session.calls[1:]  # the coming call has its keys whole
+        return self.old(*given, _WholeCache(kv_cache, self.session))
 
 
-class RefinerKeeping:
+class RefinerKeeping(StandIn):
     """SANA-WM's refiner keeps keys and values for later chunks: gathered, since the pipeline trims them by frames."""
-
-    def __init__(self, old: Callable[..., Tensor], session: Session) -> None:
-        self.old, self.session = old, session
 
     def __call__(  # the attention module passes on what is named here
         self,

@@ -17,15 +17,12 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask
 
 from ....parallel.sharding.operator import in_no_graph
+from . import StandIn
 
 BLOCK = 64
 
 
-class _BlockSparse:
-    def __init__(self, old: Any, session: Any) -> None:
-        self._old = old
-        self._session = session
-
+class _BlockSparse(StandIn):
     @in_no_graph
     def _attend(
         self,
@@ -46,10 +43,10 @@ class _BlockSparse:
         query = rotated(attn.query_norm(query.float()).type_as(query), rotary_emb, rotary_dtype)
         key = rotated(attn.key_norm(key.float()).type_as(key), rotary_emb, rotary_dtype)
         # Queries too: the choice needs whole blocks of them, and a rank may hold parts of two.
-        query, key, value = self._session.gather(torch.stack([query, key, value]), 2, "image").unbind()  # B T H D
-        self._session.num_calls += 1
+        query, key, value = self.session.gather(torch.stack([query, key, value]), 2, "image").unbind()  # B T H D
+        self.session.num_calls += 1
 
-        start, end = self._session.streams["image"].held(self._session.rank)
+        start, end = self.session.streams["image"].held(self.session.rank)
         first, last = start // BLOCK, -(-end // BLOCK)
         out = query[:, first * BLOCK : last * BLOCK]  # B R H D
         if start < end:
@@ -71,14 +68,14 @@ class Kandinsky5Sparse(_BlockSparse):
         sparse_params: dict[str, Any] | None = None,
     ) -> Tensor:
         if sparse_params is None or rotary_emb is None:
-            return self._old(attn, hidden_states, encoder_hidden_states, rotary_emb, sparse_params)
+            return self.old(attn, hidden_states, encoder_hidden_states, rotary_emb, sparse_params)
         return self._attend(
             attn,
             hidden_states,
             rotary_emb,
             near=sparse_params["sta_mask"],
             threshold=sparse_params["P"],
-            backend=self._old._attention_backend,
+            backend=self.old._attention_backend,
             rotary_dtype=torch.bfloat16,
         )
 

@@ -12,6 +12,7 @@ from diffusers.models.transformers.transformer_qwenimage21 import QwenImage21Att
 from torch import Tensor
 
 from ....parallel.sharding.operator import in_no_graph
+from . import StandIn
 
 Segment = tuple[int, int, bool]
 """First token, one past the last, and whether they are words."""
@@ -31,11 +32,11 @@ class WholePrefix:
         self.cache.store(*(half.clone() for half in whole.chunk(2, dim=-1)))
 
 
-class CausalProcessor:
+class CausalProcessor(StandIn):
     """The model's own processor attends to one segment of the prefix after the other, cut at global positions."""
 
     def __init__(self, old: Any, session: Any) -> None:
-        self.session = session
+        super().__init__(old, session)
         self.plain = QwenImage21AttnProcessor()
 
     def __call__(

@@ -1,4 +1,4 @@
-"""Masked denoising: inside the mask a picture is painted anew, outside it is kept.
+"""The masks of a denoise: what lies outside a picture's is kept, and a text's that hides nothing is left out.
 
 After every step what lies outside is replaced by the original, noised to the level that the next step begins with, and
 after the last step by the original itself: as diffusers' FluxInpaintPipeline, StableDiffusion3InpaintPipeline and
@@ -10,20 +10,22 @@ QwenImageInpaintPipeline do, after Blended Latent Diffusion (Avrahami et al., ar
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
 from diffusers.modular_pipelines.modular_pipeline_utils import InputParam
 from torch.nn.functional import interpolate
 
-from .blocks import Assembly, assembled, extended
-
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from ..values import Mask
+
+
+TEXT_MASKS = ("prompt_embeds_mask", "negative_prompt_embeds_mask")
 
 
 class KeepOutside(ModularPipelineBlocks):
@@ -43,29 +45,42 @@ class KeepOutside(ModularPipelineBlocks):
         return components, state
 
 
-def masked(
-    make: Callable[[], ModularPipelineBlocks], mask: Mask | None, shape: tuple[int, int, int], *, patch: int = 1
-) -> tuple[Assembly, dict[str, Tensor]]:
-    """The image-to-image blocks that this makes, keeping the picture outside the mask, and their input for it; without
-    a mask as they are.
-
-    `shape` is C H W of one picture's latents, `patch` the side of the squares that the loop has as tokens.
-    """
-    if mask is None:
-        return assembled(make), {}
-    return _keeping(make), {"painted": latent_mask(mask, shape, patch=patch)}
-
-
-@functools.cache
-def _keeping(make: Callable[[], ModularPipelineBlocks]) -> Assembly:
-    return Assembly(extended(make(), keep_outside=KeepOutside()))
-
-
 def latent_mask(mask: Mask, shape: tuple[int, int, int], *, patch: int) -> Tensor:
-    """B C H W, or B S C*patch*patch; of the pixels that a latent stands for the first counts, as in diffusers."""
+    """B C H W of pictures of `shape` C H W, or B S C*patch*patch where the loop has a token for each square of latents.
+
+    Of the pixels that a latent stands for the first counts, as in diffusers.
+    """
     channels, rows, columns = shape
     grid = interpolate(mask.pixels[:, None], size=(rows, columns)).expand(-1, channels, -1, -1)  # B C H W
     if patch == 1:
         return grid
     squares = grid.unflatten(3, (-1, patch)).unflatten(2, (-1, patch))  # B C H/p p W/p p
     return squares.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
+
+
+@contextlib.contextmanager
+def unmasked(transformer: nn.Module, argument: str, given: Mapping[str, Any]) -> Iterator[None]:
+    """Within, the transformer is asked without `argument`, the mask of its text, if none of the texts given hides
+    anything.
+
+    By this thread only: another may share the transformer meanwhile, and have a text that is hidden in part.
+    """
+    # With any mask, one that hides nothing too, torch attends by a slower kernel. Decided once for a denoise, from the
+    # texts alone: on one device as on several, and on all ranks alike.
+    masks = [given[name] for name in TEXT_MASKS if given.get(name) is not None]
+    if not argument or not all(bool(mask.bool().all()) for mask in masks):
+        yield
+        return
+
+    own = threading.get_ident()
+
+    def leave_out(
+        _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return args, {**kwargs, argument: None} if threading.get_ident() == own else kwargs
+
+    hook = transformer.register_forward_pre_hook(leave_out, with_kwargs=True, prepend=True)
+    try:
+        yield
+    finally:
+        hook.remove()
