@@ -30,7 +30,7 @@ MAX_SEED = NUM_SEEDS - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Socket:
-    """Goes into `Annotated[...]` beside a parameter's or the result's type.
+    """Goes into `Annotated[...]` beside a parameter's or the result's type. A text there is its help.
 
     `widget` tells a page how to draw the value: a "picture", "mask" or "audio" is a path of an input file, a "model" a
     source, a "strength" a number that is mostly from -2 to 2, a "json" a text that is JSON, or empty, or a list or an
@@ -109,24 +109,17 @@ def files_of(made: Any) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InputSpec:
-    """One input socket. `type` is a scalar ("int", "float", "bool", "string", "choice"), a name in `VALUE_TYPES`, or
-    a list of one of these, such as "list[float]"."""
+class InputSpec(Socket):
+    """One input, read. `type` is a scalar ("int", "float", "bool", "string", "choice"), a name in `VALUE_TYPES`, or a
+    list of one of these, such as "list[float]"."""
 
     name: str
     type: str
     required: bool
     default: Any = None
     choices: tuple[str, ...] = ()
-    min: float | None = None
-    max: float | None = None
-    step: float | None = None
     longest: int = 0
     """Characters of a text that are taken; 0: as many as of any text."""
-    widget: Widget = ""
-    advanced: bool = False
-    auto: bool = False
-    help: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,8 +142,6 @@ class NodeSpec:
     outputs: tuple[OutputSpec, ...]
     call: Callable[..., Any] = field(compare=False)
     injected: tuple[Injected, ...] = ()
-    takes_bytes: tuple[str, ...] = ()
-    """The inputs whose pixels may come as bytes."""
     paths: tuple[str, ...] = ()
     """Texts that name a file: the node gets its path, once it was found inside the folders of the run."""
     origin: str = ""
@@ -209,6 +200,11 @@ class NodeSpec:
         """The value of one output, in what the node gave."""
         names = [each.name for each in self.outputs]
         return made[names.index(output)] if len(names) > 1 else made
+
+    @property
+    def takes_bytes(self) -> tuple[str, ...]:
+        """The inputs whose pixels may come as bytes."""
+        return tuple(socket.name for socket in self.inputs if socket.takes_bytes)
 
     def input(self, name: str) -> InputSpec | None:
         return next((socket for socket in self.inputs if socket.name == name), None)
@@ -272,7 +268,6 @@ def read_spec(
         outputs=_outputs(call, hints["return"]),
         call=call,
         injected=injected,
-        takes_bytes=tuple(name for name, hint in hints.items() if _marker(hint).takes_bytes),
         paths=paths,
         is_output=is_output,
         uses_device=uses_device,
@@ -306,20 +301,8 @@ def _input(parameter: inspect.Parameter, hint: Any) -> InputSpec:
             f"input {parameter.name}: its default or range is nothing that a page can be told; use finite numbers, "
             "texts, truth values and lists of these, and None for what is made when the node runs"
         )
-    return InputSpec(
-        name=parameter.name,
-        type=kind,
-        required=required,
-        default=default,
-        choices=choices,
-        min=socket.min,
-        max=socket.max,
-        step=socket.step,
-        widget=socket.widget,
-        advanced=socket.advanced,
-        auto=socket.auto,
-        help=socket.help,
-    )
+    told: dict[str, Any] = {**vars(socket), "name": parameter.name, "default": default, "choices": choices}
+    return InputSpec(type=kind, required=required, **told)
 
 
 def _is_sayable(value: Any) -> bool:
@@ -388,7 +371,8 @@ def _unpack(hint: Any) -> tuple[str, Socket, tuple[str, ...], bool]:
 
 def _marker(hint: Any) -> Socket:
     marks = typing.get_args(hint)[1:] if typing.get_origin(hint) is typing.Annotated else ()
-    return next((mark for mark in marks if isinstance(mark, Socket)), Socket())
+    socket = next((mark for mark in marks if isinstance(mark, Socket)), Socket())
+    return dataclasses.replace(socket, help=next((mark for mark in marks if isinstance(mark, str)), socket.help))
 
 
 def _type(hint: Any) -> str:
