@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from latentloom.nodes.execution.disk_cache import DiskCache
+from latentloom.nodes.execution.cache import DiskCache
 from latentloom.nodes.execution.events import Event
 from latentloom.nodes.execution.manifest import manifest
 from latentloom.nodes.execution.records import RunResult
@@ -62,7 +62,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("latentloom.nodes.execution.run.is_busy", lambda _: clock.is_busy)
+    monkeypatch.setattr("latentloom.nodes.execution.watch.is_busy", lambda _: clock.is_busy)
     for module in ("outlook", "watch"):
         monkeypatch.setattr(f"latentloom.nodes.execution.{module}.time.perf_counter", clock)
     return clock

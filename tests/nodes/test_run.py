@@ -16,8 +16,7 @@ import pytest
 import torch
 
 from latentloom.nodes.execution import peak_memory
-from latentloom.nodes.execution.cache import MemoryCache
-from latentloom.nodes.execution.disk_cache import DiskCache
+from latentloom.nodes.execution.cache import DiskCache, MemoryCache
 from latentloom.nodes.execution.events import Event
 from latentloom.nodes.execution.run import RunResult
 from latentloom.nodes.files.workspace import Workspace

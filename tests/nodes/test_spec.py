@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from latentloom.nodes.execution.attempt import shown
-from latentloom.nodes.execution.cache import MemoryCache
-from latentloom.nodes.execution.disk_cache import DiskCache
+from latentloom.nodes.execution.cache import DiskCache, MemoryCache
 from latentloom.nodes.execution.records import NodeRecord, RunResult
 from latentloom.nodes.files.workspace import HERE, Workspace
 from latentloom.nodes.graph.spec import NodeSpec, Saved, Socket, read_spec
