@@ -63,11 +63,7 @@ Recipe = Callable[[Mapping[str, Any]], tuple[int, Mapping[str, Any]]]
 Injected = Literal["progress", "workspace", "depth"]
 """Arguments that a node gets from its host rather than from a socket; `depth` is that of the pixels that it gives."""
 
-INJECTED: Mapping[Injected, Any] = {
-    "progress": Progress,
-    "workspace": Workspace,
-    "depth": values.Depth,
-}
+INJECTED: Mapping[Injected, Any] = {"progress": Progress, "workspace": Workspace, "depth": values.Depth}
 """With the type by which each is known."""
 BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "string"}
@@ -243,20 +239,8 @@ def read_spec(
     parameter that cannot be given by its name.
     """
     hints = typing.get_type_hints(call, include_extras=True)
-    parameters = {
-        name: parameter
-        for name, parameter in inspect.signature(call).parameters.items()
-        if not takes_more or parameter.kind is not inspect.Parameter.VAR_KEYWORD
-    }
-    if lacking := [name for name in (*parameters, "return") if name not in hints]:
-        raise TypeError(f"{call.__name__}: {', '.join(lacking)} has no annotation, which names the type of a socket")
-    if nameless := [name for name, parameter in parameters.items() if parameter.kind not in BY_NAME]:
-        raise TypeError(f"{call.__name__}: {', '.join(nameless)} cannot be given by name, as the inputs of nodes are")
-    for name in ("progress", "workspace"):
-        if name in parameters and hints[name] is not (kind := INJECTED[name]):
-            raise TypeError(f"{call.__name__}: parameter {name} is injected and must be a {kind.__name__}")
-    given: list[Injected] = [name for name, kind in INJECTED.items() if name in parameters and hints[name] == kind]
-    injected = tuple(given)
+    parameters = _parameters(call, hints, takes_more=takes_more)
+    injected = tuple(name for name, kind in INJECTED.items() if name in parameters and hints[name] == kind)
     paths = tuple(name for name, hint in hints.items() if name != "return" and _plain_hint(hint) is Path)
     return NodeSpec(
         id=id,
@@ -283,6 +267,22 @@ def read_spec(
         reads=reads,
         chooser=chooser,
     )
+
+
+def _parameters(
+    call: Callable[..., Any], hints: Mapping[str, Any], *, takes_more: bool
+) -> dict[str, inspect.Parameter]:
+    """Those of a node function, of which each can be an input or is injected."""
+    every = inspect.signature(call).parameters.items()
+    found = {name: each for name, each in every if not (takes_more and each.kind is inspect.Parameter.VAR_KEYWORD)}
+    if lacking := [name for name in (*found, "return") if name not in hints]:
+        raise TypeError(f"{call.__name__}: {', '.join(lacking)} has no annotation, which names the type of a socket")
+    if nameless := [name for name, each in found.items() if each.kind not in BY_NAME]:
+        raise TypeError(f"{call.__name__}: {', '.join(nameless)} cannot be given by name, as the inputs of nodes are")
+    for name in ("progress", "workspace"):
+        if name in found and hints[name] is not (kind := INJECTED[name]):
+            raise TypeError(f"{call.__name__}: parameter {name} is injected and must be a {kind.__name__}")
+    return found
 
 
 def _input(parameter: inspect.Parameter, hint: Any) -> InputSpec:
