@@ -15,7 +15,6 @@ from ..files.video_files import read_video_metadata
 from ..files.workspace import Workspace
 from ..graph.graph import Graph, Node, graph_from_plain, read_graph
 from ..graph.json_text import parse_json, read_bytes
-from ..graph.problems import refuse, short
 from ..hosts.comfy_file import from_comfy, is_comfy, read_chunk
 from ..registry import SPECS
 from ..steps.denoising import noise_recipe
@@ -76,9 +75,7 @@ def _drawn_by_diffusers(nodes: Mapping[str, Node]) -> dict[str, Node]:
 def read_text(path: Path, *, name: str) -> Graph:
     """The workflow in a file of text, ours or ComfyUI's, which has no name of its own. Raises `GraphError`."""
     data = parse_json(read_bytes(path))
-    if not isinstance(data, dict):
-        raise refuse("not_a_workflow", worded("the file holds {}; a workflow is an object with nodes", short(data)))
-    return from_comfy(data, SPECS, name) if is_comfy(data) else graph_from_plain(data)
+    return from_comfy(data, SPECS, name) if isinstance(data, dict) and is_comfy(data) else graph_from_plain(data)
 
 
 def shipped_files() -> list[Path]:
