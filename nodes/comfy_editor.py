@@ -15,8 +15,7 @@ from typing import Any, cast
 
 from .files.atomic import write_atomic
 from .graph.choosing import fixed_inputs, folded
-from .graph.graph import Graph, Link, read_graph
-from .graph.order import in_order
+from .graph.graph import Graph, Link, in_order, read_graph
 from .graph.ready import ready
 from .graph.resolve import param_values, plain_value
 from .graph.scalars import SCALAR_TYPES

@@ -327,7 +327,7 @@ NODES = '''
 """A node of a thousand steps, which imports nothing for them."""
 import time
 
-from latentloom.nodes.graph.spec import read_spec
+from latentloom.nodes.graph.signature import read_spec
 from latentloom.parallel.progress import Progress
 
 

@@ -386,7 +386,8 @@ def test_a_node_that_the_catalog_could_not_tell_is_left_out(
 import math
 from pathlib import Path
 from typing import Annotated, Literal
-from latentloom.nodes.graph.spec import Socket, read_spec
+from latentloom.nodes.graph.signature import read_spec
+from latentloom.nodes.graph.spec import Socket
 from latentloom.pipelines.values import Image
 def good(x: int = 0) -> int: ...
 def bad({inputs}) -> int: ...

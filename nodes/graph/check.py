@@ -9,8 +9,7 @@ from typing import Any
 from ...parallel.wording import worded
 from ..files.workspace import INSTALL, Host
 from .choosing import UNDECIDED
-from .graph import Graph, Link, Node, ParamRef
-from .order import in_order
+from .graph import Graph, Link, Node, ParamRef, in_order
 from .problems import GraphError, Names, Problem, short
 from .ready import Ready
 from .requires import from_where, installed_version, unmet

@@ -1,9 +1,9 @@
-"""The workflow file, formats 1 and 2: what it holds, reading it and writing it."""
+"""The workflow file, formats 1 and 2: what it holds, reading it and writing it, and the order of its nodes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -244,6 +244,25 @@ def graph_from_plain(data: Any) -> Graph:
         names = Names()
         errors = error.errors(include_url=False, include_context=False)
         raise GraphError(_problem(each, names) for each in errors) from None
+
+
+def in_order(sources: Mapping[str, Collection[str]]) -> list[str]:
+    """Nodes, each after those that feed it, otherwise as they come; without those on a cycle, or fed by one. `sources`
+    must list every node that it names.
+    """
+    # Kahn's algorithm, because graphlib makes an object per node and looks for cycles first: four times as slow
+    num_missing = {name: len(feeding) for name, feeding in sources.items()}
+    users: dict[str, list[str]] = {}
+    for name, feeding in sources.items():
+        for source in feeding:
+            users.setdefault(source, []).append(name)
+    order = [name for name, num in num_missing.items() if num == 0]
+    for name in order:  # grows while it is read
+        for user in users.get(name, ()):
+            num_missing[user] -= 1
+            if num_missing[user] == 0:
+                order.append(user)
+    return order
 
 
 def graph_to_plain(graph: Graph) -> dict[str, Any]:

@@ -1,13 +1,8 @@
-"""The node spec: all that a page, a host, a checker or a command line knows of a node, read from its signature."""
+"""The node spec: all that a page, a host, a checker or a command line knows of a node."""
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
-import math
-import types
-import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,7 +11,7 @@ from ...parallel.progress import Progress
 from ...pipelines import values
 from ...pipelines.doors import FOLDER
 from ...pipelines.values import NUM_SEEDS
-from ..files.workspace import Workspace, content_hash
+from ..files.workspace import Workspace
 from .sketch import Denoises, Means, Reads, Refuses, Sketch, Writes
 
 if TYPE_CHECKING:
@@ -65,7 +60,6 @@ Injected = Literal["progress", "workspace", "depth"]
 
 INJECTED: Mapping[Injected, Any] = {"progress": Progress, "workspace": Workspace, "depth": values.Depth}
 """With the type by which each is known."""
-BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "string"}
 
 
@@ -207,184 +201,3 @@ class NodeSpec:
 
     def output(self, name: str) -> OutputSpec | None:
         return next((socket for socket in self.outputs if socket.name == name), None)
-
-
-def read_spec(
-    call: Callable[..., Any],
-    *,
-    title: str,
-    category: str,
-    version: int = 1,
-    is_output: bool = False,
-    uses_device: bool = False,
-    is_kept: bool = True,
-    fingerprint: Fingerprint | None = None,
-    migrate: Migrate | None = None,
-    recipe: Recipe | None = None,
-    sketch: Sketch | None = None,
-    denoises: Denoises | None = None,
-    refuses: Refuses | None = None,
-    means: Means | None = None,
-    writes: Writes | None = None,
-    reads: Reads | None = None,
-    chooser: Chooser | None = None,
-    takes_more: bool = False,
-    id: str = "",
-) -> NodeSpec:
-    """Read a node function's signature: parameters are inputs, the return annotation is the output.
-
-    A tuple is several outputs, None is none. Beside our own types and scalars there are lists of them, `Path` for an
-    input file, and any dataclass as a wire type of the package's own. With `takes_more`, a `**` parameter is given
-    the inputs that the node does not always have. Raises `TypeError` for an annotation no socket can carry, and for a
-    parameter that cannot be given by its name.
-    """
-    hints = typing.get_type_hints(call, include_extras=True)
-    parameters = _parameters(call, hints, takes_more=takes_more)
-    injected = tuple(name for name, kind in INJECTED.items() if name in parameters and hints[name] == kind)
-    paths = tuple(name for name, hint in hints.items() if name != "return" and _plain_hint(hint) is Path)
-    return NodeSpec(
-        id=id,
-        version=version,
-        title=title,
-        category=category,
-        help=inspect.cleandoc(call.__doc__ or ""),
-        inputs=tuple(_input(p, hints[n]) for n, p in parameters.items() if n not in injected),
-        outputs=_outputs(call, hints["return"]),
-        call=call,
-        injected=injected,
-        paths=paths,
-        is_output=is_output,
-        uses_device=uses_device,
-        is_kept=is_kept,
-        fingerprint=_with_files(fingerprint, paths) if paths else fingerprint,
-        migrate=migrate,
-        recipe=recipe,
-        sketch=sketch,
-        denoises=denoises,
-        refuses=refuses,
-        means=means,
-        writes=writes,
-        reads=reads,
-        chooser=chooser,
-    )
-
-
-def _parameters(
-    call: Callable[..., Any], hints: Mapping[str, Any], *, takes_more: bool
-) -> dict[str, inspect.Parameter]:
-    """Those of a node function, of which each can be an input or is injected."""
-    every = inspect.signature(call).parameters.items()
-    found = {name: each for name, each in every if not (takes_more and each.kind is inspect.Parameter.VAR_KEYWORD)}
-    if lacking := [name for name in (*found, "return") if name not in hints]:
-        raise TypeError(f"{call.__name__}: {', '.join(lacking)} has no annotation, which names the type of a socket")
-    if nameless := [name for name, each in found.items() if each.kind not in BY_NAME]:
-        raise TypeError(f"{call.__name__}: {', '.join(nameless)} cannot be given by name, as the inputs of nodes are")
-    for name in ("progress", "workspace"):
-        if name in found and hints[name] is not (kind := INJECTED[name]):
-            raise TypeError(f"{call.__name__}: parameter {name} is injected and must be a {kind.__name__}")
-    return found
-
-
-def _input(parameter: inspect.Parameter, hint: Any) -> InputSpec:
-    kind, socket, choices, optional = _unpack(hint)
-    required = parameter.default is inspect.Parameter.empty
-    default = None if required else parameter.default
-    if isinstance(default, Path):
-        default = str(default)
-    if optional and (required or default is not None):
-        raise TypeError(f"input {parameter.name}: an optional value must default to None")
-    if socket.widget not in typing.get_args(Widget):
-        known = ", ".join(filter(None, typing.get_args(Widget)))
-        raise TypeError(f"input {parameter.name}: there is no widget {socket.widget!r}; use one of {known}, or none")
-    if not all(map(_is_sayable, (socket.min, socket.max, socket.step, default))):
-        raise TypeError(
-            f"input {parameter.name}: its default or range is nothing that a page can be told; use finite numbers, "
-            "texts, truth values and lists of these, and None for what is made when the node runs"
-        )
-    told: dict[str, Any] = {**vars(socket), "name": parameter.name, "default": default, "choices": choices}
-    return InputSpec(type=kind, required=required, **told)
-
-
-def _is_sayable(value: Any) -> bool:
-    """Whether JSON has it, and a socket: a scalar, or a list of scalars."""
-    parts = value if isinstance(value, list | tuple) else () if value is None else (value,)
-    return all(isinstance(each, str | int) or (isinstance(each, float) and math.isfinite(each)) for each in parts)
-
-
-def _outputs(call: Callable[..., Any], hint: Any) -> tuple[OutputSpec, ...]:
-    if hint is type(None):
-        return ()
-    members = typing.get_args(hint) if typing.get_origin(hint) is tuple and typing.get_args(hint)[-1:] != (...,) else ()
-    outputs = tuple(_output(call, each) for each in members or (hint,))
-    if len(names := {output.name for output in outputs}) < len(outputs):
-        raise TypeError(f"{call.__name__}: outputs are called {', '.join(sorted(names))}; name each with Socket(name=)")
-    return outputs
-
-
-def _output(call: Callable[..., Any], hint: Any) -> OutputSpec:
-    kind, socket, _, optional = _unpack(hint)
-    if optional or _plain_hint(hint) is Path:
-        raise TypeError(f"{call.__name__}: an output cannot be optional, and files that it wrote are a Saved")
-    name = socket.name or kind.rpartition("_")[2].removeprefix("list[").removesuffix("]").lower()
-    return OutputSpec(name=name, type=kind, help=socket.help)
-
-
-def _with_files(own: Fingerprint | None, paths: Sequence[str]) -> Fingerprint:
-    """What a node that reads files by their paths reads: their content, and what its own fingerprint names."""
-
-    def fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
-        found = {name: workspace.input_path(str(inputs[name]), socket=name) for name in paths if inputs[name]}
-        files = [content_hash(path, socket=name) for name, path in found.items()]
-        return " ".join([*files, own(inputs, workspace) if own else ""])
-
-    return fingerprint
-
-
-def _plain_hint(hint: Any) -> Any:
-    """An annotation without its marks and without `| None`."""
-    if typing.get_origin(hint) is typing.Annotated:
-        hint = typing.get_args(hint)[0]
-    if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        hint = next(each for each in typing.get_args(hint) if each is not type(None))
-    return hint
-
-
-def _unpack(hint: Any) -> tuple[str, Socket, tuple[str, ...], bool]:
-    """(socket type, marker, choices, is optional) of one annotation."""
-    socket = _marker(hint)
-    bare = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
-    optional = typing.get_origin(bare) in (types.UnionType, typing.Union)
-    kind = _plain_hint(hint)
-    if typing.get_origin(kind) is Literal:
-        if not all(isinstance(choice, str) for choice in typing.get_args(kind)):
-            raise TypeError(f"{kind!r} is no socket type; choices are texts")
-        return "choice", socket, typing.get_args(kind), optional
-    if typing.get_origin(kind) in (list, Sequence) or typing.get_args(kind)[1:] == (...,):
-        if typing.get_args(kind)[0] is Path:
-            raise TypeError(
-                f"{kind!r} is no socket type; take one Path by itself, which is looked for among the files "
-                "that a run may read"
-            )
-        return f"list[{_type(typing.get_args(kind)[0])}]", socket, (), optional
-    return _type(kind), socket, (), optional
-
-
-def _marker(hint: Any) -> Socket:
-    marks = typing.get_args(hint)[1:] if typing.get_origin(hint) is typing.Annotated else ()
-    socket = next((mark for mark in marks if isinstance(mark, Socket)), Socket())
-    return dataclasses.replace(socket, help=next((mark for mark in marks if isinstance(mark, str)), socket.help))
-
-
-def _type(hint: Any) -> str:
-    if hint in SCALARS:
-        return SCALARS[hint]
-    if hint is Path:
-        return SCALARS[str]
-    if not isinstance(hint, type) or not dataclasses.is_dataclass(hint):
-        known = ", ".join([*SCALARS.values(), *VALUE_TYPES])
-        raise TypeError(
-            f"{hint!r} is no socket type; use one of {known}, a list of them, a Literal of texts, a Path or a dataclass"
-        )
-    if VALUE_TYPES.setdefault(name := type_name(hint), hint) is not hint:
-        raise TypeError(f"there are two types called {name}; rename one")
-    return name

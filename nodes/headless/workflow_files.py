@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,9 +14,11 @@ from ..files.audio_files import read_audio_metadata
 from ..files.picture_files import NOISE_KEY, VALUES_KEY, WORKFLOW_KEY, read_metadata
 from ..files.video_files import read_video_metadata
 from ..files.workspace import Workspace
-from ..graph.graph import Graph, Node, graph_from_plain, read_graph
+from ..graph.check import ensure
+from ..graph.graph import Graph, Node, graph_from_plain, graph_text, read_graph
 from ..graph.json_text import parse_json, read_bytes
-from ..hosts.comfy_file import from_comfy, is_comfy, read_chunk
+from ..graph.ready import ready
+from ..hosts.comfy_file import from_comfy, is_comfy, read_chunk, to_comfy
 from ..registry import SPECS
 from ..steps.denoising import noise_recipe
 
@@ -55,6 +58,17 @@ def read_workflow(path: Path) -> Graph:
         )
     is_old = NOISE_KEY not in metadata and HALF.search(text + metadata.get(VALUES_KEY, ""))
     return drawn_by_diffusers(graph) if is_old else graph
+
+
+def text_of(path: Path, *, for_comfyui: bool) -> str:
+    """The workflow in a file as the text of a file, ours or ComfyUI's. Raises as `read_workflow`, and for ComfyUI's
+    where the workflow is wrong."""
+    graph = read_workflow(path)
+    if not for_comfyui:
+        return graph_text(graph).removesuffix("\n")
+    prepared = ready(graph, SPECS, workspace=workspace_of(path))
+    ensure(prepared)
+    return json.dumps(to_comfy(prepared), indent=2, ensure_ascii=False)
 
 
 def drawn_by_diffusers(graph: Graph) -> Graph:

@@ -26,8 +26,7 @@ from ..preview.meant import tagged
 from ..registry import SPECS
 from .comfy_file import OURS, version_of, without_marks
 from .comfy_folders import LORA, MODEL, TIPS, comfy_workspace, names
-from .comfy_memory import hear_unloading
-from .comfy_progress import ComfyProgress
+from .comfy_process import ComfyProgress, hear_unloading
 
 logger = logging.getLogger("latentloom")
 
@@ -40,22 +39,9 @@ TYPES = {
 TENSORS: Mapping[str, type[Image | Mask]] = {"Image": Image, "Mask": Mask}
 """What ComfyUI has on its own wires as a bare tensor."""
 
-CORE_TITLES = frozenset(
-    {
-        "Boolean",
-        "Crop Image",
-        "Float",
-        "Format Text",
-        "Load Audio",
-        "Load Image",
-        "Load LoRA",
-        "Load Video",
-        "Note",
-        "Replace Text",
-        "Save Image",
-        "Save Video",
-        "Seed",
-    }
+CORE_TITLES = (
+    *("Boolean", "Crop Image", "Float", "Format Text", "Load Audio", "Load Image", "Load LoRA", "Load Video"),
+    *("Note", "Replace Text", "Save Image", "Save Video", "Seed"),
 )
 """What ComfyUI calls nodes of its own; ours of the same title say there whose they are."""
 
@@ -103,18 +89,13 @@ def node_class(spec: NodeSpec) -> type[Node]:
         "OUTPUT_NODE": spec.is_output,
         "RETURN_TYPES": tuple(comfy_type(o.type) for o in spec.outputs),
         "RETURN_NAMES": tuple(o.name for o in spec.outputs),
-        "INPUT_TYPES": classmethod(_input_types),
+        "INPUT_TYPES": classmethod(lambda cls: input_types(spec)),
     }
     if spec.fingerprint is not None:
         members["IS_CHANGED"] = classmethod(_is_changed)
     if spec.refuses is not None:
         members["VALIDATE_INPUTS"] = classmethod(_validator(spec))
     return type(spec.call.__name__, (Node,), members)
-
-
-def comfy_title(spec: NodeSpec) -> str:
-    """What ComfyUI's page calls the node."""
-    return spec.title + OURS if spec.title in CORE_TITLES else spec.title
 
 
 def comfy_type(kind: str) -> str:
@@ -172,19 +153,14 @@ def _renewed(spec: NodeSpec, inputs: Mapping[str, Any], saved: Mapping[str, Any]
 
 def _from_comfy(spec: NodeSpec, name: str, value: Any) -> Any:
     kind = next((socket.type for socket in fixed_inputs(spec) if socket.name == name), "")
-    if kind == "Audio":
-        return _audio(name, value)
+    if kind == "Audio":  # some nodes decode it when it is asked for
+        if not isinstance(value, Mapping) or not {"waveform", "sample_rate"} <= set(value):
+            raise ValueError(f"{name} is {short(value)}; it takes ComfyUI's AUDIO, a waveform with its sample_rate")
+        return Audio(waveform=value["waveform"].clone(), rate=value["sample_rate"])
     if kind not in TENSORS:
         return value
     pixels = value.clone()  # the host runs under inference mode and may reuse the tensor
     return TENSORS[kind](pixels=pixels.reshape(-1, *pixels.shape[-2:]) if kind == "Mask" else pixels)  # some give H W
-
-
-def _audio(name: str, value: Any) -> Audio:
-    """Of ComfyUI's own wire, whose sound some nodes decode when it is asked for."""
-    if not isinstance(value, Mapping) or not {"waveform", "sample_rate"} <= set(value):
-        raise ValueError(f"{name} is {short(value)}; it takes ComfyUI's AUDIO, a waveform with its sample_rate")
-    return Audio(waveform=value["waveform"].clone(), rate=value["sample_rate"])
 
 
 def _to_comfy(value: Any) -> Any:
@@ -219,10 +195,6 @@ def _shown(saved: Sequence[str], workspace: Workspace) -> dict[str, Any]:
         row = {"filename": f.name, "subfolder": f.parent.as_posix() if f.parent.name else "", "type": "output"}
         shown.setdefault("audio" if f.suffix[1:] in CODERS else "images", []).append(row)
     return shown | ({"animated": (True,)} if any(f.suffix == ".mp4" for f in files) else {})
-
-
-def _input_types(cls: type[Node]) -> dict[str, Any]:
-    return input_types(cls.SPEC)
 
 
 def _is_changed(cls: type[Node], **inputs: Any) -> str:
@@ -320,4 +292,6 @@ class _Standing:
 
 NODE_CLASS_MAPPINGS = {id: node_class(spec) for id, spec in SPECS.items()}
 """Of ours, and of those from outside: whoever asks `latentloom` for it has opened the doors first."""
-NODE_DISPLAY_NAME_MAPPINGS = {id: comfy_title(spec) for id, spec in SPECS.items()}
+NODE_DISPLAY_NAME_MAPPINGS = {
+    id: spec.title + OURS if spec.title in CORE_TITLES else spec.title for id, spec in SPECS.items()
+}

@@ -92,10 +92,25 @@ def _comment(value: object) -> str:
     return (text if code.startswith((b"ASCII", b"\0")) else value).decode("utf-8", errors="replace").strip("\0")
 
 
+def _foreign(tool: str, told: Mapping[str, Any], loras: object, more: Mapping[str, Any] | None = None) -> Foreign:
+    """What was told under our names, bounded; what it was not, and what is none of its kind, is left out."""
+    read = {name: bounded(told[name]) for name, bounded in BOUNDED.items() if told.get(name) is not None}
+    named = tuple(map(_named, loras[:MAX_MORE])) if isinstance(loras, list) else ()
+    return Foreign(tool=tool, loras=named, more=_more(more or {}), **read)
+
+
 # A1111, Forge, SD.Next: a text of lines, the last of them "Steps: 20, Sampler: Euler, ..."
 
 SETTING = re.compile(r'\s*([A-Za-z][\w /-]{0,60}):\s*("(?:\\.|[^"\\])*"|[^,]*)(?:,|$)')
 NEGATIVE = "Negative prompt:"
+A1111 = {
+    "seed": "Seed",
+    "steps": "Steps",
+    "sampler": "Sampler",
+    "scheduler": "Schedule type",
+    "model": "Model",
+    "strength": "Denoising strength",
+}
 
 
 def _a1111(texts: Texts) -> Foreign | None:
@@ -105,38 +120,14 @@ def _a1111(texts: Texts) -> Foreign | None:
     if start is None:
         return None
     prompt, _, negative = "\n".join(lines[:start]).partition(NEGATIVE)
-    told = {
-        key.strip(): value.strip().strip('"')
-        for key, value in SETTING.findall("\n".join(lines[start:])[:MAX_CHARACTERS])
-    }
+    settings = SETTING.findall("\n".join(lines[start:])[:MAX_CHARACTERS])
+    told = {key.strip(): value.strip().strip('"') for key, value in settings}
     width, _, height = told.pop("Size", "").partition("x")
-    names = (
-        "Steps",
-        "Sampler",
-        "Schedule type",
-        "CFG scale",
-        "Distilled CFG Scale",
-        "Seed",
-        "Model",
-        "Denoising strength",
-    )
-    own = {name: told.pop(name, "") for name in names}
-    return Foreign(
-        tool="A1111",
-        prompt=_text(prompt.strip()),
-        negative_prompt=_text(negative.strip()),
-        seed=_whole(own["Seed"]),
-        steps=_whole(own["Steps"]),
-        guidance=_number(own["Distilled CFG Scale"] or own["CFG scale"]),
-        sampler=_word(own["Sampler"]),
-        scheduler=_word(own["Schedule type"]),
-        model=_word(own["Model"]),
-        loras=tuple(dict.fromkeys(re.findall(r"<lora:([^:>]{1,200})", prompt)))[:MAX_MORE],
-        strength=_number(own["Denoising strength"]),
-        width=_whole(width),
-        height=_whole(height),
-        more=_more(told),
-    )
+    guidance, distilled = told.pop("CFG scale", ""), told.pop("Distilled CFG Scale", "")
+    own = {name: told.pop(key, "") for name, key in A1111.items()}
+    own |= {"prompt": prompt.strip(), "negative_prompt": negative.strip(), "guidance": distilled or guidance}
+    loras = [*dict.fromkeys(re.findall(r"<lora:([^:>]{1,200})", prompt))]
+    return _foreign("A1111", {**own, "width": width, "height": height}, loras, told)
 
 
 # InvokeAI and SwarmUI: an object of their own
@@ -152,43 +143,22 @@ def _invoke(texts: Texts) -> Foreign | None:
     prompt = told.get("positive_prompt", told.get("prompt", ""))
     if isinstance(prompt, list):
         prompt = ", ".join(str(part.get("prompt", "")) for part in prompt if isinstance(part, dict))
-    loras = told.get("loras")
-    return Foreign(
-        tool="InvokeAI",
-        prompt=_text(prompt),
-        negative_prompt=_text(told.get("negative_prompt", "")),
-        seed=_whole(told.get("seed")),
-        steps=_whole(told.get("steps")),
-        guidance=_number(told.get("cfg_scale", told.get("guidance"))),
-        scheduler=_word(told.get("scheduler", told.get("sampler", ""))),
-        model=_named(told.get("model")),
-        loras=tuple(map(_named, loras[:MAX_MORE])) if isinstance(loras, list) else (),
-        strength=_number(told.get("strength")),
-        width=_whole(told.get("width")),
-        height=_whole(told.get("height")),
-        more=_more({key: told[key] for key in ("app_version", "generation_mode", "vae", "clip_skip") if key in told}),
-    )
+    own = {
+        "prompt": prompt,
+        "guidance": told.get("cfg_scale", told.get("guidance")),
+        "scheduler": told.get("scheduler", told.get("sampler")),
+        "sampler": None,
+    }
+    more = {key: told[key] for key in ("app_version", "generation_mode", "vae", "clip_skip") if key in told}
+    return _foreign("InvokeAI", {**told, **own}, told.get("loras"), more)
 
 
 def _swarm(texts: Texts) -> Foreign | None:
     told = _inner(object_in(texts.get("parameters", "")), "sui_image_params")
     if not told:
         return None
-    loras = told.get("loras")
-    return Foreign(
-        tool="SwarmUI",
-        prompt=_text(told.get("prompt", "")),
-        negative_prompt=_text(told.get("negativeprompt", "")),
-        seed=_whole(told.get("seed")),
-        steps=_whole(told.get("steps")),
-        guidance=_number(told.get("cfgscale")),
-        sampler=_word(told.get("sampler", "")),
-        scheduler=_word(told.get("scheduler", "")),
-        model=_word(told.get("model", "")),
-        loras=tuple(map(_word, loras[:MAX_MORE])) if isinstance(loras, list) else (),
-        width=_whole(told.get("width")),
-        height=_whole(told.get("height")),
-    )
+    own = {"negative_prompt": told.get("negativeprompt"), "guidance": told.get("cfgscale"), "strength": None}
+    return _foreign("SwarmUI", {**told, **own}, told.get("loras"))
 
 
 def _named(value: object) -> str:
@@ -201,9 +171,17 @@ def _named(value: object) -> str:
 
 # ComfyUI: the graph that was run, from which the values nearest to the picture are taken
 
-SEEDS = ("seed", "noise_seed")
-GUIDES = ("guidance", "cfg", "cfg_scale")
-MODELS = ("ckpt_name", "unet_name", "model_name", "gguf_name")
+COMFY = {
+    "seed": ("seed", "noise_seed"),
+    "steps": ("steps",),
+    "guidance": ("guidance", "cfg", "cfg_scale"),
+    "sampler": ("sampler_name",),
+    "scheduler": ("scheduler",),
+    "model": ("ckpt_name", "unet_name", "model_name", "gguf_name"),
+    "strength": ("denoise",),
+    "width": ("width",),
+    "height": ("height",),
+}
 
 
 def _comfy(texts: Texts) -> Foreign | None:
@@ -217,23 +195,11 @@ def _comfy(texts: Texts) -> Foreign | None:
         found = (nodes[name][key] for name in near for key in keys if key in nodes[name])
         return next((value for value in found if not isinstance(value, list | dict)), None)
 
-    return Foreign(
-        tool="ComfyUI",
-        prompt=_text(said(nodes, near, "positive", "conditioning", "guider")),
-        negative_prompt=_text(said(nodes, near, "negative")),
-        seed=_whole(first(*SEEDS)),
-        steps=_whole(first("steps")),
-        guidance=_number(first(*GUIDES)),
-        sampler=_word(first("sampler_name") or ""),
-        scheduler=_word(first("scheduler") or ""),
-        model=_word(first(*MODELS) or ""),
-        loras=tuple(
-            dict.fromkeys(_word(nodes[n]["lora_name"]) for n in near if isinstance(nodes[n].get("lora_name"), str))
-        )[:MAX_MORE],
-        strength=_number(first("denoise")),
-        width=_whole(first("width")),
-        height=_whole(first("height")),
-    )
+    loras = dict.fromkeys(nodes[n]["lora_name"] for n in near if isinstance(nodes[n].get("lora_name"), str))
+    own = {name: first(*keys) for name, keys in COMFY.items()}
+    own["prompt"] = said(nodes, near, "positive", "conditioning", "guider")
+    own["negative_prompt"] = said(nodes, near, "negative")
+    return _foreign("ComfyUI", own, [*loras])
 
 
 READERS: tuple[Callable[[Texts], Foreign | None], ...] = (_invoke, _swarm, _a1111, _comfy)
@@ -280,3 +246,13 @@ def _number(value: object) -> float | None:
     except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) and abs(number) <= MAX_SEED else None
+
+
+BOUNDED: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("prompt", "negative_prompt"), _text),
+    **dict.fromkeys(("seed", "steps", "width", "height"), _whole),
+    **dict.fromkeys(("guidance", "strength"), _number),
+    **dict.fromkeys(("sampler", "scheduler"), _word),
+    "model": _named,
+}
+"""How what is said of each is read."""

@@ -16,8 +16,9 @@ from typing import Any, ParamSpec, TypeVar
 from ...pipelines.values import Audio, Image, Mask, Video
 from ..files.audio_files import MAX_CHANNELS, MAX_RATE, MIN_RATE
 from ..graph.scalars import PLAIN_TYPES, SCALAR_TYPES, as_type, fault
+from ..graph.signature import read_spec
 from ..graph.sketch import Sketch
-from ..graph.spec import VALUE_TYPES, InputSpec, NodeSpec, read_spec
+from ..graph.spec import VALUE_TYPES, InputSpec, NodeSpec
 
 P = ParamSpec("P")
 R = TypeVar("R")

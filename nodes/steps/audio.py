@@ -8,8 +8,9 @@ from ...pipelines.values import Audio
 from ..files.audio_files import check_audio, check_audio_file, read_audio, write_audio
 from ..files.file_sizes import sound_bytes
 from ..files.workspace import HERE, Workspace
+from ..graph.signature import read_spec
 from ..graph.sketch import Given, Made
-from ..graph.spec import Saved, Socket, read_spec
+from ..graph.spec import Saved, Socket
 from .arguments import checked
 from .refusing import file_fingerprint, file_refusals, name_refusals
 from .sockets import FileName, Files

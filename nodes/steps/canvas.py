@@ -17,8 +17,9 @@ from ...pipelines.shape import (
 )
 from ...pipelines.values import Image, Latents, Model
 from ..files.resize import Method, interpolate, size_like, why_half
+from ..graph.signature import read_spec
 from ..graph.sketch import Empty, Given, Refusal
-from ..graph.spec import Socket, read_spec
+from ..graph.spec import Socket
 from .arguments import checked
 from .refusing import refused_by
 from .sockets import Frames, Pixels

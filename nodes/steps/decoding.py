@@ -10,8 +10,8 @@ from ...parallel.progress import SILENT, Progress
 from ...pipelines import requests, settling
 from ...pipelines.shape import why_not_made
 from ...pipelines.values import Audio, Depth, Image, Latents, Model, Video
+from ..graph.signature import read_spec
 from ..graph.sketch import Asked, Given, Made, Unknown
-from ..graph.spec import read_spec
 from .arguments import checked
 
 

@@ -13,8 +13,9 @@ from ...pipelines import requests, settling
 from ...pipelines.models.facts import scheduler_of, shift_of
 from ...pipelines.values import Conditioning, Latents, Mask, Model, Sampling, Scheduler, StepCache
 from ..files.resize import cover
+from ..graph.signature import read_spec
 from ..graph.sketch import Asked, Denoising, Given, Text, filled
-from ..graph.spec import Socket, read_spec
+from ..graph.spec import Socket
 from .arguments import checked, sketch_by
 from .sockets import NoiseChoice, OtherScale, Scale, Seed
 

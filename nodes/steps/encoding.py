@@ -15,8 +15,9 @@ from ...pipelines.families import FAMILIES
 from ...pipelines.values import Conditioning, Image, Latents, Model, References
 from ..files.resize import check_area, cover, size_like
 from ..files.workspace import HERE, SMALLER, Workspace
+from ..graph.signature import read_spec
 from ..graph.sketch import Asked, Given, Reading, Seen, Text
-from ..graph.spec import MAX_SEED, Socket, read_spec
+from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
 from .canvas import canvas_means, canvas_refusals, canvas_sketch
 from .denoising import noise_recipe

@@ -12,8 +12,9 @@ from ...pipelines.values import Image, Mask
 from ..files.picture_files import read_channel
 from ..files.resize import check_area, cover, kept, stretch
 from ..files.workspace import HERE, SMALLER, Workspace
+from ..graph.signature import read_spec
 from ..graph.sketch import Given, Made
-from ..graph.spec import Socket, read_spec
+from ..graph.spec import Socket
 from .arguments import checked
 from .pictures import picture_fingerprint, picture_refusals
 from .sockets import MAX_SIDE

@@ -17,8 +17,9 @@ from ...pipelines.models.tensor_file import read_tensor_file
 from ...pipelines.place import placed
 from ...pipelines.values import Lora, Model, compiled_in_keys
 from ..files.workspace import ALLOW, HERE, PULL, Workspace, content_hash
+from ..graph.signature import read_spec
 from ..graph.sketch import Given, Refusal, Unknown
-from ..graph.spec import Socket, read_spec
+from ..graph.spec import Socket
 from .arguments import checked
 from .planning import named_plan
 from .refusing import refused_by

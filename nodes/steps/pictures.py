@@ -17,8 +17,9 @@ from ..files import resize
 from ..files.file_sizes import picture_bytes
 from ..files.picture_files import check_file_size, check_picture, read_picture, write_pictures
 from ..files.workspace import HERE, SMALLER, Workspace
+from ..graph.signature import read_spec
 from ..graph.sketch import Given, Made, Refusal
-from ..graph.spec import Saved, Socket, read_spec
+from ..graph.spec import Saved, Socket
 from .arguments import checked
 from .refusing import file_fingerprint, file_refusals, name_refusals
 from .sockets import MAX_SIDE, FileName, Files

@@ -9,8 +9,8 @@ from typing import Annotated
 from ...pipelines import place as places
 from ...pipelines.values import Model
 from ..files.workspace import HERE, Workspace
+from ..graph.signature import read_spec
 from ..graph.sketch import Given, Unknown
-from ..graph.spec import read_spec
 from .arguments import checked
 
 

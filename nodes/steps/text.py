@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 from ...parallel.wording import worded
 from ..graph.scalars import MAX_LISTED
-from ..graph.spec import MAX_SEED, Socket, read_spec
+from ..graph.signature import read_spec
+from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked, sketch_by
 from .sockets import NewText, Seed, Text
 

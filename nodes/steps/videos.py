@@ -11,8 +11,9 @@ from ...pipelines.values import Audio, Video
 from ..files.file_sizes import video_bytes
 from ..files.video_files import Cut, check_video, check_video_size, read_video, write_video
 from ..files.workspace import HERE, SMALLER, Workspace
+from ..graph.signature import read_spec
 from ..graph.sketch import Given, Made
-from ..graph.spec import Saved, Socket, read_spec
+from ..graph.spec import Saved, Socket
 from .arguments import checked
 from .refusing import file_fingerprint, file_refusals, name_refusals
 from .sockets import FileName, Files

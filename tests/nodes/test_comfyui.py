@@ -25,7 +25,7 @@ from latentloom.nodes.graph.resolve import upgrade
 from latentloom.nodes.hosts import comfy_folders
 from latentloom.nodes.hosts.comfy_file import from_comfy
 from latentloom.nodes.hosts.comfy_folders import LORA, MODEL, comfy_workspace
-from latentloom.nodes.hosts.comfy_progress import ComfyProgress
+from latentloom.nodes.hosts.comfy_process import ComfyProgress
 from latentloom.nodes.hosts.comfyui import CORE_TITLES, NODE_CLASS_MAPPINGS
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.errors import Cancelled

@@ -14,11 +14,11 @@ from latentloom.nodes.execution.cache import DiskCache
 from latentloom.nodes.execution.events import Event
 from latentloom.nodes.execution.manifest import manifest
 from latentloom.nodes.execution.records import RunResult
+from latentloom.nodes.graph.signature import read_spec
 from latentloom.nodes.graph.sketch import Denoising, Given
-from latentloom.nodes.graph.spec import read_spec
 from latentloom.nodes.headless.reports import Report
 from latentloom.nodes.headless.terminal import ProgressBars
-from latentloom.nodes.hosts.comfy_progress import ComfyProgress
+from latentloom.nodes.hosts.comfy_process import ComfyProgress
 from latentloom.parallel.progress import Foreseen, Progress, RankWork, Setting
 from latentloom.pipelines.costs.outcome import after, ran_of
 from latentloom.pipelines.values import Conditioning, Image, Latents, Model

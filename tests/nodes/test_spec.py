@@ -12,7 +12,8 @@ from latentloom.nodes.execution.attempt import shown
 from latentloom.nodes.execution.cache import DiskCache, MemoryCache
 from latentloom.nodes.execution.records import NodeRecord, RunResult
 from latentloom.nodes.files.workspace import HERE, Workspace
-from latentloom.nodes.graph.spec import NodeSpec, Saved, Socket, read_spec
+from latentloom.nodes.graph.signature import read_spec
+from latentloom.nodes.graph.spec import NodeSpec, Saved, Socket
 from latentloom.nodes.headless.sweep import parse_set
 from latentloom.nodes.hosts.comfyui import NODE_CLASS_MAPPINGS
 from latentloom.nodes.registry import SPECS

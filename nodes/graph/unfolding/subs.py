@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ....parallel.errors import BadInput
-from ..graph import SUB, Graph, Node, ParamRef, Sub, SubParam
-from ..order import in_order
+from ..graph import SUB, Graph, Node, ParamRef, Sub, SubParam, in_order
 from ..spec import InputSpec, NodeSpec, OutputSpec
 
 MAX_LEVELS = 16

@@ -13,8 +13,9 @@ from ....parallel.wording import worded
 from ....pipelines.values import Image
 from ...files.resize import check_area
 from ...files.workspace import HERE, SMALLER, Workspace
+from ...graph.signature import read_spec
 from ...graph.sketch import Given, Made, Unknown
-from ...graph.spec import Socket, read_spec
+from ...graph.spec import Socket
 from ..arguments import checked, sketch_by
 from ..sockets import MAX_SIDE
 

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from ...graph.choosing import Chooser
 from ...graph.scalars import INT_RANGE
-from ...graph.spec import InputSpec, NodeSpec, OutputSpec, Socket, read_spec
+from ...graph.signature import read_spec
+from ...graph.spec import InputSpec, NodeSpec, OutputSpec, Socket
 from ..arguments import checked, sketch_by
 from .expression import reckon
 

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal
 
 from ...graph.problems import short
 from ...graph.scalars import MAX_STRING
-from ...graph.spec import Socket, read_spec
+from ...graph.signature import read_spec
+from ...graph.spec import Socket
 from ..arguments import checked, sketch_by
 from ..sockets import NewText, Text
 

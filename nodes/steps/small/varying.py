@@ -14,8 +14,8 @@ from ....pipelines.models.json_file import read_bytes
 from ....pipelines.models.source import exists
 from ...files.workspace import HERE, Workspace
 from ...graph.scalars import MAX_STRING
+from ...graph.signature import read_spec
 from ...graph.sketch import Given, Refusal
-from ...graph.spec import read_spec
 from ..arguments import checked
 from ..refusing import refused_by
 from ..sockets import NewText, Seed, Text

@@ -14,7 +14,8 @@ from ....pipelines.values import Audio, Image, Video
 from ....pipelines.whole.guarded import why_no_guard
 from ...files.workspace import HERE, Workspace
 from ...graph.choosing import ARGUMENTS, Chooser
-from ...graph.spec import VALUE_TYPES, InputSpec, NodeSpec, Socket, read_spec
+from ...graph.signature import read_spec
+from ...graph.spec import VALUE_TYPES, InputSpec, NodeSpec, Socket
 from ..arguments import checked
 from ..models import remedies
 from ..planning import spread
