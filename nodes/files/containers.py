@@ -1,9 +1,10 @@
-"""Files of video and sound, opened by one of FFmpeg's readers through PyAV."""
+"""Files that a user names, opened, or one sentence that says what was wanted; video and sound by FFmpeg's readers."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
@@ -28,6 +29,25 @@ SAID = {
     "sound": ("it holds no sound", "use WAV, FLAC, MP3, OGG, M4A, or a video with sound"),
 }
 """What a file lacks where FFmpeg has nothing to say, and what would do."""
+
+
+Kind = Literal["picture", "sound", "video"]
+
+
+def opened_file(path: Path, kind: Kind, *, name: str = "") -> BinaryIO:
+    """The file, open for reading; `name` is what the sentence calls it. Raises `ValueError`."""
+    try:
+        return open_regular(path)
+    except OSError as error:
+        raise ValueError(
+            worded("{} cannot be opened ({}); give the path of a {} file", name or path, error.strerror, kind)
+        ) from None
+
+
+def num_bytes_of(path: Path, kind: Kind, *, name: str = "") -> int:
+    """How long the file is, before anything of it is read. Raises `ValueError`."""
+    with opened_file(path, kind, name=name) as file:
+        return os.fstat(file.fileno()).st_size
 
 
 class _Seekable:

@@ -18,7 +18,7 @@ from ...parallel.ranks.heap import give_back_rest
 from ...parallel.wording import worded
 from ...pipelines.values import as_bytes
 from .atomic import replacing
-from .named_file import num_bytes_of, opened_file
+from .containers import num_bytes_of, opened_file
 
 if TYPE_CHECKING:
     import numpy as np

@@ -33,11 +33,8 @@ LISTS = {f"list[{name}]": name for name in SCALARS.values()}
 PLAIN_TYPES = SCALAR_TYPES | LISTS.keys()
 """What can be written into a file; everything else comes by a link."""
 _KINDS: dict[str, tuple[type, ...]] = {
-    "int": (int,),
-    "float": (float, int),
-    "bool": (bool,),
-    "string": (str,),
-    "choice": (str,),
+    **{"int": (int,), "float": (float, int), "bool": (bool,)},
+    **dict.fromkeys(("string", "choice"), (str,)),
 }
 _WORDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "string": "text", "choice": "text"}
 

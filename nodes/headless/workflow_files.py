@@ -37,7 +37,9 @@ def read_workflow(path: Path) -> Graph:
     """The workflow in a file. Raises `GraphError` or `ValueError` in words for the user."""
     ending = path.suffix.lower()
     if not exists(path):
-        shipped = next((_near(file) for file in shipped_files() if file.name == path.name), "")
+        shipped = next((file for file in shipped_files() if file.name == path.name), None)
+        if shipped and shipped.is_relative_to(Path.cwd()):
+            shipped = shipped.relative_to(Path.cwd())  # as one types it here
         raise ValueError(
             f"{path} does not exist; {worded('did you mean {}?', shipped) if shipped else 'check the path'}"
         )
@@ -100,11 +102,6 @@ def shipped_files() -> list[Path]:
 def node_examples() -> list[Path]:
     """The small workflows that show the nodes which none of the others shows, or shows with the built-in model."""
     return sorted(NODE_EXAMPLES.glob("*.json"))
-
-
-def _near(path: Path) -> Path:
-    """The path as one types it in the present folder, if it lies below."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def models_dirs(folders: Iterable[Path]) -> tuple[Path, ...]:

@@ -55,20 +55,17 @@ def load_model(
     workspace: Workspace = HERE,
 ) -> Model:
     """A model by name, described: family, number format, device. Nothing is downloaded and no weights are read yet."""
+    chosen = {"source": source, "revision": revision, "dtype": dtype, "quantization": quantization}
+    chosen |= {"engine": engine, "graphs": graphs}
+    return _model(chosen, device, workspace, is_here=not workspace.place.cluster)
+
+
+def _model(chosen: Mapping[str, Any], device: str, workspace: Workspace, *, is_here: bool) -> Model:
+    """The model by the node's inputs, where the run says that it works, else on this device."""
     place = workspace.place
+    device = place.devices[0] if place.devices else device
     with remedies(workspace):
-        model = describe_model(
-            source,
-            revision=revision,
-            dtype=dtype,
-            device=place.devices[0] if place.devices else device,
-            quantization=quantization,
-            engine=engine,
-            graphs=graphs,
-            roots=workspace.roots,
-            is_here=not place.cluster,
-        )
-    return placed(model, place)
+        return placed(describe_model(**chosen, device=device, roots=workspace.roots, is_here=is_here), place)
 
 
 @contextlib.contextmanager
@@ -141,20 +138,11 @@ def lora_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
 
 def model_sketch(given: Given) -> Model:
     """The model as Load Model would give it, of which nothing is compiled, quantized or hashed."""
-    place, device = given.workspace.place, str(given.value("device"))
-    with remedies(given.workspace):
-        model = describe_model(
-            given.value("source"),
-            revision=given.value("revision"),
-            dtype=given.value("dtype"),
-            device=place.devices[0] if place.devices else pick_device(device, accelerators=given.accelerators),
-            quantization=given.value("quantization"),
-            engine=given.value("engine"),
-            graphs=given.value("graphs"),
-            roots=given.workspace.roots,
-            is_here=False,
-        )
-    return placed(model, place)
+    names = ("source", "revision", "dtype", "quantization", "engine", "graphs")
+    chosen, device = {name: given.value(name) for name in names}, str(given.value("device"))
+    if not given.workspace.place.devices:
+        device = pick_device(device, accelerators=given.accelerators)
+    return _model(chosen, device, given.workspace, is_here=False)
 
 
 def model_means(given: Given) -> dict[str, Any]:

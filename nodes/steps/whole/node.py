@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from ....parallel.progress import SILENT, Progress
 from ....parallel.wording import worded
+from ....pipelines.place import LEFT_OPEN, read_plan
 from ....pipelines.signatures.table import class_names, signature_of
 from ....pipelines.values import Audio, Image, Video
 from ....pipelines.whole.guarded import why_no_guard
@@ -60,8 +61,6 @@ def run_pipeline(
     With several devices, each is a rank; `latentloom run --devices` and `--plan` take precedence. From Python, what the
     class takes is given by name, and what it does not give is None.
     """
-    from ....pipelines.place import LEFT_OPEN, read_plan
-
     found = find({"source": source, "revision": revision, "pipeline": pipeline}, workspace)
     signature = signature_of(str(found.get("pipeline", pipeline)))
     arguments = arguments_of(signature, inputs)
@@ -71,7 +70,8 @@ def run_pipeline(
         raise ValueError(
             worded("plan is {}, but devices is empty; name devices for it, such as cpu*2, or take auto", named)
         )
-    model = whole_model(source, revision, dtype, device, workspace)
+    chosen = {"source": source, "revision": revision, "dtype": dtype}
+    model = whole_model(chosen, device, workspace, is_here=not workspace.place.cluster)
     model = adapted(model, loras, lora_scales, workspace)
     if devices or workspace.place.devices:
         model = spread(model, devices, plan, workspace=workspace)
