@@ -64,7 +64,9 @@ class Node:
     def run(self, comfy_prompt: Any = None, comfy_extra: Any = None, comfy_id: Any = None, **inputs: Any) -> Any:
         hear_unloading()
         spec = self.SPEC
-        inputs = _renewed(spec, inputs, _saved(comfy_prompt, comfy_id))
+        entry = comfy_prompt.get(str(comfy_id)) if isinstance(comfy_prompt, dict) else None
+        saved = entry.get("inputs") if isinstance(entry, dict) else None
+        inputs = _renewed(spec, inputs, saved if isinstance(saved, dict) else {})
         workspace = tagged(dataclasses.replace(_workspace(spec), metadata=_provenance(comfy_prompt, comfy_extra)), {})
         given = {name: _from_comfy(spec, name, value) for name, value in inputs.items() if value is not None}
         progress = ComfyProgress()
@@ -134,12 +136,6 @@ def _input_type(socket: InputSpec) -> tuple[Any, dict[str, Any]]:
     if socket.type == "float" and socket.step is None:
         options |= {"step": FINEST, "round": FINEST}
     return comfy_type(socket.type), options
-
-
-def _saved(prompt: Any, id: Any) -> Mapping[str, Any]:
-    entry = prompt.get(str(id)) if isinstance(prompt, dict) else None
-    inputs = entry.get("inputs") if isinstance(entry, dict) else None
-    return inputs if isinstance(inputs, dict) else {}
 
 
 def _renewed(spec: NodeSpec, inputs: Mapping[str, Any], saved: Mapping[str, Any]) -> dict[str, Any]:

@@ -84,8 +84,11 @@ def argument(socket: InputSpec, value: Any, *, takes_bytes: bool = False) -> Any
     if not isinstance(value, VALUE_TYPES[socket.type]):
         got, makers = type(value).__name__, MAKERS[socket.type]
         raise ValueError(f"{socket.name} is a {got}; it takes a {socket.type}: give what {makers} returns")
-    if isinstance(value, Image | Mask | Video) and not (takes_bytes and _is_bytes(value.pixels, DIMS[socket.type])):
-        _check_floats(socket.name, value.pixels, DIMS[socket.type], span="0..1")
+    if isinstance(value, Image | Mask | Video):
+        dims, shape = DIMS[socket.type], getattr(value.pixels, "shape", ())
+        is_bytes = len(shape) == len(dims.split()) and str(value.pixels.dtype) == "torch.uint8"
+        if not (takes_bytes and is_bytes):
+            _check_floats(socket.name, value.pixels, dims, span="0..1")
     if isinstance(value, Audio):
         _check_audio(socket.name, value)
     return value
@@ -110,17 +113,11 @@ def _check_audio(name: str, audio: Audio) -> None:
     _check_floats(name, audio.waveform, "B C S", span="-1..1")
     if not all(audio.waveform.shape) or audio.waveform.shape[1] > MAX_CHANNELS:
         got = " x ".join(map(str, audio.waveform.shape))
-        raise ValueError(
-            f"{name} holds {got} samples; give 1 or more sounds of 1 to {MAX_CHANNELS} channels, not empty"
-        )
+        wanted = f"1 or more sounds of 1 to {MAX_CHANNELS} channels, not empty"
+        raise ValueError(f"{name} holds {got} samples; give {wanted}")
     if not isinstance(audio.rate, int) or not MIN_RATE <= audio.rate <= MAX_RATE:
-        raise ValueError(
-            f"{name} has {audio.rate!r} samples a second; give a whole number of {MIN_RATE:,} to {MAX_RATE:,}"
-        )
-
-
-def _is_bytes(tensor: Any, dims: str) -> bool:
-    return len(getattr(tensor, "shape", ())) == len(dims.split()) and str(tensor.dtype) == "torch.uint8"
+        wanted = f"a whole number of {MIN_RATE:,} to {MAX_RATE:,}"
+        raise ValueError(f"{name} has {audio.rate!r} samples a second; give {wanted}")
 
 
 def _check_floats(name: str, tensor: Any, dims: str, *, span: str) -> None:

@@ -143,11 +143,12 @@ def paste_image(
 
     above, below = image.pixels, onto.pixels
     if len(below) not in (1, len(above)) or above.shape[3] != below.shape[3]:
+        one, other = (f"{len(pixels)} of {pixels.shape[3]} channels" for pixels in (above, below))
         raise ValueError(
             worded(
                 "image is {} and onto is {}; give one picture for all or one for each, of as many channels",
-                _told(above),
-                _told(below),
+                one,
+                other,
             )
         )
     if mask is not None and len(mask.pixels) not in (1, len(above)):
@@ -197,10 +198,6 @@ def _over(mask: Mask, image: Image) -> Tensor:
     """B H W: the mask as it lies over the picture."""
     tall, wide = image.pixels.shape[1:3]
     return cover(mask.pixels[..., None], wide, tall, "bilinear")[..., 0]
-
-
-def _told(pixels: Tensor) -> str:
-    return f"{len(pixels)} of {pixels.shape[3]} channels"
 
 
 def _grown(pixels: Tensor, by: int) -> Tensor:
