@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...pipelines.models.json_file import JsonFault
+from ...pipelines.models.json_file import JsonFault, parse_strict
 from ..files.picture_files import opened, read_metadata
 from ..graph.problems import GraphError
-from .comfy_graph import back, graph_of, object_in, said
+from .comfy_file import read_chunk
 
 MAX_CHARACTERS = 20_000
 """Of a prompt; of anything else `MAX_WORD`."""
@@ -134,9 +134,9 @@ def _a1111(texts: Texts) -> Foreign | None:
 
 
 def _invoke(texts: Texts) -> Foreign | None:
-    told = object_in(texts.get("invokeai_metadata", ""))
+    told = _object(texts.get("invokeai_metadata", ""))
     if not told and "sd-metadata" in texts:
-        outer = object_in(texts["sd-metadata"])
+        outer = _object(texts["sd-metadata"])
         told = {**_inner(outer, "image"), "model": outer.get("model_weights", "")}
     if not told:
         return None
@@ -154,7 +154,7 @@ def _invoke(texts: Texts) -> Foreign | None:
 
 
 def _swarm(texts: Texts) -> Foreign | None:
-    told = _inner(object_in(texts.get("parameters", "")), "sui_image_params")
+    told = _inner(_object(texts.get("parameters", "")), "sui_image_params")
     if not told:
         return None
     own = {"negative_prompt": told.get("negativeprompt"), "guidance": told.get("cfgscale"), "strength": None}
@@ -169,8 +169,29 @@ def _named(value: object) -> str:
     return _word(value)
 
 
-# ComfyUI: the graph that was run, from which the values nearest to the picture are taken
+# ComfyUI: the graph that was run, read backwards from its end; the values nearest to the picture are taken
 
+MAX_NODES = 2000
+TEXTS = ("text", "text_g", "t5xxl", "clip_l", "prompt", "string", "value")
+WIDGETS = {
+    "KSampler": ("seed", "", "steps", "cfg", "sampler_name", "scheduler", "denoise"),
+    "KSamplerAdvanced": ("", "noise_seed", "", "steps", "cfg", "sampler_name", "scheduler"),
+    "RandomNoise": ("noise_seed",),
+    "BasicScheduler": ("scheduler", "steps", "denoise"),
+    "KSamplerSelect": ("sampler_name",),
+    "FluxGuidance": ("guidance",),
+    "CLIPTextEncode": ("text",),
+    "EmptyLatentImage": ("width", "height"),
+    "EmptySD3LatentImage": ("width", "height"),
+    "CheckpointLoaderSimple": ("ckpt_name",),
+    "UNETLoader": ("unet_name",),
+    "LoraLoader": ("lora_name",),
+    "LoraLoaderModelOnly": ("lora_name",),
+}
+"""What the values of ComfyUI's own nodes are called, which its editor's file tells by their order only."""
+
+Nodes = Mapping[str, Mapping[str, Any]]
+"""Inputs by node; a wire is [node, output]."""
 COMFY = {
     "seed": ("seed", "noise_seed"),
     "steps": ("steps",),
@@ -185,11 +206,11 @@ COMFY = {
 
 
 def _comfy(texts: Texts) -> Foreign | None:
-    nodes, kinds = graph_of(texts)
+    nodes, kinds = _graph(texts)
     if not nodes:
         return None
     ends = [name for name, kind in kinds.items() if "save" in kind.lower() or "preview" in kind.lower()]
-    near = list(back(nodes, ends or list(nodes)[-1:], lambda name: True))
+    near = list(_back(nodes, ends or list(nodes)[-1:], lambda name: True))
 
     def first(*keys: str) -> Any:
         found = (nodes[name][key] for name in near for key in keys if key in nodes[name])
@@ -197,12 +218,75 @@ def _comfy(texts: Texts) -> Foreign | None:
 
     loras = dict.fromkeys(nodes[n]["lora_name"] for n in near if isinstance(nodes[n].get("lora_name"), str))
     own = {name: first(*keys) for name, keys in COMFY.items()}
-    own["prompt"] = said(nodes, near, "positive", "conditioning", "guider")
-    own["negative_prompt"] = said(nodes, near, "negative")
+    own["prompt"] = _said(nodes, near, "positive", "conditioning", "guider")
+    own["negative_prompt"] = _said(nodes, near, "negative")
     return _foreign("ComfyUI", own, [*loras])
 
 
+def _graph(texts: Mapping[str, str]) -> tuple[Nodes, dict[str, str]]:
+    """The nodes' inputs, and their classes."""
+    if "prompt" in texts and isinstance(prompt := read_chunk(texts["prompt"]), dict):
+        entries = {str(key): entry for key, entry in list(prompt.items())[:MAX_NODES] if isinstance(entry, dict)}
+        inputs = {key: entry["inputs"] for key, entry in entries.items() if isinstance(entry.get("inputs"), dict)}
+        if inputs:
+            return inputs, {key: str(entries[key].get("class_type", "")) for key in inputs}
+    plain = _object(texts.get("workflow", ""))
+    nodes, links = plain.get("nodes"), plain.get("links")
+    if not isinstance(nodes, list):
+        return {}, {}
+    ends = {link[0]: [str(link[1]), link[2]] for link in links or () if isinstance(link, list) and len(link) > 4}
+    entries = {str(node["id"]): node for node in nodes[:MAX_NODES] if isinstance(node, dict) and "id" in node}
+    return {key: _inputs_of(node, ends) for key, node in entries.items()}, {
+        key: str(node.get("type", "")) for key, node in entries.items()
+    }
+
+
+def _inputs_of(node: Mapping[str, Any], ends: Mapping[Any, list[Any]]) -> dict[str, Any]:
+    values, sockets = node.get("widgets_values"), node.get("inputs")
+    names = WIDGETS.get(str(node.get("type")), ())
+    told = dict(zip(names, values, strict=False)) if isinstance(values, list) else {}
+    wires = [each for each in sockets if isinstance(each, dict)] if isinstance(sockets, list) else []
+    linked = {str(each.get("name")): each["link"] for each in wires if isinstance(each.get("link"), int)}
+    return {**told, **{name: ends[link] for name, link in linked.items() if link in ends}}
+
+
+def _back(nodes: Nodes, starts: list[str], goes: Callable[[str], bool]) -> Iterator[str]:
+    """Nodes from these back along wires, the nearest first, by inputs that one `goes`."""
+    seen, waiting = set(starts), list(starts)
+    for name in waiting:
+        yield name
+        for key, value in nodes[name].items():
+            source = _source(value)
+            if source in nodes and source not in seen and goes(key):
+                seen.add(source)
+                waiting.append(source)
+
+
+def _source(value: object) -> str:
+    """The node that a wire comes from; "" for a plain value."""
+    return value[0] if isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) else ""
+
+
+def _said(nodes: Nodes, near: list[str], *sockets: str) -> str:
+    """The text that reaches the first of these sockets."""
+    for name in near:
+        for socket in sockets:
+            start = _source(nodes[name].get(socket))
+            if start not in nodes:
+                continue
+            for each in _back(nodes, [start], lambda key: key != "negative" or "negative" in sockets):
+                texts = [nodes[each].get(key) for key in TEXTS]
+                if found := next((text for text in texts if isinstance(text, str) and text.strip()), ""):
+                    return found
+    return ""
+
+
 READERS: tuple[Callable[[Texts], Foreign | None], ...] = (_invoke, _swarm, _a1111, _comfy)
+
+
+def _object(text: str) -> dict[str, Any]:
+    found = parse_strict(text.encode()) if text.lstrip().startswith("{") else {}
+    return found if isinstance(found, dict) else {}
 
 
 def _inner(plain: Mapping[str, Any], key: str) -> dict[str, Any]:

@@ -68,7 +68,8 @@ def split_text(
 
 @checked
 def format_text(
-    template: Annotated[Text, "{a} to {d} are texts, {x} and {y} numbers; {x:03} is 007, {y:.2} is 0.50"] = "{a} {x}",
+    # {a} to {d} are texts, {x} and {y} numbers; {x:03} is 007, {y:.2} is 0.50
+    template: Text = "{a} {x}",
     *,
     a: str = "",
     b: str = "",
