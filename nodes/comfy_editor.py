@@ -89,18 +89,6 @@ def is_widget(socket: InputSpec) -> bool:
     return socket.type in SCALAR_TYPES
 
 
-def write_examples(folder: Path = EXAMPLES) -> None:
-    """One for each workflow that ships, under its name."""
-    for path in shipped_files():
-        write_atomic(folder / path.name, example_text(path).encode())
-
-
-def write_node_list(file: Path = NODE_LIST) -> None:
-    """Each of our nodes with the name of its function in `latentloom.nodes`."""
-    functions = {id: spec.call.__name__ for id, spec in SPECS.items() if not spec.origin}
-    write_atomic(file, (json.dumps(functions, indent=1) + "\n").encode())
-
-
 def example_text(path: Path) -> str:
     return json.dumps(editor_file(read_graph(path)), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -182,5 +170,7 @@ def _places(graph: Graph, columns: Mapping[str, tuple[int, int]]) -> dict[str, l
 
 
 if __name__ == "__main__":
-    write_examples()
-    write_node_list()
+    for file in shipped_files():
+        write_atomic(EXAMPLES / file.name, example_text(file).encode())
+    functions = {id: spec.call.__name__ for id, spec in SPECS.items() if not spec.origin}
+    write_atomic(NODE_LIST, (json.dumps(functions, indent=1) + "\n").encode())

@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import TypeVar
 
 from ...pipelines.values import Place
@@ -28,14 +29,15 @@ NextOn = Callable[[Event], bool]
 """Whether with this event of a run the next one starts."""
 
 
+@dataclass(frozen=True)
 class EitherToken:
     """Set when one of two is."""
 
-    def __init__(self, first: Token | None, second: Token) -> None:
-        self._tokens = (*(() if first is None else (first,)), second)
+    first: Token | None
+    second: Token
 
     def is_set(self) -> bool:
-        return any(token.is_set() for token in self._tokens)
+        return self.second.is_set() or (self.first is not None and self.first.is_set())
 
 
 BESIDE = 3
@@ -56,13 +58,9 @@ def steps_began(event: Event) -> bool:
     return event.kind == "progress"
 
 
-def device_is_free(event: Event) -> bool:
-    return event.frees_device
-
-
 def next_on(place: Place) -> NextOn:
     """With which event of a run the next one starts: ranks take its work among their own, this process takes turns."""
-    return steps_began if place.devices else device_is_free
+    return steps_began if place.devices else lambda event: event.frees_device
 
 
 def overlapped(

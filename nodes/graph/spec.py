@@ -80,16 +80,12 @@ VALUE_TYPES: dict[str, type] = {
 """Ours by name; those of packages from outside, found in the signatures of their nodes, as `package_Name`."""
 
 
-def package_of(module: str) -> str:
-    """The package that a module from outside counts to: its top one, or what lies in the folder under that name."""
-    return module.removeprefix(f"{FOLDER}.").partition(".")[0]
-
-
 def type_name(kind: type) -> str:
     """What a class of values is called on wires."""
     if VALUE_TYPES.get(kind.__name__) is kind:
         return kind.__name__
-    return f"{package_of(kind.__module__)}_{kind.__name__}"
+    package = kind.__module__.removeprefix(f"{FOLDER}.").partition(".")[0]  # or what lies in the folder by that name
+    return f"{package}_{kind.__name__}"
 
 
 def files_of(made: Any) -> tuple[str, ...]:

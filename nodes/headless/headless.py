@@ -51,8 +51,11 @@ def run_headless(
             return
     if not (job.resume and job.out.is_dir()):
         Workspace(output_dir=job.out).check_writable()
-    if not job.resume or len(points) == 1:
-        _check_free(points)
+    busy = points if not job.resume or len(points) == 1 else ()
+    for point in busy:  # raises `InUse` rather than after some work
+        if (point.folder / LOCK_FILE).exists():
+            with claimed(point.folder):
+                pass
     left = [point for point in points if job.shares_out and not (job.resume and _is_complete(job, point))]
     workspace = Workspace(output_dir=job.out, roots=job.roots, place=job.place)
     if job.shares_out and (sharing := sharing_of([point.ready for point in left], workspace=workspace)) is not None:
@@ -95,14 +98,6 @@ def _foretold(job: Headless, points: Sequence[Point]) -> tuple[list[Point], list
         Report(folder=p.folder, overrides=p.overrides, problem=str(e), problem_code=e.code, is_foretold=True)
         for p, e in bad
     ]
-
-
-def _check_free(points: Iterable[Point]) -> None:
-    """Raises `InUse` rather than after some work."""
-    for point in points:
-        if (point.folder / LOCK_FILE).exists():
-            with claimed(point.folder):
-                pass
 
 
 def _busy_last(

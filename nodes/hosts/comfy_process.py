@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 from typing import Any
@@ -16,7 +17,11 @@ class ComfyProgress(Progress):
     """Steps become ComfyUI's progress bar; its interrupt ends the stage at the next step."""
 
     def __init__(self) -> None:
-        self.wants_previews = _shows_previews()
+        self.wants_previews = False
+        with contextlib.suppress(ImportError):
+            from comfy.cli_args import args
+
+            self.wants_previews = getattr(args.preview_method, "value", args.preview_method) != "none"
         self._bar: Any = None
         self._interrupt: BaseException | None = None
 
@@ -59,15 +64,6 @@ class ComfyProgress(Progress):
         except BaseException as error:
             self._interrupt = error
             raise Cancelled from error
-
-
-def _shows_previews() -> bool:
-    """Whether the user of ComfyUI has latent previews on."""
-    try:
-        from comfy.cli_args import args
-    except ImportError:
-        return False
-    return getattr(args.preview_method, "value", args.preview_method) != "none"
 
 
 def _shown_preview(preview: Preview | None) -> tuple[str, Any, int] | None:

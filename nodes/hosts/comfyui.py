@@ -67,7 +67,10 @@ class Node:
         entry = comfy_prompt.get(str(comfy_id)) if isinstance(comfy_prompt, dict) else None
         saved = entry.get("inputs") if isinstance(entry, dict) else None
         inputs = _renewed(spec, inputs, saved if isinstance(saved, dict) else {})
-        workspace = tagged(dataclasses.replace(_workspace(spec), metadata=_provenance(comfy_prompt, comfy_extra)), {})
+        # the text chunks that ComfyUI's own Save Image writes, so that its page opens our pictures too
+        told = {"prompt": without_marks(comfy_prompt), **(comfy_extra if isinstance(comfy_extra, dict) else {})}
+        chunks = {str(n): json.dumps(_finite(v), allow_nan=False) for n, v in told.items() if v is not None}
+        workspace = tagged(dataclasses.replace(_workspace(spec), metadata=chunks), {})
         given = {name: _from_comfy(spec, name, value) for name, value in inputs.items() if value is not None}
         progress = ComfyProgress()
         try:
@@ -163,14 +166,6 @@ def _to_comfy(value: Any) -> Any:
     if isinstance(value, Audio):
         return {"waveform": value.waveform, "sample_rate": value.rate}
     return value.pixels if isinstance(value, Image | Mask) else value
-
-
-def _provenance(prompt: Any, extra: Any) -> dict[str, str]:
-    """The text chunks that ComfyUI's own Save Image writes, so that its page opens our pictures too."""
-    found = {"prompt": without_marks(prompt), **(extra if isinstance(extra, dict) else {})}
-    return {
-        str(name): json.dumps(_finite(value), allow_nan=False) for name, value in found.items() if value is not None
-    }
 
 
 def _finite(value: Any) -> Any:

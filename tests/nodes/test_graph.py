@@ -68,7 +68,7 @@ def test_a_key_that_is_none_offers_the_nearest_and_meta() -> None:
 
 
 def test_schema_file_is_up_to_date() -> None:
-    assert SCHEMA_FILE.read_text() == schema_text(), "run latentloom.nodes.graph.schema.write_schema()"
+    assert SCHEMA_FILE.read_text() == schema_text(), "run python -m latentloom.nodes.graph.schema"
 
 
 @pytest.mark.parametrize(
