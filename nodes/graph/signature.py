@@ -31,6 +31,7 @@ from .spec import (
 if TYPE_CHECKING:
     from .choosing import Chooser
 
+NO_MARKS = Socket()
 BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -66,14 +67,15 @@ def read_spec(
     hints = typing.get_type_hints(call, include_extras=True)
     parameters = _parameters(call, hints, takes_more=takes_more)
     injected = tuple(name for name, kind in INJECTED.items() if name in parameters and hints[name] == kind)
-    paths = tuple(name for name, hint in hints.items() if name != "return" and _plain_hint(hint) is Path)
+    read = {name: _read(hints[name]) for name in parameters if name not in injected}
+    paths = tuple(name for name, (kind, _, _) in read.items() if kind is Path)
     return NodeSpec(
         id=id,
         version=version,
         title=title,
         category=category,
         help=inspect.cleandoc(call.__doc__ or ""),
-        inputs=tuple(_input(p, hints[n]) for n, p in parameters.items() if n not in injected),
+        inputs=tuple(_input(parameters[name], *marked) for name, marked in read.items()),
         outputs=_outputs(call, hints["return"]),
         call=call,
         injected=injected,
@@ -110,8 +112,8 @@ def _parameters(
     return found
 
 
-def _input(parameter: inspect.Parameter, hint: Any) -> InputSpec:
-    kind, socket, choices, optional = _unpack(hint)
+def _input(parameter: inspect.Parameter, kind: Any, socket: Socket, optional: bool) -> InputSpec:
+    choices = typing.get_args(kind) if typing.get_origin(kind) is Literal else ()
     required = parameter.default is inspect.Parameter.empty
     default = None if required else parameter.default
     if isinstance(default, Path):
@@ -127,7 +129,7 @@ def _input(parameter: inspect.Parameter, hint: Any) -> InputSpec:
             "texts, truth values and lists of these, and None for what is made when the node runs"
         )
     told: dict[str, Any] = {**vars(socket), "name": parameter.name, "default": default, "choices": choices}
-    return InputSpec(type=kind, required=required, **told)
+    return InputSpec(type=_type(kind), required=required, **told)
 
 
 def _is_sayable(value: Any) -> bool:
@@ -147,11 +149,12 @@ def _outputs(call: Callable[..., Any], hint: Any) -> tuple[OutputSpec, ...]:
 
 
 def _output(call: Callable[..., Any], hint: Any) -> OutputSpec:
-    kind, socket, _, optional = _unpack(hint)
-    if optional or _plain_hint(hint) is Path:
+    kind, socket, optional = _read(hint)
+    if optional or kind is Path:
         raise TypeError(f"{call.__name__}: an output cannot be optional, and files that it wrote are a Saved")
-    name = socket.name or kind.rpartition("_")[2].removeprefix("list[").removesuffix("]").lower()
-    return OutputSpec(name=name, type=kind, help=socket.help)
+    type = _type(kind)
+    name = socket.name or type.rpartition("_")[2].removeprefix("list[").removesuffix("]").lower()
+    return OutputSpec(name=name, type=type, help=socket.help)
 
 
 def _with_files(own: Fingerprint | None, paths: Sequence[str]) -> Fingerprint:
@@ -165,51 +168,38 @@ def _with_files(own: Fingerprint | None, paths: Sequence[str]) -> Fingerprint:
     return fingerprint
 
 
-def _plain_hint(hint: Any) -> Any:
-    """An annotation without its marks and without `| None`."""
-    if typing.get_origin(hint) is typing.Annotated:
-        hint = typing.get_args(hint)[0]
-    if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        hint = next(each for each in typing.get_args(hint) if each is not type(None))
-    return hint
+def _read(hint: Any) -> tuple[Any, Socket, bool]:
+    """An annotation without its marks and without `| None`, the marks, and whether None is part of it."""
+    bare, *marks = typing.get_args(hint) if typing.get_origin(hint) is typing.Annotated else (hint,)
+    socket = next((mark for mark in marks if isinstance(mark, Socket)), NO_MARKS)
+    if text := next((mark for mark in marks if isinstance(mark, str)), ""):
+        socket = dataclasses.replace(socket, help=text)
+    if typing.get_origin(bare) in (types.UnionType, typing.Union):
+        return next(each for each in typing.get_args(bare) if each is not type(None)), socket, True
+    return bare, socket, False
 
 
-def _unpack(hint: Any) -> tuple[str, Socket, tuple[str, ...], bool]:
-    """(socket type, marker, choices, is optional) of one annotation."""
-    socket = _marker(hint)
-    bare = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
-    optional = typing.get_origin(bare) in (types.UnionType, typing.Union)
-    kind = _plain_hint(hint)
+def _type(kind: Any) -> str:
+    """What a plain annotation is called as the type of a socket."""
+    parts = typing.get_args(kind)
     if typing.get_origin(kind) is Literal:
-        if not all(isinstance(choice, str) for choice in typing.get_args(kind)):
+        if not all(isinstance(choice, str) for choice in parts):
             raise TypeError(f"{kind!r} is no socket type; choices are texts")
-        return "choice", socket, typing.get_args(kind), optional
-    if typing.get_origin(kind) in (list, Sequence) or typing.get_args(kind)[1:] == (...,):
-        if typing.get_args(kind)[0] is Path:
+        return "choice"
+    if typing.get_origin(kind) in (list, Sequence) or parts[1:] == (...,):
+        if parts[0] is Path:
             raise TypeError(
                 f"{kind!r} is no socket type; take one Path by itself, which is looked for among the files "
                 "that a run may read"
             )
-        return f"list[{_type(typing.get_args(kind)[0])}]", socket, (), optional
-    return _type(kind), socket, (), optional
-
-
-def _marker(hint: Any) -> Socket:
-    marks = typing.get_args(hint)[1:] if typing.get_origin(hint) is typing.Annotated else ()
-    socket = next((mark for mark in marks if isinstance(mark, Socket)), Socket())
-    return dataclasses.replace(socket, help=next((mark for mark in marks if isinstance(mark, str)), socket.help))
-
-
-def _type(hint: Any) -> str:
-    if hint in SCALARS:
-        return SCALARS[hint]
-    if hint is Path:
-        return SCALARS[str]
-    if not isinstance(hint, type) or not dataclasses.is_dataclass(hint):
+        return f"list[{_type(parts[0])}]"
+    if kind is Path or kind in SCALARS:
+        return SCALARS[str if kind is Path else kind]
+    if not isinstance(kind, type) or not dataclasses.is_dataclass(kind):
         known = ", ".join([*SCALARS.values(), *VALUE_TYPES])
         raise TypeError(
-            f"{hint!r} is no socket type; use one of {known}, a list of them, a Literal of texts, a Path or a dataclass"
+            f"{kind!r} is no socket type; use one of {known}, a list of them, a Literal of texts, a Path or a dataclass"
         )
-    if VALUE_TYPES.setdefault(name := type_name(hint), hint) is not hint:
+    if VALUE_TYPES.setdefault(name := type_name(kind), kind) is not kind:
         raise TypeError(f"there are two types called {name}; rename one")
     return name
