@@ -11,19 +11,19 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 from ...parallel.errors import Cancelled
 from ...parallel.machine.now import is_busy
 from ...parallel.progress import Foreseen, Preview, Progress, RankWork
 from ...pipelines.costs.outcome import Took, after, before
-from .events import Event, Kind, Sink
+from .events import Ends, Event, Kind, Sink
 from .outlook import Outlook
 from .records import NodeRecord
 
 logger = logging.getLogger("latentloom")
 
-ENDS: tuple[Kind, ...] = ("finished", "failed", "cancelled", "skipped")
+ENDS: tuple[Kind, ...] = get_args(Ends)
 TELL_LEFT: tuple[Kind, ...] = ("started", "phase", "progress", "foreseen", *ENDS)
 """Events after which something else is left to do than before."""
 

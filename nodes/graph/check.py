@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from ...parallel.wording import worded
-from ..files.workspace import INSTALL, Host
+from ..files.workspace import INSTALL
 from .choosing import UNDECIDED
 from .graph import Graph, Link, ParamRef, in_order
 from .problems import GraphError, Names, Problem, short
@@ -77,8 +77,17 @@ def _nodes(
     for name, node in graph.nodes.items():
         spec = ready.types.get(node.type)
         if spec is None:
-            package = from_where(graph, node.type, require)
-            yield Problem(name, "", "unknown_type", _unknown(node.type, ready.types, names, package, ready.host))
+            kind, remedy = node.type, INSTALL[ready.host]
+            if package := from_where(graph, kind, require):
+                message = worded(
+                    "node type {!r} is not installed; it comes from {}, which is not here: {}", kind, package, remedy
+                )
+            else:
+                hint = names.offer(kind, ready.types)
+                message = worded(
+                    "node type {!r} is not installed; {}; correct it, or install the nodes it comes from", kind, hint
+                )
+            yield Problem(name, "", "unknown_type", message)
         elif node.version > spec.version:
             message = worded(
                 "the file was saved with version {} of {}, version {} is installed; install a newer "
@@ -90,15 +99,6 @@ def _nodes(
             yield Problem(name, "", "node_too_new", message)
         elif node.version == spec.version and name in known:
             yield from _node(name, ready, known, names)
-
-
-def _unknown(kind: str, specs: Mapping[str, NodeSpec], names: Names, package: str, host: Host) -> str:
-    if package:
-        return worded(
-            "node type {!r} is not installed; it comes from {}, which is not here: {}", kind, package, INSTALL[host]
-        )
-    hint = names.offer(kind, specs)
-    return worded("node type {!r} is not installed; {}; correct it, or install the nodes it comes from", kind, hint)
 
 
 def _node(name: str, ready: Ready, known: Mapping[str, NodeSpec], names: Names) -> Iterator[Problem]:
