@@ -145,13 +145,14 @@ class DiskCache:
             _remove(entry)
             return None
         with contextlib.suppress(OSError):
-            os.utime(entry)
+            os.utime(entry)  # by which the oldest use is known when room is needed
         return value
 
     def put(self, key: str, value: Any) -> None:
         """Keep a result that fits the budget. Raises `OSError` when the disk does not take it."""
         if (entry := self._entry(key)).exists():
             return
+        # written beside and renamed: whoever looks meanwhile, also from another process, finds all of it or nothing
         temporary = Path(tempfile.mkdtemp(prefix=".tmp-", dir=self.folder))
         try:
             _write(temporary, value)

@@ -149,12 +149,9 @@ def told_by(folder: Path) -> Told:
     return _found(folder, told, Told())
 
 
-@functools.cache
+@functools.cache  # what this process has imported stays as it is
 def versions() -> Mapping[str, str | None]:
-    """The versions of Python and of the packages that results depend on; None for one that is not installed.
-
-    Asked once: what this process has imported stays as it is.
-    """
+    """The versions of Python and of the packages that results depend on; None for one that is not installed."""
     return {"python": platform.python_version(), **{name: installed_version(name) for name in PACKAGES}}
 
 

@@ -67,10 +67,7 @@ def overlapped(
     attempts: Iterable[Attempt[R]], *, width: int, sink: Sink, cancel: Token | None, starts: NextOn = steps_began
 ) -> Iterator[R]:
     """The results in order, each before another run starts if it is there by then, at most `width` under way at a time.
-
-    A run starts with the event of the one before that `starts` it, and when that has ended: late enough that what they
-    share is made once, early enough that what comes before the steps of one and after those of another happens beside
-    them. Whoever stops taking results ends the rest.
+    Whoever stops taking results ends the rest.
     """
     ended = threading.Event()
     token = EitherToken(cancel, ended)
@@ -80,6 +77,8 @@ def overlapped(
             for attempt in attempts:
                 while waiting and (len(waiting) >= width or waiting[0].done()):
                     yield _result(waiting.popleft())
+                # The next run waits until this one is under way or over: late enough that what they share is made once,
+                # early enough that what comes before the steps of one and after those of another is done beside them.
                 under_way = threading.Event()
                 future = threads.submit(attempt, _telling(sink, under_way, starts), token)
                 future.add_done_callback(lambda _, under_way=under_way: under_way.set())
@@ -90,7 +89,7 @@ def overlapped(
             while waiting:
                 yield _result(waiting.popleft())
         finally:
-            ended.set()
+            ended.set()  # the pool waits for its threads when it is left
 
 
 def _result(future: Future[R]) -> R:

@@ -182,13 +182,12 @@ class _Session:
                 raise
 
     def _lane(self, name: str) -> Literal["device", "beside", "cpu"]:
-        """Where a node works: one at a time of those that use the device. Ranks order their work themselves, and encode
-        and decode beside the steps of another denoise.
-        """
+        """Where a node works: one at a time of those that use the device."""
         node = self.schedule.nodes[name]
         if not node.spec.uses_device:
             return "cpu"
         given = (self._linked(link) for link in node.links.values())
+        # ranks order their work themselves, and encode and decode beside the steps of another denoise
         has_ranks = any(isinstance(value, Model) and value.place.devices for value in given)
         return "beside" if has_ranks and node.spec.denoises is None else "device"
 

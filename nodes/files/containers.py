@@ -66,16 +66,14 @@ class _Seekable:
 @contextlib.contextmanager
 def opened_container(path: Path, *, what: Literal["video", "sound"], name: str = "") -> Iterator[InputContainer]:
     """A file of video or sound, read as what its name says, by which it is called. Raises `ValueError` for what is
-    none, also while it is read.
-
-    FFmpeg is not asked what it could be: a playlist would make it open, and wait for, whatever files that names.
-    """
+    none, also while it is read."""
     import av
     from av.error import FFmpegError
 
     name = name or str(path)
     lacking, instead = SAID[what]
     try:
+        # FFmpeg is not asked what it could be: a playlist would make it open, and wait for, whatever files that names
         reader = READERS.get(Path(name).suffix.lower(), "mov")
         with open_regular(path) as file, av.open(_Seekable(file), "r", format=reader) as container:
             yield container

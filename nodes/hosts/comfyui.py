@@ -109,10 +109,8 @@ def comfy_type(kind: str) -> str:
 
 
 def input_types(spec: NodeSpec) -> dict[str, Any]:
-    """ComfyUI's `INPUT_TYPES`. What has a default is optional, so that a prompt need not spell it out.
-
-    A node always has the same sockets there: its dynamic combo, which changes them, is for classes of its V3 API only.
-    """
+    """ComfyUI's `INPUT_TYPES`. What has a default is optional, so that a prompt need not spell it out."""
+    # A node always has the same sockets: ComfyUI's dynamic combo, which changes them, is for classes of its V3 API only.
     result: dict[str, Any] = {"required": {}, "optional": {}}
     for socket in fixed_inputs(spec):
         result["required" if socket.required else "optional"][socket.name] = _input_type(socket)
@@ -190,23 +188,18 @@ def _shown(saved: Sequence[str], workspace: Workspace) -> dict[str, Any]:
 
 def _is_changed(cls: type[Node], **inputs: Any) -> str:
     """A stable text, as ComfyUI wants; one that never was before where a wired input, which it gives as None, is not
-    there yet, or a file cannot be read: `run` then finds out. (Not NaN, which ComfyUI would write into pictures.)
-    """
+    there yet, or a file cannot be read: `run` then finds out."""
     assert cls.SPEC.fingerprint is not None
     values = {socket.name: socket.default for socket in cls.SPEC.inputs} | inputs
     try:
         return cls.SPEC.fingerprint({k: v for k, v in values.items() if v is not None}, _workspace(cls.SPEC))
     except (ValueError, TypeError, KeyError, OSError):
-        return secrets.token_hex(16)
+        return secrets.token_hex(16)  # not NaN, which ComfyUI would write into pictures
 
 
 def _validator(spec: NodeSpec) -> Callable[..., str | bool]:
-    """What ComfyUI asks when a prompt is queued, with the values that stand at the node itself: true, or why not.
-
-    Only texts are named, because ComfyUI leaves the checks of what is named to us, and choices of a node with a
-    migration, where the values of an older version may stand. What comes by a wire it does not
-    give, a model among it; so nothing is said of what takes one.
-    """
+    """What ComfyUI asks when a prompt is queued, with the values that stand at the node itself: true, or why not. What
+    comes by a wire it does not give, a model among it; so nothing is said of what takes one."""
 
     def validate(cls: type[Node], **inputs: Any) -> str | bool:
         assert cls.SPEC.refuses is not None
@@ -221,6 +214,8 @@ def _validator(spec: NodeSpec) -> Callable[..., str | bool]:
         told = (Refusal(code="", why=each) if isinstance(each, str) else each for each in refusals.values())
         return next((Once(each.why) for each in told if each.why and each.kind == "error"), True)
 
+    # ComfyUI leaves to us what the function names: texts, and the choices of a node with a migration, where values of an
+    # older version may stand. It checks all else by the ranges that we give it.
     choices = [socket for socket in fixed_inputs(spec) if socket.type == "choice" and spec.migrate is not None]
     names = [socket.name for socket in (*(s for s in fixed_inputs(spec) if s.type == "string"), *choices)]
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD

@@ -83,6 +83,7 @@ class _Unfolding:
 
     def done(self) -> Unfolded:
         copies: dict[str, list[Copy]] = {}
+        # copies are counted while they come, and before any node is made: a file of a few lines may ask for millions
         num_left = MAX_NODES + len(self.folded) - len(self.top.nodes)
         for name in self.folded:
             try:
@@ -233,8 +234,8 @@ class _Unfolding:
         return entry.value if isinstance(entry, Wrapped) else entry
 
     def _source(self, scope: Scope, link: Link) -> tuple[Link, str]:
-        """Where a link of a scope really comes from, and its type ("" where that is not known). Found once: what a
-        for-each gives may have as many users as elements."""
+        """Where a link of a scope really comes from, and its type ("" where that is not known)."""
+        # found once: what a for-each gives may have as many users as elements
         place = (scope.path, link.source)
         if place not in self.sources:
             self.sources[place] = self._found_source(scope, link)
