@@ -74,11 +74,11 @@ def overlapped(
     waiting: deque[Future[R]] = deque()
     with ThreadPoolExecutor(width, "run") as threads:
         try:
+            # A run waits until the one before it is under way or over: late enough that what they share is made once,
+            # early enough that what comes before the steps of one and after those of another is done beside them.
             for attempt in attempts:
                 while waiting and (len(waiting) >= width or waiting[0].done()):
                     yield _result(waiting.popleft())
-                # The next run waits until this one is under way or over: late enough that what they share is made once,
-                # early enough that what comes before the steps of one and after those of another is done beside them.
                 under_way = threading.Event()
                 future = threads.submit(attempt, _telling(sink, under_way, starts), token)
                 future.add_done_callback(lambda _, under_way=under_way: under_way.set())

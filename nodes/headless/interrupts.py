@@ -38,13 +38,13 @@ def interrupts(cancel: threading.Event) -> Iterator[None]:
 
 
 def as_program(command: Callable[[], int]) -> int:
-    """The command's exit code, for a process that is nothing but the command; its signals stay ours until it is gone."""
+    """The command's exit code, for a process that is nothing but that; its signals stay ours until it is gone."""
     guard = _Guard()
     try:
         try:
             return command()
         finally:
-            # Python would tell of a signal that comes now by a traceback from wherever it is, as in the wait for threads
+            # Python would tell of a signal that comes now by a traceback from wherever it is, as in a join
             guard.is_last = True
     except KeyboardInterrupt:  # in the lines around the command, which itself takes care of it
         return CANCELLED

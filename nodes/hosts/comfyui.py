@@ -110,7 +110,7 @@ def comfy_type(kind: str) -> str:
 
 def input_types(spec: NodeSpec) -> dict[str, Any]:
     """ComfyUI's `INPUT_TYPES`. What has a default is optional, so that a prompt need not spell it out."""
-    # A node always has the same sockets: ComfyUI's dynamic combo, which changes them, is for classes of its V3 API only.
+    # A node always has the same sockets: the dynamic combo, which changes them, is for classes of ComfyUI's V3 API only.
     result: dict[str, Any] = {"required": {}, "optional": {}}
     for socket in fixed_inputs(spec):
         result["required" if socket.required else "optional"][socket.name] = _input_type(socket)
@@ -214,8 +214,8 @@ def _validator(spec: NodeSpec) -> Callable[..., str | bool]:
         told = (Refusal(code="", why=each) if isinstance(each, str) else each for each in refusals.values())
         return next((Once(each.why) for each in told if each.why and each.kind == "error"), True)
 
-    # ComfyUI leaves to us what the function names: texts, and the choices of a node with a migration, where values of an
-    # older version may stand. It checks all else by the ranges that we give it.
+    # ComfyUI leaves to us what the function names: texts, and the choices of a node with a migration, where values of
+    # an older version may stand. All else it checks itself.
     choices = [socket for socket in fixed_inputs(spec) if socket.type == "choice" and spec.migrate is not None]
     names = [socket.name for socket in (*(s for s in fixed_inputs(spec) if s.type == "string"), *choices)]
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
