@@ -110,7 +110,7 @@ def comfy_type(kind: str) -> str:
 
 def input_types(spec: NodeSpec) -> dict[str, Any]:
     """ComfyUI's `INPUT_TYPES`. What has a default is optional, so that a prompt need not spell it out."""
-    # A node always has the same sockets: the dynamic combo, which changes them, is for classes of ComfyUI's V3 API only.
+    # A node always has the same sockets: ComfyUI's dynamic combo, which changes them, is for its V3 API only.
     result: dict[str, Any] = {"required": {}, "optional": {}}
     for socket in fixed_inputs(spec):
         result["required" if socket.required else "optional"][socket.name] = _input_type(socket)
