@@ -15,7 +15,7 @@ HOMES = {
     "SplitPlan": "parallel.sharding.split_plan",
     "load_sharded": "pipelines.components.streamed",
     "open_doors": "nodes.doors",
-    "read_spec": "nodes.graph.spec",
+    "read_spec": "nodes.graph.signature",
     "shard": "pipelines.spreading.transformer",
     "spread": "pipelines.spreading.pipeline",
     "stages": "pipelines.stages",

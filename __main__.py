@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from .pipelines.values import Place
 
 OK, FAILED, BAD, CANCELLED = 0, LoomError.exit_code, BadInput.exit_code, Cancelled.exit_code
-RELEARN = "--relearn does nothing any more: auto keeps no plans, since what it chooses changes no result"
 SHORT = ("check", "nodes", "show")
 """Commands that end in less than a second, and leave no garbage worth the search."""
+FOLDERS: dict[str, Any] = {"action": "append", "type": Path, "default": [], "metavar": "DIR"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -80,45 +80,12 @@ def _code_of(arguments: argparse.Namespace) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(prog="latentloom", description="Workflow nodes for generative media.")
-    top.add_argument("--version", action="version", version=f"latentloom {_version()}")
-    commands = top.add_subparsers(required=True, metavar="COMMAND")
+    from . import __version__
 
-    run = _command(commands, "run", run_command, "run a workflow file")
-    run.add_argument("file", type=Path, help="a workflow, or a picture, video or sound that latentloom made")
-    run.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter, or node.socket")
-    run.add_argument(
-        "--sweep", action="append", default=[], metavar="NAME=1..4", help="a run for each value: 1..4 or a,b,c"
-    )
-    run.add_argument(
-        "--out", type=Path, default=Path("output"), metavar="DIR", help="where results go (default: output)"
-    )
-    run.add_argument(
-        "--resume", action="store_true", help="skip runs that are complete already; those that failed come last"
-    )
-    run.add_argument("--force", action="store_true", help="run what seems too large, which is an estimate")
-    run.add_argument("--stop-on-error", action="store_true", help="end a sweep at the first run that fails")
-    _reading_options(run)
-    run.add_argument(
-        "--max-pixels", type=int, metavar="N", help="of a picture that is read or resized (default: 64 million)"
-    )
-    run.add_argument("--cache", type=Path, default=None, metavar="DIR", help="where results are kept for the next run")
-    run.add_argument("--no-cache", action="store_true", help="make everything anew and keep nothing")
-    run.add_argument("--devices", default="", metavar="LIST", help="all, cpu*4, cuda:0,cuda:1: one rank on each")
-    run.add_argument(
-        "--plan",
-        default="",
-        help="how a denoise uses them: cfg=2,ulysses=2, auto, or auto,compiled, which compiles the "
-        "transformer (default: the workflow's, or auto)",
-    )
-    run.add_argument(
-        "--replicas",
-        type=int,
-        metavar="N",
-        help="groups of devices that work on separate runs (default: of a sweep as many as end it soonest, else one)",
-    )
-    run.add_argument("--cluster", default="", metavar="ADDRESS", help="a Ray cluster; the devices are of each machine")
-    run.add_argument("--json", action="store_true", help="events and the result as JSON, one object a line")
+    top = argparse.ArgumentParser(prog="latentloom", description="Workflow nodes for generative media.")
+    top.add_argument("--version", action="version", version=f"latentloom {__version__}")
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+    _run_options(_command(commands, "run", run_command, "run a workflow file"))
 
     check = _command(commands, "check", check_command, "say everything that is wrong with a workflow file")
     check.add_argument("file", type=Path)
@@ -127,32 +94,8 @@ def parser() -> argparse.ArgumentParser:
     _reading_options(check)
     check.add_argument("--json", action="store_true")
 
-    plan = _command(commands, "plan", plan_command, "say how a model or workflow would run here, or on a machine to be")
-    plan.add_argument(
-        "what", nargs="?", default="", metavar="MODEL|WORKFLOW", help="a folder, hub id or builtin:NAME, or a workflow"
-    )
-    plan.add_argument(
-        "--history", action="store_true", help="what runs here took beside what was predicted, of all models or of one"
-    )
-    plan.add_argument("--machine", default="here", help="8xH100-nvlink, 4x4090-pcie4, a JSON file (default: this one)")
-    plan.add_argument("--devices", type=int, default=0, metavar="N", help="how many of its devices (default: all)")
-    plan.add_argument("--size", default="", metavar="WxH", help="pixels (default: the model's own)")
-    for name, words in {"frames": "of a video", "steps": "of a denoise", "batch": "pictures at a time"}.items():
-        plan.add_argument(f"--{name}", type=int, default=0, metavar="N", help=words)
-    plan.add_argument("--guidance", type=float, default=0.0, metavar="SCALE", help="1 is off")
-    plan.add_argument("--runs", type=int, default=1, metavar="N", help="of a sweep: all together are to end soonest")
-    plan.add_argument("--dtype", default="auto", choices=["auto", "fp32", "bf16", "fp16"], help="of a model")
-    plan.add_argument("--quantization", default="none", choices=["none", "int8", "int4", "fp8"], help="of a model")
-    plan.add_argument("--engine", default="eager", choices=["eager", "inductor", "tensorrt"], help="of a model")
-    plan.add_argument("--compiled", dest="engine", action="store_const", const="inductor", help="--engine inductor")
-    plan.add_argument("--compare", action="store_true", help="all plans, with their time and memory")
-    plan.add_argument("--measure", action="store_true", help="measure this machine anew (about ten seconds)")
-    plan.add_argument(
-        "--relearn", action="store_true", help="does nothing any more: auto keeps no plans, since they change no result"
-    )
-    plan.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="of a workflow")
-    _reading_options(plan)
-    plan.add_argument("--json", action="store_true")
+    says = "say how a model or workflow would run here, or on a machine to be"
+    _plan_options(_command(commands, "plan", plan_command, says))
 
     nodes = _command(commands, "nodes", nodes_command, "list the nodes, or describe one")
     nodes.add_argument("id", nargs="?", default="")
@@ -163,24 +106,14 @@ def parser() -> argparse.ArgumentParser:
     show.add_argument("file", type=Path)
     show.add_argument("--comfyui", action="store_true", help="as a ComfyUI API prompt")
 
-    verify = _command(
-        commands, "verify", verify_command, "check that a model gives the same on several devices as on one"
-    )
-    verify.add_argument("--model", default="builtin:bobbin", metavar="SOURCE", help="a folder, hub id or builtin:NAME")
-    verify.add_argument("--plan", action="append", default=[], metavar="PLAN", help="such as ulysses=2,ring=2")
-    verify.add_argument("--device", default="auto", help="auto, cpu or cuda; on a CPU two processes stand for devices")
-    verify.add_argument("--dtype", default="auto", help="auto, fp32, bf16 or fp16")
-    verify.add_argument("--size", default="", metavar="WxH", help="pixels of the picture (default: a small one)")
-    verify.add_argument("--timeout", type=float, default=900.0, metavar="SECONDS")
-    verify.add_argument("--json", action="store_true")
+    says = "check that a model gives the same on several devices as on one"
+    _verify_options(_command(commands, "verify", verify_command, says))
 
     models = _command(commands, "models", models_command, "list the models on this machine, or pull one from the hub")
     models.add_argument("action", nargs="?", choices=["list", "pull"], default="list")
     models.add_argument("id", nargs="?", default="", help="of a model to pull, such as Qwen/Qwen-Image")
     models.add_argument("--revision", default="", help="branch, tag or commit to pull")
-    models.add_argument(
-        "--models-dir", action="append", type=Path, default=[], metavar="DIR", help="a folder of models"
-    )
+    models.add_argument("--models-dir", **FOLDERS, help="a folder of models")
     models.add_argument("--json", action="store_true")
 
     doctor = _command(commands, "doctor", doctor_command, "say what is wrong with this machine and how to mend it")
@@ -195,6 +128,90 @@ def parser() -> argparse.ArgumentParser:
         _nodes_option(ui)
         ui.set_defaults(cluster="")
     return top
+
+
+def _command(commands: Any, name: str, body: Callable[..., int], summary: str) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+    command.set_defaults(command=body, opens_doors=True, is_short=name in SHORT)
+    command.add_argument("--debug", action="store_true", help="show where an error came from")
+    return command
+
+
+def _run_options(run: argparse.ArgumentParser) -> None:
+    add = run.add_argument
+    add("file", type=Path, help="a workflow, or a picture, video or sound that latentloom made")
+    add("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter, or node.socket")
+    add("--sweep", action="append", default=[], metavar="NAME=1..4", help="a run for each value: 1..4 or a,b,c")
+    add("--out", type=Path, default=Path("output"), metavar="DIR", help="where results go (default: output)")
+    add("--resume", action="store_true", help="skip runs that are complete already; those that failed come last")
+    add("--force", action="store_true", help="run what seems too large, which is an estimate")
+    add("--stop-on-error", action="store_true", help="end a sweep at the first run that fails")
+    _reading_options(run)
+    add("--max-pixels", type=int, metavar="N", help="of a picture that is read or resized (default: 64 million)")
+    add("--cache", type=Path, default=None, metavar="DIR", help="where results are kept for the next run")
+    add("--no-cache", action="store_true", help="make everything anew and keep nothing")
+    add("--devices", default="", metavar="LIST", help="all, cpu*4, cuda:0,cuda:1: one rank on each")
+    says = "how a denoise uses them: cfg=2,ulysses=2, auto, or auto,compiled, which compiles the transformer "
+    add("--plan", default="", help=says + "(default: the workflow's, or auto)")
+    says = "groups of devices that work on separate runs (default: of a sweep as many as end it soonest, else one)"
+    add("--replicas", type=int, metavar="N", help=says)
+    add("--cluster", default="", metavar="ADDRESS", help="a Ray cluster; the devices are of each machine")
+    add("--json", action="store_true", help="events and the result as JSON, one object a line")
+
+
+def _plan_options(plan: argparse.ArgumentParser) -> None:
+    add = plan.add_argument
+    says = "a folder, hub id or builtin:NAME, or a workflow"
+    add("what", nargs="?", default="", metavar="MODEL|WORKFLOW", help=says)
+    says = "what runs here took beside what was predicted, of all models or of one"
+    add("--history", action="store_true", help=says)
+    add("--machine", default="here", help="8xH100-nvlink, 4x4090-pcie4, a JSON file (default: this one)")
+    add("--devices", type=int, default=0, metavar="N", help="how many of its devices (default: all)")
+    add("--size", default="", metavar="WxH", help="pixels (default: the model's own)")
+    for name, words in {"frames": "of a video", "steps": "of a denoise", "batch": "pictures at a time"}.items():
+        add(f"--{name}", type=int, default=0, metavar="N", help=words)
+    add("--guidance", type=float, default=0.0, metavar="SCALE", help="1 is off")
+    add("--runs", type=int, default=1, metavar="N", help="of a sweep: all together are to end soonest")
+    add("--dtype", default="auto", choices=["auto", "fp32", "bf16", "fp16"], help="of a model")
+    add("--quantization", default="none", choices=["none", "int8", "int4", "fp8"], help="of a model")
+    add("--engine", default="eager", choices=["eager", "inductor", "tensorrt"], help="of a model")
+    add("--compiled", dest="engine", action="store_const", const="inductor", help="--engine inductor")
+    add("--compare", action="store_true", help="all plans, with their time and memory")
+    add("--measure", action="store_true", help="measure this machine anew (about ten seconds)")
+    says = "does nothing any more: auto keeps no plans, since they change no result"
+    add("--relearn", action="store_true", help=says)
+    add("--set", action="append", default=[], metavar="NAME=VALUE", help="of a workflow")
+    _reading_options(plan)
+    add("--json", action="store_true")
+
+
+def _verify_options(verify: argparse.ArgumentParser) -> None:
+    add = verify.add_argument
+    add("--model", default="builtin:bobbin", metavar="SOURCE", help="a folder, hub id or builtin:NAME")
+    add("--plan", action="append", default=[], metavar="PLAN", help="such as ulysses=2,ring=2")
+    add("--device", default="auto", help="auto, cpu or cuda; on a CPU two processes stand for devices")
+    add("--dtype", default="auto", help="auto, fp32, bf16 or fp16")
+    add("--size", default="", metavar="WxH", help="pixels of the picture (default: a small one)")
+    add("--timeout", type=float, default=900.0, metavar="SECONDS")
+    add("--json", action="store_true")
+
+
+def _reading_options(command: argparse.ArgumentParser) -> None:
+    """Of a command that reads workflows and models."""
+    command.add_argument("--allow", **FOLDERS, help="a folder it may read from")
+    command.add_argument("--models-dir", **FOLDERS, help="a folder of models")
+    _nodes_option(command)
+
+
+def _nodes_option(command: argparse.ArgumentParser) -> None:
+    says = "a folder of your own nodes, families and split plans, whose code is run (default: LATENTLOOM_NODES)"
+    command.add_argument("--nodes", dest="nodes_dir", metavar="DIR", help=says)
+
+
+def _told(arguments: argparse.Namespace, plain: object, text: str, *, code: int = OK) -> int:
+    """An answer is printed as JSON where that is asked for; its exit code."""
+    print(json.dumps(plain, indent=2) if arguments.json else text)
+    return code
 
 
 def run_command(arguments: argparse.Namespace) -> int:
@@ -240,15 +257,20 @@ def check_command(arguments: argparse.Namespace) -> int:
     from .nodes.headless.job import check_file
 
     found = check_file(arguments.file, settings=arguments.set, sweeps=arguments.sweep, allowed=_allowed(arguments))
-    print(json.dumps(as_plain(found), indent=2) if arguments.json else as_text(arguments.file, found))
-    return BAD if is_refused(found) else OK
+    text = as_text(arguments.file, found)
+    return _told(arguments, as_plain(found), text, code=BAD if is_refused(found) else OK)
 
 
 def plan_command(arguments: argparse.Namespace) -> int:
     if arguments.history:
-        return _history(arguments.what, as_json=arguments.json)
+        from .pipelines.costs.ran import kept
+        from .pipelines.forecast.history import as_table, history_table
+
+        rows = history_table(kept(user_cache()), model=arguments.what)
+        return _told(arguments, [vars(row) for row in rows], as_table(rows, model=arguments.what))
     if arguments.relearn:
-        print(RELEARN, file=sys.stderr)
+        told = "--relearn does nothing any more: auto keeps no plans, since what it chooses changes no result"
+        print(told, file=sys.stderr)
         if not arguments.what:
             return OK
     if not arguments.what:
@@ -257,61 +279,26 @@ def plan_command(arguments: argparse.Namespace) -> int:
     from .pipelines.forecast.explained import to_plain
 
     width, height = read_size(arguments.size)
-    asked = Asked(
-        width=width,
-        height=height,
-        frames=arguments.frames,
-        batch=arguments.batch,
-        steps=arguments.steps,
-        guidance=arguments.guidance,
-        num_runs=arguments.runs,
-        dtype=arguments.dtype,
-        quantization=arguments.quantization,
-        engine=arguments.engine,
-    )
+    names = ("frames", "batch", "steps", "guidance", "dtype", "quantization", "engine")
+    given = {name: getattr(arguments, name) for name in names}
+    asked = Asked(width=width, height=height, num_runs=arguments.runs, **given)
     machine = first_devices(machine_named(arguments.machine, anew=arguments.measure), arguments.devices)
     found = plans_of(arguments.what, machine, asked, settings=arguments.set, allowed=_allowed(arguments))
-    if arguments.json:
-        print(json.dumps([{"node": node, **to_plain(answer)} for node, answer in found], indent=2))
-    else:
-        print(plans_as_text(found, compares=arguments.compare))
-    return OK if all(answer.chosen for _, answer in found) else FAILED
-
-
-def _history(model: str, *, as_json: bool) -> int:
-    from .pipelines.costs.ran import kept
-    from .pipelines.forecast.history import as_table, history_table
-
-    rows = history_table(kept(user_cache()), model=model)
-    print(json.dumps([vars(row) for row in rows], indent=2) if as_json else as_table(rows, model=model))
-    return OK
+    plain = [{"node": node, **to_plain(answer)} for node, answer in found]
+    is_found = all(answer.chosen for _, answer in found)
+    return _told(arguments, plain, plans_as_text(found, compares=arguments.compare), code=OK if is_found else FAILED)
 
 
 def nodes_command(arguments: argparse.Namespace) -> int:
     from .nodes.catalog import catalog, describe, table
 
-    if arguments.json:
-        print(json.dumps(catalog(arguments.id), indent=2))
-    else:
-        print(describe(arguments.id) if arguments.id else table())
-    return OK
+    return _told(arguments, catalog(arguments.id), describe(arguments.id) if arguments.id else table())
 
 
 def show_command(arguments: argparse.Namespace) -> int:
-    from .nodes.graph.check import ensure
-    from .nodes.graph.graph import graph_text
-    from .nodes.graph.ready import ready
-    from .nodes.headless.workflow_files import read_workflow, workspace_of
-    from .nodes.hosts.comfy_file import to_comfy
-    from .nodes.registry import SPECS
+    from .nodes.headless.workflow_files import text_of
 
-    graph = read_workflow(arguments.file)
-    if arguments.comfyui:
-        prepared = ready(graph, SPECS, workspace=workspace_of(arguments.file))
-        ensure(prepared)
-        print(json.dumps(to_comfy(prepared), indent=2, ensure_ascii=False))
-    else:
-        print(graph_text(graph), end="")
+    print(text_of(arguments.file, for_comfyui=arguments.comfyui))
     return OK
 
 
@@ -319,19 +306,10 @@ def verify_command(arguments: argparse.Namespace) -> int:
     from .pipelines.verify import size_of, verify
 
     width, height = size_of(arguments.size)
-    verdicts = verify(
-        arguments.model,
-        arguments.plan,
-        dtype=arguments.dtype,
-        device=arguments.device,
-        width=width,
-        height=height,
-        timeout_s=arguments.timeout,
-    )
-    print(
-        json.dumps([each.plain() for each in verdicts], indent=2) if arguments.json else "\n".join(map(str, verdicts))
-    )
-    return OK if all(each.is_equal for each in verdicts) else FAILED
+    given = {"dtype": arguments.dtype, "device": arguments.device, "timeout_s": arguments.timeout}
+    verdicts = verify(arguments.model, arguments.plan, width=width, height=height, **given)
+    code = OK if all(each.is_equal for each in verdicts) else FAILED
+    return _told(arguments, [each.plain() for each in verdicts], "\n".join(map(str, verdicts)), code=code)
 
 
 def models_command(arguments: argparse.Namespace) -> int:
@@ -345,8 +323,7 @@ def models_command(arguments: argparse.Namespace) -> int:
     from .pipelines.models.installed import as_text, installed_models
 
     found = installed_models(arguments.models_dir)
-    print(json.dumps([model.to_plain() for model in found], indent=2) if arguments.json else as_text(found))
-    return OK
+    return _told(arguments, [model.to_plain() for model in found], as_text(found))
 
 
 def doctor_command(arguments: argparse.Namespace) -> int:
@@ -354,8 +331,8 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     from .pipelines.place import has_ranks
 
     found = examine(cache_dir=user_cache(), data_dir=user_data(), trial=try_ranks if has_ranks() else None)
-    print(json.dumps([vars(each) for each in found], indent=2) if arguments.json else as_text(found))
-    return FAILED if has_problems(found) else OK
+    plain = [vars(each) for each in found]
+    return _told(arguments, plain, as_text(found), code=FAILED if has_problems(found) else OK)
 
 
 def ui_command(arguments: argparse.Namespace) -> int:
@@ -367,41 +344,6 @@ def ui_command(arguments: argparse.Namespace) -> int:
     prepare_gradio(settings)
     serve(settings, opens_browser=arguments.open)
     return OK
-
-
-def _command(
-    commands: Any, name: str, body: Callable[[argparse.Namespace], int], summary: str
-) -> argparse.ArgumentParser:
-    command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-    command.set_defaults(command=body, opens_doors=True, is_short=name in SHORT)
-    command.add_argument("--debug", action="store_true", help="show where an error came from")
-    return command
-
-
-def _reading_options(command: argparse.ArgumentParser) -> None:
-    """Of a command that reads workflows and models."""
-    command.add_argument(
-        "--allow", action="append", type=Path, default=[], metavar="DIR", help="a folder it may read from"
-    )
-    command.add_argument(
-        "--models-dir", action="append", type=Path, default=[], metavar="DIR", help="a folder of models"
-    )
-    _nodes_option(command)
-
-
-def _nodes_option(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--nodes",
-        dest="nodes_dir",
-        metavar="DIR",
-        help="a folder of your own nodes, families and split plans, whose code is run (default: LATENTLOOM_NODES)",
-    )
-
-
-def _version() -> str:
-    from . import __version__
-
-    return __version__
 
 
 if __name__ == "__main__":

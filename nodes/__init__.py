@@ -33,7 +33,6 @@ if TYPE_CHECKING:  # what a checker of types and an editor see
     from .steps.planning import *  # noqa: F403
     from .steps.small.measures import *  # noqa: F403
     from .steps.small.numbers import *  # noqa: F403
-    from .steps.small.switching import *  # noqa: F403
     from .steps.small.texts import *  # noqa: F403
     from .steps.small.varying import *  # noqa: F403
     from .steps.text import *  # noqa: F403

@@ -4,32 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import math
 from typing import Any
 
 from .graph.scalars import MAX_LISTED
 from .graph.spec import InputSpec, NodeSpec
 from .registry import SPECS
 
-HIDDEN = (
-    *(
-        "call",
-        "fingerprint",
-        "migrate",
-        "recipe",
-        "injected",
-        "takes_bytes",
-        "paths",
-        "sketch",
-        "denoises",
-        "refuses",
-        "means",
-        "writes",
-        "reads",
-        "chooser",
-    ),
-    *("chosen", "left_out", "longest"),
-)
+HIDDEN = {
+    *("call", "injected", "takes_bytes", "paths", "fingerprint", "migrate", "recipe"),
+    *("sketch", "denoises", "refuses", "means", "writes", "reads"),
+    *("chooser", "chosen", "left_out", "longest"),
+}
+"""Fields that only this process can use."""
 
 
 def catalog(id: str = "") -> list[dict[str, Any]]:
@@ -81,12 +67,12 @@ def _type(socket: InputSpec) -> str:
     if len(socket.choices) > MAX_LISTED:
         kind = f"one of {len(socket.choices)}"
     if socket.min is not None or socket.max is not None:
-        kind += f" {_number(socket.min)}..{_number(socket.max)}"
+        ends = (
+            "" if each is None else f"{each:g}" if abs(each) < 1e6 else str(int(each))
+            for each in (socket.min, socket.max)
+        )
+        kind += f" {'..'.join(ends)}"
     return kind if socket.required else f"{kind} = {socket.default!r}"
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:g}" if abs(value) < 1e6 or math.isinf(value) else str(int(value))
 
 
 def _plain(value: Any) -> Any:

@@ -15,8 +15,7 @@ from typing import Any, cast
 
 from .files.atomic import write_atomic
 from .graph.choosing import fixed_inputs, folded
-from .graph.graph import Graph, Link, read_graph
-from .graph.order import in_order
+from .graph.graph import Graph, Link, Node, in_order, read_graph
 from .graph.ready import ready
 from .graph.resolve import param_values, plain_value
 from .graph.scalars import SCALAR_TYPES
@@ -43,67 +42,51 @@ def editor_file(graph: Graph) -> dict[str, Any]:
     graph = ready(graph, SPECS).written  # with what is muted, which that editor shows
     numbers = {name: number for number, name in enumerate(graph.nodes, 1)}
     links = _links(graph, numbers)
-    sources = {name: {link.node for link in _wires(graph, name).values()} for name in graph.nodes}
-    turns = {name: turn for turn, name in enumerate(in_order(sources))}
+    sources = {name: {link.node for link in _wires(node).values()} for name, node in graph.nodes.items()}
     places = _places(graph, _columns(graph, sources))
-    nodes = [
-        {
+    turns = in_order(sources)
+
+    def node(name: str, node: Node) -> dict[str, Any]:
+        spec = SPECS[node.type]
+        ends = [
+            [link[0] for link in links.values() if link[1:3] == [numbers[name], i]] for i in range(len(spec.outputs))
+        ]
+        return {
             "id": numbers[name],
             "type": node.type,
             "pos": places[name],
-            "size": [WIDTH, _height(SPECS[node.type])],
+            "size": [WIDTH, _height(spec)],
             "flags": {},
-            "order": turns[name],
+            "order": turns.index(name),
             "mode": MODES[node.mode],
-            "inputs": [_slot(socket, links.get((name, socket.name))) for socket in slots(SPECS[node.type])],
+            "inputs": [_slot(socket, links.get((name, socket.name))) for socket in slots(spec)],
             "outputs": [
-                {
-                    "name": output.name,
-                    "type": comfy_type(output.type),
-                    "links": [link[0] for link in links.values() if link[1:3] == [numbers[name], index]],
-                }
-                for index, output in enumerate(SPECS[node.type].outputs)
+                {"name": output.name, "type": comfy_type(output.type), "links": own}
+                for output, own in zip(spec.outputs, ends, strict=True)
             ],
             **({"title": node.title} if node.title else {}),
             "properties": {"Node name for S&R": node.type},
-            "widgets_values": _widget_values(graph, name),
+            "widgets_values": _widget_values(graph, node),
         }
-        for name, node in graph.nodes.items()
-    ]
+
     return {
         "id": str(uuid.uuid5(uuid.NAMESPACE_URL, f"latentloom/{graph.name}")),
         "revision": 0,
-        "last_node_id": len(nodes),
+        "last_node_id": len(numbers),
         "last_link_id": len(links),
-        "nodes": nodes,
+        "nodes": [node(name, each) for name, each in graph.nodes.items()],
         "links": list(links.values()),
-        "groups": [],
-        "config": {},
-        "extra": {},
-        "version": 0.4,
+        **{"groups": [], "config": {}, "extra": {}, "version": 0.4},
     }
 
 
 def slots(spec: NodeSpec) -> list[InputSpec]:
     """A node's inputs in its editor's order: those for wires only, then its widgets, which take a wire too."""
-    listed = _listed(spec)
-    return [s for s in listed if not is_widget(s)] + [s for s in listed if is_widget(s)]
+    return sorted(_listed(spec), key=is_widget)
 
 
 def is_widget(socket: InputSpec) -> bool:
     return socket.type in SCALAR_TYPES
-
-
-def write_examples(folder: Path = EXAMPLES) -> None:
-    """One for each workflow that ships, under its name."""
-    for path in shipped_files():
-        write_atomic(folder / path.name, example_text(path).encode())
-
-
-def write_node_list(file: Path = NODE_LIST) -> None:
-    """Each of our nodes with the name of its function in `latentloom.nodes`."""
-    functions = {id: spec.call.__name__ for id, spec in SPECS.items() if not spec.origin}
-    write_atomic(file, (json.dumps(functions, indent=1) + "\n").encode())
 
 
 def example_text(path: Path) -> str:
@@ -115,22 +98,20 @@ def _listed(spec: NodeSpec) -> list[InputSpec]:
     return sorted(fixed_inputs(spec), key=lambda socket: not socket.required)
 
 
-def _wires(graph: Graph, name: str) -> dict[str, Link]:
-    return {socket: entry for socket, entry in graph.nodes[name].inputs.items() if isinstance(entry, Link)}
+def _wires(node: Node) -> dict[str, Link]:
+    return {socket: entry for socket, entry in node.inputs.items() if isinstance(entry, Link)}
 
 
 def _links(graph: Graph, numbers: Mapping[str, int]) -> dict[tuple[str, str], list[Any]]:
     """[link, from node, from output, to node, to input, type] by the node and socket it goes to."""
     links: dict[tuple[str, str], list[Any]] = {}
     for name, node in graph.nodes.items():
-        wires = _wires(graph, name)
-        for index, socket in enumerate(slots(SPECS[node.type])):
-            if (wire := wires.get(socket.name)) is None:
-                continue
+        sockets = [socket.name for socket in slots(SPECS[node.type])]
+        for socket, wire in sorted(_wires(node).items(), key=lambda item: sockets.index(item[0])):
             outputs = SPECS[graph.nodes[wire.node].type].outputs
-            output = next(number for number, each in enumerate(outputs) if each.name == wire.socket)
-            kind = comfy_type(outputs[output].type)
-            links[name, socket.name] = [len(links) + 1, numbers[wire.node], output, numbers[name], index, kind]
+            output = [each.name for each in outputs].index(wire.socket)
+            end, kind = [numbers[name], sockets.index(socket)], comfy_type(outputs[output].type)
+            links[name, socket] = [len(links) + 1, numbers[wire.node], output, *end, kind]
     return links
 
 
@@ -143,26 +124,19 @@ def _slot(socket: InputSpec, link: list[Any] | None) -> dict[str, Any]:
     return slot | ({"widget": {"name": socket.name}} if is_widget(socket) else {})
 
 
-def _widget_values(graph: Graph, name: str) -> list[Any]:
+def _widget_values(graph: Graph, node: Node) -> list[Any]:
     """In the order of `INPUT_TYPES`; behind each seed what becomes of it after a run."""
-    node, params = graph.nodes[name], param_values(graph, {})
-    values: list[Any] = []
-    spec = SPECS[node.type]
+    params, values = param_values(graph, {}), list[Any]()
     plain = {key: plain_value(entry, params) for key, entry in node.inputs.items() if not isinstance(entry, Link)}
-    given = folded(spec, plain)
-    for socket in _listed(spec):
-        if not is_widget(socket):
-            continue
+    given = folded(SPECS[node.type], plain)
+    for socket in filter(is_widget, _listed(SPECS[node.type])):
         value = given.get(socket.name, socket.default)
         if socket.widget in ("picture", "mask"):
-            value = _saved_as(str(value)) if value and not any(SHIPPED.glob(f"*/{value}")) else SAMPLE
+            # what another workflow made is called so in ComfyUI's output folder; ours, which ship, are not there
+            is_made = value and not any(SHIPPED.glob(f"*/{value}"))
+            value = str(Path(value).with_stem(f"{Path(value).stem}_{1:05}_")) if is_made else SAMPLE
         values += [value, "fixed"] if socket.widget == "seed" else [value]
     return values
-
-
-def _saved_as(path: str) -> str:
-    """What a picture that another workflow made is called in ComfyUI's output folder."""
-    return str(Path(path).with_stem(f"{Path(path).stem}_{1:05}_"))
 
 
 def _height(spec: NodeSpec) -> int:
@@ -196,5 +170,7 @@ def _places(graph: Graph, columns: Mapping[str, tuple[int, int]]) -> dict[str, l
 
 
 if __name__ == "__main__":
-    write_examples()
-    write_node_list()
+    for file in shipped_files():
+        write_atomic(EXAMPLES / file.name, example_text(file).encode())
+    functions = {id: spec.call.__name__ for id, spec in SPECS.items() if not spec.origin}
+    write_atomic(NODE_LIST, (json.dumps(functions, indent=1) + "\n").encode())

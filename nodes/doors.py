@@ -13,7 +13,7 @@ from ..pipelines import doors
 from ..pipelines.doors import Door
 from .graph.graph import NAME_PATTERN, TYPE_PATTERN
 from .graph.scalars import PLAIN_TYPES, fault
-from .graph.spec import InputSpec, NodeSpec
+from .graph.spec import NodeSpec
 from .registry import SPECS
 
 _LOCK = threading.RLock()
@@ -58,17 +58,12 @@ def _check(door: Door, id: Any, spec: Any) -> None:
     for socket in (*spec.inputs, *spec.outputs):
         if not re.fullmatch(NAME_PATTERN, socket.name):
             raise ValueError(f"{id} has a socket {socket.name!r}; name it in lower-case letters, digits and _")
-    for socket in spec.inputs:
-        _check_input(id, socket)
+    for socket in spec.inputs:  # what the catalog could not tell, or nobody could give
+        found = None if socket.required or socket.default is None else fault(socket, socket.default)
+        if found and socket.type in PLAIN_TYPES:
+            raise ValueError(f"{id} has a default that it does not take: {found[1]}")
+        if found:
+            raise ValueError(f"{id}: {socket.name} has a default, but a {socket.type} comes by a wire; let it be None")
     texts = (spec.title, spec.category, *(socket.help for socket in (*spec.inputs, *spec.outputs)))
     if not all(isinstance(text, str) for text in texts) or type(spec.version) is not int:
         raise ValueError(f"{id} has a title, category, help or version of another type; give texts and a whole number")
-
-
-def _check_input(id: str, socket: InputSpec) -> None:
-    """What the catalog could not tell, or nobody could give."""
-    found = None if socket.required or socket.default is None else fault(socket, socket.default)
-    if found and socket.type in PLAIN_TYPES:
-        raise ValueError(f"{id} has a default that it does not take: {found[1]}")
-    if found:
-        raise ValueError(f"{id}: {socket.name} has a default, but a {socket.type} comes by a wire; let it be None")

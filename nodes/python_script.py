@@ -10,7 +10,7 @@ import keyword
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from .execution.schedule import Needs, needs_of
+from .execution.schedule import needs_of
 from .graph.graph import ParamRef
 from .graph.problems import refuse
 from .graph.ready import Ready
@@ -32,8 +32,9 @@ def to_python(ready: Ready, targets: Collection[str] | None = None) -> str:
             message = f"it comes from {origin}, and a script has ours only; leave it out, or run the file instead"
             raise refuse("not_ours", message, node=name)
     names = _Names()
-    used = [name for name in ready.params if any(name in _params(node) for node in needs.nodes.values())]
-    params = {name: names.fresh(name) for name in used}
+    entries = (entry for node in needs.nodes.values() for entry in node.node.inputs.values())
+    used = {entry.param for entry in entries if isinstance(entry, ParamRef)}
+    params = {name: names.fresh(name) for name in ready.params if name in used}
     outputs = {
         (name, output.name): names.fresh(name if len(spec.outputs) == 1 else f"{name}_{output.name}")
         for name in needs.order
@@ -48,7 +49,8 @@ def to_python(ready: Ready, targets: Collection[str] | None = None) -> str:
         given = [variable for (source, _), variable in outputs.items() if source == name]
         call = f"{MODULE}.{types[node.node.type].call.__name__}("
         lines += _call(node, ", ".join(given) + " = " + call if given else call, _arguments(node, outputs, params))
-    printed = list(_printed(needs, outputs))
+    written = [(name, each) for name in needs.order for each in needs.nodes[name].spec.outputs if each.type == "Saved"]
+    printed = [f"print({outputs[name, output.name]}.files)" for name, output in written]
     return "\n".join([*lines, *(["", *printed] if printed else [])]) + "\n"
 
 
@@ -69,10 +71,6 @@ class _Names:
 def _title(name: str) -> str:
     """A workflow's name inside of a docstring."""
     return "".join(c if c.isprintable() and c not in '"\\' else " " for c in name)
-
-
-def _params(node: Resolved) -> set[str]:
-    return {entry.param for entry in node.node.inputs.values() if isinstance(entry, ParamRef)}
 
 
 def _call(node: Resolved, start: str, arguments: Iterable[str]) -> Iterator[str]:
@@ -96,11 +94,3 @@ def _arguments(node: Resolved, outputs: Mapping[tuple[str, str], str], params: M
             yield f"{socket.name}={params[entry.param]}"
         elif (value := node.values[socket.name]) != as_type(socket.type, socket.default):
             yield f"{socket.name}={value!r}"
-
-
-def _printed(needs: Needs, outputs: Mapping[tuple[str, str], str]) -> Iterator[str]:
-    """What was written, where something was."""
-    for name in needs.order:
-        for output in needs.nodes[name].spec.outputs:
-            if output.type == "Saved":
-                yield f"print({outputs[name, output.name]}.files)"

@@ -239,22 +239,3 @@ def test_a_sweep_is_shared_out_to_replicas_and_paints_the_same(capsys: pytest.Ca
         assert manifest["replicas"] == 2
         assert "2 groups work on separate runs" in manifest["nodes"]["denoise"]["foreseen"]["why"]
         assert np.array_equal(pixels(Path("one", name, "picture.png")), pixels(Path("two", name, "picture.png")))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--devices", "cpu,gpu"], "'gpu' is no device"),
-        (["--devices", "cpu*4", "--replicas", "3"], "replicas is 3, but 4 devices"),
-        (["--devices", "cpu,cpu", "--plan", "spiral=2"], "'spiral=2' is no axis"),
-        (["--devices", "cpu,cpu", "--plan", "ulysses=4"], "uses 4 ranks, but 2 devices were given"),
-        (["--devices", "cpu*4", "--replicas", "2", "--plan", "ring=4"], "uses 4 ranks, but 2 devices were given"),
-    ],
-)
-def test_a_mistake_is_refused_before_anything_runs(
-    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["run", FIRST, *arguments]) == 2
-    said = capsys.readouterr().err
-    assert words in said
-    assert said.count("\n") == 1

@@ -275,42 +275,22 @@ def test_a_folder_that_others_could_have_written_is_refused_in_one_sentence(own:
     assert re.fullmatch(r"latentloom: the folder for nodes .*: every user may write to .*studio\.py; .*\n", done.stderr)
 
 
-def world_writable(own: Path) -> None:
-    own.chmod(0o777)
+SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
+    "world-writable": (lambda own: own.chmod(0o777), "every user may write to"),
+    "in a public folder": (lambda own: own.parent.chmod(0o777), "every user may put another folder in its place"),
+    "linked out": (
+        lambda own: ((own / "other.py").symlink_to(own.parent / "other.py"), (own.parent / "other.py").touch()),
+        "leads out of the folder",
+    ),
+    "a link to nowhere": (lambda own: (own / "other.py").symlink_to(own / "nowhere.py"), "cannot be read"),
+    "a link to itself": (lambda own: (own / "other.py").symlink_to(own / "other.py"), "cannot be read"),
+}
 
 
-def linked_out(own: Path) -> None:
-    (own / "other.py").symlink_to(own.parent / "other.py")
-    (own.parent / "other.py").write_text("")
-
-
-def broken(own: Path) -> None:
-    (own / "other.py").symlink_to(own / "nowhere.py")
-
-
-def circle(own: Path) -> None:
-    (own / "other.py").symlink_to(own / "other.py")
-
-
-def in_a_public_folder(own: Path) -> None:
-    own.parent.chmod(0o777)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "words"),
-    [
-        (world_writable, "every user may write to"),
-        (linked_out, "leads out of the folder"),
-        (broken, "cannot be read"),
-        (circle, "cannot be read"),
-        (in_a_public_folder, "every user may put another folder in its place"),
-    ],
-)
+@pytest.mark.parametrize("case", SPOILT)
 @pytest.mark.skipif(os.name == "nt", reason="rights are POSIX")
-def test_what_somebody_else_could_have_put_there_is_refused(
-    spoil: Callable[[Path], None], words: str, own: Path
-) -> None:
-    before = doors.hash_of(own)
+def test_what_somebody_else_could_have_put_there_is_refused(case: str, own: Path) -> None:
+    before, (spoil, words) = doors.hash_of(own), SPOILT[case]
     spoil(own)
     with pytest.raises(ValueError, match=words):
         doors.hash_of(own)
@@ -386,7 +366,8 @@ def test_a_node_that_the_catalog_could_not_tell_is_left_out(
 import math
 from pathlib import Path
 from typing import Annotated, Literal
-from latentloom.nodes.graph.spec import Socket, read_spec
+from latentloom.nodes.graph.signature import read_spec
+from latentloom.nodes.graph.spec import Socket
 from latentloom.pipelines.values import Image
 def good(x: int = 0) -> int: ...
 def bad({inputs}) -> int: ...

@@ -19,7 +19,7 @@ from latentloom.nodes.execution.cache import MemoryCache, Share
 from latentloom.nodes.files import picture_files
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, read_graph
-from latentloom.nodes.graph.spec import read_spec
+from latentloom.nodes.graph.signature import read_spec
 from latentloom.nodes.headless.headless import run_headless
 from latentloom.nodes.headless.job import Headless
 from latentloom.nodes.headless.reports import Tally

@@ -18,7 +18,6 @@ SMALL = 60
 ROWS = ("pipelines/families/", "pipelines/split_plans/")
 """Folders whose modules are the rows of a table."""
 CHAMBERS = {
-    "nodes/hosts/comfy_memory.py": "what ComfyUI frees, whichever node is run",
     "nodes/execution/peak_memory.py": "a clock of memory, which no run needs to know",
     "nodes/graph/schema.py": "made by hand for editors, and read by no other module",
     "pipelines/fusing/rotary_kernel.py": "imports Triton, which not every machine has",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import latentloom
-from latentloom.nodes.graph.graph import Graph, graph_from_plain
+from latentloom.nodes.graph.graph import Graph
 from latentloom.nodes.registry import SPECS
 from support.toy_server import settings_in
 
@@ -38,9 +38,7 @@ GET /catalog
 POST /check
 POST /tokens
 GET /drafts
-DELETE /drafts/{key}
-GET /drafts/{key}
-PUT /drafts/{key}
+DELETE GET PUT /drafts/{key}
 POST /export/comfyui
 POST /export/python
 GET /files/{id}
@@ -61,35 +59,28 @@ POST /foreign
 GET /results
 POST /results/marks
 PUT /results/{id}/poster
-DELETE /results/{id}
-GET /results/{id}
+DELETE GET /results/{id}
 POST /results/{id}/input
 GET /tags
-GET /boards
-POST /boards
-PATCH /boards/{id}
-DELETE /boards/{id}
+GET POST /boards
+PATCH DELETE /boards/{id}
 POST /hashes
-GET /hashes/{id}
-DELETE /hashes/{id}
+GET DELETE /hashes/{id}
 GET /apps
 GET /apps/{token}
 POST /apps/{token}/check
 GET /apps/{token}/results
 POST /apps/{token}/runs
 POST /apps/{token}/tokens
-GET /downloads
-POST /downloads
+GET POST /downloads
 DELETE /downloads/{id}
 POST /downloads/{id}/cancel
 POST /downloads/{id}/resume
 POST /hub
 GET /loras
 GET /loras/{id}/thumb
-GET /runs
-POST /runs
-DELETE /runs/{id}
-GET /runs/{id}
+GET POST /runs
+DELETE GET /runs/{id}
 POST /runs/cancel
 POST /runs/priority
 POST /runs/{id}/cancel
@@ -103,27 +94,19 @@ GET /templates/files/{name}
 GET /templates/needs
 POST /sockets
 POST /text
-GET /uploads
-POST /uploads
-DELETE /uploads/{path}
-GET /uploads/{path}
+GET POST /uploads
+DELETE GET /uploads/{path}
 GET /uploads/{path}/thumb
-GET /workflows
-POST /workflows
-DELETE /workflows/{id}
-GET /workflows/{id}
-DELETE /workflows/{id}/app
-PUT /workflows/{id}/app
-PATCH /workflows/{id}
-PUT /workflows/{id}
+GET POST /workflows
+DELETE GET PATCH PUT /workflows/{id}
+DELETE PUT /workflows/{id}/app
 POST /workflows/{id}/duplicate
 GET /workflows/{id}/file
 POST /workflows/{id}/share
-GET /workflows/{id}/thumb
-PUT /workflows/{id}/thumb
+GET PUT /workflows/{id}/thumb
 GET /workflows/{id}/versions
 """
-"""Below `/loom`."""
+"""Below `/loom`: the methods of each path."""
 
 
 def test_names_of_the_root_and_its_stages() -> None:
@@ -153,17 +136,6 @@ def test_keys_of_a_workflow_file() -> None:
     assert set(schema["$defs"]["Param"]["properties"]) >= PARAM_KEYS
 
 
-def test_every_golden_file_opens_and_shipped_workflows_name_nodes_that_are_there() -> None:
-    golden = sorted((TESTS / "nodes" / "golden").glob("*.json"))
-    shipped = sorted((TESTS.parent / "workflows").glob("*/*.json"))
-    assert golden and len(shipped) >= 13
-    for file in golden:
-        graph_from_plain(json.loads(file.read_text()))
-    for file in shipped:
-        graph = graph_from_plain(json.loads(file.read_text()))
-        assert {node.type for node in graph.nodes.values()} <= set(SPECS), file.name
-
-
 def test_http_routes(tmp_path: Path) -> None:
     from latentloom.ui.api.router import make_router
     from latentloom.ui.bundle import read_bundle
@@ -180,4 +152,5 @@ def test_http_routes(tmp_path: Path) -> None:
         for method in getattr(route, "methods", None) or ["WEBSOCKET"]
         if "{rest:path}" not in route.path  # type: ignore[attr-defined]  # what is none of these, told in one sentence
     }
-    assert found == set(ROUTES.split("\n")) - {""}
+    rows = [line.split() for line in ROUTES.strip().splitlines()]
+    assert found == {f"{method} {path}" for *methods, path in rows for method in methods}

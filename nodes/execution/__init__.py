@@ -1,9 +1,7 @@
 """A run: what is due, in which order, what it made, what is kept of it and how it failed.
 
 attempt: One run of a workflow into a folder of its own: what it may read, what its results carry, and its manifest.
-cache: The memory cache: results by key, the least recently used dropped when their bytes exceed the budget.
-disk_cache: The disk cache: results by key in folders of a JSON manifest and a safetensors file, oldest use dropped
-    first.
+cache: Results by key, in memory and on disk; those used least lately are dropped when they exceed the budget.
 events: What a run tells its watchers: one small frozen event per change, the same for a command line, a page and a
     host.
 failure: How a node's failure is told: one sentence for the user, the cause kept for whoever debugs.

@@ -26,14 +26,17 @@ from ..preview.meant import tagged
 from ..steps.audio import save_audio
 from ..steps.pictures import save_image
 from ..steps.videos import save_video
-from .cache import Cache, MemoryCache, Share
-from .disk_cache import DiskCache
+from .cache import Cache, DiskCache, MemoryCache, Share
 from .events import Sink
 from .manifest import versions, write_manifest
 from .records import RunResult
 from .run import run
 from .watch import Token
 
+logger = logging.getLogger("latentloom")
+
+MEMORY_CACHE_BYTES = 2 << 30
+DISK_CACHE_BYTES = 8 << 30
 ENDINGS: Mapping[type, str] = {Image: "png", Mask: "png", Video: "mp4", Audio: "flac"}
 
 
@@ -67,11 +70,8 @@ def shown(result: RunResult, sources: Mapping[str, str], workspace: Workspace) -
 def _written(value: Any, name: str, workspace: Workspace) -> tuple[str, ...]:
     if isinstance(value, Mask):
         value = Image(pixels=value.pixels[..., None].expand(-1, -1, -1, 3))
-    if isinstance(value, Image):
-        return save_image(value, name=name, workspace=workspace).files
-    if isinstance(value, Audio):
-        return save_audio(value, name=name, workspace=workspace).files
-    return save_video(value, name=name, workspace=workspace).files
+    save = {Image: save_image, Audio: save_audio, Video: save_video}[type(value)]
+    return save(value, name=name, workspace=workspace).files
 
 
 def _free_name(node: str, value: Any, workspace: Workspace) -> str:
@@ -83,12 +83,6 @@ def _free_name(node: str, value: Any, workspace: Workspace) -> str:
     ending = ENDINGS[type(value)]
     count = len(value.waveform if isinstance(value, Audio) else value.pixels)
     return next(name for name in names if claimed.isdisjoint(folder / file for file in numbered(name, count, ending)))
-
-
-logger = logging.getLogger("latentloom")
-
-MEMORY_CACHE_BYTES = 2 << 30
-DISK_CACHE_BYTES = 8 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,17 +111,18 @@ class Attempt:
 
 def open_caches(folder: Path | None) -> Caches:
     """A new memory cache, and the disk cache in a folder; a folder that cannot be written costs time, not the run."""
-    runs = None if folder is None else user_cache()
-    return Caches(memory=MemoryCache(MEMORY_CACHE_BYTES), disk=_disk_cache(folder), runs=runs)
+    memory, disk = MemoryCache(MEMORY_CACHE_BYTES), None
+    if folder is None:
+        return Caches(memory=memory, disk=None)
+    try:
+        disk = DiskCache(folder, DISK_CACHE_BYTES, salt=json.dumps(versions()))
+    except OSError as error:
+        logger.warning("results are not kept: the cache folder %s cannot be used (%s)", folder, error.strerror)
+    return Caches(memory=memory, disk=disk, runs=user_cache())
 
 
 def workspace_of(
-    ready: Ready,
-    folder: Path,
-    *,
-    roots: tuple[Path, ...],
-    place: Place,
-    max_pixels: int = MAX_PIXELS,
+    ready: Ready, folder: Path, *, roots: tuple[Path, ...], place: Place, max_pixels: int = MAX_PIXELS
 ) -> Workspace:
     """Of a run that writes into `folder`, reads below `roots`, and leaves the workflow in what it writes."""
     return Workspace(
@@ -171,7 +166,10 @@ def attempt(
         targets=targets,
     )
     if caches.runs is not None:
-        _keep_times(result, caches.runs)
+        for record in result.nodes.values():
+            took, foreseen = record.took, record.foreseen
+            if took and foreseen and (ran := ran_of(foreseen, took, torch=versions()["torch"] or "")):
+                keep(ran, caches.runs)  # for predictions to learn from
     problem: ValueError | None = None
     if shows and (targets is not None or not any(record.files for record in result.nodes.values())):
         sources = {name: link.node for name, link in ready.graph.outputs.items()}
@@ -186,26 +184,7 @@ def attempt(
     return Attempt(result=result, problem=str(problem), problem_code=code_of(problem))
 
 
-def _keep_times(result: RunResult, folder: Path) -> None:
-    """What the run's denoises took, for predictions to learn from."""
-    for record in result.nodes.values():
-        if record.foreseen is not None and record.took is not None:
-            ran = ran_of(record.foreseen, record.took, torch=versions()["torch"] or "")
-            if ran is not None:
-                keep(ran, folder)
-
-
 def provenance(ready: Ready) -> dict[str, str]:
     """What a result carries: the workflow file, and the same for ComfyUI, unfolded. Raises `GraphError`."""
     graph = without_plans(ready.file)  # those of this run come when it has them
     return {WORKFLOW_KEY: graph_text(with_requires(graph, ready.types)), "prompt": json.dumps(to_comfy(ready))}
-
-
-def _disk_cache(folder: Path | None) -> DiskCache | None:
-    if folder is None:
-        return None
-    try:
-        return DiskCache(folder, DISK_CACHE_BYTES, salt=json.dumps(versions()))
-    except OSError as error:
-        logger.warning("results are not kept: the cache folder %s cannot be used (%s)", folder, error.strerror)
-        return None

@@ -1,22 +1,40 @@
-"""The memory cache: results by key, the least recently used dropped when their bytes exceed the budget.
+"""Results by key, in memory and on disk; those used least lately are dropped when they exceed the budget.
 
-A result's key is made of everything that it depends on, so a hit is the result. Owners do not see what others keep.
+A result's key is made of everything that it depends on, so a hit is the result. Owners do not see what others keep. On
+disk entries appear whole or not at all; one that is damaged, or whose files changed, is dropped and counts as absent.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from ...parallel.machine.folders import private, private_folder
 from ...parallel.recent import Recent
-from ...pipelines.models.regular_file import sha256_of
-from ..graph.spec import files_of
+from ...pipelines.models.regular_file import read_regular, sha256_of
+from ...pipelines.values import from_plain, to_plain
+from ..files.atomic import sync
+from ..graph.spec import SCALARS, VALUE_TYPES, files_of, type_name
 
 ENTRY_BYTES = 512
 """What an entry costs besides its tensors and strings, roughly."""
+FORMAT = 2
+MANIFEST, TENSORS = "manifest.json", "tensors.safetensors"
+ENTRY = re.compile(r"[0-9a-f]{64}")
+"""Its folder's name; what else is there is somebody else's."""
+STALE_S = 3600
+"""A temporary folder older than this belongs to a process that died."""
 
 
 class Cache(Protocol):
@@ -103,3 +121,161 @@ class MemoryCache:
 
     def drop(self, key: str) -> None:
         self._recent.drop(key)
+
+
+class DiskCache:
+    """Several processes may share a folder. `salt` should name the versions that results depend on."""
+
+    def __init__(self, folder: Path, budget_bytes: int, *, salt: str = "") -> None:
+        self.folder = folder
+        self.budget_bytes = budget_bytes
+        self.salt = salt
+        private_folder(folder)
+        self._drop_stale()
+
+    def get(self, key: str) -> Any | None:
+        entry = self._entry(key)
+        if not entry.is_dir():
+            return None
+        try:
+            value = _read(entry)
+        except Exception:  # whatever a damaged file makes a reader raise, the answer is to compute it again
+            value = None
+        if value is None:
+            _remove(entry)
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(entry)  # by which the oldest use is known when room is needed
+        return value
+
+    def put(self, key: str, value: Any) -> None:
+        """Keep a result that fits the budget. Raises `OSError` when the disk does not take it."""
+        if (entry := self._entry(key)).exists():
+            return
+        # written beside and renamed: whoever looks meanwhile, also from another process, finds all of it or nothing
+        temporary = Path(tempfile.mkdtemp(prefix=".tmp-", dir=self.folder))
+        try:
+            _write(temporary, value)
+            if (size := _size(temporary)) > self.budget_bytes:
+                return
+            self._make_room(size)
+            with contextlib.suppress(OSError):  # another process was first
+                temporary.rename(entry)
+        finally:
+            _remove(temporary)
+
+    def _entry(self, key: str) -> Path:
+        return self.folder / hashlib.sha256(f"{self.salt}\0{key}".encode()).hexdigest()
+
+    def _make_room(self, size: int) -> None:
+        entries = sorted((e for e in self.folder.iterdir() if ENTRY.fullmatch(e.name)), key=_used)
+        sizes = {entry: _size(entry) for entry in entries}
+        total = sum(sizes.values()) + size
+        for entry in entries:
+            if total <= self.budget_bytes:
+                return
+            _remove(entry)
+            total -= sizes[entry]
+
+    def _drop_stale(self) -> None:
+        for temporary in self.folder.glob(".tmp-*"):
+            if time.time() - _used(temporary) > STALE_S:
+                _remove(temporary)
+
+
+def _write(folder: Path, value: Any) -> None:
+    tensors: dict[str, Any] = {}
+    body: dict[str, Any] = {
+        "format": FORMAT,
+        "type": _kind(value),
+        "value": _pack(to_plain(value), tensors),
+        "files": stamps(value),
+        "tensors": "",
+    }
+    if tensors:
+        from safetensors.torch import save_file
+
+        save_file(tensors, folder / TENSORS)
+        (folder / TENSORS).chmod(0o600)
+        body["tensors"] = sha256_of(folder / TENSORS)
+        sync(folder / TENSORS)
+    with open(folder / MANIFEST, "w", opener=private) as file:
+        file.write(json.dumps({"sha256": _digest(body), "body": body}))
+    sync(folder / MANIFEST)
+
+
+def _read(entry: Path) -> Any | None:
+    manifest = json.loads(read_regular(entry / MANIFEST))
+    body = manifest["body"]
+    if manifest["sha256"] != _digest(body) or body["format"] != FORMAT or not is_intact(body["files"]):
+        return None
+    tensors: dict[str, Any] = {}
+    if body["tensors"]:
+        from safetensors.torch import load_file
+
+        if sha256_of(entry / TENSORS) != body["tensors"]:
+            return None
+        tensors = load_file(entry / TENSORS)
+    plain = _unpack(body["value"], tensors)
+    return _typed(body["type"], plain)
+
+
+def _kind(value: Any) -> Any:
+    """The name of a value's type; of several, as a node with several outputs gives them, their container's and each."""
+    if isinstance(value, list | tuple):
+        return [type(value).__name__, *map(_kind, value)]
+    return SCALARS.get(type(value)) or type_name(type(value))
+
+
+def _typed(kind: Any, plain: Any) -> Any:
+    if isinstance(kind, list):
+        parts = [_typed(each, item) for each, item in zip(kind[1:], plain, strict=True)]
+        return tuple(parts) if kind[0] == "tuple" else parts
+    return plain if kind in SCALARS.values() else from_plain(VALUE_TYPES[kind], plain)
+
+
+def _pack(plain: Any, tensors: dict[str, Any]) -> Any:
+    """Plain data with each tensor replaced by its name; dicts are wrapped so that nothing is ambiguous."""
+    if isinstance(plain, Mapping):
+        if not all(isinstance(name, str) for name in plain):
+            raise TypeError("it holds a dict by other keys than texts, as which JSON would give them back")
+        return {"dict": {name: _pack(item, tensors) for name, item in plain.items()}}
+    if isinstance(plain, list):
+        return [_pack(item, tensors) for item in plain]
+    if plain is None or isinstance(plain, str | int | float | bool):
+        return plain
+    # safetensors refuses tensors that share memory
+    tensors[name := str(len(tensors))] = plain.contiguous().clone()
+    return {"tensor": name}
+
+
+def _unpack(packed: Any, tensors: Mapping[str, Any]) -> Any:
+    if isinstance(packed, list):
+        return [_unpack(item, tensors) for item in packed]
+    if not isinstance(packed, dict):
+        return packed
+    if "tensor" in packed:
+        return tensors[packed["tensor"]]
+    return {name: _unpack(item, tensors) for name, item in packed["dict"].items()}
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def _used(path: Path) -> float:
+    with contextlib.suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for name in (MANIFEST, TENSORS):
+        with contextlib.suppress(OSError):
+            total += (folder / name).stat().st_size
+    return total
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)

@@ -13,26 +13,10 @@ from ...pipelines.costs.outcome import Took, foreseen_to_plain, took_to_plain
 if TYPE_CHECKING:
     from torch import Tensor
 
-Kind = Literal[
-    "shared_out",
-    "run_started",
-    "run_finished",
-    "run_failed",
-    "run_cancelled",
-    "started",
-    "phase",
-    "progress",
-    "preview",
-    "spread",
-    "foreseen",
-    "took",
-    "saved",
-    "cached",
-    "finished",
-    "failed",
-    "cancelled",
-    "skipped",
-]
+Ends = Literal["finished", "failed", "cancelled", "skipped"]
+OfRun = Literal["shared_out", "run_started", "run_finished", "run_failed", "run_cancelled"]
+OfNode = Literal["started", "phase", "progress", "preview", "spread", "foreseen", "took", "saved", "cached"]
+Kind = Literal[OfRun, OfNode, Ends]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

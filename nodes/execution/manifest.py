@@ -6,10 +6,10 @@ import functools
 import hashlib
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -23,20 +23,12 @@ from ..preview.carried import without_plans
 from ..preview.models_used import ModelFacts
 from .records import NodeRecord, RunResult
 
+T = TypeVar("T")
 FORMAT = 1
 MANIFEST_FILE = "manifest.json"
 PACKAGES = (
-    "latentloom",
-    "torch",
-    "diffusers",
-    "transformers",
-    "tokenizers",
-    "safetensors",
-    "peft",
-    "torchao",
-    "numpy",
-    "pillow",
-    "av",
+    *("latentloom", "torch", "diffusers", "transformers", "tokenizers", "safetensors", "peft", "torchao"),
+    *("numpy", "pillow", "av"),
 )
 """What results depend on."""
 
@@ -53,7 +45,12 @@ def manifest(folder: Path, graph: Graph, result: RunResult) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "state": result.state,
-        "workflow": {"name": graph.name, "sha256": workflow_sha256(graph), **_own_keys(graph)},
+        "workflow": {
+            "name": graph.name,
+            "sha256": workflow_sha256(graph),
+            **({"$schema": graph.schema_uri} if graph.schema_uri else {}),
+            **({"meta": meta} if (meta := without_plans(graph).meta) else {}),
+        },
         "params": {name: param.default for name, param in graph.params.items()},
         "seconds": round(result.seconds, 4),
         "error": None if result.failure is None else str(result.failure),
@@ -67,56 +64,48 @@ def manifest(folder: Path, graph: Graph, result: RunResult) -> dict[str, Any]:
     }
 
 
-def _read(folder: Path) -> dict[str, Any]:
-    """What stands in the manifest there, which nobody has checked. Raises `OSError` and `ValueError`."""
-    return json.loads(read_regular(folder / MANIFEST_FILE))
+def _found(folder: Path, read: Callable[[dict[str, Any]], T], otherwise: T) -> T:
+    """What `read` makes of the manifest there, which nobody has checked; `otherwise` where it is gone or damaged."""
+    try:
+        return read(json.loads(read_regular(folder / MANIFEST_FILE)))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return otherwise
 
 
 def as_made(folder: Path, graph: Graph) -> Graph:
     """The workflow with `$schema` and `meta` of the run in this folder: they make no other result."""
-    try:
-        told = _read(folder)["workflow"]
+
+    def made(plain: dict[str, Any]) -> Graph:
+        told = plain["workflow"]
         own = {"schema_uri": str(told.get("$schema", "")), "meta": dict(told.get("meta", {}))}
         return graph.model_copy(update=own)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return graph
 
-
-def _own_keys(graph: Graph) -> dict[str, Any]:
-    keys = {"$schema": graph.schema_uri, "meta": without_plans(graph).meta}
-    return {name: value for name, value in keys.items() if value}
+    return _found(folder, made, graph)
 
 
 def is_complete(folder: Path, graph: Graph, keys: Mapping[str, str]) -> bool:
     """Whether a run of this very workflow ended well here with these keys and versions, and its files are unchanged."""
-    try:
-        plain = _read(folder)
-        if plain["state"] != "ok" or plain["workflow"]["sha256"] != workflow_sha256(graph):
-            return False
-        if plain["versions"] != versions() or {n: node["key"] for n, node in plain["nodes"].items()} != dict(keys):
+
+    def is_it(plain: dict[str, Any]) -> bool:
+        made = {name: node["key"] for name, node in plain["nodes"].items()}
+        is_this = plain["state"] == "ok" and plain["workflow"]["sha256"] == workflow_sha256(graph)
+        if not is_this or plain["versions"] != versions() or made != dict(keys):
             return False
         files = [output for output in plain["outputs"] if "path" in output]
         return all(sha256_of(folder / output["path"]) == output["sha256"] for output in files)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return False
+
+    return _found(folder, is_it, False)
 
 
 def has_failed(folder: Path, graph: Graph) -> bool:
     """Whether a run of this very workflow ended here with a failure."""
-    try:
-        plain = _read(folder)
-        return plain["state"] == "failed" and plain["workflow"]["sha256"] == workflow_sha256(graph)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return False
+    sha256 = workflow_sha256(graph)
+    return _found(folder, lambda it: it["state"] == "failed" and it["workflow"]["sha256"] == sha256, False)
 
 
 def outputs_told_by(folder: Path) -> dict[str, Any]:
     """What the run in this folder made that is text, numbers or lists of them."""
-    try:
-        plain = _read(folder)
-        return {each["name"]: each["value"] for each in plain["outputs"] if "value" in each}
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return {}
+    return _found(folder, lambda it: {each["name"]: each["value"] for each in it["outputs"] if "value" in each}, {})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,35 +128,30 @@ class Told:
         return is_half and any("noise" not in values for values in denoises)
 
 
-def told_by(folder: Path) -> Told:
-    """Of the run in this folder."""
-    try:
-        plain = _read(folder)
-        return _TOLD.validate_python(
-            {
-                "versions": plain["versions"],
-                "values": {name: node["values"] for name, node in plain["nodes"].items() if "values" in node},
-                "meant": {
-                    name: {each: node["values"][each] for each in node["stand_ins"]}
-                    for name, node in plain["nodes"].items()
-                    if node.get("stand_ins")
-                },
-                "models": {name: node["model"] for name, node in plain["nodes"].items() if "model" in node},
-            }
-        )
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return Told()
-
-
 _TOLD = TypeAdapter(Told)
 
 
-@functools.cache
-def versions() -> Mapping[str, str | None]:
-    """The versions of Python and of the packages that results depend on; None for one that is not installed.
+def told_by(folder: Path) -> Told:
+    """Of the run in this folder."""
 
-    Asked once: what this process has imported stays as it is.
-    """
+    def told(plain: dict[str, Any]) -> Told:
+        nodes = plain["nodes"].items()
+        stand_ins = {name: (node["values"], node["stand_ins"]) for name, node in nodes if node.get("stand_ins")}
+        return _TOLD.validate_python(
+            {
+                "versions": plain["versions"],
+                "values": {name: node["values"] for name, node in nodes if "values" in node},
+                "meant": {name: {each: values[each] for each in own} for name, (values, own) in stand_ins.items()},
+                "models": {name: node["model"] for name, node in nodes if "model" in node},
+            }
+        )
+
+    return _found(folder, told, Told())
+
+
+@functools.cache  # what this process has imported stays as it is
+def versions() -> Mapping[str, str | None]:
+    """The versions of Python and of the packages that results depend on; None for one that is not installed."""
     return {"python": platform.python_version(), **{name: installed_version(name) for name in PACKAGES}}
 
 
@@ -219,9 +203,9 @@ def _files(folder: Path, result: RunResult) -> list[dict[str, Any]]:
 
 def _values(result: RunResult) -> list[dict[str, Any]]:
     """One entry for each output that is no file; with its value where that is text, a number or a list of them."""
-    values = {name: value for name, value in result.outputs.items() if not isinstance(value, Saved)}
     told = result.plain_outputs()
     return [
         {"name": name, "type": type(value).__name__, **({"value": told[name]} if name in told else {})}
-        for name, value in values.items()
+        for name, value in result.outputs.items()
+        if not isinstance(value, Saved)
     ]

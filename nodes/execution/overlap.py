@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import TypeVar
 
 from ...pipelines.values import Place
@@ -28,14 +29,15 @@ NextOn = Callable[[Event], bool]
 """Whether with this event of a run the next one starts."""
 
 
+@dataclass(frozen=True)
 class EitherToken:
     """Set when one of two is."""
 
-    def __init__(self, first: Token | None, second: Token) -> None:
-        self._tokens = (*(() if first is None else (first,)), second)
+    first: Token | None
+    second: Token
 
     def is_set(self) -> bool:
-        return any(token.is_set() for token in self._tokens)
+        return self.second.is_set() or (self.first is not None and self.first.is_set())
 
 
 BESIDE = 3
@@ -56,29 +58,24 @@ def steps_began(event: Event) -> bool:
     return event.kind == "progress"
 
 
-def device_is_free(event: Event) -> bool:
-    return event.frees_device
-
-
 def next_on(place: Place) -> NextOn:
     """With which event of a run the next one starts: ranks take its work among their own, this process takes turns."""
-    return steps_began if place.devices else device_is_free
+    return steps_began if place.devices else lambda event: event.frees_device
 
 
 def overlapped(
     attempts: Iterable[Attempt[R]], *, width: int, sink: Sink, cancel: Token | None, starts: NextOn = steps_began
 ) -> Iterator[R]:
     """The results in order, each before another run starts if it is there by then, at most `width` under way at a time.
-
-    A run starts with the event of the one before that `starts` it, and when that has ended: late enough that what they
-    share is made once, early enough that what comes before the steps of one and after those of another happens beside
-    them. Whoever stops taking results ends the rest.
+    Whoever stops taking results ends the rest.
     """
     ended = threading.Event()
     token = EitherToken(cancel, ended)
     waiting: deque[Future[R]] = deque()
     with ThreadPoolExecutor(width, "run") as threads:
         try:
+            # A run waits until the one before it is under way or over: late enough that what they share is made once,
+            # early enough that what comes before the steps of one and after those of another is done beside them.
             for attempt in attempts:
                 while waiting and (len(waiting) >= width or waiting[0].done()):
                     yield _result(waiting.popleft())
@@ -92,7 +89,7 @@ def overlapped(
             while waiting:
                 yield _result(waiting.popleft())
         finally:
-            ended.set()
+            ended.set()  # the pool waits for its threads when it is left
 
 
 def _result(future: Future[R]) -> R:

@@ -25,9 +25,14 @@ class PeakMemory:
             self.peak_bytes = max(map(peak, devices_in_use()))
 
 
+def has_torch() -> bool:
+    """Whether this process has loaded it: what needs it first waits for that."""
+    return "torch" in sys.modules
+
+
 def devices_in_use() -> list[str]:
     # looking at CUDA must not start it, nor import torch
-    if "torch" not in sys.modules:
+    if not has_torch():
         return ["cpu"]
     import torch  # waits where a node beside this one is not yet through with importing it
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import queue
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import replace
+from functools import partial
 from graphlib import TopologicalSorter
 from typing import Any, Literal
 
 from ...parallel.errors import Cancelled
-from ...parallel.machine.now import is_busy
-from ...parallel.progress import RankWork
-from ...pipelines.costs.outcome import Took, after
 from ...pipelines.values import Model
 from ..files.workspace import HERE, Workspace
 from ..graph.graph import Link
@@ -32,14 +28,18 @@ from .cache import Cache, Share
 from .events import Sink
 from .failure import NodeFailed
 from .outlook import outlook_of
-from .peak_memory import PeakMemory
-from .records import Cached, NodeRecord, RunResult, State
+from .peak_memory import PeakMemory, has_torch
+from .records import Cached, NodeRecord, RunResult
 from .schedule import Schedule, schedule
 from .watch import NodeProgress, Token, Watch
 
 CPU_THREADS = 4
 POLL_S = 0.2
 """How often a waiting run looks at its cancel token, and at Ctrl-C where waiting blocks signals (Windows)."""
+
+_Ended = tuple[str, NodeRecord | None, Any, BaseException | None]
+"""What a worker thread hands back: a node, what became of it or None where it was not begun, what it gave, and why it
+failed."""
 
 logger = logging.getLogger("latentloom")
 
@@ -65,55 +65,35 @@ def run(
     keeper = memory_cache.owner if isinstance(memory_cache, Share) else ""
     watch = Watch(sink, cancel or threading.Event(), previews, keeper=keeper)
     try:
-        needed = schedule(
-            ready,
-            workspace=workspace,
-            targets=targets,
-            progress_of=lambda name: NodeProgress(name, watch),
-        )
+        heard = partial(NodeProgress, watch=watch)
+        needed = schedule(ready, workspace=workspace, targets=targets, progress_of=heard)
     except NodeFailed as failure:
-        return _failed_early(failure, watch)
+        return _ended_early(watch, failure)
     except Cancelled:
-        return _cancelled_early(watch)
-    caches: dict[Cached, Cache] = {}
-    if memory_cache is not None:
-        caches["memory"] = memory_cache
-    if disk_cache is not None:
-        caches["disk"] = disk_cache
+        return _ended_early(watch, None)
+    levels: dict[Cached, Cache | None] = {"memory": memory_cache, "disk": disk_cache}  # the quicker one is asked first
+    caches = {level: cache for level, cache in levels.items() if cache is not None}
     return _Session(needed, caches, workspace, watch).run()
 
 
-def _failed_early(failure: NodeFailed, watch: Watch) -> RunResult:
+def _ended_early(watch: Watch, failure: NodeFailed | None) -> RunResult:
+    """A run of which no node was begun: one of them was refused, or the run was cancelled."""
     watch.tell("run_started")
-    watch.tell("failed", failure.node, message=failure.sentence, code=failure.code)
-    watch.tell("run_failed", message=str(failure), code=failure.code)
-    records = {failure.node: NodeRecord(key="", state="failed", message=failure.sentence, code=failure.code)}
-    return RunResult(run=watch.run, state="failed", outputs={}, nodes=records, seconds=watch.seconds(), failure=failure)
-
-
-def _cancelled_early(watch: Watch) -> RunResult:
-    watch.tell("run_started")
-    watch.tell("run_cancelled")
-    return RunResult(run=watch.run, state="cancelled", outputs={}, nodes={}, seconds=watch.seconds())
-
-
-@dataclass
-class _Outcome:
-    """What a worker thread hands back."""
-
-    state: State
-    value: Any = None
-    seconds: float = 0.0
-    peak_memory_bytes: int = 0
-    plan: str = ""
-    ranks: tuple[RankWork, ...] = ()
-    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Of plain inputs."""
-    error: BaseException | None = field(default=None, repr=False)
+    records: dict[str, NodeRecord] = {}
+    if failure is None:
+        watch.tell("run_cancelled")
+    else:
+        told = {"message": failure.sentence, "code": failure.code}
+        watch.tell("failed", failure.node, **told)
+        watch.tell("run_failed", message=str(failure), code=failure.code)
+        records[failure.node] = NodeRecord(key="", state="failed", **told)
+    state = "failed" if failure else "cancelled"
+    return RunResult(run=watch.run, state=state, outputs={}, nodes=records, seconds=watch.seconds(), failure=failure)
 
 
 class _Session:
-    """One run. Only `_work` and what it calls happen in worker threads."""
+    """One run. Only `_work` and what it calls happen in worker threads: all else is the caller's thread's own, so that
+    no lock is needed for what is live, recorded and counted."""
 
     def __init__(self, needed: Schedule, caches: Mapping[Cached, Cache], workspace: Workspace, watch: Watch) -> None:
         self.schedule = needed
@@ -123,43 +103,35 @@ class _Session:
         self.live: dict[str, Any] = {}
         self.records: dict[str, NodeRecord] = {}
         self.failure: NodeFailed | None = None
-        self.done: queue.SimpleQueue[tuple[str, _Outcome]] = queue.SimpleQueue()
+        self.done: queue.SimpleQueue[_Ended] = queue.SimpleQueue()
+        self.keeping = ThreadPoolExecutor(1, "keeping")
+        self.kept = frozenset(node for node, _ in needed.results.values())
+        self.todo = self._take_cached()
+        watch.outlook = outlook_of(needed, self.todo)
+        self.consumers = Counter(source for name in self.todo for source in needed.sources[name])
+        self.num_for_device = sum(needed.nodes[name].spec.uses_device for name in self.todo)
 
     def run(self) -> RunResult:
-        self.watch.tell("run_started", total=len(self.schedule.order))
-        todo = self._take_cached()
-        self.watch.outlook = outlook_of(self.schedule, todo)
-        self.consumers = Counter(source for name in todo for source in self.schedule.sources[name])
-        self.num_for_device = sum(self.schedule.nodes[name].spec.uses_device for name in todo)
-        self.kept = frozenset(node for node, _ in self.schedule.results.values())
-        self._execute({name: [s for s in self.schedule.sources[name] if s in todo] for name in todo})
-        self._skip_rest(todo)
+        self._execute()
+        for name in self.todo:
+            if name not in self.records:
+                self._skip(name)
         return self._result()
 
     def _take_cached(self) -> dict[str, None]:
-        """Look from the results backwards; what feeds only cached nodes is not needed. Returns what must run."""
-        needed = set(self.schedule.targets)
-        todo: list[str] = []
-        cached: list[tuple[str, Cached]] = []
-        for name in reversed(self.schedule.order):
-            if name not in needed:
-                cached.append((name, "unneeded"))
-            elif (level := self._look_up(name)) != "no":
-                cached.append((name, level))
-            else:
-                todo.append(name)
+        """What must run, in order. All else is recorded."""
+        self.watch.tell("run_started", total=len(self.schedule.order))
+        needed, levels = set(self.schedule.targets), dict[str, Cached]()
+        for name in reversed(self.schedule.order):  # from the results on: what feeds only cached nodes is not needed
+            levels[name] = self._look_up(name) if name in needed else "unneeded"
+            if levels[name] == "no":
                 needed.update(self.schedule.sources[name])
-        for name, level in reversed(cached):
-            files = files_of(self.live.get(name))
-            self.records[name] = NodeRecord(
-                key=self.schedule.keys[name],
-                state="ok",
-                cached=level,
-                **self._values(name, {**self.schedule.brought.get(name, {}), **self.schedule.nodes[name].values}),
-                files=files,
-            )
-            self.watch.tell("cached", name, message=level)
-        return dict.fromkeys(reversed(todo))
+        for name in self.schedule.order:
+            if (level := levels[name]) != "no":
+                record = self._record(name, {**self.schedule.brought.get(name, {}), **self.schedule.nodes[name].values})
+                self.records[name] = replace(record, cached=level, files=files_of(self.live.get(name)))
+                self.watch.tell("cached", name, message=level)
+        return {name: None for name in self.schedule.order if levels[name] == "no"}
 
     def _look_up(self, name: str) -> Cached:
         if name in self.schedule.uncached or not self.schedule.nodes[name].spec.is_kept:
@@ -172,11 +144,22 @@ class _Session:
                 return level
         return "no"
 
-    def _execute(self, sources: Mapping[str, Collection[str]]) -> None:
-        sorter = TopologicalSorter(sources)
+    def _record(self, name: str, values: Mapping[str, Any]) -> NodeRecord:
+        """With the values that were given, those that stand for what was written, and the model that the node gives."""
+        meant = self.schedule.values.get(name, {})
+        return NodeRecord(
+            key=self.schedule.keys[name],
+            state="ok",
+            values={**values, **meant},
+            stand_ins=tuple(meant),
+            model=self.schedule.models.get(name),
+        )
+
+    def _execute(self) -> None:
+        sorter = TopologicalSorter({n: [s for s in self.schedule.sources[n] if s in self.todo] for n in self.todo})
         sorter.prepare()
         with (
-            ThreadPoolExecutor(1, "keeping") as self.keeping,
+            self.keeping,
             ThreadPoolExecutor(1, "device") as device,
             ThreadPoolExecutor(1, "beside") as beside,
             ThreadPoolExecutor(CPU_THREADS, "cpu") as cpu,
@@ -199,13 +182,12 @@ class _Session:
                 raise
 
     def _lane(self, name: str) -> Literal["device", "beside", "cpu"]:
-        """Where a node works: one at a time of those that use the device. Ranks order their work themselves, and encode
-        and decode beside the steps of another denoise.
-        """
+        """Where a node works: one at a time of those that use the device."""
         node = self.schedule.nodes[name]
         if not node.spec.uses_device:
             return "cpu"
         given = (self._linked(link) for link in node.links.values())
+        # ranks order their work themselves, and encode and decode beside the steps of another denoise
         has_ranks = any(isinstance(value, Model) and value.place.devices for value in given)
         return "beside" if has_ranks and node.spec.denoises is None else "device"
 
@@ -216,54 +198,43 @@ class _Session:
         return self.failure is not None or self.watch.is_cancelled()
 
     def _work(self, name: str) -> None:
-        """In a worker thread: puts exactly one outcome into the queue."""
-        self.done.put((name, self._attempt(name)))
-
-    def _attempt(self, name: str) -> _Outcome:
+        """In a worker thread: puts exactly one end into the queue, or the run would wait for ever."""
         if self._is_ending():
-            return _Outcome("skipped")
+            self.done.put((name, None, None, None))
+            return
         self.watch.tell("started", name)
         start = time.perf_counter()
-        node = self.schedule.nodes[name]
-        spec, values = node.spec, node.values
+        spec, progress = self.schedule.nodes[name].spec, NodeProgress(name, self.watch)
+        record, value, failed = self._record(name, self.schedule.nodes[name].values), None, None
         try:
-            progress = NodeProgress(name, self.watch)
             if spec.uses_device and not has_torch():
                 progress.phase("loading PyTorch", is_loading=True)  # which takes longer than what the node does with it
             with PeakMemory(measure=spec.uses_device) as memory:
                 inputs = self._inputs(name)
-                values = {each.name: inputs[each.name] for each in spec.inputs if each.type in PLAIN_TYPES}
+                plain = {each.name: inputs[each.name] for each in spec.inputs if each.type in PLAIN_TYPES}
+                record = self._record(name, plain)
                 value = spec.make(
                     inputs,
                     progress=progress,
                     workspace=self._workspace(name),
                     depth=self.schedule.depths.get(name, "floats"),
                 )
-            seconds = time.perf_counter() - start
+            seconds = time.perf_counter() - start  # without what keeping takes
             self._store(name, value)
-            peak_bytes = max((rank.peak_memory_bytes for rank in progress.ranks), default=0) or memory.peak_bytes
-            return _Outcome("ok", value, seconds, peak_bytes, progress.plan, progress.ranks, values)
+            peak = max((rank.peak_memory_bytes for rank in progress.ranks), default=0) or memory.peak_bytes
+            told = {"plan": progress.plan, "ranks": progress.ranks, "files": files_of(value)}
+            record = replace(record, peak_memory_bytes=peak, **told)
         except Cancelled:
-            return _Outcome("cancelled", seconds=time.perf_counter() - start, values=values)
+            seconds, record = time.perf_counter() - start, replace(record, state="cancelled")
         except BaseException as error:
-            return _Outcome("failed", seconds=time.perf_counter() - start, values=values, error=error)
+            seconds, record, failed = time.perf_counter() - start, replace(record, state="failed"), error
+        self.done.put((name, replace(record, seconds=seconds, foreseen=progress.pace.foreseen), value, failed))
 
     def _workspace(self, name: str) -> Workspace:
-        writes = self.schedule.nodes[name].spec.is_output
-        told = dataclasses.replace(
-            tagged(self.workspace, self.schedule.values),
-            on_file=lambda file: self.watch.tell("saved", name, message=str(file)),
-        )
-        return dataclasses.replace(told, metadata=with_plans(told.metadata, self.schedule.plans)) if writes else told
-
-    def _values(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """A record's values, which of them stand for what was written, and its model."""
-        meant = self.schedule.values.get(name, {})
-        return {
-            "values": {**given, **meant},
-            "stand_ins": tuple(meant),
-            "model": self.schedule.models.get(name),
-        }
+        told = tagged(self.workspace, self.schedule.values)
+        if self.schedule.nodes[name].spec.is_output:
+            told = replace(told, metadata=with_plans(told.metadata, self.schedule.plans))
+        return replace(told, on_file=lambda file: self.watch.tell("saved", name, message=str(file)))
 
     def _inputs(self, name: str) -> dict[str, Any]:
         node = self.schedule.nodes[name]
@@ -303,45 +274,27 @@ class _Session:
     def _collect(self) -> str | None:
         """Wait a little for one node to end and record it; its name, or None."""
         try:
-            name, outcome = self.done.get(timeout=POLL_S)
+            name, record, value, error = self.done.get(timeout=POLL_S)
         except queue.Empty:
             return None
-        message = code = ""
-        if outcome.error is not None:
-            failure = self._fail(name, outcome.error)
-            message, code = failure.sentence, failure.code
-        elif outcome.state == "ok":
-            uses_device = self.schedule.nodes[name].spec.uses_device
-            self.num_for_device -= uses_device
-            is_free = uses_device and not self.num_for_device
-            self.watch.tell("finished", name, seconds=outcome.seconds, frees_device=is_free)
-            self._release(name, outcome.value)
-        elif outcome.state == "cancelled":
-            self.watch.tell("cancelled", name, seconds=outcome.seconds)
-        if outcome.state != "skipped":
-            self.records[name] = NodeRecord(
-                key=self.schedule.keys[name],
-                state=outcome.state,
-                seconds=outcome.seconds,
-                peak_memory_bytes=outcome.peak_memory_bytes,
-                plan=outcome.plan,
-                ranks=outcome.ranks,
-                **self._values(name, outcome.values),
-                foreseen=self.watch.outlook.pace(name).foreseen,
-                files=files_of(outcome.value),
-                message=message,
-                code=code,
-            )
-        else:
-            self._skip(name)
-        return name
-
-    def _fail(self, name: str, error: BaseException) -> NodeFailed:
         node = self.schedule.nodes[name]
-        failure = NodeFailed(name, node.spec, node.node.title, error, self.workspace.host)
-        self.watch.tell("failed", name, message=failure.sentence, code=failure.code)
-        self.failure = self.failure or failure
-        return failure
+        if record is None:
+            self._skip(name)
+            return name
+        if error is not None:
+            failure = NodeFailed(name, node.spec, node.node.title, error, self.workspace.host)
+            self.failure = self.failure or failure
+            record = replace(record, message=failure.sentence, code=failure.code)
+            self.watch.tell("failed", name, message=failure.sentence, code=failure.code)
+        elif record.state == "ok":
+            self.num_for_device -= node.spec.uses_device
+            is_free = node.spec.uses_device and not self.num_for_device
+            self.watch.tell("finished", name, seconds=record.seconds, frees_device=is_free)
+            self._release(name, value)
+        else:
+            self.watch.tell("cancelled", name, seconds=record.seconds)
+        self.records[name] = record
+        return name
 
     def _release(self, name: str, value: Any) -> None:
         """Keep a value while somebody needs it, and drop those of which this node was the last consumer."""
@@ -351,11 +304,6 @@ class _Session:
             self.consumers[source] -= 1
             if not self.consumers[source] and source not in self.kept:
                 del self.live[source]
-
-    def _skip_rest(self, todo: Collection[str]) -> None:
-        for name in todo:
-            if name not in self.records:
-                self._skip(name)
 
     def _skip(self, name: str) -> None:
         lost = [s for s in self.schedule.sources[name] if s in self.records and self.records[s].state != "ok"]
@@ -368,35 +316,9 @@ class _Session:
         self.records[name] = NodeRecord(key=self.schedule.keys[name], state="skipped", message=message)
         self.watch.tell("skipped", name, message=message)
 
-    def _tell_took(self) -> None:
-        """What became of each prediction, once what follows the denoise is over, too."""
-        for name, record in self.records.items():
-            if record.foreseen is None or record.state != "ok":
-                continue
-            took = self._took(name, record)
-            self.records[name] = dataclasses.replace(record, took=took)
-            words = after(record.foreseen, took, is_kept="disk" in self.caches)
-            logger.info("%s: %s", name, words)
-            self.watch.tell("took", name, message=words, foreseen=record.foreseen, took=took)
-
-    def _took(self, name: str, record: NodeRecord) -> Took:
-        outlook = self.watch.outlook
-        pace, encoders = outlook.pace(name), outlook.beside(name, "text")
-        is_warm = not any(outlook.pace(other).has_loaded for other in encoders)
-        texts = [self.records[other] for other in encoders]
-        decoded = [self.records[other] for other in outlook.beside(name, "decoding")]
-        return Took(
-            steps=pace.done,
-            step_s=pace.measured_s,
-            steps_s=_warm_s(record) or 0.0,
-            text_s=_sum_of(map(_warm_s, texts)) if is_warm else None,  # what follows loading takes many times as long
-            decode_s=_sum_of(map(_warm_s, decoded)),
-            num_bytes=max(map(_held_bytes, (record, *texts, *decoded))),
-            is_busy=is_busy(len(record.ranks)),
-        )
-
     def _result(self) -> RunResult:
-        self._tell_took()
+        # once what follows a denoise is over, too, which its prediction tells of
+        self.records |= self.watch.tell_took(self.records, is_kept="disk" in self.caches)
         states = {record.state for record in self.records.values()}
         if self.failure is not None:
             state: Literal["ok", "failed", "cancelled"] = "failed"
@@ -425,25 +347,3 @@ class _Session:
             titles={name: nodes[name].node.title for name in self.schedule.order if "/" in name},
             parts={name: parts for name in self.schedule.order if (parts := parts_of(name, nodes))},
         )
-
-
-def has_torch() -> bool:
-    """Whether this process has loaded it: what needs it first waits for that."""
-    return "torch" in sys.modules
-
-
-def _warm_s(record: NodeRecord) -> float | None:
-    """Of the stage that ranks, or this process, ran; loading is before it. None where none was run to its end."""
-    return max((rank.seconds for rank in record.ranks), default=None) if record.state == "ok" else None
-
-
-def _held_bytes(record: NodeRecord) -> int:
-    """Of the rank that held most beyond what an idle one has; 0 where it was not measured."""
-    return max((max(0, rank.peak_memory_bytes - rank.idle_bytes) for rank in record.ranks), default=0)
-
-
-def _sum_of(seconds: Iterable[float | None]) -> float | None:
-    """None where there is none, or one is not known."""
-    found = list(seconds)
-    known = [each for each in found if each is not None]
-    return sum(known) if known and len(known) == len(found) else None

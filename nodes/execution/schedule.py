@@ -19,9 +19,8 @@ from ...pipelines.place import names_plan
 from ...pipelines.values import Depth
 from ..files.workspace import Workspace
 from ..graph.check import ensure
-from ..graph.graph import Graph
+from ..graph.graph import Graph, in_order
 from ..graph.modes import left_out, nothing_left
-from ..graph.order import in_order
 from ..graph.problems import Names, refuse
 from ..graph.ready import Ready
 from ..graph.resolve import Resolved, resolve

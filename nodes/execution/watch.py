@@ -5,22 +5,25 @@ A *token* is anything that can say whether to end. A *sink* is who is told; one 
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 import time
 import uuid
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, get_args
 
 from ...parallel.errors import Cancelled
+from ...parallel.machine.now import is_busy
 from ...parallel.progress import Foreseen, Preview, Progress, RankWork
-from ...pipelines.costs.outcome import before
-from .events import Event, Kind, Sink
+from ...pipelines.costs.outcome import Took, after, before
+from .events import Ends, Event, Kind, Sink
 from .outlook import Outlook
+from .records import NodeRecord
 
 logger = logging.getLogger("latentloom")
 
-ENDS: tuple[Kind, ...] = ("finished", "failed", "cancelled", "skipped")
+ENDS: tuple[Kind, ...] = get_args(Ends)
 TELL_LEFT: tuple[Kind, ...] = ("started", "phase", "progress", "foreseen", *ENDS)
 """Events after which something else is left to do than before."""
 
@@ -67,6 +70,53 @@ class Watch:
                 if not self._sink_failed:
                     logger.warning("a watcher of run %s failed on %s (%s); the run goes on", self.run, kind, error)
                 self._sink_failed = True
+
+    def tell_took(self, records: Mapping[str, NodeRecord], *, is_kept: bool) -> dict[str, NodeRecord]:
+        """Tell what became of each prediction, whose error later ones learn from where it `is_kept`; the records of
+        these denoises with what they took."""
+        found: dict[str, NodeRecord] = {}
+        for name, record in records.items():
+            if record.foreseen is None or record.state != "ok":
+                continue
+            took = self._took(name, records)
+            found[name] = dataclasses.replace(record, took=took)
+            words = after(record.foreseen, took, is_kept=is_kept)
+            logger.info("%s: %s", name, words)
+            self.tell("took", name, message=words, foreseen=record.foreseen, took=took)
+        return found
+
+    def _took(self, name: str, records: Mapping[str, NodeRecord]) -> Took:
+        pace, encoders = self.outlook.pace(name), self.outlook.beside(name, "text")
+        own, texts = records[name], [records[other] for other in encoders]
+        decoded = [records[other] for other in self.outlook.beside(name, "decoding")]
+        # what follows loading takes many times as long
+        is_warm = not any(self.outlook.pace(other).has_loaded for other in encoders)
+        return Took(
+            steps=pace.done,
+            step_s=pace.measured_s,
+            steps_s=_warm_s(own) or 0.0,
+            text_s=_sum_of(map(_warm_s, texts)) if is_warm else None,
+            decode_s=_sum_of(map(_warm_s, decoded)),
+            num_bytes=max(map(_held_bytes, (own, *texts, *decoded))),
+            is_busy=is_busy(len(own.ranks)),
+        )
+
+
+def _warm_s(record: NodeRecord) -> float | None:
+    """Of the stage that ranks, or this process, ran; loading is before it. None where none was run to its end."""
+    return max((rank.seconds for rank in record.ranks), default=None) if record.state == "ok" else None
+
+
+def _held_bytes(record: NodeRecord) -> int:
+    """Of the rank that held most beyond what an idle one has; 0 where it was not measured."""
+    return max((max(0, rank.peak_memory_bytes - rank.idle_bytes) for rank in record.ranks), default=0)
+
+
+def _sum_of(seconds: Iterable[float | None]) -> float | None:
+    """None where there is none, or one is not known."""
+    found = list(seconds)
+    known = [each for each in found if each is not None]
+    return sum(known) if known and len(known) == len(found) else None
 
 
 class NodeProgress(Progress):

@@ -28,7 +28,20 @@ class NotWritten(BadInput):
     code = "not-written"
 
     def __init__(self, target: Path, error: OSError) -> None:
-        super().__init__(_sentence(target, error))
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            words = worded(
+                "the disk of {} is full, so {} was not written; free some space and run again",
+                target.parent,
+                target.name,
+            )
+        elif error.errno == errno.ENAMETOOLONG:
+            words = worded("the name {!r}... is too long for a file; give a shorter one", target.name[:40])
+        else:
+            reason = (error.strerror or str(error)).lower()
+            words = worded(
+                "{} cannot be written ({}); make it writable, or choose another output folder", target, reason
+            )
+        super().__init__(words)
 
 
 @contextlib.contextmanager
@@ -91,19 +104,6 @@ def remove_temporaries() -> None:
     for temporary in list(LIVE):
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-
-
-def _sentence(target: Path, error: OSError) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return worded(
-            "the disk of {} is full, so {} was not written; free some space and run again", target.parent, target.name
-        )
-    if error.errno == errno.ENAMETOOLONG:
-        return worded("the name {!r}... is too long for a file; give a shorter one", target.name[:40])
-    reason = error.strerror or str(error)
-    return worded(
-        "{} cannot be written ({}); make it writable, or choose another output folder", target, reason.lower()
-    )
 
 
 def sync(path: Path) -> None:

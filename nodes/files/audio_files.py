@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, cast
 from ...parallel.wording import worded
 from ...pipelines.values import Audio
 from .atomic import replacing
-from .containers import opened_container
-from .named_file import num_bytes_of
+from .containers import num_bytes_of, opened_container
 from .picture_files import check_numbers
 
 if TYPE_CHECKING:

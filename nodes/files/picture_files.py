@@ -18,7 +18,7 @@ from ...parallel.ranks.heap import give_back_rest
 from ...parallel.wording import worded
 from ...pipelines.values import as_bytes
 from .atomic import replacing
-from .named_file import num_bytes_of, opened_file
+from .containers import num_bytes_of, opened_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -194,14 +194,6 @@ _FILTERS = threading.Lock()
 
 
 @contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """Pillow warns of large pictures (MAX_PIXELS decides) and of damaged camera data (it counts as none)."""
-    with _FILTERS, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-@contextlib.contextmanager
 def opened(
     path: Path, *, name: str = "", max_pixels: int | None = MAX_PIXELS, remedy: str = "make it smaller"
 ) -> Iterator[Pillow.Image]:
@@ -214,7 +206,8 @@ def opened(
         check_file_size(path, name=name, max_pixels=max_pixels, remedy=remedy)
     # closed, since some of Pillow's pictures are kept alive by themselves until Python looks for circles
     with (
-        _quietly(),
+        _FILTERS,
+        warnings.catch_warnings(action="ignore"),  # of large pictures, and of damaged camera data, which counts as none
         opened_file(path, "picture", name=name) as file,
         contextlib.closing(_open(file, name, most)) as picture,
     ):

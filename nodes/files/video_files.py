@@ -15,8 +15,7 @@ from ...parallel.wording import worded
 from ...pipelines.values import Audio, as_bytes
 from .atomic import replacing
 from .audio_files import Track, track_rate
-from .containers import opened_container
-from .named_file import num_bytes_of
+from .containers import num_bytes_of, opened_container
 from .picture_files import check_numbers
 
 if TYPE_CHECKING:

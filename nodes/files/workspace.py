@@ -177,10 +177,7 @@ def numbered(name: str, count: int, ending: str) -> list[str]:
 
 
 def _take_numbers(folder: Path, name: str, count: int, ending: str) -> Iterator[Path]:
-    """Empty new files, numbered on from the last that is there, by the rule of ComfyUI's `get_save_image_path`.
-
-    Whoever makes a file first has its number, other processes included.
-    """
+    """Empty new files, numbered on from the last that is there, by the rule of ComfyUI's `get_save_image_path`."""
     rule = re.compile(rf"{re.escape(name)}_(\d+)[_.]", re.IGNORECASE if os.name == "nt" else 0)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -188,7 +185,7 @@ def _take_numbers(folder: Path, name: str, count: int, ending: str) -> Iterator[
         while count:
             number += 1
             target = folder / f"{name}_{number:05}_.{ending}"
-            with contextlib.suppress(FileExistsError):
+            with contextlib.suppress(FileExistsError):  # whoever makes a file first has its number, in any process
                 os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
                 count -= 1
                 yield target

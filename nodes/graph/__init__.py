@@ -2,11 +2,10 @@
 
 check: The checker: everything that is wrong with a workflow, found before anything runs and reported all at once.
 choosing: Nodes whose sockets depend on what is given at some of them: which sockets a node of a workflow has.
-graph: The workflow file, formats 1 and 2: what it holds, reading it and writing it.
+graph: The workflow file, formats 1 and 2: what it holds, reading it and writing it, and the order of its nodes.
 json_text: Reading JSON from strangers: bounded size and nesting, no duplicate keys, no NaN, and one sentence when
     refused.
 modes: Mute and bypass: the graph that a run, the checker and an export see, without the nodes that are switched off.
-order: The order of nodes: each after those that feed it, otherwise as they come.
 problems: What is wrong with a workflow: one `Problem` per fault, and the error that carries all of them.
 ready: A workflow made ready: ordinary nodes of today's versions, with their values, sockets and modes decided.
 requires: What a workflow requires besides us: packages, and modules of the owner's folder, by name and range of
@@ -14,7 +13,9 @@ requires: What a workflow requires besides us: packages, and modules of the owne
 resolve: From the file to what nodes are called with: older nodes upgraded, overrides and params in, defaults filled.
 scalars: What a scalar socket accepts: the one place where types, ranges and choices of plain values are checked.
 schema: The JSON Schema of the workflow file, generated from its model and committed beside it.
+signature: A node's signature, read: its parameters are inputs, its return type is the output, `Annotated` holds the
+    rest.
 sketch: What a node would make, told before anything runs: values of the wires without tensors, found without torch.
-spec: The node spec: all that a page, a host, a checker or a command line knows of a node, read from its signature.
+spec: The node spec: all that a page, a host, a checker or a command line knows of a node.
 unfolding/: Sub-workflows and for-each: a workflow with them as one of ordinary nodes, with ordinary keys.
 """

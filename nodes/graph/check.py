@@ -7,10 +7,9 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from ...parallel.wording import worded
-from ..files.workspace import INSTALL, Host
+from ..files.workspace import INSTALL
 from .choosing import UNDECIDED
-from .graph import Graph, Link, Node, ParamRef
-from .order import in_order
+from .graph import Graph, Link, ParamRef, in_order
 from .problems import GraphError, Names, Problem, short
 from .ready import Ready
 from .requires import from_where, installed_version, unmet
@@ -51,12 +50,8 @@ def ensure(ready: Ready) -> None:
 def _params(graph: Graph) -> Iterator[Problem]:
     for name, param in graph.params.items():
         if (value := param.default) is None:
-            yield Problem(
-                "",
-                name,
-                "missing_param",
-                worded("param {} has no value; give it a default in the workflow, or a value when it is run", name),
-            )
+            lacks = worded("param {} has no value; give it a default in the workflow, or a value when it is run", name)
+            yield Problem("", name, "missing_param", lacks)
         elif found := fault(param_socket(name, param), value):
             yield Problem("", name, found[0], worded("param {}", found[1]))
 
@@ -71,12 +66,8 @@ def _overrides(ready: Ready, names: Names) -> Iterator[Problem]:
                 message = worded("{} is no param of this workflow; {}; or write node.socket", short(target), hint)
                 yield Problem("", target, "unknown_param", message)
         elif node not in graph.nodes:
-            yield Problem(
-                "",
-                target,
-                "unknown_node",
-                worded("there is no node {}; {}", short(node), names.offer(node, graph.nodes)),
-            )
+            message = worded("there is no node {}; {}", short(node), names.offer(node, graph.nodes))
+            yield Problem("", target, "unknown_node", message)
 
 
 def _nodes(
@@ -86,41 +77,32 @@ def _nodes(
     for name, node in graph.nodes.items():
         spec = ready.types.get(node.type)
         if spec is None:
-            package = from_where(graph, node.type, require)
-            yield Problem(name, "", "unknown_type", _unknown(node.type, ready.types, names, package, ready.host))
+            kind, remedy = node.type, INSTALL[ready.host]
+            if package := from_where(graph, kind, require):
+                message = worded(
+                    "node type {!r} is not installed; it comes from {}, which is not here: {}", kind, package, remedy
+                )
+            else:
+                hint = names.offer(kind, ready.types)
+                message = worded(
+                    "node type {!r} is not installed; {}; correct it, or install the nodes it comes from", kind, hint
+                )
+            yield Problem(name, "", "unknown_type", message)
         elif node.version > spec.version:
-            yield Problem(name, "", "node_too_new", _too_new(node, spec))
+            message = worded(
+                "the file was saved with version {} of {}, version {} is installed; install a newer "
+                "latentloom, or set the node up again",
+                node.version,
+                node.type,
+                spec.version,
+            )
+            yield Problem(name, "", "node_too_new", message)
         elif node.version == spec.version and name in known:
-            yield from _node(name, known[name], graph, known, ready.params, names)
+            yield from _node(name, ready, known, names)
 
 
-def _unknown(kind: str, specs: Mapping[str, NodeSpec], names: Names, package: str, host: Host) -> str:
-    if package:
-        return worded(
-            "node type {!r} is not installed; it comes from {}, which is not here: {}", kind, package, INSTALL[host]
-        )
-    hint = names.offer(kind, specs)
-    return worded("node type {!r} is not installed; {}; correct it, or install the nodes it comes from", kind, hint)
-
-
-def _too_new(node: Node, spec: NodeSpec) -> str:
-    return worded(
-        "the file was saved with version {} of {}, version {} is installed; install a newer "
-        "latentloom, or set the node up again",
-        node.version,
-        node.type,
-        spec.version,
-    )
-
-
-def _node(
-    name: str,
-    spec: NodeSpec,
-    graph: Graph,
-    known: Mapping[str, NodeSpec],
-    params: Mapping[str, Any],
-    names: Names,
-) -> Iterator[Problem]:
+def _node(name: str, ready: Ready, known: Mapping[str, NodeSpec], names: Names) -> Iterator[Problem]:
+    spec, graph, params = known[name], ready.graph, ready.params
     entries = graph.nodes[name].inputs
     num_known = 0
     for socket in spec.inputs:
@@ -175,13 +157,8 @@ def _link_fault(
             "{} comes from {}, but {} has no such output; {}", socket.name, link.source, source.type, hint
         )
     if not can_feed(output.type, socket.type):
-        message = worded(
-            "{} comes from {}, a {}; it takes a {}; link one of those",
-            socket.name,
-            link.source,
-            output.type,
-            socket.type,
-        )
+        name, gives, takes = socket.name, output.type, socket.type
+        message = worded("{} comes from {}, a {}; it takes a {}; link one of those", name, link.source, gives, takes)
         return "type_mismatch", message
     return None
 
@@ -196,12 +173,9 @@ def _param_fault(
             "{} is set by the param {}, which the workflow lacks; {}", socket.name, ref.param, hint
         )
     if not can_feed(param.type, socket.type) and (param.type, socket.type) != ("string", "choice"):
+        name, takes = socket.name, socket.type
         message = worded(
-            "{} takes a {}, but param {} is a {}; change the param's type",
-            socket.name,
-            socket.type,
-            ref.param,
-            param.type,
+            "{} takes a {}, but param {} is a {}; change the param's type", name, takes, ref.param, param.type
         )
         return "param_type", message
     value = params[ref.param]

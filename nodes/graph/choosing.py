@@ -33,7 +33,7 @@ class Chooser:
     choose: Callable[[Mapping[str, Any]], NodeSpec | None]
     """The node with the sockets that these values ask for; None where they do not say. Reads no file. Raises
     `ValueError` for what there is not."""
-    find: Callable[[Mapping[str, Any], Workspace], Mapping[str, Any]]
+    find: Callable[[Mapping[str, Any], Workspace], Mapping[str, Any]] = lambda values, workspace: {}
     """The values that files say where the workflow leaves them out. Raises `ValueError` where they cannot."""
     fits: Callable[[Mapping[str, Any], Workspace], str] = lambda values, workspace: ""
     """Why files say that what is chosen cannot be; "" where they do not. The sockets are those of the choice anyhow."""

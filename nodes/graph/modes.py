@@ -96,10 +96,9 @@ def _left_out(graph: Graph, specs: Specs, links: Mapping[str, Mapping[str, Link 
     gone = {name for name, node in graph.nodes.items() if node.mode != "run"}
     waiting: list[str] = []
     for name, sources in links.items():
-        needed = _required(specs.get(name))
-        for socket, link in sources.items():
-            if socket not in needed:
-                continue
+        spec = specs.get(name)  # one that is not known needs nothing: the node stays, so that the checker names it
+        required = [socket.name for socket in spec.inputs if socket.required] if spec else []
+        for link in (sources[socket] for socket in required if socket in sources):
             if link is None:
                 waiting.append(name)
             else:
@@ -110,11 +109,6 @@ def _left_out(graph: Graph, specs: Specs, links: Mapping[str, Mapping[str, Link 
             gone.add(name)
             waiting.extend(users[name])
     return gone
-
-
-def _required(spec: NodeSpec | None) -> frozenset[str]:
-    """None of a node that is not known: it stays, so that the checker names it."""
-    return frozenset(socket.name for socket in spec.inputs if socket.required) if spec else frozenset()
 
 
 def _if_there(link: Link | None, gone: set[str]) -> Link | None:

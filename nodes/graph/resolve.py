@@ -97,20 +97,15 @@ def plain_value(entry: Any, params: Mapping[str, Any]) -> Any:
 def resolve(graph: Graph, specs: Mapping[str, NodeSpec]) -> dict[str, Resolved]:
     """Every node of a checked graph, with its spec; those are by node."""
     params = param_values(graph, {})
-    return {name: _resolve(node, specs[name], params) for name, node in graph.nodes.items()}
-
-
-def _resolve(node: Node, spec: NodeSpec, params: Mapping[str, Any]) -> Resolved:
-    values: dict[str, Any] = {}
-    links: dict[str, Link] = {}
-    for socket in spec.inputs:
-        if socket.name not in node.inputs:
-            values[socket.name] = as_type(socket.type, socket.default)
-        elif isinstance(entry := node.inputs[socket.name], Link):
-            links[socket.name] = entry
-        else:
-            values[socket.name] = as_type(socket.type, plain_value(entry, params))
-    return Resolved(node, spec, values, links)
+    found: dict[str, Resolved] = {}
+    for name, node in graph.nodes.items():
+        made = found[name] = Resolved(node, specs[name], values={}, links={})
+        for socket in made.spec.inputs:
+            if isinstance(entry := node.inputs.get(socket.name, socket.default), Link):
+                made.links[socket.name] = entry
+            else:
+                made.values[socket.name] = as_type(socket.type, plain_value(entry, params))
+    return found
 
 
 def baked(graph: Graph, overrides: Mapping[str, Any]) -> Graph:

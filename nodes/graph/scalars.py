@@ -33,11 +33,8 @@ LISTS = {f"list[{name}]": name for name in SCALARS.values()}
 PLAIN_TYPES = SCALAR_TYPES | LISTS.keys()
 """What can be written into a file; everything else comes by a link."""
 _KINDS: dict[str, tuple[type, ...]] = {
-    "int": (int,),
-    "float": (float, int),
-    "bool": (bool,),
-    "string": (str,),
-    "choice": (str,),
+    **{"int": (int,), "float": (float, int), "bool": (bool,)},
+    **dict.fromkeys(("string", "choice"), (str,)),
 }
 _WORDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "string": "text", "choice": "text"}
 
@@ -109,7 +106,9 @@ def _text_fault(socket: InputSpec, value: str) -> tuple[str, str] | None:
         return "not_text", worded("{} holds bytes that are no text; write it in UTF-8", socket.name)
     if socket.type == "choice" and value not in socket.choices:
         return "not_a_choice", worded("{} is {}; {}", socket.name, short(value), _offer(value, socket.choices))
-    if socket.widget == "json" and value.strip() and not _is_json(value):
+    try:
+        json.loads(value if socket.widget == "json" and value.strip() else "null")
+    except (ValueError, RecursionError):
         return "not_json", worded("{} is {}; it takes JSON, such as [1, 2], or nothing", socket.name, short(value))
     return None
 
@@ -120,14 +119,6 @@ def _offer(value: str, choices: Sequence[str]) -> str:
         return worded("choose one of {}", ", ".join(choices))
     near = difflib.get_close_matches(value[:128], choices, n=3, cutoff=0.3)
     return worded("choose one of the {} that there are, such as {}", len(choices), ", ".join(near or choices[:3]))
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _range(low: float | None, high: float | None) -> str:

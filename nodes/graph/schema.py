@@ -31,6 +31,5 @@ def _closed(schema: Any) -> Any:
     return {**closed, "additionalProperties": False} if "patternProperties" in closed else closed
 
 
-def write_schema(path: Path = SCHEMA_FILE) -> None:
-    """Run this after a change of `graph.py`."""
-    write_atomic(path, schema_text().encode())
+if __name__ == "__main__":  # after a change of `graph.py`
+    write_atomic(SCHEMA_FILE, schema_text().encode())

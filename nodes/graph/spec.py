@@ -1,13 +1,8 @@
-"""The node spec: all that a page, a host, a checker or a command line knows of a node, read from its signature."""
+"""The node spec: all that a page, a host, a checker or a command line knows of a node."""
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
-import math
-import types
-import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,7 +11,7 @@ from ...parallel.progress import Progress
 from ...pipelines import values
 from ...pipelines.doors import FOLDER
 from ...pipelines.values import NUM_SEEDS
-from ..files.workspace import Workspace, content_hash
+from ..files.workspace import Workspace
 from .sketch import Denoises, Means, Reads, Refuses, Sketch, Writes
 
 if TYPE_CHECKING:
@@ -30,7 +25,7 @@ MAX_SEED = NUM_SEEDS - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Socket:
-    """Goes into `Annotated[...]` beside a parameter's or the result's type.
+    """Goes into `Annotated[...]` beside a parameter's or the result's type. A text there is its help.
 
     `widget` tells a page how to draw the value: a "picture", "mask" or "audio" is a path of an input file, a "model" a
     source, a "strength" a number that is mostly from -2 to 2, a "json" a text that is JSON, or empty, or a list or an
@@ -63,13 +58,8 @@ Recipe = Callable[[Mapping[str, Any]], tuple[int, Mapping[str, Any]]]
 Injected = Literal["progress", "workspace", "depth"]
 """Arguments that a node gets from its host rather than from a socket; `depth` is that of the pixels that it gives."""
 
-INJECTED: Mapping[Injected, Any] = {
-    "progress": Progress,
-    "workspace": Workspace,
-    "depth": values.Depth,
-}
+INJECTED: Mapping[Injected, Any] = {"progress": Progress, "workspace": Workspace, "depth": values.Depth}
 """With the type by which each is known."""
-BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "string"}
 
 
@@ -90,16 +80,12 @@ VALUE_TYPES: dict[str, type] = {
 """Ours by name; those of packages from outside, found in the signatures of their nodes, as `package_Name`."""
 
 
-def package_of(module: str) -> str:
-    """The package that a module from outside counts to: its top one, or what lies in the folder under that name."""
-    return module.removeprefix(f"{FOLDER}.").partition(".")[0]
-
-
 def type_name(kind: type) -> str:
     """What a class of values is called on wires."""
     if VALUE_TYPES.get(kind.__name__) is kind:
         return kind.__name__
-    return f"{package_of(kind.__module__)}_{kind.__name__}"
+    package = kind.__module__.removeprefix(f"{FOLDER}.").partition(".")[0]  # or what lies in the folder by that name
+    return f"{package}_{kind.__name__}"
 
 
 def files_of(made: Any) -> tuple[str, ...]:
@@ -109,24 +95,17 @@ def files_of(made: Any) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InputSpec:
-    """One input socket. `type` is a scalar ("int", "float", "bool", "string", "choice"), a name in `VALUE_TYPES`, or
-    a list of one of these, such as "list[float]"."""
+class InputSpec(Socket):
+    """One input, read. `type` is a scalar ("int", "float", "bool", "string", "choice"), a name in `VALUE_TYPES`, or a
+    list of one of these, such as "list[float]"."""
 
     name: str
     type: str
     required: bool
     default: Any = None
     choices: tuple[str, ...] = ()
-    min: float | None = None
-    max: float | None = None
-    step: float | None = None
     longest: int = 0
     """Characters of a text that are taken; 0: as many as of any text."""
-    widget: Widget = ""
-    advanced: bool = False
-    auto: bool = False
-    help: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,8 +128,6 @@ class NodeSpec:
     outputs: tuple[OutputSpec, ...]
     call: Callable[..., Any] = field(compare=False)
     injected: tuple[Injected, ...] = ()
-    takes_bytes: tuple[str, ...] = ()
-    """The inputs whose pixels may come as bytes."""
     paths: tuple[str, ...] = ()
     """Texts that name a file: the node gets its path, once it was found inside the folders of the run."""
     origin: str = ""
@@ -210,197 +187,13 @@ class NodeSpec:
         names = [each.name for each in self.outputs]
         return made[names.index(output)] if len(names) > 1 else made
 
+    @property
+    def takes_bytes(self) -> tuple[str, ...]:
+        """The inputs whose pixels may come as bytes."""
+        return tuple(socket.name for socket in self.inputs if socket.takes_bytes)
+
     def input(self, name: str) -> InputSpec | None:
         return next((socket for socket in self.inputs if socket.name == name), None)
 
     def output(self, name: str) -> OutputSpec | None:
         return next((socket for socket in self.outputs if socket.name == name), None)
-
-
-def read_spec(
-    call: Callable[..., Any],
-    *,
-    title: str,
-    category: str,
-    version: int = 1,
-    is_output: bool = False,
-    uses_device: bool = False,
-    is_kept: bool = True,
-    fingerprint: Fingerprint | None = None,
-    migrate: Migrate | None = None,
-    recipe: Recipe | None = None,
-    sketch: Sketch | None = None,
-    denoises: Denoises | None = None,
-    refuses: Refuses | None = None,
-    means: Means | None = None,
-    writes: Writes | None = None,
-    reads: Reads | None = None,
-    chooser: Chooser | None = None,
-    takes_more: bool = False,
-    id: str = "",
-) -> NodeSpec:
-    """Read a node function's signature: parameters are inputs, the return annotation is the output.
-
-    A tuple is several outputs, None is none. Beside our own types and scalars there are lists of them, `Path` for an
-    input file, and any dataclass as a wire type of the package's own. With `takes_more`, a `**` parameter is given
-    the inputs that the node does not always have. Raises `TypeError` for an annotation no socket can carry, and for a
-    parameter that cannot be given by its name.
-    """
-    hints = typing.get_type_hints(call, include_extras=True)
-    parameters = {
-        name: parameter
-        for name, parameter in inspect.signature(call).parameters.items()
-        if not takes_more or parameter.kind is not inspect.Parameter.VAR_KEYWORD
-    }
-    if lacking := [name for name in (*parameters, "return") if name not in hints]:
-        raise TypeError(f"{call.__name__}: {', '.join(lacking)} has no annotation, which names the type of a socket")
-    if nameless := [name for name, parameter in parameters.items() if parameter.kind not in BY_NAME]:
-        raise TypeError(f"{call.__name__}: {', '.join(nameless)} cannot be given by name, as the inputs of nodes are")
-    for name in ("progress", "workspace"):
-        if name in parameters and hints[name] is not (kind := INJECTED[name]):
-            raise TypeError(f"{call.__name__}: parameter {name} is injected and must be a {kind.__name__}")
-    given: list[Injected] = [name for name, kind in INJECTED.items() if name in parameters and hints[name] == kind]
-    injected = tuple(given)
-    paths = tuple(name for name, hint in hints.items() if name != "return" and _plain_hint(hint) is Path)
-    return NodeSpec(
-        id=id,
-        version=version,
-        title=title,
-        category=category,
-        help=inspect.cleandoc(call.__doc__ or ""),
-        inputs=tuple(_input(p, hints[n]) for n, p in parameters.items() if n not in injected),
-        outputs=_outputs(call, hints["return"]),
-        call=call,
-        injected=injected,
-        takes_bytes=tuple(name for name, hint in hints.items() if _marker(hint).takes_bytes),
-        paths=paths,
-        is_output=is_output,
-        uses_device=uses_device,
-        is_kept=is_kept,
-        fingerprint=_with_files(fingerprint, paths) if paths else fingerprint,
-        migrate=migrate,
-        recipe=recipe,
-        sketch=sketch,
-        denoises=denoises,
-        refuses=refuses,
-        means=means,
-        writes=writes,
-        reads=reads,
-        chooser=chooser,
-    )
-
-
-def _input(parameter: inspect.Parameter, hint: Any) -> InputSpec:
-    kind, socket, choices, optional = _unpack(hint)
-    required = parameter.default is inspect.Parameter.empty
-    default = None if required else parameter.default
-    if isinstance(default, Path):
-        default = str(default)
-    if optional and (required or default is not None):
-        raise TypeError(f"input {parameter.name}: an optional value must default to None")
-    if socket.widget not in typing.get_args(Widget):
-        known = ", ".join(filter(None, typing.get_args(Widget)))
-        raise TypeError(f"input {parameter.name}: there is no widget {socket.widget!r}; use one of {known}, or none")
-    if not all(map(_is_sayable, (socket.min, socket.max, socket.step, default))):
-        raise TypeError(
-            f"input {parameter.name}: its default or range is nothing that a page can be told; use finite numbers, "
-            "texts, truth values and lists of these, and None for what is made when the node runs"
-        )
-    return InputSpec(
-        name=parameter.name,
-        type=kind,
-        required=required,
-        default=default,
-        choices=choices,
-        min=socket.min,
-        max=socket.max,
-        step=socket.step,
-        widget=socket.widget,
-        advanced=socket.advanced,
-        auto=socket.auto,
-        help=socket.help,
-    )
-
-
-def _is_sayable(value: Any) -> bool:
-    """Whether JSON has it, and a socket: a scalar, or a list of scalars."""
-    parts = value if isinstance(value, list | tuple) else () if value is None else (value,)
-    return all(isinstance(each, str | int) or (isinstance(each, float) and math.isfinite(each)) for each in parts)
-
-
-def _outputs(call: Callable[..., Any], hint: Any) -> tuple[OutputSpec, ...]:
-    if hint is type(None):
-        return ()
-    members = typing.get_args(hint) if typing.get_origin(hint) is tuple and typing.get_args(hint)[-1:] != (...,) else ()
-    outputs = tuple(_output(call, each) for each in members or (hint,))
-    if len(names := {output.name for output in outputs}) < len(outputs):
-        raise TypeError(f"{call.__name__}: outputs are called {', '.join(sorted(names))}; name each with Socket(name=)")
-    return outputs
-
-
-def _output(call: Callable[..., Any], hint: Any) -> OutputSpec:
-    kind, socket, _, optional = _unpack(hint)
-    if optional or _plain_hint(hint) is Path:
-        raise TypeError(f"{call.__name__}: an output cannot be optional, and files that it wrote are a Saved")
-    name = socket.name or kind.rpartition("_")[2].removeprefix("list[").removesuffix("]").lower()
-    return OutputSpec(name=name, type=kind, help=socket.help)
-
-
-def _with_files(own: Fingerprint | None, paths: Sequence[str]) -> Fingerprint:
-    """What a node that reads files by their paths reads: their content, and what its own fingerprint names."""
-
-    def fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
-        found = {name: workspace.input_path(str(inputs[name]), socket=name) for name in paths if inputs[name]}
-        files = [content_hash(path, socket=name) for name, path in found.items()]
-        return " ".join([*files, own(inputs, workspace) if own else ""])
-
-    return fingerprint
-
-
-def _plain_hint(hint: Any) -> Any:
-    """An annotation without its marks and without `| None`."""
-    if typing.get_origin(hint) is typing.Annotated:
-        hint = typing.get_args(hint)[0]
-    if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        hint = next(each for each in typing.get_args(hint) if each is not type(None))
-    return hint
-
-
-def _unpack(hint: Any) -> tuple[str, Socket, tuple[str, ...], bool]:
-    """(socket type, marker, choices, is optional) of one annotation."""
-    socket = _marker(hint)
-    bare = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
-    optional = typing.get_origin(bare) in (types.UnionType, typing.Union)
-    kind = _plain_hint(hint)
-    if typing.get_origin(kind) is Literal:
-        if not all(isinstance(choice, str) for choice in typing.get_args(kind)):
-            raise TypeError(f"{kind!r} is no socket type; choices are texts")
-        return "choice", socket, typing.get_args(kind), optional
-    if typing.get_origin(kind) in (list, Sequence) or typing.get_args(kind)[1:] == (...,):
-        if typing.get_args(kind)[0] is Path:
-            raise TypeError(
-                f"{kind!r} is no socket type; take one Path by itself, which is looked for among the files "
-                "that a run may read"
-            )
-        return f"list[{_type(typing.get_args(kind)[0])}]", socket, (), optional
-    return _type(kind), socket, (), optional
-
-
-def _marker(hint: Any) -> Socket:
-    marks = typing.get_args(hint)[1:] if typing.get_origin(hint) is typing.Annotated else ()
-    return next((mark for mark in marks if isinstance(mark, Socket)), Socket())
-
-
-def _type(hint: Any) -> str:
-    if hint in SCALARS:
-        return SCALARS[hint]
-    if hint is Path:
-        return SCALARS[str]
-    if not isinstance(hint, type) or not dataclasses.is_dataclass(hint):
-        known = ", ".join([*SCALARS.values(), *VALUE_TYPES])
-        raise TypeError(
-            f"{hint!r} is no socket type; use one of {known}, a list of them, a Literal of texts, a Path or a dataclass"
-        )
-    if VALUE_TYPES.setdefault(name := type_name(hint), hint) is not hint:
-        raise TypeError(f"there are two types called {name}; rename one")
-    return name

@@ -40,10 +40,7 @@ class InUse(BadInput):
 
 def claim(path: Path, *, is_private: bool = False) -> IO[bytes]:
     """Lock a file, made if it is not there; where it `is_private`, no other account may read it. Close what is returned
-    to give it free. Raises `InUse`, or `OSError`.
-
-    A lock also holds between machines that share a folder by NFS; where a file system has none, a warning says so.
-    """
+    to give it free. Raises `InUse`, or `OSError`."""
     file = open(path, "a+b", opener=private if is_private else None)  # noqa: SIM115 (the caller's to close)
     try:
         _lock(file)
@@ -52,6 +49,7 @@ def claim(path: Path, *, is_private: bool = False) -> IO[bytes]:
             holder = _holder(file)
             file.close()
             raise InUse(f"{path} is locked by {holder}", holder=holder) from None
+        # the file system has no locks (NFS has: there one holds between machines); a run is worth more than the lock
         reason = error.strerror or str(error)
         logger.warning("%s cannot be locked (%s), so nothing keeps other processes out", path.parent, reason)
     with contextlib.suppress(OSError):  # the disk is full: it is held all the same

@@ -10,7 +10,6 @@ import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 
 from ...parallel.errors import code_of
 from ..execution.attempt import Caches, attempt, open_caches, workspace_of
@@ -22,8 +21,8 @@ from ..execution.preflight import UNKNOWN_WORDS, blocking
 from ..execution.schedule import schedule
 from ..execution.watch import Token
 from ..files.workspace import Workspace
-from ..graph.problems import GraphError, Problem
-from ..graph.ready import Ready, ready
+from ..graph.problems import GraphError
+from ..graph.ready import ready
 from ..preview.sharing import sharing_of
 from ..registry import SPECS
 from .claim import LOCK_FILE, InUse, claimed
@@ -52,10 +51,18 @@ def run_headless(
             return
     if not (job.resume and job.out.is_dir()):
         Workspace(output_dir=job.out).check_writable()
-    if not job.resume or len(points) == 1:
-        _check_free(points)
-    if job.shares_out:
-        job = _shared_out(job, points, sink)
+    busy = points if not job.resume or len(points) == 1 else ()
+    for point in busy:  # raises `InUse` rather than after some work
+        if (point.folder / LOCK_FILE).exists():
+            with claimed(point.folder):
+                pass
+    left = [point for point in points if job.shares_out and not (job.resume and _is_complete(job, point))]
+    workspace = Workspace(output_dir=job.out, roots=job.roots, place=job.place)
+    if job.shares_out and (sharing := sharing_of([point.ready for point in left], workspace=workspace)) is not None:
+        place, why = sharing
+        logger.info("%s", why)
+        sink(Event(kind="shared_out", run="", message=why, done=0, total=place.replicas))
+        job = dataclasses.replace(job, place=place)
     caches, width = open_caches(job.cache_dir), width_of(job.place)
 
     def made(points: Sequence[Point]) -> Iterator[tuple[Point, Report]]:
@@ -75,57 +82,23 @@ def run_headless(
 def _foretold(job: Headless, points: Sequence[Point]) -> tuple[list[Point], list[Report]]:
     """The points that may be begun, and what is wrong with the others. Raises `GraphError` where none may."""
     foretold = told_of(job, points, is_complete=lambda point: job.resume and _is_complete(job, point))
-    _tell_unknown([problem for told in foretold for problem in told.problems if problem.code == UNKNOWN_WORDS])
-    found = [
-        [with_remedy(problem) for problem in blocking(told.problems, is_forced=job.is_forced)] for told in foretold
-    ]
-    if job.resume:  # what is there already needs no room
-        pairs = zip(points, found, strict=True)
-        found = [[] if problems and _is_complete(job, point) else problems for point, problems in pairs]
-    good = [point for point, problems in zip(points, found, strict=True) if not problems]
-    if not good:
-        raise GraphError(found[0])
-    bad: list[Report] = []
-    for point, problems in zip(points, found, strict=True):
-        if not problems:
-            continue
-        error = GraphError(problems)
-        bad.append(
-            Report(
-                folder=point.folder,
-                overrides=point.overrides,
-                problem=str(error),
-                problem_code=error.code,
-                is_foretold=True,
-            )
-        )
-    return good, bad
-
-
-def _tell_unknown(notes: Sequence[Problem]) -> None:
-    """In one line, however many texts a sweep has."""
-    if texts := list(dict.fromkeys(map(str, notes))):
+    notes = [problem for told in foretold for problem in told.problems if problem.code == UNKNOWN_WORDS]
+    if texts := list(dict.fromkeys(map(str, notes))):  # in one line, however many texts a sweep has
         logger.warning("%s%s", texts[0], f"; so it is with {len(texts) - 1} more texts" if texts[1:] else "")
-
-
-def _shared_out(job: Headless, points: Sequence[Point], sink: Sink) -> Headless:
-    """The job in as many groups of devices as end soonest what is left of it."""
-    left = [point.ready for point in points if not (job.resume and _is_complete(job, point))]
-    found = sharing_of(left, workspace=Workspace(output_dir=job.out, roots=job.roots, place=job.place))
-    if found is None:
-        return job
-    place, why = found
-    logger.info("%s", why)
-    sink(Event(kind="shared_out", run="", message=why, done=0, total=place.replicas))
-    return dataclasses.replace(job, place=place)
-
-
-def _check_free(points: Iterable[Point]) -> None:
-    """Raises `InUse` rather than after some work."""
-    for point in points:
-        if (point.folder / LOCK_FILE).exists():
-            with claimed(point.folder):
-                pass
+    good: list[Point] = []
+    bad: list[tuple[Point, GraphError]] = []
+    for point, told in zip(points, foretold, strict=True):
+        problems = [with_remedy(problem) for problem in blocking(told.problems, is_forced=job.is_forced)]
+        if not problems or (job.resume and _is_complete(job, point)):  # what is there already needs no room
+            good.append(point)
+        else:
+            bad.append((point, GraphError(problems)))
+    if not good:
+        raise bad[0][1]
+    return good, [
+        Report(folder=p.folder, overrides=p.overrides, problem=str(e), problem_code=e.code, is_foretold=True)
+        for p, e in bad
+    ]
 
 
 def _busy_last(
@@ -152,7 +125,9 @@ def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: To
             if job.resume and _is_complete(job, point):  # another process has just made it
                 return report
             prepared = point.ready()
-            workspace = _workspace(job, prepared, point.folder)
+            workspace = workspace_of(
+                prepared, point.folder, roots=job.roots, place=job.place, max_pixels=job.max_pixels
+            )
             made = attempt(prepared, workspace=workspace, caches=caches, sink=sink, cancel=cancel)
     except InUse as error:
         is_busy = job.resume and len(job.sweep) > 1
@@ -162,21 +137,11 @@ def _attempt(job: Headless, point: Point, caches: Caches, sink: Sink, cancel: To
     return dataclasses.replace(report, result=made.result, problem=made.problem, problem_code=made.problem_code)
 
 
-def _workspace(job: Headless, prepared: Ready, folder: Path) -> Workspace:
-    return workspace_of(
-        prepared,
-        folder,
-        roots=job.roots,
-        place=job.place,
-        max_pixels=job.max_pixels,
-    )
-
-
 def _is_complete(job: Headless, point: Point) -> bool:
     """Whether the run is there already, made from the very same files. An input that cannot be read is told later."""
     graph = as_made(point.folder, point.graph)
     prepared = ready(graph, SPECS, workspace=Workspace(roots=job.roots, host="command line"))
-    workspace = _workspace(job, prepared, point.folder)
+    workspace = workspace_of(prepared, point.folder, roots=job.roots, place=job.place, max_pixels=job.max_pixels)
     try:
         keys = schedule(prepared, workspace=dataclasses.replace(workspace, claims=None)).keys
     except NodeFailed:

@@ -38,16 +38,13 @@ def interrupts(cancel: threading.Event) -> Iterator[None]:
 
 
 def as_program(command: Callable[[], int]) -> int:
-    """The command's exit code, for a process that is nothing but the command; its signals stay ours until it is gone.
-
-    The first raises KeyboardInterrupt, so that pools are closed. A later one ends the process, and so does the first
-    one after the command: Python would tell of it by a traceback from wherever it was, such as the wait for threads.
-    """
+    """The command's exit code, for a process that is nothing but that; its signals stay ours until it is gone."""
     guard = _Guard()
     try:
         try:
             return command()
         finally:
+            # Python would tell of a signal that comes now by a traceback from wherever it is, as in a join
             guard.is_last = True
     except KeyboardInterrupt:  # in the lines around the command, which itself takes care of it
         return CANCELLED
@@ -67,7 +64,7 @@ class _Guard:
         if self.is_last:
             end_at_once()
         self.is_last = True
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt  # so that the command closes its pools
 
     def _lost(self, unraisable: Any) -> None:
         """Raised in a callback of Python's own, from where it reaches nobody but this hook."""

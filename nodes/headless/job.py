@@ -75,31 +75,21 @@ def told_of(
 ) -> list[Foretold]:
     """What is known of these; those that are complete need no room."""
     workspace = Workspace(
-        output_dir=job.out,
-        roots=job.roots,
-        place=job.place,
-        max_pixels=job.max_pixels,
-        host="command line",
+        output_dir=job.out, roots=job.roots, place=job.place, max_pixels=job.max_pixels, host="command line"
     )
     return foretold(points, SPECS, workspace=workspace, is_there=is_complete)
 
 
 def points_of(job: Headless) -> list[Point]:
     reading = Workspace(roots=job.roots, host="command line")
-
-    def point(name: str, overrides: Mapping[str, Any]) -> Point:
-        return Point(
-            overrides=overrides,
-            graph=(graph := baked(job.graph, overrides)),
-            folder=job.out / name if name else job.out,
-            prepare=partial(ready, graph, SPECS, workspace=reading),
-            is_alone=len(job.sweep) == 1,
-        )
-
-    return [
-        point(name, {**job.overrides, **varied})
-        for name, varied in zip(folder_names(job.sweep), job.sweep, strict=True)
-    ]
+    points: list[Point] = []
+    for name, varied in zip(folder_names(job.sweep), job.sweep, strict=True):
+        overrides = {**job.overrides, **varied}
+        graph, folder = baked(job.graph, overrides), job.out / name if name else job.out
+        prepare = partial(ready, graph, SPECS, workspace=reading)
+        is_alone = len(job.sweep) == 1
+        points.append(Point(overrides=overrides, graph=graph, folder=folder, prepare=prepare, is_alone=is_alone))
+    return points
 
 
 def folder_names(sweep: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -107,11 +97,5 @@ def folder_names(sweep: Sequence[Mapping[str, Any]]) -> list[str]:
     texts = [",".join(f"{name}={value}" for name, value in varied.items()) for varied in sweep]
     names = [folder_name(text, most=100) for text in texts]
     counts = Counter(name.casefold() for name in names)
-    return [
-        f"{name} {_mark(varied)}" if counts[name.casefold()] > 1 else name
-        for name, varied in zip(names, sweep, strict=True)
-    ]
-
-
-def _mark(varied: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(varied).encode()).hexdigest()[:12]
+    marks = (hashlib.sha256(json.dumps(varied).encode()).hexdigest()[:12] for varied in sweep)
+    return [f"{name} {mark}" if counts[name.casefold()] > 1 else name for name, mark in zip(names, marks, strict=True)]

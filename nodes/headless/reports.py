@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from ...parallel.errors import code_of
 from ...pipelines.finite import NotFinite
+from ..execution.failure import NodeFailed
 from ..execution.manifest import outputs_told_by
 from ..execution.records import RunResult
 
@@ -53,16 +54,18 @@ class Report:
         return "failed" if self.problem and self.result.state == "ok" else self.result.state
 
     @property
+    def failure(self) -> NodeFailed | None:
+        return None if self.result is None else self.result.failure
+
+    @property
     def error(self) -> str:
         """What went wrong, in one sentence; empty when nothing did."""
-        failure = None if self.result is None else self.result.failure
-        return self.problem if failure is None else str(failure)
+        return self.problem if self.failure is None else str(self.failure)
 
     @property
     def code(self) -> str:
         """What the error is, for programs (parallel/errors.py); empty when there is none."""
-        failure = None if self.result is None else self.result.failure
-        return self.problem_code if failure is None else failure.code
+        return self.problem_code if self.failure is None else self.failure.code
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -79,6 +82,8 @@ class Report:
     def to_plain(self) -> dict[str, Any]:
         """The envelope that ends a run's lines of JSON."""
         result = self.result
+        nodes = {} if result is None else result.nodes
+        denoises = {name: told for name, record in nodes.items() if (told := record.prediction())}
         return {
             "kind": "result",
             "run": None if result is None else result.run,
@@ -88,15 +93,10 @@ class Report:
             "files": list(self.files),
             "outputs": self.outputs,
             "seconds": 0.0 if result is None else round(result.seconds, 4),
-            **({"denoises": denoises} if (denoises := self._denoises()) else {}),
+            **({"denoises": denoises} if denoises else {}),
             "error": self.error or None,
             "code": self.code or None,
         }
-
-    def _denoises(self) -> dict[str, Any]:
-        """What each was predicted to take, and took, by its node."""
-        nodes = {} if self.result is None else self.result.nodes
-        return {name: told for name, record in nodes.items() if (told := record.prediction())}
 
 
 class Tally:
@@ -120,15 +120,14 @@ class Tally:
         self.failures.append(
             Report(folder=report.folder, overrides=report.overrides, problem=report.error, problem_code=report.code)
         )
-        if report.is_foretold:  # it says nothing of the runs that are begun
-            self.why_ended = "it was asked to stop at the first error" if self._stops_on_error else ""
+        if self._stops_on_error:
+            self.why_ended = "it was asked to stop at the first error"
+        if self._stops_on_error or report.is_foretold:  # which says nothing of the runs that are begun
             return
         reason, most = _reason(report)
         self._num_alike = self._num_alike + 1 if reason == self._reason else 1
         self._reason = reason
-        if self._stops_on_error:
-            self.why_ended = "it was asked to stop at the first error"
-        elif self._num_alike >= most:
+        if self._num_alike >= most:
             self.why_ended = f"{most} runs in a row failed for the same reason"
 
     def count(self, state: RunState) -> int:
@@ -164,7 +163,7 @@ class Tally:
 
 def _reason(report: Report) -> tuple[str, int]:
     """What makes two failures alike, and how many of those are enough."""
-    failure = None if report.result is None else report.result.failure
+    failure = report.failure
     cause = failure and failure.__cause__
     is_cheap = isinstance(cause, ValueError) and code_of(cause) != NotFinite.code
     if cause is not None and is_cheap and not isinstance(cause.__cause__, OSError):  # the disk was full, say

@@ -153,7 +153,15 @@ def _plain_socket(spec: NodeSpec, name: str) -> InputSpec:
 
 def _values(socket: InputSpec, name: str, text: str) -> list[Any]:
     if text.lstrip().startswith("["):
-        return _listed(socket, name, text)
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError):
+            raise ValueError(
+                worded('--sweep {}={} is no JSON list; write {}=["a, b", "c"]', name, short(text), name)
+            ) from None
+        if not values:
+            raise ValueError(worded("--sweep {} has no values; list at least one", name))
+        return [_checked(socket, name, value) for value in values]
     if (match := _RANGE.fullmatch(text.strip())) and socket.type in ("int", "float"):
         first, last = int(match[1]), int(match[2])
         if first > last:
@@ -170,18 +178,6 @@ def _values(socket: InputSpec, name: str, text: str) -> list[Any]:
             worded("--sweep {}={}: only whole numbers have ranges, as 1..4; list others, as 1.0,1.5,2.0", name, text)
         )
     return [_typed(socket, name, part) for part in text.split(",")]
-
-
-def _listed(socket: InputSpec, name: str, text: str) -> list[Any]:
-    try:
-        values = json.loads(text)
-    except (ValueError, RecursionError):
-        raise ValueError(
-            worded('--sweep {}={} is no JSON list; write {}=["a, b", "c"]', name, short(text), name)
-        ) from None
-    if not values:
-        raise ValueError(worded("--sweep {} has no values; list at least one", name))
-    return [_checked(socket, name, value) for value in values]
 
 
 def _typed(socket: InputSpec, name: str, text: str) -> Any:

@@ -21,7 +21,13 @@ from .reports import Report, Tally
 
 LONG_S = 5.0
 """A phase that is predicted to take so long says so, since it has no steps to watch."""
+SHOWN_FAILURES = 20
+MOST_SHOWN = 2000
+"""Characters of an output that a terminal is given."""
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {rate_fmt}{postfix}]"
+
+_printing = threading.Lock()
+"""Runs that overlap tell of their events from threads of their own."""
 
 
 def run_shown(job: Headless, *, as_json: bool, debug: bool, stops_on_error: bool) -> Tally:
@@ -66,14 +72,11 @@ class ProgressBars:
         elif event.kind == "cached":
             self._line(f"{name:<18} cached")
         elif event.kind in ("run_finished", "run_failed", "run_cancelled"):
-            self._end_run(event.run)
+            for key in [key for key in self._bars if key[0] == event.run]:
+                self._end(key)
         elif event.kind in ("failed", "skipped"):
             self._end((event.run, event.node))
             self._line(f"{name:<18} {event.kind}")
-
-    def _end_run(self, run: str) -> None:
-        for key in [key for key in self._bars if key[0] == run]:
-            self._end(key)
 
     def _advance(self, event: Event, name: str) -> None:
         from tqdm import tqdm
@@ -96,14 +99,6 @@ class ProgressBars:
         tqdm.write(text, file=sys.stderr)
 
 
-SHOWN_FAILURES = 20
-MOST_SHOWN = 2000
-"""Characters of an output that a terminal is given."""
-
-_printing = threading.Lock()
-"""Runs that overlap tell of their events from threads of their own."""
-
-
 def event_printer(cancel: threading.Event) -> Callable[[Event], None]:
     """Prints events as JSON; a reader that went away ends the run."""
 
@@ -113,7 +108,7 @@ def event_printer(cancel: threading.Event) -> Callable[[Event], None]:
         try:
             _print_line(event.to_plain())
         except BrokenPipeError:
-            forget_stdout()
+            sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (Python would complain once more when it ends)
             cancel.set()
 
     return show
@@ -122,11 +117,6 @@ def event_printer(cancel: threading.Event) -> Callable[[Event], None]:
 def _print_line(plain: Mapping[str, Any]) -> None:
     with _printing:
         print(json.dumps(plain), flush=True)
-
-
-def forget_stdout() -> None:
-    """Nobody reads any more; without this Python complains once more when it ends."""
-    sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
 
 
 def print_report(report: Report, *, as_json: bool, debug: bool, is_one_of_many: bool = False) -> None:

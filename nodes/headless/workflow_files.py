@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,10 +14,11 @@ from ..files.audio_files import read_audio_metadata
 from ..files.picture_files import NOISE_KEY, VALUES_KEY, WORKFLOW_KEY, read_metadata
 from ..files.video_files import read_video_metadata
 from ..files.workspace import Workspace
-from ..graph.graph import Graph, Node, graph_from_plain, read_graph
+from ..graph.check import ensure
+from ..graph.graph import Graph, Node, graph_from_plain, graph_text, read_graph
 from ..graph.json_text import parse_json, read_bytes
-from ..graph.problems import refuse, short
-from ..hosts.comfy_file import from_comfy, is_comfy, read_chunk
+from ..graph.ready import ready
+from ..hosts.comfy_file import from_comfy, is_comfy, read_chunk, to_comfy
 from ..registry import SPECS
 from ..steps.denoising import noise_recipe
 
@@ -35,7 +37,9 @@ def read_workflow(path: Path) -> Graph:
     """The workflow in a file. Raises `GraphError` or `ValueError` in words for the user."""
     ending = path.suffix.lower()
     if not exists(path):
-        shipped = next((_near(file) for file in shipped_files() if file.name == path.name), "")
+        shipped = next((file for file in shipped_files() if file.name == path.name), None)
+        if shipped and shipped.is_relative_to(Path.cwd()):
+            shipped = shipped.relative_to(Path.cwd())  # as one types it here
         raise ValueError(
             f"{path} does not exist; {worded('did you mean {}?', shipped) if shipped else 'check the path'}"
         )
@@ -58,6 +62,17 @@ def read_workflow(path: Path) -> Graph:
     return drawn_by_diffusers(graph) if is_old else graph
 
 
+def text_of(path: Path, *, for_comfyui: bool) -> str:
+    """The workflow in a file as the text of a file, ours or ComfyUI's. Raises as `read_workflow`, and for ComfyUI's
+    where the workflow is wrong."""
+    graph = read_workflow(path)
+    if not for_comfyui:
+        return graph_text(graph).removesuffix("\n")
+    prepared = ready(graph, SPECS, workspace=workspace_of(path))
+    ensure(prepared)
+    return json.dumps(to_comfy(prepared), indent=2, ensure_ascii=False)
+
+
 def drawn_by_diffusers(graph: Graph) -> Graph:
     """The workflow of a result in half precision that is older than the choice of noise: it gives the same again."""
     nodes = _drawn_by_diffusers(graph.nodes)
@@ -76,9 +91,7 @@ def _drawn_by_diffusers(nodes: Mapping[str, Node]) -> dict[str, Node]:
 def read_text(path: Path, *, name: str) -> Graph:
     """The workflow in a file of text, ours or ComfyUI's, which has no name of its own. Raises `GraphError`."""
     data = parse_json(read_bytes(path))
-    if not isinstance(data, dict):
-        raise refuse("not_a_workflow", worded("the file holds {}; a workflow is an object with nodes", short(data)))
-    return from_comfy(data, SPECS, name) if is_comfy(data) else graph_from_plain(data)
+    return from_comfy(data, SPECS, name) if isinstance(data, dict) and is_comfy(data) else graph_from_plain(data)
 
 
 def shipped_files() -> list[Path]:
@@ -89,11 +102,6 @@ def shipped_files() -> list[Path]:
 def node_examples() -> list[Path]:
     """The small workflows that show the nodes which none of the others shows, or shows with the built-in model."""
     return sorted(NODE_EXAMPLES.glob("*.json"))
-
-
-def _near(path: Path) -> Path:
-    """The path as one types it in the present folder, if it lies below."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def models_dirs(folders: Iterable[Path]) -> tuple[Path, ...]:

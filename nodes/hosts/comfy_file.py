@@ -54,7 +54,8 @@ def from_comfy(prompt: Any, specs: Specs, name: str = "imported") -> Graph:
     if problems := list(_problems(prompt, specs)):
         raise GraphError(problems)
     names = _names(prompt)
-    nodes = {names[key]: _import(key, entry, prompt, specs, names) for key, entry in prompt.items()}
+    kinds = {key: specs[entry["class_type"]] for key, entry in prompt.items()}
+    nodes = {names[key]: _import(names[key], entry, kinds[key], kinds, names) for key, entry in prompt.items()}
     return graph_from_plain({"format": 1, "name": name[:200] or "imported", "nodes": nodes})
 
 
@@ -145,17 +146,12 @@ def _names(prompt: Mapping[str, Any]) -> dict[str, str]:
     return names
 
 
-def _import(
-    key: str, entry: Mapping[str, Any], prompt: Mapping[str, Any], specs: Specs, names: Mapping[str, str]
-) -> Any:
-    spec = specs[entry["class_type"]]
+def _import(name: str, entry: Mapping[str, Any], spec: NodeSpec, kinds: Specs, names: Mapping[str, str]) -> Any:
     meta = entry.get("_meta")
     meta = meta if isinstance(meta, dict) else {}
-    version = meta.get("version")
-    title = meta.get("title", "")
-    given = entry.get("inputs", {})
+    version, title, given = meta.get("version"), meta.get("title", ""), entry.get("inputs", {})
     inputs = {
-        socket: _import_input(key, socket, value, prompt, specs, names)
+        socket: _import_input(name, socket, value, kinds, names)
         for socket, value in given.items()
         if spec.chooser is None or socket != ARGUMENTS
     }
@@ -163,7 +159,7 @@ def _import(
         try:
             inputs = unfolded(spec, {**inputs, ARGUMENTS: given.get(ARGUMENTS, "")})
         except ValueError as error:
-            raise refuse("bad_arguments", str(error), node=names[key], socket=ARGUMENTS) from None
+            raise refuse("bad_arguments", str(error), node=name, socket=ARGUMENTS) from None
     return {
         "type": spec.id,
         "version": version if type(version) is int and version > 0 else version_of(spec, inputs),
@@ -172,20 +168,17 @@ def _import(
     }
 
 
-def _import_input(
-    key: str, socket: str, value: Any, prompt: Mapping[str, Any], specs: Specs, names: Mapping[str, str]
-) -> Any:
+def _import_input(name: str, socket: str, value: Any, kinds: Specs, names: Mapping[str, str]) -> Any:
     if isinstance(value, dict):
         return {"value": value.get(WRAP, value) if len(value) == 1 else value}
     if not (isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and type(value[1]) is int):
         return value
     source, index = value
-    if source not in prompt:
-        raise refuse(
-            "unknown_node", f"comes from node {short(source)}, which is not there", node=names[key], socket=socket
-        )
-    outputs = specs[prompt[source]["class_type"]].outputs
+    if source not in kinds:
+        message = f"comes from node {short(source)}, which is not there"
+        raise refuse("unknown_node", message, node=name, socket=socket)
+    outputs = kinds[source].outputs
     if not 0 <= index < len(outputs):
         message = f"comes from output {index} of {names[source]}, which has {len(outputs)}; link one of those"
-        raise refuse("unknown_output", message, node=names[key], socket=socket)
+        raise refuse("unknown_output", message, node=name, socket=socket)
     return {"from": f"{names[source]}.{outputs[index].name}"}

@@ -10,10 +10,15 @@ import functools
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ...pipelines.models.component_files import inspect_components
+from ...pipelines.models.folder import index_path, read_index
+from ...pipelines.models.installed import model_folders, names_without_folder
+from ...pipelines.models.packed.packing import read_checkpoint, read_packing
+from ...pipelines.models.source import resolve_source
 from ..files.workspace import Workspace
 
 LORA, MODEL = "lora", "model"
@@ -60,31 +65,21 @@ def _names(kind: str, now: int) -> Sequence[str]:
     files = sorted(_files(kind), key=str.casefold)
     if kind == LORA:
         return files
-    workspace, models = comfy_workspace(), _models()
-    sizes = {name: _num_in_transformer(name, workspace) for name in models} if files else {}
-    return [*models, *(name for file in files for name in _joint(file, sizes, workspace))]
-
-
-def _models() -> list[str]:
-    """Those that are whole: the built-in one, of the hub's cache, and folders."""
-    from ...pipelines.models.installed import model_folders, names_without_folder
-
-    found = [str(folder.relative_to(root)) for root in _folders(MODEL) for folder in model_folders(root)]
-    return [*names_without_folder(), *sorted(dict.fromkeys(found), key=str.casefold)]
-
-
-def _joint(file: str, sizes: Mapping[str, int], workspace: Workspace) -> list[str]:
-    """A file that holds a transformer, with each model whose transformer has as many numbers; alone where none has,
-    so that whoever takes it is told what is missing.
-    """
-    held = next(map(_num_weights, _places(file, workspace)), 0)
-    return [f"{file}@{name}" for name, size in sizes.items() if held and held == size] or [file]
+    folders = [str(folder.relative_to(root)) for root in _folders(MODEL) for folder in model_folders(root)]
+    found = [*names_without_folder(), *sorted(dict.fromkeys(folders), key=str.casefold)]
+    workspace = comfy_workspace()
+    sizes = {name: _num_in_transformer(name, workspace) for name in found} if files else {}
+    for file in files:
+        # a file that holds a transformer comes with each model whose own has as many numbers; where none has, alone, so
+        # that whoever takes it is told what is missing
+        places = (root / file for root in workspace.roots or () if (root / file).is_file())
+        held = next(map(_num_weights, places), 0)
+        found += [f"{file}@{name}" for name, size in sizes.items() if held and held == size] or [file]
+    return found
 
 
 def _num_weights(path: Path) -> int:
     """Of the transformer in a single file, 0 where it has none that can be read."""
-    from ...pipelines.models.packed.packing import read_checkpoint, read_packing
-
     try:
         file = read_checkpoint(path)
         return sum(math.prod(file.tensors[name].shape) for name in read_packing(file))
@@ -94,10 +89,6 @@ def _num_weights(path: Path) -> int:
 
 def _num_in_transformer(name: str, workspace: Workspace) -> int:
     """-1 of a model that has none, or cannot be read."""
-    from ...pipelines.models.component_files import inspect_components
-    from ...pipelines.models.folder import read_index
-    from ...pipelines.models.source import resolve_source
-
     try:
         folder = resolve_source(name, roots=workspace.roots).folder
         weights = inspect_components(folder, read_index(folder))["transformer"].weights
@@ -106,14 +97,8 @@ def _num_in_transformer(name: str, workspace: Workspace) -> int:
     return sum(math.prod(entry.shape) for each in weights for entry in each.tensors.values())
 
 
-def _places(file: str, workspace: Workspace) -> Iterator[Path]:
-    return (root / file for root in workspace.roots or () if (root / file).is_file())
-
-
 def _files(kind: str) -> set[str]:
     """By their paths inside the folders, as ComfyUI lists them, which knows no .gguf; none of a model that is whole."""
-    from ...pipelines.models.folder import index_path
-
     found = set()
     for root in _folders(kind):
         for parent, inner, files in os.walk(root, followlinks=True):

@@ -26,8 +26,7 @@ from ..preview.meant import tagged
 from ..registry import SPECS
 from .comfy_file import OURS, version_of, without_marks
 from .comfy_folders import LORA, MODEL, TIPS, comfy_workspace, names
-from .comfy_memory import hear_unloading
-from .comfy_progress import ComfyProgress
+from .comfy_process import ComfyProgress, hear_unloading
 
 logger = logging.getLogger("latentloom")
 
@@ -40,22 +39,9 @@ TYPES = {
 TENSORS: Mapping[str, type[Image | Mask]] = {"Image": Image, "Mask": Mask}
 """What ComfyUI has on its own wires as a bare tensor."""
 
-CORE_TITLES = frozenset(
-    {
-        "Boolean",
-        "Crop Image",
-        "Float",
-        "Format Text",
-        "Load Audio",
-        "Load Image",
-        "Load LoRA",
-        "Load Video",
-        "Note",
-        "Replace Text",
-        "Save Image",
-        "Save Video",
-        "Seed",
-    }
+CORE_TITLES = (
+    *("Boolean", "Crop Image", "Float", "Format Text", "Load Audio", "Load Image", "Load LoRA", "Load Video"),
+    *("Note", "Replace Text", "Save Image", "Save Video", "Seed"),
 )
 """What ComfyUI calls nodes of its own; ours of the same title say there whose they are."""
 
@@ -78,8 +64,13 @@ class Node:
     def run(self, comfy_prompt: Any = None, comfy_extra: Any = None, comfy_id: Any = None, **inputs: Any) -> Any:
         hear_unloading()
         spec = self.SPEC
-        inputs = _renewed(spec, inputs, _saved(comfy_prompt, comfy_id))
-        workspace = tagged(dataclasses.replace(_workspace(spec), metadata=_provenance(comfy_prompt, comfy_extra)), {})
+        entry = comfy_prompt.get(str(comfy_id)) if isinstance(comfy_prompt, dict) else None
+        saved = entry.get("inputs") if isinstance(entry, dict) else None
+        inputs = _renewed(spec, inputs, saved if isinstance(saved, dict) else {})
+        # the text chunks that ComfyUI's own Save Image writes, so that its page opens our pictures too
+        told = {"prompt": without_marks(comfy_prompt), **(comfy_extra if isinstance(comfy_extra, dict) else {})}
+        chunks = {str(n): json.dumps(_finite(v), allow_nan=False) for n, v in told.items() if v is not None}
+        workspace = tagged(dataclasses.replace(_workspace(spec), metadata=chunks), {})
         given = {name: _from_comfy(spec, name, value) for name, value in inputs.items() if value is not None}
         progress = ComfyProgress()
         try:
@@ -103,7 +94,7 @@ def node_class(spec: NodeSpec) -> type[Node]:
         "OUTPUT_NODE": spec.is_output,
         "RETURN_TYPES": tuple(comfy_type(o.type) for o in spec.outputs),
         "RETURN_NAMES": tuple(o.name for o in spec.outputs),
-        "INPUT_TYPES": classmethod(_input_types),
+        "INPUT_TYPES": classmethod(lambda cls: input_types(spec)),
     }
     if spec.fingerprint is not None:
         members["IS_CHANGED"] = classmethod(_is_changed)
@@ -112,21 +103,14 @@ def node_class(spec: NodeSpec) -> type[Node]:
     return type(spec.call.__name__, (Node,), members)
 
 
-def comfy_title(spec: NodeSpec) -> str:
-    """What ComfyUI's page calls the node."""
-    return spec.title + OURS if spec.title in CORE_TITLES else spec.title
-
-
 def comfy_type(kind: str) -> str:
     """A list travels as one value of a type of its own, `LOOM_LIST_` and the name."""
     return TYPES.get(kind) or "LOOM_" + re.sub(r"\W+", "_", kind).strip("_").upper()
 
 
 def input_types(spec: NodeSpec) -> dict[str, Any]:
-    """ComfyUI's `INPUT_TYPES`. What has a default is optional, so that a prompt need not spell it out.
-
-    A node always has the same sockets there: its dynamic combo, which changes them, is for classes of its V3 API only.
-    """
+    """ComfyUI's `INPUT_TYPES`. What has a default is optional, so that a prompt need not spell it out."""
+    # A node always has the same sockets: ComfyUI's dynamic combo, which changes them, is for its V3 API only.
     result: dict[str, Any] = {"required": {}, "optional": {}}
     for socket in fixed_inputs(spec):
         result["required" if socket.required else "optional"][socket.name] = _input_type(socket)
@@ -155,12 +139,6 @@ def _input_type(socket: InputSpec) -> tuple[Any, dict[str, Any]]:
     return comfy_type(socket.type), options
 
 
-def _saved(prompt: Any, id: Any) -> Mapping[str, Any]:
-    entry = prompt.get(str(id)) if isinstance(prompt, dict) else None
-    inputs = entry.get("inputs") if isinstance(entry, dict) else None
-    return inputs if isinstance(inputs, dict) else {}
-
-
 def _renewed(spec: NodeSpec, inputs: Mapping[str, Any], saved: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs of a prompt that an older version of the node saved, as today's. Raises `ValueError`."""
     given = {**{name: value for name, value in saved.items() if spec.input(name) is None}, **inputs}
@@ -172,33 +150,20 @@ def _renewed(spec: NodeSpec, inputs: Mapping[str, Any], saved: Mapping[str, Any]
 
 def _from_comfy(spec: NodeSpec, name: str, value: Any) -> Any:
     kind = next((socket.type for socket in fixed_inputs(spec) if socket.name == name), "")
-    if kind == "Audio":
-        return _audio(name, value)
+    if kind == "Audio":  # some nodes decode it when it is asked for
+        if not isinstance(value, Mapping) or not {"waveform", "sample_rate"} <= set(value):
+            raise ValueError(f"{name} is {short(value)}; it takes ComfyUI's AUDIO, a waveform with its sample_rate")
+        return Audio(waveform=value["waveform"].clone(), rate=value["sample_rate"])
     if kind not in TENSORS:
         return value
     pixels = value.clone()  # the host runs under inference mode and may reuse the tensor
     return TENSORS[kind](pixels=pixels.reshape(-1, *pixels.shape[-2:]) if kind == "Mask" else pixels)  # some give H W
 
 
-def _audio(name: str, value: Any) -> Audio:
-    """Of ComfyUI's own wire, whose sound some nodes decode when it is asked for."""
-    if not isinstance(value, Mapping) or not {"waveform", "sample_rate"} <= set(value):
-        raise ValueError(f"{name} is {short(value)}; it takes ComfyUI's AUDIO, a waveform with its sample_rate")
-    return Audio(waveform=value["waveform"].clone(), rate=value["sample_rate"])
-
-
 def _to_comfy(value: Any) -> Any:
     if isinstance(value, Audio):
         return {"waveform": value.waveform, "sample_rate": value.rate}
     return value.pixels if isinstance(value, Image | Mask) else value
-
-
-def _provenance(prompt: Any, extra: Any) -> dict[str, str]:
-    """The text chunks that ComfyUI's own Save Image writes, so that its page opens our pictures too."""
-    found = {"prompt": without_marks(prompt), **(extra if isinstance(extra, dict) else {})}
-    return {
-        str(name): json.dumps(_finite(value), allow_nan=False) for name, value in found.items() if value is not None
-    }
 
 
 def _finite(value: Any) -> Any:
@@ -221,29 +186,20 @@ def _shown(saved: Sequence[str], workspace: Workspace) -> dict[str, Any]:
     return shown | ({"animated": (True,)} if any(f.suffix == ".mp4" for f in files) else {})
 
 
-def _input_types(cls: type[Node]) -> dict[str, Any]:
-    return input_types(cls.SPEC)
-
-
 def _is_changed(cls: type[Node], **inputs: Any) -> str:
     """A stable text, as ComfyUI wants; one that never was before where a wired input, which it gives as None, is not
-    there yet, or a file cannot be read: `run` then finds out. (Not NaN, which ComfyUI would write into pictures.)
-    """
+    there yet, or a file cannot be read: `run` then finds out."""
     assert cls.SPEC.fingerprint is not None
     values = {socket.name: socket.default for socket in cls.SPEC.inputs} | inputs
     try:
         return cls.SPEC.fingerprint({k: v for k, v in values.items() if v is not None}, _workspace(cls.SPEC))
     except (ValueError, TypeError, KeyError, OSError):
-        return secrets.token_hex(16)
+        return secrets.token_hex(16)  # not NaN, which ComfyUI would write into pictures
 
 
 def _validator(spec: NodeSpec) -> Callable[..., str | bool]:
-    """What ComfyUI asks when a prompt is queued, with the values that stand at the node itself: true, or why not.
-
-    Only texts are named, because ComfyUI leaves the checks of what is named to us, and choices of a node with a
-    migration, where the values of an older version may stand. What comes by a wire it does not
-    give, a model among it; so nothing is said of what takes one.
-    """
+    """What ComfyUI asks when a prompt is queued, with the values that stand at the node itself: true, or why not. What
+    comes by a wire it does not give, a model among it; so nothing is said of what takes one."""
 
     def validate(cls: type[Node], **inputs: Any) -> str | bool:
         assert cls.SPEC.refuses is not None
@@ -258,6 +214,8 @@ def _validator(spec: NodeSpec) -> Callable[..., str | bool]:
         told = (Refusal(code="", why=each) if isinstance(each, str) else each for each in refusals.values())
         return next((Once(each.why) for each in told if each.why and each.kind == "error"), True)
 
+    # ComfyUI leaves to us what the function names: texts, and the choices of a node with a migration, where values of
+    # an older version may stand. All else it checks itself.
     choices = [socket for socket in fixed_inputs(spec) if socket.type == "choice" and spec.migrate is not None]
     names = [socket.name for socket in (*(s for s in fixed_inputs(spec) if s.type == "string"), *choices)]
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -320,4 +278,6 @@ class _Standing:
 
 NODE_CLASS_MAPPINGS = {id: node_class(spec) for id, spec in SPECS.items()}
 """Of ours, and of those from outside: whoever asks `latentloom` for it has opened the doors first."""
-NODE_DISPLAY_NAME_MAPPINGS = {id: comfy_title(spec) for id, spec in SPECS.items()}
+NODE_DISPLAY_NAME_MAPPINGS = {
+    id: spec.title + OURS if spec.title in CORE_TITLES else spec.title for id, spec in SPECS.items()
+}

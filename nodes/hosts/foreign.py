@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...pipelines.models.json_file import JsonFault
+from ...pipelines.models.json_file import JsonFault, parse_strict
 from ..files.picture_files import opened, read_metadata
 from ..graph.problems import GraphError
-from .comfy_graph import back, graph_of, object_in, said
+from .comfy_file import read_chunk
 
 MAX_CHARACTERS = 20_000
 """Of a prompt; of anything else `MAX_WORD`."""
@@ -92,10 +92,25 @@ def _comment(value: object) -> str:
     return (text if code.startswith((b"ASCII", b"\0")) else value).decode("utf-8", errors="replace").strip("\0")
 
 
+def _foreign(tool: str, told: Mapping[str, Any], loras: object, more: Mapping[str, Any] | None = None) -> Foreign:
+    """What was told under our names, bounded; what it was not, and what is none of its kind, is left out."""
+    read = {name: bounded(told[name]) for name, bounded in BOUNDED.items() if told.get(name) is not None}
+    named = tuple(map(_named, loras[:MAX_MORE])) if isinstance(loras, list) else ()
+    return Foreign(tool=tool, loras=named, more=_more(more or {}), **read)
+
+
 # A1111, Forge, SD.Next: a text of lines, the last of them "Steps: 20, Sampler: Euler, ..."
 
 SETTING = re.compile(r'\s*([A-Za-z][\w /-]{0,60}):\s*("(?:\\.|[^"\\])*"|[^,]*)(?:,|$)')
 NEGATIVE = "Negative prompt:"
+A1111 = {
+    "seed": "Seed",
+    "steps": "Steps",
+    "sampler": "Sampler",
+    "scheduler": "Schedule type",
+    "model": "Model",
+    "strength": "Denoising strength",
+}
 
 
 def _a1111(texts: Texts) -> Foreign | None:
@@ -105,90 +120,45 @@ def _a1111(texts: Texts) -> Foreign | None:
     if start is None:
         return None
     prompt, _, negative = "\n".join(lines[:start]).partition(NEGATIVE)
-    told = {
-        key.strip(): value.strip().strip('"')
-        for key, value in SETTING.findall("\n".join(lines[start:])[:MAX_CHARACTERS])
-    }
+    settings = SETTING.findall("\n".join(lines[start:])[:MAX_CHARACTERS])
+    told = {key.strip(): value.strip().strip('"') for key, value in settings}
     width, _, height = told.pop("Size", "").partition("x")
-    names = (
-        "Steps",
-        "Sampler",
-        "Schedule type",
-        "CFG scale",
-        "Distilled CFG Scale",
-        "Seed",
-        "Model",
-        "Denoising strength",
-    )
-    own = {name: told.pop(name, "") for name in names}
-    return Foreign(
-        tool="A1111",
-        prompt=_text(prompt.strip()),
-        negative_prompt=_text(negative.strip()),
-        seed=_whole(own["Seed"]),
-        steps=_whole(own["Steps"]),
-        guidance=_number(own["Distilled CFG Scale"] or own["CFG scale"]),
-        sampler=_word(own["Sampler"]),
-        scheduler=_word(own["Schedule type"]),
-        model=_word(own["Model"]),
-        loras=tuple(dict.fromkeys(re.findall(r"<lora:([^:>]{1,200})", prompt)))[:MAX_MORE],
-        strength=_number(own["Denoising strength"]),
-        width=_whole(width),
-        height=_whole(height),
-        more=_more(told),
-    )
+    guidance, distilled = told.pop("CFG scale", ""), told.pop("Distilled CFG Scale", "")
+    own = {name: told.pop(key, "") for name, key in A1111.items()}
+    own |= {"prompt": prompt.strip(), "negative_prompt": negative.strip(), "guidance": distilled or guidance}
+    loras = [*dict.fromkeys(re.findall(r"<lora:([^:>]{1,200})", prompt))]
+    return _foreign("A1111", {**own, "width": width, "height": height}, loras, told)
 
 
 # InvokeAI and SwarmUI: an object of their own
 
 
 def _invoke(texts: Texts) -> Foreign | None:
-    told = object_in(texts.get("invokeai_metadata", ""))
+    told = _object(texts.get("invokeai_metadata", ""))
     if not told and "sd-metadata" in texts:
-        outer = object_in(texts["sd-metadata"])
+        outer = _object(texts["sd-metadata"])
         told = {**_inner(outer, "image"), "model": outer.get("model_weights", "")}
     if not told:
         return None
     prompt = told.get("positive_prompt", told.get("prompt", ""))
     if isinstance(prompt, list):
         prompt = ", ".join(str(part.get("prompt", "")) for part in prompt if isinstance(part, dict))
-    loras = told.get("loras")
-    return Foreign(
-        tool="InvokeAI",
-        prompt=_text(prompt),
-        negative_prompt=_text(told.get("negative_prompt", "")),
-        seed=_whole(told.get("seed")),
-        steps=_whole(told.get("steps")),
-        guidance=_number(told.get("cfg_scale", told.get("guidance"))),
-        scheduler=_word(told.get("scheduler", told.get("sampler", ""))),
-        model=_named(told.get("model")),
-        loras=tuple(map(_named, loras[:MAX_MORE])) if isinstance(loras, list) else (),
-        strength=_number(told.get("strength")),
-        width=_whole(told.get("width")),
-        height=_whole(told.get("height")),
-        more=_more({key: told[key] for key in ("app_version", "generation_mode", "vae", "clip_skip") if key in told}),
-    )
+    own = {
+        "prompt": prompt,
+        "guidance": told.get("cfg_scale", told.get("guidance")),
+        "scheduler": told.get("scheduler", told.get("sampler")),
+        "sampler": None,
+    }
+    more = {key: told[key] for key in ("app_version", "generation_mode", "vae", "clip_skip") if key in told}
+    return _foreign("InvokeAI", {**told, **own}, told.get("loras"), more)
 
 
 def _swarm(texts: Texts) -> Foreign | None:
-    told = _inner(object_in(texts.get("parameters", "")), "sui_image_params")
+    told = _inner(_object(texts.get("parameters", "")), "sui_image_params")
     if not told:
         return None
-    loras = told.get("loras")
-    return Foreign(
-        tool="SwarmUI",
-        prompt=_text(told.get("prompt", "")),
-        negative_prompt=_text(told.get("negativeprompt", "")),
-        seed=_whole(told.get("seed")),
-        steps=_whole(told.get("steps")),
-        guidance=_number(told.get("cfgscale")),
-        sampler=_word(told.get("sampler", "")),
-        scheduler=_word(told.get("scheduler", "")),
-        model=_word(told.get("model", "")),
-        loras=tuple(map(_word, loras[:MAX_MORE])) if isinstance(loras, list) else (),
-        width=_whole(told.get("width")),
-        height=_whole(told.get("height")),
-    )
+    own = {"negative_prompt": told.get("negativeprompt"), "guidance": told.get("cfgscale"), "strength": None}
+    return _foreign("SwarmUI", {**told, **own}, told.get("loras"))
 
 
 def _named(value: object) -> str:
@@ -199,44 +169,124 @@ def _named(value: object) -> str:
     return _word(value)
 
 
-# ComfyUI: the graph that was run, from which the values nearest to the picture are taken
+# ComfyUI: the graph that was run, read backwards from its end; the values nearest to the picture are taken
 
-SEEDS = ("seed", "noise_seed")
-GUIDES = ("guidance", "cfg", "cfg_scale")
-MODELS = ("ckpt_name", "unet_name", "model_name", "gguf_name")
+MAX_NODES = 2000
+TEXTS = ("text", "text_g", "t5xxl", "clip_l", "prompt", "string", "value")
+WIDGETS = {
+    "KSampler": ("seed", "", "steps", "cfg", "sampler_name", "scheduler", "denoise"),
+    "KSamplerAdvanced": ("", "noise_seed", "", "steps", "cfg", "sampler_name", "scheduler"),
+    "RandomNoise": ("noise_seed",),
+    "BasicScheduler": ("scheduler", "steps", "denoise"),
+    "KSamplerSelect": ("sampler_name",),
+    "FluxGuidance": ("guidance",),
+    "CLIPTextEncode": ("text",),
+    "EmptyLatentImage": ("width", "height"),
+    "EmptySD3LatentImage": ("width", "height"),
+    "CheckpointLoaderSimple": ("ckpt_name",),
+    "UNETLoader": ("unet_name",),
+    "LoraLoader": ("lora_name",),
+    "LoraLoaderModelOnly": ("lora_name",),
+}
+"""What the values of ComfyUI's own nodes are called, which its editor's file tells by their order only."""
+
+Nodes = Mapping[str, Mapping[str, Any]]
+"""Inputs by node; a wire is [node, output]."""
+COMFY = {
+    "seed": ("seed", "noise_seed"),
+    "steps": ("steps",),
+    "guidance": ("guidance", "cfg", "cfg_scale"),
+    "sampler": ("sampler_name",),
+    "scheduler": ("scheduler",),
+    "model": ("ckpt_name", "unet_name", "model_name", "gguf_name"),
+    "strength": ("denoise",),
+    "width": ("width",),
+    "height": ("height",),
+}
 
 
 def _comfy(texts: Texts) -> Foreign | None:
-    nodes, kinds = graph_of(texts)
+    nodes, kinds = _graph(texts)
     if not nodes:
         return None
     ends = [name for name, kind in kinds.items() if "save" in kind.lower() or "preview" in kind.lower()]
-    near = list(back(nodes, ends or list(nodes)[-1:], lambda name: True))
+    near = list(_back(nodes, ends or list(nodes)[-1:], lambda name: True))
 
     def first(*keys: str) -> Any:
         found = (nodes[name][key] for name in near for key in keys if key in nodes[name])
         return next((value for value in found if not isinstance(value, list | dict)), None)
 
-    return Foreign(
-        tool="ComfyUI",
-        prompt=_text(said(nodes, near, "positive", "conditioning", "guider")),
-        negative_prompt=_text(said(nodes, near, "negative")),
-        seed=_whole(first(*SEEDS)),
-        steps=_whole(first("steps")),
-        guidance=_number(first(*GUIDES)),
-        sampler=_word(first("sampler_name") or ""),
-        scheduler=_word(first("scheduler") or ""),
-        model=_word(first(*MODELS) or ""),
-        loras=tuple(
-            dict.fromkeys(_word(nodes[n]["lora_name"]) for n in near if isinstance(nodes[n].get("lora_name"), str))
-        )[:MAX_MORE],
-        strength=_number(first("denoise")),
-        width=_whole(first("width")),
-        height=_whole(first("height")),
-    )
+    loras = dict.fromkeys(nodes[n]["lora_name"] for n in near if isinstance(nodes[n].get("lora_name"), str))
+    own = {name: first(*keys) for name, keys in COMFY.items()}
+    own["prompt"] = _said(nodes, near, "positive", "conditioning", "guider")
+    own["negative_prompt"] = _said(nodes, near, "negative")
+    return _foreign("ComfyUI", own, [*loras])
+
+
+def _graph(texts: Mapping[str, str]) -> tuple[Nodes, dict[str, str]]:
+    """The nodes' inputs, and their classes."""
+    if "prompt" in texts and isinstance(prompt := read_chunk(texts["prompt"]), dict):
+        entries = {str(key): entry for key, entry in list(prompt.items())[:MAX_NODES] if isinstance(entry, dict)}
+        inputs = {key: entry["inputs"] for key, entry in entries.items() if isinstance(entry.get("inputs"), dict)}
+        if inputs:
+            return inputs, {key: str(entries[key].get("class_type", "")) for key in inputs}
+    plain = _object(texts.get("workflow", ""))
+    nodes, links = plain.get("nodes"), plain.get("links")
+    if not isinstance(nodes, list):
+        return {}, {}
+    ends = {link[0]: [str(link[1]), link[2]] for link in links or () if isinstance(link, list) and len(link) > 4}
+    entries = {str(node["id"]): node for node in nodes[:MAX_NODES] if isinstance(node, dict) and "id" in node}
+    return {key: _inputs_of(node, ends) for key, node in entries.items()}, {
+        key: str(node.get("type", "")) for key, node in entries.items()
+    }
+
+
+def _inputs_of(node: Mapping[str, Any], ends: Mapping[Any, list[Any]]) -> dict[str, Any]:
+    values, sockets = node.get("widgets_values"), node.get("inputs")
+    names = WIDGETS.get(str(node.get("type")), ())
+    told = dict(zip(names, values, strict=False)) if isinstance(values, list) else {}
+    wires = [each for each in sockets if isinstance(each, dict)] if isinstance(sockets, list) else []
+    linked = {str(each.get("name")): each["link"] for each in wires if isinstance(each.get("link"), int)}
+    return {**told, **{name: ends[link] for name, link in linked.items() if link in ends}}
+
+
+def _back(nodes: Nodes, starts: list[str], goes: Callable[[str], bool]) -> Iterator[str]:
+    """Nodes from these back along wires, the nearest first, by inputs that one `goes`."""
+    seen, waiting = set(starts), list(starts)
+    for name in waiting:
+        yield name
+        for key, value in nodes[name].items():
+            source = _source(value)
+            if source in nodes and source not in seen and goes(key):
+                seen.add(source)
+                waiting.append(source)
+
+
+def _source(value: object) -> str:
+    """The node that a wire comes from; "" for a plain value."""
+    return value[0] if isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) else ""
+
+
+def _said(nodes: Nodes, near: list[str], *sockets: str) -> str:
+    """The text that reaches the first of these sockets."""
+    for name in near:
+        for socket in sockets:
+            start = _source(nodes[name].get(socket))
+            if start not in nodes:
+                continue
+            for each in _back(nodes, [start], lambda key: key != "negative" or "negative" in sockets):
+                texts = [nodes[each].get(key) for key in TEXTS]
+                if found := next((text for text in texts if isinstance(text, str) and text.strip()), ""):
+                    return found
+    return ""
 
 
 READERS: tuple[Callable[[Texts], Foreign | None], ...] = (_invoke, _swarm, _a1111, _comfy)
+
+
+def _object(text: str) -> dict[str, Any]:
+    found = parse_strict(text.encode()) if text.lstrip().startswith("{") else {}
+    return found if isinstance(found, dict) else {}
 
 
 def _inner(plain: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -280,3 +330,13 @@ def _number(value: object) -> float | None:
     except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) and abs(number) <= MAX_SEED else None
+
+
+BOUNDED: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("prompt", "negative_prompt"), _text),
+    **dict.fromkeys(("seed", "steps", "width", "height"), _whole),
+    **dict.fromkeys(("guidance", "strength"), _number),
+    **dict.fromkeys(("sampler", "scheduler"), _word),
+    "model": _named,
+}
+"""How what is said of each is read."""

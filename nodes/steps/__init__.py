@@ -13,6 +13,7 @@ planning: Parallel Plan: on which devices a model works, and how a denoise uses 
 refusing: What nodes that read or write files refuse before a run: a path that leads nowhere, a name that is not
     allowed.
 small/: Small nodes between the large ones: numbers, choices, texts and sizes.
+sockets: Sockets that several nodes have alike; a node adds what it means by them.
 text: Text and number steps: Join Text, Choose Text, Layout Prompt, Seed and Note.
 videos: Load Video and Save Video: clips from files, and as MP4 files, with sound.
 whole/: Run Pipeline: any pipeline class of diffusers as one node, whose sockets are those of the class.

@@ -16,8 +16,9 @@ from typing import Any, ParamSpec, TypeVar
 from ...pipelines.values import Audio, Image, Mask, Video
 from ..files.audio_files import MAX_CHANNELS, MAX_RATE, MIN_RATE
 from ..graph.scalars import PLAIN_TYPES, SCALAR_TYPES, as_type, fault
+from ..graph.signature import read_spec
 from ..graph.sketch import Sketch
-from ..graph.spec import VALUE_TYPES, InputSpec, NodeSpec, read_spec
+from ..graph.spec import VALUE_TYPES, InputSpec
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,23 +43,23 @@ DIMS = {"Image": "B H W C", "Mask": "B H W", "Video": "B F H W C"}
 
 def checked(call: Callable[P, R]) -> Callable[P, R]:
     """The node itself, which raises `ValueError` for an argument that its socket does not take, by the name of both."""
-    signature = inspect.signature(call)
 
-    @functools.cache
-    def spec() -> NodeSpec:
+    @functools.cache  # read at the first call: in a workflow the checker has looked at everything before
+    def read() -> tuple[inspect.Signature, tuple[InputSpec, ...]]:
+        signature = inspect.signature(call)
         takes_more = any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values())
-        return read_spec(call, title="", category="", takes_more=takes_more)
+        return signature, read_spec(call, title="", category="", takes_more=takes_more).inputs
 
     @functools.wraps(call)
     def node(*args: P.args, **kwargs: P.kwargs) -> R:
+        signature, sockets = read()
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError:
             return call(*args, **kwargs)  # Python says what is missing, too many or unknown
-        for socket in spec().inputs:
-            if (name := socket.name) in bound.arguments:
-                takes_bytes = name in spec().takes_bytes
-                bound.arguments[name] = argument(socket, bound.arguments[name], takes_bytes=takes_bytes)
+        for socket in sockets:
+            if socket.name in bound.arguments:
+                bound.arguments[socket.name] = argument(socket, bound.arguments[socket.name])
         return call(*bound.args, **bound.kwargs)
 
     return node
@@ -70,7 +71,7 @@ def sketch_by(call: Callable[..., Any]) -> Sketch:
     return lambda given: call(**{name: given.value(name) for name in names})
 
 
-def argument(socket: InputSpec, value: Any, *, takes_bytes: bool = False) -> Any:
+def argument(socket: InputSpec, value: Any) -> Any:
     """The value as its socket takes it. Raises `ValueError` for what it does not take."""
     if value is None and not socket.required and socket.default is None:
         return None
@@ -83,8 +84,11 @@ def argument(socket: InputSpec, value: Any, *, takes_bytes: bool = False) -> Any
     if not isinstance(value, VALUE_TYPES[socket.type]):
         got, makers = type(value).__name__, MAKERS[socket.type]
         raise ValueError(f"{socket.name} is a {got}; it takes a {socket.type}: give what {makers} returns")
-    if isinstance(value, Image | Mask | Video) and not (takes_bytes and _is_bytes(value.pixels, DIMS[socket.type])):
-        _check_floats(socket.name, value.pixels, DIMS[socket.type], span="0..1")
+    if isinstance(value, Image | Mask | Video):
+        dims, shape = DIMS[socket.type], getattr(value.pixels, "shape", ())
+        is_bytes = len(shape) == len(dims.split()) and str(value.pixels.dtype) == "torch.uint8"
+        if not (socket.takes_bytes and is_bytes):
+            _check_floats(socket.name, value.pixels, dims, span="0..1")
     if isinstance(value, Audio):
         _check_audio(socket.name, value)
     return value
@@ -109,17 +113,11 @@ def _check_audio(name: str, audio: Audio) -> None:
     _check_floats(name, audio.waveform, "B C S", span="-1..1")
     if not all(audio.waveform.shape) or audio.waveform.shape[1] > MAX_CHANNELS:
         got = " x ".join(map(str, audio.waveform.shape))
-        raise ValueError(
-            f"{name} holds {got} samples; give 1 or more sounds of 1 to {MAX_CHANNELS} channels, not empty"
-        )
+        wanted = f"1 or more sounds of 1 to {MAX_CHANNELS} channels, not empty"
+        raise ValueError(f"{name} holds {got} samples; give {wanted}")
     if not isinstance(audio.rate, int) or not MIN_RATE <= audio.rate <= MAX_RATE:
-        raise ValueError(
-            f"{name} has {audio.rate!r} samples a second; give a whole number of {MIN_RATE:,} to {MAX_RATE:,}"
-        )
-
-
-def _is_bytes(tensor: Any, dims: str) -> bool:
-    return len(getattr(tensor, "shape", ())) == len(dims.split()) and str(tensor.dtype) == "torch.uint8"
+        wanted = f"a whole number of {MIN_RATE:,} to {MAX_RATE:,}"
+        raise ValueError(f"{name} has {audio.rate!r} samples a second; give {wanted}")
 
 
 def _check_floats(name: str, tensor: Any, dims: str, *, span: str) -> None:

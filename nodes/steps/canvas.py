@@ -5,14 +5,25 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated, Any
 
+from ...pipelines.models.describe import card_of
+from ...pipelines.shape import (
+    check_fps,
+    check_frames,
+    check_size,
+    empty_canvas,
+    nearest_frames,
+    nearest_size,
+    why_too_large,
+)
 from ...pipelines.values import Image, Latents, Model
 from ..files.resize import Method, interpolate, size_like, why_half
+from ..graph.signature import read_spec
 from ..graph.sketch import Empty, Given, Refusal
-from ..graph.spec import Socket, read_spec
+from ..graph.spec import Socket
 from .arguments import checked
 from .refusing import refused_by
+from .sockets import Frames, Pixels
 
-MAX_BATCH = 256
 NOTHING = "the latents are an empty canvas; set its size in Empty Latents, or denoise it first"
 
 
@@ -20,20 +31,16 @@ NOTHING = "the latents are an empty canvas; set its size in Empty Latents, or de
 def empty_latents(
     model: Model,
     *,
-    width: Annotated[int, Socket(min=0, max=16384, auto=True, help="Pixels; 0 is the model's own")] = 0,
-    height: Annotated[int, Socket(min=0, max=16384, auto=True, help="Pixels; 0 is the model's own")] = 0,
-    frames: Annotated[int, Socket(min=0, max=4096, auto=True, help="Length of a video; 0 is the model's own")] = 0,
+    width: Annotated[Pixels, "Pixels; 0 is the model's own"] = 0,
+    height: Annotated[Pixels, "Pixels; 0 is the model's own"] = 0,
+    frames: Frames = 0,
     fps: Annotated[
-        float, Socket(min=0, max=240, auto=True, advanced=True, help="Frames a second; 0 is the model's own")
+        float, Socket(min=0, max=240, auto=True, advanced=True), "Frames a second; 0 is the model's own"
     ] = 0.0,
-    batch: Annotated[int, Socket(min=1, max=MAX_BATCH, help="Pictures at once; picture i uses seed + i")] = 1,
-    like: Annotated[
-        Image | None, Socket(help="Where width and height are 0: its shape, at the model's own area")
-    ] = None,
+    batch: Annotated[int, Socket(min=1, max=256), "Pictures at once; picture i uses seed + i"] = 1,
+    like: Annotated[Image | None, "Where width and height are 0: its shape, at the model's own area"] = None,
 ) -> Latents:
     """An empty canvas of a size that the model can paint."""
-    from ...pipelines.shape import empty_canvas
-
     if like is not None:
         width, height = size_like(model, like, width=width, height=height)
     return empty_canvas(model, width=width, height=height, frames=frames, fps=fps, batch=batch)
@@ -48,8 +55,6 @@ def upscale_latents(
     method: Method = "bicubic",
 ) -> Latents:
     """Denoised latents made larger, to be denoised again with a strength below 1 for more detail."""
-    from ...pipelines.shape import check_size
-
     if latents.tensor is None:
         raise ValueError(NOTHING)
     width, height = round(latents.width * scale), round(latents.height * scale)
@@ -64,16 +69,12 @@ def upscale_latents(
 
 
 def empty_refusals(given: Given) -> dict[str, str | Refusal]:
-    from ...pipelines.models.describe import card_of
-
     card = card_of(given.value("model"))
-    return canvas_refusals(given) if given.has("like") else canvas_refusals(given, own=(card.width, card.height))
+    return canvas_refusals(given, own=(0, 0) if given.has("like") else (card.width, card.height))
 
 
 def canvas_refusals(given: Given, *, own: tuple[int, int] = (0, 0)) -> dict[str, str | Refusal]:
     """By the sockets that `canvas_sketch` asks; `own` stands for a width and a height of zero."""
-    from ...pipelines.shape import check_fps, check_frames, check_size, nearest_frames, nearest_size, why_too_large
-
     width, height, frames = (int(given.number(name)) for name in ("width", "height", "frames"))
     width, height = width or own[0], height or own[1]
     model, fps, zero = given.value("model"), given.number("fps"), {"width": 0, "height": 0}
@@ -99,8 +100,6 @@ def empty_sketch(given: Given) -> Latents:
 
 def canvas_sketch(given: Given, *, batch: int) -> Latents:
     """By the sockets `model`, `width`, `height`, `frames` and `fps`; the model's own size where that cannot be."""
-    from ...pipelines.shape import empty_canvas
-
     model, width, height, frames = given.value("model"), *(int(given.number(n)) for n in ("width", "height", "frames"))
     fps = given.number("fps")
     try:
@@ -110,18 +109,8 @@ def canvas_sketch(given: Given, *, batch: int) -> Latents:
         return empty_canvas(model, width=0, height=0, frames=0, fps=fps, batch=batch)
 
 
-def upscale_refusals(given: Given) -> dict[str, str]:
-    return {"latents": NOTHING if isinstance(given.value("latents"), Empty) else ""}
-
-
-def empty_means(given: Given) -> dict[str, Any]:
-    return canvas_means(given, has_shape=given.has("like"))
-
-
 def canvas_means(given: Given, *, has_shape: bool) -> dict[str, Any]:
     """By the sockets that `canvas_sketch` asks. A size of zero that a picture's shape decides is not known."""
-    from ...pipelines.models.describe import card_of
-
     width, height, frames, fps = (given.value(name) for name in ("width", "height", "frames", "fps"))
     canvas = card_of(given.value("model")).filled(width=width, height=height, frames=frames, fps=fps)
     if has_shape and not (width and height):
@@ -142,13 +131,13 @@ NODES = {
         category="latents",
         sketch=empty_sketch,
         refuses=empty_refusals,
-        means=empty_means,
+        means=lambda given: canvas_means(given, has_shape=given.has("like")),
     ),
     "LoomUpscaleLatents": read_spec(
         upscale_latents,
         title="Upscale Latents",
         category="latents",
         sketch=upscale_sketch,
-        refuses=upscale_refusals,
+        refuses=lambda given: {"latents": NOTHING if isinstance(given.value("latents"), Empty) else ""},
     ),
 }

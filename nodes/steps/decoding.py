@@ -4,43 +4,33 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from typing import Literal, cast
+from typing import Any, Literal
 
 from ...parallel.progress import SILENT, Progress
+from ...pipelines import requests, settling
+from ...pipelines.shape import why_not_made
 from ...pipelines.values import Audio, Depth, Image, Latents, Model, Video
+from ..graph.signature import read_spec
 from ..graph.sketch import Asked, Given, Made, Unknown
-from ..graph.spec import read_spec
 from .arguments import checked
 
 
 @checked
-def decode(
-    model: Model,
-    latents: Latents,
-    *,
-    depth: Depth = "floats",
-    progress: Progress = SILENT,
-) -> Image:
+def decode(model: Model, latents: Latents, *, depth: Depth = "floats", progress: Progress = SILENT) -> Image:
     """Pictures of denoised latents."""
-    return cast("Image", _decode(model, latents, depth, progress, "image"))
+    return _decoded(model, latents, depth, progress, "image")
 
 
 @checked
-def decode_video(
-    model: Model,
-    latents: Latents,
-    *,
-    depth: Depth = "floats",
-    progress: Progress = SILENT,
-) -> Video:
+def decode_video(model: Model, latents: Latents, *, depth: Depth = "floats", progress: Progress = SILENT) -> Video:
     """Clips of denoised latents."""
-    return cast("Video", _decode(model, latents, depth, progress, "video"))
+    return _decoded(model, latents, depth, progress, "video")
 
 
 @checked
 def decode_audio(model: Model, latents: Latents, *, progress: Progress = SILENT) -> Audio:
     """The sound that a model painted beside its clips, for Save Audio, or for Save Video with them."""
-    from ...pipelines import placement, requests
+    from ...pipelines import placement
 
     return placement.decode_audio(requests.DecodeAudio(model=model, latents=latents), progress)
 
@@ -51,11 +41,26 @@ def video_frames(video: Video) -> Image:
     return Image(pixels=video.pixels.flatten(0, 1))  # B*F H W C
 
 
+def _decoded(
+    model: Model, latents: Latents, depth: Depth, progress: Progress, output: Literal["image", "video"]
+) -> Any:
+    from ...pipelines import placement
+
+    if why := why_not_made(model, output):
+        raise ValueError(why)
+    return placement.decode(requests.Decode(model=model, latents=latents, depth=depth), progress)
+
+
 def decoded_sketch(given: Given) -> Made:
     """As many pictures, clips or sounds as latents, of their size and length."""
     latents: Latents = given.value("latents")
     size = {"width": latents.width, "height": latents.height, "frames": latents.frames}
     return Made(count=latents.batch, **size, fps=latents.fps)
+
+
+def decoded_refusals(given: Given, *, output: Literal["image", "video"]) -> dict[str, str]:
+    why = why_not_made(given.value("model"), output)
+    return {"model": why} if why else settling.refusals(Asked(requests.Decode, given))
 
 
 def frames_sketch(given: Given) -> Made:
@@ -65,35 +70,6 @@ def frames_sketch(given: Given) -> Made:
     return dataclasses.replace(video, count=video.count * video.frames, frames=1)
 
 
-def _refusals(given: Given, *, output: Literal["image", "video"]) -> dict[str, str]:
-    from ...pipelines import requests, settling
-    from ...pipelines.shape import why_not_made
-
-    why = why_not_made(given.value("model"), output)
-    return {"model": why} if why else settling.refusals(Asked(requests.Decode, given))
-
-
-def audio_refusals(given: Given) -> dict[str, str]:
-    from ...pipelines import requests, settling
-
-    return settling.refusals(Asked(requests.DecodeAudio, given))
-
-
-def _decode(
-    model: Model,
-    latents: Latents,
-    depth: Depth,
-    progress: Progress,
-    output: Literal["image", "video"],
-) -> Image | Video:
-    from ...pipelines import placement, requests
-    from ...pipelines.shape import why_not_made
-
-    if why := why_not_made(model, output):
-        raise ValueError(why)
-    return placement.decode(requests.Decode(model=model, latents=latents, depth=depth), progress)
-
-
 NODES = {
     "LoomDecode": read_spec(
         decode,
@@ -101,7 +77,7 @@ NODES = {
         category="decode",
         uses_device=True,
         sketch=decoded_sketch,
-        refuses=partial(_refusals, output="image"),
+        refuses=partial(decoded_refusals, output="image"),
     ),
     "LoomDecodeVideo": read_spec(
         decode_video,
@@ -109,7 +85,7 @@ NODES = {
         category="decode",
         uses_device=True,
         sketch=decoded_sketch,
-        refuses=partial(_refusals, output="video"),
+        refuses=partial(decoded_refusals, output="video"),
     ),
     "LoomDecodeAudio": read_spec(
         decode_audio,
@@ -117,7 +93,7 @@ NODES = {
         category="decode",
         uses_device=True,
         sketch=decoded_sketch,
-        refuses=audio_refusals,
+        refuses=lambda given: settling.refusals(Asked(requests.DecodeAudio, given)),
     ),
     "LoomVideoFrames": read_spec(video_frames, title="Video Frames", category="picture", sketch=frames_sketch),
 }

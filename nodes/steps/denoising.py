@@ -9,19 +9,17 @@ from typing import Annotated, Any
 
 from ...parallel.progress import SILENT, Progress
 from ...parallel.wording import worded
-from ...pipelines.values import Conditioning, Latents, Mask, Model, Noise, Sampling, Scheduler, StepCache
+from ...pipelines import requests, settling
+from ...pipelines.models.facts import scheduler_of, shift_of
+from ...pipelines.values import Conditioning, Latents, Mask, Model, Sampling, Scheduler, StepCache
+from ..files.resize import cover
+from ..graph.signature import read_spec
 from ..graph.sketch import Asked, Denoising, Given, Text, filled
-from ..graph.spec import MAX_SEED, Socket, read_spec
+from ..graph.spec import Socket
 from .arguments import checked, sketch_by
+from .sockets import NoiseChoice, OtherScale, Scale, Seed
 
-NoiseChoice = Annotated[
-    Noise,
-    Socket(
-        advanced=True,
-        help="seed: one seed is one picture in every number format; diffusers: what its own pipelines draw in bf16 "
-        "and fp16, to compare with them",
-    ),
-]
+Part = Annotated[float, Socket(min=0, max=1, step=0.05, advanced=True)]
 
 
 def noise_recipe(values: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
@@ -36,70 +34,38 @@ def denoise(
     conditioning: Conditioning,
     latents: Latents,
     *,
-    seed: Annotated[int, Socket(widget="seed", min=0, max=MAX_SEED, help="Picture i of a batch uses seed + i")] = 0,
+    seed: Annotated[Seed, "Picture i of a batch uses seed + i"] = 0,
     steps: Annotated[int, Socket(min=0, max=10_000, auto=True, help="0 is the model's own")] = 0,
-    guidance: Annotated[
-        float,
-        Socket(
-            min=0, max=100, auto=True, step=0.1, help="How strongly the prompt acts; 1 is off, 0 is the model's own"
-        ),
-    ] = 0.0,
+    guidance: Annotated[Scale, "How strongly the prompt acts; 1 is off, 0 is the model's own"] = 0.0,
     strength: Annotated[
-        float,
-        Socket(min=0.01, max=1, step=0.01, help="How much of a start picture is painted anew; 1 is all of it"),
+        float, Socket(min=0.01, max=1, step=0.01), "How much of a start picture is painted anew; 1 is all of it"
     ] = 1.0,
-    guidance_2: Annotated[
-        float,
-        Socket(
-            min=0,
-            max=100,
-            auto=True,
-            step=0.1,
-            advanced=True,
-            help="Of the second expert (Wan 2.2); 0 is the model's own",
-        ),
-    ] = 0.0,
-    distilled_guidance: Annotated[
-        float,
-        Socket(
-            min=0,
-            max=100,
-            auto=True,
-            step=0.1,
-            advanced=True,
-            help="Of guidance-distilled models (FLUX.1-dev); 0 is the model's own",
-        ),
-    ] = 0.0,
+    guidance_2: Annotated[OtherScale, "Of the second expert (Wan 2.2); 0 is the model's own"] = 0.0,
+    distilled_guidance: Annotated[OtherScale, "Of guidance-distilled models (FLUX.1-dev); 0 is the model's own"] = 0.0,
     step_cache: Annotated[
         StepCache,
-        Socket(
-            advanced=True,
-            help="Reuses most of a step that changes little: faster, but no longer the same picture as without. "
-            "On several devices it gives what it gives on one",
-        ),
+        Socket(advanced=True),
+        "Reuses most of a step that changes little: faster, but no longer the same picture as without. "
+        "On several devices it gives what it gives on one",
     ] = "none",
     cache_threshold: Annotated[
         float,
-        Socket(
-            min=0,
-            max=10,
-            auto=True,
-            step=0.01,
-            advanced=True,
-            help="How much change a step cache overlooks; more is faster and less exact, 0 is the cache's own",
-        ),
+        Socket(min=0, max=10, auto=True, step=0.01, advanced=True),
+        "How much change a step cache overlooks; more is faster and less exact, 0 is the cache's own",
     ] = 0.0,
     sampling: Sampling | None = None,
     mask: Annotated[
-        Mask | None,
-        Socket(help="Where a start picture is painted anew; elsewhere it is kept. Scaled as Encode Image scales"),
+        Mask | None, "Where a start picture is painted anew; elsewhere it is kept. Scaled as Encode Image scales"
     ] = None,
     noise: NoiseChoice = "seed",
     progress: Progress = SILENT,
 ) -> Latents:
     """Run the diffusion transformer over the canvas."""
-    from ...pipelines import placement, requests
+    from ...pipelines import placement
 
+    if mask is not None and latents.tensor is not None:  # it lies over the picture as Encode Image scaled that
+        pixels = cover(mask.pixels[..., None], latents.width, latents.height, "bilinear")
+        mask = Mask(pixels=pixels[..., 0])
     request = requests.Denoise(
         model=model,
         conditioning=conditioning,
@@ -112,7 +78,7 @@ def denoise(
         distilled_guidance=distilled_guidance,
         step_cache=step_cache,
         cache_threshold=cache_threshold,
-        mask=_over(mask, latents),
+        mask=mask,
         sampling=sampling or Sampling(),
         noise=noise,
     )
@@ -122,22 +88,14 @@ def denoise(
 @checked
 def sampler_options(
     *,
-    scheduler: Annotated[Scheduler, Socket(help="model is the one in the model's folder")] = "model",
-    shift: Annotated[
-        float, Socket(min=0, max=100, auto=True, step=0.1, help="More steps on the layout; 0 is the model's own")
-    ] = 0.0,
+    scheduler: Annotated[Scheduler, "model is the one in the model's folder"] = "model",
+    shift: Annotated[Scale, "More steps on the layout; 0 is the model's own"] = 0.0,
     sigmas: Annotated[
-        str, Socket(help="Noise levels such as 1, 0.75, 0.5, 0.25; replaces the number of steps", advanced=True)
+        str, Socket(advanced=True), "Noise levels such as 1, 0.75, 0.5, 0.25; replaces the number of steps"
     ] = "",
-    guidance_start: Annotated[
-        float, Socket(min=0, max=1, step=0.05, help="Guidance acts from this part", advanced=True)
-    ] = 0.0,
-    guidance_stop: Annotated[
-        float, Socket(min=0, max=1, step=0.05, help="Guidance acts up to this part", advanced=True)
-    ] = 1.0,
-    guidance_rescale: Annotated[
-        float, Socket(min=0, max=1, step=0.05, help="Takes back the contrast that guidance adds", advanced=True)
-    ] = 0.0,
+    guidance_start: Annotated[Part, "Guidance acts from this part"] = 0.0,
+    guidance_stop: Annotated[Part, "Guidance acts up to this part"] = 1.0,
+    guidance_rescale: Annotated[Part, "Takes back the contrast that guidance adds"] = 0.0,
 ) -> Sampling:
     """How to walk from noise to picture, beyond the number of steps."""
     try:
@@ -154,23 +112,8 @@ def sampler_options(
     )
 
 
-def _over(mask: Mask | None, latents: Latents) -> Mask | None:
-    """The mask as it lies over the latents' picture, which Encode Image scaled to cover its size."""
-    if mask is None or latents.tensor is None:
-        return mask
-    from ..files.resize import cover
-
-    return Mask(pixels=cover(mask.pixels[..., None], latents.width, latents.height, "bilinear")[..., 0])
-
-
-def denoise_sketch(given: Given) -> Latents:
-    return dataclasses.replace(filled(given.value("latents")), extras={})
-
-
 def denoises(given: Given) -> Denoising:
     """The denoise that the node would do; a prompt that is not known counts as one of the model's own length."""
-    from ...pipelines import requests, settling
-
     try:
         latents, doubt = given.value("latents"), ""
     except ValueError as error:
@@ -179,6 +122,10 @@ def denoises(given: Given) -> Denoising:
         text = given.value("conditioning")
     except ValueError:
         text = Text(num_tokens=0)
+    try:
+        has_step_cache = given.value("step_cache") != "none"
+    except ValueError:
+        has_step_cache = True
     refusals = settling.refusals(Asked(requests.Denoise, given))
     return Denoising(
         model=given.value("model"),
@@ -188,24 +135,14 @@ def denoises(given: Given) -> Denoising:
         steps=int(given.number("steps")),
         guidance=given.number("guidance"),
         guidance_2=given.number("guidance_2"),
-        has_step_cache=_may_be_cached(given),
+        has_step_cache=has_step_cache,
         doubt=doubt,
         refusals={**refusals, "conditioning": text.refusal} if text.refusal else refusals,
     )
 
 
-def _may_be_cached(given: Given) -> bool:
-    try:
-        return given.value("step_cache") != "none"
-    except ValueError:
-        return True
-
-
 def denoise_means(given: Given) -> dict[str, Any]:
     """What its own zeros stand for, and those of its sampler options, whether a node gives them or not."""
-    from ...pipelines import requests, settling
-    from ...pipelines.models.facts import scheduler_of, shift_of
-
     asked = Asked(requests.Denoise, given)
     found, sampling, folder = settling.own_numbers(asked), asked.sampling, Path(asked.model.folder)
     options = {
@@ -222,7 +159,7 @@ NODES = {
         category="denoise",
         uses_device=True,
         recipe=noise_recipe,
-        sketch=denoise_sketch,
+        sketch=lambda given: dataclasses.replace(filled(given.value("latents")), extras={}),
         denoises=denoises,
         means=denoise_means,
     ),

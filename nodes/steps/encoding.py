@@ -10,44 +10,45 @@ from functools import partial
 from typing import Annotated, Any
 
 from ...parallel.progress import SILENT, Progress
+from ...pipelines import requests, settling
+from ...pipelines.families import FAMILIES
 from ...pipelines.values import Conditioning, Image, Latents, Model, References
+from ..files.resize import check_area, cover, size_like
 from ..files.workspace import HERE, SMALLER, Workspace
-from ..graph.sketch import Asked, Given, Reading, Refusal, Seen, Text
-from ..graph.spec import MAX_SEED, Socket, read_spec
+from ..graph.signature import read_spec
+from ..graph.sketch import Asked, Given, Reading, Seen, Text
+from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
 from .canvas import canvas_means, canvas_refusals, canvas_sketch
-from .denoising import NoiseChoice, noise_recipe
+from .denoising import noise_recipe
+from .sockets import Frames, NoiseChoice, Pixels
+from .sockets import Text as Words
 
 
 @checked
 def encode_text(
     model: Model,
-    prompt: Annotated[str, Socket(widget="multiline", help="What the picture shows")],
+    prompt: Annotated[Words, "What the picture shows"],
     *,
     negative_prompt: Annotated[
-        str,
-        Socket(
-            widget="multiline",
-            help="What to steer away from when guidance is above 1; empty is the model's own text, a space is none",
-        ),
+        Words, "What to steer away from when guidance is above 1; empty is the model's own text, a space is none"
     ] = "",
     text_length: Annotated[
         int,
-        Socket(
-            min=0, max=4096, auto=True, advanced=True, help="Tokens the text is padded or cut to; 0 is the model's own"
-        ),
+        Socket(min=0, max=4096, auto=True, advanced=True),
+        "Tokens the text is padded or cut to; 0 is the model's own",
     ] = 0,
     references: Annotated[
-        References | None, Socket(help="Pictures to change, or to take things from, for a model that looks at some")
+        References | None, "Pictures to change, or to take things from, for a model that looks at some"
     ] = None,
     first_frame: Annotated[
         Latents | None,
-        Socket(help="What Encode Image made of a first frame, for a model that looks at it as it reads (MiniMax H3)"),
+        "What Encode Image made of a first frame, for a model that looks at it as it reads (MiniMax H3)",
     ] = None,
     progress: Progress = SILENT,
 ) -> Conditioning:
     """Read a prompt with the model's text encoders, and look at reference pictures."""
-    from ...pipelines import placement, requests
+    from ...pipelines import placement
 
     request = requests.EncodeText(
         model=model,
@@ -68,7 +69,7 @@ def reference_pictures(
     image_4: Image | None = None,
     *,
     before: Annotated[
-        References | None, Socket(help="Pictures of another Reference Pictures, which come first in the order")
+        References | None, "Pictures of another Reference Pictures, which come first in the order"
     ] = None,
 ) -> References:
     """Pictures for Encode Text: what the prompt changes, or takes things from. Each keeps its size, and each of a batch
@@ -85,14 +86,10 @@ def encode_image(
     model: Model,
     image: Image,
     *,
-    width: Annotated[
-        int, Socket(min=0, max=16384, auto=True, help="Pixels; 0 keeps the picture's shape at the model's own area")
-    ] = 0,
-    height: Annotated[int, Socket(min=0, max=16384, auto=True, help="Pixels; 0 as for width")] = 0,
-    frames: Annotated[int, Socket(min=0, max=4096, auto=True, help="Length of a video; 0 is the model's own")] = 0,
-    fps: Annotated[
-        float, Socket(min=0, max=240, auto=True, help="Frames a second of a video; 0 is the model's own")
-    ] = 0.0,
+    width: Annotated[Pixels, "Pixels; 0 keeps the picture's shape at the model's own area"] = 0,
+    height: Annotated[Pixels, "Pixels; 0 as for width"] = 0,
+    frames: Frames = 0,
+    fps: Annotated[float, Socket(min=0, max=240, auto=True), "Frames a second of a video; 0 is the model's own"] = 0.0,
     seed: Annotated[int, Socket(widget="seed", min=0, max=MAX_SEED, advanced=True)] = 0,
     noise: NoiseChoice = "seed",
     progress: Progress = SILENT,
@@ -102,8 +99,7 @@ def encode_image(
 
     The picture is scaled to cover width x height and its middle is kept.
     """
-    from ...pipelines import placement, requests
-    from ..files.resize import check_area, cover, size_like
+    from ...pipelines import placement
 
     width, height = size_like(model, image, width=width, height=height)
     check_area(width, height, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
@@ -115,8 +111,7 @@ def encode_image(
 
 
 def text_sketch(given: Given) -> Text:
-    from ...pipelines import requests, settling
-
+    """Reference pictures that the model does not take are told at the node that denoises (`Text.refusal`)."""
     asked, known = Asked(requests.EncodeText, given), dict[str, Any]()
     with contextlib.suppress(ValueError):  # not known before the run
         num = asked.references.num_pictures if asked.references else 0
@@ -127,19 +122,6 @@ def text_sketch(given: Given) -> Text:
     except ValueError:
         saw_frame = None
     return Text(num_tokens=int(given.number("text_length")), saw_frame=saw_frame, **known)
-
-
-def text_refusals(given: Given) -> dict[str, str]:
-    """Reference pictures are told at the node that denoises (`Text.refusal`)."""
-    from ...pipelines import requests, settling
-
-    return settling.refusals(Asked(requests.EncodeText, given), "prompt", "text_length", "first_frame")
-
-
-def text_means(given: Given) -> dict[str, Any]:
-    from ...pipelines import requests, settling
-
-    return settling.own_numbers(Asked(requests.EncodeText, given))
 
 
 def text_reads(given: Given) -> Reading:
@@ -160,17 +142,9 @@ def image_sketch(given: Given) -> Latents:
     """The picture is not read: where its shape would count, the model's own size stands for it. A first frame that the
     text encoder sees as well is there, without what it holds.
     """
-    from ...pipelines.families import FAMILIES
-
     canvas, family = canvas_sketch(given, batch=1), FAMILIES[given.value("model").family]
     extras: dict[str, Any] = {"first_frame": None} if family.reads_frame else {}
     return dataclasses.replace(canvas, extras=extras)
-
-
-def picture_refusals(given: Given) -> dict[str, str | Refusal]:
-    from ...pipelines import requests, settling
-
-    return {**settling.refusals(Asked(requests.EncodeImage, given)), **canvas_refusals(given)}
 
 
 NODES = {
@@ -180,8 +154,10 @@ NODES = {
         category="encode",
         uses_device=True,
         sketch=text_sketch,
-        refuses=text_refusals,
-        means=text_means,
+        refuses=lambda given: settling.refusals(
+            Asked(requests.EncodeText, given), "prompt", "text_length", "first_frame"
+        ),
+        means=lambda given: settling.own_numbers(Asked(requests.EncodeText, given)),
         reads=text_reads,
     ),
     "LoomReferencePictures": read_spec(
@@ -194,7 +170,7 @@ NODES = {
         uses_device=True,
         recipe=noise_recipe,
         sketch=image_sketch,
-        refuses=picture_refusals,
+        refuses=lambda given: {**settling.refusals(Asked(requests.EncodeImage, given)), **canvas_refusals(given)},
         means=partial(canvas_means, has_shape=True),
     ),
 }

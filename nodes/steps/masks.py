@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from ...parallel.wording import worded
 from ...pipelines.values import Image, Mask
+from ..files.picture_files import read_channel
+from ..files.resize import check_area, cover, kept, stretch
 from ..files.workspace import HERE, SMALLER, Workspace
+from ..graph.signature import read_spec
 from ..graph.sketch import Given, Made
-from ..graph.spec import Socket, read_spec
+from ..graph.spec import Socket
 from .arguments import checked
-from .pictures import MAX_SIDE, image_fingerprint, picture_file_refusals
+from .pictures import picture_fingerprint, picture_refusals
+from .sockets import MAX_SIDE
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,13 +42,11 @@ def load_mask(
     *,
     channel: Annotated[
         Literal["alpha", "red", "green", "blue", "luminance"],
-        Socket(help="alpha: what is transparent is painted anew; any other: what is bright"),
+        "alpha: what is transparent is painted anew; any other: what is bright",
     ] = "alpha",
     workspace: Workspace = HERE,
 ) -> Mask:
     """A mask from one channel of a picture, turned upright: where it is 1, a picture is painted anew."""
-    from ..files.picture_files import read_channel
-
     file = workspace.input_path(path, socket="path")
     pixels = read_channel(file, channel, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
     return Mask(pixels=1 - pixels if channel == "alpha" else pixels)
@@ -55,7 +57,7 @@ def blur_mask(
     mask: Mask,
     *,
     grow: Annotated[
-        int, Socket(min=-MAX_REACH, max=MAX_REACH, help="Pixels that it grows on every side; below 0 it shrinks")
+        int, Socket(min=-MAX_REACH, max=MAX_REACH), "Pixels that it grows on every side; below 0 it shrinks"
     ] = 0,
     blur: Annotated[
         float, Socket(min=0, max=MAX_REACH / REACH, help="Pixels that its edge is softened by, as a deviation")
@@ -73,17 +75,13 @@ def outpaint(
     top: Side = 0,
     right: Side = 0,
     bottom: Side = 0,
-    feathering: Annotated[
-        int, Socket(min=0, max=MAX_BORDER, help="Pixels inside the old picture over which the new one fades out")
-    ] = 0,
+    feathering: Annotated[Side, "Pixels inside the old picture over which the new one fades out"] = 0,
     workspace: Workspace = HERE,
 ) -> tuple[Image, Mask]:
     """A larger canvas: grey on the sides that are added, and the mask that has them painted.
 
     Wire the image to Encode Image and the mask to Denoise. With 0 for all sides the picture is as it was.
     """
-    from ..files.resize import check_area
-
     pixels = image.pixels
     batch, tall, wide, channels = pixels.shape
     if feathering * 2 >= min(tall, wide):
@@ -109,7 +107,7 @@ def outpaint(
 @checked
 def crop_image(
     image: Image,
-    mask: Annotated[Mask | None, Socket(help="Lies over the picture, and is cut with it")] = None,
+    mask: Annotated[Mask | None, "Lies over the picture, and is cut with it"] = None,
     *,
     left: Corner = 0,
     top: Corner = 0,
@@ -125,10 +123,10 @@ def crop_image(
 
 @checked
 def paste_image(
-    image: Annotated[Image, Socket(help="What was painted")],
-    onto: Annotated[Image, Socket(help="The picture that it was painted from, or that its part was cut out of")],
+    image: Annotated[Image, "What was painted"],
+    onto: Annotated[Image, "The picture that it was painted from, or that its part was cut out of"],
     mask: Annotated[
-        Mask | None, Socket(help="Lies over the lower picture: where it is 0, that stays to the byte. None: all is new")
+        Mask | None, "Lies over the lower picture: where it is 0, that stays to the byte. None: all is new"
     ] = None,
     *,
     left: Corner = 0,
@@ -143,15 +141,14 @@ def paste_image(
     """
     import torch
 
-    from ..files.resize import check_area, kept, stretch
-
     above, below = image.pixels, onto.pixels
     if len(below) not in (1, len(above)) or above.shape[3] != below.shape[3]:
+        one, other = (f"{len(pixels)} of {pixels.shape[3]} channels" for pixels in (above, below))
         raise ValueError(
             worded(
                 "image is {} and onto is {}; give one picture for all or one for each, of as many channels",
-                _told(above),
-                _told(below),
+                one,
+                other,
             )
         )
     if mask is not None and len(mask.pixels) not in (1, len(above)):
@@ -199,14 +196,8 @@ def _part(image: Image, left: int, top: int, width: int, height: int) -> tuple[s
 
 def _over(mask: Mask, image: Image) -> Tensor:
     """B H W: the mask as it lies over the picture."""
-    from ..files.resize import cover
-
     tall, wide = image.pixels.shape[1:3]
     return cover(mask.pixels[..., None], wide, tall, "bilinear")[..., 0]
-
-
-def _told(pixels: Tensor) -> str:
-    return f"{len(pixels)} of {pixels.shape[3]} channels"
 
 
 def _grown(pixels: Tensor, by: int) -> Tensor:
@@ -254,7 +245,7 @@ def _faded(tall: int, wide: int, added: tuple[int, int, int, int], feathering: i
 
 NODES = {
     "LoomLoadMask": read_spec(
-        load_mask, title="Load Mask", category="mask", fingerprint=image_fingerprint, refuses=picture_file_refusals
+        load_mask, title="Load Mask", category="mask", fingerprint=picture_fingerprint, refuses=picture_refusals
     ),
     "LoomBlurMask": read_spec(blur_mask, title="Grow and Blur Mask", category="mask"),
     "LoomOutpaint": read_spec(outpaint, title="Outpaint", category="mask"),

@@ -8,10 +8,18 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from ...parallel.wording import worded
+from ...pipelines.families import OUTSIDE
+from ...pipelines.models.checks import check_engine, check_graphs, check_quantization
+from ...pipelines.models.describe import add_lora, describe_model, find_lora, pick_device, pick_dtype
+from ...pipelines.models.loras.lora_file import check_lora, why_of_another
+from ...pipelines.models.source import NotPulled, OutsideRoots
+from ...pipelines.models.tensor_file import read_tensor_file
+from ...pipelines.place import placed
 from ...pipelines.values import Lora, Model, compiled_in_keys
 from ..files.workspace import ALLOW, HERE, PULL, Workspace, content_hash
+from ..graph.signature import read_spec
 from ..graph.sketch import Given, Refusal, Unknown
-from ..graph.spec import Socket, read_spec
+from ..graph.spec import Socket
 from .arguments import checked
 from .planning import named_plan
 from .refusing import refused_by
@@ -21,63 +29,48 @@ from .refusing import refused_by
 def load_model(
     source: Annotated[
         str,
-        Socket(
-            widget="model",
-            help="builtin:bobbin, a folder, FILE.safetensors@BASE (or .gguf), or a hub id by `latentloom models pull`",
-        ),
+        Socket(widget="model"),
+        "builtin:bobbin, a folder, FILE.safetensors@BASE (or .gguf), or a hub id by `latentloom models pull`",
     ] = "builtin:bobbin",
     *,
-    revision: Annotated[str, Socket(help="Branch, tag or commit of a hub id", advanced=True)] = "",
-    dtype: Annotated[
-        Literal["auto", "fp32", "bf16", "fp16"], Socket(help="auto is bf16 on CUDA and fp32 on a CPU")
-    ] = "auto",
-    device: Annotated[str, Socket(help="auto, cpu, cuda, cuda:1 or mps", advanced=True)] = "auto",
+    revision: Annotated[str, Socket(advanced=True), "Branch, tag or commit of a hub id"] = "",
+    dtype: Annotated[Literal["auto", "fp32", "bf16", "fp16"], "auto is bf16 on CUDA and fp32 on a CPU"] = "auto",
+    device: Annotated[str, Socket(advanced=True), "auto, cpu, cuda, cuda:1 or mps"] = "auto",
     quantization: Annotated[
         Literal["none", "int8", "int4", "fp8", "fp8_dynamic"],
-        Socket(
-            help="Weights of transformer and text encoders, by latentloom[quant]; fp8_dynamic computes in fp8 too",
-            advanced=True,
-        ),
+        Socket(advanced=True),
+        "Weights of transformer and text encoders, by latentloom[quant]; fp8_dynamic computes in fp8 too",
     ] = "none",
     engine: Annotated[
         Literal["eager", "inductor", "tensorrt"],
-        Socket(
-            help="inductor: torch.compile the transformer; tensorrt: Torch-TensorRT (not run on a GPU yet). The first "
-            "step is slow, and numbers round differently",
-            advanced=True,
-        ),
+        Socket(advanced=True),
+        "inductor: torch.compile the transformer; tensorrt: Torch-TensorRT (not run on a GPU yet). The first "
+        "step is slow, and numbers round differently",
     ] = "eager",
     graphs: Annotated[
         Literal["auto", "on", "off"],
-        Socket(help="Replay each step as one CUDA graph, from the third on; takes memory, same results", advanced=True),
+        Socket(advanced=True),
+        "Replay each step as one CUDA graph, from the third on; takes memory, same results",
     ] = "auto",
     workspace: Workspace = HERE,
 ) -> Model:
     """A model by name, described: family, number format, device. Nothing is downloaded and no weights are read yet."""
-    from ...pipelines.models.describe import describe_model
-    from ...pipelines.place import placed
+    chosen = {"source": source, "revision": revision, "dtype": dtype, "quantization": quantization}
+    chosen |= {"engine": engine, "graphs": graphs}
+    return _model(chosen, device, workspace, is_here=not workspace.place.cluster)
 
+
+def _model(chosen: Mapping[str, Any], device: str, workspace: Workspace, *, is_here: bool) -> Model:
+    """The model by the node's inputs, where the run says that it works, else on this device."""
     place = workspace.place
+    device = place.devices[0] if place.devices else device
     with remedies(workspace):
-        model = describe_model(
-            source,
-            revision=revision,
-            dtype=dtype,
-            device=place.devices[0] if place.devices else device,
-            quantization=quantization,
-            engine=engine,
-            graphs=graphs,
-            roots=workspace.roots,
-            is_here=not place.cluster,
-        )
-    return placed(model, place)
+        return placed(describe_model(**chosen, device=device, roots=workspace.roots, is_here=is_here), place)
 
 
 @contextlib.contextmanager
 def remedies(workspace: Workspace) -> Iterator[None]:
     """A model that may not be read, or is not here, is refused with what this host has for that."""
-    from ...pipelines.models.source import NotPulled, OutsideRoots
-
     try:
         yield
     except OutsideRoots as error:
@@ -91,16 +84,12 @@ def remedies(workspace: Workspace) -> Iterator[None]:
 @checked
 def load_lora(
     model: Model,
-    path: Annotated[str, Socket(widget="lora", help="A .safetensors file")],
+    path: Annotated[str, Socket(widget="lora"), "A .safetensors file"],
     *,
-    scale: Annotated[
-        float, Socket(widget="strength", min=-10, max=10, step=0.05, help="1 is the LoRA as trained")
-    ] = 1.0,
+    scale: Annotated[float, Socket(widget="strength", min=-10, max=10, step=0.05), "1 is the LoRA as trained"] = 1.0,
     workspace: Workspace = HERE,
 ) -> Model:
     """The model with a LoRA on top. Several in a row add up, in order."""
-    from ...pipelines.models.describe import add_lora
-
     return add_lora(model, str(workspace.input_path(path, socket="path")), scale, roots=workspace.roots)
 
 
@@ -110,8 +99,6 @@ def model_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
     The folder belongs to it, and the kind of device, but not how many of them: the result is the same. `KeyError`
     where a value is not known yet.
     """
-    from ...pipelines.families import OUTSIDE
-
     chosen = {name: inputs[name] for name in ("source", "revision", "dtype", "device", "quantization")}
     model = load_model(**chosen, workspace=workspace)
     plan = named_plan(workspace)
@@ -144,8 +131,6 @@ def model_migration(version: int, inputs: dict[str, Any]) -> dict[str, Any]:
 
 def lora_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
     """The content and the place of the file that Load LoRA reads."""
-    from ...pipelines.models.tensor_file import read_tensor_file
-
     path = workspace.input_path(inputs["path"], socket="path")
     read_tensor_file(path)  # whose header says how long it is: what is no LoRA is not read to its end
     return f"{content_hash(path, socket='path')} {path}"
@@ -153,23 +138,11 @@ def lora_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
 
 def model_sketch(given: Given) -> Model:
     """The model as Load Model would give it, of which nothing is compiled, quantized or hashed."""
-    from ...pipelines.models.describe import describe_model, pick_device
-    from ...pipelines.place import placed
-
-    place, device = given.workspace.place, str(given.value("device"))
-    with remedies(given.workspace):
-        model = describe_model(
-            given.value("source"),
-            revision=given.value("revision"),
-            dtype=given.value("dtype"),
-            device=place.devices[0] if place.devices else pick_device(device, accelerators=given.accelerators),
-            quantization=given.value("quantization"),
-            engine=given.value("engine"),
-            graphs=given.value("graphs"),
-            roots=given.workspace.roots,
-            is_here=False,
-        )
-    return placed(model, place)
+    names = ("source", "revision", "dtype", "quantization", "engine", "graphs")
+    chosen, device = {name: given.value(name) for name in names}, str(given.value("device"))
+    if not given.workspace.place.devices:
+        device = pick_device(device, accelerators=given.accelerators)
+    return _model(chosen, device, given.workspace, is_here=False)
 
 
 def model_means(given: Given) -> dict[str, Any]:
@@ -188,8 +161,6 @@ def model_refusals(given: Given) -> dict[str, str | Refusal]:
     """A device that is none, a model that is not here, may not be read or is damaged, and what this machine lacks to
     quantize or compile it.
     """
-    from ...pipelines.models.describe import describe_model, pick_device
-
     asked, here, is_placed = str(given.value("device")), given.accelerators, bool(given.workspace.place.devices)
     looks_here = given.is_machine_known and not is_placed
     if looks_here and (why := refused_by("no_device", lambda: pick_device(asked, accelerators=here))):
@@ -209,9 +180,6 @@ def model_refusals(given: Given) -> dict[str, str | Refusal]:
 
 def _lacking(given: Given, device: str) -> dict[str, str | Refusal]:
     """What this machine has not for the model, and the values that do without."""
-    from ...pipelines.models.checks import check_engine, check_graphs, check_quantization
-    from ...pipelines.models.describe import pick_dtype
-
     quantization, dtype = given.value("quantization"), pick_dtype(given.value("dtype"), device=device)
     checks: dict[str, tuple[Any, Callable[[], None]]] = {
         "quantization": ("none", lambda: check_quantization(quantization, device=device, dtype=dtype)),
@@ -227,9 +195,6 @@ def _lacking(given: Given, device: str) -> dict[str, str | Refusal]:
 
 def lora_refusals(given: Given) -> dict[str, str | Refusal]:
     """A file that is not there or no LoRA, or one of another model that is not switched off (by a scale of 0)."""
-    from ...pipelines.models.loras.lora_file import check_lora, why_of_another
-    from ...pipelines.models.tensor_file import read_tensor_file
-
     path, workspace = given.value("path"), given.workspace
     if why := refused_by("no_lora", lambda: check_lora(read_tensor_file(workspace.input_path(path, socket="path")))):
         return {"path": why}
@@ -238,17 +203,8 @@ def lora_refusals(given: Given) -> dict[str, str | Refusal]:
     return {"path": Refusal(code="other_lora", why=why) if why else ""}
 
 
-def lora_sketch(given: Given) -> Model:
-    """The model with the LoRA."""
-    return with_lora(given.value("model"), given.value("path"), given.workspace)
-
-
 def with_lora(model: Model, path: str, workspace: Workspace) -> Model:
     """The model with a LoRA, whose content does not matter for a plan and is not read."""
-    from ...pipelines.models.describe import find_lora
-    from ...pipelines.models.loras.lora_file import check_lora
-    from ...pipelines.models.tensor_file import read_tensor_file
-
     file = find_lora(path, workspace.roots)
     check_lora(read_tensor_file(file))
     return dataclasses.replace(model, loras=(*model.loras, Lora(path=str(file), sha256="", adapter="")))
@@ -274,7 +230,7 @@ NODES = {
         category="model",
         is_kept=False,
         fingerprint=lora_fingerprint,
-        sketch=lora_sketch,
+        sketch=lambda given: with_lora(given.value("model"), given.value("path"), given.workspace),
         refuses=lora_refusals,
     ),
 }

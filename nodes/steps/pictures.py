@@ -7,52 +7,43 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
 from ...parallel.wording import worded
 from ...pipelines.values import Image
+from ..files import resize
 from ..files.file_sizes import picture_bytes
-from ..files.workspace import HERE, SMALLER, Workspace, content_hash
+from ..files.picture_files import check_file_size, check_picture, read_picture, write_pictures
+from ..files.workspace import HERE, SMALLER, Workspace
+from ..graph.signature import read_spec
 from ..graph.sketch import Given, Made, Refusal
-from ..graph.spec import Saved, Socket, read_spec
+from ..graph.spec import Saved, Socket
 from .arguments import checked
-from .refusing import file_refusals, name_refusals
-
-MAX_SIDE = 16384
+from .refusing import file_fingerprint, file_refusals, name_refusals
+from .sockets import MAX_SIDE, FileName, Files
 
 
 @checked
 def load_image(
-    path: Annotated[str, Socket(widget="picture", help="PNG, JPEG, WebP or BMP")], *, workspace: Workspace = HERE
+    path: Annotated[str, Socket(widget="picture"), "PNG, JPEG, WebP or BMP"], *, workspace: Workspace = HERE
 ) -> Image:
     """A picture from a file, turned upright, transparency over white."""
-    from ..files.picture_files import read_picture
-
     file = workspace.input_path(path, socket="path")
     return Image(pixels=read_picture(file, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host]))
 
 
-def image_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
-    """The content of the file that Load Image reads, of which no more is read than a picture may have."""
-    from ..files.picture_files import check_file_size
-
-    file = workspace.input_path(inputs["path"], socket="path")
+def _check_length(file: Path, workspace: Workspace) -> None:
     check_file_size(file, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
-    return content_hash(file, socket="path")
 
 
-def picture_file_refusals(given: Given) -> dict[str, str | Refusal]:
+picture_fingerprint = file_fingerprint(_check_length)
+
+
+def picture_refusals(given: Given) -> dict[str, str | Refusal]:
     """A picture that is not here, is none, or is too large."""
-    from ..files.picture_files import check_picture
-
     return file_refusals(given, check_picture, given.workspace.max_pixels, SMALLER[given.workspace.host])
-
-
-def one_sketch(given: Given) -> Made:
-    """Of what makes one picture, mask apart, or sound, whatever it is given."""
-    return Made(count=1)
 
 
 def resize_sketch(given: Given) -> Made:
@@ -65,15 +56,13 @@ def resize_sketch(given: Given) -> Made:
 def save_image(
     image: Annotated[Image, Socket(takes_bytes=True)],
     *,
-    name: Annotated[str, Socket(help="File name without ending; folders are allowed")] = "picture",
+    name: FileName = "picture",
     workspace: Workspace = HERE,
-) -> Annotated[Saved, Socket(name="files")]:
+) -> Files:
     """PNG files in the output folder, with the workflow inside. A batch gets numbers: picture-0.png, picture-1.png.
 
     In ComfyUI every file gets the next number, as its own nodes give: picture_00001_.png.
     """
-    from ..files.picture_files import write_pictures
-
     with workspace.output_files(name, len(image.pixels), "png", socket="name") as targets:
         for target in write_pictures(image.pixels, targets, workspace.metadata):
             workspace.on_file(target)
@@ -92,14 +81,12 @@ def resize_image(
     width: Annotated[int, Socket(min=1, max=MAX_SIDE)] = 1024,
     height: Annotated[int, Socket(min=1, max=MAX_SIDE)] = 1024,
     fit: Annotated[
-        Literal["cover", "contain", "stretch"], Socket(help="cover keeps the middle, contain adds black borders")
+        Literal["cover", "contain", "stretch"], "cover keeps the middle, contain adds black borders"
     ] = "cover",
-    method: Literal["bicubic", "bilinear", "nearest"] = "bicubic",
+    method: resize.Method = "bicubic",
     workspace: Workspace = HERE,
 ) -> Image:
     """Pictures at another size."""
-    from ..files import resize
-
     count, remedy = len(image.pixels), SMALLER[workspace.host]
     resize.check_area(width, height, count=count, max_pixels=workspace.max_pixels, remedy=remedy)
     scale = {"cover": resize.cover, "contain": resize.contain, "stretch": resize.stretch}[fit]
@@ -115,15 +102,13 @@ def image_grid(
     image_5: Image | None = None,
     image_6: Image | None = None,
     *,
-    columns: Annotated[int, Socket(min=0, max=256, help="0 makes the grid about square")] = 0,
-    gap: Annotated[int, Socket(min=0, max=256, help="White pixels between pictures")] = 4,
-    scale: Annotated[int, Socket(min=1, max=16, help="Enlarges each picture without smoothing")] = 1,
+    columns: Annotated[int, Socket(min=0, max=256), "0 makes the grid about square"] = 0,
+    gap: Annotated[int, Socket(min=0, max=256), "White pixels between pictures"] = 4,
+    scale: Annotated[int, Socket(min=1, max=16), "Enlarges each picture without smoothing"] = 1,
     workspace: Workspace = HERE,
 ) -> Image:
     """One picture of many, row by row, in the order of the inputs."""
     import torch
-
-    from ..files.resize import check_area
 
     batches = [i.pixels for i in (image, image_2, image_3, image_4, image_5, image_6) if i is not None]
     sizes = {tuple(b.shape[1:3]) for b in batches}
@@ -142,7 +127,7 @@ def image_grid(
             worded("the grid would be {} x {} pixels; use fewer or smaller pictures", sheet_wide, sheet_tall)
         )
     remedy = f"use fewer or smaller pictures ({SMALLER[workspace.host]})"
-    check_area(sheet_wide, sheet_tall, max_pixels=workspace.max_pixels, what="grid", remedy=remedy)
+    resize.check_area(sheet_wide, sheet_tall, max_pixels=workspace.max_pixels, what="grid", remedy=remedy)
     sheet = torch.ones(1, sheet_tall, sheet_wide, batches[0].shape[3])
     for index, tile in enumerate(itertools.chain.from_iterable(batches)):
         top, left = index // columns * (tall + gap), index % columns * (wide + gap)
@@ -156,9 +141,9 @@ NODES = {
         load_image,
         title="Load Image",
         category="picture",
-        fingerprint=image_fingerprint,
-        sketch=one_sketch,
-        refuses=picture_file_refusals,
+        fingerprint=picture_fingerprint,
+        sketch=lambda given: Made(count=1),
+        refuses=picture_refusals,
     ),
     "LoomSaveImage": read_spec(
         save_image,
@@ -169,5 +154,5 @@ NODES = {
         writes=pictures_written,
     ),
     "LoomResizeImage": read_spec(resize_image, title="Resize Image", category="picture", sketch=resize_sketch),
-    "LoomImageGrid": read_spec(image_grid, title="Image Grid", category="picture", sketch=one_sketch),
+    "LoomImageGrid": read_spec(image_grid, title="Image Grid", category="picture", sketch=lambda given: Made(count=1)),
 }

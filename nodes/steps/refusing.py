@@ -9,8 +9,12 @@ from typing import Any
 
 from ...pipelines.models.regular_file import Unchanged
 from ..files.atomic import check_place
-from ..files.workspace import numbered
+from ..files.workspace import Workspace, content_hash, numbered
 from ..graph.sketch import Given, Refusal, Unknown
+from ..graph.spec import Fingerprint
+
+_UNFIT = Unchanged[str](512)
+"""Why files are refused: a file is looked at once while it stays as it is, since a page asks at every change."""
 
 
 def refused_by(code: str, ask: Callable[[], object], *mends: Mapping[str, Any]) -> str | Refusal:
@@ -24,13 +28,32 @@ def refused_by(code: str, ask: Callable[[], object], *mends: Mapping[str, Any]) 
     return ""
 
 
+def file_fingerprint(check_length: Callable[[Path, Workspace], None]) -> Fingerprint:
+    """The content of the file at the socket `path`, of which no more is read than `check_length` lets pass."""
+
+    def fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
+        file = workspace.input_path(inputs["path"], socket="path")
+        check_length(file, workspace)
+        return content_hash(file, socket="path")
+
+    return fingerprint
+
+
 def file_refusals(given: Given, check: Callable[..., None], *more: Any) -> dict[str, str | Refusal]:
     """Of a node that reads the file at its socket `path`, which `check(file, *more)` looks at."""
     path = given.value("path")
 
+    def why(file: Path) -> str:
+        try:
+            check(file, *more)
+        except ValueError as error:
+            return str(error)
+        return ""
+
     def look() -> None:
-        if why := _why_unfit(check, given.workspace.input_path(path, socket="path"), *more):
-            raise ValueError(why)
+        file = given.workspace.input_path(path, socket="path")
+        if found := _UNFIT.get((check, file, *more), [file], lambda: why(file)):
+            raise ValueError(found)
 
     return {"path": refused_by("no_file", look)}
 
@@ -52,20 +75,3 @@ def name_refusals(given: Given, made: str, ending: str) -> dict[str, str | Refus
             check_place(workspace.output_path(file, socket="name"))
 
     return {"name": refused_by("bad_name", ask)}
-
-
-def _why_unfit(check: Callable[..., None], path: Path, *more: Any) -> str:
-    """The sentence by which `check(path, *more)` refuses a file with `ValueError`, "" where it takes it. It is asked
-    once while the file stays as it is."""
-    return _UNFIT.get((check, path, *more), [path], lambda: _why(check, path, more))
-
-
-_UNFIT = Unchanged[str](512)
-
-
-def _why(check: Callable[..., None], path: Path, more: tuple[Any, ...]) -> str:
-    try:
-        check(path, *more)
-    except ValueError as error:
-        return str(error)
-    return ""

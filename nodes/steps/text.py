@@ -9,10 +9,11 @@ from typing import Annotated, Any
 
 from ...parallel.wording import worded
 from ..graph.scalars import MAX_LISTED
-from ..graph.spec import MAX_SEED, Socket, read_spec
+from ..graph.signature import read_spec
+from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked, sketch_by
+from .sockets import NewText, Seed, Text
 
-Text = Annotated[str, Socket(widget="multiline")]
 GRID = 1000
 """Into so many parts FLUX.3 divides both sides of a picture."""
 BOX = re.compile(r"([A-Za-z]\w*)" + r"[\s,]+(\d{1,9})" * 4 + r"[\s,:]+(\S.*)", re.ASCII)
@@ -25,18 +26,18 @@ def join_text(
     third: Text = "",
     fourth: Text = "",
     *,
-    separator: Annotated[str, Socket(help="Between the parts; empty parts are left out")] = ", ",
-) -> Annotated[str, Socket(name="text")]:
+    separator: Annotated[str, "Between the parts; empty parts are left out"] = ", ",
+) -> NewText:
     """One text of several."""
     return separator.join(part for part in (first, second, third, fourth) if part)
 
 
 @checked
 def choose_text(
-    lines: Annotated[str, Socket(widget="multiline", help="One text a line; empty lines do not count")],
+    lines: Annotated[Text, "One text a line; empty lines do not count"],
     *,
-    index: Annotated[int, Socket(min=0, help="Which line, from 0; counts on from the start after the last")] = 0,
-) -> Annotated[str, Socket(name="text")]:
+    index: Annotated[int, Socket(min=0), "Which line, from 0; counts on from the start after the last"] = 0,
+) -> NewText:
     """One line of several, by number: wire a seed to it, or sweep the number."""
     texts = [line.strip() for line in lines.splitlines() if line.strip()]
     if not texts:
@@ -46,19 +47,14 @@ def choose_text(
 
 @checked
 def layout_prompt(
-    prompt: Annotated[
-        str, Socket(widget="multiline", help="What the picture shows; <cup_1> is the element of that box")
-    ],
+    prompt: Annotated[Text, "What the picture shows; <cup_1> is the element of that box"],
     *,
     boxes: Annotated[
-        str,
-        Socket(
-            widget="multiline",
-            help="One a line, such as: cup_1 100 50 400 600 a red cup. Its left, top, right and bottom side in "
-            "thousandths of the picture, and what is in it",
-        ),
+        Text,
+        "One a line, such as: cup_1 100 50 400 600 a red cup. Its left, top, right and bottom side in thousandths of "
+        "the picture, and what is in it",
     ] = "",
-) -> Annotated[str, Socket(name="text")]:
+) -> NewText:
     """A prompt that says where in the picture each element goes, as FLUX.3 reads it; without boxes as it is."""
     lines = [line for line in boxes.splitlines() if line.strip()]
     rows = [_box(line) for line in lines]
@@ -98,9 +94,9 @@ def _box(line: str) -> dict[str, Any]:
 
 @checked
 def seed(
-    value: Annotated[int, Socket(widget="seed", min=0, max=MAX_SEED)] = 0,
+    value: Seed = 0,
     *,
-    offset: Annotated[int, Socket(min=-MAX_SEED, max=MAX_SEED, help="Added to the value", advanced=True)] = 0,
+    offset: Annotated[int, Socket(min=-MAX_SEED, max=MAX_SEED, advanced=True), "Added to the value"] = 0,
 ) -> Annotated[int, Socket(name="seed")]:
     """One seed for several nodes."""
     return (value + offset) % (MAX_SEED + 1)

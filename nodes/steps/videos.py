@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 from ...parallel.progress import SILENT, Progress
 from ...parallel.wording import worded
 from ...pipelines.values import Audio, Video
 from ..files.file_sizes import video_bytes
-from ..files.workspace import HERE, SMALLER, Workspace, content_hash
-from ..graph.sketch import Given, Made, Refusal
-from ..graph.spec import Saved, Socket, read_spec
+from ..files.video_files import Cut, check_video, check_video_size, read_video, write_video
+from ..files.workspace import HERE, SMALLER, Workspace
+from ..graph.signature import read_spec
+from ..graph.sketch import Given, Made
+from ..graph.spec import Saved, Socket
 from .arguments import checked
-from .refusing import file_refusals, name_refusals
+from .refusing import file_fingerprint, file_refusals, name_refusals
+from .sockets import FileName, Files
 
 FRAME_NUMBERS = 10**6
 PICTURES = 4
@@ -23,17 +25,15 @@ PICTURES = 4
 
 @checked
 def load_video(
-    path: Annotated[str, Socket(help="MP4, MOV, WebM or MKV")],
+    path: Annotated[str, "MP4, MOV, WebM or MKV"],
     *,
-    start: Annotated[int, Socket(min=0, max=FRAME_NUMBERS, help="The first frame, from 0")] = 0,
-    frames: Annotated[int, Socket(min=0, max=FRAME_NUMBERS, help="How many are taken; 0 is all that follow")] = 0,
-    every: Annotated[int, Socket(min=1, max=1000, help="Every second frame is taken for 2, and so on")] = 1,
+    start: Annotated[int, Socket(min=0, max=FRAME_NUMBERS), "The first frame, from 0"] = 0,
+    frames: Annotated[int, Socket(min=0, max=FRAME_NUMBERS), "How many are taken; 0 is all that follow"] = 0,
+    every: Annotated[int, Socket(min=1, max=1000), "Every second frame is taken for 2, and so on"] = 1,
     workspace: Workspace = HERE,
     progress: Progress = SILENT,
 ) -> tuple[Video, Annotated[float, Socket(name="fps", help="Frames a second of what was taken")]]:
     """A clip from a file, turned upright, without its sound."""
-    from ..files.video_files import Cut, read_video
-
     file = workspace.input_path(path, socket="path")
     pixels, fps = read_video(
         file,
@@ -45,47 +45,22 @@ def load_video(
     return Video(pixels=pixels[None], fps=fps), fps
 
 
-def video_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
-    """The content of the file that Load Video reads."""
-    from ..files.video_files import check_video_size
-
-    file = workspace.input_path(inputs["path"], socket="path")
-    check_video_size(file)
-    return content_hash(file, socket="path")
-
-
-def video_file_refusals(given: Given) -> dict[str, str | Refusal]:
-    """A video that is not here, is none, or is too long."""
-    from ..files.video_files import check_video
-
-    return file_refusals(given, check_video)
-
-
-def clip_sketch(given: Given) -> tuple[Made]:
-    """One clip, whose rate is in the file."""
-    return (Made(count=1),)
-
-
 @checked
 def save_video(
     video: Annotated[Video, Socket(takes_bytes=True)],
-    audio: Annotated[
-        Audio | None, Socket(help="Becomes as long as the video: cut off there, or followed by silence")
-    ] = None,
+    audio: Annotated[Audio | None, "Becomes as long as the video: cut off there, or followed by silence"] = None,
     *,
-    name: Annotated[str, Socket(help="File name without ending; folders are allowed")] = "video",
-    fps: Annotated[float, Socket(min=0, max=240, help="Frames a second; 0 is the video's own")] = 0.0,
+    name: FileName = "video",
+    fps: Annotated[float, Socket(min=0, max=240), "Frames a second; 0 is the video's own"] = 0.0,
     quality: Annotated[
-        int, Socket(min=0, max=51, help="Rate factor of H.264: 0 is lossless, 18 looks so, 51 is worst")
+        int, Socket(min=0, max=51), "Rate factor of H.264: 0 is lossless, 18 looks so, 51 is worst"
     ] = 18,
     workspace: Workspace = HERE,
-) -> Annotated[Saved, Socket(name="files")]:
+) -> Files:
     """MP4 files in the output folder, with the workflow inside. A batch gets numbers.
 
     Each video of a batch has its own sound, or all have one.
     """
-    from ..files.video_files import write_video
-
     sounds = _sounds(audio, len(video.pixels)) if audio else [None] * len(video.pixels)
     with workspace.output_files(name, len(video.pixels), "mp4", socket="name") as targets:
         for pixels, sound, target in zip(video.pixels, sounds, targets, strict=True):
@@ -115,9 +90,9 @@ NODES = {
         load_video,
         title="Load Video",
         category="picture",
-        fingerprint=video_fingerprint,
-        sketch=clip_sketch,
-        refuses=video_file_refusals,
+        fingerprint=file_fingerprint(lambda file, workspace: check_video_size(file)),
+        sketch=lambda given: (Made(count=1),),
+        refuses=lambda given: file_refusals(given, check_video),
     ),
     "LoomSaveVideo": read_spec(
         save_video,

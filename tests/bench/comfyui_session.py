@@ -318,11 +318,11 @@ def titles_are_our_own(host: Host, folder: Path) -> str:
 def sub_workflow_and_for_each_run_unfolded(host: Host, folder: Path) -> str:
     """A sub-workflow that goes through a list of prompts, by the API's file and by the editor's."""
     from latentloom.nodes.comfy_editor import editor_file
-    from latentloom.nodes.graph.graph import write_graph
+    from latentloom.nodes.graph.graph import graph_text
     from support.folded import paintings
 
     graph, file = paintings(steps=2), folder / "paintings.json"
-    write_graph(graph, file)
+    file.write_text(graph_text(graph))
     prompt = exported(str(file))
     count = sum(each["class_type"] == "LoomEncodeText" for each in prompt.values())
     latentloom("run", str(file), "--out", str(folder / "paintings"), "--no-cache")

@@ -28,7 +28,6 @@ IN_GERMAN = (
     "nodes/files/atomic.py",
     "nodes/files/audio_files.py",
     "nodes/files/containers.py",
-    "nodes/files/named_file.py",
     "nodes/files/resize.py",
     "nodes/files/video_files.py",
     "nodes/files/workspace.py",

@@ -39,7 +39,7 @@ BETWEEN_S = 4.0
 OVER = ("done", "failed", "cancelled")
 NODES = '''
 import time
-from latentloom.nodes.graph.spec import read_spec
+from latentloom.nodes.graph.signature import read_spec
 from latentloom.parallel.progress import Progress
 
 def ticks(count: int, progress: Progress) -> int:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from latentloom.nodes.execution.cache import MemoryCache
-from latentloom.nodes.execution.disk_cache import DiskCache
+from latentloom.nodes.execution.cache import DiskCache, MemoryCache
 from latentloom.nodes.execution.manifest import write_manifest
 from latentloom.nodes.files import audio_files
 from latentloom.nodes.files.audio_files import check_audio_file, read_audio, read_audio_metadata, write_audio

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from latentloom.nodes.execution.cache import ENTRY_BYTES, MemoryCache
-from latentloom.nodes.execution.disk_cache import DiskCache
+from latentloom.nodes.execution.cache import ENTRY_BYTES, DiskCache, MemoryCache
 from latentloom.nodes.graph.spec import Saved
 from latentloom.parallel.machine.deadline import within
 from latentloom.pipelines.models.json_file import write_object

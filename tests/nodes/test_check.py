@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from latentloom.nodes.graph.problems import Problem
-from latentloom.nodes.graph.spec import read_spec
+from latentloom.nodes.graph.signature import read_spec
 from support.prepared import check
 
 

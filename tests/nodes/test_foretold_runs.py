@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import torch
 
-from latentloom.nodes.execution.disk_cache import DiskCache
+from latentloom.nodes.execution.cache import DiskCache
 from latentloom.nodes.execution.events import Event
 from latentloom.nodes.execution.manifest import manifest
 from latentloom.nodes.execution.records import RunResult
+from latentloom.nodes.graph.signature import read_spec
 from latentloom.nodes.graph.sketch import Denoising, Given
-from latentloom.nodes.graph.spec import read_spec
 from latentloom.nodes.headless.reports import Report
 from latentloom.nodes.headless.terminal import ProgressBars
-from latentloom.nodes.hosts.comfy_progress import ComfyProgress
+from latentloom.nodes.hosts.comfy_process import ComfyProgress
 from latentloom.parallel.progress import Foreseen, Progress, RankWork, Setting
 from latentloom.pipelines.costs.outcome import after, ran_of
 from latentloom.pipelines.values import Conditioning, Image, Latents, Model
@@ -61,7 +61,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("latentloom.nodes.execution.run.is_busy", lambda _: clock.is_busy)
+    monkeypatch.setattr("latentloom.nodes.execution.watch.is_busy", lambda _: clock.is_busy)
     for module in ("outlook", "watch"):
         monkeypatch.setattr(f"latentloom.nodes.execution.{module}.time.perf_counter", clock)
     return clock

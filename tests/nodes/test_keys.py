@@ -14,7 +14,8 @@ from latentloom.nodes.execution.schedule import drawn_by_seed, recipe_keys
 from latentloom.nodes.files.workspace import HERE, Workspace
 from latentloom.nodes.graph.ready import ready
 from latentloom.nodes.graph.resolve import Resolved, resolve
-from latentloom.nodes.graph.spec import Socket, read_spec
+from latentloom.nodes.graph.signature import read_spec
+from latentloom.nodes.graph.spec import Socket
 from latentloom.nodes.headless.workflow_files import EXAMPLES
 from latentloom.nodes.preview.walk import Walk
 from latentloom.nodes.registry import SPECS

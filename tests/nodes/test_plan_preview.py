@@ -11,8 +11,9 @@ import pytest
 
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, graph_from_plain, read_graph
+from latentloom.nodes.graph.signature import read_spec
 from latentloom.nodes.graph.sketch import Denoising, Given, Sketch
-from latentloom.nodes.graph.spec import NodeSpec, read_spec
+from latentloom.nodes.graph.spec import NodeSpec
 from latentloom.nodes.preview import choices
 from latentloom.nodes.preview.choices import Choice, for_all, usual, work_for
 from latentloom.nodes.preview.preview import ALONE, NodePlan

@@ -6,7 +6,7 @@ import pytest
 
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.steps.models import load_model, model_fingerprint
-from latentloom.nodes.steps.planning import parallel_plan, plan_fingerprint
+from latentloom.nodes.steps.planning import NODES, parallel_plan
 from latentloom.pipelines import place as place_module
 from latentloom.pipelines.place import read_place
 from latentloom.pipelines.values import Model, Place
@@ -46,7 +46,7 @@ def test_the_command_line_may_ask_for_more_ranks_than_cores_and_then_auto_helps(
 def test_results_are_kept_apart_by_a_plan_that_replaces_the_nodes() -> None:
     options: dict[str, Any] = {"source": "builtin:bobbin", "revision": "", "dtype": "auto", "quantization": "none"}
     spaces = [Workspace(place=read_place("cpu,cpu", plan)) for plan in ("", "auto", "ring=2")]
-    assert len({plan_fingerprint({}, space) for space in spaces}) == 3
+    assert len({NODES["LoomParallelPlan"].fingerprint({}, space) for space in spaces}) == 3
     first, auto, ring = (model_fingerprint({**options, "device": "cpu"}, space) for space in spaces)
     assert first == auto != ring
 

@@ -16,13 +16,12 @@ import pytest
 import torch
 
 from latentloom.nodes.execution import peak_memory
-from latentloom.nodes.execution.cache import MemoryCache
-from latentloom.nodes.execution.disk_cache import DiskCache
+from latentloom.nodes.execution.cache import DiskCache, MemoryCache
 from latentloom.nodes.execution.events import Event
 from latentloom.nodes.execution.run import RunResult
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.problems import GraphError
-from latentloom.nodes.graph.spec import read_spec
+from latentloom.nodes.graph.signature import read_spec
 from latentloom.parallel.errors import is_out_of_memory
 from latentloom.pipelines.values import Image
 from support.prepared import run

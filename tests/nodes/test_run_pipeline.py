@@ -24,7 +24,6 @@ from latentloom.nodes.steps.whole.node import base_spec, choose
 from latentloom.nodes.steps.whole.sockets import arguments_of, tell_size, values_of, why_not
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.progress import Progress
-from latentloom.pipelines.models import source
 from latentloom.pipelines.models.source import resolve_source
 from latentloom.pipelines.pools import POOLS
 from latentloom.pipelines.signatures.table import class_names, signature_of
@@ -140,7 +139,7 @@ def test_the_class_is_that_of_the_revision(monkeypatch: pytest.MonkeyPatch) -> N
         asked.append(revision)
         return resolve_source("builtin:bobbin")
 
-    monkeypatch.setattr(source, "resolve_source", resolve)
+    monkeypatch.setattr("latentloom.nodes.steps.whole.model.resolve_source", resolve)
     check(workflow(source="org/name", revision="v2", prompt="a"), SPECS, workspace=Workspace())
     assert asked == ["v2"]
 

@@ -55,7 +55,7 @@ def test_set_gives_typed_values(text: str, expected: dict, graph: Any, toys: Mod
         ("mode=z", "choose one of x, y"),
         ("som.b=2", "did you mean 'sum'"),
         ("sum.c=2", "there is a, b"),
-        ("save.image=2", "takes no value but a Image"),
+        ("save.image=2", "save.image takes no value but a Image, which another node makes; link it"),
     ],
 )
 def test_set_explains_what_is_wrong(text: str, words: str, graph: Any, toys: ModuleType) -> None:
@@ -102,6 +102,8 @@ def test_sweeps_multiply_and_the_last_changes_fastest(graph: Any, toys: ModuleTy
         (["prompt=["], "no JSON list"),
         (["prompt=[]"], "no values"),
         (["seed"], "write --sweep seed=1..4"),
+        (["scale=1.0..2.0"], "only whole numbers have ranges, as 1..4; list others, as 1.0,1.5,2.0"),
+        (["seed=1..9..2"], "only whole numbers have ranges, as 1..4"),
     ],
 )
 def test_sweep_explains_what_is_wrong(texts: list[str], words: str, graph: Any, toys: ModuleType) -> None:
@@ -128,14 +130,3 @@ def test_a_value_that_another_one_would_hide_is_refused(given: Any, swept: Any, 
         return
     with pytest.raises(ValueError, match=words):
         check_apart(graph, given, [swept])
-
-
-def test_a_socket_that_takes_a_link_says_so(graph: Any, toys: ModuleType) -> None:
-    with pytest.raises(ValueError, match=r"save.image takes no value but a Image, which another node makes; link it"):
-        parse_set(graph, toys.SPECS, ["save.image=foo"])
-
-
-@pytest.mark.parametrize("text", ["scale=1.0..2.0", "seed=1..9..2"])
-def test_a_range_of_other_than_whole_numbers_says_what_to_write(text: str, graph: Any, toys: ModuleType) -> None:
-    with pytest.raises(ValueError, match=r"only whole numbers have ranges, as 1..4; list others, as 1.0,1.5,2.0"):
-        parse_sweep(graph, toys.SPECS, [text])

@@ -7,12 +7,11 @@ import pytest
 import torch
 
 from latentloom.nodes import load_video
-from latentloom.nodes.files.video_files import read_video_metadata, write_video
+from latentloom.nodes.files.video_files import write_video
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.progress import Progress
-from latentloom.pipelines.values import as_bytes
 
 
 def clip(frames: int = 5, height: int = 32, width: int = 48) -> torch.Tensor:
@@ -51,28 +50,10 @@ def test_frame_rate_is_kept(tmp_path: Path, fps: float) -> None:
     assert float(rate) == pytest.approx(fps, rel=1e-4)
 
 
-def test_metadata_comes_back(tmp_path: Path) -> None:
-    text = '{"prompt": "ein Fuchs 🦊"}' * 100
-    write_video(clip(), tmp_path / "a.mp4", fps=8, quality=18, metadata={"latentloom": text})
-    assert read_video_metadata(tmp_path / "a.mp4")["latentloom"] == text
-
-
-def test_same_frames_are_the_same_bytes(tmp_path: Path) -> None:
-    for name, pixels in (("a.mp4", clip()), ("b.mp4", as_bytes(clip()))):
-        write_video(pixels, tmp_path / name, fps=8, quality=18, metadata={"k": "v"})
-    assert (tmp_path / "a.mp4").read_bytes() == (tmp_path / "b.mp4").read_bytes()
-
-
 def test_odd_size_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"33 x 32; H\.264 needs even"):
         write_video(clip(width=33), tmp_path / "a.mp4", fps=8, quality=18, metadata={})
     assert list(tmp_path.iterdir()) == []
-
-
-def test_text_is_no_video(tmp_path: Path) -> None:
-    (tmp_path / "a.mp4").write_text("hello")
-    with pytest.raises(ValueError, match="not a video"):
-        read_video_metadata(tmp_path / "a.mp4")
 
 
 # ---- Load Video

@@ -357,8 +357,8 @@ TINY_ROWS |= {
     for name, row in ROWS.items()
     if name not in TINY_ROWS and not row.takes_mask
 }
-"""A row that is called as most are needs no line above, where the zoo has a tiny of the first class that it reads. Those
-that take a mask are of `tiny_models`, and have tests of their own."""
+"""A row that is called as most are needs no line above, where the zoo has a tiny of the first class that it reads.
+Those that take a mask are of `tiny_models`, and have tests of their own."""
 LOOKING = {
     **{"flux_2": 1, "flux_2_klein": 2, "flux_2_klein_base": 2, "flux_3": 1, "flux_3_distilled": 2},
     **{"flux_kontext": 1, "qwen_image_21": 2, "qwen_image_21_turbo": 1},

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from latentloom.nodes.graph.spec import NodeSpec, read_spec
+from latentloom.nodes.graph.signature import read_spec
+from latentloom.nodes.graph.spec import NodeSpec
 from latentloom.nodes.registry import SPECS as REAL
 from latentloom.parallel.progress import SILENT, Progress
 from latentloom.ui.live.live import Live

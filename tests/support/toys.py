@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 import torch
 
 from latentloom.nodes.files.workspace import HERE, Workspace
-from latentloom.nodes.graph.spec import NodeSpec, Saved, Socket, read_spec
+from latentloom.nodes.graph.signature import read_spec
+from latentloom.nodes.graph.spec import NodeSpec, Saved, Socket
 from latentloom.parallel.progress import SILENT, Progress
 from latentloom.pipelines.values import Image
 

@@ -35,7 +35,7 @@ NODES = '''
 import time
 from pathlib import Path
 
-from latentloom.nodes.graph.spec import read_spec
+from latentloom.nodes.graph.signature import read_spec
 from latentloom.parallel.progress import Progress
 
 

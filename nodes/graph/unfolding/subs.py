@@ -1,17 +1,62 @@
-"""Sub-workflows seen from outside: the spec of a node that uses one, and those that cannot be unfolded."""
+"""Sub-workflows: the spec of a node that uses one, where its nodes come to lie, and those that cannot be unfolded."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from ..graph import SUB, Graph, Node, ParamRef, Sub, SubParam
-from ..order import in_order
+from ....parallel.errors import BadInput
+from ..graph import SUB, Graph, Node, ParamRef, Sub, SubParam, in_order
 from ..spec import InputSpec, NodeSpec, OutputSpec
 
 MAX_LEVELS = 16
 Specs = Mapping[str, NodeSpec]
+
+
+class Folded(BadInput):
+    """What keeps a node of the file from being unfolded; a `Problem` in the end."""
+
+    code = "folded"
+
+    def __init__(self, problem: str, message: str, socket: str = "", inside: str = "") -> None:
+        super().__init__(message)
+        self.problem, self.socket, self.inside = problem, socket, inside
+
+
+@dataclass(eq=False)
+class Scope:
+    """Nodes of one list of nodes in the file, at one place where they are used."""
+
+    path: str
+    """Before the names of its nodes: "", or such as "paint/3/"."""
+    words: str
+    nodes: Mapping[str, Node]
+    sub: Sub | None = None
+    outer: Scope | None = None
+    user: str = ""
+    """The node of the outer scope that uses it."""
+    element: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    mode: str = "run"
+
+    def fault(self, code: str, message: str, name: str, socket: str = "") -> Folded:
+        """Of a node here; inside a sub-workflow the message says where."""
+        if not self.path:
+            return Folded(code, message, socket)
+        place = ".".join(part for part in (self.path + name, socket) if part)
+        return Folded(code, f"{self.words} / {name}: {message}", inside=place)
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One ordinary node as it will be: where, and with which element of its own for-each."""
+
+    scope: Scope
+    name: str
+    id: str
+    words: str
+    element: Mapping[str, Any]
 
 
 def sub_of(graph: Graph, node: Node) -> Sub | None:

@@ -10,12 +10,10 @@ workflow each element is one by itself, `name/3`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from ....parallel.errors import BadInput
 from ....parallel.wording import worded
 from ...files.workspace import Workspace
 from ..graph import MAX_NODES, SUB, Graph, Link, Node, ParamRef, Sub, Wrapped
@@ -24,15 +22,19 @@ from ..resolve import Overrides, param_values, with_overrides
 from ..scalars import fault
 from .gathering import JOINERS, gathered, link_to, named_apart
 from .lists import elements, made_while_running
-from .subs import Specs, sub_of, unusable, with_subs
-from .unfolded import Unfolded, top_of
+from .subs import Copy, Folded, Scope, Specs, sub_of, unusable, with_subs
+from .unfolded import Unfolded
 
 UNKNOWN = Node(type=f"{SUB}unknown")
 """What stands for a node that cannot be unfolded."""
 
 
 def is_folded(graph: Graph) -> bool:
-    return any(node.each or node.type.startswith(SUB) for node in graph.nodes.values())
+    return any(map(_is_folded, graph.nodes.values()))
+
+
+def _is_folded(node: Node) -> bool:
+    return bool(node.each) or node.type.startswith(SUB)
 
 
 def unfold(graph: Graph, specs: Specs, overrides: Overrides, workspace: Workspace | None) -> Unfolded:
@@ -40,16 +42,6 @@ def unfold(graph: Graph, specs: Specs, overrides: Overrides, workspace: Workspac
     if not is_folded(graph):
         return Unfolded(graph=graph, overrides=overrides)
     return _Unfolding(graph, specs, overrides, workspace).done()
-
-
-class Folded(BadInput):
-    """What keeps a node of the file from being unfolded; a `Problem` in the end."""
-
-    code = "folded"
-
-    def __init__(self, problem: str, message: str, socket: str = "", inside: str = "") -> None:
-        super().__init__(message)
-        self.problem, self.socket, self.inside = problem, socket, inside
 
 
 @dataclass(frozen=True)
@@ -64,42 +56,11 @@ class _Found:
     is_there: bool = True
 
 
-@dataclass(eq=False)
-class _Scope:
-    """Nodes of one list of nodes in the file, at one place where they are used."""
-
-    path: str
-    """Before the names of its nodes: "", or such as "paint/3/"."""
-    words: str
-    nodes: Mapping[str, Node]
-    sub: Sub | None = None
-    outer: _Scope | None = None
-    user: str = ""
-    """The node of the outer scope that uses it."""
-    element: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    mode: str = "run"
-
-    @cached_property
-    def top(self) -> str:
-        return top_of(self.path)
-
-
-@dataclass(frozen=True)
-class _Copy:
-    """One ordinary node as it will be: where, and with which element of its own for-each."""
-
-    scope: _Scope
-    name: str
-    id: str
-    words: str
-    element: Mapping[str, Any]
-
-
 class _Unfolding:
     def __init__(self, graph: Graph, specs: Specs, overrides: Overrides, workspace: Workspace | None) -> None:
         inputs = with_overrides(graph, overrides)
         self.graph, self.specs, self.workspace = graph, specs, workspace
-        self.folded = [name for name, node in graph.nodes.items() if node.each or node.type.startswith(SUB)]
+        self.folded = [name for name, node in graph.nodes.items() if _is_folded(node)]
         self.left = {
             name: value
             for name, value in overrides.items()
@@ -108,11 +69,11 @@ class _Unfolding:
         self.params = param_values(graph, overrides)
         self.overrides = overrides
         tops = {name: node.model_copy(update={"inputs": inputs[name]}) for name, node in graph.nodes.items()}
-        self.top = _Scope("", "", tops)
+        self.top = Scope("", "", tops)
         self.unusable = unusable(graph)
         self.subs = with_subs(graph, specs)
         self.names = Names()
-        self.scopes: dict[str, list[_Scope]] = {}
+        self.scopes: dict[str, list[Scope]] = {}
         self.lists: dict[str, list[Mapping[str, Any]]] = {}
         self.sources: dict[tuple[str, str], tuple[Link, str]] = {}
         self.joined: dict[str, Node] = {}
@@ -121,7 +82,8 @@ class _Unfolding:
         self.bad: set[str] = set()
 
     def done(self) -> Unfolded:
-        copies: dict[str, list[_Copy]] = {}
+        copies: dict[str, list[Copy]] = {}
+        # copies are counted while they come, and before any node is made: a file of a few lines may ask for millions
         num_left = MAX_NODES + len(self.folded) - len(self.top.nodes)
         for name in self.folded:
             try:
@@ -157,59 +119,54 @@ class _Unfolding:
 
     # ---- which nodes there will be
 
-    def _copies(self, scope: _Scope, name: str) -> Iterator[_Copy | None]:
+    def _copies(self, scope: Scope, name: str) -> Iterator[Copy | None]:
         """Of one node of a scope; None for each node that uses a sub-workflow, which counts too."""
         node = scope.nodes[name]
         if not node.type.startswith(SUB):
             for id, words, element in self._elements(scope, name):
-                yield _Copy(scope, name, id, words, element)
+                yield Copy(scope, name, id, words, element)
             return
         for inner in self._inside(scope, name):
             yield None
             for each in inner.nodes:
                 yield from self._copies(inner, each)
 
-    def _elements(self, scope: _Scope, name: str) -> list[tuple[str, str, Mapping[str, Any]]]:
+    def _elements(self, scope: Scope, name: str) -> list[tuple[str, str, Mapping[str, Any]]]:
         """(id, words, element) of each time that a node is there; once, with no element, where it has no for-each."""
-        node, id = scope.nodes[name], scope.path + name
-        words = f"{scope.words} / {node.title or name}" if scope.words else node.title or name
+        node, id, before = scope.nodes[name], scope.path + name, f"{scope.words} / " if scope.words else ""
         if not node.each:
-            return [(id, words, {})]
+            return [(id, before + (node.title or name), {})]
         if id not in self.lists:
             self.lists[id] = self._lists(scope, name, node)
-        before = f"{scope.words} / " if scope.words else ""
+        words = f"{before}for_each {name!r}, element"
         return [
-            (
-                f"{id}/{number}",
-                f"{before}for_each {name!r}, element {number} ({short(next(iter(each.values())))})",
-                each,
-            )
+            (f"{id}/{number}", f"{words} {number} ({short(next(iter(each.values())))})", each)
             for number, each in enumerate(self.lists[id], 1)
         ]
 
-    def _lists(self, scope: _Scope, name: str, node: Node) -> list[Mapping[str, Any]]:
+    def _lists(self, scope: Scope, name: str, node: Node) -> list[Mapping[str, Any]]:
         spec, sub = self.specs.get(node.type), sub_of(self.graph, node)
         for socket in node.each:
             if socket in node.inputs:
                 message = f"{socket} has a value and is gone through by for_each too; leave one of them out"
-                raise self._fault(scope, "each_twice", message, name, socket)
+                raise scope.fault("each_twice", message, name, socket)
             known = sub.params if sub else {each.name: each for each in spec.inputs} if spec else None
             if known is not None and socket not in known:
                 hint = self.names.offer(socket, known)
-                raise self._fault(scope, "unknown_input", f"for_each goes through {socket!r}; {hint}", name, socket)
+                raise scope.fault("unknown_input", f"for_each goes through {socket!r}; {hint}", name, socket)
         found: dict[str, list[Any]] = {}
         for socket, source in node.each.items():
             try:
                 found[socket] = elements(source, lambda ref: self._plain(scope, ref), self.workspace)
             except ValueError as error:
-                raise self._fault(scope, "bad_list", f"for_each {name!r}: {error}", name, socket) from None
+                raise scope.fault("bad_list", f"for_each {name!r}: {error}", name, socket) from None
         lengths = {socket: len(each) for socket, each in found.items()}
         if len({*lengths.values()}) > 1:
             told = ", ".join(f"{socket} has {length}" for socket, length in lengths.items())
-            raise self._fault(scope, "bad_list", f"its lists differ in length ({told}); make them equal", name)
+            raise scope.fault("bad_list", f"its lists differ in length ({told}); make them equal", name)
         return [dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True)]
 
-    def _inside(self, scope: _Scope, name: str) -> list[_Scope]:
+    def _inside(self, scope: Scope, name: str) -> list[Scope]:
         """The insides of a node that uses a sub-workflow, one for each element."""
         node, id = scope.nodes[name], scope.path + name
         if id in self.scopes:
@@ -218,42 +175,31 @@ class _Unfolding:
         wanted = node.type.removeprefix(SUB)
         if sub is None:
             hint = self.names.offer(wanted, self.graph.subs)
-            raise self._fault(scope, "unknown_sub", f"the file has no sub-workflow {short(wanted)}; {hint}", name)
+            raise scope.fault("unknown_sub", f"the file has no sub-workflow {short(wanted)}; {hint}", name)
         if why := self.unusable.get(wanted):
-            raise self._fault(scope, "sub_in_itself", why, name)
+            raise scope.fault("sub_in_itself", why, name)
         self._check_given(scope, name, node, sub)
         mode = node.mode if scope.mode == "run" else scope.mode
         self.scopes[id] = [
-            _Scope(f"{each_id}/", words, sub.nodes, sub, scope, name, element, "run" if mode == "run" else "mute")
+            Scope(f"{each_id}/", words, sub.nodes, sub, scope, name, element, "run" if mode == "run" else "mute")
             for each_id, words, element in self._elements(scope, name)
         ]
         return self.scopes[id]
 
-    def _check_given(self, scope: _Scope, name: str, node: Node, sub: Sub) -> None:
+    def _check_given(self, scope: Scope, name: str, node: Node, sub: Sub) -> None:
         for socket, entry in node.inputs.items():
             if socket not in sub.params:
-                message = worded(
-                    "{} has no input {}; {}",
-                    sub.title or node.type,
-                    short(socket),
-                    self.names.offer(socket, sub.params),
-                )
-                raise self._fault(scope, "unknown_input", message, name, socket)
+                hint = self.names.offer(socket, sub.params)
+                message = worded("{} has no input {}; {}", sub.title or node.type, short(socket), hint)
+                raise scope.fault("unknown_input", message, name, socket)
             known = self.subs[node.type].input(socket)
             plain = entry.value if isinstance(entry, Wrapped) else entry
             if known and not isinstance(entry, Link | ParamRef) and (found := fault(known, plain)):
-                raise self._fault(scope, *found, name, socket)
-
-    def _fault(self, scope: _Scope, code: str, message: str, name: str, socket: str = "") -> Folded:
-        """Inside a sub-workflow the message says where."""
-        if not scope.path:
-            return Folded(code, message, socket)
-        place = ".".join(part for part in (scope.path + name, socket) if part)
-        return Folded(code, f"{scope.words} / {name}: {message}", inside=place)
+                raise scope.fault(*found, name, socket)
 
     # ---- what stands at their inputs
 
-    def _resolved(self, scope: _Scope, entry: Any, place: str = "") -> _Found:
+    def _resolved(self, scope: Scope, entry: Any, place: str = "") -> _Found:
         """An input of a node of a scope, in terms of the unfolded workflow."""
         if isinstance(entry, Link):
             found = self._source(scope, entry)
@@ -275,7 +221,7 @@ class _Unfolding:
             return _Found(_wrapped(param.default), place)
         return _Found(None, place, is_there=False)  # the node's own default holds, or the checker misses it
 
-    def _plain(self, scope: _Scope, ref: ParamRef) -> Any:
+    def _plain(self, scope: Scope, ref: ParamRef) -> Any:
         found = self._resolved(scope, ref)
         entry = found.entry
         if isinstance(entry, Link):
@@ -287,39 +233,44 @@ class _Unfolding:
             return self.params[entry.param]
         return entry.value if isinstance(entry, Wrapped) else entry
 
-    def _source(self, scope: _Scope, link: Link) -> tuple[Link, str]:
-        """Where a link of a scope really comes from, and its type ("" where that is not known). Found once: what a
-        for-each gives may have as many users as elements."""
+    def _source(self, scope: Scope, link: Link) -> tuple[Link, str]:
+        """Where a link of a scope really comes from, and its type ("" where that is not known)."""
+        # found once: what a for-each gives may have as many users as elements
         place = (scope.path, link.source)
         if place not in self.sources:
             self.sources[place] = self._found_source(scope, link)
         return self.sources[place]
 
-    def _found_source(self, scope: _Scope, link: Link) -> tuple[Link, str]:
+    def _found_source(self, scope: Scope, link: Link) -> tuple[Link, str]:
         node = scope.nodes.get(link.node)
         if node is None:
             return link_to(scope.path + link.node, link.socket), ""
         if not scope.path and link.node in self.bad:
             return link, ""
-        if not node.type.startswith(SUB):
-            type = self._type(node, link.socket)
-            found = [link_to(id, link.socket) for id, _, _ in self._elements(scope, link.node)]
-        else:
-            sub = sub_of(self.graph, node)
-            out = sub.outputs.get(link.socket) if sub else None
-            if sub is not None and out is None:
-                hint = self.names.offer(link.socket, sub.outputs)
-                message = f"{scope.words or 'a link'} comes from {link.source}, which has no such output; {hint}"
-                raise Folded("unknown_output", message)
-            insides = self._inside(scope, link.node)
-            assert out is not None, "a node without its sub-workflow has no inside"
-            sources = [self._source(inner, out) for inner in insides]
-            found, type = [source for source, _ in sources], sources[0][1]
-            if node.mode == "bypass" and (handed := self._handed_on(scope, node, type)):
-                return handed, type
+        found, type = self._of_each(scope, link, node)
+        if node.mode == "bypass" and node.type.startswith(SUB) and (handed := self._handed_on(scope, node, type)):
+            return handed, type
         return (found[0] if not node.each else self._gathered(scope, link, found, type)), type
 
-    def _handed_on(self, scope: _Scope, node: Node, type: str) -> Link | None:
+    def _of_each(self, scope: Scope, link: Link, node: Node) -> tuple[list[Link], str]:
+        """Where a link to a node of a scope comes from, of each element of the node, and the type of that."""
+        if not node.type.startswith(SUB):
+            spec = self.specs.get(node.type)
+            output = spec.output(link.socket) if spec else None
+            ids = [id for id, _, _ in self._elements(scope, link.node)]
+            return [link_to(id, link.socket) for id in ids], output.type if output else ""
+        sub = sub_of(self.graph, node)
+        out = sub.outputs.get(link.socket) if sub else None
+        if sub is not None and out is None:
+            hint = self.names.offer(link.socket, sub.outputs)
+            message = f"{scope.words or 'a link'} comes from {link.source}, which has no such output; {hint}"
+            raise Folded("unknown_output", message)
+        insides = self._inside(scope, link.node)
+        assert out is not None, "a node without its sub-workflow has no inside"
+        sources = [self._source(inner, out) for inner in insides]
+        return [source for source, _ in sources], sources[0][1]
+
+    def _handed_on(self, scope: Scope, node: Node, type: str) -> Link | None:
         """What a bypassed node that uses a sub-workflow gives: its first linked input of that type."""
         sub = sub_of(self.graph, node)
         for name, param in sub.params.items() if sub else ():
@@ -328,12 +279,7 @@ class _Unfolding:
                 return self._source(scope, entry)[0]
         return None
 
-    def _type(self, node: Node, socket: str) -> str:
-        spec = self.specs.get(node.type)
-        output = spec.output(socket) if spec else None
-        return output.type if output else ""
-
-    def _gathered(self, scope: _Scope, link: Link, sources: list[Link], type: str) -> Link:
+    def _gathered(self, scope: Scope, link: Link, sources: list[Link], type: str) -> Link:
         """One value of those of all elements, made by nodes that take a few each."""
         if len(sources) == 1:
             return sources[0]
@@ -352,7 +298,7 @@ class _Unfolding:
 
     # ---- the nodes themselves
 
-    def _built(self, copy: _Copy) -> Node:
+    def _built(self, copy: Copy) -> Node:
         scope, node = copy.scope, copy.scope.nodes[copy.name]
         inputs: dict[str, Any] = {socket: _wrapped(value) for socket, value in copy.element.items()}
         varied = bool(copy.element)
@@ -379,22 +325,16 @@ class _Unfolding:
                 found[name] = link
                 continue
             try:
-                found |= self._output(name, link, node)
+                if node.each:
+                    if (sub := sub_of(self.graph, node)) and link.socket not in sub.outputs:
+                        raise Folded("unknown_output", f"output {name} is {link.source}, which is not there")
+                    each, _ = self._of_each(self.top, link, node)
+                    found |= {f"{name}/{number}": source for number, source in enumerate(each, 1)}
+                else:
+                    found[name], _ = self._source(self.top, link)
             except Folded as error:
                 self.problems.append(Problem("", name, error.problem, str(error)))
         return found
-
-    def _output(self, name: str, link: Link, node: Node) -> dict[str, Link]:
-        if not node.each:
-            return {name: self._source(self.top, link)[0]}
-        if not node.type.startswith(SUB):
-            each = [link_to(id, link.socket) for id, _, _ in self._elements(self.top, link.node)]
-        else:
-            out = self.graph.subs[node.type.removeprefix(SUB)].outputs.get(link.socket)
-            if out is None:
-                raise Folded("unknown_output", f"output {name} is {link.source}, which is not there")
-            each = [self._source(inner, out)[0] for inner in self._inside(self.top, link.node)]
-        return {f"{name}/{number}": source for number, source in enumerate(each, 1)}
 
 
 def _wrapped(value: Any) -> Any:

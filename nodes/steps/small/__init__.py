@@ -2,8 +2,7 @@
 
 expression: Arithmetic in words: a formula of numbers, read and reckoned without Python's own `eval`.
 measures: Sizes and differences: Picture Size, Size from Ratio, Compare Pictures and Batch Pictures.
-numbers: Number steps: Integer, Float, Boolean and Calculate.
-switching: Switch: one of two inputs, of which the other is not made.
+numbers: Integer, Float, Boolean and Calculate; and Switch: one of two inputs, of which the other is not made.
 texts: Text edits: Replace Text, Split Text, Format Text and Change Case.
 varying: Vary Text: a text with choices and with lines of files, made by a seed, alike on every machine and version.
 """

@@ -11,12 +11,14 @@ from typing import Annotated
 
 from ....parallel.wording import worded
 from ....pipelines.values import Image
+from ...files.resize import check_area
 from ...files.workspace import HERE, SMALLER, Workspace
+from ...graph.signature import read_spec
 from ...graph.sketch import Given, Made, Unknown
-from ...graph.spec import Socket, read_spec
+from ...graph.spec import Socket
 from ..arguments import checked, sketch_by
+from ..sockets import MAX_SIDE
 
-MAX_SIDE = 16384
 RATIO = re.compile(r"\s*(\d{1,5}(?:\.\d{1,4})?)\s*(?:[:/x]\s*(\d{1,5}(?:\.\d{1,4})?))?\s*", re.ASCII)
 Width = Annotated[int, Socket(name="width")]
 Height = Annotated[int, Socket(name="height")]
@@ -38,11 +40,11 @@ def picture_size_sketch(given: Given) -> tuple[int, int, int]:
 
 @checked
 def size_from_ratio(
-    ratio: Annotated[str, Socket(help="Width to height, such as 16:9, 2:3 or 1.85")] = "1:1",
+    ratio: Annotated[str, "Width to height, such as 16:9, 2:3 or 1.85"] = "1:1",
     *,
-    megapixels: Annotated[float, Socket(min=0.001, max=256, step=0.1, help="Of 1024 x 1024 pixels")] = 1.0,
-    multiple: Annotated[int, Socket(min=1, max=256, help="Both sides are multiples of it")] = 16,
-    portrait: Annotated[bool, Socket(help="The sides change places")] = False,
+    megapixels: Annotated[float, Socket(min=0.001, max=256, step=0.1), "Of 1024 x 1024 pixels"] = 1.0,
+    multiple: Annotated[int, Socket(min=1, max=256), "Both sides are multiples of it"] = 16,
+    portrait: Annotated[bool, "The sides change places"] = False,
 ) -> tuple[Width, Height]:
     """Width and height of an area in a ratio, as near as the multiple allows."""
     found = RATIO.fullmatch(ratio)
@@ -62,7 +64,7 @@ def compare_pictures(
     image: Image,
     other: Image,
     *,
-    amplify: Annotated[float, Socket(min=1, max=1000, help="How much brighter differences are shown")] = 8.0,
+    amplify: Annotated[float, Socket(min=1, max=1000), "How much brighter differences are shown"] = 8.0,
 ) -> tuple[
     Annotated[Image, Socket(name="difference")],
     Annotated[float, Socket(name="mean", help="Of all differences, 0 to 1; 0 is equal")],
@@ -98,8 +100,6 @@ def batch_pictures(
 ) -> Image:
     """Pictures of one size as one batch, in the order of the inputs."""
     import torch
-
-    from ...files.resize import check_area
 
     given = (image, image_2, image_3, image_4, image_5, image_6, image_7, image_8)
     batches = [each.pixels for each in given if each is not None]

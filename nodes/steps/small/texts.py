@@ -13,9 +13,10 @@ from typing import Annotated, Any, Literal
 
 from ...graph.problems import short
 from ...graph.scalars import MAX_STRING
-from ...graph.spec import Socket, read_spec
+from ...graph.signature import read_spec
+from ...graph.spec import Socket
 from ..arguments import checked, sketch_by
-from ..text import Text
+from ..sockets import NewText, Text
 
 PLACE = re.compile(r"\{(\w*)(?::(\d{0,2})(?:\.(\d{1,2}))?)?\}", re.ASCII)
 
@@ -27,10 +28,10 @@ LONGEST_NUMBER = 400
 def replace_text(
     text: Text,
     *,
-    find: Annotated[str, Socket(help="What is replaced, wherever it stands")] = "",
+    find: Annotated[str, "What is replaced, wherever it stands"] = "",
     replacement: str = "",
-    pattern: Annotated[bool, Socket(help="find is a regular expression, and \\1 in the replacement its group")] = False,
-) -> Annotated[str, Socket(name="text")]:
+    pattern: Annotated[bool, "find is a regular expression, and \\1 in the replacement its group"] = False,
+) -> NewText:
     """A text with some of its words replaced; with nothing to find as it is."""
     if not find:
         return text
@@ -55,8 +56,8 @@ def _too_long() -> str:
 def split_text(
     text: Text,
     *,
-    separator: Annotated[str, Socket(help="Between the parts; empty splits at each end of a line")] = ",",
-    index: Annotated[int, Socket(help="Which part, from 0; -1 is the last")] = 0,
+    separator: Annotated[str, "Between the parts; empty splits at each end of a line"] = ",",
+    index: Annotated[int, "Which part, from 0; -1 is the last"] = 0,
 ) -> tuple[Annotated[str, Socket(name="part")], Annotated[int, Socket(name="count", help="How many parts there are")]]:
     """One part of a text, without the spaces around it, and how many parts there are."""
     parts = [part.strip() for part in (text.split(separator) if separator else text.splitlines())] or [""]
@@ -67,10 +68,8 @@ def split_text(
 
 @checked
 def format_text(
-    template: Annotated[
-        Text,
-        Socket(widget="multiline", help="{a} to {d} are texts, {x} and {y} numbers; {x:03} is 007, {y:.2} is 0.50"),
-    ] = "{a} {x}",
+    # {a} to {d} are texts, {x} and {y} numbers; {x:03} is 007, {y:.2} is 0.50
+    template: Text = "{a} {x}",
     *,
     a: str = "",
     b: str = "",
@@ -78,7 +77,7 @@ def format_text(
     d: str = "",
     x: float = 0.0,
     y: float = 0.0,
-) -> Annotated[str, Socket(name="text")]:
+) -> NewText:
     """Texts and numbers at their places in a text, such as the name of a file."""
     texts, numbers = {"a": a, "b": b, "c": c, "d": d}, {"x": x, "y": y}
 
@@ -103,8 +102,8 @@ def change_case(
     text: Text,
     *,
     case: Literal["as it is", "lower", "upper", "title", "sentence"] = "as it is",
-    trim: Annotated[bool, Socket(help="Without spaces at its ends, and never two together")] = True,
-) -> Annotated[str, Socket(name="text")]:
+    trim: Annotated[bool, "Without spaces at its ends, and never two together"] = True,
+) -> NewText:
     """A text in small or capital letters, and without needless spaces."""
     if trim:
         text = "\n".join(re.sub(r"[ \t]+", " ", line).strip() for line in text.strip().split("\n"))

@@ -14,10 +14,11 @@ from ....pipelines.models.json_file import read_bytes
 from ....pipelines.models.source import exists
 from ...files.workspace import HERE, Workspace
 from ...graph.scalars import MAX_STRING
+from ...graph.signature import read_spec
 from ...graph.sketch import Given, Refusal
-from ...graph.spec import MAX_SEED, Socket, read_spec
 from ..arguments import checked
 from ..refusing import refused_by
+from ..sockets import NewText, Seed, Text
 
 MOST_IN_EACH_OTHER = 16
 MOST_DRAWN = 1000
@@ -37,19 +38,15 @@ ReadLines = Callable[[str], Sequence[str]]
 @checked
 def vary_text(
     text: Annotated[
-        str,
-        Socket(
-            widget="multiline",
-            help="In each {red|blue|dark {green|grey}} one of the ways is taken; \\{, \\| and \\} are the characters",
-        ),
+        Text, "In each {red|blue|dark {green|grey}} one of the ways is taken; \\{, \\| and \\} are the characters"
     ],
     *,
-    seed: Annotated[int, Socket(widget="seed", min=0, max=MAX_SEED, help="Another seed, other choices")] = 0,
+    seed: Annotated[Seed, "Another seed, other choices"] = 0,
     wildcards: Annotated[
-        bool, Socket(help="Each __colour__ takes a line of wildcards/colour.txt in a folder that the run may read")
+        bool, "Each __colour__ takes a line of wildcards/colour.txt in a folder that the run may read"
     ] = False,
     workspace: Workspace = HERE,
-) -> Annotated[str, Socket(name="text")]:
+) -> NewText:
     """A text with choices, made by the seed: the same seed makes the same text, on every machine."""
     read = functools.cache(lambda name: _lines(name, workspace))
     return _Variation(text, str(seed), read if wildcards else None, []).made()

@@ -6,6 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ....parallel.wording import worded
+from ....pipelines.models.describe import add_lora, describe_whole, pick_device
+from ....pipelines.models.folder import components_of, read_allowed_index
+from ....pipelines.models.packed.experts import check_checkpoints
+from ....pipelines.models.source import resolve_source
 from ....pipelines.signatures.table import SCALES, signature_of
 from ....pipelines.values import Model
 from ...files.workspace import Workspace
@@ -14,30 +18,20 @@ from ..models import described, remedies, with_lora
 from ..planning import means_of_spread, named_plan, plan_refusals, sketch_of_spread
 
 BOBBIN = "builtin:bobbin"
+CHOSEN = ("source", "revision", "dtype")
 
 
-def whole_model(source: str, revision: str, dtype: Any, device: str, workspace: Workspace) -> Model:
-    """The model of any class, described: nothing is loaded."""
-    from ....pipelines.models.describe import describe_whole
-
+def whole_model(chosen: Mapping[str, Any], device: str, workspace: Workspace, *, is_here: bool) -> Model:
+    """The model of any class by its `CHOSEN` inputs, where the run says that it works, else on this device. Nothing is
+    loaded."""
     place = workspace.place
+    device = place.devices[0] if place.devices else device
     with remedies(workspace):
-        return describe_whole(
-            source,
-            revision=revision,
-            dtype=dtype,
-            device=place.devices[0] if place.devices else device,
-            roots=workspace.roots,
-            is_here=not place.cluster,
-        )
+        return describe_whole(**chosen, device=device, roots=workspace.roots, is_here=is_here)
 
 
 def index_of(values: Mapping[str, Any], workspace: Workspace) -> tuple[str, Mapping[str, Any]]:
     """The source among these inputs, and what its model_index.json says. Raises `ValueError`."""
-    from ....pipelines.models.folder import components_of, read_allowed_index
-    from ....pipelines.models.packed.experts import check_checkpoints
-    from ....pipelines.models.source import resolve_source
-
     source, revision = str(values.get("source", BOBBIN)), str(values.get("revision", ""))
     found = resolve_source(source, revision=revision, roots=workspace.roots)
     allowed = workspace.roots if found.is_local else None
@@ -49,8 +43,6 @@ def index_of(values: Mapping[str, Any], workspace: Workspace) -> tuple[str, Mapp
 
 def adapted(model: Model, loras: Sequence[str], scales: Sequence[float], workspace: Workspace) -> Model:
     """The model with LoRAs on top, whose files are read for their hashes."""
-    from ....pipelines.models.describe import add_lora
-
     if why := why_not_paired(loras, scales):
         raise ValueError(why)
     for path, scale in zip(loras, scales or [1.0] * len(loras), strict=True):
@@ -66,8 +58,8 @@ def why_not_paired(loras: Sequence[str], scales: Sequence[float]) -> str:
 
 def whole_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
     """What the files of the model and its LoRAs say now, and on which kind of device it would run; not on how many."""
-    source, revision, dtype, device = (inputs[name] for name in ("source", "revision", "dtype", "device"))
-    model = whole_model(source, revision, dtype, device, workspace)
+    chosen = {name: inputs[name] for name in CHOSEN}
+    model = whole_model(chosen, inputs["device"], workspace, is_here=not workspace.place.cluster)
     model = adapted(model, inputs.get("loras") or (), (), workspace)
     kind = model.device.partition(":")[0]
     loras = "".join(f" {lora.path} {lora.sha256}" for lora in model.loras)
@@ -76,16 +68,12 @@ def whole_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
 
 def whole_denoises(given: Given) -> Denoising:
     """The denoise that the pipeline would do; what its steps take besides its weights is known when it runs."""
-    from ....pipelines.models.describe import describe_whole, pick_device
-
     place, device = given.workspace.place, str(given.value("device"))
-    chosen = place.devices[0] if place.devices else pick_device(device, accelerators=given.accelerators)
-    source, revision, dtype = given.value("source"), given.value("revision"), given.value("dtype")
+    if not place.devices:
+        device = pick_device(device, accelerators=given.accelerators)
+    chosen = {name: given.value(name) for name in CHOSEN}
     try:
-        with remedies(given.workspace):
-            model = describe_whole(
-                source, revision=revision, dtype=dtype, device=chosen, roots=given.workspace.roots, is_here=False
-            )
+        model = whole_model(chosen, device, given.workspace, is_here=False)
     except ValueError as error:
         raise Refused("source", Refusal(code="no_model", why=str(error))) from None
     signature = signature_of(str(given.value("pipeline")))

@@ -9,15 +9,18 @@ from typing import Annotated, Any, Literal
 
 from ....parallel.progress import SILENT, Progress
 from ....parallel.wording import worded
+from ....pipelines.place import LEFT_OPEN, read_plan
 from ....pipelines.signatures.table import class_names, signature_of
 from ....pipelines.values import Audio, Image, Video
 from ....pipelines.whole.guarded import why_no_guard
 from ...files.workspace import HERE, Workspace
 from ...graph.choosing import ARGUMENTS, Chooser
-from ...graph.spec import MAX_SEED, VALUE_TYPES, InputSpec, NodeSpec, Socket, read_spec
+from ...graph.signature import read_spec
+from ...graph.spec import VALUE_TYPES, InputSpec, NodeSpec, Socket
 from ..arguments import checked
 from ..models import remedies
 from ..planning import spread
+from ..sockets import Seed
 from .model import BOBBIN, adapted, index_of, whole_denoises, whole_fingerprint, whole_means, whole_model
 from .sockets import TYPES, arguments_of, input_of, inputs_of, outputs_of, tell_size, values_of, why_not
 
@@ -32,34 +35,23 @@ LORAS = ("loras", "lora_scales")
 def run_pipeline(
     source: Annotated[
         str,
-        Socket(
-            widget="model",
-            help="builtin:bobbin, a folder, FILE.safetensors@BASE (or .gguf), or a hub id by `latentloom models pull`",
-        ),
+        Socket(widget="model"),
+        "builtin:bobbin, a folder, FILE.safetensors@BASE (or .gguf), or a hub id by `latentloom models pull`",
     ] = BOBBIN,
     *,
-    pipeline: Annotated[str, Socket(help="The class, which decides the sockets; auto is the folder's own")] = AUTO,
-    loras: Annotated[Sequence[str], Socket(help="LoRAs, .safetensors files, in order", advanced=True)] = (),
+    pipeline: Annotated[str, "The class, which decides the sockets; auto is the folder's own"] = AUTO,
+    loras: Annotated[Sequence[str], Socket(advanced=True), "LoRAs, .safetensors files, in order"] = (),
     lora_scales: Annotated[
-        Sequence[float], Socket(min=-10, max=10, help="A number for each LoRA; empty is 1, as trained", advanced=True)
+        Sequence[float], Socket(min=-10, max=10, advanced=True), "A number for each LoRA; empty is 1, as trained"
     ] = (),
-    seed: Annotated[
-        int,
-        Socket(
-            widget="seed",
-            min=0,
-            max=MAX_SEED,
-            help="Its noise is what diffusers draws: other noise in bf16 than in fp32",
-        ),
-    ] = 0,
-    revision: Annotated[str, Socket(help="Branch, tag or commit of a hub id", advanced=True)] = "",
+    seed: Annotated[Seed, "Its noise is what diffusers draws: other noise in bf16 than in fp32"] = 0,
+    revision: Annotated[str, Socket(advanced=True), "Branch, tag or commit of a hub id"] = "",
     dtype: Annotated[
-        Literal["auto", "fp32", "bf16", "fp16"],
-        Socket(help="auto is bf16 on CUDA and fp32 on a CPU", advanced=True),
+        Literal["auto", "fp32", "bf16", "fp16"], Socket(advanced=True), "auto is bf16 on CUDA and fp32 on a CPU"
     ] = "auto",
-    device: Annotated[str, Socket(help="auto, cpu, cuda, cuda:1 or mps", advanced=True)] = "auto",
-    devices: Annotated[str, Socket(help="Several, such as all, cuda*4 or cpu*2; empty is one", advanced=True)] = "",
-    plan: Annotated[str, Socket(help="auto, or degrees such as cfg=2,ulysses=2", advanced=True)] = "auto",
+    device: Annotated[str, Socket(advanced=True), "auto, cpu, cuda, cuda:1 or mps"] = "auto",
+    devices: Annotated[str, Socket(advanced=True), "Several, such as all, cuda*4 or cpu*2; empty is one"] = "",
+    plan: Annotated[str, Socket(advanced=True), "auto, or degrees such as cfg=2,ulysses=2"] = "auto",
     workspace: Workspace = HERE,
     progress: Progress = SILENT,
     **inputs: Any,
@@ -69,8 +61,6 @@ def run_pipeline(
     With several devices, each is a rank; `latentloom run --devices` and `--plan` take precedence. From Python, what the
     class takes is given by name, and what it does not give is None.
     """
-    from ....pipelines.place import LEFT_OPEN, read_plan
-
     found = find({"source": source, "revision": revision, "pipeline": pipeline}, workspace)
     signature = signature_of(str(found.get("pipeline", pipeline)))
     arguments = arguments_of(signature, inputs)
@@ -80,7 +70,8 @@ def run_pipeline(
         raise ValueError(
             worded("plan is {}, but devices is empty; name devices for it, such as cpu*2, or take auto", named)
         )
-    model = whole_model(source, revision, dtype, device, workspace)
+    chosen = {"source": source, "revision": revision, "dtype": dtype}
+    model = whole_model(chosen, device, workspace, is_here=not workspace.place.cluster)
     model = adapted(model, loras, lora_scales, workspace)
     if devices or workspace.place.devices:
         model = spread(model, devices, plan, workspace=workspace)

@@ -149,14 +149,10 @@ def arguments_of(signature: Signature, inputs: Mapping[str, Any]) -> dict[str, A
         for each in signature.parameters
     }
     for each in signature.parameters:
-        if each.kind == "mask" and found[each.name] is not None and isinstance(found.get("video"), list):
-            found[each.name] = _for_each_frame(found[each.name], len(found["video"]))
+        mask, clip = found[each.name], found.get("video")
+        if each.kind == "mask" and mask is not None and isinstance(clip, list):
+            found[each.name] = mask if isinstance(mask, list) else [mask] * len(clip)  # one holds for the whole clip
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _for_each_frame(masks: Any, num_frames: int) -> list[Any]:
-    """One mask holds for the whole clip."""
-    return masks if isinstance(masks, list) else [masks] * num_frames
 
 
 def _conditions(parameter: Parameter, given: Mapping[str, Any]) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Annotated
 
-from latentloom.nodes.graph.spec import Socket, read_spec
+from latentloom.nodes.graph.signature import read_spec
+from latentloom.nodes.graph.spec import Socket
 from latentloom.parallel.progress import SILENT, Progress
 
 if TYPE_CHECKING:

@@ -1,7 +1,9 @@
-"""ComfyUI's progress bar, previews and interrupt, as whoever runs a stage here sees them."""
+"""ComfyUI's process around a node: its progress bar, previews and interrupt, and what it is asked to free."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import logging
 from typing import Any
 
@@ -15,7 +17,11 @@ class ComfyProgress(Progress):
     """Steps become ComfyUI's progress bar; its interrupt ends the stage at the next step."""
 
     def __init__(self) -> None:
-        self.wants_previews = _shows_previews()
+        self.wants_previews = False
+        with contextlib.suppress(ImportError):
+            from comfy.cli_args import args
+
+            self.wants_previews = getattr(args.preview_method, "value", args.preview_method) != "none"
         self._bar: Any = None
         self._interrupt: BaseException | None = None
 
@@ -60,15 +66,6 @@ class ComfyProgress(Progress):
             raise Cancelled from error
 
 
-def _shows_previews() -> bool:
-    """Whether the user of ComfyUI has latent previews on."""
-    try:
-        from comfy.cli_args import args
-    except ImportError:
-        return False
-    return getattr(args.preview_method, "value", args.preview_method) != "none"
-
-
 def _shown_preview(preview: Preview | None) -> tuple[str, Any, int] | None:
     """A preview as ComfyUI's progress bar takes it: format, picture, largest side. A preview never ends a run."""
     if preview is None:
@@ -80,3 +77,27 @@ def _shown_preview(preview: Preview | None) -> tuple[str, Any, int] | None:
     except Exception:
         logger.warning("no preview of this step", exc_info=True)
         return None
+
+
+def hear_unloading() -> None:
+    """Have what ComfyUI is asked to free (`POST /free`, its menu, a lack of memory) reach what we hold: pools without
+    work, and what this process has loaded. The first call counts."""
+    try:
+        from comfy import model_management
+    except ImportError:
+        return
+    unload = getattr(model_management, "unload_all_models", None)
+    if unload is None or hasattr(unload, "reaches_ranks"):
+        return
+
+    @functools.wraps(unload)
+    def unload_all_models(*given: Any, **options: Any) -> Any:
+        from ...pipelines.components.store import store
+        from ...pipelines.pools import POOLS
+
+        POOLS.close_idle()
+        store().give_way()
+        return unload(*given, **options)
+
+    vars(unload_all_models)["reaches_ranks"] = True
+    model_management.unload_all_models = unload_all_models
