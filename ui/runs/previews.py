@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 
 from ...nodes.files.thumbnails import preview_webp
-from ..worker.work import Picture
+from ..worker.wire import Picture
 
 SIDE = 512
 KEPT_RUNS = 20

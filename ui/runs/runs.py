@@ -43,7 +43,8 @@ from ..store.quota import Quota
 from ..store.user_files import fresh_id, graph_bytes
 from ..views.plan_view import predicted_seconds
 from ..worker.made import MAX_PROMPT, is_own_file, thumbnail_path
-from ..worker.work import Here, Order, Told, Work, WorkerLost
+from ..worker.wire import Line, Order
+from ..worker.work import Here, Work, WorkerLost
 from .book import RunBook
 from .previews import Previews
 from .records import RunRecords
@@ -279,7 +280,7 @@ class Runs:
         )
         seen: set[str] = set()
 
-        def hear(told: Told) -> None:
+        def hear(told: Line) -> None:
             if told.made is not None:
                 seen.add(told.made.id)
                 self.book.add_made(run.id, told.made)

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -32,8 +32,8 @@ from ...pipelines.components.memory import Held
 from ..contract.shown import PlanMachine
 from ..errors import Conflict
 from ..live.state import Outcome
-from .wire import Ask, Cancel, Line, Order, Question, Start, read_line, written
-from .work import Tell, Told, WorkerLost
+from .wire import Ask, Cancel, Line, Message, Order, Start, read_line, written
+from .work import Tell, WorkerLost
 
 LOOK_S = 0.1
 """How often whoever waits for the worker looks whether its run is cancelled, or held up."""
@@ -72,27 +72,27 @@ class WorkerProcess:
         process = self.start()
         said = process.listen(order.run)
         process.send(order)
+        is_cancel_sent = False
         try:
-            return self._followed(process, said, order, tell, cancel)
+            while True:
+                if cancel.is_set() and not is_cancel_sent:
+                    process.send(Cancel(cancel=order.run))
+                    is_cancel_sent = True
+                try:
+                    line = said.get(timeout=LOOK_S)
+                except queue.Empty:
+                    process.end_if_held()
+                    continue
+                if line is None:
+                    return _without(process, order.run, tell)
+                if line.outcome is not None:
+                    return line.outcome
+                try:
+                    tell(line)
+                except Exception:
+                    logger.warning("what run %s told was lost; the run goes on", order.run, exc_info=True)
         finally:
             process.forget(order.run)
-
-    def _followed(self, process: _Process, said: Said, order: Order, tell: Tell, cancel: Token) -> Outcome:
-        is_told = False
-        while True:
-            if cancel.is_set() and not is_told:
-                process.send(Cancel(cancel=order.run))
-                is_told = True
-            try:
-                line = said.get(timeout=LOOK_S)
-            except queue.Empty:
-                process.end_if_held()
-                continue
-            if line is None:
-                return _without(process, order.run, tell)
-            if line.outcome is not None:
-                return line.outcome
-            _tell(tell, order.run, line)
 
     def loaded(self) -> Sequence[Held]:
         """Nothing where there is no worker, or it is too busy to tell."""
@@ -111,7 +111,7 @@ class WorkerProcess:
             if self._process is not None:
                 self._process.close()
 
-    def _ask(self, what: Question, timeout_s: float) -> Any:
+    def _ask(self, what: Literal["loaded", "measured"], timeout_s: float) -> Any:
         """Raises what the worker raised, by its code, or `RankFailed`."""
         process = self.start()
         number = next(NUMBERS)
@@ -138,13 +138,6 @@ cancel would come behind all that was told before it.
 MOST_SAID = 8
 
 
-def _tell(tell: Tell, run: str, line: Line) -> None:
-    try:
-        tell(line.told())
-    except Exception:
-        logger.warning("what run %s told was lost; the run goes on", run, exc_info=True)
-
-
 def _without(process: _Process, run: str, tell: Tell) -> Outcome:
     """How a run ends whose worker is gone: in a sentence, where a node of its own held it up, or the worker could not
     begin. Else raises `WorkerLost`.
@@ -155,7 +148,7 @@ def _without(process: _Process, run: str, tell: Tell) -> Outcome:
         raise WorkerLost(is_blamed=process.held is None)
     _, node = process.held
     why = worded("it let nothing else work for {:g} s of processor time, so it was ended; give it less to do", LIMIT_S)
-    tell(Told(event=Event(kind="failed", run=run, node=node, message=why, code=NodeFailed.code)))
+    tell(Line(run=run, event=Event(kind="failed", run=run, node=node, message=why, code=NodeFailed.code)))
     return Outcome(state="failed", error=f"node {node!r}: {why}", code=NodeFailed.code)
 
 
@@ -207,7 +200,7 @@ class _Process:
         with self._lock:
             self._listening.pop(to, None)
 
-    def send(self, order: Order | Cancel | Ask) -> None:
+    def send(self, order: Message) -> None:
         """Never waits: a worker that is held up reads nothing."""
         self._orders.put(written(order))
 
@@ -236,7 +229,12 @@ class _Process:
     def _own(self) -> None:
         """Start it, and hear it until it has ended."""
         try:
-            self._process = _started()
+            self._process = subprocess.Popen(
+                calling(".ui.worker.program:main", os.getpid()),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,  # a Ctrl-C in the terminal reaches the server, which decides
+            )
         except OSError as error:
             self._problem, self.is_alive = error, False
             return
@@ -268,9 +266,11 @@ class _Process:
         with self._lock:
             self._heard = time.monotonic()
             if line.event is not None:
-                self._small = {thread: each for thread, each in self._small.items() if not _is_over(line, each)}
-            if line.thread and line.event is not None:
-                self._small[line.thread] = (line.run, line.event.node)
+                whose = (line.run, line.event.node)
+                if line.event.kind in ENDS:
+                    self._small = {thread: each for thread, each in self._small.items() if each != whose}
+                if line.thread:
+                    self._small[line.thread] = whose
             if line.error and not line.answer:
                 self.refusal = line
             to = line.run or line.answer
@@ -295,19 +295,6 @@ class _Process:
         self._orders.put(None)
         for to, said in waiting.items():
             self._put(said, to, None)
-
-
-def _is_over(line: Line, whose: tuple[str, str]) -> bool:
-    return line.event is not None and line.event.kind in ENDS and (line.run, line.event.node) == whose
-
-
-def _started() -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        calling(".ui.worker.program:main", os.getpid()),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,  # a Ctrl-C in the terminal reaches the server, which decides
-    )
 
 
 def processor_s(pid: int) -> dict[int, float]:
