@@ -10,7 +10,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.ui.api import live_socket
-from latentloom.ui.live.live import QueueEntry
+from latentloom.ui.contract.run import QueuePlace
 from latentloom.ui.views import devices as device_watch
 
 LIVE = "ws://127.0.0.1:7860/loom/live"
@@ -70,7 +70,7 @@ def test_the_first_message_holds_everything(client: Any) -> None:
 def test_only_what_changed_is_told_afterwards(client: Any, server: Any) -> None:
     with client.websocket_connect(LIVE) as socket:
         first = socket.receive_json()
-        server.live.put_queue([QueueEntry("0" * 16, "ann", "waiting", "hers")])
+        server.live.put_queue([("ann", QueuePlace(id="0" * 16, is_mine=True, state="waiting", name="hers"))])
         second = socket.receive_json()
     assert second["full"] is False
     assert second["seq"] > first["seq"]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...parallel.machine.now import DeviceNow
-from ..contract.run import LiveMessage, LiveRun, NodeState, Priority, QueuePlace, State
+from ..contract.run import LiveMessage, LiveRun, NodeState, QueuePlace
 from .state import RunRecord
 
 KEPT_RUNS = 200
@@ -32,20 +32,6 @@ class PageSeen:
     """What one page has been told; `Live.changes` moves it on."""
 
     number: int = -1
-
-
-@dataclass(frozen=True)
-class QueueEntry:
-    """One run of the queue, waiting or running, in order."""
-
-    id: str
-    user: str
-    state: State
-    name: str
-    priority: Priority = "normal"
-    left_s: float | None = None
-    """Seconds that it takes yet, as they were at `left_at`."""
-    left_at: float = 0.0
 
 
 @dataclass
@@ -100,7 +86,7 @@ class Live:
         self._removed: deque[tuple[int, str, str]] = deque(maxlen=KEPT_REMOVALS)
         self._forgotten = -1
         """The newest number among removals that are no longer remembered."""
-        self._queue: tuple[QueueEntry, ...] = ()
+        self._queue: tuple[tuple[str, QueuePlace], ...] = ()
         self._queue_number = 0
         self._devices: list[DeviceNow] = []
         self._devices_number = 0
@@ -140,10 +126,11 @@ class Live:
             self._removed.append((self._next(), user, run_id))
             self._ring(user)
 
-    def put_queue(self, entries: Sequence[QueueEntry]) -> None:
+    def put_queue(self, places: Sequence[tuple[str, QueuePlace]]) -> None:
+        """Whose each is, and the place as its user sees it."""
         with self._lock:
-            if tuple(entries) != self._queue:
-                self._queue = tuple(entries)
+            if tuple(places) != self._queue:
+                self._queue = tuple(places)
                 self._queue_number = self._next()
                 self._ring()
 
@@ -184,7 +171,7 @@ class Live:
                 library=counters["library"],
                 results=counters["results"],
                 downloads=counters["downloads"],
-                queue=[_entry(entry, user) for entry in self._queue] if self._queue_number > since else None,
+                queue=[_seen_by(user, *each) for each in self._queue] if self._queue_number > since else None,
                 devices=self._devices if self._devices_number > since else None,
             )
 
@@ -229,8 +216,7 @@ def _delta(watched: _WatchedRun, since: int) -> LiveRun:
     return watched.run.told(watched.nodes, changed=changed)
 
 
-def _entry(entry: QueueEntry, user: str) -> QueuePlace:
-    left = {"left_s": entry.left_s, "left_at": entry.left_at}
-    if entry.user != user:
-        return QueuePlace(id=None, is_mine=False, state=entry.state, name="", **left)
-    return QueuePlace(id=entry.id, is_mine=True, state=entry.state, name=entry.name, priority=entry.priority, **left)
+def _seen_by(user: str, owner: str, place: QueuePlace) -> QueuePlace:
+    if user == owner:
+        return place
+    return QueuePlace(id=None, is_mine=False, state=place.state, name="", left_s=place.left_s, left_at=place.left_at)

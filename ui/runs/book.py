@@ -13,9 +13,9 @@ from typing import Any
 
 from ...nodes.execution.events import Event
 from ...nodes.graph.graph import Graph
-from ..contract.run import Priority
+from ..contract.run import Priority, QueuePlace
 from ..errors import Conflict
-from ..live.live import Live, QueueEntry
+from ..live.live import Live
 from ..live.state import (
     MadeFile,
     Outcome,
@@ -30,7 +30,7 @@ from ..live.state import (
     with_marks,
 )
 from ..store.user_files import nothing
-from .queue import RunQueue, Waiting
+from .queue import RunQueue
 from .records import RunRecords
 
 logger = logging.getLogger("latentloom")
@@ -85,11 +85,11 @@ class RunBook:
     def is_idle(self) -> bool:
         """Whether a new run would begin at once."""
         with self._lock:
-            return not self._cancels and self._queue.first is None
+            return not self._cancels and not self._queue.waiting
 
     def num_waiting(self, user: str) -> int:
         with self._lock:
-            return self._queue.count(user)
+            return sum(run.user == user for run in self._queue.waiting)
 
     def add(self, runs: Sequence[RunRecord], graph: Graph) -> None:
         """New runs of one batch at the end of the queue; all of them or none. Raises `ValueError`."""
@@ -99,7 +99,7 @@ class RunBook:
             for run in runs:
                 self.records.write(run)
             with self._lock:
-                self._queue.add(map(_waiting, runs))
+                self._queue.add(runs)
                 for run in runs:
                     self._hold(run)
                 self._show_queue()
@@ -114,7 +114,7 @@ class RunBook:
     ) -> tuple[RunRecord, threading.Event] | None:
         """The first of the queue is running from now on; None when nobody waits, or it does not fit."""
         with self._lock:
-            if (id := self._queue.first) is None or not fits(self._runs[id]):
+            if not self._queue.waiting or not fits(self._runs[id := self._queue.waiting[0].id]):
                 return None
             self._queue.take()
             run = self._runs[id].model_copy(update={"state": "running", "started": self._clock(), "is_back": False})
@@ -144,11 +144,6 @@ class RunBook:
             self._hold(with_made(run, made), is_kept=False)
         self._live.count(run.user, "results")
 
-    def made(self, id: str) -> tuple[MadeFile, ...]:
-        """What a run has made so far."""
-        with self._lock:
-            return self._runs[id].made
-
     def end(self, id: str, outcome: Outcome) -> None:
         """A run is over."""
         with self._lock:
@@ -169,7 +164,7 @@ class RunBook:
             again = recovered(before, now=self._clock()) if is_blamed or before.is_ending else set_back(before)
             self._put(again)
             if again.state == "waiting":
-                self._queue.add([_waiting(again)])
+                self._queue.add([again])
             self._show_queue()
         if before.made:
             self._live.count(before.user, "results")
@@ -212,9 +207,9 @@ class RunBook:
             raise Conflict("one of these runs does not wait any more; look at the queue again")
 
     def _keep_priorities(self) -> None:
-        for id, priority in self._queue.priorities().items():
-            if (run := self._runs[id]).priority != priority:
-                self._put(run.model_copy(update={"priority": priority}))
+        for each in self._queue.waiting:
+            if (run := self._runs[each.id]).priority != each.priority:
+                self._put(run.model_copy(update={"priority": each.priority}))
         self._show_queue()
 
     def remove(self, user: str, id: str) -> RunRecord:
@@ -237,11 +232,6 @@ class RunBook:
         if run.made:
             self._live.count(user, "results")
         return run
-
-    def is_ending(self, id: str) -> bool:
-        """Whether its user cancelled it."""
-        with self._lock:
-            return self._runs[id].is_ending
 
     def forget_made(self, user: str, id: str, made_id: str) -> None:
         """One result of a run is gone."""
@@ -317,18 +307,25 @@ class RunBook:
         self.records.quota.add(run.user, "results", num_bytes=num_bytes, count=len(run.made) - len(old))
 
     def _show_queue(self) -> None:
-        entries = [*self._cancels, *self._queue.ids]
-        runs = [self._runs[id] for id in entries]
-        self._live.put_queue([self._entry(run) for run in runs])
+        runs = [self._runs[id] for id in (*self._cancels, *self._queue.ids)]
+        self._live.put_queue([(run.user, self._place(run)) for run in runs])
 
-    def _entry(self, run: RunRecord) -> QueueEntry:
+    def _place(self, run: RunRecord) -> QueuePlace:
         """Of a run that waits its seconds are those that the others of its batch took, else as predicted."""
         left_s, left_at = self._took.get(run.batch, run.predicted_s), 0.0
         if run.state == "running":
             known = progress(run.nodes.values())
             began = run.started or self._clock()
             left_s, left_at = (known["left_s"], known["left_at"]) if known["left_s"] is not None else (left_s, began)
-        return QueueEntry(run.id, run.user, run.state, run.name, run.priority, left_s, left_at)
+        return QueuePlace(
+            id=run.id,
+            is_mine=True,
+            state=run.state,
+            name=run.name,
+            priority=run.priority,
+            left_s=left_s,
+            left_at=left_at,
+        )
 
     def _recover(self) -> None:
         found = sorted(self.records.all(), key=lambda run: run.created)
@@ -339,9 +336,5 @@ class RunBook:
                 self._hold(run)
         order = order_of(found, self.records.read_order())
         if waiting := [self._runs[id] for id in order if self._runs[id].state == "waiting"]:
-            self._queue.add(map(_waiting, waiting))
+            self._queue.add(waiting)
         self._show_queue()
-
-
-def _waiting(run: RunRecord) -> Waiting:
-    return Waiting(id=run.id, user=run.user, priority=run.priority, is_back=run.is_back)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import dataclasses
 import logging
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -238,7 +238,7 @@ class Runs:
         self.book.get(user, id)
         return self._previews.get(id, node)
 
-    def idle(self) -> AbstractContextManager[None]:
+    def idle(self) -> contextlib.AbstractContextManager[None]:
         """No run begins while this is entered. Raises `Conflict` while one is under way."""
         return self._workers.held()
 
@@ -296,7 +296,7 @@ class Runs:
         except WorkerLost:
             _remove_half_written(order.folder)
             raise
-        gone = seen - {made.id for made in self.book.made(run.id)}  # the user has deleted them meanwhile
+        gone = seen - {made.id for made in self.book.get(run.user, run.id).made}  # the user has deleted them meanwhile
         return dataclasses.replace(outcome, made=tuple(made for made in outcome.made if made.id not in gone))
 
     def _groups(self, run: RunRecord) -> int:
@@ -322,13 +322,6 @@ def _remove_half_written(folder: Path) -> None:
 
 def _remove_empty(folder: Path) -> None:
     """The folder and those in it, as far as nothing is left in them."""
-    for each in sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True):
-        _remove_if_empty(each)
-    _remove_if_empty(folder)
-
-
-def _remove_if_empty(folder: Path) -> None:
-    try:
-        folder.rmdir()
-    except OSError:  # something is in it, or it never was
-        pass
+    for each in (*sorted(folder.rglob("*"), reverse=True), folder):
+        with contextlib.suppress(OSError):  # it is no folder, something is in it, or it never was
+            each.rmdir()

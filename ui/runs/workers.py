@@ -92,7 +92,7 @@ class RunWorkers:
                 outcome = stopped(run.id, error)
             self._has_begun(run.id)
             is_over = isinstance(outcome, Outcome) and outcome.state != "cancelled"
-            is_left = self._is_closing and not is_over and not self._book.is_ending(run.id)
+            is_left = self._is_closing and not is_over and not self._book.get(run.user, run.id).is_ending
             if isinstance(outcome, WorkerLost) and not is_left:
                 self._book.begin_again(run.id, is_blamed=outcome.is_blamed)
             elif isinstance(outcome, Outcome) and not is_left:
