@@ -52,8 +52,7 @@ class Server:
         self.hashes = Hashes(settings, self.runs)
         self.downloads = Downloads(settings, self.live, quota=quota)
         self.newest = Newest()
-        self.counting = Newest()
-        """For what may take seconds, so that no check waits for it."""
+        self.counting = Newest()  # for what may take seconds, so that no check waits for it
         self.counter = Counter()
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ import pytest
 from latentloom.parallel.machine import now
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.ui.views import devices
-from latentloom.ui.views.latest import Latest
+from latentloom.ui.views.newest import Latest
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from latentloom.pipelines.hub.listing import NotFetched
 from latentloom.pipelines.hub.look import HubModel
 from latentloom.pipelines.models.snapshots import home_of
 from latentloom.pipelines.models.source import BUILTINS, NotPulled, resolve_source
-from latentloom.ui.contract.downloads import Download
+from latentloom.ui.contract.kept import Download
 from latentloom.ui.downloads import downloads as module
 from latentloom.ui.downloads import looks
 from latentloom.ui.downloads.downloads import Downloads

@@ -204,7 +204,7 @@ from latentloom.nodes.graph.graph import read_graph
 from latentloom.ui.live.live import Live
 from latentloom.ui.runs.runs import Runs
 from latentloom.ui.settings import Settings
-from latentloom.ui.views.models_view import models_view
+from latentloom.ui.views.installed import models_view
 from latentloom.ui.worker.process import WorkerProcess
 import time
 folder = pathlib.Path(sys.argv[1])

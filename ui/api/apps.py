@@ -23,8 +23,7 @@ from ..library.app_form import by_setting, check_names, check_values, form_of, i
 from ..server import Server
 from ..store.paging import MAX_ROWS
 from ..views.devices import devices_now
-from .described import CONFLICT
-from .requests import Id, User
+from .requests import CONFLICT, Id, User
 
 RunId = Annotated[str, Query(max_length=64, description="One of the user's own.")]
 

@@ -31,8 +31,7 @@ from ..library.opening import open_file
 from ..server import Server
 from ..views.devices import devices_now
 from ..views.plan_view import plan_view
-from .described import CONFLICT, takes
-from .requests import User
+from .requests import CONFLICT, User, takes
 
 FileName = Annotated[str, Header(max_length=4096, description="The file's name, percent-encoded.")]
 

@@ -14,8 +14,7 @@ from ..contract.kept import Draft, DraftWithGraph, NamedGraph, Token, Workflow, 
 from ..server import Server
 from ..store.files import HEADERS, attachment, picture
 from ..store.paging import FIRST_ROWS
-from .described import CONFLICT, sends, takes
-from .requests import Before, Id, Limit, User
+from .requests import CONFLICT, Before, Id, Limit, User, sends, takes
 
 Search = Annotated[str, Query(max_length=200)]
 Number = Annotated[int | None, Query(ge=1, le=1_000_000)]

@@ -1,4 +1,4 @@
-"""How our routes read requests and answer: strict JSON in, nothing misspelt, who is there before anything else."""
+"""How our routes read requests, answer and are described: strict JSON in, nothing misspelt, who asks comes first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,37 @@ from ...parallel.errors import did_you_mean
 from ...pipelines.models.json_file import JsonFault, parse_strict
 from ..access.answers import error_answer, plain
 from ..access.auth import user_of
+from ..contract.shown import ErrorAnswer
 from ..store.paging import MAX_ROWS
+
+Responses = dict[int | str, dict[str, Any]]
+ERRORS: Responses = {
+    status: {"model": ErrorAnswer, "description": description}
+    for status, description in (
+        (400, "The request is wrong; the sentence says how."),
+        (401, "Nobody is logged in."),
+        (403, "The request comes from a foreign page, or for a foreign host."),
+        (404, "There is no such thing, or it is another user's."),
+        (408, "The rest of the body stopped coming."),
+        (413, "The body is too large."),
+        (415, "The body is not marked as JSON."),
+        (429, "Too much at a time from one address."),
+        (507, "As much is kept as may be; the sentence says what to delete."),
+    )
+}
+CONFLICT: Responses = {409: {"model": ErrorAnswer, "description": "The thing is not as the caller believes."}}
+
+
+def sends(*media_types: str) -> Responses:
+    """The description of an answer that is a file."""
+    schema = {"schema": {"type": "string", "format": "binary"}}
+    return {200: {"content": dict.fromkeys(media_types, schema)}}
+
+
+def takes(*media_types: str) -> dict[str, Any]:
+    """The description of a body that is a file."""
+    schema = {"schema": {"type": "string", "format": "binary"}}
+    return {"requestBody": {"required": True, "content": dict.fromkeys(media_types, schema)}}
 
 
 class StrictRequest(Request):

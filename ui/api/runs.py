@@ -16,8 +16,7 @@ from ..server import Server
 from ..store.files import picture
 from ..store.paging import FIRST_ROWS
 from ..views.devices import accelerators, asked_place, devices_now
-from .described import CONFLICT, sends
-from .requests import Before, Id, Limit, NodeName, User
+from .requests import CONFLICT, Before, Id, Limit, NodeName, User, sends
 
 States = Annotated[list[State] | None, Query(description="Only runs in one of these states.")]
 BatchId = Annotated[str, Query(max_length=64, description="Only runs that one request started.")]

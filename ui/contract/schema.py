@@ -10,16 +10,11 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
 
-from . import app, bodies, downloads, kept, run, shown, weights
+from . import app, bodies, kept, run, shown
 
 FILE = Path(__file__).parents[1] / "web" / "contract.schema.json"
 MODES: dict[Any, JsonSchemaMode] = {
-    downloads: "serialization",
-    kept: "serialization",
-    run: "serialization",
-    shown: "serialization",
-    app: "serialization",
-    weights: "serialization",
+    **dict.fromkeys((kept, run, shown, app), "serialization"),
     bodies: "validation",
 }
 

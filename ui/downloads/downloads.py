@@ -19,7 +19,7 @@ from ...pipelines.hub.child import LOOK_S, SILENT_S, HubProcess, fetching
 from ...pipelines.hub.listing import NotFetched
 from ...pipelines.hub.look import HubModel
 from ...pipelines.models.snapshots import home_of, hub_cache
-from ..contract.downloads import Download, HubLook
+from ..contract.kept import Download, HubLook
 from ..errors import Conflict, DownloadsOff, NoRoom
 from ..live.live import Live
 from ..settings import Settings
@@ -56,8 +56,7 @@ class Downloads:
         self._store = Records(settings.data_dir)
         self._lock = threading.RLock()
         self._records: dict[str, Record] = {}
-        self._tries: Counter[str] = Counter()
-        """Of each download; an older try has nothing to say any more."""
+        self._tries: Counter[str] = Counter()  # of each download; an older try has nothing to say any more
         self._thread = ThreadPoolExecutor(1, "downloads")
         self._process: HubProcess | None = None
         self._pace = Pace()

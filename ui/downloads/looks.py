@@ -29,8 +29,7 @@ class Looks:
         self._look_s = look_s
         self._lock = threading.Lock()
         self._under_way: set[str] = set()
-        self._seen: OrderedDict[tuple[str, str, str], HubModel] = OrderedDict()
-        """By user, id and revision."""
+        self._seen: OrderedDict[tuple[str, str, str], HubModel] = OrderedDict()  # by user, id and revision
 
     def look(self, user: str, model_id: str, revision: str) -> HubModel:
         """Asks the hub. Raises `NotFetched` where it tells nothing, and `Conflict` where it is being asked already."""

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from ...pipelines.hub.cache import had_bytes
 from ...pipelines.hub.look import HubModel
 from ...pipelines.models.snapshots import home_of, hub_cache
-from ..contract.downloads import Download, DownloadState
+from ..contract.kept import Download, DownloadState
 from ..store.user_files import ID, put_aside, read_record, write_record
 
 PACE_S = 8.0

@@ -1,4 +1,4 @@
-"""Apps: saved workflows that others run by a form of their settings, under a link that can be taken back.
+"""Links to saved workflows, and apps: what others run under such a link by a form of its settings.
 
 A *share* lets others read a workflow as it is by now. An *app* lets them run it as it was published, and set nothing
 but its parameters: it has a copy of its own, so that neither an edit nor the end of an old version changes it. What it
@@ -7,6 +7,8 @@ runs is theirs in every way, so it may name no file that only the owner can read
 
 from __future__ import annotations
 
+import re
+import secrets
 import threading
 import time
 from collections.abc import Iterator
@@ -22,7 +24,36 @@ from ..errors import NotHere
 from ..store.quota import Quota, size_of
 from ..store.uploads import NAME
 from ..store.user_files import ID, graph_bytes, read_record, user_folder, write_record
-from .shares import Shares
+
+TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
+
+
+class Share(BaseModel):
+    """Whose workflow a token means."""
+
+    user: str
+    workflow: str
+
+
+class Shares:
+    """One kind of links, in a folder of its own: a token is all that one needs to know, and nobody can guess it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def make(self, user: str, workflow: str) -> str:
+        """A new token."""
+        token = secrets.token_urlsafe(16)
+        write_record(self._folder / f"{token}.json", Share(user=user, workflow=workflow))
+        return token
+
+    def find(self, token: str) -> Share | None:
+        """None for one that was taken back, or never given."""
+        return read_record(self._folder / f"{token}.json", Share) if TOKEN.fullmatch(token) else None
+
+    def drop(self, token: str) -> None:
+        if TOKEN.fullmatch(token):
+            (self._folder / f"{token}.json").unlink(missing_ok=True)
 
 
 class Published(BaseModel):

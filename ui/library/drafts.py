@@ -34,8 +34,8 @@ class Drafts:
         self._data_dir = data_dir
         self._quota = quota or Quota(data_dir)
         self._lock = threading.Lock()
+        # All but their graphs, by user and key; read when the user first asks.
         self._heads: dict[str, dict[str, Draft]] = {}
-        """All but their graphs, by user and key; read when the user first asks."""
 
     def list(self, user: str, *, limit: int = FIRST_ROWS, before: str = "") -> builtins.list[Draft]:
         """Newest first, without their graphs, behind the one whose key is `before`. Raises `NotHere`."""

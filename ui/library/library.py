@@ -30,9 +30,8 @@ from ..store.user_files import (
     nothing,
     user_folder,
 )
-from .apps import Apps, check_publishable
+from .apps import Apps, Shares, check_publishable
 from .drafts import Drafts
-from .shares import Shares
 from .workflow_files import Head, WorkflowFiles
 
 MAX_VERSIONS = 100
@@ -52,8 +51,7 @@ class Library:
         self._live = live
         self._shares = Shares(settings.data_dir / "shares")
         self._lock = threading.RLock()
-        self._heads: dict[str, dict[str, Head]] = {}
-        """By user, read when the user first asks."""
+        self._heads: dict[str, dict[str, Head]] = {}  # by user, read when the user first asks
 
     def list(
         self, user: str, *, search: str = "", limit: int = FIRST_ROWS, before: str = ""

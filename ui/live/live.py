@@ -84,8 +84,7 @@ class Live:
         self._number = 0
         self._runs: dict[str, _WatchedRun] = {}
         self._removed: deque[tuple[int, str, str]] = deque(maxlen=KEPT_REMOVALS)
-        self._forgotten = -1
-        """The newest number among removals that are no longer remembered."""
+        self._forgotten = -1  # the newest number among removals that are no longer remembered
         self._queue: tuple[tuple[str, QueuePlace], ...] = ()
         self._queue_number = 0
         self._devices: list[DeviceNow] = []

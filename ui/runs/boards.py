@@ -18,8 +18,7 @@ class Boards:
         self._data_dir = data_dir
         self._quota = quota
         self._lock = threading.Lock()
-        self._known: dict[str, dict[str, Board]] = {}
-        """By user and id, once somebody asked."""
+        self._known: dict[str, dict[str, Board]] = {}  # by user and id, once somebody asked
 
     def of(self, user: str) -> dict[str, Board]:
         """By id, in the order of their names."""

@@ -46,12 +46,10 @@ class RunBook:
         self._lock = threading.RLock()
         self._runs: dict[str, RunRecord] = {}
         self._queue = RunQueue(records.write_order)
-        self._makers: dict[str, str] = {}
-        """The run of each result."""
-        self._took: dict[str, float] = {}
-        """Seconds of the newest run of each batch that was made."""
+        self._makers: dict[str, str] = {}  # the run of each result
+        self._took: dict[str, float] = {}  # seconds of the newest run of each batch that was made
+        # The cancel tokens of the runs under way, in the order in which they began.
         self._cancels: dict[str, threading.Event] = {}
-        """The cancel tokens of the runs under way, in the order in which they began."""
         self._recover()
 
     def of(self, user: str) -> list[RunRecord]:

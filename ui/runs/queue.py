@@ -22,10 +22,8 @@ class RunQueue:
 
     def __init__(self, keep: Callable[[Sequence[str]], None]) -> None:
         self._keep = keep
-        self.waiting: tuple[RunRecord, ...] = ()
-        """As they were put in: only their priorities follow."""
-        self._turns: dict[str, int] = {}
-        """By user: the number of the turn in which a run of his began last."""
+        self.waiting: tuple[RunRecord, ...] = ()  # as they were put in: only their priorities follow
+        self._turns: dict[str, int] = {}  # by user: the number of the turn in which a run of his began last
         self._numbers = itertools.count(1)
 
     @property

@@ -79,8 +79,7 @@ class Runs:
         self.work = work or Here(settings.cache_dir, specs=specs)
         self._quota = quota or Quota(settings.data_dir)
         self.book = RunBook(RunRecords(settings.data_dir, quota=self._quota), live)
-        self._submitting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        """By user."""
+        self._submitting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # by user
         most = len(settings.place.devices) if settings.shares_out else settings.place.replicas
         width = max(width_of(settings.place), most + BESIDE)
         self._workers = RunWorkers(width, self.book, self._execute, starts=next_on(settings.place), groups=self._groups)

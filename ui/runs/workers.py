@@ -40,10 +40,8 @@ class RunWorkers:
         self._starts = starts
         self._execute = execute
         self._changed = threading.Condition()
-        self._preparing: set[str] = set()
-        """Runs under way that do not let the next one start yet."""
-        self._under_way: list[int] = []
-        """The groups of each."""
+        self._preparing: set[str] = set()  # runs under way that do not let the next one start yet
+        self._under_way: list[int] = []  # the groups of each
         self._groups = groups
         self._is_held = False
         self._is_closing = False

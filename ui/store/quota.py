@@ -79,8 +79,8 @@ class Quota:
         self._free_bytes = free_bytes
         self._counts_results = counts_results
         self._lock = threading.Lock()
+        # By the name of the user's folder, so that those who were taken out of the file of users count, too.
         self._kept: defaultdict[str, defaultdict[Kind, _Sum]] = defaultdict(lambda: defaultdict(_Sum))
-        """By the name of the user's folder, so that those who were taken out of the file of users count, too."""
         for folder in data_dir.glob("users/*"):
             for kind in FOLDERS:
                 self._kept[folder.name][kind] = _found(folder, kind)

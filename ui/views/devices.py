@@ -15,7 +15,7 @@ from ...parallel.wording import worded
 from ...pipelines.place import check_cores, read_place
 from ...pipelines.values import Place
 from ..live.live import Live
-from .latest import Latest
+from .newest import Latest
 
 GAP_S = 2.0
 

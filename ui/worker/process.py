@@ -156,17 +156,13 @@ class _Process:
     """One worker, from its start to its end."""
 
     def __init__(self, start: Start) -> None:
-        self.held: tuple[str, str] | None = None
-        """The run, and the node of it, for which it was ended."""
-        self.refusal: Line | None = None
-        """Why it could not begin."""
+        self.held: tuple[str, str] | None = None  # the run, and the node of it, for which it was ended
+        self.refusal: Line | None = None  # why it could not begin
         self.is_alive = True
         self._problem: OSError | None = None
         self._listening: dict[str | int, Said] = {}
-        self._small: dict[int, tuple[str, str]] = {}
-        """The nodes that use no device and work now, by their threads."""
-        self._noted: dict[int, float] = {}
-        """Of these threads the processor time, since the worker is silent."""
+        self._small: dict[int, tuple[str, str]] = {}  # the nodes that use no device and work now, by their threads
+        self._noted: dict[int, float] = {}  # of these threads the processor time, since the worker is silent
         self._heard = time.monotonic()
         self._lock = threading.Lock()
         self._orders: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()

@@ -72,8 +72,7 @@ class Worker:
         self._work = work
         self._lines = lines
         self._telling = threading.Lock()
-        self._cancels: dict[str, threading.Event] = {}
-        """Of the runs under way."""
+        self._cancels: dict[str, threading.Event] = {}  # of the runs under way
 
     def serve(self, orders: Iterable[bytes]) -> None:
         """Until there are no more orders."""
