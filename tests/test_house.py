@@ -24,7 +24,6 @@ CHAMBERS = {
     "pipelines/denoising/unwaiting.py": "how torch is asked, whatever the solver",
     "pipelines/fusing/rotary_kernel.py": "imports Triton, which not every machine has",
     "ui/access/intake.py": "counts requests, whatever the server is",
-    "ui/api/router.py": "the list of all routes",
     "ui/canvas.py": "the only Gradio component",
     "ui/command.py": "the command `latentloom ui`",
     "ui/library/opening.py": "what a file is, told by its first bytes",

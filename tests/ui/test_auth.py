@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from httpx import ASGITransport, AsyncClient
 
-from latentloom.ui.access.address import address_of
+from latentloom.ui.access.address import asker_of
 from latentloom.ui.access.auth import read_users
 from latentloom.ui.access.login import KEY_FILE, KNOWN_S, Browsers, read_key
 from latentloom.ui.access.origin import Door, _own_names, is_loopback
@@ -211,7 +211,9 @@ def test_a_loopback_address_needs_none(tmp_path: Path, host: str) -> None:
 )
 def test_only_a_proxy_that_the_owner_named_tells_who_asks(peer: str, hops: list[str], address: str) -> None:
     headers = [(b"x-forwarded-for", hop.encode()) for hop in hops]
-    assert address_of({"client": (peer, 5000), "headers": headers}, ("10.0.0.0/16", "2001:db8:ffff::1")) == address
+    assert (
+        asker_of({"client": (peer, 5000), "headers": headers}, ("10.0.0.0/16", "2001:db8:ffff::1")).address == address
+    )
 
 
 def test_a_proxy_that_is_no_address_is_refused(tmp_path: Path) -> None:

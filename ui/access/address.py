@@ -29,21 +29,15 @@ class Asker:
 
 
 def asker_of(scope: Mapping[str, Any], trusted: Sequence[str]) -> Asker:
-    """The socket's peer; of a peer that `trusted` names, the last hop of X-Forwarded-For, which that peer wrote.
-
-    All hops before it are whatever the client claims. A trusted peer that names none is itself the address.
-    """
+    """The socket's peer; of a peer that `trusted` names, the last hop of X-Forwarded-For, which that peer wrote."""
     peer = str((scope.get("client") or ("",))[0])
     if not is_trusted(peer, trusted):
         return Asker(_counted(peer), is_proxy=False)
     hops = forwarded(scope)
+    # All hops before the last are whatever the client claims. A trusted peer that names none is itself the address.
     hop = _without_port(hops[-1].rpartition(",")[2].strip()) if hops else ""
     named = hop if _address(hop) is not None else peer
     return Asker(_counted(named), is_proxy=is_trusted(named, trusted))
-
-
-def address_of(scope: Mapping[str, Any], trusted: Sequence[str]) -> str:
-    return asker_of(scope, trusted).address
 
 
 def forwarded(scope: Mapping[str, Any]) -> list[str]:

@@ -128,8 +128,7 @@ class Connection(H11Protocol):
             self._expect("")
 
     def _expect(self, phase: Phase) -> None:
-        """The time for a phase runs from its beginning, whatever dribbles in meanwhile."""
-        if phase == self._phase:
+        if phase == self._phase:  # its time runs from its beginning, whatever dribbles in meanwhile
             return
         if self._timer is not None:
             self._timer.cancel()
@@ -147,8 +146,8 @@ class Connection(H11Protocol):
         self._timer = self.loop.call_later(self._patience.body_window_s, self._end_window)
 
     def _end_window(self) -> None:
-        """What the server itself did not want to read as yet is not held against the sender."""
         patience = self._patience
+        # what the server itself did not want to read as yet is not held against the sender
         is_paused = self.flow.read_paused or self.cycle.waiting_for_100_continue
         is_slow = self._received < patience.body_rate * patience.body_window_s
         if is_slow and not is_paused and not self._was_paused:
@@ -222,7 +221,7 @@ def guard(server: uvicorn.Server, patience: Patience, *, grace_s: int) -> None:
         port=given.port,
         log_level=given.log_level,
         timeout_graceful_shutdown=grace_s,
-        proxy_headers=False,  # who asks is told by `address_of` alone: uvicorn would believe every local program
+        proxy_headers=False,  # who asks is told by `asker_of` alone: uvicorn would believe every local program
     )
     config.load()
     logging.getLogger("uvicorn.error").addFilter(_SELDOM)

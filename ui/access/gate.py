@@ -135,7 +135,7 @@ class Gate:
             pass
         except (ValueError, RecursionError) as error:  # ours answer themselves; Gradio's parse what strangers send
             logger.warning("%s %s cannot be answered: %s", scope["method"], scope["path"][:100], str(error)[:200])
-            await counted.refuse(UNREADABLE)
+            await counted.finish(UNREADABLE)
 
     def _refusal(self, scope: Scope, limit: int) -> GateRefusal | None:
         if CONTROL.search(scope["path"]):
@@ -178,9 +178,6 @@ class CutOff(LoomError, HTTPException):
 
     code, exit_code, http_status = "cut-off", 2, 408
 
-    def __init__(self, refusal: GateRefusal) -> None:
-        super().__init__(refusal.status)
-
 
 class _Counted:
     """The two ends of a request, with its body counted as it arrives (it may come without a length)."""
@@ -200,11 +197,13 @@ class _Counted:
         try:
             message = await asyncio.wait_for(self._receive(), BODY_WAIT_S)
         except TimeoutError:
-            raise self._cut_off(STALLED) from None
+            self._refusal = STALLED
+            raise CutOff(STALLED.status) from None
         self._is_whole = not message.get("more_body", False)
         self._num_bytes += len(message.get("body", b""))
         if self._num_bytes > self._limit:
-            raise self._cut_off(_too_large(self._limit))
+            self._refusal = _too_large(self._limit)
+            raise CutOff(self._refusal.status)
         return message
 
     async def send(self, message: Message) -> None:
@@ -214,26 +213,18 @@ class _Counted:
             return
         if message["type"] == "http.response.start":
             self._has_begun = True
-            message = {**message, "headers": _with_defaults(message.get("headers", []))}
+            headers = message.get("headers", [])
+            present = {name.lower() for name, _ in headers}
+            missing = [header for header in DEFAULT_HEADERS if header[0] not in present]
+            message = {**message, "headers": [*headers, *missing]}
         await self._send(message)
 
-    async def finish(self) -> None:
+    async def finish(self, refusal: GateRefusal | None = None) -> None:
+        """Say why the request is refused, where nothing was answered yet."""
+        self._refusal = refusal or self._refusal
         if not self._has_begun and self._refusal is not None:
             self._has_begun = True
             await _answer(self._send, self._refusal)
-
-    async def refuse(self, refusal: GateRefusal) -> None:
-        self._refusal = refusal
-        await self.finish()
-
-    def _cut_off(self, refusal: GateRefusal) -> CutOff:
-        self._refusal = refusal
-        return CutOff(refusal)
-
-
-def _with_defaults(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    present = {name.lower() for name, _ in headers}
-    return [*headers, *(header for header in DEFAULT_HEADERS if header[0] not in present)]
 
 
 async def _refuse(scope: Scope, send: Send, refusal: GateRefusal) -> None:
