@@ -104,7 +104,8 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
     Raises `ValueError` where the port cannot be had, and where nothing answers on it within `START_S`.
     """
     settings = server.settings
-    words = gr.I18n(**{language: _texts(language) for language in LANGUAGES})
+    texts = {name: json.loads((TEXTS / f"{name}.json").read_text(encoding="utf-8")) for name in LANGUAGES}
+    words = gr.I18n(**texts)
     page = build_page(server, bundle=bundle, words=words)
     door = Door(host=settings.host, public_netloc=settings.public_netloc)
     mark_scripts(
@@ -119,7 +120,8 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
             server_name=f"[{settings.host}]" if ":" in settings.host else settings.host,
             server_port=settings.port,
             root_path=settings.root_path,
-            auth=_nobody if settings.has_auth else None,
+            # makes Gradio show its login page; our route, which comes before its own, tries the password
+            auth=(lambda name, password: False) if settings.has_auth else None,
             auth_message=LOGIN_HINT,
             app_kwargs={
                 "routes": [*make_router(server, bundle).routes, *login_routes(settings)],
@@ -180,19 +182,18 @@ def build_page(server: Server, *, bundle: Bundle, words: gr.I18n) -> gr.Blocks:
     with CheckedBlocks(
         title="latentloom", analytics_enabled=False, fill_height=True, fill_width=True, delete_cache=(CLEAN_S, KEPT_S)
     ) as page:
+        shown: list[LoomView] = []
         with gr.Tabs(selected=VIEWS[0]) as tabs:
-            shown = [_tab(view, words, bundle) for view in VIEWS]
+            for name in VIEWS:
+                with gr.Tab(words(name), id=name, scale=1):
+                    ids: dict[str, Any] = {"elem_id": f"loom-{name}", "elem_classes": ["loom-view"], "key": name}
+                    shown.append(LoomView(view=name, version=bundle.version, **ids))
         for view in shown:
             view.go(_selected, None, tabs, queue=False, show_progress="hidden", api_visibility="private")
         add_endpoints(server, copies=page.upload_file_set)
     page.queue(max_size=MAX_CALLS)
     page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = IDLE_S
     return page
-
-
-def _nobody(name: str, password: str) -> bool:
-    """Makes Gradio show its login page; our route, which comes before Gradio's, tries the password."""
-    return False
 
 
 def check_port(host: str, port: int) -> None:
@@ -234,16 +235,7 @@ def _taken(host: str, port: int, reason: str = "another program has it") -> str:
     )
 
 
-def _tab(view: str, words: gr.I18n, bundle: Bundle) -> LoomView:
-    with gr.Tab(words(view), id=view, scale=1):
-        return LoomView(view=view, version=bundle.version, elem_id=f"loom-{view}", elem_classes=["loom-view"], key=view)
-
-
 def _selected(event: gr.EventData) -> Any:
     """The tab that a view asks for; a name that is none changes nothing."""
     wanted = event._data.get("view") if isinstance(event._data, dict) else None
     return gr.Tabs(selected=wanted) if wanted in VIEWS else gr.skip()
-
-
-def _texts(language: str) -> dict[str, str]:
-    return json.loads((TEXTS / f"{language}.json").read_text(encoding="utf-8"))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...parallel.machine.now import DeviceNow
-from ..contract.run import LiveMessage, LiveRun, NodeState, QueuePlace
+from ..contract.run import LiveMessage, NodeState, QueuePlace
 from .state import RunRecord
 
 KEPT_RUNS = 200
@@ -97,7 +97,9 @@ class Live:
         """A run is new, or its state changed; its nodes replace those known."""
         with self._lock:
             known = self._runs.get(run.id)
-            nodes = {} if run.state == "waiting" and self._has_long_queue(run.user) else dict(run.nodes)
+            others = (w.run for w in self._runs.values() if w.run.user == run.user and w.run.state == "waiting")
+            is_far_behind = run.state == "waiting" and sum(1 for _ in others) >= KEPT_NODES
+            nodes = {} if is_far_behind else dict(run.nodes)
             head = run.model_copy(update={"nodes": {}})
             watched = _WatchedRun(head, self._next(), self._now_ms(), nodes, known.numbers if known else {})
             changed = [name for name, node in nodes.items() if known is None or known.nodes.get(name) != node]
@@ -165,7 +167,10 @@ class Live:
                 full=is_full,
                 t=max(times, default=self._now_ms()),
                 server=self.server,
-                runs={id: _delta(w, since) for id, w in watched.items()},
+                runs={
+                    id: w.run.told(w.nodes, changed=[name for name in w.nodes if w.numbers[name] > since])
+                    for id, w in watched.items()
+                },
                 removed=removed,
                 library=counters["library"],
                 results=counters["results"],
@@ -198,9 +203,6 @@ class Live:
             if user is None or watcher.user == user:
                 watcher.ring()
 
-    def _has_long_queue(self, user: str) -> bool:
-        return sum(w.run.user == user and w.run.state == "waiting" for w in self._runs.values()) >= KEPT_NODES
-
     def _forget_old(self, user: str) -> None:
         over = [w for w in self._runs.values() if w.run.user == user and w.run.is_over]
         over.sort(key=lambda w: w.number, reverse=True)  # not by time: a clock may be set back
@@ -208,11 +210,6 @@ class Live:
             watched.nodes, watched.numbers = {}, {}
         for watched in over[KEPT_RUNS:]:
             del self._runs[watched.run.id]
-
-
-def _delta(watched: _WatchedRun, since: int) -> LiveRun:
-    changed = [name for name in watched.nodes if watched.numbers[name] > since]
-    return watched.run.told(watched.nodes, changed=changed)
 
 
 def _seen_by(user: str, owner: str, place: QueuePlace) -> QueuePlace:

@@ -15,7 +15,6 @@ from pydantic import Field
 
 from ...nodes.execution.events import Event
 from ...parallel.errors import LoomError
-from ...parallel.progress import RankWork
 from ...parallel.wording import worded
 from ..contract.answer import FROM_DISK
 from ..contract.run import LiveRun, MadeFacts, NodeStage, NodeState, RunFacts, RunParts, RunRow, State
@@ -159,7 +158,7 @@ def progress(nodes: Iterable[NodeState]) -> dict[str, Any]:
 
 
 def after(node: NodeState, event: Event, *, now: float) -> NodeState:
-    """The node's state once this event has happened; a preview only counts up."""
+    """The node's state once this event has happened."""
     return node.model_copy(update=_changes(node, event, now))
 
 
@@ -174,7 +173,8 @@ def _changes(node: NodeState, event: Event, now: float) -> dict[str, Any]:
         case "preview":
             return {"preview": node.preview + 1}
         case "spread":
-            return {"plan": event.message, "ranks": tuple(map(_rounded, event.ranks))}
+            ranks = tuple(dataclasses.replace(rank, seconds=round(rank.seconds, 4)) for rank in event.ranks)
+            return {"plan": event.message, "ranks": ranks}
         case "foreseen":
             told = event.foreseen if event.foreseen and not event.foreseen.is_assumed else None
             return {"foreseen": told, "outlook": event.message, **_left(event, now)}
@@ -221,11 +221,10 @@ def with_marks(outcome: Outcome, known: Iterable[MadeFile]) -> Outcome:
 def ended(run: RunRecord, outcome: Outcome, *, now: float) -> RunRecord:
     """The run once it is over; nodes that had not ended are skipped, and each has the results that it made."""
     why = {"cancelled": "the run was cancelled", "failed": "the run failed"}.get(outcome.state, "it was not needed")
+    skipped = {"state": "skipped", "phase": "", "message": why}
     made = {name: [each for each in outcome.made if each.node == name] for name in run.nodes}
     nodes = {
-        name: (node if node.state in ENDED else _skipped(node, why)).model_copy(
-            update={**_files(made[name]), **NONE_LEFT}
-        )
+        name: node.model_copy(update={**({} if node.state in ENDED else skipped), **_files(made[name]), **NONE_LEFT})
         for name, node in run.nodes.items()
     }
     known = {field.name: getattr(outcome, field.name) for field in dataclasses.fields(outcome)}
@@ -238,11 +237,3 @@ def _files(made: Iterable[MadeFile]) -> dict[str, tuple[str, ...]]:
     made = tuple(made)
     sounds = tuple(each.id for each in made if each.kind == "audio")
     return {"files": tuple(each.id for each in made), "sounds": sounds}
-
-
-def _skipped(node: NodeState, why: str) -> NodeState:
-    return node.model_copy(update={"state": "skipped", "phase": "", "message": why})
-
-
-def _rounded(rank: RankWork) -> RankWork:
-    return dataclasses.replace(rank, seconds=round(rank.seconds, 4))

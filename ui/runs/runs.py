@@ -156,7 +156,8 @@ class Runs:
             self._quota.check(user, "results", num_bytes=0, count=1)
             self.book.add(runs, graph)
         self._workers.wake()
-        return Submitted(batch=batch, runs=tuple(run.id for run in runs), **_told(left_out), shared_out=shared)
+        ids, told = tuple(run.id for run in runs), left_out[:MOST_TOLD]
+        return Submitted(batch=batch, runs=ids, left_out=told, num_left_out=len(left_out), shared_out=shared)
 
     def _sound(
         self,
@@ -230,7 +231,9 @@ class Runs:
                 file.unlink(missing_ok=True)
         for made in run.made:
             thumbnail_path(self._settings.data_dir, user, made.id).unlink(missing_ok=True)
-        _remove_empty(folder)
+        for each in (*sorted(folder.rglob("*"), reverse=True), folder):
+            with contextlib.suppress(OSError):  # it is no folder, something is in it, or it never was
+                each.rmdir()
 
     def preview(self, user: str, id: str, node: str) -> bytes | None:
         """The node's newest as WebP."""
@@ -286,7 +289,11 @@ class Runs:
             if told.event is not None:
                 if told.picture is not None:
                     self._previews.put(run.id, told.event.node, told.picture)
-                self._on_event(told.event, tell)
+                is_shared = settings.shared_cache_dir is not None and not settings.has_auth
+                if (told.event.kind, told.event.message) == ("cached", "disk") and is_shared:
+                    tell(dataclasses.replace(told.event, message="shared"))  # nobody knows whose
+                else:
+                    tell(told.event)
 
         if run.note == AGAIN:
             _remove_half_written(order.folder)
@@ -301,26 +308,9 @@ class Runs:
     def _groups(self, run: RunRecord) -> int:
         return from_plain(Place, run.place).replicas if run.place else self._settings.place.replicas
 
-    def _on_event(self, event: Event, tell: Callable[[Event], None]) -> None:
-        is_shared = self._settings.shared_cache_dir is not None and not self._settings.has_auth
-        if (event.kind, event.message) == ("cached", "disk") and is_shared:
-            event = dataclasses.replace(event, message="shared")  # nobody knows whose
-        tell(event)
-
-
-def _told(left_out: Sequence[LeftOut]) -> dict[str, Any]:
-    return {"left_out": tuple(left_out[:MOST_TOLD]), "num_left_out": len(left_out)}
-
 
 def _remove_half_written(folder: Path) -> None:
     """What a process that was killed was writing there; every such name begins with a dot, and no other does."""
     for path in folder.rglob(".*"):
         if path.is_file() and not path.is_symlink():
             path.unlink(missing_ok=True)
-
-
-def _remove_empty(folder: Path) -> None:
-    """The folder and those in it, as far as nothing is left in them."""
-    for each in (*sorted(folder.rglob("*"), reverse=True), folder):
-        with contextlib.suppress(OSError):  # it is no folder, something is in it, or it never was
-            each.rmdir()

@@ -58,11 +58,6 @@ def made_by(
     return tuple(each.model_copy(update={**told(each.node, part), "part": part}) for each, part in found)
 
 
-def made_of(file: Path, node: str, ready: Ready, *, folder: Path, output_dir: Path) -> MadeFile | None:
-    """One file that a node wrote; None for a link, and for what is gone, elsewhere, or neither seen nor heard."""
-    return _made(file, node, ready, output_dir) if is_own_file(file, folder) else None
-
-
 def is_own_file(file: Path, folder: Path) -> bool:
     """Whether it is a plain file inside the folder, by no link."""
     try:
@@ -76,8 +71,9 @@ def thumbnail_path(data_dir: Path, user: str, id: str) -> Path:
     return user_folder(data_dir, user) / "thumbs" / f"{id}.webp"
 
 
-def _made(file: Path, node: str, ready: Ready, output_dir: Path) -> MadeFile | None:
-    if (kind := KINDS.get(file.suffix.lower())) is None:
+def made_of(file: Path, node: str, ready: Ready, *, folder: Path, output_dir: Path) -> MadeFile | None:
+    """One file that a node wrote; None for a link, and for what is gone, elsewhere, or neither seen nor heard."""
+    if not is_own_file(file, folder) or (kind := KINDS.get(file.suffix.lower())) is None:
         return None
     try:
         facts = FACTS[kind](file)
