@@ -25,7 +25,7 @@ from ..live.live import Live
 from ..settings import Settings
 from ..store.quota import FREE_BYTES, Quota
 from ..store.user_files import checked_id, fresh_id, nothing
-from .looks import Looks, check_disk, has_room, why_no_room
+from .looks import Looks, why_no_disk, why_no_room
 from .records import Pace, Record, Records, as_left
 
 logger = logging.getLogger("latentloom")
@@ -67,7 +67,8 @@ class Downloads:
         """What the hub tells of it, and whether there is room. Raises `NotFetched`, and `DownloadsOff`."""
         self._check_allowed()
         model = self._looks.look(user, model_id, revision)
-        problem = "" if model.problem else self._no_room_to_have(user, model)
+        with self._lock:
+            problem = "" if model.problem else self._why_not(user, model, self._same(model))
         cache = hub_cache()
         return HubLook(
             **{name: getattr(model, name) for name in ("id", "revision", "commit", "licence", "licence_url")},
@@ -102,7 +103,7 @@ class Downloads:
                     same = same.model_copy(update={"model": replace(same.model, looked=model.looked)})
                 return self._begin(user, same)
             if user not in same.users:
-                if why := self._no_room_to_join(user, model, same):
+                if why := self._why_not(user, model, same):
                     raise NoRoom(why)
                 same = same.model_copy(update={"users": (*same.users, user)})
             if same != self._records[same.id]:
@@ -171,7 +172,8 @@ class Downloads:
         """Whether others asked for it, too: it is theirs alone from now on, and counts against one with the room."""
         others = [each for each in record.users if each != user]
         if record.users[0] == user:
-            heir = next((each for each in others if has_room(self._quota, each, record.counted_bytes)), None)
+            rooms = ((each, self._quota.room(each, "models")) for each in others)
+            heir = next((each for each, room in rooms if room is None or record.counted_bytes <= room), None)
             others = [] if heir is None else [heir, *(each for each in others if each != heir)]
         if others:
             self._put(record.model_copy(update={"users": tuple(others)}))
@@ -244,7 +246,7 @@ class Downloads:
         """Raises `NotFetched`, and `NoRoom`."""
         cache = hub_cache()
         had = had_bytes(home_of(cache, record.model.id), record.model)
-        check_disk(record.model, record.model.num_bytes - had)
+        _check_disk(record.model, record.model.num_bytes - had)
         with closing(fetching(record.model, cache)) as process:
             with self._lock:
                 if not self._is_newest(record.id, number):
@@ -267,23 +269,17 @@ class Downloads:
                     self._records[record.id] = self._records[record.id].model_copy(update=update)
                     self._pace.add(told["bytes"])
                     self._ring(*self._records[record.id].users)
-                check_disk(record.model, record.model.num_bytes - told["bytes"])
+                _check_disk(record.model, record.model.num_bytes - told["bytes"])
 
     def _is_newest(self, id: str, number: int) -> bool:
         return id in self._records and self._tries[id] == number and not self._is_closed
 
-    def _no_room_to_have(self, user: str, model: HubModel) -> str:
-        """Why this user cannot ask for it; nothing is in the way of one that is there, or counted already."""
-        with self._lock:
-            same = self._same(model)
-            if same is None:
-                return why_no_room(self._quota, user, model, counted_bytes=0)
-            return self._no_room_to_join(user, model, same)
-
-    def _no_room_to_join(self, user: str, model: HubModel, same: Record) -> str:
-        if same.state == "done" or (same.is_under_way and user in same.users):
+    def _why_not(self, user: str, model: HubModel, same: Record | None) -> str:
+        """Why there is no room for it; nothing is in the way of one that is there, or counted already."""
+        if same is not None and (same.state == "done" or (same.is_under_way and user in same.users)):
             return ""
-        return why_no_room(self._quota, user, model, counted_bytes=same.counted_bytes if same.users[0] == user else 0)
+        is_counted = same is not None and same.users[0] == user
+        return why_no_room(self._quota, user, model, counted_bytes=same.counted_bytes if same and is_counted else 0)
 
     def _same(self, model: HubModel) -> Record | None:
         """The download of the same; one whose model was removed from the disk is forgotten."""
@@ -335,6 +331,11 @@ class Downloads:
             num_before=sum(each.is_under_way for each in ahead),
             bytes_per_s=self._pace.bytes_per_s if is_now else None,
         )
+
+
+def _check_disk(model: HubModel, left: int) -> None:
+    if why := why_no_disk(model, left):
+        raise NoRoom(why)
 
 
 def _name(record: Record, revision: str, *, looked: float) -> None:

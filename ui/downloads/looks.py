@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from ...parallel.wording import worded
 from ...pipelines.hub.cache import free_bytes, had_bytes
@@ -13,7 +11,7 @@ from ...pipelines.hub.child import LOOK_S, looked_at
 from ...pipelines.hub.listing import NotFetched
 from ...pipelines.hub.look import HubModel
 from ...pipelines.models.snapshots import home_of, hub_cache
-from ..errors import Conflict, NoRoom
+from ..errors import Conflict
 from ..store.quota import FREE_BYTES, Quota, sized
 
 MOST_AT_ONCE = 4
@@ -33,12 +31,18 @@ class Looks:
 
     def look(self, user: str, model_id: str, revision: str) -> HubModel:
         """Asks the hub. Raises `NotFetched` where it tells nothing, and `Conflict` where it is being asked already."""
-        with self._alone(user):
-            model = looked_at(model_id, revision, timeout_s=self._look_s)
-        key = (user, model_id, revision)
         with self._lock:
-            self._seen.pop(key, None)
-            self._seen[key] = model
+            if user in self._under_way or len(self._under_way) >= MOST_AT_ONCE:
+                raise Conflict("the hub is being asked already; wait for its answer, then look again")
+            self._under_way.add(user)
+        try:
+            model = looked_at(model_id, revision, timeout_s=self._look_s)
+        finally:
+            with self._lock:
+                self._under_way.discard(user)
+        with self._lock:
+            self._seen[user, model_id, revision] = model
+            self._seen.move_to_end((user, model_id, revision))
             own = [each for each in self._seen if each[0] == user]
             for oldest in own[:-MOST_KEPT]:
                 del self._seen[oldest]
@@ -56,24 +60,6 @@ class Looks:
             raise error
         return model
 
-    @contextmanager
-    def _alone(self, user: str) -> Iterator[None]:
-        with self._lock:
-            if user in self._under_way or len(self._under_way) >= MOST_AT_ONCE:
-                raise Conflict("the hub is being asked already; wait for its answer, then look again")
-            self._under_way.add(user)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._under_way.discard(user)
-
-
-def has_room(quota: Quota, user: str, num_bytes: int) -> bool:
-    """In what this user may keep."""
-    room = quota.room(user, "models")
-    return room is None or num_bytes <= room
-
 
 def why_no_room(quota: Quota, user: str, model: HubModel, *, counted_bytes: int) -> str:
     """Empty where there is room. `counted_bytes` of it count against the user already."""
@@ -86,16 +72,10 @@ def why_no_room(quota: Quota, user: str, model: HubModel, *, counted_bytes: int)
             sized(room),
         )
     left = model.num_bytes - had_bytes(home_of(hub_cache(), model.id), model)
-    return _why_no_disk(model, left) if left else ""
+    return why_no_disk(model, left) if left else ""
 
 
-def check_disk(model: HubModel, left: int) -> None:
-    """Raises `NoRoom` where the disk does not take so many bytes more."""
-    if why := _why_no_disk(model, left):
-        raise NoRoom(why)
-
-
-def _why_no_disk(model: HubModel, left: int) -> str:
+def why_no_disk(model: HubModel, left: int) -> str:
     """Why the disk does not take so many bytes more; empty where it does."""
     free = free_bytes(hub_cache())
     if free - left >= FREE_BYTES:

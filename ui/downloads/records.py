@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -87,7 +87,14 @@ class Records:
 
     def all(self) -> list[Record]:
         """Every sound one, in the order in which they were asked for."""
-        return sorted(self._read(), key=lambda record: record.asked)
+        found: list[Record] = []
+        for path in self._folder.glob("[!.]*.json"):
+            record = read_record(path, Record)
+            if record is not None and ID.fullmatch(record.id) and self._path(record.id) == path and record.users:
+                found.append(record)
+            elif record is not None:
+                put_aside(path, ValueError("it belongs elsewhere"))
+        return sorted(found, key=lambda record: record.asked)
 
     def write(self, record: Record) -> None:
         """Raises `ValueError` where the disk does not take it."""
@@ -95,16 +102,6 @@ class Records:
 
     def remove(self, id: str) -> None:
         self._path(id).unlink(missing_ok=True)
-
-    def _read(self) -> Iterator[Record]:
-        for path in self._folder.glob("[!.]*.json"):
-            record = read_record(path, Record)
-            if record is None:
-                continue
-            if ID.fullmatch(record.id) and self._path(record.id) == path and record.users:
-                yield record
-            else:
-                put_aside(path, ValueError("it belongs elsewhere"))
 
     def _path(self, id: str) -> Path:
         return self._folder / f"{id}.json"

@@ -29,6 +29,8 @@ from ..store.user_files import (
     graph_bytes,
     nothing,
     user_folder,
+    write_graph_file,
+    write_record,
 )
 from .apps import Apps, Shares, check_publishable
 from .drafts import Drafts
@@ -221,16 +223,16 @@ class Library:
         self._quota.check(user, "workflows", num_bytes=len(graph_bytes(graph)), count=count)
         changed = [files.version_path(head.id, each.version) for each in (version, *kept[:-MAX_VERSIONS])]
         with self._quota.changing(user, "workflows", *changed, count=count):
-            files.write_version(head.id, number, graph)
+            write_graph_file(changed[0], graph)
             saved = self._put(user, head.showing(graph, kept[-MAX_VERSIONS:]))
-            for old in kept[:-MAX_VERSIONS]:
-                files.remove_version(head.id, old.version)
+            for old in changed[1:]:
+                old.unlink(missing_ok=True)
         return saved
 
     def _put(self, user: str, head: Head) -> Workflow:
-        files = self._files(user)
-        with self._quota.changing(user, "workflows", files.head_path(head.id)):
-            files.write_head(head)
+        path = self._files(user).head_path(head.id)
+        with self._quota.changing(user, "workflows", path):
+            write_record(path, head)
         self._heads_of(user)[head.id] = head
         self._live.count(user, "library")
         return self._shown(user, head)

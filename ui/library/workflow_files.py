@@ -13,7 +13,7 @@ from ...nodes.graph.graph import Graph
 from ...nodes.graph.resolve import param_values
 from ...parallel.wording import worded
 from ..contract.kept import WorkflowVersion
-from ..store.user_files import ID, read_graph_file, read_record, write_graph_file, write_record
+from ..store.user_files import ID, read_graph_file, read_record, write_record
 
 HEAD = "head.json"
 THUMB = "thumb.png"
@@ -55,9 +55,6 @@ class WorkflowFiles:
         found = {path.name: self._head(path) for path in folders if ID.fullmatch(path.name)}
         return {id: head for id, head in found.items() if head is not None}
 
-    def write_head(self, head: Head) -> None:
-        write_record(self.head_path(head.id), head)
-
     def path(self, id: str) -> Path:
         """The folder with all of a workflow."""
         return self._folder / id
@@ -68,14 +65,8 @@ class WorkflowFiles:
     def version_path(self, id: str, version: int) -> Path:
         return self._folder / id / f"{version}.json"
 
-    def write_version(self, id: str, version: int, graph: Graph) -> None:
-        write_graph_file(self.version_path(id, version), graph)
-
     def read_version(self, id: str, version: int) -> Graph | None:
         return read_graph_file(self.version_path(id, version))
-
-    def remove_version(self, id: str, version: int) -> None:
-        self.version_path(id, version).unlink(missing_ok=True)
 
     def thumb_path(self, id: str) -> Path:
         return self._folder / id / THUMB
@@ -110,5 +101,5 @@ class WorkflowFiles:
         if graph is None:
             return None
         head = Head(id=folder.name, name="", updated=0.0, versions=()).showing(graph, versions)
-        self.write_head(head)
+        write_record(self.head_path(head.id), head)
         return head

@@ -30,7 +30,6 @@ MOST_TAGS = 32
 MOST_BOARDS = 32
 MOST_TAGS_TOLD = 1000
 MOST_MAKERS_TOLD = 1000
-THUMBNAILS = {"image": picture_thumbnail, "video": video_thumbnail, "audio": sound_thumbnail}
 
 Found = tuple[RunRecord, MadeFile]
 
@@ -89,7 +88,9 @@ class Results:
         boards = self.boards.of(user)
         for id in change.add_boards:
             self.boards.get(user, id)
-        change = change.model_copy(update={"add_tags": [*map(_tag, change.add_tags)]})
+        change = change.model_copy(
+            update={"add_tags": [" ".join(checked_name(tag).split()) for tag in change.add_tags]}
+        )
         ids = dict.fromkeys(change.ids)
         self._book.mark(user, {id: _marked(self._find(user, id)[1], change, boards) for id in ids})
         return [self.get(user, id) for id in ids]
@@ -132,8 +133,10 @@ class Results:
         if kept.is_file():
             return read_regular(kept)
         _, made = self._find(user, id)
-        options: dict[str, Any] = {"frame": made.poster} if made.kind == "video" else {}
-        data = THUMBNAILS[made.kind](file, side=THUMB_SIDE, **options)
+        if made.kind == "video":
+            data = video_thumbnail(file, side=THUMB_SIDE, frame=made.poster)
+        else:
+            data = (sound_thumbnail if made.kind == "audio" else picture_thumbnail)(file, side=THUMB_SIDE)
         write_atomic(kept, data, is_private=True)
         return data
 
@@ -145,11 +148,8 @@ class Results:
         _, made = self._find(user, id)
         if made.kind != "video":
             raise ValueError(worded("{} is no video, so no frame of it can stand for it; choose a video", made.name))
-        write_atomic(
-            thumbnail_path(self._data_dir, user, id),
-            video_thumbnail(file, side=THUMB_SIDE, frame=frame),
-            is_private=True,
-        )
+        data = video_thumbnail(file, side=THUMB_SIDE, frame=frame)
+        write_atomic(thumbnail_path(self._data_dir, user, id), data, is_private=True)
         self._book.mark(user, {id: {"poster": frame}})
         return self.get(user, id)
 
@@ -206,8 +206,3 @@ def _marked(made: MadeFile, change: MarkBody, boards: Mapping[str, Board]) -> di
 def _changed(known: Iterable[str], added: Iterable[str], removed: Iterable[str]) -> tuple[str, ...]:
     gone = set(removed)
     return tuple(each for each in dict.fromkeys((*known, *added)) if each not in gone)
-
-
-def _tag(tag: str) -> str:
-    """As it is kept. Raises `ValueError`."""
-    return " ".join(checked_name(tag).split())

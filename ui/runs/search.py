@@ -27,7 +27,8 @@ def terms_of(search: str, *, boards: Mapping[str, str]) -> list[Term]:
         text = value.strip('"').casefold()
         if text:
             term = _term(key.casefold(), text, boards) if key else _word(text)
-            found.append(_not(term) if minus else term)
+            # the second one as a default: a closure would see the last term of all
+            found.append((lambda run, made, term=term: not term(run, made)) if minus else term)
     return found
 
 
@@ -58,10 +59,6 @@ KIND_WORDS = {"image": "picture", "video": "video", "audio": "sound"}
 
 def _word(text: str) -> Term:
     return lambda run, made: text in _text(run, made) or text in made.words
-
-
-def _not(term: Term) -> Term:
-    return lambda run, made: not term(run, made)
 
 
 def _text(run: RunRecord, made: MadeFile) -> str:

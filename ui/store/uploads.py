@@ -97,11 +97,10 @@ class Uploads:
     def thumbnail(self, user: str, path: str) -> bytes:
         """WebP of the picture, or of the sound's outline. Raises `NotHere`."""
         file = self.path(user, path)
-        if _kind(file) == "audio":
-            return sound_thumbnail(file, side=THUMB_SIDE, name=path)
-        if _kind(file) == "video":
+        if (kind := _kind(file)) == "video":
             return video_thumbnail(file, side=THUMB_SIDE)
-        return picture_thumbnail(file, side=THUMB_SIDE, name=path)
+        make = sound_thumbnail if kind == "audio" else picture_thumbnail
+        return make(file, side=THUMB_SIDE, name=path)
 
     def list(
         self, user: str, *, kind: UploadKind | None = None, limit: int = FIRST_ROWS, before: str = ""
