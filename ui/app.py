@@ -89,7 +89,7 @@ class PatientServer(http_server.Server):
 
 @contextmanager
 def _patience() -> Iterator[None]:
-    """Gradio makes its server by this name, with no way to give another one."""
+    # Gradio makes its server by this name, with no way to give another one
     usual, http_server.Server = http_server.Server, PatientServer
     try:
         yield
@@ -173,12 +173,10 @@ def guard_page(page: gr.Blocks, settings: Settings) -> None:
 
 
 def loop_of(page: gr.Blocks) -> asyncio.AbstractEventLoop:
-    """The loop in which a page that was launched answers."""
     return page.server.servers[0].get_loop()
 
 
 def build_page(server: Server, *, bundle: Bundle, words: gr.I18n) -> gr.Blocks:
-    """The tabs, and the endpoints for `gradio_client`."""
     with CheckedBlocks(
         title="latentloom", analytics_enabled=False, fill_height=True, fill_width=True, delete_cache=(CLEAN_S, KEPT_S)
     ) as page:
@@ -236,6 +234,6 @@ def _taken(host: str, port: int, reason: str = "another program has it") -> str:
 
 
 def _selected(event: gr.EventData) -> Any:
-    """The tab that a view asks for; a name that is none changes nothing."""
+    # a name of a tab that is none changes nothing
     wanted = event._data.get("view") if isinstance(event._data, dict) else None
     return gr.Tabs(selected=wanted) if wanted in VIEWS else gr.skip()

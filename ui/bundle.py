@@ -25,7 +25,6 @@ class Bundle:
     """The scripts that `loom.js` needs before it begins."""
 
     def address(self, name: str) -> str:
-        """Beside the page."""
         return f"loom/static/{name}?v={self.version}"
 
 

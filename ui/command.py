@@ -37,7 +37,6 @@ def serve(settings: Settings, *, opens_browser: bool) -> None:
 
 
 def address(settings: Settings) -> str:
-    """Where a browser finds the page."""
     if "://" in settings.root_path:
         return settings.root_path.rstrip("/") + "/"
     host = "localhost" if settings.host in ("0.0.0.0", "::") else settings.host
@@ -45,7 +44,7 @@ def address(settings: Settings) -> str:
 
 
 def _app() -> ModuleType:
-    """Gradio, which hosts such as ComfyUI leave out, is asked for here."""
+    # Gradio, which hosts such as ComfyUI leave out, is asked for here
     try:
         from . import app
     except ModuleNotFoundError as error:

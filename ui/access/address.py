@@ -41,7 +41,6 @@ def asker_of(scope: Mapping[str, Any], trusted: Sequence[str]) -> Asker:
 
 
 def forwarded(scope: Mapping[str, Any]) -> list[str]:
-    """What a request's headers X-Forwarded-For say."""
     return [value.decode("latin-1") for name, value in scope.get("headers", ()) if name == b"x-forwarded-for"]
 
 
@@ -71,7 +70,7 @@ def _counted(text: str) -> str:
 
 
 def _without_port(hop: str) -> str:
-    """Some proxies write `192.0.2.1:5000` or `[2001:db8::1]:5000`."""
+    # some proxies write `192.0.2.1:5000` or `[2001:db8::1]:5000`
     if hop.startswith("["):
         return hop[1:].partition("]")[0]
     return hop.partition(":")[0] if hop.count(":") == 1 else hop

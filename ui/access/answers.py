@@ -54,7 +54,7 @@ def error_answer(error: Exception, where: str) -> Response:
 
 
 def _invalid(error: RequestValidationError) -> Response:
-    """A path that names nothing is not there; everything else says what was got and what would be right."""
+    # a path that names nothing is not there; everything else says what was got and what would be right
     first = error.errors()[0]
     place, *rest = first["loc"]
     if place == "path":

@@ -186,8 +186,7 @@ class Connection(H11Protocol):
 
 
 class Seldom(logging.Filter):
-    """Of what uvicorn logs of each websocket that is refused, though it was answered, one line a minute: a page that
-    asks again and again would fill the log."""
+    """Of what uvicorn logs of each websocket that is refused, one line a minute: a page that asks again fills the log."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -253,7 +252,7 @@ async def _take_over(server: uvicorn.Server, config: uvicorn.Config, crowd: Crow
 
 
 async def _listen_anew(server: uvicorn.Server, connection: Callable[[], Connection]) -> None:
-    """On the same sockets, which take connections all the time: so few at once that descriptors never run out."""
+    # on the same sockets, which take connections all the time: so few at once that descriptors never run out
     loop = asyncio.get_running_loop()
     before, server.servers = server.servers, []
     for sock in [sock.dup() for each in before for sock in each.sockets]:
@@ -264,7 +263,7 @@ async def _listen_anew(server: uvicorn.Server, connection: Callable[[], Connecti
 
 
 def _room_for_connections() -> int:
-    """By the process's limit of open files, which is first raised as far as it may be: each may open a file, too."""
+    # by the process's limit of open files, which is first raised as far as it may be: each may open a file, too
     if sys.platform == "win32":
         return WANTED_FILES
     import resource

@@ -103,7 +103,7 @@ class Crowd:
         return (self._all, self._by_address[each.address]) if each in self._all.members else ()
 
     def _forget_websockets(self, now: float) -> None:
-        """A websocket has a protocol of its own, which does not tell here that it ended."""
+        # a websocket has a protocol of its own, which does not tell here that it ended
         if now - self._looked < LOOK_S:
             return
         self._looked = now

@@ -110,7 +110,7 @@ class Gate:
                 del self._asking[address]
 
     def _warn_of_proxy(self, scope: Scope) -> None:
-        """Once: behind a proxy that is not named, all users count as one."""
+        # once: behind a proxy that is not named, all users count as one
         peer = str((scope.get("client") or ("",))[0])
         if self._has_warned or not forwarded(scope) or is_trusted(peer, self.trusted):
             return
@@ -164,7 +164,6 @@ def own_path(scope: Scope) -> str:
 
 
 def body_limit(path: str) -> int:
-    """How many bytes a request to this path may carry."""
     return next((limit for pattern, limit in BODY_LIMITS if pattern.fullmatch(path)), JSON_BYTES)
 
 
@@ -207,7 +206,7 @@ class _Counted:
         return message
 
     async def send(self, message: Message) -> None:
-        """Whatever the app makes of a body that was cut off, the answer is why it was."""
+        # whatever the app makes of a body that was cut off, the answer is why it was
         if self._refusal is not None:
             await self.finish()
             return

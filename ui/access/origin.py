@@ -26,7 +26,7 @@ class Door:
     """What browsers see behind a proxy."""
 
     def takes_host(self, header: str) -> bool:
-        """An address cannot be rebound, so where the server is public, every one of them is good."""
+        # an address cannot be rebound, so where the server is public, every one of them is good
         name = host_name(header)
         if not name:
             return False
@@ -65,7 +65,7 @@ def is_loopback(name: str) -> bool:
 
 @functools.cache
 def _own_names() -> tuple[str, str]:
-    """Asked once: the second may come from a name server that takes seconds, while all requests wait."""
+    # asked once: the second may come from a name server that takes seconds, while all requests wait
     return socket.gethostname().lower(), socket.getfqdn().lower()
 
 

@@ -82,7 +82,6 @@ class Downloads:
         )
 
     def list(self, user: str) -> builtins.list[Download]:
-        """The user's, newest first."""
         self._check_allowed()
         with self._lock:
             return [self._told(record) for record in reversed(self._records.values()) if user in record.users]
@@ -188,7 +187,7 @@ class Downloads:
             )
 
     def _recover(self) -> None:
-        """As the last server left them; a model that was removed from the disk since is none of ours any more."""
+        # as the last server left them; a model that was removed from the disk since is none of ours any more
         for record in self._store.all():
             if record.state == "done" and not is_whole(home_of(hub_cache(), record.model.id), record.model):
                 self._store.remove(record.id)
@@ -243,7 +242,6 @@ class Downloads:
                         _name(ended, revision, looked=ended.model.looked)
 
     def _fetch(self, record: Record, number: int) -> None:
-        """Raises `NotFetched`, and `NoRoom`."""
         cache = hub_cache()
         had = had_bytes(home_of(cache, record.model.id), record.model)
         _check_disk(record.model, record.model.num_bytes - had)
@@ -339,7 +337,7 @@ def _check_disk(model: HubModel, left: int) -> None:
 
 
 def _name(record: Record, revision: str, *, looked: float) -> None:
-    """The model that is there is had by this revision, too, by which somebody asked for it."""
+    # the model that is there is had by this revision, too, by which somebody asked for it
     try:
         name_commit(home_of(hub_cache(), record.model.id), revision, record.model.commit, looked=looked)
     except OSError as error:

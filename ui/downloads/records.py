@@ -86,7 +86,6 @@ class Records:
         self._folder = data_dir / "downloads"
 
     def all(self) -> list[Record]:
-        """Every sound one, in the order in which they were asked for."""
         found: list[Record] = []
         for path in self._folder.glob("[!.]*.json"):
             record = read_record(path, Record)
@@ -115,7 +114,6 @@ class Pace:
         self._marks: deque[tuple[float, int]] = deque()
 
     def add(self, num_bytes: int) -> None:
-        """So many are there now."""
         now = self._clock()
         self._marks.append((now, num_bytes))
         while len(self._marks) > 2 and self._marks[0][0] < now - PACE_S:

@@ -60,7 +60,6 @@ def _value(entry: Input | None) -> AppValue | None:
 
 
 def _sources(graph: Graph, name: str) -> Iterator[str]:
-    """The nodes that feed it."""
     for entry in graph.nodes[name].inputs.values():
         if isinstance(entry, Link):
             yield entry.source.partition(".")[0]

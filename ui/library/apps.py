@@ -42,7 +42,6 @@ class Shares:
         self._folder = folder
 
     def make(self, user: str, workflow: str) -> str:
-        """A new token."""
         token = secrets.token_urlsafe(16)
         write_record(self._folder / f"{token}.json", Share(user=user, workflow=workflow))
         return token
@@ -69,7 +68,6 @@ class Published(BaseModel):
     graph: dict[str, Any]
 
     def told(self, *, newest: int) -> App:
-        """To its owner; `newest` is the version of the workflow by now."""
         return App(
             token=self.token,
             workflow_id=self.workflow,
@@ -80,7 +78,6 @@ class Published(BaseModel):
         )
 
     def read(self) -> Graph:
-        """The workflow as it was published."""
         return graph_from_plain(self.graph)
 
 
@@ -152,7 +149,6 @@ def check_publishable(graph: Graph, inputs: Path) -> None:
 
 
 def _values_of(graph: Graph) -> Iterator[tuple[str, Any]]:
-    """All that is written into a workflow, and where."""
     plain = graph_to_plain(graph)
     yield from ((name, param.get("default")) for name, param in plain.get("params", {}).items())
     for before, part in (("", plain), *((f"{name}: ", sub) for name, sub in plain.get("subs", {}).items())):

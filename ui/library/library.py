@@ -43,7 +43,10 @@ PICTURE = "the workflow's picture"
 
 
 class Library:
-    """Threads share it. Everything is on the disk before a method returns."""
+    """Threads share it. Everything is on the disk before a method returns.
+
+    What is asked of a workflow that this user has not raises `NotHere`; what cannot be kept, `ValueError`.
+    """
 
     def __init__(self, settings: Settings, live: Live, *, quota: Quota | None = None) -> None:
         self._quota = quota or Quota(settings.data_dir)
@@ -58,8 +61,8 @@ class Library:
     def list(
         self, user: str, *, search: str = "", limit: int = FIRST_ROWS, before: str = ""
     ) -> builtins.list[Workflow]:
-        """Newest first, at most `limit`, behind the one whose id is `before`; with `search` those whose name and
-        description have all its words. Raises `NotHere`.
+        """Newest first, behind the one whose id is `before`; with `search` those whose name and description have all of
+        its words.
         """
         words = search.lower().split()
         with self._lock:
@@ -73,19 +76,16 @@ class Library:
             return self._newest(user)
 
     def get(self, user: str, id: str, version: int | None = None) -> WorkflowWithGraph:
-        """With its graph. Raises `NotHere`."""
         with self._lock:
             head = self._head(user, id)
             graph = self._graph(user, head, version)
             return WorkflowWithGraph(**dict(self._shown(user, head)), graph=graph_to_plain(graph))
 
     def graph(self, user: str, id: str, version: int | None = None) -> Graph:
-        """Raises `NotHere`."""
         with self._lock:
             return self._graph(user, self._head(user, id), version)
 
     def create(self, user: str, graph: Graph, *, name: str | None = None, folder: str = "") -> Workflow:
-        """Raises `ValueError`."""
         graph = graph.model_copy(update={"name": checked_name(graph.name if name is None else name)})
         folder = checked_folder(folder)
         with self._lock:
@@ -112,7 +112,6 @@ class Library:
             return self._add_version(user, head, graph)
 
     def change(self, user: str, id: str, *, name: str | None = None, folder: str | None = None) -> Workflow:
-        """Rename or move. Raises `NotHere` and `ValueError`."""
         with self._lock:
             head = self._head(user, id)
             named = head.name if name is None else checked_name(name)
@@ -120,7 +119,6 @@ class Library:
             return self._put(user, head.model_copy(update={"name": named, "folder": moved, "updated": time.time()}))
 
     def delete(self, user: str, id: str) -> None:
-        """Raises `NotHere`, and `ValueError` when it cannot be."""
         with self._lock:
             head = self._head(user, id)
             with self._quota.changing(user, "workflows", self._files(user).path(id), count=-1):
@@ -146,12 +144,10 @@ class Library:
             return self._shown(user, self._head(user, copy.id))
 
     def versions(self, user: str, id: str) -> builtins.list[WorkflowVersion]:
-        """Newest first."""
         with self._lock:
             return [*reversed(self._head(user, id).versions)]
 
     def thumbnail(self, user: str, id: str) -> bytes:
-        """PNG. Raises `NotHere`."""
         with self._lock:
             path = self._files(user).thumb_path(self._head(user, id).id)
             if not path.is_file():
@@ -159,7 +155,7 @@ class Library:
             return path.read_bytes()
 
     def put_thumbnail(self, user: str, id: str, file: Path) -> None:
-        """Any picture; it is made small and written anew. Raises `NotHere` and `ValueError`."""
+        """Any picture; it is made small and written anew."""
         with self._lock:
             self._head(user, id)
         facts = picture_facts(file, name=PICTURE)
@@ -182,7 +178,6 @@ class Library:
             return head.token
 
     def shared(self, token: str) -> NamedGraph:
-        """The current version. Raises `NotHere`."""
         if (share := self._shares.find(token)) is None:
             raise NotHere("nothing is shared under this link any more; ask for a new one")
         with self._lock:
@@ -190,9 +185,7 @@ class Library:
             return NamedGraph(name=head.name, graph=graph_to_plain(self._graph(share.user, head, None)))
 
     def publish(self, user: str, id: str, version: int) -> App:
-        """Make an app of a version, or bring the workflow's app to it. Raises `NotHere`, and `ValueError` where others
-        could not run it.
-        """
+        """Make an app of a version, or bring the workflow's app to it. Raises `ValueError` where others could not run it."""
         with self._lock:
             graph = self._graph(user, self._head(user, id), version)
             check_publishable(graph, inputs_folder(self._data_dir, user))
@@ -200,7 +193,7 @@ class Library:
             return next(app for app in self.published(user) if app.workflow_id == id)
 
     def revoke(self, user: str, id: str) -> None:
-        """Take back the link to the workflow's app, if it has one. Raises `NotHere`."""
+        """Take back the link to the workflow's app, if it has one."""
         with self._lock:
             self.apps.revoke(user, self._head(user, id).id)
 

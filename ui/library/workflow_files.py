@@ -56,7 +56,6 @@ class WorkflowFiles:
         return {id: head for id, head in found.items() if head is not None}
 
     def path(self, id: str) -> Path:
-        """The folder with all of a workflow."""
         return self._folder / id
 
     def head_path(self, id: str) -> Path:
@@ -72,7 +71,8 @@ class WorkflowFiles:
         return self._folder / id / THUMB
 
     def remove(self, id: str) -> None:
-        """At once: what is left of a half removed folder would be taken for a lost head. Raises `ValueError`."""
+        """Raises `ValueError`."""
+        # renamed first, so all at once: what is left of a half removed folder would be taken for a lost head
         gone = self._folder / f".{id}"
         try:
             (self._folder / id).rename(gone)

@@ -55,8 +55,7 @@ class RunWatcher:
         self._is_rung = False
 
     def ring(self) -> None:
-        """From any thread; rings once until somebody has waited."""
-        # One call into the loop for any number of changes: a batch of runs changes hundreds of nodes at once.
+        # From any thread, once until somebody has waited: a batch of runs changes hundreds of nodes at once.
         if not self._is_rung:
             self._is_rung = True
             with contextlib.suppress(RuntimeError):  # the loop ended with the server

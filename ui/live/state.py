@@ -201,7 +201,6 @@ def _left(event: Event, now: float) -> dict[str, Any]:
 
 
 def with_made(run: RunRecord, made: MadeFile) -> RunRecord:
-    """A run under way with one more result."""
     results = (*run.made, made)
     node = run.nodes[made.node].model_copy(update=_files(each for each in results if each.node == made.node))
     return run.model_copy(update={"made": results, "nodes": {**run.nodes, made.node: node}})

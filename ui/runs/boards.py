@@ -43,7 +43,6 @@ class Boards:
             self._read(user).pop(id, None)
 
     def get(self, user: str, id: str) -> Board:
-        """Raises `NotHere`."""
         with self._lock:
             found = self._read(user).get(checked_id(id, "board"))
         if found is None:

@@ -37,7 +37,10 @@ logger = logging.getLogger("latentloom")
 
 
 class RunBook:
-    """Threads share it. A run that is over is held without its nodes; they are read again when asked for."""
+    """Threads share it. A run that is over is held without its nodes; they are read again when asked for.
+
+    What is asked of a run or result that is not there, or another user's, raises `NotHere`.
+    """
 
     def __init__(self, records: RunRecords, live: Live, *, clock: Callable[[], float] = time.time) -> None:
         self.records = records
@@ -58,7 +61,6 @@ class RunBook:
             return [run for run in reversed(self._runs.values()) if run.user == user]
 
     def get(self, user: str, id: str) -> RunRecord:
-        """Raises `NotHere`."""
         with self._lock:
             run = self._runs.get(id)
         if run is None or run.user != user:
@@ -143,7 +145,6 @@ class RunBook:
         self._live.count(run.user, "results")
 
     def end(self, id: str, outcome: Outcome) -> None:
-        """A run is over."""
         with self._lock:
             run = ended(self._runs[id], with_marks(outcome, self._runs[id].made), now=self._clock())
             self._cancels.pop(id, None)
@@ -232,7 +233,6 @@ class RunBook:
         return run
 
     def forget_made(self, user: str, id: str, made_id: str) -> None:
-        """One result of a run is gone."""
         with self._lock:
             run = self.with_nodes(self.get(user, id))
             made = tuple(each for each in run.made if each.id != made_id)
@@ -290,7 +290,7 @@ class RunBook:
             self._hold(run)
 
     def _hold(self, run: RunRecord, *, is_kept: bool = True) -> None:
-        """Nodes of runs that are over stay on the disk alone, if they are there."""
+        # nodes of runs that are over stay on the disk alone, if they are there
         before = self._runs.get(run.id)
         self._count_made(before, run)
         for made in before.made if before else ():
@@ -309,7 +309,7 @@ class RunBook:
         self._live.put_queue([(run.user, self._place(run)) for run in runs])
 
     def _place(self, run: RunRecord) -> QueuePlace:
-        """Of a run that waits its seconds are those that the others of its batch took, else as predicted."""
+        # of a run that waits its seconds are those that the others of its batch took, else as predicted
         left_s, left_at = self._took.get(run.batch, run.predicted_s), 0.0
         if run.state == "running":
             known = progress(run.nodes.values())

@@ -99,7 +99,6 @@ class Hashes:
         return told
 
     def get(self, user: str, id: str) -> Hashing:
-        """How far it is. Raises `NotHere`."""
         return self._find(user, id).told
 
     def cancel(self, user: str, id: str) -> None:

@@ -20,7 +20,6 @@ class Previews:
         self._lock = threading.Lock()
 
     def put(self, run: str, node: str, picture: Picture) -> None:
-        """Replaces the node's last one."""
         with self._lock:
             self._runs.setdefault(run, {})[node] = picture
             self._runs.move_to_end(run)

@@ -35,7 +35,7 @@ class RunQueue:
         self._change([*self.waiting, *runs])
 
     def take(self) -> None:
-        """The first waits no more; nothing is kept, since its own record says that it began."""
+        # nothing is kept of it: the run's own record says that it began
         first, *rest = self.waiting
         if not first.is_back:
             self._turns[first.user] = next(self._numbers)

@@ -36,7 +36,6 @@ class RunRecords:
             path.unlink(missing_ok=True)
 
     def all(self) -> Iterator[RunRecord]:
-        """Every sound record of every user."""
         for path in sorted(self._data_dir.glob("users/*/runs/[!.]*.json")):
             run = read_record(path, RunRecord)
             if run is None:

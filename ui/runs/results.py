@@ -78,7 +78,6 @@ class Results:
         return [_result(*each, boards) for each in rows]
 
     def get(self, user: str, id: str) -> Result:
-        """Raises `NotHere`."""
         return _result(*self._find(user, id), self.boards.of(user))
 
     def mark(self, user: str, change: MarkBody) -> builtins.list[Result]:
@@ -154,7 +153,6 @@ class Results:
         return self.get(user, id)
 
     def delete(self, user: str, id: str) -> None:
-        """The file too. Raises `NotHere`."""
         run, made = self._find(user, id)
         file = self._output_dir / made.path
         if is_own_file(file, self._output_dir / run.folder):

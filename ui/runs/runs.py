@@ -236,7 +236,6 @@ class Runs:
                 each.rmdir()
 
     def preview(self, user: str, id: str, node: str) -> bytes | None:
-        """The node's newest as WebP."""
         self.book.get(user, id)
         return self._previews.get(id, node)
 
@@ -310,7 +309,7 @@ class Runs:
 
 
 def _remove_half_written(folder: Path) -> None:
-    """What a process that was killed was writing there; every such name begins with a dot, and no other does."""
+    # what a process that was killed was writing there; every such name begins with a dot, and no other does
     for path in folder.rglob(".*"):
         if path.is_file() and not path.is_symlink():
             path.unlink(missing_ok=True)

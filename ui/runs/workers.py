@@ -50,7 +50,6 @@ class RunWorkers:
             thread.start()
 
     def wake(self) -> None:
-        """The queue has something new."""
         with self._changed:
             self._changed.notify_all()
 

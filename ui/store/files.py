@@ -79,5 +79,4 @@ def picture(data: bytes, media_type: str, *, keep: str = "no-store") -> Response
 
 
 def attachment(name: str) -> dict[str, str]:
-    """The header that makes a browser save what it gets, under this name."""
     return {"Content-Disposition": f"attachment; filename*=utf-8''{quote(name, safe='')}"}

@@ -133,7 +133,6 @@ class Quota:
         )
 
     def used(self, user: str) -> dict[str, int]:
-        """Bytes by kind."""
         with self._lock:
             kept = self._kept[self._name(user)]
             return {kind: kept[kind].num_bytes for kind in self._kinds()}

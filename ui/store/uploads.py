@@ -125,11 +125,11 @@ class Uploads:
 
 
 def _kind(file: Path) -> UploadKind:
-    """By its name; what is neither is refused as a picture."""
+    # by its name; what is neither is refused as a picture
     return KINDS.get(file.suffix.lower(), "image")
 
 
 def _safe(name: str) -> str:
-    """Without folders, ending and whatever could mean something to a file system."""
+    # without folders, ending and whatever could mean something to a file system
     stem = Path(name.replace("\\", "/")).stem
     return re.sub(r"[^A-Za-z0-9_-]+", "_", stem)[:60].strip("_") or "picture"

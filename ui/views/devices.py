@@ -87,5 +87,4 @@ def devices_now() -> list[DeviceNow]:
 
 
 def accelerators(devices: Sequence[DeviceNow]) -> list[str]:
-    """The names of all but the CPU."""
     return [device.name for device in devices if device.name != "cpu"]

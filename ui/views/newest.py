@@ -78,6 +78,5 @@ class Latest(Generic[T]):
             return self._last[2]
 
     def last(self, what: object) -> T | None:
-        """However long ago it was made."""
         last = self._last
         return last[2] if last is not None and last[0] == what else None

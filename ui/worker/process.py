@@ -197,7 +197,7 @@ class _Process:
             self._listening.pop(to, None)
 
     def send(self, order: Message) -> None:
-        """Never waits: a worker that is held up reads nothing."""
+        # never waits: a worker that is held up reads nothing
         self._orders.put(written(order))
 
     def end_if_held(self) -> None:
@@ -275,7 +275,7 @@ class _Process:
             self._put(said, to, line)
 
     def _put(self, said: Said, to: str | int, line: Line | None) -> None:
-        """Once there is room, or nobody listens any more."""
+        # once there is room, or nobody listens any more
         while True:
             try:
                 said.put(line, timeout=LOOK_S)
