@@ -186,7 +186,7 @@ class Connection(H11Protocol):
 
 
 class Seldom(logging.Filter):
-    """Of what uvicorn logs of each websocket that is refused, one line a minute: a page that asks again fills the log."""
+    """Of what uvicorn logs of websockets that are refused, one line a minute: a page that asks again fills the log."""
 
     def __init__(self) -> None:
         super().__init__()
