@@ -24,11 +24,11 @@ from gradio import http_server
 from gradio.exceptions import ServerFailedToStartError
 from gradio.routes import templates
 
+from .access.address import Door
 from .access.connections import guard
 from .access.crowd import Patience
 from .access.gate import UPLOAD_BYTES, Gate
 from .access.login import Guard, login_routes
-from .access.origin import Door
 from .access.policy import Policy, mark_scripts
 from .api.gradio_client import MISUSES, Answers, CheckedBlocks, add_endpoints
 from .api.router import make_router

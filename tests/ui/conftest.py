@@ -115,9 +115,9 @@ def app(server: Any, tmp_path: Path, plain_routes: tuple[list[Any], list[Any]]) 
     from fastapi import APIRouter, FastAPI
     from fastapi.middleware import Middleware
 
+    from latentloom.ui.access.address import Door
     from latentloom.ui.access.gate import PREFIX, Gate
     from latentloom.ui.access.login import Guard, login_routes
-    from latentloom.ui.access.origin import Door
     from latentloom.ui.access.policy import Policy
     from latentloom.ui.api import live_socket
 

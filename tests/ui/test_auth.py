@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from httpx import ASGITransport, AsyncClient
 
-from latentloom.ui.access.address import asker_of
+from latentloom.ui.access.address import Door, _own_names, asker_of, is_loopback
 from latentloom.ui.access.auth import read_users
 from latentloom.ui.access.login import KEY_FILE, KNOWN_S, Browsers, read_key
-from latentloom.ui.access.origin import Door, _own_names, is_loopback
 from latentloom.ui.access.throttle import MAX_TRIES
 from latentloom.ui.settings import Settings
 

@@ -229,9 +229,9 @@ def test_forty_users_behind_a_proxy_work_while_one_guesses_passwords(connect: An
     from fastapi import FastAPI
     from fastapi.middleware import Middleware
 
+    from latentloom.ui.access.address import Door
     from latentloom.ui.access.gate import Gate
     from latentloom.ui.access.login import login_routes
-    from latentloom.ui.access.origin import Door
     from latentloom.ui.access.throttle import MAX_TRIES, Throttle
 
     trusted = ("127.0.0.1",)

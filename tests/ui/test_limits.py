@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from latentloom.ui.access import gate as limits
-from latentloom.ui.access.origin import Door
+from latentloom.ui.access.address import Door
 from support.raw_requests import Asked, ask, ask_each
 
 FORM = ("Content-Type", "application/x-www-form-urlencoded")

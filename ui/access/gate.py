@@ -21,8 +21,7 @@ from starlette.requests import ClientDisconnect
 from ...parallel.errors import LoomError
 from ...parallel.wording import worded
 from ..errors import error_body
-from .address import asker_of, forwarded, is_trusted
-from .origin import Door
+from .address import Door, asker_of, forwarded, is_trusted
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

@@ -12,7 +12,6 @@ page: The API's routes about the page itself: its files, the catalog of nodes, w
     machine.
 requests: How our routes read requests, answer and are described: strict JSON in, nothing misspelt, who asks comes
     first.
-results: The API's routes about results: found, marked, put on boards, used as inputs, their models hashed.
 router: The HTTP and WebSocket API under /loom: every route of the page, and their description as OpenAPI.
-runs: The API's routes about runs: start, list, cancel, order, previews.
+runs: The API's routes about runs (started, ordered, seen) and results (found, marked, put on boards, models hashed).
 """

@@ -18,7 +18,7 @@ from ..bundle import Bundle
 from ..contract.schema import definitions
 from ..errors import NotHere
 from ..server import Server
-from . import apps, files, graphs, library, live_socket, page, results, runs
+from . import apps, files, graphs, library, live_socket, page, runs
 from .requests import ERRORS, LoomRoute
 
 SUMMARY = "Build, run and keep workflows. The page itself uses this API, and nothing else."
@@ -37,7 +37,7 @@ METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 def make_router(server: Server, bundle: Bundle) -> APIRouter:
     """All routes over one server; its `routes` go into Gradio's app."""
     router = APIRouter(prefix=PREFIX, route_class=LoomRoute, responses=ERRORS)
-    for part in (graphs, library, apps, runs, results, files, live_socket):
+    for part in (graphs, library, apps, runs, files, live_socket):
         part.add_routes(router, server)
     page.add_routes(router, server, bundle)
 

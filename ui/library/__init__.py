@@ -1,7 +1,6 @@
 """A user's saved workflows, drafts, shares and apps.
 
-app_form: The form of an app: its settings, what they take, and which results it shows.
-app_masks: The masks among an app's settings: how each is read, and over which picture it is painted.
+app_form: The form of an app: its settings, what they take, which pictures masks lie over, which results it shows.
 apps: Links to saved workflows, and apps: what others run under such a link by a form of its settings.
 drafts: Drafts: what a page had on its canvas last, saved or not, valid or not.
 library: The library: every user's saved workflows, with all their versions, folders and thumbnails.

@@ -185,7 +185,7 @@ class Library:
             return NamedGraph(name=head.name, graph=graph_to_plain(self._graph(share.user, head, None)))
 
     def publish(self, user: str, id: str, version: int) -> App:
-        """Make an app of a version, or bring the workflow's app to it. Raises `ValueError` where none but its owner can."""
+        """Make an app of a version, or bring its app to it. Raises `ValueError` where others cannot run it."""
         with self._lock:
             graph = self._graph(user, self._head(user, id), version)
             check_publishable(graph, inputs_folder(self._data_dir, user))
