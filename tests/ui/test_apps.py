@@ -268,6 +268,7 @@ def test_a_share_is_no_app_and_an_app_no_share(log_in: Clients, graph: dict[str,
     app = ann.put(f"/loom/workflows/{id}/app", json={"version": 1}).json()["token"]
     share = ann.post(f"/loom/workflows/{id}/share", json={}).json()["token"]
     assert (bob.get(f"/loom/apps/{share}").status_code, bob.get(f"/loom/shared/{app}").status_code) == (404, 404)
+    assert bob.get(f"/loom/shared/{share}").json()["name"] == "stars"
 
 
 def test_without_a_login_no_app_is_opened_or_run(log_in: Clients, graph: dict[str, Any]) -> None:

@@ -168,14 +168,6 @@ def test_a_share_shows_the_newest_version_to_everybody_until_it_is_deleted(shelf
             again.shared(wrong)
 
 
-def test_other_users_workflows_and_wild_ids_are_not_there(shelf: Library) -> None:
-    id = shelf.create("ada", workflow()).id
-    for wrong in (id, "../x", "", "0" * 16, id.upper() + "\n"):
-        for ask in (shelf.get, shelf.delete, shelf.duplicate, shelf.versions, shelf.thumbnail, shelf.share):
-            with pytest.raises(NotHere):
-                ask("bob", wrong)
-
-
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "a\x00b", "x" * 201, "right\u202eleft", "\ud800"])
 def test_names_without_sense_are_refused(shelf: Library, name: str) -> None:
     with pytest.raises(ValueError, match="1 to 200 characters"):
@@ -352,13 +344,3 @@ def test_each_node_is_shown_at_work_by_a_workflow_that_opens(client: Any) -> Non
 def test_a_node_that_is_not_here_has_no_example(client: Any) -> None:
     answer = client.get("/loom/nodes/LoomNone/use")
     assert answer.status_code == 404 and "there is no node 'LoomNone'" in answer.json()["error"]
-
-
-def test_what_a_killed_server_was_writing_of_any_kind_goes(tmp_path: Path) -> None:
-    kept = [tmp_path / place for place in ("downloads/a.json", "shares/a.json", "users/a/uploads/a.png")]
-    half = [tmp_path / place for place in ("downloads/.a.tmp", "apps/.a.tmp", "users/a/uploads/.a.tmp", ".queue-a")]
-    for path in (*kept, *half):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("")
-    remove_leftovers(tmp_path)
-    assert all(path.exists() for path in kept) and not any(path.exists() for path in half)

@@ -13,7 +13,7 @@ from latentloom.nodes.registry import SPECS as REAL
 from latentloom.ui.contract.bodies import MarkBody
 from latentloom.ui.errors import NoRoom, NotHere
 from latentloom.ui.live.state import MadeFile, RunRecord
-from latentloom.ui.runs.results import MOST_TAGS, Results
+from latentloom.ui.runs.results import MOST_TAGS, Boards, Results
 from latentloom.ui.runs.runs import Runs
 from latentloom.ui.runs.search import terms_of
 from latentloom.ui.store.uploads import Uploads
@@ -78,7 +78,6 @@ def test_marks_are_the_users_own_and_bounded(results: Results) -> None:
 
 
 def test_boards_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from latentloom.ui.runs.boards import Boards
     from latentloom.ui.store import quota
 
     monkeypatch.setitem(quota.KEPT, "boards", quota.Most(words="boards", count=1, num_bytes=1 << 20))

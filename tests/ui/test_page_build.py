@@ -25,7 +25,7 @@ from support.browser import (
     socket,
     tab,
 )
-from support.first_picture import FIRST, picture_graph
+from support.first_picture import FIRST
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -201,35 +201,7 @@ def test_a_wrong_wire_is_refused_with_the_reason(page_server: Any, open_page: Ca
         assert file_text(page) == before
 
 
-@pytest.mark.by_hand  # as a wrong wire is; the server refuses a circle in a file
-def test_a_wire_that_would_close_a_circle_is_refused(page_server: Any, open_page: Callable[..., Page]) -> None:
-    graph = picture_graph()
-    graph["nodes"]["upscale"] = {"type": "LoomUpscaleLatents", "inputs": {"latents": {"from": "denoise.latents"}}}
-    graph["layout"]["upscale"] = [664, 620]
-    page = open_page(page_server.url, graph=graph)
-    before = file_text(page)
-    drag(page, socket(page, "upscale", "Output", "latents"), socket(page, "denoise", "Input", "latents"))
-    expect(page.get_by_test_id("canvas").get_by_text("would close a circle")).not_to_have_count(0)
-    assert file_text(page) == before
-
-
 # --- copies ---
-
-
-@pytest.mark.by_hand  # ui/web/test tells what a copy holds
-def test_copies_keep_the_wires_between_them(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
-    page.get_by_test_id("canvas").focus()
-    page.keyboard.press("Control+a")
-    page.keyboard.press("Control+c")
-    page.keyboard.press("Control+v")
-    expect(card(page, "save_2")).to_be_attached()
-    graph = file_graph(page)
-    assert len(graph["nodes"]) == 2 * len(FIRST["nodes"])
-    denoise, decode = graph["nodes"]["denoise_2"]["inputs"], graph["nodes"]["decode_2"]["inputs"]
-    assert denoise["model"] == {"from": "load_model_2.model"}
-    assert decode["latents"] == {"from": "denoise_2.latents"}
-    assert {name: graph["nodes"][name] for name in FIRST["nodes"]} == FIRST["nodes"]
 
 
 def test_copies_go_from_one_workflow_to_another(page_server: Any, open_page: Callable[..., Page]) -> None:

@@ -306,40 +306,6 @@ def test_fields_take_what_their_socket_takes(page_server: Any, open_page: Callab
     assert graph["params"]["seed"]["default"] != 7
 
 
-# --- what is typed after something was made ---
-
-
-def add_comment_by_mouse(page: Page) -> None:
-    page.get_by_test_id("canvas").click(button="right", position={"x": 200, "y": 450})
-    page.get_by_role("menuitem", name="Add comment").click()
-
-
-def add_comment_by_tools(page: Page) -> None:
-    page.get_by_role("toolbar", name="Canvas tools").get_by_role("button", name="More").click()
-    page.get_by_role("menuitem", name="Add comment").click()
-
-
-def add_comment_by_palette(page: Page) -> None:
-    page.get_by_test_id("canvas").focus()
-    page.keyboard.press("/")
-    enter(page, "comment")
-
-
-@pytest.mark.by_hand  # letters after a node, and of a chosen comment, go the same way
-def test_what_is_typed_after_a_comment_was_added_stands_in_it(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
-    before, told = file_graph(page)["layout"], []
-    for add_comment in (add_comment_by_mouse, add_comment_by_tools, add_comment_by_palette):
-        add_comment(page)
-        told.append(f"hello for lots of folk. {add_comment.__name__}")
-        page.keyboard.type(told[-1])
-        expect(page.get_by_role("textbox", name="Comment").and_(page.locator(":focus"))).to_have_value(told[-1])
-        layout = file_graph(page)["layout"]
-        assert [note["text"] for note in layout.pop("$notes")] == told
-        assert layout == before  # nothing was arranged, and the outline is not open
-        expect(page.get_by_role("tree", name="Outline")).to_have_count(0)
-
-
 @pytest.mark.by_hand
 def test_letters_go_into_the_comment_that_is_chosen(page_server: Any, open_page: Callable[..., Page]) -> None:
     graph = picture_graph()
@@ -352,19 +318,6 @@ def test_letters_go_into_the_comment_that_is_chosen(page_server: Any, open_page:
     layout = file_graph(page)["layout"]
     assert layout.pop("$notes")[0]["text"] == "look"
     assert layout == {name: at for name, at in graph["layout"].items() if name != "$notes"}
-
-
-@pytest.mark.by_hand  # a comment and a group are made and kept by another
-def test_a_new_group_asks_for_its_title(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
-    on_canvas(page, "denoise").focus()
-    page.keyboard.press("Space")
-    page.keyboard.press("Control+g")
-    page.keyboard.type("loud follow-up")
-    page.keyboard.press("Enter")
-    layout = file_graph(page)["layout"]
-    assert [group["title"] for group in layout.pop("$groups")] == ["loud follow-up"]
-    assert layout == FIRST["layout"]
 
 
 @pytest.mark.by_hand

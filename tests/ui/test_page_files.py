@@ -254,18 +254,6 @@ def test_a_workflow_goes_to_the_disk_and_back_byte_for_byte(page_server: Any, op
     assert file_text(page) == text
 
 
-@pytest.mark.by_hand  # what the export holds is told without a browser
-def test_the_export_for_comfyui_opens_again(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=small())
-    with page.expect_download() as download:
-        choose(page, "File", "Export for ComfyUI")
-    prompt = Path(download.value.path()).read_bytes()
-    assert {node["class_type"] for node in json.loads(prompt).values()} >= {"LoomDenoise", "LoomDecode"}
-    choose(page, "File", "New")
-    drop(page, prompt)
-    expect(page.locator(".react-flow__node-card")).to_have_count(len(FIRST["nodes"]))
-
-
 # --- hostile files ---
 
 

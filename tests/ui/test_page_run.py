@@ -145,39 +145,6 @@ def test_a_failure_is_no_longer_told_once_the_workflow_was_made(
     assert messages.get_by_role("alert").count() == 0  # at once: after a while it goes by itself
 
 
-@pytest.mark.by_hand  # test_page_many changes it by keys
-def test_runs_wait_in_an_order_that_can_be_changed(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=steps(LONG_STEPS, seed=104))
-    name = toolbar(page).get_by_role("textbox", name="Name")
-    for number in range(3):
-        name.fill(f"run {number}")
-        name.press("Enter")
-        start(page)
-        expect(page.get_by_role("list").get_by_text(f"run {number}")).to_be_visible()
-    waiting = entry(page, "waiting")
-    expect(waiting).to_have_count(2)
-    page.get_by_role("button", name="Move run 2 up").click()
-    expect(waiting.nth(0)).to_contain_text("run 2")
-    expect(waiting.nth(1)).to_contain_text("run 1")
-    page.get_by_role("button", name="More ways to run").click()
-    page.get_by_role("menuitem", name="Cancel all runs").click()
-    expect(waiting).to_have_count(0)
-    expect(entry(page, "running")).to_have_count(0)
-
-
-@pytest.mark.by_hand  # as one that comes back to a run
-def test_a_page_that_is_loaded_again_in_the_middle_goes_on_watching(
-    page_server: Any, open_page: Callable[..., Page]
-) -> None:
-    page = open_page(page_server.url, graph=steps(LONG_STEPS, seed=105))
-    start(page)
-    is_at_work(page)
-    before = int(bar(page).get_attribute("aria-valuenow") or 0)
-    page.reload()
-    is_at_work(page)
-    assert int(bar(page).get_attribute("aria-valuenow") or 0) >= before
-
-
 def test_a_run_goes_on_without_its_tab_and_is_there_when_it_is_back(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:
@@ -219,29 +186,6 @@ def test_seven_tabs_watch_one_run_and_none_stalls(page_server: Any, open_page: C
         each.goto(page_server.url)
     for each in [page, *tabs]:
         is_at_work(each)
-
-
-@pytest.mark.by_hand  # what the lanes are made of, and how, is told without a browser
-def test_each_rank_has_a_lane_that_says_what_it_does(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=steps(SOME_STEPS, seed=109))
-    panel = page.get_by_role("complementary", name="Panels")
-    panel.get_by_role("tab", name="Plan").click()
-    panel.get_by_role("button", name="More Ulysses").click()
-    expect(panel.get_by_text("rank 1 on cpu")).to_be_visible(timeout=MODEL_MS)
-    panel.get_by_role("button", name="Use for the next run").click()
-    start(page)
-    lanes = page.get_by_role("region", name="Devices at work")
-    for rank in range(2):
-        lane = lanes.get_by_role("listitem").filter(has_text=f"rank {rank} on cpu")
-        expect(lane).to_contain_text("Denoise", timeout=MODEL_MS)
-        expect(lane.get_by_role("meter", name="Memory")).to_be_visible()
-        tone = re.search(r"ll-tone-\d+", card(page, "denoise").get_attribute("class") or "")
-        expect(lane.locator(".ll-segment").last).to_have_class(re.compile(str(tone and tone[0])))
-    is_at_work(page)
-    bars = lanes.locator(".ll-segment")
-    page.get_by_role("button", name="Cancel run", exact=True).click()
-    expect(card(page, "denoise")).to_have_attribute("data-status", "cancelled")
-    expect(bars.get_by_text("Denoise", exact=True)).to_have_count(2)  # as it was drawn of each
 
 
 SIZES = ({"width": 1440, "height": 900}, {"width": 1280, "height": 720}, {"width": 390, "height": 844})

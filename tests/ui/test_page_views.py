@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from support.browser import MODEL_MS, PHONE, UNDER, Watch, call, card, choose, file_graph, made, say, tab, toolbar
+from support.browser import MODEL_MS, PHONE, UNDER, Watch, card, file_graph, made, say, tab, toolbar
 from support.first_picture import FIRST, picture_graph, small
 
 if TYPE_CHECKING:
@@ -185,45 +185,6 @@ def test_a_sweep_keeps_what_was_typed_and_says_what_is_missing(
     expect(run).to_be_disabled()
 
 
-def by_hand(name: str, *, seed: int | None = None, steps: int = 1) -> dict[str, Any]:
-    """A workflow without params, as one builds it on the canvas."""
-    graph = small(name=name, params={})
-    graph["nodes"]["encode_text"]["inputs"] |= {"prompt": "a red star", "negative_prompt": ""}
-    graph["nodes"]["denoise"]["inputs"] |= {"steps": steps, "seed": seed}
-    if seed is None:
-        del graph["nodes"]["denoise"]["inputs"]["seed"]
-    return graph
-
-
-@pytest.mark.by_hand  # two results are compared by another
-def test_a_comparison_tells_every_input_that_differs(page_server: Any, open_page: Callable[..., Page]) -> None:
-    graph = by_hand("varied", seed=9)
-    two = made(page_server.url, graph, **{"denoise.steps": 2}), made(page_server.url, by_hand("by hand", seed=7))
-    page = open_page(page_server.url)
-    in_gallery(page, *two)
-    page.get_by_role("button", name="Compare", exact=True).click()
-    rows = page.get_by_role("region", name="What differs").get_by_role("row")
-    expect(rows).to_have_count(4)  # the first one has the names
-    expect(rows.filter(has_text="denoise.steps")).to_have_text(re.compile("denoise.steps(12|21)$"))
-    expect(rows.filter(has_text="Seed")).to_have_text(re.compile("Seed(79|97)$"))
-
-
-@pytest.mark.by_hand  # as one of a template does
-def test_a_result_built_by_hand_tells_its_prompt_its_seed_and_what_was_set(
-    page_server: Any, open_page: Callable[..., Page]
-) -> None:
-    result = made(page_server.url, by_hand("no params"), **{"denoise.steps": 2})
-    told = next(each for each in call(page_server.url, "results") if each["id"] == result)
-    assert (told["prompt"], told["seed"], told["params"]) == ("a red star", 0, {})
-    page = open_page(page_server.url)
-    tab(page, "Gallery").click()
-    page.get_by_test_id(f"result-{result}").get_by_role("button", name="Picture: ").click()
-    facts = page.get_by_role("dialog", name="no params").locator(".ll-fact")
-    expect(facts.filter(has_text="Seed").first).to_contain_text("0")
-    expect(facts.filter(has_text="denoise.steps")).to_have_text("denoise.steps2")
-    expect(facts.filter(has_text="load_model.source")).to_contain_text("builtin:bobbin")
-
-
 # --- simple, models, plan ---
 
 
@@ -328,16 +289,6 @@ def test_the_plan_follows_the_degrees_and_goes_into_the_workflow(
 # --- the whole page ---
 
 
-@pytest.mark.by_hand  # as test_page_settings, and a German browser
-def test_the_page_speaks_german_and_remembers_it(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
-    choose(page, "Language", "Deutsch")
-    expect(page.get_by_role("tab", name="Läufe")).to_be_visible()
-    page.reload()
-    expect(page.get_by_role("tab", name="Läufe")).to_be_visible()
-    expect(card(page, "denoise")).to_be_visible()
-
-
 @pytest.mark.by_hand
 def test_a_german_browser_gets_a_german_page(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url, graph=FIRST, locale="de-DE")
@@ -358,18 +309,6 @@ def test_the_page_works_on_a_phone(page_server: Any, open_page: Callable[..., Pa
         expect(tab(page, view)).to_have_attribute("aria-selected", "true")
         assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE["viewport"]["width"], view
     expect(toolbar(page)).to_be_in_viewport()
-
-
-@pytest.mark.by_hand  # test_page_run starts from one of them
-def test_an_empty_canvas_has_three_pictures_to_start_from(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url)
-    starts = page.locator(".ll-starts").get_by_role("listitem")
-    expect(starts).to_have_count(3)
-    page.set_viewport_size(PHONE["viewport"])
-    starts.last.get_by_role("button", name="Inpaint").click()  # it can be scrolled to
-    page.set_viewport_size({"width": 1440, "height": 900})
-    expect(card(page, "denoise")).to_be_visible()
-    expect(starts).to_have_count(0)
 
 
 @pytest.mark.by_hand

@@ -12,7 +12,9 @@ from support.raw_requests import Answer, Asked, ask
 
 
 def test_the_page_says_what_it_may_run_and_only_its_own_scripts_bear_the_nonce(app: Any) -> None:
-    policies = [ask_one(app).headers["content-security-policy"] for _ in range(2)]
+    headers = [ask_one(app).headers for _ in range(2)]
+    policies = [each["content-security-policy"] for each in headers]
+    assert headers[0]["cross-origin-resource-policy"] == "same-origin"
     assert policies[0] != policies[1]
     rules = {rule.split()[0]: rule.split()[1:] for rule in policies[0].split("; ")}
     assert rules["script-src"][0] == "'self'" and rules["script-src"][2:] == ["'unsafe-eval'"]

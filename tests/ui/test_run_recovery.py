@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -245,12 +244,3 @@ def test_users_take_turns_as_they_were_told_before_the_server_ended() -> None:
     assert again.ids[:3] == ("x", "y", "b1"), "what was under way goes first"
     again.take()
     assert again.ids[:2] == ("y", "b1")
-
-
-def test_the_order_of_thousands_is_found_in_no_time() -> None:
-    queue = RunQueue(lambda ids: None)
-    queue.add(waits(f"{user} {n}", user=str(user)) for user in range(20) for n in range(1000))
-    assert [id.split()[0] for id in queue.ids[:21]] == [*map(str, range(20)), "0"]
-    start = time.process_time()
-    queue.set_priority({"7 999"}, "next")
-    assert queue.ids[7] == "7 999" and time.process_time() - start < 2.0

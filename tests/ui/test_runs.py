@@ -284,18 +284,6 @@ def test_who_waits_is_told_how_long_the_others_take(tmp_path: Path, monkeypatch:
         OPEN["later"].set()
 
 
-def test_other_users_runs_are_not_there(runs: Runs) -> None:
-    id = finished(runs, "ada", one(runs, pictured())).id
-    assert runs.list("bob") == []
-    for ask in (runs.get, runs.delete):
-        with pytest.raises(NotHere, match="no run"):
-            ask("bob", id)
-    with pytest.raises(NotHere, match="no run"):
-        runs.book.cancel("bob", [id])
-    with pytest.raises(NotHere):
-        runs.preview("bob", id, "picture")
-
-
 def test_the_latest_preview_is_a_small_webp(runs: Runs) -> None:
     id = one(runs, gated("gate"))
     assert REACHED["gate"].wait(DEADLINE_S)

@@ -359,21 +359,23 @@ def test_pictures_are_looked_at_few_at_a_time_and_nobody_else_waits(
     assert most[0] <= AT_A_TIME
 
 
-@pytest.mark.parametrize("kind", ["run", "workflow", "result", "draft", "upload", "share"])
+@pytest.mark.parametrize("kind", ["run", "workflow", "result", "draft", "upload"])
 def test_what_belongs_to_others_is_not_there(log_in: Any, kind: str, owned: dict[str, str]) -> None:
     bob, id = log_in("bob"), owned[kind]
     tries = {
         "run": [("GET", ""), ("DELETE", ""), ("POST", "/cancel"), ("POST", "/move"), ("GET", "/previews/save")],
-        "workflow": [("GET", ""), ("DELETE", ""), ("GET", "/file"), ("GET", "/versions"), ("POST", "/share")],
+        "workflow": [
+            *(("GET", rest) for rest in ("", "/file", "/versions", "/thumb")),
+            *(("POST", rest) for rest in ("/share", "/duplicate")),
+            ("DELETE", ""),
+        ],
         "result": [("DELETE", "")],
         "draft": [("GET", "")],
         "upload": [("GET", "/thumb")],
-        "share": [("GET", "")],
     }[kind]
-    prefix = {"share": "workflows"}.get(kind, f"{kind}s")
     for method, rest in tries:
         body = {"json": {"before": None} if rest == "/move" else {}} if method == "POST" else {}
-        answer = bob.request(method, f"/loom/{prefix}/{id}{rest}", **body)
+        answer = bob.request(method, f"/loom/{kind}s/{id}{rest}", **body)
         assert answer.status_code == 404, (method, rest, answer.text)
     if kind == "result":
         assert bob.get(f"/loom/files/{id}").status_code == bob.get(f"/loom/files/{id}/thumb").status_code == 404
@@ -396,7 +398,7 @@ def owned(log_in: Any) -> dict[str, str]:
     workflow = ann.post("/loom/workflows", json={"graph": copying}).json()["id"]
     ann.put("/loom/drafts/mine", json={"graph": copying})
     [result] = state["nodes"]["save"]["files"]
-    return {"run": run, "workflow": workflow, "result": result, "draft": "mine", "upload": upload, "share": workflow}
+    return {"run": run, "workflow": workflow, "result": result, "draft": "mine", "upload": upload}
 
 
 def test_a_run_reads_no_file_outside_its_users_folder(log_in: Any, owned: dict[str, str], tmp_path: Path) -> None:

@@ -149,6 +149,8 @@ def test_an_uploaded_sound_is_read_in_ranges_by_its_owner(client: Any, tmp_path:
     assert (whole.content, whole.headers["content-type"]) == (data, "audio/wav")
     part = client.get(f"/loom/uploads/{path}", headers={"Range": "bytes=4-7"})
     assert (part.status_code, part.content) == (206, data[4:8])
+    thumb = client.get(f"/loom/uploads/{path}/thumb")
+    assert Image.open(io.BytesIO(thumb.content)).size == (384, 192)
     assert client.get("/loom/uploads?kind=image").json() == []
     assert client.get("/loom/uploads?kind=song").status_code == 400
     assert client.get(f"/loom/uploads/{path.replace('bell', 'ball')}").status_code == 404
