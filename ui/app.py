@@ -5,7 +5,6 @@ Imported by the `ui` command only: Gradio takes seconds to load.
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import json
 import logging
@@ -170,10 +169,6 @@ def guard_page(page: gr.Blocks, settings: Settings) -> None:
             "guesses passwords keeps the others waiting; add --trusted-proxy with its address",
             settings.public_netloc,
         )
-
-
-def loop_of(page: gr.Blocks) -> asyncio.AbstractEventLoop:
-    return page.server.servers[0].get_loop()
 
 
 def build_page(server: Server, *, bundle: Bundle, words: gr.I18n) -> gr.Blocks:

@@ -30,7 +30,7 @@ def serve(settings: Settings, *, opens_browser: bool) -> None:
         print(f"latentloom: the page is at {address(settings)} (Ctrl-C ends it)", flush=True)
         if opens_browser:
             webbrowser.open(address(settings))
-        with watched(app.loop_of(page)):
+        with watched(page.server.servers[0].get_loop()):  # in which the page answers
             while not stop.is_set():  # never `wait`, see `interrupts`
                 time.sleep(POLL_S)
         page.close(verbose=False)

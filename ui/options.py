@@ -67,6 +67,11 @@ def read_settings(arguments: argparse.Namespace, *, place: Place, default_data_d
     from .access.auth import read_users
     from .settings import Settings
 
+    quota = arguments.user_quota * 1024**3
+    if not 0 < quota < math.inf:
+        raise ValueError(
+            f"--user-quota is {arguments.user_quota:g}; give GiB above 0, such as 20, or as many as the disk has"
+        )
     return Settings(
         host=arguments.host,
         port=arguments.port,
@@ -79,16 +84,10 @@ def read_settings(arguments: argparse.Namespace, *, place: Place, default_data_d
         shares_out=arguments.replicas is None and not arguments.auth,
         root_path=arguments.root_path.rstrip("/"),
         max_pixels=pixel_limit(arguments.max_pixels),
-        user_bytes=_bytes_of(arguments.user_quota),
+        user_bytes=int(quota),
         allows_downloads=arguments.allow_downloads,
         trusted_proxies=tuple(arguments.trusted_proxy),
     )
-
-
-def _bytes_of(gib: float) -> int:
-    if not 0 < gib * 1024**3 < math.inf:
-        raise ValueError(f"--user-quota is {gib:g}; give GiB above 0, such as 20, or as many as the disk has")
-    return int(gib * 1024**3)
 
 
 def prepare_gradio(settings: Settings) -> None:

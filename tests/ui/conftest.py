@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +243,12 @@ def start_page(
 def page_server(start_page: Callable[..., Page]) -> Page:
     """The real page without a login, shared by the tests of this session."""
     return start_page()
+
+
+@pytest.fixture
+def show(page_server: Page, open_page: Callable[..., Any]) -> Callable[..., Any]:  # noqa: F811
+    """`show(graph=None)` opens that page in a new profile, with a workflow or an empty canvas."""
+    return partial(open_page, page_server.url)
 
 
 @pytest.fixture(scope="session")

@@ -56,8 +56,8 @@ def as_built(graph: dict[str, Any]) -> dict[str, Any]:
 # --- by mouse ---
 
 
-def test_the_first_picture_is_built_with_the_mouse(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url)
+def test_the_first_picture_is_built_with_the_mouse(show: Callable[..., Page]) -> None:
+    page = show()
     expect(page.get_by_text("This workflow is empty")).to_be_visible()
     at = places(page)
     page.mouse.dblclick(*at[0, 0])
@@ -118,8 +118,8 @@ def pick(page: Page, node: str) -> None:
 
 
 @pytest.mark.by_hand
-def test_the_first_picture_is_built_with_the_keyboard(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url)
+def test_the_first_picture_is_built_with_the_keyboard(show: Callable[..., Page]) -> None:
+    page = show()
     go_to(page, page.get_by_role("button", name="Add node").first)
     page.keyboard.press("Enter")
     enter(page, "load model")
@@ -187,8 +187,8 @@ WRONG_WIRES = {
 }
 
 
-def test_a_wrong_wire_is_refused_with_the_reason(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
+def test_a_wrong_wire_is_refused_with_the_reason(show: Callable[..., Page]) -> None:
+    page = show(graph=FIRST)
     before = file_text(page)
     for reason, (start, end) in WRONG_WIRES.items():
         said = page.get_by_test_id("canvas").locator(".ll-refusal").get_by_text(reason)
@@ -204,8 +204,8 @@ def test_a_wrong_wire_is_refused_with_the_reason(page_server: Any, open_page: Ca
 # --- copies ---
 
 
-def test_copies_go_from_one_workflow_to_another(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
+def test_copies_go_from_one_workflow_to_another(show: Callable[..., Page]) -> None:
+    page = show(graph=FIRST)
     on_canvas(page, "encode_text").focus()
     page.keyboard.press("Space")
     page.keyboard.press("Control+c")
@@ -218,8 +218,8 @@ def test_copies_go_from_one_workflow_to_another(page_server: Any, open_page: Cal
 # --- saving ---
 
 
-def test_save_asks_for_a_name_once_and_keeps_versions(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
+def test_save_asks_for_a_name_once_and_keeps_versions(page_server: Any, show: Callable[..., Page]) -> None:
+    page = show(graph=FIRST)
     page.keyboard.press("Control+s")
     dialog = page.get_by_role("dialog", name="Save as a new workflow")
     dialog.get_by_label("Name").fill("Saved star")

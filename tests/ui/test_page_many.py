@@ -37,12 +37,10 @@ def no_run_is_left(page_server: Any) -> Iterator[None]:
 
 
 @pytest.mark.by_hand
-def test_runs_are_ordered_by_keys_put_off_and_cancelled_together(
-    page_server: Any, open_page: Callable[..., Page]
-) -> None:
+def test_runs_are_ordered_by_keys_put_off_and_cancelled_together(page_server: Any, show: Callable[..., Page]) -> None:
     for name in ("held", "alpha", "beta", "gamma", "delta"):
         call(page_server.url, "runs", {"graph": named(name, LONG_STEPS)})
-    page = open_page(page_server.url)
+    page = show()
     panel = page.get_by_role("complementary", name="Panels")
     waiting = panel.locator('[data-state="waiting"]')
     expect(waiting).to_have_count(4)

@@ -115,7 +115,7 @@ def test_a_mask_is_painted_by_keys_and_mouse_and_an_inpaint_keeps_every_byte_out
 
 @pytest.mark.by_hand
 def test_a_frame_sets_the_part_that_is_cut_out_by_keys_by_mouse_and_by_numbers(
-    page_server: Any, open_page: Callable[..., Page]
+    page_server: Any, show: Callable[..., Page]
 ) -> None:
     path = sent(page_server.url, Image.new("RGB", (160, 96), "teal"))
     nodes = {
@@ -123,7 +123,7 @@ def test_a_frame_sets_the_part_that_is_cut_out_by_keys_by_mouse_and_by_numbers(
         "crop": {"type": "LoomCropImage", "version": 1, "inputs": {"image": {"from": "load_image.image"}}},
         "save": {"type": "LoomSaveImage", "version": 1, "inputs": {"image": {"from": "crop.image"}}},
     }
-    page = open_page(page_server.url, graph={"format": 1, "name": "part", "nodes": nodes})
+    page = show(graph={"format": 1, "name": "part", "nodes": nodes})
     card(page, "crop").get_by_text("Crop Image").click()
     page.get_by_role("tab", name="Inspector").click()
     page.get_by_role("button", name="Choose the part").click()

@@ -84,10 +84,10 @@ def test_a_sweep_over_steps_and_seed_is_told_compared_marked_and_found(
 
 @pytest.mark.by_hand
 def test_a_picture_opens_over_the_canvas_and_its_values_come_back_to_it(
-    page_server: Any, open_page: Callable[..., Page], watch: Watch
+    show: Callable[..., Page], watch: Watch
 ) -> None:
     watch.foresee("404 .*loom/results")  # one that was deleted
-    page = open_page(page_server.url, graph=small(name="recalled"))
+    page = show(graph=small(name="recalled"))
     toolbar(page).get_by_role("button", name="Run", exact=True).click()
     picture = card(page, "save").get_by_role("button", name="Open the result")
     picture.click(timeout=MODEL_MS)
@@ -128,13 +128,13 @@ def test_a_picture_opens_over_the_canvas_and_its_values_come_back_to_it(
 
 @pytest.mark.by_hand
 def test_a_picture_of_another_program_tells_how_it_was_made_and_gives_its_values(
-    page_server: Any, open_page: Callable[..., Page], watch: Watch
+    show: Callable[..., Page], watch: Watch
 ) -> None:
     watch.foresee("400 .*loom/open")  # it is no workflow
     chunks, content = PngImagePlugin.PngInfo(), BytesIO()
     chunks.add_text("parameters", A1111)
     Image.new("RGB", (32, 24), "teal").save(content, "PNG", pnginfo=chunks)
-    page = open_page(page_server.url, graph=FIRST)
+    page = show(graph=FIRST)
     canvas = page.get_by_test_id("canvas")
 
     def use(name: str) -> None:

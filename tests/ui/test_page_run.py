@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -63,8 +62,8 @@ def ids(entries: Locator) -> list[str | None]:
     return [each.get_attribute("data-testid") for each in entries.all()]
 
 
-def test_a_run_shows_progress_preview_and_picture(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=steps(SOME_STEPS, seed=101))
+def test_a_run_shows_progress_preview_and_picture(show: Callable[..., Page]) -> None:
+    page = show(graph=steps(SOME_STEPS, seed=101))
     page.evaluate(SCRIPT)
     page.evaluate("geometry.still().then(geometry.follow)")
     start(page)
@@ -86,9 +85,9 @@ def test_a_run_shows_progress_preview_and_picture(page_server: Any, open_page: C
 
 @pytest.mark.by_hand
 def test_what_is_changed_after_a_run_no_longer_looks_done_and_the_rest_is_kept(
-    page_server: Any, open_page: Callable[..., Page]
+    page_server: Any, show: Callable[..., Page]
 ) -> None:
-    page = open_page(page_server.url, graph=steps(1, seed=110))
+    page = show(graph=steps(1, seed=110))
     page.evaluate(SCRIPT)
     page.evaluate("geometry.still().then(geometry.follow)")
     start(page)
@@ -113,8 +112,8 @@ def test_what_is_changed_after_a_run_no_longer_looks_done_and_the_rest_is_kept(
     assert page.evaluate("geometry.moved()") == []  # not where it was cached, changed, or is shown elsewhere
 
 
-def test_a_run_is_cancelled(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=steps(LONG_STEPS, seed=103))
+def test_a_run_is_cancelled(show: Callable[..., Page]) -> None:
+    page = show(graph=steps(LONG_STEPS, seed=103))
     start(page)
     is_at_work(page)
     page.get_by_role("button", name="Cancel run", exact=True).click()
@@ -124,31 +123,10 @@ def test_a_run_is_cancelled(page_server: Any, open_page: Callable[..., Page]) ->
     expect(page.get_by_role("button", name="Cancel run", exact=True)).to_be_disabled()
 
 
-@pytest.mark.by_hand
-def test_a_failure_is_no_longer_told_once_the_workflow_was_made(
-    page_server: Any, open_page: Callable[..., Page]
-) -> None:
-    graph = steps(1)
-    failing = json.loads(json.dumps(graph))
-    failing["nodes"]["choose"] = {"type": "LoomChooseText", "inputs": {"lines": " "}}  # which it says when it runs
-    failing["nodes"]["encode_text"]["inputs"]["prompt"] = {"from": "choose.text"}
-    page = open_page(page_server.url, graph=failing)
-    page.evaluate(SCRIPT)
-    page.evaluate("geometry.still().then(geometry.follow)")
-    start(page)
-    messages = page.get_by_role("region", name="Messages")
-    expect(messages.get_by_role("alert")).to_contain_text("first_picture failed: ")
-    expect(card(page, "choose")).to_have_attribute("data-status", "failed")
-    assert page.evaluate("geometry.moved()") == []
-    call(page_server.url, "runs", {"graph": graph})
-    expect(say(page, "first_picture is done.")).to_be_visible(timeout=MODEL_MS)
-    assert messages.get_by_role("alert").count() == 0  # at once: after a while it goes by itself
-
-
 def test_a_run_goes_on_without_its_tab_and_is_there_when_it_is_back(
-    page_server: Any, open_page: Callable[..., Page]
+    page_server: Any, show: Callable[..., Page]
 ) -> None:
-    page = open_page(page_server.url, graph=steps(SOME_STEPS, seed=106))
+    page = show(graph=steps(SOME_STEPS, seed=106))
     profile = page.context
     start(page)
     is_at_work(page)
@@ -159,8 +137,8 @@ def test_a_run_goes_on_without_its_tab_and_is_there_when_it_is_back(
     expect(card(page, "save")).to_have_attribute("data-status", "done", timeout=MODEL_MS)
 
 
-def test_two_tabs_watch_one_run_and_each_has_its_own_draft(page_server: Any, open_page: Callable[..., Page]) -> None:
-    first = open_page(page_server.url, graph=steps(LONG_STEPS, seed=107))
+def test_two_tabs_watch_one_run_and_each_has_its_own_draft(page_server: Any, show: Callable[..., Page]) -> None:
+    first = show(graph=steps(LONG_STEPS, seed=107))
     second = first.context.new_page()
     visit(second, page_server.url)
     prompt = card(second, "encode_text").get_by_role("textbox", name="prompt", exact=True)
@@ -176,9 +154,9 @@ def test_two_tabs_watch_one_run_and_each_has_its_own_draft(page_server: Any, ope
 
 
 @pytest.mark.by_hand
-def test_seven_tabs_watch_one_run_and_none_stalls(page_server: Any, open_page: Callable[..., Page]) -> None:
+def test_seven_tabs_watch_one_run_and_none_stalls(page_server: Any, show: Callable[..., Page]) -> None:
     """Browsers allow six HTTP/1.1 connections to a server, so nothing may hold one."""
-    page = open_page(page_server.url, graph=steps(LONG_STEPS, seed=108))
+    page = show(graph=steps(LONG_STEPS, seed=108))
     start(page)
     is_at_work(page)
     tabs = [page.context.new_page() for _ in range(6)]

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @pytest.mark.by_hand
 def test_theme_language_and_keys_are_set_in_one_dialog_and_kept(
-    page_server: Any, open_page: Callable[..., Page], first: dict[str, Any]
+    show: Callable[..., Page], first: dict[str, Any]
 ) -> None:
-    page = open_page(page_server.url, graph=first)
+    page = show(graph=first)
     toolbar(page).get_by_role("button", name="Settings").click()
     dialog = page.get_by_role("dialog", name="Settings")
     dialog.get_by_role("button", name="Dark").click()

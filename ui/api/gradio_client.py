@@ -88,7 +88,10 @@ def usage(name: str) -> str:
 async def misused(request: Request, error: Exception) -> JSONResponse:
     """The answer to a call that Gradio cannot match to an endpoint; any other error is not hidden."""
     name = request.path_params.get("api_name")
-    if request.method != "POST" or CALL.search(request.url.path) is None or not _is_misuse(error, name):
+    # by where Gradio failed: elsewhere sound arguments of a known endpoint met a fault of ours
+    is_misuse = isinstance(error, FnIndexInferError | RecursionError) or (name is not None and name not in TAKES)
+    is_misuse |= traceback.extract_tb(error.__traceback__)[-1].name in MATCHERS
+    if request.method != "POST" or CALL.search(request.url.path) is None or not is_misuse:
         raise error
     logger.info("a call to %s was refused: %r", request.url.path, error)
     said = f"the call is not understood; {usage(name)}" if name else f"there is no such endpoint; there is {NAMES}"
@@ -97,13 +100,6 @@ async def misused(request: Request, error: Exception) -> JSONResponse:
 
 MISUSES = {FnIndexInferError: misused, KeyError: misused, TypeError: misused, RecursionError: misused}
 """What Gradio's routes raise for an unknown endpoint, and for named arguments that are wrong."""
-
-
-def _is_misuse(error: Exception, name: str | None) -> bool:
-    """Whether the endpoint or its arguments are wrong, by where Gradio failed; else sound ones met a fault of ours."""
-    if isinstance(error, FnIndexInferError | RecursionError) or (name is not None and name not in TAKES):
-        return True
-    return traceback.extract_tb(error.__traceback__)[-1].name in MATCHERS
 
 
 class ClientApi:

@@ -141,14 +141,13 @@ def told_by_settings(graph: Graph) -> Iterator[None]:
     try:
         yield
     except GraphError as error:
-        raise GraphError(dict.fromkeys(_of_setting(graph, problem) for problem in error.problems)) from None
-
-
-def _of_setting(graph: Graph, problem: Problem) -> Problem:
-    node = graph.nodes.get(problem.node)
-    entry = node.inputs.get(problem.socket) if node else None
-    setting = entry.param if isinstance(entry, ParamRef) else "" if node else problem.socket
-    return replace(problem, node="", socket=setting, mends=(), inside="")
+        told: dict[Problem, None] = {}  # each once: a setting may feed several nodes
+        for problem in error.problems:
+            node = graph.nodes.get(problem.node)
+            entry = node.inputs.get(problem.socket) if node else None
+            setting = entry.param if isinstance(entry, ParamRef) else "" if node else problem.socket
+            told[replace(problem, node="", socket=setting, mends=(), inside="")] = None
+        raise GraphError(told) from None
 
 
 def is_shown(graph: Graph, node: str) -> bool:

@@ -66,14 +66,14 @@ class Library:
         """
         words = search.lower().split()
         with self._lock:
-            found = [head for head in self._newest(user) if _has(head, words)]
+            found = [head for head in self.heads(user) if _has(head, words)]
             heads = page_of(found, lambda head: head.id, limit=limit, before=before)
             return [self._shown(user, head) for head in heads]
 
     def heads(self, user: str) -> builtins.list[Head]:
         """The heads (name, folder, last version) of all workflows, newest first, without opening any."""
         with self._lock:
-            return self._newest(user)
+            return sorted(self._heads_of(user).values(), key=lambda head: head.updated, reverse=True)
 
     def get(self, user: str, id: str, version: int | None = None) -> WorkflowWithGraph:
         with self._lock:
@@ -243,10 +243,6 @@ class Library:
                 worded("version {} of {} is not kept, or was damaged; open another version", number, head.name)
             )
         return graph.model_copy(update={"name": head.name})
-
-    def _newest(self, user: str) -> builtins.list[Head]:
-        """All of the user's workflows, those that changed last first."""
-        return sorted(self._heads_of(user).values(), key=lambda head: head.updated, reverse=True)
 
     def _heads_of(self, user: str) -> dict[str, Head]:
         if user not in self._heads:

@@ -105,20 +105,18 @@ class RunRecord(RunParts, RunFacts):
 
     def row(self) -> RunRow:
         """The run in a list: of what was asked only what varies in its batch, and of long texts the beginning."""
-        facts = self._facts() | self._pictured() | {"varied": short_values(self.varied)}
+        facts = self._facts() | {"varied": short_values(self.varied)}
         return RunRow(**facts, **progress(self.nodes.values()))
 
     def told(self, nodes: Mapping[str, NodeState], *, changed: Collection[str] | None = None) -> LiveRun:
         """The run as pages are told it: its state by all of its nodes, and of these only those that changed."""
         parts = {"overrides": self.overrides, "targets": self.targets}
         kept = nodes if changed is None else {name: nodes[name] for name in changed}
-        return LiveRun(**self._facts(), **self._pictured(), **parts, **progress(nodes.values()), nodes=dict(kept))
-
-    def _pictured(self) -> dict[str, Any]:
-        return {"num_results": len(self.made), "newest_result": self.made[-1].id if self.made else None}
+        return LiveRun(**self._facts(), **parts, **progress(nodes.values()), nodes=dict(kept))
 
     def _facts(self) -> dict[str, Any]:
         facts = {name: getattr(self, name) for name in RunFacts.model_fields}
+        facts |= {"num_results": len(self.made), "newest_result": self.made[-1].id if self.made else None}
         return facts | {"note": STOPPING} if self.is_ending and not self.is_over else facts
 
 

@@ -52,20 +52,19 @@ class RunQueue:
         mine.remove(moved)
         if mine:
             at = next((place for place, each in enumerate(mine) if each.id == before), len(mine))
-            mine.insert(at, _with(moved, mine[min(at, len(mine) - 1)].priority))
+            priority = mine[min(at, len(mine) - 1)].priority
+            mine.insert(at, moved.model_copy(update={"priority": priority}))
             self._change([*(each for each in self.waiting if each.user != user), *mine])
 
     def set_priority(self, ids: Collection[str], priority: Priority) -> None:
-        self._change([_with(each, priority) if each.id in ids else each for each in self.waiting])
+        self._change(
+            each.model_copy(update={"priority": priority}) if each.id in ids else each for each in self.waiting
+        )
 
-    def _change(self, waiting: Sequence[RunRecord]) -> None:
-        found = in_turns(waiting, self._turns)
+    def _change(self, waiting: Iterable[RunRecord]) -> None:
+        found = in_turns(list(waiting), self._turns)
         self._keep([each.id for each in found])
         self.waiting = tuple(found)
-
-
-def _with(run: RunRecord, priority: Priority) -> RunRecord:
-    return run.model_copy(update={"priority": priority})
 
 
 def in_turns(waiting: Sequence[RunRecord], turns: Mapping[str, int]) -> list[RunRecord]:

@@ -44,7 +44,11 @@ def _term(key: str, text: str, boards: Mapping[str, str]) -> Term:
     }
     if key in named:
         return named[key]
-    if key in ("on", "after", "before") and (day := _day(text)) is not None:
+    day: float | None = None
+    if key in ("on", "after", "before"):
+        with suppress(ValueError, OverflowError):  # where the server is, in seconds since the epoch
+            day = time.mktime(time.strptime(text, "%Y-%m-%d"))
+    if day is not None:
         return {
             "on": lambda run, made: day <= made.time < day + DAY_S,
             "after": lambda run, made: made.time >= day,
@@ -88,11 +92,3 @@ def _matches(value: str, text: str) -> bool:
             return number < float(text[1:]) if text[0] == "<" else number > float(text[1:])
         return number == float(text)
     return text in value
-
-
-def _day(text: str) -> float | None:
-    """The day's beginning where the server is, in seconds since the epoch."""
-    try:
-        return time.mktime(time.strptime(text, "%Y-%m-%d"))
-    except (ValueError, OverflowError):
-        return None

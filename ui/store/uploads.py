@@ -69,7 +69,9 @@ class Uploads:
 
     def _keep(self, user: str, file: Path, *, name: str, kind: UploadKind, ending: str, facts: Facts) -> Upload:
         folder, num_bytes = inputs_folder(self._data_dir, user), file.stat().st_size
-        path = f"{sha256_of(file)[:16]}-{_safe(name)}{ending}"
+        # without folders, ending and whatever could mean something to a file system
+        safe = re.sub(r"[^A-Za-z0-9_-]+", "_", Path(name.replace("\\", "/")).stem)[:60].strip("_") or "picture"
+        path = f"{sha256_of(file)[:16]}-{safe}{ending}"
         with self._lock:
             self._quota.check(user, "uploads", num_bytes=num_bytes, count=1)
             count = 0 if (folder / path).exists() else 1
@@ -127,9 +129,3 @@ class Uploads:
 def _kind(file: Path) -> UploadKind:
     # by its name; what is neither is refused as a picture
     return KINDS.get(file.suffix.lower(), "image")
-
-
-def _safe(name: str) -> str:
-    # without folders, ending and whatever could mean something to a file system
-    stem = Path(name.replace("\\", "/")).stem
-    return re.sub(r"[^A-Za-z0-9_-]+", "_", stem)[:60].strip("_") or "picture"
