@@ -2,7 +2,6 @@
 
 book: All runs that the server knows, and every change of their state: kept on the disk first, then told to the pages.
 hashes: The full sha256 of the weights behind a result: asked for, read in the background, one model at a time.
-previews: The newest preview of each node, turned into a small WebP only when somebody asks for it.
 queue: Whose run is next: users take turns, run by run, and each one's own runs keep his order.
 records: Runs on the disk: one small record each, and the workflow of each batch once.
 results: The results of all runs: pictures, videos and sounds by id, with what made them; and boards, named sets of

@@ -8,9 +8,9 @@ import dataclasses
 import logging
 import threading
 import time
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from ...nodes.execution.overlap import BESIDE, next_on, width_of
 from ...nodes.execution.preflight import blocking
 from ...nodes.execution.schedule import needs_of
 from ...nodes.execution.watch import Token
+from ...nodes.files.thumbnails import preview_webp
 from ...nodes.files.workspace import Workspace, folder_name
 from ...nodes.graph.graph import Graph, graph_to_plain
 from ...nodes.graph.problems import GraphError
@@ -43,10 +44,9 @@ from ..store.quota import Quota
 from ..store.user_files import fresh_id, graph_bytes
 from ..views.plan_view import predicted_seconds
 from ..worker.made import MAX_PROMPT, is_own_file, thumbnail_path
-from ..worker.wire import Line, Order
+from ..worker.wire import Line, Order, Picture
 from ..worker.work import Here, Work, WorkerLost
 from .book import RunBook
-from .previews import Previews
 from .records import RunRecords
 from .workers import RunWorkers
 
@@ -56,6 +56,9 @@ MAX_WAITING = 1000
 MOST_TOLD = 10
 """Points of a sweep that are left out; of the rest only how many there are."""
 CLOSE_S = 10.0
+PREVIEW_SIDE = 512
+KEPT_PREVIEWS = 20
+"""Runs whose previews are kept: those that had one last."""
 
 LOST = "the workflow of this run could not be read again; it was put aside in the data folder; run it anew"
 
@@ -75,7 +78,8 @@ class Runs:
         """They are made by `work`; without it, in this process."""
         self._settings = settings
         self._specs = specs
-        self._previews = Previews()
+        self._previews: OrderedDict[str, dict[str, Picture]] = OrderedDict()  # the newest of each node, by run
+        self._seeing = threading.Lock()
         self.work = work or Here(settings.cache_dir, specs=specs)
         self._quota = quota or Quota(settings.data_dir)
         self.book = RunBook(RunRecords(settings.data_dir, quota=self._quota), live)
@@ -224,7 +228,8 @@ class Runs:
         """Forget a run that does not run, and remove the files that it made; what else is in its folder stays."""
         run = self.book.with_nodes(self.book.get(user, id))
         self.book.remove(user, id)
-        self._previews.forget(id)
+        with self._seeing:
+            self._previews.pop(id, None)
         folder = self._settings.output_dir / run.folder
         for name in (*(made.path for made in run.made), f"{run.folder}/{MANIFEST_FILE}"):
             if is_own_file(file := self._settings.output_dir / name, folder):
@@ -236,8 +241,11 @@ class Runs:
                 each.rmdir()
 
     def preview(self, user: str, id: str, node: str) -> bytes | None:
+        """The node's newest as a small WebP, made only when somebody asks for it."""
         self.book.get(user, id)
-        return self._previews.get(id, node)
+        with self._seeing:
+            picture = self._previews.get(id, {}).get(node)
+        return None if picture is None else _webp(picture)
 
     def idle(self) -> contextlib.AbstractContextManager[None]:
         """No run begins while this is entered. Raises `Conflict` while one is under way."""
@@ -287,7 +295,11 @@ class Runs:
                 self.book.add_made(run.id, told.made)
             if told.event is not None:
                 if told.picture is not None:
-                    self._previews.put(run.id, told.event.node, told.picture)
+                    with self._seeing:
+                        self._previews.setdefault(run.id, {})[told.event.node] = told.picture
+                        self._previews.move_to_end(run.id)
+                        while len(self._previews) > KEPT_PREVIEWS:
+                            self._previews.popitem(last=False)
                 is_shared = settings.shared_cache_dir is not None and not settings.has_auth
                 if (told.event.kind, told.event.message) == ("cached", "disk") and is_shared:
                     tell(dataclasses.replace(told.event, message="shared"))  # nobody knows whose
@@ -306,6 +318,12 @@ class Runs:
 
     def _groups(self, run: RunRecord) -> int:
         return from_plain(Place, run.place).replicas if run.place else self._settings.place.replicas
+
+
+@lru_cache(maxsize=8)
+def _webp(picture: Picture) -> bytes:
+    # remembered for the pages that watch the same run; a picture is known by its pixels
+    return preview_webp(picture.pixels, size=(picture.width, picture.height), side=PREVIEW_SIDE)
 
 
 def _remove_half_written(folder: Path) -> None:
