@@ -1,7 +1,5 @@
 """The server of the page in tests: its API in this process, and the real page in a process of its own."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

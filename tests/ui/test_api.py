@@ -20,33 +20,15 @@ from latentloom.parallel.progress import Setting
 from latentloom.pipelines.costs.ran import Ran
 from latentloom.ui.api import graphs
 from latentloom.ui.contract.shown import ErrorAnswer
-from support.toy_server import DEADLINE_S, ended
+from support.toy_server import DEADLINE_S, copying, ended, png
 
 JSON = {"Content-Type": "application/json"}
-
-
-def png(width: int = 32, height: int = 24, color: str = "teal") -> bytes:
-    data = io.BytesIO()
-    Image.new("RGB", (width, height), color).save(data, "PNG")
-    return data.getvalue()
-
-
-def copying(path: str) -> dict[str, Any]:
-    """A workflow without a model: it saves an uploaded picture again."""
-    return {
-        "format": 1,
-        "name": "copy",
-        "nodes": {
-            "load": {"type": "LoomLoadImage", "inputs": {"path": path}},
-            "save": {"type": "LoomSaveImage", "inputs": {"image": {"from": "load.image"}}},
-        },
-    }
 
 
 @pytest.fixture
 def copied(client: Any) -> dict[str, Any]:
     """A run of `copying` that is over."""
-    path = client.post("/loom/uploads", content=png(), headers={"X-Name": "sea%20view.png"}).json()["path"]
+    path = client.post("/loom/uploads", content=png(32, 24), headers={"X-Name": "sea%20view.png"}).json()["path"]
     [run] = client.post("/loom/runs", json={"graph": copying(path)}).json()["runs"]
     return ended(client, run)
 

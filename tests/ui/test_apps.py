@@ -1,21 +1,17 @@
 """Apps: a workflow that others run by its settings alone, as their own, until its owner takes the link back."""
 
-from __future__ import annotations
-
-import io
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.registry import SPECS
 from latentloom.ui.contract.app import AppValue
 from latentloom.ui.library import app_form
 from support.checkout import ROOT
-from support.toy_server import until
+from support.toy_server import copying, png, until
 
 Clients = Callable[[str], Any]
 
@@ -53,12 +49,6 @@ def run(client: Any, token: str, **said: Any) -> Any:
 def done(client: Any, run: str) -> dict[str, Any]:
     until(lambda: client.get(f"/loom/runs/{run}").json()["state"] in ("done", "failed"))
     return client.get(f"/loom/runs/{run}").json()
-
-
-def png() -> bytes:
-    file = io.BytesIO()
-    Image.new("RGB", (8, 8), "red").save(file, "PNG")
-    return file.getvalue()
 
 
 def test_who_opens_an_app_is_told_its_settings_and_nothing_of_its_nodes(log_in: Clients, graph: dict[str, Any]) -> None:
@@ -297,15 +287,7 @@ def test_a_guest_brings_a_picture_of_his_own_and_cannot_name_the_owners(log_in: 
     ann, bob = log_in("ann"), log_in("bob")
     of_ann = ann.post("/loom/uploads", content=png(), headers={"X-Name": "hers.png"}).json()["path"]
     of_bob = bob.post("/loom/uploads", content=png(), headers={"X-Name": "his.png"}).json()["path"]
-    loaded = {
-        "format": 1,
-        "name": "again",
-        "params": {"picture": {"type": "string"}},
-        "nodes": {
-            "load": {"type": "LoomLoadImage", "inputs": {"path": {"param": "picture"}}},
-            "save": {"type": "LoomSaveImage", "inputs": {"image": {"from": "load.image"}}},
-        },
-    }
+    loaded = copying({"param": "picture"}) | {"params": {"picture": {"type": "string"}}}
     token = publish(ann, loaded)
     [group] = bob.get(f"/loom/apps/{token}").json()["groups"]
     assert group["fields"][0]["widget"] == "picture"

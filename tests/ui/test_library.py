@@ -18,7 +18,7 @@ from latentloom.ui.live.live import Live, PageSeen
 from latentloom.ui.store import quota
 from latentloom.ui.store.user_files import checked_folder, checked_name, remove_leftovers
 from support.prepared import check
-from support.toy_server import graph, settings_in
+from support.toy_server import graph, png, settings_in
 
 
 @pytest.fixture
@@ -28,12 +28,6 @@ def shelf(tmp_path: Path) -> Library:
 
 def workflow(value: int = 0, **parts: Any) -> Any:
     return graph({"number": ("Number", {"value": value})}, **parts)
-
-
-def png(width: int = 4, height: int = 3) -> bytes:
-    file = io.BytesIO()
-    Image.new("RGB", (width, height), "red").save(file, "PNG")
-    return file.getvalue()
 
 
 def sent(folder: Path, data: bytes) -> Path:

@@ -1,7 +1,5 @@
 """The picker's list of LoRAs over the API: which fit comes first, why others do not, and their pictures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

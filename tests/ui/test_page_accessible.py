@@ -1,25 +1,18 @@
 """What axe finds in every view, light and dark: nothing serious."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from PIL import Image, PngImagePlugin
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Page, expect
 
-from support.browser import MODEL_MS, PHONE, card, choose, drop_file, made, on_canvas, say, tab, toolbar
+from support.browser import MODEL_MS, PHONE, Watch, card, choose, drop_file, made, on_canvas, say, tab, toolbar
 from support.checkout import ROOT
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-    from support.browser import Watch
 
 FIRST, INPAINT = (
     json.loads((ROOT / f"workflows/bobbin/{name}.json").read_text()) for name in ("first_picture", "inpaint")

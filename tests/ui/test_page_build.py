@@ -1,14 +1,12 @@
 """Building a workflow in the page: by mouse, by keyboard, wrong wires, undo, copies, saving."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
 from support.browser import (
     call,
@@ -26,9 +24,6 @@ from support.browser import (
     tab,
 )
 from support.first_picture import FIRST
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
 
 
 def meaning(graph: dict[str, Any]) -> dict[str, Any]:

@@ -1,22 +1,15 @@
 """What else the canvas can do: touch, reroutes, comments, modes, several nodes at once, the outline."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
-from support.browser import MODEL_MS, card, drag, enter, file_graph, middle, on_canvas, rest, socket
+from support.browser import MODEL_MS, Watch, card, drag, enter, file_graph, middle, on_canvas, rest, socket
 from support.first_picture import FIRST, picture_graph
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-    from support.browser import Watch
 
 
 def unwired() -> dict[str, Any]:

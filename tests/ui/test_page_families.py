@@ -1,21 +1,15 @@
 """A shipped workflow of a family, run in the page with a tiny model: a video with sound, played to its end."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from support.browser import MODEL_MS, card
 from support.checkout import ROOT
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
 
 PLAYED = """async (video) => {
   video.loop = false;

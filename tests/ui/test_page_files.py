@@ -1,23 +1,22 @@
 """Files in the page: the same pixels from the command line, pictures that carry their workflow, and hostile files."""
 
-from __future__ import annotations
-
 import json
 import os
 import urllib.request
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 from PIL import Image
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from latentloom.nodes.files.audio_files import write_audio
 from support.browser import (
     MODEL_MS,
+    Watch,
     call,
     card,
     choose,
@@ -32,12 +31,8 @@ from support.browser import (
 )
 from support.checkout import ROOT
 from support.first_picture import FIRST, small
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-    from support.browser import Watch
-    from support.page_processes import Nursery
+from support.page_processes import Nursery
+from support.toy_server import png
 
 SCRIPT = '<img src=x onerror="window.wasRun = 1"><script>window.wasRun = 1</script>${window.wasRun = 1}{{7*7}}'
 
@@ -167,10 +162,8 @@ def test_several_workflows_are_open_each_with_its_own_edits_view_and_draft(show:
 @pytest.mark.by_hand
 def test_a_plain_picture_or_sound_may_become_a_node(show: Callable[..., Page], watch: Watch, tmp_path: Path) -> None:
     watch.foresee("400 .*loom/open")  # it is no workflow
-    plain = BytesIO()
-    Image.new("RGB", (32, 24), "teal").save(plain, "PNG")
     page = show(graph=FIRST)
-    drop(page, plain.getvalue(), "teal.png", "image/png")
+    drop(page, png(32, 24), "teal.png", "image/png")
     page.get_by_role("dialog", name="Use this picture?").get_by_role("button", name="Add a Load Image node").click()
     expect(card(page, "load_image")).to_be_visible()
     assert file_graph(page)["nodes"]["load_image"]["inputs"]["path"].endswith(".png")
@@ -205,10 +198,8 @@ def test_a_sound_is_dropped_on_its_node_and_played_wherever_it_is_shown(
 @pytest.mark.by_hand
 def test_earlier_pictures_are_chosen_again_and_deleted(page_server: Any, show: Callable[..., Page]) -> None:
     for color in ("teal", "orange"):
-        picture = BytesIO()
-        Image.new("RGB", (32, 24), color).save(picture, "PNG")
         headers = {"X-Name": f"{color}-sea.png"}
-        sent = urllib.request.Request(f"{page_server.url}loom/uploads", picture.getvalue(), headers)
+        sent = urllib.request.Request(f"{page_server.url}loom/uploads", png(32, 24, color), headers)
         urllib.request.urlopen(sent, timeout=30).close()
     page = show(graph=small(nodes={**FIRST["nodes"], "load": {"type": "LoomLoadImage"}}))
     earlier = card(page, "load").get_by_role("button", name="Pictures sent before")

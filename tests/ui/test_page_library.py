@@ -1,21 +1,14 @@
 """The library in the page: find, rename, order, versions, sharing, and two tabs that save the same workflow."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from support.browser import call, card, choose, file_graph, say, toolbar, visit
+from support.browser import Watch, call, card, choose, file_graph, say, toolbar, visit
 from support.first_picture import FIRST
-
-if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Locator, Page
-
-    from support.browser import Watch
 
 
 def keep(url: str, name: str) -> str:

@@ -1,28 +1,23 @@
 """Pictures, videos and sounds as material: masks painted and what an inpaint keeps, frames, players with marks."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
 import urllib.request
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from latentloom.nodes.files.audio_files import write_audio
 from latentloom.nodes.files.video_files import write_video
 from latentloom.ui.store.uploads import inputs_folder
 from support.browser import MODEL_MS, call, card, file_graph, made, middle, say, tab, toolbar
 from support.checkout import ROOT
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 INPAINT = json.loads((ROOT / "workflows/bobbin/inpaint.json").read_text())
 

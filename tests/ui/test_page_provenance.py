@@ -1,24 +1,17 @@
 """What made a result, what differs, what of it is used again, and where results are kept: in the page."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from PIL import Image, PngImagePlugin
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
-from support.browser import MODEL_MS, call, card, drop_file, file_graph, say, tab, toolbar
+from support.browser import MODEL_MS, Watch, call, card, drop_file, file_graph, say, tab, toolbar
 from support.first_picture import FIRST, small
 from support.toy_server import until
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-    from support.browser import Watch
 
 A1111 = """a blue ring
 Negative prompt: grey

@@ -3,19 +3,14 @@
 `tests/bench/canvas_geometry.py` measures all of it at all sizes, and more graphs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from support.browser import card
 from support.canvas_geometry import LEAST_PX, SCRIPT, opened, shipped
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 
 @pytest.fixture

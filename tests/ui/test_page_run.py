@@ -1,25 +1,18 @@
 """Running in the page: progress, cancel, and a server that keeps the runs whatever becomes of the page or of itself."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
-from support.browser import MODEL_MS, UNDER, call, card, on_canvas, say, tab, toolbar, visit
+from support.browser import MODEL_MS, UNDER, Watch, call, card, on_canvas, say, tab, toolbar, visit
 from support.canvas_geometry import SCRIPT, faults
 from support.checkout import ROOT
 from support.first_picture import picture_graph
 from support.page_processes import LONG_STEPS, SOME_STEPS
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
-
-    from support.browser import Watch
 
 
 def steps(count: int, **params: Any) -> dict[str, Any]:

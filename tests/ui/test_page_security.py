@@ -1,20 +1,13 @@
 """Without a login, and without a connection: the page says so, and goes on when it can."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import BrowserContext, Page, expect
 
-from support.browser import MODEL_MS, card, log_in, say, tab, toolbar, visit
+from support.browser import MODEL_MS, Watch, card, log_in, say, tab, toolbar, visit
 from support.first_picture import FIRST
-
-if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Page
-
-    from support.browser import Watch
 
 
 def test_without_a_login_there_is_only_the_login_page(

@@ -1,19 +1,14 @@
 """Sub-workflows on the page: fold, go through a list, run, publish, unfold; open inside, edit, come back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from latentloom.nodes.graph.graph import graph_to_plain
 from support.browser import MODEL_MS, call, card, file_graph, on_canvas, tab
 from support.folded import paintings
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 INSIDE = ("encode_text", "empty_latents", "denoise", "decode", "save")
 

@@ -1,18 +1,13 @@
 """Undo in the page: random edits back to the start, and forth again."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import Locator, Page
 
 from support.browser import card, enter, file_text, toolbar
 from support.first_picture import FIRST
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
 
 MOST = 100
 """Steps that a button takes back before it counts as one without an end."""

@@ -1,21 +1,16 @@
 """Values as they will be in a run: how many tokens a text is, and sizes that a model takes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from support.browser import call, card, file_graph, on_canvas, tab, toolbar
 from support.first_picture import picture_graph
 from support.lora_files import write_pair
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 
 @pytest.mark.by_hand

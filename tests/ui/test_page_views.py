@@ -1,22 +1,16 @@
 """The views beside the canvas: plan, gallery, simple form, models, and all of it in another language and on a phone."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from PIL import Image
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
 from support.browser import MODEL_MS, PHONE, UNDER, Watch, card, file_graph, made, say, tab, toolbar
 from support.first_picture import FIRST, small
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
-
 
 # --- problems ---
 

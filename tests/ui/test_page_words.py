@@ -1,21 +1,16 @@
 """A pseudo-language that brackets every text we have: what is read without brackets, nobody can translate."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, Route, expect
 
 from latentloom.parallel.machine.now import devices_now
 from support.browser import MODEL_MS, begin_gradio, card, choose, made, on_canvas
 from support.checkout import ROOT
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page, Route
 
 FIRST, INPAINT = (
     json.loads((ROOT / f"workflows/bobbin/{name}.json").read_text()) for name in ("first_picture", "inpaint")
