@@ -3,8 +3,6 @@
 Imported by the `ui` command only: Gradio takes seconds to load.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import logging

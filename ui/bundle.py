@@ -1,7 +1,5 @@
 """The page's own files, built from `ui/web` and shipped: a fixed table, so that no request names a path."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping

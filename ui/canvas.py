@@ -3,8 +3,6 @@
 This and `app.py` are the only Python files that know Gradio's component hooks.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import gradio as gr

@@ -1,7 +1,5 @@
 """What `latentloom ui` does: open the page, say where it is, and end in order when it is asked to."""
 
-from __future__ import annotations
-
 import threading
 import time
 import webbrowser

@@ -1,7 +1,5 @@
 """Everything that the page's routes stand on, and the order in which it opens and ends."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 from pathlib import Path

@@ -3,8 +3,6 @@
 Frozen, made from the options of `latentloom ui` before anything starts.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ Host stops DNS rebinding: a foreign page whose name is made to point at this mac
 foreign pages, which carry the user's cookie.
 """
 
-from __future__ import annotations
-
 import functools
 import ipaddress
 import socket

@@ -1,7 +1,5 @@
 """How routes answer: plain JSON that nobody keeps, and each error as one sentence with the status that fits."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import asdict
 from typing import Any

@@ -4,8 +4,6 @@ uvicorn waits for ever for a request to become whole, so that a few hundred half
 everybody out. Whoever is answered, an event stream and a websocket included, is never cut for being silent.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -11,8 +11,6 @@ So one address learns one answer a second and does not fill a user's queue, many
 out a user at a place that is known. A queue exists while somebody stands in it: guesses leave nothing behind.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable

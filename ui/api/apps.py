@@ -4,8 +4,6 @@ Who opens an app says nothing but values of its settings, whatever his page woul
 server, and its run is one of his own, with his files, in his turn, within his quota.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated
 

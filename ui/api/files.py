@@ -1,7 +1,5 @@
 """The API's routes about files: results' bytes, what users bring, and models that are fetched from the hub."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response

@@ -1,7 +1,5 @@
 """The API's routes that look at a workflow without keeping it: open, text, export, check, tokens, sockets, plan."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated, Any
 from urllib.parse import unquote

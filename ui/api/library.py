@@ -1,7 +1,5 @@
 """The API's routes about what users keep: workflows with their versions, drafts, and links to share."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response

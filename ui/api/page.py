@@ -1,7 +1,5 @@
 """The API's routes about the page itself: its files, the catalog of nodes, who is logged in, templates, the machine."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """How our routes read requests, answer and are described: strict JSON in, nothing misspelt, who asks comes first."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Coroutine

@@ -3,8 +3,6 @@
 Plain routes, no sub-application: behind a proxy that strips its prefix a mounted one would not be found.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

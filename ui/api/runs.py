@@ -1,7 +1,5 @@
 """The API's routes about runs: started, ordered, seen; and results: found, marked, put on boards, models hashed."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response

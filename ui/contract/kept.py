@@ -1,7 +1,5 @@
 """What users keep, as the server tells it: workflows with their versions, drafts, files that they brought, models."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from .answer import FROM_DISK, Answer, Exact, WorkflowFile

@@ -1,7 +1,5 @@
 """The contract as one JSON Schema, from which the page's types are made."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the page shows of the server: errors, who asks, the catalog of nodes, devices, models, LoRAs and plans."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import ConfigDict, Field, create_model

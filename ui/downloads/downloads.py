@@ -1,7 +1,5 @@
 """The downloads of a server: who asked for what, one fetched at a time, each counted against who began it."""
 
-from __future__ import annotations
-
 import builtins
 import logging
 import threading

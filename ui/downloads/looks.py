@@ -1,7 +1,5 @@
 """What users were shown of models on the hub: that alone can they ask for, at that commit, and where there is room."""
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 

@@ -1,7 +1,5 @@
 """One download, as the server keeps it on disk and as its users are told of it."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable

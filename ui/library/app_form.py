@@ -4,8 +4,6 @@ A setting is a param of the workflow. What the param does not say (widget, range
 socket that it feeds, as in the page's own forms (`web/src/simple/formFields.ts`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace

@@ -5,8 +5,6 @@ but its parameters: it has a copy of its own, so that neither an edit nor the en
 runs is theirs in every way, so it may name no file that only the owner can read.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 import threading

@@ -3,8 +3,6 @@
 A page saves its canvas here as it is edited, so that closing a tab loses nothing; a draft may be no valid workflow.
 """
 
-from __future__ import annotations
-
 import builtins
 import json
 import re

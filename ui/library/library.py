@@ -1,7 +1,5 @@
 """The library: every user's saved workflows, with all their versions, folders and thumbnails."""
 
-from __future__ import annotations
-
 import builtins
 import threading
 import time

@@ -1,7 +1,5 @@
 """Reading the workflow out of any file that a user drops onto the page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The workflows that come with the page: ready ones to start from, small ones for each node, and their pictures."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Every change gets the next number of one counter, and a page is told all that ha
 a slow page gets the newest state and never a backlog.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import secrets

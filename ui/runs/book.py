@@ -3,8 +3,6 @@
 The one place that changes a run: whoever reads gets frozen copies, and what a page was told is on the disk already.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

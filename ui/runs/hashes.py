@@ -3,8 +3,6 @@
 What was read is kept by path, size and times of change, so that the same files are read once.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

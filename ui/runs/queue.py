@@ -4,8 +4,6 @@ The next is of the user who has waited longest since one of his began. What may 
 nothing else waits; what was under way when the server ended goes before all.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 from collections import deque

@@ -1,7 +1,5 @@
 """Runs on the disk: one small record each, and the workflow of each batch once."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The results of all runs: pictures, videos and sounds by id, with what made them; and boards, named sets of them."""
 
-from __future__ import annotations
-
 import builtins
 import threading
 import time

@@ -1,7 +1,5 @@
 """The runs of all users: asked for by a page, made by the server's own threads, there whether a page looks or not."""
 
-from __future__ import annotations
-
 import builtins
 import contextlib
 import dataclasses

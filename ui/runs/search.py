@@ -1,7 +1,5 @@
 """What a user types to find results: words that must all be there, and what values were, such as `steps:16`."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping

@@ -4,8 +4,6 @@ So what runs share is made once, and one prepares or finishes beside another's s
 does it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

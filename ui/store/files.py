@@ -1,7 +1,5 @@
 """How files are sent: by id, never run by a browser, in ranges where these are asked for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from urllib.parse import quote
 

@@ -1,7 +1,5 @@
 """What every user keeps on the server's disk, counted as it changes, and how much that may be: for one, and for all."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 from collections import defaultdict

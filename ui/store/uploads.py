@@ -1,7 +1,5 @@
 """Files that a user brings: checked, kept by their content in a folder that only this user's runs may read."""
 
-from __future__ import annotations
-
 import builtins
 import contextlib
 import re

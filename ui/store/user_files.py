@@ -1,7 +1,5 @@
 """A user's files below the data folder: ids in place of paths, records whole or not at all, damaged ones put aside."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

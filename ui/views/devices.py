@@ -1,7 +1,5 @@
 """The devices of this server for the page: name, title, memory and load."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

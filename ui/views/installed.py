@@ -1,7 +1,5 @@
 """What is on this server: models, what of them is loaded, LoRAs, and which ready workflows run with them."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 

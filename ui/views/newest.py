@@ -5,8 +5,6 @@ next node. Answers are worked out in threads of their own, so that neither the e
 of one user take turns, so that his pages keep no other user waiting.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

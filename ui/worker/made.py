@@ -3,8 +3,6 @@
 A result is one file; its id, not its path, is what pages and programs see.
 """
 
-from __future__ import annotations
-
 import functools
 import time
 from collections.abc import Collection, Mapping, Sequence

@@ -3,8 +3,6 @@
 Started by `process.py`. It has torch, caches and pools; what it prints goes to the server's log.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

@@ -11,8 +11,6 @@
 Nothing is pickled. A preview is a small picture, in base64.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path
