@@ -1,6 +1,5 @@
 """What else the canvas can do: touch, reroutes, comments, modes, several nodes at once, the outline."""
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from support.browser import MODEL_MS, Watch, card, drag, enter, file_graph, middle, on_canvas, rest, socket
+from support.browser import MODEL_MS, Watch, card, drag, enter, file_graph, middle, on_canvas, socket
 from support.first_picture import FIRST, picture_graph
 
 
@@ -97,58 +96,6 @@ def test_copies_go_to_the_pointer_and_cover_nothing(show: Callable[..., Page]) -
     assert box is not None
     assert abs(box["x"] + box["width"] / 2 - x) < 40
     assert abs(box["y"] + box["height"] / 2 - y) < 300  # below the row that reaches there
-
-
-@pytest.mark.by_hand
-def test_what_is_chosen_is_lined_up_and_copied_as_text(show: Callable[..., Page]) -> None:
-    page = show(graph=FIRST)
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    for node in ("decode", "save", "empty_latents"):
-        on_canvas(page, node).focus()
-        page.keyboard.press("Shift+Space")
-    page.keyboard.press("Control+Shift+ArrowUp")
-    page.keyboard.press("Shift+H")
-    layout = file_graph(page)["layout"]
-    assert len({layout[node][1] for node in ("decode", "save", "empty_latents")}) == 1
-    copied: dict[str, str] = {}
-    for form in ("Python script", "Command", "JSON"):
-        on_canvas(page, "decode").focus()
-        page.keyboard.press("Shift+F10")
-        page.get_by_role("menuitem", name="Copy as…").click()
-        page.get_by_role("menuitem", name=form).click()
-        expect(page.get_by_text(f"Copied as {'' if form == 'JSON' else 'a '}{form}.")).to_be_visible()
-        copied[form] = page.evaluate("navigator.clipboard.readText()")
-    assert "save = nodes.save_image(image=decode)" in copied["Python script"]
-    assert copied["Command"] == "latentloom run first_picture.json --set save.name=picture"
-    assert set(json.loads(copied["JSON"])["nodes"]) == {"decode", "save", "empty_latents"}
-    page.keyboard.press("Control+v")
-    expect(card(page, "decode_2")).to_be_visible()
-    assert file_graph(page)["nodes"]["decode_2"]["inputs"]["latents"] == {"from": "denoise.latents"}
-
-
-@pytest.mark.by_hand
-def test_a_group_holds_what_is_dragged_in(show: Callable[..., Page]) -> None:
-    graph = picture_graph()
-    group = {"id": "g", "title": "Last", "color": "", "rect": [1400, 300, 700, 700], "members": ["n:save"]}
-    graph["layout"] |= {"save": [1700, 400], "decode": [1000, 400], "$groups": [group]}
-    page = show(graph=graph)
-    page.get_by_role("button", name="Show all", exact=True).click()
-    rest(page)
-    box = page.locator('[data-id="g:g"]')
-    to = middle(box)
-    page.mouse.move(*middle(card(page, "decode").get_by_text("Decode").first))
-    page.mouse.down()
-    page.mouse.move(to[0] - 60, to[1] + 20, steps=5)
-    expect(box.locator(".ll-group-joined")).to_have_count(1)
-    page.mouse.up()
-    expect(box.locator(".ll-group-joined")).to_have_count(0)
-    assert file_graph(page)["layout"]["$groups"][0]["members"] == ["n:save", "n:decode"]
-    page.get_by_role("toolbar", name="Canvas tools").get_by_role("button", name="Arrange").click()
-    layout = file_graph(page)["layout"]
-    left, top, width, height = layout["$groups"][0]["rect"]
-    places = {name: layout[name] if isinstance(layout[name], list) else layout[name]["at"] for name in FIRST["nodes"]}
-    inside = {name for name, (x, y) in places.items() if left <= x <= left + width and top <= y <= top + height}
-    assert inside == {"save", "decode"}
 
 
 def test_a_reroute_changes_where_a_wire_goes_and_not_what_it_does(show: Callable[..., Page]) -> None:

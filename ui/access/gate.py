@@ -3,8 +3,6 @@
 A plain ASGI middleware, so that a request is refused before anything reads its body.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -12,19 +10,16 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...parallel.errors import LoomError
 from ...parallel.wording import worded
 from ..errors import error_body
 from .address import Door, asker_of, forwarded, is_trusted
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 logger = logging.getLogger("latentloom")
 

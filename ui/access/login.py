@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..errors import NotLoggedIn
 from .address import asker_of
@@ -25,9 +27,6 @@ from .gate import PREFIX, own_path
 from .throttle import MAX_WAIT_S, Throttle
 
 if TYPE_CHECKING:
-    from starlette.routing import BaseRoute
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
     from ..settings import Settings
 
 KEY_FILE = "login.key"

@@ -4,18 +4,13 @@ Those are told from injected ones by a nonce, new in each answer. It is written 
 before any data is, so that a script in the data never bears it.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from jinja2 import BaseLoader, Environment
 from starlette.datastructures import MutableHeaders
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 NONCE = "latentloom.nonce"
 """The key of the nonce in the scope of a request."""

@@ -1,12 +1,9 @@
 """The WebSocket on which a page watches its user's runs: what changed, at most twelve times a second, newest only."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from anyio import create_task_group
 from fastapi import APIRouter, WebSocket
@@ -17,10 +14,8 @@ from ..access.answers import error_answer, refused
 from ..access.auth import user_of
 from ..errors import NotLoggedIn
 from ..live.live import Live, PageSeen
+from ..server import Server
 from ..views.devices import DeviceWatch
-
-if TYPE_CHECKING:
-    from ..server import Server
 
 logger = logging.getLogger("latentloom")
 
