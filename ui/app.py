@@ -98,7 +98,7 @@ def _patience() -> Iterator[None]:
 def launch(server: Server, bundle: Bundle) -> gr.Blocks:
     """Serve the page; returns once it answers. `close()` of what is returned ends that, not the server's runs.
 
-    Raises `ValueError` where the port cannot be had, and where nothing answers on it within `START_S`.
+    Raises `ValueError` where the port cannot be had, or nothing answers on it in time.
     """
     settings = server.settings
     texts = {name: json.loads((TEXTS / f"{name}.json").read_text(encoding="utf-8")) for name in LANGUAGES}
@@ -122,7 +122,7 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
             auth_message=LOGIN_HINT,
             app_kwargs={
                 "routes": [*make_router(server, bundle).routes, *login_routes(settings)],
-                "middleware": [
+                "middleware": [  # the first one is outermost: also what the gate refuses has a policy
                     Middleware(Policy),
                     Middleware(Guard),
                     Middleware(Gate, door=door, trusted=settings.trusted_proxies),

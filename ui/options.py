@@ -91,15 +91,13 @@ def read_settings(arguments: argparse.Namespace, *, place: Place, default_data_d
 
 
 def prepare_gradio(settings: Settings) -> None:
-    """Before Gradio is imported: it reports nothing to its makers, and keeps its copies of files in our folder.
-
-    It asks itself whether it is up, which a proxy for the world outside must not answer.
-    """
+    """Before Gradio is imported: it reports nothing to its makers, and keeps its copies of files in our folder."""
     from .settings import SCRATCH
 
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
     os.environ["GRADIO_TEMP_DIR"] = str(settings.data_dir / SCRATCH / "gradio")
+    # it asks itself whether it is up, which a proxy for the world outside must not answer
     for name in ("NO_PROXY", "no_proxy"):
         known = [entry for entry in os.environ.get(name, "").split(",") if entry]
         os.environ[name] = ",".join(dict.fromkeys([*known, "localhost", "127.0.0.1", "::1", settings.host]))

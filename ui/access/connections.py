@@ -60,9 +60,8 @@ class Connection(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether the connection asks for nothing: no header came as yet, or the last answer is sent. A websocket is
-        never idle.
-        """
+        """Whether the connection asks for nothing: no header came as yet, or the last answer is sent."""
+        # a websocket is never idle: what goes on in it is not seen here
         is_answered = self.cycle is None or self.cycle.response_complete
         return is_answered and not self.is_websocket and self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
 
@@ -77,6 +76,7 @@ class Connection(H11Protocol):
             self._refuse(503, "this server has as many connections as it can take; try again in a moment")
 
     def connection_lost(self, exc: Exception | None) -> None:
+        # timers would keep a connection that is gone alive, and then speak to its transport
         self._crowd.leave(self)
         self._expect("")
         self._stop_unread_timer()
@@ -172,8 +172,8 @@ class Connection(H11Protocol):
             self._unread_timer = None
 
     def _refuse(self, status: int, sentence: str) -> None:
-        """Say why, where nothing was said yet, and close."""
         self._expect("")
+        # a second answer to the same request would be read as the answer to the next one
         is_said = self.cycle is not None and self.cycle.response_started and self.conn.their_state is not h11.IDLE
         if not is_said:
             self.transport.write(_answer(status, sentence))
@@ -208,10 +208,9 @@ _SELDOM = Seldom()
 def guard(server: uvicorn.Server, patience: Patience, *, grace_s: int) -> None:
     """Put a server that listens behind these limits; `grace_s` is how long open connections may hold up its end.
 
-    Gradio starts its server with settings of its own. Whoever came before this has to come again. Raises
-    `TimeoutError` where its event loop does not answer within `START_S`.
+    Whoever came before this has to come again. Raises `TimeoutError` where its event loop does not answer in time.
     """
-    given = server.config
+    given = server.config  # Gradio starts its server with settings of its own
     config = uvicorn.Config(
         given.app,
         host=given.host,
@@ -245,7 +244,7 @@ async def _take_over(server: uvicorn.Server, config: uvicorn.Config, crowd: Crow
     else:
         await _listen_anew(server, connection)
         server.config = config
-    for early in list(server.server_state.connections):
+    for early in list(server.server_state.connections):  # they have uvicorn's own protocol, without deadlines
         early.shutdown()
 
 

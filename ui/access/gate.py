@@ -86,6 +86,7 @@ class Gate:
             await self.app(scope, receive, send)
             return
         limit = body_limit(own_path(scope))
+        # from what is cheapest to ask on: nothing of a request that is refused is read, or counted
         if (refusal := self._refusal(scope, limit)) is not None:
             await _refuse(scope, send, refusal)
             return
@@ -147,6 +148,7 @@ class Gate:
         if (reason := next((why for path, why in UNUSED if path.fullmatch(own_path(scope))), "")) != "":
             return GateRefusal(404, worded("{!r} is not served here; {}", scope["path"][:50], reason))
         length = headers.get("content-length", "0")
+        # Python's int() takes other digits, signs and underscores, which the server behind would read otherwise
         if not (length.isascii() and length.isdigit()) or len(length) > 18:
             return GateRefusal(400, f"Content-Length is {length[:40]!r}; give the number of bytes")
         return _too_large(limit) if int(length) > limit else None

@@ -52,10 +52,7 @@ class Throttle:
     num_strangers: int = 0
 
     async def tried(self, is_right: Callable[[], bool], *, name: str, address: str, browser: str) -> bool:
-        """Whether it is, when its turn has come; `browser` is known to have logged in as `name`, or empty.
-
-        Raises 429 where too many wait already.
-        """
+        """Whether it is, when its turn has come; `browser` has logged in as `name`, or is empty. Raises 429."""
         async with AsyncExitStack() as held:
             try:
                 async with asyncio.timeout(MAX_WAIT_S):
@@ -64,7 +61,7 @@ class Throttle:
             except TimeoutError:
                 raise _too_many() from None
             if not is_right():
-                await self.sleep(WRONG_S)
+                await self.sleep(WRONG_S)  # with its turns held: that is what makes the others wait
                 return False
         self._remember(name, address)
         return True

@@ -61,10 +61,7 @@ class StrictRequest(Request):
 
 
 class LoomRoute(APIRoute):
-    """A route that asks who is there before it reads the body, and whose errors are `{"error": sentence}`.
-
-    What its handler returns is written as JSON in a thread, not in the event loop as FastAPI does it.
-    """
+    """A route that asks who is there before it reads the body, and whose errors are `{"error": sentence}`."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **described: Any) -> None:
         super().__init__(path, _answering(endpoint, self._answer), **described)
@@ -94,7 +91,7 @@ class LoomRoute(APIRoute):
         return answer
 
     def _check_query(self, request: Request) -> None:
-        """A misspelt one would be ignored, and the answer taken for what was asked. Raises `HTTPException`."""
+        # a misspelt one would be ignored, and the answer taken for what was asked
         known = {field.alias for field in self.dependant.query_params}
         for name in request.query_params:
             if name not in known:
@@ -105,7 +102,7 @@ class LoomRoute(APIRoute):
 
 
 def _answering(endpoint: Callable[..., Any], answer: Callable[[Any], Response]) -> Callable[..., Any]:
-    """The handler with an answer made of what it returns."""
+    # FastAPI would write what a handler returns as JSON in the event loop: a long list would keep all others waiting
 
     @functools.wraps(endpoint)
     def handle(*given: Any, **named: Any) -> Response:

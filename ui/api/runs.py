@@ -116,7 +116,6 @@ def add_routes(router: APIRouter, server: Server) -> None:
 
 
 def _place(body: RunBody, own: Place) -> Place | None:
-    """None: where the server says."""
     if not body.devices.strip() and not body.plan.strip():
         return None
     return asked_place(body.devices, body.plan, own=own, here=accelerators(devices_now()))

@@ -102,6 +102,7 @@ class RunBook:
                     self._hold(run)
                 self._show_queue()
         except ValueError:
+            # half a batch would run after the next start, though its user was told that none does
             for run in runs:
                 self.records.remove(user, run.id)
             self.records.remove_graph(user, batch)
@@ -167,10 +168,10 @@ class RunBook:
             self._live.count(before.user, "results")
 
     def cancel(self, user: str, ids: Sequence[str] | None = None) -> list[str]:
-        """These runs of the user's, or all of his; those that are cancelled now. None of them begins in between. Raises
-        `NotHere` before any is. A waiting run is over; a running one ends at its next step.
+        """These runs of the user's, or all of his; those that are cancelled now. A waiting run is over; a running one
+        ends at its next step. Raises `NotHere` before any is.
         """
-        with self._lock:
+        with self._lock:  # of all of them at once, or one would begin while another is taken out
             asked = self.of(user) if ids is None else [self.get(user, id) for id in dict.fromkeys(ids)]
             runs = [run for run in asked if not run.is_over]
             waiting = [run for run in runs if run.state == "waiting"]
@@ -262,11 +263,9 @@ class RunBook:
         self._live.count(user, "results")
 
     def stop_all(self) -> None:
-        """Runs under way end at their next step, for a server that was asked to end.
-
-        The disk knows them as waiting, before all others: it is not their fault, however long their step takes.
-        """
+        """Runs under way end at their next step, for a server that was asked to end."""
         with self._lock:
+            # The disk knows them as waiting, before all others: it is not their fault, however long their step takes.
             try:
                 self.records.write_order([*self._cancels, *self._queue.ids])
                 for run in [self._runs[id] for id in self._cancels]:

@@ -163,12 +163,11 @@ class Hashes:
                     raise Cancelled
                 digest.update(chunk)
                 job.put(done_bytes=job.told.done_bytes + len(chunk))
-        if _mark(path) == mark:
+        if _mark(path) == mark:  # else it was written meanwhile, and the digest is of no file that there was
             self._keep(mark, digest.hexdigest())
         return digest.hexdigest()
 
     def _keep(self, mark: str, sha256: str) -> None:
-        """In the one thread that hashes."""
         self._kept[mark] = sha256
         while len(self._kept) > MOST_KEPT:
             del self._kept[next(iter(self._kept))]
@@ -179,7 +178,6 @@ class Hashes:
 
 
 def _mark(path: Path) -> str:
-    """Another one once the file has changed."""
     found = check_regular(path)
     return f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino} {path}"
 

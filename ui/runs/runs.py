@@ -265,7 +265,6 @@ class Runs:
             )
 
     def _execute(self, run: RunRecord, tell: Callable[[Event], None], cancel: Token) -> Outcome:
-        """In a worker thread."""
         try:  # what waited before it may have filled the disk
             self._quota.check(run.user, "results", num_bytes=0, count=1)
         except NoRoom as error:
@@ -304,7 +303,7 @@ class Runs:
                 else:
                     tell(told.event)
 
-        if run.note == AGAIN:
+        if run.note == AGAIN:  # the server that began it may have died while a file was being written
             _remove_half_written(order.folder)
         try:
             outcome = self.work.make(order, hear, cancel)

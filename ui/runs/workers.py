@@ -86,6 +86,8 @@ class RunWorkers:
             except Exception as error:  # a run must never end the thread that makes the next one
                 outcome = stopped(run.id, error)
             self._has_begun(run.id)
+            # a server that ends cancels what is under way: such a run is left to the next server, as its record says,
+            # unless its user cancelled it
             is_over = isinstance(outcome, Outcome) and outcome.state != "cancelled"
             is_left = self._is_closing and not is_over and not self._book.get(run.user, run.id).is_ending
             if isinstance(outcome, WorkerLost) and not is_left:

@@ -30,8 +30,7 @@ def made_by(
 ) -> tuple[MadeFile, ...]:
     """The files below the run's folder, in the order in which the nodes ran; what is a link or gone is left out.
 
-    What is `known` already, since the run told of it, stays, also of a node that failed afterwards; what it was made
-    with is told anew, since the run knows by now what 0, "" and "auto" were.
+    What is `known` already, since the run told of it, stays, also of a node that failed afterwards.
     """
     made: list[MadeFile] = []
     meant = {name: record.values for name, record in result.nodes.items()}
@@ -52,6 +51,7 @@ def made_by(
         beside = {*result.parts[node]} - {part} if part else ()
         return told_of(behind(ready, node, meant, beside=beside))
 
+    # what they were made with is told anew: the run knows by now what 0, "" and "auto" were
     found = ((each, parts.get((each.node, each.name), "")) for each in made)
     return tuple(each.model_copy(update={**told(each.node, part), "part": part}) for each, part in found)
 

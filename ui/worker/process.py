@@ -112,7 +112,7 @@ class WorkerProcess:
                 self._process.close()
 
     def _ask(self, what: Literal["loaded", "measured"], timeout_s: float) -> Any:
-        """Raises what the worker raised, by its code, or `RankFailed`."""
+        # raises what the worker raised, by its code: classes do not go along
         process = self.start()
         number = next(NUMBERS)
         said = process.listen(number)
@@ -139,9 +139,7 @@ MOST_SAID = 8
 
 
 def _without(process: _Process, run: str, tell: Tell) -> Outcome:
-    """How a run ends whose worker is gone: in a sentence, where a node of its own held it up, or the worker could not
-    begin. Else raises `WorkerLost`.
-    """
+    """How a run ends whose worker is gone: in a sentence. Raises `WorkerLost` where that is not the run's fault."""
     if process.refusal is not None:
         return Outcome(state="failed", error=process.refusal.error, code=process.refusal.code)
     if process.held is None or process.held[0] != run:
@@ -223,7 +221,7 @@ class _Process:
         self._process.wait()
 
     def _own(self) -> None:
-        """Start it, and hear it until it has ended."""
+        # the kernel kills the worker when the thread that started it ends, so this one lives as long as it does
         try:
             self._process = subprocess.Popen(
                 calling(".ui.worker.program:main", os.getpid()),
