@@ -20,7 +20,7 @@ from .store.quota import Quota
 from .store.uploads import Uploads
 from .store.user_files import remove_leftovers
 from .views.newest import Newest
-from .worker.work import Work
+from .worker.process import WorkerProcess
 
 logger = logging.getLogger("latentloom")
 
@@ -28,7 +28,7 @@ logger = logging.getLogger("latentloom")
 class Server:
     """Opens a data folder, which no other server may have open. Raises `ValueError` where it cannot."""
 
-    def __init__(self, settings: Settings, work: Work | None = None) -> None:
+    def __init__(self, settings: Settings, work: WorkerProcess | None = None) -> None:
         """Runs are made by `work`, which ends with this; without it, in this process."""
         self.settings = settings
         _make(settings.data_dir, "--data-dir", is_private=True)

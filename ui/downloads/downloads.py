@@ -8,6 +8,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ...parallel.errors import LoomError, code_of
@@ -22,9 +23,9 @@ from ..errors import Conflict, DownloadsOff, NoRoom
 from ..live.live import Live
 from ..settings import Settings
 from ..store.quota import FREE_BYTES, Quota
-from ..store.user_files import checked_id, fresh_id, nothing
+from ..store.user_files import checked_id, fresh_id, nothing, write_record
 from .looks import Looks, why_no_disk, why_no_room
-from .records import Pace, Record, Records, as_left
+from .records import Pace, Record, as_left, kept_in
 
 logger = logging.getLogger("latentloom")
 
@@ -51,7 +52,7 @@ class Downloads:
         self._quota = quota
         self._silent_s = silent_s
         self._looks = Looks(look_s=look_s)
-        self._store = Records(settings.data_dir)
+        self._folder = settings.data_dir / "downloads"  # a file for each
         self._lock = threading.RLock()
         self._records: dict[str, Record] = {}
         self._tries: Counter[str] = Counter()  # of each download; an older try has nothing to say any more
@@ -186,9 +187,9 @@ class Downloads:
 
     def _recover(self) -> None:
         # as the last server left them; a model that was removed from the disk since is none of ours any more
-        for record in self._store.all():
+        for record in kept_in(self._folder):
             if record.state == "done" and not is_whole(home_of(hub_cache(), record.model.id), record.model):
-                self._store.remove(record.id)
+                self._path(record).unlink(missing_ok=True)
                 continue
             back = record.model_copy(update={"state": "waiting"}) if record.is_under_way else record
             self._put(back if back.state == "done" else as_left(back))
@@ -299,7 +300,7 @@ class Downloads:
         self._records[record.id] = record
         self._count(record, 1)
         try:
-            self._store.write(record)
+            write_record(self._path(record), record)
         except ValueError as error:
             logger.warning("the list of downloads was not kept: %s", error)
         self._ring(
@@ -308,8 +309,11 @@ class Downloads:
 
     def _forget(self, record: Record) -> None:
         self._count(self._records.pop(record.id), -1)
-        self._store.remove(record.id)
+        self._path(record).unlink(missing_ok=True)
         self._ring(*record.users)
+
+    def _path(self, record: Record) -> Path:
+        return self._folder / f"{record.id}.json"
 
     def _count(self, record: Record | None, sign: int) -> None:
         if record is not None:

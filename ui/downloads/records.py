@@ -11,7 +11,7 @@ from ...pipelines.hub.cache import had_bytes
 from ...pipelines.hub.look import HubModel
 from ...pipelines.models.snapshots import home_of, hub_cache
 from ..contract.kept import Download, DownloadState
-from ..store.user_files import ID, put_aside, read_record, write_record
+from ..store.user_files import ID, put_aside, read_record
 
 PACE_S = 8.0
 """How much of the past tells how fast it goes."""
@@ -77,31 +77,16 @@ def as_left(record: Record) -> Record:
     return record.model_copy(update={"done_bytes": had_bytes(home_of(hub_cache(), record.model.id), record.model)})
 
 
-class Records:
-    """Below the server's data folder, a file for each download."""
-
-    def __init__(self, data_dir: Path) -> None:
-        self._folder = data_dir / "downloads"
-
-    def all(self) -> list[Record]:
-        found: list[Record] = []
-        for path in self._folder.glob("[!.]*.json"):
-            record = read_record(path, Record)
-            if record is not None and ID.fullmatch(record.id) and self._path(record.id) == path and record.users:
-                found.append(record)
-            elif record is not None:
-                put_aside(path, ValueError("it belongs elsewhere"))
-        return sorted(found, key=lambda record: record.asked)
-
-    def write(self, record: Record) -> None:
-        """Raises `ValueError` where the disk does not take it."""
-        write_record(self._path(record.id), record)
-
-    def remove(self, id: str) -> None:
-        self._path(id).unlink(missing_ok=True)
-
-    def _path(self, id: str) -> Path:
-        return self._folder / f"{id}.json"
+def kept_in(folder: Path) -> list[Record]:
+    """Every sound one, in the order in which they were asked for."""
+    found: list[Record] = []
+    for path in folder.glob("[!.]*.json"):
+        record = read_record(path, Record)
+        if record is not None and ID.fullmatch(record.id) and record.id == path.stem and record.users:
+            found.append(record)
+        elif record is not None:
+            put_aside(path, ValueError("it belongs elsewhere"))
+    return sorted(found, key=lambda record: record.asked)
 
 
 class Pace:

@@ -42,8 +42,9 @@ from ..store.quota import Quota
 from ..store.user_files import fresh_id, graph_bytes
 from ..views.plan_view import predicted_seconds
 from ..worker.made import MAX_PROMPT, is_own_file, thumbnail_path
+from ..worker.process import WorkerProcess
 from ..worker.wire import Line, Order, Picture
-from ..worker.work import Here, Work, WorkerLost
+from ..worker.work import Here, WorkerLost
 from .book import RunBook
 from .records import RunRecords
 from .workers import RunWorkers
@@ -71,9 +72,8 @@ class Runs:
         *,
         specs: Mapping[str, NodeSpec] = SPECS,
         quota: Quota | None = None,
-        work: Work | None = None,
+        work: Here | WorkerProcess | None = None,
     ) -> None:
-        """They are made by `work`; without it, in this process."""
         self._settings = settings
         self._specs = specs
         self._previews: OrderedDict[str, dict[str, Picture]] = OrderedDict()  # the newest of each node, by run

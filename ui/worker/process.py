@@ -49,7 +49,7 @@ logger = logging.getLogger("latentloom")
 
 
 class WorkerProcess:
-    """Work in a process of its own, which starts with the first run, or `start`."""
+    """Makes runs, as `Here` does, in a process of its own, which starts with the first run, or `start`."""
 
     def __init__(self, cache_dir: Path) -> None:
         self._cache_dir = cache_dir
@@ -69,6 +69,7 @@ class WorkerProcess:
             return self._process
 
     def make(self, order: Order, tell: Tell, cancel: Token) -> Outcome:
+        """Raises `WorkerLost`, or what keeps the run from beginning."""
         process = self.start()
         said = process.listen(order.run)
         process.send(order)

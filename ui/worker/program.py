@@ -18,7 +18,7 @@ from ...parallel.ranks.guard import die_with_parent
 from ...pipelines import doors
 from ...pipelines.pools import POOLS
 from .wire import Ask, Line, Order, Start, read_order, written
-from .work import Here, Tell, Work, stopped
+from .work import Here, Tell, stopped
 
 logger = logging.getLogger("latentloom")
 
@@ -66,7 +66,7 @@ def thinned(tell: Tell, *, clock: Callable[[], float] = time.monotonic) -> Tell:
 class Worker:
     """Makes what it is ordered, each run in a thread of its own, and tells of it in lines."""
 
-    def __init__(self, work: Work, lines: IO[bytes]) -> None:
+    def __init__(self, work: Here, lines: IO[bytes]) -> None:
         self._work = work
         self._lines = lines
         self._telling = threading.Lock()

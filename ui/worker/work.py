@@ -1,13 +1,10 @@
 """How a run is made, what it tells meanwhile, how it ends; and this done in the process that asks."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
 from ...nodes.execution.attempt import Attempt, attempt, open_caches, workspace_of
 from ...nodes.execution.events import Event
@@ -22,12 +19,10 @@ from ...parallel.errors import LoomError, code_of
 from ...pipelines.components.memory import Held
 from ...pipelines.pools import loaded
 from ...pipelines.values import Place, from_plain
+from ..contract.shown import PlanMachine
 from ..live.state import MadeFile, Outcome
 from .made import made_by, made_of
 from .wire import Line, Order, Picture
-
-if TYPE_CHECKING:
-    from ..contract.shown import PlanMachine
 
 logger = logging.getLogger("latentloom")
 
@@ -45,22 +40,8 @@ class WorkerLost(LoomError):
         self.is_blamed = is_blamed
 
 
-class Work(Protocol):
-    """Makes runs, several at a time, each in a thread of the caller's. `close` it once they are over."""
-
-    def make(self, order: Order, tell: Tell, cancel: Token) -> Outcome:
-        """Raises `WorkerLost`, or what keeps a run from beginning."""
-        ...
-
-    def loaded(self) -> Sequence[Held]: ...
-
-    def measured(self) -> PlanMachine: ...
-
-    def close(self) -> None: ...
-
-
 class Here:
-    """Work in this process: that of the worker, and of tests."""
+    """Makes runs in this process, several at a time, each in a thread of the caller's: the worker's, and tests'."""
 
     def __init__(self, cache_dir: Path, *, specs: Mapping[str, NodeSpec] = SPECS) -> None:
         self._specs = specs
