@@ -26,13 +26,14 @@ from ..store.user_files import (
     fresh_id,
     graph_bytes,
     nothing,
+    read_graph_file,
     user_folder,
     write_graph_file,
     write_record,
 )
 from .apps import Apps, Shares, check_publishable
 from .drafts import Drafts
-from .workflow_files import Head, WorkflowFiles
+from .workflow_files import HEAD, THUMB, Head, heads_in, remove_workflow
 
 MAX_VERSIONS = 100
 THUMB_SIDE = 512
@@ -105,7 +106,7 @@ class Library:
                         head.version,
                     )
                 )
-            if self._files(user).read_version(id, head.version) == graph and graph.name == head.name:
+            if read_graph_file(self._version(user, id, head.version)) == graph and graph.name == head.name:
                 return self._shown(user, head)
             return self._add_version(user, head, graph)
 
@@ -119,8 +120,9 @@ class Library:
     def delete(self, user: str, id: str) -> None:
         with self._lock:
             head = self._head(user, id)
-            with self._quota.changing(user, "workflows", self._files(user).path(id), count=-1):
-                self._files(user).remove(id)
+            folder = self._folder(user, id)
+            with self._quota.changing(user, "workflows", folder, count=-1):
+                remove_workflow(folder)
             self._shares.drop(head.token)
             self.apps.revoke(user, id)
             del self._heads_of(user)[id]
@@ -132,7 +134,7 @@ class Library:
             head = self._head(user, id)
             ending = " (copy)"
             name = head.name[: MAX_NAME - len(ending)] + ending
-            graph, path = self._graph(user, head, None), self._files(user).thumb_path(id)
+            graph, path = self._graph(user, head, None), self._folder(user, id) / THUMB
             thumb = path.read_bytes() if path.is_file() else b""
             num_bytes = len(graph_bytes(graph)) + len(thumb)
             self._quota.check(user, "workflows", num_bytes=num_bytes, count=1)  # of all, before any of it is there
@@ -147,7 +149,7 @@ class Library:
 
     def thumbnail(self, user: str, id: str) -> bytes:
         with self._lock:
-            path = self._files(user).thumb_path(self._head(user, id).id)
+            path = self._folder(user, self._head(user, id).id) / THUMB
             if not path.is_file():
                 raise NotHere("this workflow has no picture yet; run it, or save it again")
             return path.read_bytes()
@@ -161,7 +163,7 @@ class Library:
             raise ValueError(worded("{} is {} x {}; send a smaller one", PICTURE, facts.width, facts.height))
         small = picture_thumbnail(file, side=THUMB_SIDE, name=PICTURE, format="PNG")
         with self._lock:
-            path = self._files(user).thumb_path(self._head(user, id).id)
+            path = self._folder(user, self._head(user, id).id) / THUMB
             self._quota.check(user, "workflows", num_bytes=len(small) - size_of(path))
             self._write_thumbnail(user, id, small)
             self._live.count(user, "library")
@@ -202,7 +204,7 @@ class Library:
             return [app.told(newest=heads[app.workflow].version) for app in self.apps.of(user) if app.workflow in heads]
 
     def _write_thumbnail(self, user: str, id: str, data: bytes) -> None:
-        path = self._files(user).thumb_path(id)
+        path = self._folder(user, id) / THUMB
         with self._quota.changing(user, "workflows", path):
             write_atomic(path, data, is_private=True)
 
@@ -210,9 +212,9 @@ class Library:
         number = head.version + 1 if head.versions else 1
         version = WorkflowVersion(version=number, time=time.time(), num_nodes=len(graph.nodes))
         kept = (*head.versions, version)
-        files, count = self._files(user), 0 if head.versions else 1
+        count = 0 if head.versions else 1
         self._quota.check(user, "workflows", num_bytes=len(graph_bytes(graph)), count=count)
-        changed = [files.version_path(head.id, each.version) for each in (version, *kept[:-MAX_VERSIONS])]
+        changed = [self._version(user, head.id, each.version) for each in (version, *kept[:-MAX_VERSIONS])]
         with self._quota.changing(user, "workflows", *changed, count=count):
             write_graph_file(changed[0], graph)
             saved = self._put(user, head.showing(graph, kept[-MAX_VERSIONS:]))
@@ -221,7 +223,7 @@ class Library:
         return saved
 
     def _put(self, user: str, head: Head) -> Workflow:
-        path = self._files(user).head_path(head.id)
+        path = self._folder(user, head.id) / HEAD
         with self._quota.changing(user, "workflows", path):
             write_record(path, head)
         self._heads_of(user)[head.id] = head
@@ -235,7 +237,7 @@ class Library:
 
     def _graph(self, user: str, head: Head, version: int | None) -> Graph:
         number = head.version if version is None else version
-        graph = self._files(user).read_version(head.id, number)
+        graph = read_graph_file(self._version(user, head.id, number))
         if graph is None:
             raise NotHere(
                 worded("version {} of {} is not kept, or was damaged; open another version", number, head.name)
@@ -244,11 +246,14 @@ class Library:
 
     def _heads_of(self, user: str) -> dict[str, Head]:
         if user not in self._heads:
-            self._heads[user] = self._files(user).heads()
+            self._heads[user] = heads_in(self._folder(user))
         return self._heads[user]
 
-    def _files(self, user: str) -> WorkflowFiles:
-        return WorkflowFiles(user_folder(self._data_dir, user) / "workflows")
+    def _folder(self, user: str, id: str = "") -> Path:
+        return user_folder(self._data_dir, user) / "workflows" / id
+
+    def _version(self, user: str, id: str, version: int) -> Path:
+        return self._folder(user, id) / f"{version}.json"
 
     def _shown(self, user: str, head: Head) -> Workflow:
         return Workflow(
@@ -259,7 +264,7 @@ class Library:
             updated=head.updated,
             version=head.version,
             num_nodes=head.versions[-1].num_nodes,
-            has_thumb=self._files(user).thumb_path(head.id).is_file(),
+            has_thumb=(self._folder(user, head.id) / THUMB).is_file(),
         )
 
 
