@@ -10,6 +10,8 @@ from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.registry import SPECS
 from latentloom.ui.contract.app import AppValue
 from latentloom.ui.library import app_form
+from latentloom.ui.library.library import Library
+from latentloom.ui.store.quota import Quota
 from support.checkout import ROOT
 from support.toy_server import copying, png, until
 
@@ -328,9 +330,6 @@ def test_a_mask_beside_no_picture_lies_over_none() -> None:
 def test_an_app_is_there_again_after_a_restart_and_counts_for_its_owner(
     log_in: Clients, server: Any, graph: dict[str, Any]
 ) -> None:
-    from latentloom.ui.library.library import Library
-    from latentloom.ui.store.quota import Quota
-
     before = server.quota.used("ann")["workflows"]
     token = publish(log_in("ann"), graph)
     again = Library(server.settings, server.live, quota=Quota(server.settings.data_dir))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from latentloom.nodes.graph.graph import graph_from_plain, graph_to_plain
+from latentloom.nodes.graph.graph import graph_from_plain, graph_text, graph_to_plain, read_graph
 from latentloom.nodes.registry import SPECS
 from latentloom.ui.errors import Conflict, NoRoom, NotHere
 from latentloom.ui.library import drafts, library, workflow_files
@@ -302,8 +302,6 @@ def test_draft_keys_are_no_paths_and_drafts_are_bounded(shelf: Library, monkeypa
 
 
 def test_the_file_is_what_the_command_line_runs(shelf: Library) -> None:
-    from latentloom.nodes.graph.graph import graph_text, read_graph
-
     id = shelf.create("ada", workflow(4)).id
     text = graph_text(shelf.graph("ada", id))
     assert graph_to_plain(read_graph(text)) == json.loads(text) == shelf.get("ada", id).graph

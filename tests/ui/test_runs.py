@@ -15,6 +15,7 @@ from latentloom.nodes.execution.events import Event
 from latentloom.nodes.execution.manifest import Told
 from latentloom.nodes.execution.watch import Token
 from latentloom.nodes.files.picture_files import WORKFLOW_KEY, read_metadata
+from latentloom.nodes.graph.graph import read_graph
 from latentloom.nodes.graph.problems import GraphError
 from latentloom.pipelines.forecast.auto import Sharing
 from latentloom.pipelines.values import Place
@@ -25,9 +26,22 @@ from latentloom.ui.runs import runs as runs_module
 from latentloom.ui.runs.results import Results
 from latentloom.ui.runs.runs import MAX_WAITING, Runs
 from latentloom.ui.runs.workers import RunWorkers
-from latentloom.ui.settings import Settings
+from support.checkout import ROOT
 from support.prepared import spied
-from support.toy_server import DEADLINE_S, OPEN, ORDER, REACHED, finished, gated, graph, pictured, reset, runs_in, until
+from support.toy_server import (
+    DEADLINE_S,
+    OPEN,
+    ORDER,
+    REACHED,
+    finished,
+    gated,
+    graph,
+    pictured,
+    reset,
+    runs_in,
+    settings_in,
+    until,
+)
 
 
 def one(runs: Runs, workflow: Any, user: str = "ada", **parts: Any) -> str:
@@ -175,11 +189,7 @@ def test_a_batch_of_pictures_becomes_a_result_each(runs: Runs, tmp_path: Path) -
     )
     run = finished(runs, "ada", one(runs, workflow))
     assert [made.path for made in run.made] == [f"{run.folder}/deep/er.png"]
-    assert Results(runs_settings(tmp_path), runs).path("ada", run.made[0].id).is_file()
-
-
-def runs_settings(folder: Path) -> Settings:
-    return Settings(output_dir=folder / "out", data_dir=folder / "data")
+    assert Results(settings_in(tmp_path), runs).path("ada", run.made[0].id).is_file()
 
 
 @pytest.mark.parametrize(
@@ -316,7 +326,7 @@ def test_deleting_a_run_removes_its_files_and_leaves_what_others_put_there(runs:
     first, second = (finished(runs, "ada", one(runs, pictured())) for _ in range(2))
     folder = tmp_path / "out" / first.folder
     (folder / "notes.txt").write_text("mine")
-    Results(runs_settings(tmp_path), runs).thumbnail("ada", first.made[0].id)
+    Results(settings_in(tmp_path), runs).thumbnail("ada", first.made[0].id)
     runs.delete("ada", first.id)
     runs.delete("ada", second.id)
     assert [path.name for path in folder.iterdir()] == ["notes.txt"]
@@ -348,10 +358,8 @@ def test_an_output_folder_that_cannot_be_written_is_told_before_and_fails_the_ru
 
 
 def test_models_run_and_tell_their_steps(tmp_path: Path) -> None:
-    from latentloom.nodes.graph.graph import read_graph
-
-    workflow = read_graph(Path(__file__).parent.parent.parent / "workflows" / "bobbin" / "first_picture.json")
-    runs = Runs(runs_settings(tmp_path), Live())
+    workflow = read_graph(ROOT / "workflows" / "bobbin" / "first_picture.json")
+    runs = Runs(settings_in(tmp_path), Live())
     try:
         run = finished(runs, "local", one(runs, workflow, "local", overrides={"denoise.steps": 2}))
     finally:
