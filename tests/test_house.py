@@ -26,7 +26,6 @@ CHAMBERS = {
     "ui/access/intake.py": "counts requests, whatever the server is",
     "ui/canvas.py": "the only Gradio component",
     "ui/command.py": "the command `latentloom ui`",
-    "ui/library/opening.py": "what a file is, told by its first bytes",
     "ui/watchdog.py": "the end of a server that hangs, whatever it serves",
 }
 """Small modules with one importer, and why each is a room of its own; at most 15."""
