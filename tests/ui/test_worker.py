@@ -25,7 +25,7 @@ from latentloom.ui.runs.runs import Runs
 from latentloom.ui.worker import process as process_module
 from latentloom.ui.worker.process import WorkerProcess
 from latentloom.ui.worker.program import thinned
-from latentloom.ui.worker.wire import Line, Order, Picture, written
+from latentloom.ui.worker.wire import Line, Order, Picture, read_line, written
 from latentloom.ui.worker.work import WorkerLost
 from support.toy_server import DEADLINE_S, finished, graph, settings_in, until
 
@@ -270,13 +270,13 @@ def test_what_a_run_tells_is_the_same_on_the_other_side() -> None:
     )
     picture = Picture(width=2, height=1, pixels=bytes(range(250, 256)))
     line = Line(run="r", event=told, picture=picture, made=made, thread=9)
-    back = Line.model_validate_json(written(line))
+    back = read_line(written(line))
     assert back.event is not None and dataclasses.asdict(back.event) == dataclasses.asdict(told)
     assert (back.picture, back.made, back.thread) == (picture, made, 9)
     odd = Line(run="r", event=Event(kind="failed", run="r", node="n", message="x\udc80"))
-    assert Line.model_validate_json(written(odd)).event.message == "x?"
+    assert read_line(written(odd)).event.message == "x?"
     outcome = Outcome(state="done", seconds=1.0, plan="ring=2", made=(made,))
-    assert Line.model_validate_json(written(Line(run="r", outcome=outcome))).outcome == outcome
+    assert read_line(written(Line(run="r", outcome=outcome))).outcome == outcome
 
 
 def test_previews_that_come_closer_than_a_page_shows_them_are_left_out() -> None:
