@@ -133,7 +133,7 @@ class Downloads:
             self._tries[id] += 1
             self._put(record.model_copy(update={"state": "cancelled"}))
         if process is not None:
-            process.close()
+            process.close()  # not under the lock: it waits for the process, which tells of its bytes under it
         with self._lock:
             if self._records.get(id, record).state == "cancelled":
                 self._put(as_left(self._records[id]))
@@ -204,11 +204,13 @@ class Downloads:
         is_counted = record.id in self._records and record.users[0] == user
         if why := why_no_room(self._quota, user, record.model, counted_bytes=record.counted_bytes if is_counted else 0):
             raise NoRoom(why)
+        # who cancelled it does not want it back because another asks; where it failed, all still wait for it
         is_given_up = record.state == "cancelled"
         others = () if is_given_up else tuple(each for each in record.users if each != user)
         update = {"state": "waiting", "users": (user, *others), "asked": time.time(), "error": "", "code": ""}
         self._put(as_left(record.model_copy(update=update)))
         self._records[record.id] = self._records.pop(record.id)  # in the order of the queue
+        # a try that was cancelled may still be at work, or wait in the thread: it finds that it is not the newest
         self._tries[record.id] += 1
         self._thread.submit(self._work, record.id, self._tries[record.id])
         self._ring(*record.users)

@@ -98,6 +98,7 @@ class Live:
             is_far_behind = run.state == "waiting" and sum(1 for _ in others) >= KEPT_NODES
             nodes = {} if is_far_behind else dict(run.nodes)
             head = run.model_copy(update={"nodes": {}})
+            # numbers of nodes that stayed as they were are kept: else each change of a run would tell all of them again
             watched = _WatchedRun(head, self._next(), self._now_ms(), nodes, known.numbers if known else {})
             changed = [name for name, node in nodes.items() if known is None or known.nodes.get(name) != node]
             watched.numbers |= dict.fromkeys(changed, self._number)

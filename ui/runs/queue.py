@@ -68,9 +68,11 @@ class RunQueue:
 def in_turns(waiting: Sequence[RunRecord], turns: Mapping[str, int]) -> list[RunRecord]:
     """In the order in which they will begin; `turns` is when each user's last began, and those without one go first."""
     found = [each for each in waiting if each.is_back]
+    # The turns are played forward: whose last one is longest ago goes next, and has then had the newest. A heap, since
+    # one user may sweep a thousand values, and every change of the queue asks for the whole order.
     last = dict(turns)
     numbers = itertools.count(max(last.values(), default=0) + 1)
-    came: dict[str, int] = {}
+    came: dict[str, int] = {}  # of users who have had no turn as yet, who came first
     for place, each in enumerate(waiting):
         if not each.is_back:
             came.setdefault(each.user, place)

@@ -101,7 +101,7 @@ class Quota:
     def changing(self, user: str, kind: Kind, *paths: Path, count: int = 0) -> Iterator[None]:
         """Counts what becomes of these files and folders inside, also where it fails."""
         before = sum(map(size_of, paths))
-        done = 0
+        done = 0  # of what fails half way bytes are left on the disk, and no thing
         try:
             yield
             done = count
@@ -169,19 +169,20 @@ class Quota:
         parts: dict[Kind, int] = {each: kept[each].num_bytes for each in self._kinds()}
         if sum(parts.values()) + num_bytes > self._user_bytes:
             largest: Kind = max(self._kinds(), key=lambda each: parts[each])
-            if largest == "models":
-                used = _of(sum(parts.values()), self._user_bytes)
+            used, most_of_it = _of(sum(parts.values()), self._user_bytes), sized(parts[largest])
+            if largest == "models":  # which no page deletes: they are there for all users
                 return worded(
                     "all that you keep takes {}, {} of it are models that were fetched for you; ask who runs "
                     "this server to remove some",
                     used,
-                    sized(parts[largest]),
+                    most_of_it,
                 )
+            words = KEPT[largest].words
             return worded(
                 "all that you keep takes {}, {} of it are {}; delete some of these, then try again",
-                _of(sum(parts.values()), self._user_bytes),
-                sized(parts[largest]),
-                KEPT[largest].words,
+                used,
+                most_of_it,
+                words,
             )
         free = shutil.disk_usage(self._data_dir).free if self._data_dir.is_dir() else self._free_bytes + num_bytes
         if free - num_bytes < self._free_bytes:

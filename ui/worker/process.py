@@ -235,6 +235,7 @@ class _Process:
             return
         finally:
             self._has_begun.set()
+        # in a thread of its own: a worker that is held up does not read, and its pipe would fill, and hold this one up
         threading.Thread(target=self._write, name="orders", daemon=True).start()
         lines = self._process.stdout
         assert lines is not None, "it was asked for"
@@ -266,7 +267,7 @@ class _Process:
                     self._small = {thread: each for thread, each in self._small.items() if each != whose}
                 if line.thread:
                     self._small[line.thread] = whose
-            if line.error and not line.answer:
+            if line.error and not line.answer:  # of no question: of the start itself
                 self.refusal = line
             to = line.run or line.answer
             said = self._listening.get(to)
@@ -274,7 +275,8 @@ class _Process:
             self._put(said, to, line)
 
     def _put(self, said: Said, to: str | int, line: Line | None) -> None:
-        # once there is room, or nobody listens any more
+        # Once there is room, or nobody listens any more: that it waits for room is what keeps a worker from telling
+        # more than the server takes.
         while True:
             try:
                 said.put(line, timeout=LOOK_S)
