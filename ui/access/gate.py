@@ -9,7 +9,6 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -59,15 +58,9 @@ DEFAULT_HEADERS = (
 )
 
 
-@dataclass(frozen=True)
-class GateRefusal:
-    status: int
-    sentence: str
-
-
-CROWDED = GateRefusal(429, f"{MAX_ASKING} requests of your address are being answered; wait for one of them")
-UNREADABLE = GateRefusal(400, "the request cannot be read; send what the page or gradio_client sends")
-STALLED = GateRefusal(408, f"the rest of the request stopped coming for {BODY_WAIT_S:.0f} seconds; send it again")
+CROWDED = HTTPException(429, f"{MAX_ASKING} requests of your address are being answered; wait for one of them")
+UNREADABLE = HTTPException(400, "the request cannot be read; send what the page or gradio_client sends")
+STALLED = HTTPException(408, f"the rest of the request stopped coming for {BODY_WAIT_S:.0f} seconds; send it again")
 
 
 class Gate:
@@ -132,25 +125,25 @@ class Gate:
             logger.warning("%s %s cannot be answered: %s", scope["method"], scope["path"][:100], str(error)[:200])
             await counted.finish(UNREADABLE)
 
-    def _refusal(self, scope: Scope, limit: int) -> GateRefusal | None:
+    def _refusal(self, scope: Scope, limit: int) -> HTTPException | None:
         if CONTROL.search(scope["path"]):
-            return GateRefusal(400, "the address holds a control character, such as %00; leave it out")
+            return HTTPException(400, "the address holds a control character, such as %00; leave it out")
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
         if not self.door.takes_host(host):
             name = self.door.public_netloc or "localhost"
             sentence = f"this server is not called {host[:100]!r}; open it as {name}, or start it with --root-path URL"
-            return GateRefusal(403, sentence)
+            return HTTPException(403, sentence)
         # reading, too: Gradio answers any origin, and one of its routes tells the cookie that is the login
         if origin is not None and not self.door.takes_origin(origin, host=host):
             sentence = f"the request comes from a page of {origin[:100]!r}; only this server's own page may send it"
-            return GateRefusal(403, sentence)
+            return HTTPException(403, sentence)
         if (reason := next((why for path, why in UNUSED if path.fullmatch(own_path(scope))), "")) != "":
-            return GateRefusal(404, worded("{!r} is not served here; {}", scope["path"][:50], reason))
+            return HTTPException(404, worded("{!r} is not served here; {}", scope["path"][:50], reason))
         length = headers.get("content-length", "0")
         # Python's int() takes other digits, signs and underscores, which the server behind would read otherwise
         if not (length.isascii() and length.isdigit()) or len(length) > 18:
-            return GateRefusal(400, f"Content-Length is {length[:40]!r}; give the number of bytes")
+            return HTTPException(400, f"Content-Length is {length[:40]!r}; give the number of bytes")
         return _too_large(limit) if int(length) > limit else None
 
 
@@ -163,9 +156,9 @@ def body_limit(path: str) -> int:
     return next((limit for pattern, limit in BODY_LIMITS if pattern.fullmatch(path)), JSON_BYTES)
 
 
-def _too_large(limit: int) -> GateRefusal:
+def _too_large(limit: int) -> HTTPException:
     most = f"{limit // MIB} MiB" if limit >= MIB else f"{limit >> 10} KiB"
-    return GateRefusal(413, worded("the request is larger than {}, the limit here; send something smaller", most))
+    return HTTPException(413, worded("the request is larger than {}, the limit here; send something smaller", most))
 
 
 class CutOff(LoomError, HTTPException):
@@ -183,7 +176,7 @@ class _Counted:
         self._limit = limit
         self._num_bytes = 0
         self._is_whole = False
-        self._refusal: GateRefusal | None = None
+        self._refusal: HTTPException | None = None
         self._has_begun = False
 
     async def receive(self) -> Message:
@@ -193,12 +186,12 @@ class _Counted:
             message = await asyncio.wait_for(self._receive(), BODY_WAIT_S)
         except TimeoutError:
             self._refusal = STALLED
-            raise CutOff(STALLED.status) from None
+            raise CutOff(STALLED.status_code) from None
         self._is_whole = not message.get("more_body", False)
         self._num_bytes += len(message.get("body", b""))
         if self._num_bytes > self._limit:
             self._refusal = _too_large(self._limit)
-            raise CutOff(self._refusal.status)
+            raise CutOff(self._refusal.status_code)
         return message
 
     async def send(self, message: Message) -> None:
@@ -214,7 +207,7 @@ class _Counted:
             message = {**message, "headers": [*headers, *missing]}
         await self._send(message)
 
-    async def finish(self, refusal: GateRefusal | None = None) -> None:
+    async def finish(self, refusal: HTTPException | None = None) -> None:
         """Say why the request is refused, where nothing was answered yet."""
         self._refusal = refusal or self._refusal
         if not self._has_begun and self._refusal is not None:
@@ -222,15 +215,15 @@ class _Counted:
             await _answer(self._send, self._refusal)
 
 
-async def _refuse(scope: Scope, send: Send, refusal: GateRefusal) -> None:
+async def _refuse(scope: Scope, send: Send, refusal: HTTPException) -> None:
     if scope["type"] == "websocket":  # before it is accepted: the server answers the handshake with 403
-        await send({"type": "websocket.close", "code": 1008, "reason": refusal.sentence[:120]})
+        await send({"type": "websocket.close", "code": 1008, "reason": refusal.detail[:120]})
     else:
         await _answer(send, refusal)
 
 
-async def _answer(send: Send, refusal: GateRefusal) -> None:
-    body = json.dumps(error_body(refusal.sentence, refusal.status)).encode()
+async def _answer(send: Send, refusal: HTTPException) -> None:
+    body = json.dumps(error_body(refusal.detail, refusal.status_code)).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *DEFAULT_HEADERS]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.start", "status": refusal.status_code, "headers": headers})
     await send({"type": "http.response.body", "body": body})
