@@ -4,8 +4,6 @@ A run goes from waiting to running to done, failed or cancelled; a server that w
 records, and sets it back.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,34 +27,6 @@ GIVEN_UP = worded(
     "look at its plan, make it smaller, and run it again",
     MAX_RESTARTS + 1,
 )
-
-
-def set_back(run: RunRecord) -> RunRecord:
-    """The run as one that waits again, to be made from its beginning."""
-    nodes = dict.fromkeys(run.nodes, NodeState())
-    known = {"state": "waiting", "started": None, "note": AGAIN, "is_back": True}
-    return run.model_copy(update={**known, "nodes": nodes, "made": ()})
-
-
-def recovered(run: RunRecord, *, now: float) -> RunRecord:
-    """What was under way when the server was killed: it waits again, or is given up after too many times."""
-    if run.is_ending:
-        return ended(run, Outcome(state="cancelled"), now=now)
-    if run.restarts >= MAX_RESTARTS:
-        return ended(run, Outcome(state="failed", error=GIVEN_UP, code=LoomError.code), now=now)
-    return set_back(run).model_copy(update={"restarts": run.restarts + 1})
-
-
-def order_of(runs: Iterable[RunRecord], remembered: Sequence[str]) -> list[str]:
-    """The runs that are not over: what was under way first, then as remembered, then by the time of their making."""
-    places = {id: place for place, id in enumerate(remembered)}
-    left = [run for run in runs if not run.is_over]
-    left.sort(
-        key=lambda run: (run.state != "running", run.started or 0.0, places.get(run.id, len(places)), run.created)
-    )
-    return [run.id for run in left]
-
-
 OVER: tuple[State, ...] = ("done", "failed", "cancelled")
 ENDED: tuple[NodeStage, ...] = ("done", "cached", "failed", "cancelled", "skipped")
 
@@ -130,6 +100,32 @@ class Outcome:
     code: str = ""
     plan: str = ""
     made: tuple[MadeFile, ...] = ()
+
+
+def set_back(run: RunRecord) -> RunRecord:
+    """The run as one that waits again, to be made from its beginning."""
+    nodes = dict.fromkeys(run.nodes, NodeState())
+    known = {"state": "waiting", "started": None, "note": AGAIN, "is_back": True}
+    return run.model_copy(update={**known, "nodes": nodes, "made": ()})
+
+
+def recovered(run: RunRecord, *, now: float) -> RunRecord:
+    """What was under way when the server was killed: it waits again, or is given up after too many times."""
+    if run.is_ending:
+        return ended(run, Outcome(state="cancelled"), now=now)
+    if run.restarts >= MAX_RESTARTS:
+        return ended(run, Outcome(state="failed", error=GIVEN_UP, code=LoomError.code), now=now)
+    return set_back(run).model_copy(update={"restarts": run.restarts + 1})
+
+
+def order_of(runs: Iterable[RunRecord], remembered: Sequence[str]) -> list[str]:
+    """The runs that are not over: what was under way first, then as remembered, then by the time of their making."""
+    places = {id: place for place, id in enumerate(remembered)}
+    left = [run for run in runs if not run.is_over]
+    left.sort(
+        key=lambda run: (run.state != "running", run.started or 0.0, places.get(run.id, len(places)), run.created)
+    )
+    return [run.id for run in left]
 
 
 def progress(nodes: Iterable[NodeState]) -> dict[str, Any]:

@@ -5,8 +5,6 @@ lives as long. A node that uses no device may take its time, but not the interpr
 `LIMIT_S` of its thread's processor time costs the worker. What is stopped or starved uses none, and is waited for.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import logging
@@ -48,107 +46,12 @@ END_S = 5.0
 logger = logging.getLogger("latentloom")
 
 
-class WorkerProcess:
-    """Makes runs, as `Here` does, in a process of its own, which starts with the first run, or `start`."""
-
-    def __init__(self, cache_dir: Path) -> None:
-        self._cache_dir = cache_dir
-        self._lock = threading.Lock()
-        self._process: _Process | None = None
-
-    @property
-    def pid(self) -> int:
-        """0 where none is running."""
-        return self._process.pid if self._process is not None and self._process.is_alive else 0
-
-    def start(self) -> _Process:
-        """The worker, begun anew where it has ended. Raises `ValueError` where the system has no room for it."""
-        with self._lock:
-            if self._process is None or not self._process.is_alive:
-                self._process = _Process(Start(cache_dir=self._cache_dir, doors=doors.order()))
-            return self._process
-
-    def make(self, order: Order, tell: Tell, cancel: Token) -> Outcome:
-        """Raises `WorkerLost`, or what keeps the run from beginning."""
-        process = self.start()
-        said = process.listen(order.run)
-        process.send(order)
-        is_cancel_sent = False
-        try:
-            while True:
-                if cancel.is_set() and not is_cancel_sent:
-                    process.send(Cancel(cancel=order.run))
-                    is_cancel_sent = True
-                try:
-                    line = said.get(timeout=LOOK_S)
-                except queue.Empty:
-                    process.end_if_held()
-                    continue
-                if line is None:
-                    return _without(process, order.run, tell)
-                if line.outcome is not None:
-                    return line.outcome
-                try:
-                    tell(line)
-                except Exception:
-                    logger.warning("what run %s told was lost; the run goes on", order.run, exc_info=True)
-        finally:
-            process.forget(order.run)
-
-    def loaded(self) -> Sequence[Held]:
-        """Nothing where there is no worker, or it is too busy to tell."""
-        if not self.pid:
-            return []
-        try:
-            return [Held(**each) for each in self._ask("loaded", LOADED_S)]
-        except (LoomError, ValueError):
-            return []
-
-    def measured(self) -> PlanMachine:
-        return PlanMachine.model_validate(self._ask("measured", MEASURED_S))
-
-    def close(self) -> None:
-        with self._lock:
-            if self._process is not None:
-                self._process.close()
-
-    def _ask(self, what: Literal["loaded", "measured"], timeout_s: float) -> Any:
-        # raises what the worker raised, by its code: classes do not go along
-        process = self.start()
-        number = next(NUMBERS)
-        said = process.listen(number)
-        process.send(Ask(ask=number, what=what))
-        try:
-            line = said.get(timeout=timeout_s)
-        except queue.Empty:
-            raise RankFailed(worded("the worker did not answer in {:g} s; try again", timeout_s)) from None
-        finally:
-            process.forget(number)
-        if line is None:
-            raise RankFailed("the worker ended meanwhile; try again")
-        if line.code:
-            raise next((kind for kind in (Conflict, RankFailed) if kind.code == line.code), LoomError)(line.error)
-        return line.value
-
-
 NUMBERS = itertools.count(1)
 Said = queue.Queue[Line | None]
 """What one run, or one question, is told; None at the end of the worker. Where it is full, the worker has to wait, or a
 cancel would come behind all that was told before it.
 """
 MOST_SAID = 8
-
-
-def _without(process: _Process, run: str, tell: Tell) -> Outcome:
-    """How a run ends whose worker is gone: in a sentence. Raises `WorkerLost` where that is not the run's fault."""
-    if process.refusal is not None:
-        return Outcome(state="failed", error=process.refusal.error, code=process.refusal.code)
-    if process.held is None or process.held[0] != run:
-        raise WorkerLost(is_blamed=process.held is None)
-    _, node = process.held
-    why = worded("it let nothing else work for {:g} s of processor time, so it was ended; give it less to do", LIMIT_S)
-    tell(Line(run=run, event=Event(kind="failed", run=run, node=node, message=why, code=NodeFailed.code)))
-    return Outcome(state="failed", error=f"node {node!r}: {why}", code=NodeFailed.code)
 
 
 class _Process:
@@ -292,6 +195,101 @@ class _Process:
         self._orders.put(None)
         for to, said in waiting.items():
             self._put(said, to, None)
+
+
+class WorkerProcess:
+    """Makes runs, as `Here` does, in a process of its own, which starts with the first run, or `start`."""
+
+    def __init__(self, cache_dir: Path) -> None:
+        self._cache_dir = cache_dir
+        self._lock = threading.Lock()
+        self._process: _Process | None = None
+
+    @property
+    def pid(self) -> int:
+        """0 where none is running."""
+        return self._process.pid if self._process is not None and self._process.is_alive else 0
+
+    def start(self) -> _Process:
+        """The worker, begun anew where it has ended. Raises `ValueError` where the system has no room for it."""
+        with self._lock:
+            if self._process is None or not self._process.is_alive:
+                self._process = _Process(Start(cache_dir=self._cache_dir, doors=doors.order()))
+            return self._process
+
+    def make(self, order: Order, tell: Tell, cancel: Token) -> Outcome:
+        """Raises `WorkerLost`, or what keeps the run from beginning."""
+        process = self.start()
+        said = process.listen(order.run)
+        process.send(order)
+        is_cancel_sent = False
+        try:
+            while True:
+                if cancel.is_set() and not is_cancel_sent:
+                    process.send(Cancel(cancel=order.run))
+                    is_cancel_sent = True
+                try:
+                    line = said.get(timeout=LOOK_S)
+                except queue.Empty:
+                    process.end_if_held()
+                    continue
+                if line is None:
+                    return _without(process, order.run, tell)
+                if line.outcome is not None:
+                    return line.outcome
+                try:
+                    tell(line)
+                except Exception:
+                    logger.warning("what run %s told was lost; the run goes on", order.run, exc_info=True)
+        finally:
+            process.forget(order.run)
+
+    def loaded(self) -> Sequence[Held]:
+        """Nothing where there is no worker, or it is too busy to tell."""
+        if not self.pid:
+            return []
+        try:
+            return [Held(**each) for each in self._ask("loaded", LOADED_S)]
+        except (LoomError, ValueError):
+            return []
+
+    def measured(self) -> PlanMachine:
+        return PlanMachine.model_validate(self._ask("measured", MEASURED_S))
+
+    def close(self) -> None:
+        with self._lock:
+            if self._process is not None:
+                self._process.close()
+
+    def _ask(self, what: Literal["loaded", "measured"], timeout_s: float) -> Any:
+        # raises what the worker raised, by its code: classes do not go along
+        process = self.start()
+        number = next(NUMBERS)
+        said = process.listen(number)
+        process.send(Ask(ask=number, what=what))
+        try:
+            line = said.get(timeout=timeout_s)
+        except queue.Empty:
+            raise RankFailed(worded("the worker did not answer in {:g} s; try again", timeout_s)) from None
+        finally:
+            process.forget(number)
+        if line is None:
+            raise RankFailed("the worker ended meanwhile; try again")
+        if line.code:
+            raise next((kind for kind in (Conflict, RankFailed) if kind.code == line.code), LoomError)(line.error)
+        return line.value
+
+
+def _without(process: _Process, run: str, tell: Tell) -> Outcome:
+    """How a run ends whose worker is gone: in a sentence. Raises `WorkerLost` where that is not the run's fault."""
+    if process.refusal is not None:
+        return Outcome(state="failed", error=process.refusal.error, code=process.refusal.code)
+    if process.held is None or process.held[0] != run:
+        raise WorkerLost(is_blamed=process.held is None)
+    _, node = process.held
+    why = worded("it let nothing else work for {:g} s of processor time, so it was ended; give it less to do", LIMIT_S)
+    tell(Line(run=run, event=Event(kind="failed", run=run, node=node, message=why, code=NodeFailed.code)))
+    return Outcome(state="failed", error=f"node {node!r}: {why}", code=NodeFailed.code)
 
 
 def processor_s(pid: int) -> dict[int, float]:
