@@ -14,7 +14,7 @@ from typing import Any
 from ...parallel.errors import LoomError, code_of
 from ...parallel.wording import worded
 from ...pipelines.hub.cache import free_bytes, had_bytes, is_whole, name_commit, remove
-from ...pipelines.hub.child import LOOK_S, SILENT_S, HubProcess, fetching
+from ...pipelines.hub.child import SILENT_S, HubProcess, fetching
 from ...pipelines.hub.listing import NotFetched
 from ...pipelines.hub.look import HubModel
 from ...pipelines.models.snapshots import home_of, hub_cache
@@ -45,13 +45,12 @@ class Downloads:
         *,
         quota: Quota,
         silent_s: float = SILENT_S,
-        look_s: float = LOOK_S,
     ) -> None:
         self._is_allowed = settings.allows_downloads
         self._live = live
         self._quota = quota
         self._silent_s = silent_s
-        self._looks = Looks(look_s=look_s)
+        self._looks = Looks()
         self._folder = settings.data_dir / "downloads"  # a file for each
         self._lock = threading.RLock()
         self._records: dict[str, Record] = {}

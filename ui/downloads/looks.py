@@ -21,8 +21,7 @@ MOST_KEPT = 32
 class Looks:
     """Threads share it."""
 
-    def __init__(self, *, look_s: float = LOOK_S) -> None:
-        self._look_s = look_s
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._under_way: set[str] = set()
         self._seen: OrderedDict[tuple[str, str, str], HubModel] = OrderedDict()  # by user, id and revision
@@ -34,7 +33,7 @@ class Looks:
                 raise Conflict("the hub is being asked already; wait for its answer, then look again")
             self._under_way.add(user)
         try:
-            model = looked_at(model_id, revision, timeout_s=self._look_s)
+            model = looked_at(model_id, revision, timeout_s=LOOK_S)
         finally:
             with self._lock:
                 self._under_way.discard(user)

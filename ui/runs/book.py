@@ -40,10 +40,9 @@ class RunBook:
     What is asked of a run or result that is not there, or another user's, raises `NotHere`.
     """
 
-    def __init__(self, records: RunRecords, live: Live, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, records: RunRecords, live: Live) -> None:
         self.records = records
         self._live = live
-        self._clock = clock
         self._lock = threading.RLock()
         self._runs: dict[str, RunRecord] = {}
         self._queue = RunQueue(records.write_order)
@@ -116,7 +115,7 @@ class RunBook:
             if not self._queue.waiting or not fits(self._runs[id := self._queue.waiting[0].id]):
                 return None
             self._queue.take()
-            run = self._runs[id].model_copy(update={"state": "running", "started": self._clock(), "is_back": False})
+            run = self._runs[id].model_copy(update={"state": "running", "started": time.time(), "is_back": False})
             self._cancels[id] = threading.Event()
             self._put(run)
             self._show_queue()
@@ -128,7 +127,7 @@ class RunBook:
             run = self._runs.get(id)
             if run is None or run.is_over or event.node not in run.nodes:
                 return
-            node = after(run.nodes[event.node], event, now=self._clock())
+            node = after(run.nodes[event.node], event, now=time.time())
             self._runs[id] = run.model_copy(update={"nodes": {**run.nodes, event.node: node}})
             self._live.put_node(id, event.node, node)
             if event.kind == "foreseen":
@@ -145,7 +144,7 @@ class RunBook:
 
     def end(self, id: str, outcome: Outcome) -> None:
         with self._lock:
-            run = ended(self._runs[id], with_marks(outcome, self._runs[id].made), now=self._clock())
+            run = ended(self._runs[id], with_marks(outcome, self._runs[id].made), now=time.time())
             self._cancels.pop(id, None)
             if run.state == "done":
                 self._took[run.batch] = run.seconds
@@ -159,7 +158,7 @@ class RunBook:
         with self._lock:
             before = self._runs[id]
             self._cancels.pop(id, None)
-            again = recovered(before, now=self._clock()) if is_blamed or before.is_ending else set_back(before)
+            again = recovered(before, now=time.time()) if is_blamed or before.is_ending else set_back(before)
             self._put(again)
             if again.state == "waiting":
                 self._queue.add([again])
@@ -177,7 +176,7 @@ class RunBook:
             waiting = [run for run in runs if run.state == "waiting"]
             self._queue.remove({run.id for run in waiting})
             for run in waiting:
-                self._put(ended(run, Outcome(state="cancelled"), now=self._clock()))
+                self._put(ended(run, Outcome(state="cancelled"), now=time.time()))
             for run in runs:
                 if run.state == "running":
                     self._put(run.model_copy(update={"is_ending": True}))
@@ -310,7 +309,7 @@ class RunBook:
         left_s, left_at = self._took.get(run.batch, run.predicted_s), 0.0
         if run.state == "running":
             known = progress(run.nodes.values())
-            began = run.started or self._clock()
+            began = run.started or time.time()
             left_s, left_at = (known["left_s"], known["left_at"]) if known["left_s"] is not None else (left_s, began)
         return QueuePlace(
             id=run.id,
@@ -326,7 +325,7 @@ class RunBook:
         found = sorted(self.records.all(), key=lambda run: run.created)
         for run in found:
             if run.state == "running":
-                self._put(recovered(run, now=self._clock()))
+                self._put(recovered(run, now=time.time()))
             else:
                 self._hold(run)
         order = order_of(found, self.records.read_order())
