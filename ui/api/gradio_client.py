@@ -88,9 +88,12 @@ def usage(name: str) -> str:
 async def misused(request: Request, error: Exception) -> JSONResponse:
     """The answer to a call that Gradio cannot match to an endpoint; any other error is not hidden."""
     name = request.path_params.get("api_name")
-    # by where Gradio failed: elsewhere sound arguments of a known endpoint met a fault of ours
-    is_misuse = isinstance(error, FnIndexInferError | RecursionError) or (name is not None and name not in TAKES)
-    is_misuse |= traceback.extract_tb(error.__traceback__)[-1].name in MATCHERS
+    is_misuse = (
+        isinstance(error, FnIndexInferError | RecursionError)
+        or (name is not None and name not in TAKES)
+        # by where Gradio failed: elsewhere sound arguments of a known endpoint met a fault of ours
+        or traceback.extract_tb(error.__traceback__)[-1].name in MATCHERS
+    )
     if request.method != "POST" or CALL.search(request.url.path) is None or not is_misuse:
         raise error
     logger.info("a call to %s was refused: %r", request.url.path, error)
