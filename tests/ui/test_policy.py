@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import DictLoader, Environment
 
-from latentloom.ui.access.policy import NONCE, MarkedTemplates
+from latentloom.ui.access.policy import NONCE, mark_scripts
 from support.raw_requests import Answer, Asked, ask
 
 
@@ -29,15 +29,10 @@ def ask_one(app: Any) -> Answer:
 
 
 def rendered(source: str, **data: Any) -> str:
-    loader = MarkedTemplates(
-        DictLoader({"page": source}),
-        script="loom.js?v=1",
-        styles="loom.css?v=1",
-        parts=["part.js"],
-        asked=["loom/start"],
-    )
+    environment = Environment(loader=DictLoader({"page": source}))
+    mark_scripts(environment, script="loom.js?v=1", styles="loom.css?v=1", parts=["part.js"], asked=["loom/start"])
     request = SimpleNamespace(scope={NONCE: "N"})
-    return Environment(loader=loader).get_template("page").render(request=request, **data)
+    return environment.get_template("page").render(request=request, **data)
 
 
 def test_a_script_in_data_bears_no_nonce() -> None:

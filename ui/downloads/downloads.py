@@ -124,9 +124,7 @@ class Downloads:
         self._check_allowed()
         with self._lock:
             record = self._find(user, id)
-            if not record.is_under_way:
-                return
-            if self._is_left_to_others(record, user):
+            if not record.is_under_way or self._is_left_to_others(record, user):
                 return
             process = self._process if record.state == "fetching" else None
             self._tries[id] += 1
