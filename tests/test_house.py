@@ -22,13 +22,8 @@ CHAMBERS = {
     "nodes/graph/schema.py": "made by hand for editors, and read by no other module",
     "pipelines/fusing/rotary_kernel.py": "imports Triton, which not every machine has",
     "ui/access/intake.py": "counts requests, whatever the server is",
-    "ui/api/downloads.py": "routes of one thing, as its neighbours are of others",
-    "ui/api/router.py": "the list of all routes",
     "ui/canvas.py": "the only Gradio component",
     "ui/command.py": "the command `latentloom ui`",
-    "ui/library/opening.py": "what a file is, told by its first bytes",
-    "ui/runs/previews.py": "pictures of a step, whoever runs it",
-    "ui/views/templates_view.py": "what templates need, which the models' view does not tell",
     "ui/watchdog.py": "the end of a server that hangs, whatever it serves",
 }
 """Small modules with one importer, and why each is a room of its own; at most 15."""

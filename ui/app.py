@@ -3,9 +3,6 @@
 Imported by the `ui` command only: Gradio takes seconds to load.
 """
 
-from __future__ import annotations
-
-import asyncio
 import http.client
 import json
 import logging
@@ -24,11 +21,11 @@ from gradio import http_server
 from gradio.exceptions import ServerFailedToStartError
 from gradio.routes import templates
 
+from .access.address import Door
 from .access.connections import guard
 from .access.crowd import Patience
 from .access.gate import UPLOAD_BYTES, Gate
 from .access.login import Guard, login_routes
-from .access.origin import Door
 from .access.policy import Policy, mark_scripts
 from .api.gradio_client import MISUSES, Answers, CheckedBlocks, add_endpoints
 from .api.router import make_router
@@ -89,7 +86,7 @@ class PatientServer(http_server.Server):
 
 @contextmanager
 def _patience() -> Iterator[None]:
-    """Gradio makes its server by this name, with no way to give another one."""
+    # Gradio makes its server by this name, with no way to give another one
     usual, http_server.Server = http_server.Server, PatientServer
     try:
         yield
@@ -101,10 +98,11 @@ def _patience() -> Iterator[None]:
 def launch(server: Server, bundle: Bundle) -> gr.Blocks:
     """Serve the page; returns once it answers. `close()` of what is returned ends that, not the server's runs.
 
-    Raises `ValueError` where the port cannot be had, and where nothing answers on it within `START_S`.
+    Raises `ValueError` where the port cannot be had, or nothing answers on it in time.
     """
     settings = server.settings
-    words = gr.I18n(**{language: _texts(language) for language in LANGUAGES})
+    texts = {name: json.loads((TEXTS / f"{name}.json").read_text(encoding="utf-8")) for name in LANGUAGES}
+    words = gr.I18n(**texts)
     page = build_page(server, bundle=bundle, words=words)
     door = Door(host=settings.host, public_netloc=settings.public_netloc)
     mark_scripts(
@@ -119,11 +117,12 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
             server_name=f"[{settings.host}]" if ":" in settings.host else settings.host,
             server_port=settings.port,
             root_path=settings.root_path,
-            auth=_nobody if settings.has_auth else None,
+            # makes Gradio show its login page; our route, which comes before its own, tries the password
+            auth=(lambda name, password: False) if settings.has_auth else None,
             auth_message=LOGIN_HINT,
             app_kwargs={
                 "routes": [*make_router(server, bundle).routes, *login_routes(settings)],
-                "middleware": [
+                "middleware": [  # the first one is outermost: also what the gate refuses has a policy
                     Middleware(Policy),
                     Middleware(Guard),
                     Middleware(Gate, door=door, trusted=settings.trusted_proxies),
@@ -170,29 +169,22 @@ def guard_page(page: gr.Blocks, settings: Settings) -> None:
         )
 
 
-def loop_of(page: gr.Blocks) -> asyncio.AbstractEventLoop:
-    """The loop in which a page that was launched answers."""
-    return page.server.servers[0].get_loop()
-
-
 def build_page(server: Server, *, bundle: Bundle, words: gr.I18n) -> gr.Blocks:
-    """The tabs, and the endpoints for `gradio_client`."""
     with CheckedBlocks(
         title="latentloom", analytics_enabled=False, fill_height=True, fill_width=True, delete_cache=(CLEAN_S, KEPT_S)
     ) as page:
+        shown: list[LoomView] = []
         with gr.Tabs(selected=VIEWS[0]) as tabs:
-            shown = [_tab(view, words, bundle) for view in VIEWS]
+            for name in VIEWS:
+                with gr.Tab(words(name), id=name, scale=1):
+                    ids: dict[str, Any] = {"elem_id": f"loom-{name}", "elem_classes": ["loom-view"], "key": name}
+                    shown.append(LoomView(view=name, version=bundle.version, **ids))
         for view in shown:
             view.go(_selected, None, tabs, queue=False, show_progress="hidden", api_visibility="private")
         add_endpoints(server, copies=page.upload_file_set)
     page.queue(max_size=MAX_CALLS)
     page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = IDLE_S
     return page
-
-
-def _nobody(name: str, password: str) -> bool:
-    """Makes Gradio show its login page; our route, which comes before Gradio's, tries the password."""
-    return False
 
 
 def check_port(host: str, port: int) -> None:
@@ -234,16 +226,7 @@ def _taken(host: str, port: int, reason: str = "another program has it") -> str:
     )
 
 
-def _tab(view: str, words: gr.I18n, bundle: Bundle) -> LoomView:
-    with gr.Tab(words(view), id=view, scale=1):
-        return LoomView(view=view, version=bundle.version, elem_id=f"loom-{view}", elem_classes=["loom-view"], key=view)
-
-
 def _selected(event: gr.EventData) -> Any:
-    """The tab that a view asks for; a name that is none changes nothing."""
+    # a name of a tab that is none changes nothing
     wanted = event._data.get("view") if isinstance(event._data, dict) else None
     return gr.Tabs(selected=wanted) if wanted in VIEWS else gr.skip()
-
-
-def _texts(language: str) -> dict[str, str]:
-    return json.loads((TEXTS / f"{language}.json").read_text(encoding="utf-8"))

@@ -1,10 +1,7 @@
 """The page's own files, built from `ui/web` and shipped: a fixed table, so that no request names a path."""
 
-from __future__ import annotations
-
 import hashlib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +22,6 @@ class Bundle:
     """The scripts that `loom.js` needs before it begins."""
 
     def address(self, name: str) -> str:
-        """Beside the page."""
         return f"loom/static/{name}?v={self.version}"
 
 
@@ -40,12 +36,8 @@ def read_bundle(folder: Path = STATIC) -> Bundle:
     digest = hashlib.sha256()
     for name, path in files.items():
         digest.update(name.encode() + path.read_bytes())
-    return Bundle(files=files, version=digest.hexdigest()[:12], parts=_parts(files))
-
-
-def _parts(files: Mapping[str, Path]) -> tuple[str, ...]:
     found = ["loom.js"]
-    for name in found:
+    for name in found:  # grows meanwhile: by what each imports
         told = IMPORTED.findall(files[name].read_text(encoding="utf-8")) if name in files else []
         found += [part for part in dict.fromkeys(told) if part not in found]
-    return tuple(found[1:])
+    return Bundle(files=files, version=digest.hexdigest()[:12], parts=tuple(found[1:]))

@@ -3,8 +3,6 @@
 This and `app.py` are the only Python files that know Gradio's component hooks.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import gradio as gr
@@ -29,11 +27,9 @@ import(new URL(`loom/static/loom.js?v=${props.version}`, document.baseURI).href)
 
 
 class LoomView(gr.HTML):
-    """One view of the bundle: `build`, `simple`, `gallery` or `models`.
+    """One view of the bundle: `build`, `simple`, `gallery` or `models`."""
 
-    Gradio calls this constructor again with every property when one of them changes, so it takes each by keyword.
-    """
-
+    # Gradio calls this again with every property when one of them changes, so it takes each by keyword
     def __init__(self, value: Any = None, *, view: str = "build", version: str = "", **properties: Any) -> None:
         fixed: dict[str, Any] = {
             **properties,

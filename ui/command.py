@@ -1,7 +1,5 @@
 """What `latentloom ui` does: open the page, say where it is, and end in order when it is asked to."""
 
-from __future__ import annotations
-
 import threading
 import time
 import webbrowser
@@ -30,14 +28,13 @@ def serve(settings: Settings, *, opens_browser: bool) -> None:
         print(f"latentloom: the page is at {address(settings)} (Ctrl-C ends it)", flush=True)
         if opens_browser:
             webbrowser.open(address(settings))
-        with watched(app.loop_of(page)):
+        with watched(page.server.servers[0].get_loop()):  # in which the page answers
             while not stop.is_set():  # never `wait`, see `interrupts`
                 time.sleep(POLL_S)
         page.close(verbose=False)
 
 
 def address(settings: Settings) -> str:
-    """Where a browser finds the page."""
     if "://" in settings.root_path:
         return settings.root_path.rstrip("/") + "/"
     host = "localhost" if settings.host in ("0.0.0.0", "::") else settings.host
@@ -45,7 +42,7 @@ def address(settings: Settings) -> str:
 
 
 def _app() -> ModuleType:
-    """Gradio, which hosts such as ComfyUI leave out, is asked for here."""
+    # Gradio, which hosts such as ComfyUI leave out, is asked for here
     try:
         from . import app
     except ModuleNotFoundError as error:

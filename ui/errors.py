@@ -3,8 +3,6 @@
 foreign: of another page or host. not-allowed: no such method. too-large, not-json: the body. too-many: at a time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ..parallel.errors import BadInput, LoomError

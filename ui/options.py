@@ -67,6 +67,11 @@ def read_settings(arguments: argparse.Namespace, *, place: Place, default_data_d
     from .access.auth import read_users
     from .settings import Settings
 
+    quota = arguments.user_quota * 1024**3
+    if not 0 < quota < math.inf:
+        raise ValueError(
+            f"--user-quota is {arguments.user_quota:g}; give GiB above 0, such as 20, or as many as the disk has"
+        )
     return Settings(
         host=arguments.host,
         port=arguments.port,
@@ -79,28 +84,20 @@ def read_settings(arguments: argparse.Namespace, *, place: Place, default_data_d
         shares_out=arguments.replicas is None and not arguments.auth,
         root_path=arguments.root_path.rstrip("/"),
         max_pixels=pixel_limit(arguments.max_pixels),
-        user_bytes=_bytes_of(arguments.user_quota),
+        user_bytes=int(quota),
         allows_downloads=arguments.allow_downloads,
         trusted_proxies=tuple(arguments.trusted_proxy),
     )
 
 
-def _bytes_of(gib: float) -> int:
-    if not 0 < gib * 1024**3 < math.inf:
-        raise ValueError(f"--user-quota is {gib:g}; give GiB above 0, such as 20, or as many as the disk has")
-    return int(gib * 1024**3)
-
-
 def prepare_gradio(settings: Settings) -> None:
-    """Before Gradio is imported: it reports nothing to its makers, and keeps its copies of files in our folder.
-
-    It asks itself whether it is up, which a proxy for the world outside must not answer.
-    """
+    """Before Gradio is imported: it reports nothing to its makers, and keeps its copies of files in our folder."""
     from .settings import SCRATCH
 
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
     os.environ["GRADIO_TEMP_DIR"] = str(settings.data_dir / SCRATCH / "gradio")
+    # it asks itself whether it is up, which a proxy for the world outside must not answer
     for name in ("NO_PROXY", "no_proxy"):
         known = [entry for entry in os.environ.get(name, "").split(",") if entry]
         os.environ[name] = ",".join(dict.fromkeys([*known, "localhost", "127.0.0.1", "::1", settings.host]))

@@ -1,7 +1,5 @@
 """Everything that the page's routes stand on, and the order in which it opens and ends."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 from pathlib import Path
@@ -22,7 +20,7 @@ from .store.quota import Quota
 from .store.uploads import Uploads
 from .store.user_files import remove_leftovers
 from .views.newest import Newest
-from .worker.work import Work
+from .worker.process import WorkerProcess
 
 logger = logging.getLogger("latentloom")
 
@@ -30,7 +28,7 @@ logger = logging.getLogger("latentloom")
 class Server:
     """Opens a data folder, which no other server may have open. Raises `ValueError` where it cannot."""
 
-    def __init__(self, settings: Settings, work: Work | None = None) -> None:
+    def __init__(self, settings: Settings, work: WorkerProcess | None = None) -> None:
         """Runs are made by `work`, which ends with this; without it, in this process."""
         self.settings = settings
         _make(settings.data_dir, "--data-dir", is_private=True)
@@ -52,8 +50,7 @@ class Server:
         self.hashes = Hashes(settings, self.runs)
         self.downloads = Downloads(settings, self.live, quota=quota)
         self.newest = Newest()
-        self.counting = Newest()
-        """For what may take seconds, so that no check waits for it."""
+        self.counting = Newest()  # for what may take seconds, so that no check waits for it
         self.counter = Counter()
 
     def close(self) -> None:

@@ -3,8 +3,6 @@
 Frozen, made from the options of `latentloom ui` before anything starts.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,8 +13,7 @@ from ..nodes.files.picture_files import MAX_PIXELS
 from ..nodes.files.workspace import Workspace
 from ..nodes.headless.workflow_files import EXAMPLES
 from ..pipelines.values import Place
-from .access.address import read_network
-from .access.origin import is_loopback
+from .access.address import is_loopback, read_network
 from .store.quota import USER_BYTES
 from .store.uploads import inputs_folder
 

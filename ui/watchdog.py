@@ -6,8 +6,6 @@ which nobody needs the interpreter, and the signal ends the process. The kernel 
 under way count as ones that cost a server.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import faulthandler

@@ -175,8 +175,7 @@ def routes() -> dict[str, Any]:
 
     settings = Settings(output_dir=Path("out").resolve(), data_dir=Path("data").resolve())
     prepare_gradio(settings)
-    from latentloom.ui.api.described import described
-    from latentloom.ui.api.router import make_router
+    from latentloom.ui.api.router import described, make_router
     from latentloom.ui.bundle import read_bundle
     from latentloom.ui.server import Server
 

@@ -1,5 +1,6 @@
 """A server's runs with toy nodes: a gate that a test opens, and pictures that cost nothing."""
 
+import io
 import threading
 import time
 from collections import defaultdict
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from PIL import Image
 
 from latentloom.nodes.graph.signature import read_spec
 from latentloom.nodes.graph.spec import NodeSpec
@@ -85,6 +87,19 @@ def pictured(**parts: Any) -> Any:
         params={"value": {"type": "int", "default": 7}},
         **parts,
     )
+
+
+def png(width: int = 8, height: int = 8, color: str = "teal", *, format: str = "PNG") -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (width, height), color).save(file, format)
+    return file.getvalue()
+
+
+def copying(path: Any, **save: Any) -> dict[str, Any]:
+    """A workflow file that saves a picture again, without a model; `save` are more inputs of Save Image."""
+    load = {"type": "LoomLoadImage", "inputs": {"path": path}}
+    kept = {"type": "LoomSaveImage", "inputs": {"image": {"from": "load.image"}, **save}}
+    return {"format": 1, "name": "copy", "nodes": {"load": load, "save": kept}}
 
 
 def until(holds: Callable[[], Any]) -> None:

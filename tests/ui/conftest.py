@@ -1,7 +1,5 @@
 """The server of the page in tests: its API in this process, and the real page in a process of its own."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil
@@ -10,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +114,9 @@ def app(server: Any, tmp_path: Path, plain_routes: tuple[list[Any], list[Any]]) 
     from fastapi import APIRouter, FastAPI
     from fastapi.middleware import Middleware
 
+    from latentloom.ui.access.address import Door
     from latentloom.ui.access.gate import PREFIX, Gate
     from latentloom.ui.access.login import Guard, login_routes
-    from latentloom.ui.access.origin import Door
     from latentloom.ui.access.policy import Policy
     from latentloom.ui.api import live_socket
 
@@ -242,6 +241,12 @@ def start_page(
 def page_server(start_page: Callable[..., Page]) -> Page:
     """The real page without a login, shared by the tests of this session."""
     return start_page()
+
+
+@pytest.fixture
+def show(page_server: Page, open_page: Callable[..., Any]) -> Callable[..., Any]:  # noqa: F811
+    """`show(graph=None)` opens that page in a new profile, with a workflow or an empty canvas."""
+    return partial(open_page, page_server.url)
 
 
 @pytest.fixture(scope="session")

@@ -1,21 +1,19 @@
 """Apps: a workflow that others run by its settings alone, as their own, until its owner takes the link back."""
 
-from __future__ import annotations
-
-import io
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.registry import SPECS
 from latentloom.ui.contract.app import AppValue
 from latentloom.ui.library import app_form
+from latentloom.ui.library.library import Library
+from latentloom.ui.store.quota import Quota
 from support.checkout import ROOT
-from support.toy_server import until
+from support.toy_server import copying, png, until
 
 Clients = Callable[[str], Any]
 
@@ -53,12 +51,6 @@ def run(client: Any, token: str, **said: Any) -> Any:
 def done(client: Any, run: str) -> dict[str, Any]:
     until(lambda: client.get(f"/loom/runs/{run}").json()["state"] in ("done", "failed"))
     return client.get(f"/loom/runs/{run}").json()
-
-
-def png() -> bytes:
-    file = io.BytesIO()
-    Image.new("RGB", (8, 8), "red").save(file, "PNG")
-    return file.getvalue()
 
 
 def test_who_opens_an_app_is_told_its_settings_and_nothing_of_its_nodes(log_in: Clients, graph: dict[str, Any]) -> None:
@@ -268,6 +260,7 @@ def test_a_share_is_no_app_and_an_app_no_share(log_in: Clients, graph: dict[str,
     app = ann.put(f"/loom/workflows/{id}/app", json={"version": 1}).json()["token"]
     share = ann.post(f"/loom/workflows/{id}/share", json={}).json()["token"]
     assert (bob.get(f"/loom/apps/{share}").status_code, bob.get(f"/loom/shared/{app}").status_code) == (404, 404)
+    assert bob.get(f"/loom/shared/{share}").json()["name"] == "stars"
 
 
 def test_without_a_login_no_app_is_opened_or_run(log_in: Clients, graph: dict[str, Any]) -> None:
@@ -296,15 +289,7 @@ def test_a_guest_brings_a_picture_of_his_own_and_cannot_name_the_owners(log_in: 
     ann, bob = log_in("ann"), log_in("bob")
     of_ann = ann.post("/loom/uploads", content=png(), headers={"X-Name": "hers.png"}).json()["path"]
     of_bob = bob.post("/loom/uploads", content=png(), headers={"X-Name": "his.png"}).json()["path"]
-    loaded = {
-        "format": 1,
-        "name": "again",
-        "params": {"picture": {"type": "string"}},
-        "nodes": {
-            "load": {"type": "LoomLoadImage", "inputs": {"path": {"param": "picture"}}},
-            "save": {"type": "LoomSaveImage", "inputs": {"image": {"from": "load.image"}}},
-        },
-    }
+    loaded = copying({"param": "picture"}) | {"params": {"picture": {"type": "string"}}}
     token = publish(ann, loaded)
     [group] = bob.get(f"/loom/apps/{token}").json()["groups"]
     assert group["fields"][0]["widget"] == "picture"
@@ -345,9 +330,6 @@ def test_a_mask_beside_no_picture_lies_over_none() -> None:
 def test_an_app_is_there_again_after_a_restart_and_counts_for_its_owner(
     log_in: Clients, server: Any, graph: dict[str, Any]
 ) -> None:
-    from latentloom.ui.library.library import Library
-    from latentloom.ui.store.quota import Quota
-
     before = server.quota.used("ann")["workflows"]
     token = publish(log_in("ann"), graph)
     again = Library(server.settings, server.live, quota=Quota(server.settings.data_dir))

@@ -16,10 +16,16 @@ from typing import Any
 
 import pytest
 import uvicorn
+from fastapi import FastAPI
+from fastapi.middleware import Middleware
+from websockets.sync.client import connect as open_websocket
 
-from latentloom.ui.access.address import asker_of
+from latentloom.ui.access.address import Door, asker_of
 from latentloom.ui.access.connections import ACCEPTED_AT_ONCE, guard
 from latentloom.ui.access.crowd import Crowd, Patience
+from latentloom.ui.access.gate import Gate
+from latentloom.ui.access.login import login_routes
+from latentloom.ui.access.throttle import MAX_TRIES, Throttle
 from latentloom.ui.settings import Settings
 from support.toy_server import until
 
@@ -136,8 +142,6 @@ def at_once(server: Any, call: Callable[[], None]) -> None:
 
 def test_a_stream_and_a_websocket_are_never_cut(connect: Any) -> None:
     """They have no timer, and make no room."""
-    from websockets.sync.client import connect as open_websocket
-
     few = replace(CALM, per_address=3, in_all=12)
     with serving(few) as (port, server), open_websocket(f"ws://127.0.0.1:{port}/ws") as websocket:
         stream = connect(port, b"GET /stream HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -226,14 +230,6 @@ def test_whoever_is_answered_makes_no_room(connect: Any) -> None:
 
 def test_forty_users_behind_a_proxy_work_while_one_guesses_passwords(connect: Any, tmp_path: Path) -> None:
     """One connection each: the proxy has no limit of its own, and who guesses is slowed down alone."""
-    from fastapi import FastAPI
-    from fastapi.middleware import Middleware
-
-    from latentloom.ui.access.gate import Gate
-    from latentloom.ui.access.login import login_routes
-    from latentloom.ui.access.origin import Door
-    from latentloom.ui.access.throttle import MAX_TRIES, Throttle
-
     trusted = ("127.0.0.1",)
     users = {"ann": "secret", **{f"user{n}": "right" for n in range(40)}}
     settings = Settings(users=users, output_dir=tmp_path, data_dir=tmp_path, trusted_proxies=trusted)

@@ -14,7 +14,7 @@ from latentloom.pipelines.hub.child import looked_at
 from latentloom.pipelines.hub.listing import NotFetched
 from latentloom.pipelines.hub.look import HubModel
 from latentloom.pipelines.models.source import BUILTINS, NotPulled, home_of, resolve_source
-from latentloom.ui.contract.downloads import Download
+from latentloom.ui.contract.kept import Download
 from latentloom.ui.downloads import downloads as module
 from latentloom.ui.downloads import looks
 from latentloom.ui.downloads.downloads import Downloads
@@ -174,27 +174,22 @@ def test_who_joins_a_download_needs_the_room_that_it_takes_and_inherits_it_only_
         assert stage.quota.used("cid")["models"] == 0 and stage.quota.used("bob")["models"] == 23 << 20
 
 
-def test_what_is_there_is_had_by_each_revision_that_was_asked_for(hub: FakeHub, tmp_path: Path) -> None:
-    with closing(Stage(tmp_path)) as stage:
-        stage.start()
-        stage.ends("done")
-        with pytest.raises(NotPulled):
-            resolve_source("org/name", revision="v2")
-        shown = stage.downloads.look("ada", "org/name", "v2")
-        stage.downloads.start("ada", "org/name", "v2", commit=shown.commit)
-        assert resolve_source("org/name", revision="v2").folder == resolve_source("org/name").folder
-        assert len(stage.downloads.list("ada")) == 1
-
-
-def test_a_revision_asked_for_meanwhile_is_had_when_all_is_there(hub: FakeHub, tmp_path: Path) -> None:
+@pytest.mark.parametrize("when", ["meanwhile", "afterwards"])
+def test_what_is_there_is_had_by_each_revision_that_was_asked_for(hub: FakeHub, tmp_path: Path, when: str) -> None:
     hub.stop_at = "LICENSE.md"
     with closing(Stage(tmp_path)) as stage:
         stage.start()
+        if when == "afterwards":
+            hub.go_on.set()
+            stage.ends("done")
+        with pytest.raises(NotPulled):
+            resolve_source("org/name", revision="v2")
         shown = stage.downloads.look("ada", "org/name", "v2")
         stage.downloads.start("ada", "org/name", "v2", commit=shown.commit)
         hub.go_on.set()
         stage.ends("done")
         assert resolve_source("org/name", revision="v2").folder == resolve_source("org/name").folder
+        assert len(stage.downloads.list("ada")) == 1
 
 
 def test_what_is_deleted_spares_the_blobs_of_another_commit_that_is_not_a_model_yet(

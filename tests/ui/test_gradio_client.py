@@ -20,13 +20,10 @@ def caller(page_server: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return client_module.Client(page_server.url, verbose=False, analytics_enabled=False, download_files=folder)
 
 
-def test_it_lists_the_workflows_with_their_parameters(caller: Any) -> None:
-    found = {each["id"]: each for each in caller.predict(api_name="/list_workflows")}
-    assert "prompt" in found["first_picture"]["params"]
-
-
-def test_its_list_goes_on_behind_the_last_one_seen(caller: Any) -> None:
-    every = [each["id"] for each in caller.predict(api_name="/list_workflows")]
+def test_it_lists_the_workflows_with_their_parameters_and_goes_on_behind_the_last_one_seen(caller: Any) -> None:
+    params = {each["id"]: each["params"] for each in caller.predict(api_name="/list_workflows")}
+    every = [*params]
+    assert "prompt" in params["first_picture"]
     first = caller.predict(2, api_name="/list_workflows")
     rest = caller.predict(100, first[-1]["id"], api_name="/list_workflows")
     assert [each["id"] for each in (*first, *rest)] == every

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from latentloom.nodes.graph.graph import graph_from_plain, graph_to_plain
+from latentloom.nodes.graph.graph import graph_from_plain, graph_text, graph_to_plain, read_graph
 from latentloom.nodes.registry import SPECS
 from latentloom.ui.errors import Conflict, NoRoom, NotHere
 from latentloom.ui.library import drafts, library, workflow_files
@@ -18,7 +18,7 @@ from latentloom.ui.live.live import Live, PageSeen
 from latentloom.ui.store import quota
 from latentloom.ui.store.user_files import checked_folder, checked_name, remove_leftovers
 from support.prepared import check
-from support.toy_server import graph, settings_in
+from support.toy_server import graph, png, settings_in
 
 
 @pytest.fixture
@@ -28,12 +28,6 @@ def shelf(tmp_path: Path) -> Library:
 
 def workflow(value: int = 0, **parts: Any) -> Any:
     return graph({"number": ("Number", {"value": value})}, **parts)
-
-
-def png(width: int = 4, height: int = 3) -> bytes:
-    file = io.BytesIO()
-    Image.new("RGB", (width, height), "red").save(file, "PNG")
-    return file.getvalue()
 
 
 def sent(folder: Path, data: bytes) -> Path:
@@ -95,7 +89,7 @@ def test_what_a_client_may_run_is_listed_without_opening_it(
 ) -> None:
     params = {"steps": {"type": "int", "default": 7}, "prompt": {"type": "string"}}
     id = shelf.create("ada", graph({"number": ("Number", {"value": "$steps"})}, params=params), name="star").id
-    monkeypatch.setattr(library.WorkflowFiles, "read_version", lambda *arguments: 1 / 0)
+    monkeypatch.setattr(library, "read_graph_file", lambda path: 1 / 0)
     for each in (shelf, Library(settings_in(tmp_path), Live())):
         [head] = each.heads("ada")
         found = head.model_dump(include={"id", "name", "description", "params"})
@@ -166,14 +160,6 @@ def test_a_share_shows_the_newest_version_to_everybody_until_it_is_deleted(shelf
     for wrong in (token, "../../users", "", "x" * 22):
         with pytest.raises(NotHere, match="shared under this link"):
             again.shared(wrong)
-
-
-def test_other_users_workflows_and_wild_ids_are_not_there(shelf: Library) -> None:
-    id = shelf.create("ada", workflow()).id
-    for wrong in (id, "../x", "", "0" * 16, id.upper() + "\n"):
-        for ask in (shelf.get, shelf.delete, shelf.duplicate, shelf.versions, shelf.thumbnail, shelf.share):
-            with pytest.raises(NotHere):
-                ask("bob", wrong)
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "a\x00b", "x" * 201, "right\u202eleft", "\ud800"])
@@ -316,8 +302,6 @@ def test_draft_keys_are_no_paths_and_drafts_are_bounded(shelf: Library, monkeypa
 
 
 def test_the_file_is_what_the_command_line_runs(shelf: Library) -> None:
-    from latentloom.nodes.graph.graph import graph_text, read_graph
-
     id = shelf.create("ada", workflow(4)).id
     text = graph_text(shelf.graph("ada", id))
     assert graph_to_plain(read_graph(text)) == json.loads(text) == shelf.get("ada", id).graph
@@ -352,13 +336,3 @@ def test_each_node_is_shown_at_work_by_a_workflow_that_opens(client: Any) -> Non
 def test_a_node_that_is_not_here_has_no_example(client: Any) -> None:
     answer = client.get("/loom/nodes/LoomNone/use")
     assert answer.status_code == 404 and "there is no node 'LoomNone'" in answer.json()["error"]
-
-
-def test_what_a_killed_server_was_writing_of_any_kind_goes(tmp_path: Path) -> None:
-    kept = [tmp_path / place for place in ("downloads/a.json", "shares/a.json", "users/a/uploads/a.png")]
-    half = [tmp_path / place for place in ("downloads/.a.tmp", "apps/.a.tmp", "users/a/uploads/.a.tmp", ".queue-a")]
-    for path in (*kept, *half):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("")
-    remove_leftovers(tmp_path)
-    assert all(path.exists() for path in kept) and not any(path.exists() for path in half)

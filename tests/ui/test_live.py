@@ -6,7 +6,7 @@ import threading
 from latentloom.nodes.execution.events import Event
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.ui.contract.run import QueuePlace
-from latentloom.ui.live.live import KEPT_NODES, KEPT_REMOVALS, KEPT_RUNS, Live, PageSeen, QueueEntry
+from latentloom.ui.live.live import KEPT_NODES, KEPT_REMOVALS, KEPT_RUNS, Live, PageSeen
 from latentloom.ui.live.state import NodeState, RunRecord, after
 
 DEADLINE_S = 20.0
@@ -86,13 +86,12 @@ def test_users_see_their_own_runs_and_others_as_places_in_the_queue() -> None:
     live = Live()
     live.put_run(run("hers"))
     live.put_run(run("his", user="bob"))
-    live.put_queue([QueueEntry("his", "bob", "running", "secret"), QueueEntry("hers", "ada", "waiting", "mine")])
+    his = QueuePlace(id="his", is_mine=True, state="running", name="secret")
+    hers = QueuePlace(id="hers", is_mine=True, state="waiting", name="mine")
+    live.put_queue([("bob", his), ("ada", hers)])
     message = live.changes("ada", PageSeen())
     assert message is not None and set(message.runs) == {"hers"}
-    assert message.queue == [
-        QueuePlace(id=None, is_mine=False, state="running", name=""),
-        QueuePlace(id="hers", is_mine=True, state="waiting", name="mine"),
-    ]
+    assert message.queue == [QueuePlace(id=None, is_mine=False, state="running", name=""), hers]
 
 
 def test_what_others_do_is_no_news() -> None:

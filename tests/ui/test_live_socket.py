@@ -10,7 +10,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.ui.api import live_socket
-from latentloom.ui.live.live import QueueEntry
+from latentloom.ui.contract.run import QueuePlace
 from latentloom.ui.views import devices as device_watch
 
 LIVE = "ws://127.0.0.1:7860/loom/live"
@@ -60,17 +60,12 @@ def test_a_socket_that_cannot_tell_any_more_is_closed(
     assert "told nothing any more" in caplog.text
 
 
-def test_the_first_message_holds_everything(client: Any) -> None:
-    with client.websocket_connect(LIVE, headers=ORIGIN) as socket:
-        message = socket.receive_json()
-    assert message["full"] is True
-    assert set(message) >= {"seq", "t", "server", "runs", "removed", "library", "results"}
-
-
 def test_only_what_changed_is_told_afterwards(client: Any, server: Any) -> None:
-    with client.websocket_connect(LIVE) as socket:
+    with client.websocket_connect(LIVE, headers=ORIGIN) as socket:
         first = socket.receive_json()
-        server.live.put_queue([QueueEntry("0" * 16, "ann", "waiting", "hers")])
+        assert first["full"] is True
+        assert set(first) >= {"seq", "t", "server", "runs", "removed", "library", "results"}
+        server.live.put_queue([("ann", QueuePlace(id="0" * 16, is_mine=True, state="waiting", name="hers"))])
         second = socket.receive_json()
     assert second["full"] is False
     assert second["seq"] > first["seq"]
@@ -114,14 +109,6 @@ def test_who_logs_out_is_told_no_more(app: Any, log_in: Any, server: Any) -> Non
         with pytest.raises(WebSocketDisconnect) as ended:
             socket.receive_json()
     assert ended.value.code == live_socket.POLICY
-
-
-def test_others_changes_are_not_told(log_in: Any, server: Any) -> None:
-    with log_in("ann").websocket_connect(LIVE) as socket:
-        socket.receive_json()
-        server.live.count("bob", "library")
-        server.live.count("ann", "results")
-        assert socket.receive_json()["results"] == 1
 
 
 def test_a_long_message_closes_the_socket_and_a_ping_does_not(client: Any, server: Any) -> None:

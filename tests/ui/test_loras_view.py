@@ -1,7 +1,5 @@
 """The picker's list of LoRAs over the API: which fit comes first, why others do not, and their pictures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +8,8 @@ import pytest
 from PIL import Image
 
 from latentloom.pipelines.models.loras.installed import InstalledLoras
-from latentloom.ui.views import loras_view
-from latentloom.ui.views.latest import Latest
+from latentloom.ui.views import installed
+from latentloom.ui.views.newest import Latest
 from support.lora_files import write_pair
 
 
@@ -23,7 +21,7 @@ def models(tmp_path: Path) -> Path:
 @pytest.fixture
 def changes(models: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """A server of a folder with four LoRAs, of which nothing is remembered."""
-    monkeypatch.setattr(loras_view, "_LOOK", Latest())
+    monkeypatch.setattr(installed, "_LOOK", Latest())
     write_pair(models / "loras" / "fits.safetensors", metadata={"modelspec.trigger_phrase": "<b>glz</b>"})
     write_pair(models / "another.safetensors", shape=(8, 8))
     write_pair(models / "foreign.safetensors", "lora_unet_double_blocks_0_img")
@@ -82,12 +80,12 @@ def test_pictures_are_those_of_the_last_look_and_cost_no_other_one(
     Image.new("RGB", (90, 60), "teal").save(models / "another.png")
     monkeypatch.setattr("latentloom.pipelines.models.loras.installed.MOST_LORAS", 2)
     looks: list[bool] = []
-    real = loras_view.installed_loras
-    monkeypatch.setattr(loras_view, "installed_loras", lambda *args, **more: looks.append(True) or real(*args, **more))
+    real = installed.installed_loras
+    monkeypatch.setattr(installed, "installed_loras", lambda *args, **more: looks.append(True) or real(*args, **more))
     answer = client.get("/loom/loras").json()
     assert (len(answer["loras"]), answer["is_whole"], len(looks)) == (2, False, 1)
     id = next(row["id"] for row in answer["loras"] if row["has_picture"])
-    monkeypatch.setattr(loras_view, "FRESH_S", -1.0)
+    monkeypatch.setattr(installed, "FRESH_S", -1.0)
     for _ in range(3):
         assert client.get(f"/loom/loras/{id}/thumb").status_code == 200
     assert len(looks) == 1
@@ -97,12 +95,12 @@ def test_pictures_are_those_of_the_last_look_and_cost_no_other_one(
 def test_a_look_that_ended_for_want_of_time_is_followed_by_another(
     client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, seconds = loras_view.installed_loras, iter([0.0])
+    real, seconds = installed.installed_loras, iter([0.0])
 
     def late(*args: Any, **more: Any) -> InstalledLoras:
         return real(*args, **more, reading_s=next(seconds, 8.0))
 
-    monkeypatch.setattr(loras_view, "installed_loras", late)
+    monkeypatch.setattr(installed, "installed_loras", late)
     first, second = (client.get("/loom/loras").json() for _ in range(2))
     assert (first["is_whole"], second["is_whole"], len(second["loras"])) == (False, True, 4)
 

@@ -13,14 +13,14 @@ from latentloom.nodes.registry import SPECS as REAL
 from latentloom.ui.contract.bodies import MarkBody
 from latentloom.ui.errors import NoRoom, NotHere
 from latentloom.ui.live.state import MadeFile, RunRecord
-from latentloom.ui.runs.results import MOST_TAGS, Results
+from latentloom.ui.runs.results import MOST_TAGS, Boards, Results
 from latentloom.ui.runs.runs import Runs
 from latentloom.ui.runs.search import terms_of
+from latentloom.ui.store import quota
 from latentloom.ui.store.uploads import Uploads
 from latentloom.ui.worker.made import behind, told_of
+from support.checkout import ROOT
 from support.toy_server import finished, pictured, runs_in, settings_in
-
-WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows"
 
 
 @pytest.fixture
@@ -78,9 +78,6 @@ def test_marks_are_the_users_own_and_bounded(results: Results) -> None:
 
 
 def test_boards_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from latentloom.ui.runs.boards import Boards
-    from latentloom.ui.store import quota
-
     monkeypatch.setitem(quota.KEPT, "boards", quota.Most(words="boards", count=1, num_bytes=1 << 20))
     boards = Boards(tmp_path, quota=quota.Quota(tmp_path))
     first = boards.add("ada", "one")
@@ -113,7 +110,7 @@ def test_boards_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )
 def test_values_and_dates_find_results(search: str, is_found: bool) -> None:
-    workflow = read_graph(WORKFLOWS / "bobbin" / "first_picture.json")
+    workflow = read_graph(ROOT / "workflows" / "bobbin" / "first_picture.json")
     told = told_of(behind(ready(workflow, REAL), "save", {"denoise": {"steps": 16}}))
     facts: dict[str, Any] = {"id": "a", "node": "save", "kind": "image", "name": "p.png", "width": 1, "height": 1}
     made = MadeFile(**facts, **told, bytes=1, time=1795435200.0, path="p.png")  # noon of 2026-11-23 in UTC

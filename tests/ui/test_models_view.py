@@ -13,9 +13,9 @@ from latentloom.parallel.machine.now import DeviceNow
 from latentloom.pipelines.components.memory import Held
 from latentloom.ui.contract.shown import LoadedPart, ModelsView
 from latentloom.ui.settings import Settings
-from latentloom.ui.views import models_view as models_module
-from latentloom.ui.views.latest import Latest
-from latentloom.ui.views.models_view import models_view
+from latentloom.ui.views import installed as models_module
+from latentloom.ui.views.installed import models_view
+from latentloom.ui.views.newest import Latest
 
 
 @pytest.fixture(autouse=True)

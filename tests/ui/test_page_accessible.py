@@ -1,25 +1,18 @@
 """What axe finds in every view, light and dark: nothing serious."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from PIL import Image, PngImagePlugin
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Page, expect
 
-from support.browser import MODEL_MS, PHONE, card, choose, drop_file, made, on_canvas, say, tab, toolbar
+from support.browser import MODEL_MS, PHONE, Watch, card, choose, drop_file, made, on_canvas, say, tab, toolbar
 from support.checkout import ROOT
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-    from support.browser import Watch
 
 FIRST, INPAINT = (
     json.loads((ROOT / f"workflows/bobbin/{name}.json").read_text()) for name in ("first_picture", "inpaint")
@@ -53,10 +46,8 @@ def serious(part: Page | Locator) -> list[str]:
 
 
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.by_hand)])
-def test_axe_finds_nothing_serious_in_any_view(
-    page_server: Any, open_page: Callable[..., Page], axe: str, results: None, theme: str
-) -> None:
-    page = open_page(page_server.url, graph=FIRST, query=f"?__theme={theme}", color_scheme=theme)
+def test_axe_finds_nothing_serious_in_any_view(show: Callable[..., Page], axe: str, results: None, theme: str) -> None:
+    page = show(graph=FIRST, query=f"?__theme={theme}", color_scheme=theme)
     expect(card(page, "denoise")).to_be_visible()
     assert page.locator(".ll-dark").count() == (theme == "dark")
     page.evaluate(axe)
@@ -100,12 +91,12 @@ def test_axe_finds_nothing_serious_in_any_view(
 @pytest.mark.by_hand
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing_serious_in_any_dialog(
-    page_server: Any, open_page: Callable[..., Page], axe: str, results: None, watch: Watch, theme: str
+    show: Callable[..., Page], axe: str, results: None, watch: Watch, theme: str
 ) -> None:
     watch.foresee("400 .*loom/open")  # of a picture that is no workflow
     graph = json.loads(json.dumps(INPAINT))
     graph["nodes"]["crop"] = {"type": "LoomCropImage", "inputs": {"image": {"from": "load_image.image"}}}
-    page = open_page(page_server.url, graph=graph, query=f"?__theme={theme}", color_scheme=theme)
+    page = show(graph=graph, query=f"?__theme={theme}", color_scheme=theme)
     expect(card(page, "crop")).to_be_visible()
     page.evaluate(axe)
     found = {}
@@ -167,10 +158,8 @@ def test_axe_finds_nothing_serious_in_any_dialog(
 
 @pytest.mark.by_hand
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_serious_in_popups_and_on_a_phone(
-    page_server: Any, open_page: Callable[..., Page], axe: str, theme: str
-) -> None:
-    page = open_page(page_server.url, graph=FIRST, query=f"?__theme={theme}", color_scheme=theme, **PHONE)
+def test_axe_finds_nothing_serious_in_popups_and_on_a_phone(show: Callable[..., Page], axe: str, theme: str) -> None:
+    page = show(graph=FIRST, query=f"?__theme={theme}", color_scheme=theme, **PHONE)
     page.evaluate(axe)
     expect(card(page, "denoise")).to_be_attached()
     found = {"phone": serious(page)}

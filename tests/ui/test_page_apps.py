@@ -1,20 +1,13 @@
 """Apps in the page: published by one user, run by another on a phone who sees nothing else, and taken back."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from playwright.sync_api import expect
+from playwright.sync_api import BrowserContext, expect
 
-from support.browser import MODEL_MS, PHONE, choose, log_in, visit
+from support.browser import MODEL_MS, PHONE, Watch, choose, log_in, visit
 from support.checkout import ROOT
-
-if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext
-
-    from support.browser import Watch
 
 INPAINT = json.loads((ROOT / "workflows/bobbin/inpaint.json").read_text())
 INPAINT["nodes"]["denoise"]["inputs"]["steps"] = 2

@@ -1,14 +1,12 @@
 """Building a workflow in the page: by mouse, by keyboard, wrong wires, undo, copies, saving."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
 from support.browser import (
     call,
@@ -25,10 +23,7 @@ from support.browser import (
     socket,
     tab,
 )
-from support.first_picture import FIRST, picture_graph
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
+from support.first_picture import FIRST
 
 
 def meaning(graph: dict[str, Any]) -> dict[str, Any]:
@@ -56,8 +51,8 @@ def as_built(graph: dict[str, Any]) -> dict[str, Any]:
 # --- by mouse ---
 
 
-def test_the_first_picture_is_built_with_the_mouse(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url)
+def test_the_first_picture_is_built_with_the_mouse(show: Callable[..., Page]) -> None:
+    page = show()
     expect(page.get_by_text("This workflow is empty")).to_be_visible()
     at = places(page)
     page.mouse.dblclick(*at[0, 0])
@@ -118,8 +113,8 @@ def pick(page: Page, node: str) -> None:
 
 
 @pytest.mark.by_hand
-def test_the_first_picture_is_built_with_the_keyboard(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url)
+def test_the_first_picture_is_built_with_the_keyboard(show: Callable[..., Page]) -> None:
+    page = show()
     go_to(page, page.get_by_role("button", name="Add node").first)
     page.keyboard.press("Enter")
     enter(page, "load model")
@@ -187,8 +182,8 @@ WRONG_WIRES = {
 }
 
 
-def test_a_wrong_wire_is_refused_with_the_reason(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
+def test_a_wrong_wire_is_refused_with_the_reason(show: Callable[..., Page]) -> None:
+    page = show(graph=FIRST)
     before = file_text(page)
     for reason, (start, end) in WRONG_WIRES.items():
         said = page.get_by_test_id("canvas").locator(".ll-refusal").get_by_text(reason)
@@ -201,39 +196,11 @@ def test_a_wrong_wire_is_refused_with_the_reason(page_server: Any, open_page: Ca
         assert file_text(page) == before
 
 
-@pytest.mark.by_hand  # as a wrong wire is; the server refuses a circle in a file
-def test_a_wire_that_would_close_a_circle_is_refused(page_server: Any, open_page: Callable[..., Page]) -> None:
-    graph = picture_graph()
-    graph["nodes"]["upscale"] = {"type": "LoomUpscaleLatents", "inputs": {"latents": {"from": "denoise.latents"}}}
-    graph["layout"]["upscale"] = [664, 620]
-    page = open_page(page_server.url, graph=graph)
-    before = file_text(page)
-    drag(page, socket(page, "upscale", "Output", "latents"), socket(page, "denoise", "Input", "latents"))
-    expect(page.get_by_test_id("canvas").get_by_text("would close a circle")).not_to_have_count(0)
-    assert file_text(page) == before
-
-
 # --- copies ---
 
 
-@pytest.mark.by_hand  # ui/web/test tells what a copy holds
-def test_copies_keep_the_wires_between_them(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
-    page.get_by_test_id("canvas").focus()
-    page.keyboard.press("Control+a")
-    page.keyboard.press("Control+c")
-    page.keyboard.press("Control+v")
-    expect(card(page, "save_2")).to_be_attached()
-    graph = file_graph(page)
-    assert len(graph["nodes"]) == 2 * len(FIRST["nodes"])
-    denoise, decode = graph["nodes"]["denoise_2"]["inputs"], graph["nodes"]["decode_2"]["inputs"]
-    assert denoise["model"] == {"from": "load_model_2.model"}
-    assert decode["latents"] == {"from": "denoise_2.latents"}
-    assert {name: graph["nodes"][name] for name in FIRST["nodes"]} == FIRST["nodes"]
-
-
-def test_copies_go_from_one_workflow_to_another(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
+def test_copies_go_from_one_workflow_to_another(show: Callable[..., Page]) -> None:
+    page = show(graph=FIRST)
     on_canvas(page, "encode_text").focus()
     page.keyboard.press("Space")
     page.keyboard.press("Control+c")
@@ -246,8 +213,8 @@ def test_copies_go_from_one_workflow_to_another(page_server: Any, open_page: Cal
 # --- saving ---
 
 
-def test_save_asks_for_a_name_once_and_keeps_versions(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
+def test_save_asks_for_a_name_once_and_keeps_versions(page_server: Any, show: Callable[..., Page]) -> None:
+    page = show(graph=FIRST)
     page.keyboard.press("Control+s")
     dialog = page.get_by_role("dialog", name="Save as a new workflow")
     dialog.get_by_label("Name").fill("Saved star")

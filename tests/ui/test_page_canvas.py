@@ -1,23 +1,14 @@
 """What else the canvas can do: touch, reroutes, comments, modes, several nodes at once, the outline."""
 
-from __future__ import annotations
-
-import json
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
-from support.browser import MODEL_MS, card, drag, enter, file_graph, middle, on_canvas, rest, socket
-from support.checkout import ROOT
+from support.browser import MODEL_MS, Watch, card, drag, enter, file_graph, middle, on_canvas, socket
 from support.first_picture import FIRST, picture_graph
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-    from support.browser import Watch
 
 
 def unwired() -> dict[str, Any]:
@@ -29,8 +20,8 @@ def unwired() -> dict[str, Any]:
 
 
 @pytest.mark.by_hand
-def test_sockets_are_wired_by_two_taps(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=unwired(), has_touch=True)
+def test_sockets_are_wired_by_two_taps(show: Callable[..., Page]) -> None:
+    page = show(graph=unwired(), has_touch=True)
     output = socket(page, "encode_text", "Output", "conditioning")
     output.tap()
     socket(page, "denoise", "Input", "sampling").tap()
@@ -43,8 +34,8 @@ def test_sockets_are_wired_by_two_taps(page_server: Any, open_page: Callable[...
 
 
 @pytest.mark.by_hand
-def test_a_wire_is_taken_off_and_put_elsewhere_by_its_end(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
+def test_a_wire_is_taken_off_and_put_elsewhere_by_its_end(show: Callable[..., Page]) -> None:
+    page = show(graph=FIRST)
     x, y = middle(socket(page, "save", "Input", "image"))
     page.mouse.move(x - 14, y)  # beside the socket: from the socket itself a new wire begins
     page.mouse.down()
@@ -53,10 +44,8 @@ def test_a_wire_is_taken_off_and_put_elsewhere_by_its_end(page_server: Any, open
     assert "image" not in file_graph(page)["nodes"]["save"].get("inputs", {})
 
 
-def test_a_linked_input_gives_its_wire_and_escape_puts_it_back(
-    page_server: Any, open_page: Callable[..., Page]
-) -> None:
-    page = open_page(page_server.url, graph=FIRST)
+def test_a_linked_input_gives_its_wire_and_escape_puts_it_back(show: Callable[..., Page]) -> None:
+    page = show(graph=FIRST)
     end = socket(page, "denoise", "Input", "conditioning")
     x, y = middle(end)
     page.mouse.move(x, y)
@@ -78,8 +67,8 @@ def test_a_linked_input_gives_its_wire_and_escape_puts_it_back(
 
 
 @pytest.mark.by_hand
-def test_copies_go_to_the_pointer_and_cover_nothing(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
+def test_copies_go_to_the_pointer_and_cover_nothing(show: Callable[..., Page]) -> None:
+    page = show(graph=FIRST)
     on_canvas(page, "encode_text").focus()
     page.keyboard.press("Space")
     page.keyboard.press("Control+c")
@@ -109,62 +98,8 @@ def test_copies_go_to_the_pointer_and_cover_nothing(page_server: Any, open_page:
     assert abs(box["y"] + box["height"] / 2 - y) < 300  # below the row that reaches there
 
 
-@pytest.mark.by_hand
-def test_what_is_chosen_is_lined_up_and_copied_as_text(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    for node in ("decode", "save", "empty_latents"):
-        on_canvas(page, node).focus()
-        page.keyboard.press("Shift+Space")
-    page.keyboard.press("Control+Shift+ArrowUp")
-    page.keyboard.press("Shift+H")
-    layout = file_graph(page)["layout"]
-    assert len({layout[node][1] for node in ("decode", "save", "empty_latents")}) == 1
-    copied: dict[str, str] = {}
-    for form in ("Python script", "Command", "JSON"):
-        on_canvas(page, "decode").focus()
-        page.keyboard.press("Shift+F10")
-        page.get_by_role("menuitem", name="Copy as…").click()
-        page.get_by_role("menuitem", name=form).click()
-        expect(page.get_by_text(f"Copied as {'' if form == 'JSON' else 'a '}{form}.")).to_be_visible()
-        copied[form] = page.evaluate("navigator.clipboard.readText()")
-    assert "save = nodes.save_image(image=decode)" in copied["Python script"]
-    assert copied["Command"] == "latentloom run first_picture.json --set save.name=picture"
-    assert set(json.loads(copied["JSON"])["nodes"]) == {"decode", "save", "empty_latents"}
-    page.keyboard.press("Control+v")
-    expect(card(page, "decode_2")).to_be_visible()
-    assert file_graph(page)["nodes"]["decode_2"]["inputs"]["latents"] == {"from": "denoise.latents"}
-
-
-@pytest.mark.by_hand
-def test_a_group_holds_what_is_dragged_in(page_server: Any, open_page: Callable[..., Page]) -> None:
-    graph = picture_graph()
-    group = {"id": "g", "title": "Last", "color": "", "rect": [1400, 300, 700, 700], "members": ["n:save"]}
-    graph["layout"] |= {"save": [1700, 400], "decode": [1000, 400], "$groups": [group]}
-    page = open_page(page_server.url, graph=graph)
-    page.get_by_role("button", name="Show all", exact=True).click()
-    rest(page)
-    box = page.locator('[data-id="g:g"]')
-    to = middle(box)
-    page.mouse.move(*middle(card(page, "decode").get_by_text("Decode").first))
-    page.mouse.down()
-    page.mouse.move(to[0] - 60, to[1] + 20, steps=5)
-    expect(box.locator(".ll-group-joined")).to_have_count(1)
-    page.mouse.up()
-    expect(box.locator(".ll-group-joined")).to_have_count(0)
-    assert file_graph(page)["layout"]["$groups"][0]["members"] == ["n:save", "n:decode"]
-    page.get_by_role("toolbar", name="Canvas tools").get_by_role("button", name="Arrange").click()
-    layout = file_graph(page)["layout"]
-    left, top, width, height = layout["$groups"][0]["rect"]
-    places = {name: layout[name] if isinstance(layout[name], list) else layout[name]["at"] for name in FIRST["nodes"]}
-    inside = {name for name, (x, y) in places.items() if left <= x <= left + width and top <= y <= top + height}
-    assert inside == {"save", "decode"}
-
-
-def test_a_reroute_changes_where_a_wire_goes_and_not_what_it_does(
-    page_server: Any, open_page: Callable[..., Page]
-) -> None:
-    page = open_page(page_server.url, graph=FIRST)
+def test_a_reroute_changes_where_a_wire_goes_and_not_what_it_does(show: Callable[..., Page]) -> None:
+    page = show(graph=FIRST)
     start = middle(socket(page, "decode", "Output", "image"))
     end = middle(socket(page, "save", "Input", "image"))
     page.mouse.dblclick((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
@@ -174,8 +109,8 @@ def test_a_reroute_changes_where_a_wire_goes_and_not_what_it_does(
     assert list(graph["layout"]["$via"]) == ["save.image"]
 
 
-def test_comments_and_groups_are_kept_in_the_file(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
+def test_comments_and_groups_are_kept_in_the_file(show: Callable[..., Page]) -> None:
+    page = show(graph=FIRST)
     page.get_by_role("toolbar", name="Canvas tools").get_by_role("button", name="More").click()
     page.get_by_role("menuitem", name="Add comment").click()
     page.get_by_role("textbox", name="Comment").fill("Try other seeds")
@@ -187,8 +122,8 @@ def test_comments_and_groups_are_kept_in_the_file(page_server: Any, open_page: C
     assert len(layout["$groups"]) == 1
 
 
-def test_the_outline_edits_the_same_graph(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=unwired())
+def test_the_outline_edits_the_same_graph(show: Callable[..., Page]) -> None:
+    page = show(graph=unwired())
     page.get_by_role("button", name="Outline").click()
     tree = page.get_by_role("tree", name="Outline")
     expect(tree.get_by_role("treeitem")).to_have_count(len(FIRST["nodes"]))
@@ -203,53 +138,14 @@ def test_the_outline_edits_the_same_graph(page_server: Any, open_page: Callable[
 
 
 @pytest.mark.by_hand
-def test_words_are_found_in_nodes_values_and_the_outline(page_server: Any, open_page: Callable[..., Page]) -> None:
-    graph = picture_graph()
-    graph["layout"]["$notes"] = [{"id": "n", "text": "red is best", "color": "", "rect": [0, 900, 200, 100]}]
-    page = open_page(page_server.url, graph=graph)
-    page.keyboard.press("Control+f")
-    search = page.get_by_role("search", name="Find")
-    page.keyboard.type("red")
-    expect(search.get_by_role("status")).to_have_text("0 / 2")
-    page.keyboard.press("Enter")
-    expect(search.get_by_role("status")).to_have_text("1 / 2")
-    expect(search.get_by_role("button", name="Encode Text")).to_have_attribute("aria-current", "true")
-    expect(on_canvas(page, "encode_text")).to_have_class(re.compile("selected"))
-    page.keyboard.press("Shift+Enter")  # around the end
-    expect(search.get_by_role("status")).to_have_text("2 / 2")
-    page.keyboard.press("Escape")
-    expect(page.locator('[data-id="c:n"]')).to_be_focused()
-    page.get_by_role("button", name="Outline").click()
-    page.get_by_role("searchbox", name="Filter the outline").fill("denoise")
-    expect(page.get_by_role("tree", name="Outline").get_by_role("treeitem")).to_have_count(1)
-
-
-@pytest.mark.by_hand
-def test_the_palette_knows_the_words_of_other_tools(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url)
-    palette = page.get_by_role("dialog", name="Add node")
-    page.keyboard.press("/")
-    page.keyboard.type("controlnet")
-    expect(palette).to_contain_text("ControlNet is not here yet. Nearest to it: Reference Pictures, Encode Image.")
-    expect(palette.get_by_role("option")).to_have_text(["Reference Pictures", "Encode Image"])
-    page.get_by_role("combobox", name="Add node").fill("ksampler")
-    expect(palette.get_by_role("option").first).to_have_text("Denoise")
-    page.keyboard.press("Enter")
-    expect(card(page, "denoise")).to_be_visible()
-    page.keyboard.press("/")
-    expect(palette.get_by_role("group").first).to_have_attribute("aria-label", "Used last")
-    expect(palette.get_by_role("option").first).to_have_text("Denoise")
-
-
-@pytest.mark.by_hand
-def test_several_nodes_are_edited_at_once(page_server: Any, open_page: Callable[..., Page]) -> None:
+def test_several_nodes_are_edited_at_once(show: Callable[..., Page]) -> None:
     graph = picture_graph()
     graph["nodes"]["other"] = {
         "type": "LoomEmptyLatents",
         "inputs": {"model": {"from": "load_model.model"}, "width": 32},
     }
     graph["layout"]["other"] = [376, 700]
-    page = open_page(page_server.url, graph=graph)
+    page = show(graph=graph)
     for node in ("empty_latents", "other"):
         on_canvas(page, node).focus()
         page.keyboard.press("Shift+Space")
@@ -263,19 +159,17 @@ def test_several_nodes_are_edited_at_once(page_server: Any, open_page: Callable[
     assert [nodes[name]["inputs"]["width"] for name in ("empty_latents", "other")] == [48, 48]
 
 
-def test_a_run_to_a_node_leaves_the_rest_out(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
+def test_a_run_to_a_node_leaves_the_rest_out(show: Callable[..., Page]) -> None:
+    page = show(graph=FIRST)
     card(page, "encode_text").get_by_role("button", name="Menu of Encode Text").click()
     page.get_by_role("menuitem", name="Run to here").click()
     expect(card(page, "encode_text")).to_have_attribute("data-status", re.compile("done|cached"), timeout=MODEL_MS)
     expect(card(page, "save")).to_have_attribute("data-status", re.compile("idle|skipped"))
 
 
-def test_a_muted_workflow_is_not_run_and_says_why(
-    page_server: Any, open_page: Callable[..., Page], watch: Watch
-) -> None:
+def test_a_muted_workflow_is_not_run_and_says_why(show: Callable[..., Page], watch: Watch) -> None:
     watch.foresee("400 .*loom/(runs|plan|check)")
-    page = open_page(page_server.url, graph=FIRST)
+    page = show(graph=FIRST)
     on_canvas(page, "load_model").focus()
     page.keyboard.press("Space")
     page.keyboard.press("Control+m")
@@ -286,8 +180,8 @@ def test_a_muted_workflow_is_not_run_and_says_why(
     expect(card(page, "save")).to_have_attribute("data-status", "idle")
 
 
-def test_fields_take_what_their_socket_takes(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
+def test_fields_take_what_their_socket_takes(show: Callable[..., Page]) -> None:
+    page = show(graph=FIRST)
     denoise = card(page, "denoise")
     steps = denoise.get_by_role("spinbutton", name="steps")
     expect(steps).to_have_attribute("placeholder", "auto: 16")  # the model's own, where the file says 0
@@ -306,45 +200,11 @@ def test_fields_take_what_their_socket_takes(page_server: Any, open_page: Callab
     assert graph["params"]["seed"]["default"] != 7
 
 
-# --- what is typed after something was made ---
-
-
-def add_comment_by_mouse(page: Page) -> None:
-    page.get_by_test_id("canvas").click(button="right", position={"x": 200, "y": 450})
-    page.get_by_role("menuitem", name="Add comment").click()
-
-
-def add_comment_by_tools(page: Page) -> None:
-    page.get_by_role("toolbar", name="Canvas tools").get_by_role("button", name="More").click()
-    page.get_by_role("menuitem", name="Add comment").click()
-
-
-def add_comment_by_palette(page: Page) -> None:
-    page.get_by_test_id("canvas").focus()
-    page.keyboard.press("/")
-    enter(page, "comment")
-
-
-@pytest.mark.by_hand  # letters after a node, and of a chosen comment, go the same way
-def test_what_is_typed_after_a_comment_was_added_stands_in_it(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
-    before, told = file_graph(page)["layout"], []
-    for add_comment in (add_comment_by_mouse, add_comment_by_tools, add_comment_by_palette):
-        add_comment(page)
-        told.append(f"hello for lots of folk. {add_comment.__name__}")
-        page.keyboard.type(told[-1])
-        expect(page.get_by_role("textbox", name="Comment").and_(page.locator(":focus"))).to_have_value(told[-1])
-        layout = file_graph(page)["layout"]
-        assert [note["text"] for note in layout.pop("$notes")] == told
-        assert layout == before  # nothing was arranged, and the outline is not open
-        expect(page.get_by_role("tree", name="Outline")).to_have_count(0)
-
-
 @pytest.mark.by_hand
-def test_letters_go_into_the_comment_that_is_chosen(page_server: Any, open_page: Callable[..., Page]) -> None:
+def test_letters_go_into_the_comment_that_is_chosen(show: Callable[..., Page]) -> None:
     graph = picture_graph()
     graph["layout"]["$notes"] = [{"id": "n", "text": "", "color": "yellow", "rect": [400, 620, 220, 120]}]
-    page = open_page(page_server.url, graph=graph)
+    page = show(graph=graph)
     page.locator('[data-id="c:n"]').focus()
     page.keyboard.press("Space")
     page.keyboard.type("look")
@@ -354,24 +214,11 @@ def test_letters_go_into_the_comment_that_is_chosen(page_server: Any, open_page:
     assert layout == {name: at for name, at in graph["layout"].items() if name != "$notes"}
 
 
-@pytest.mark.by_hand  # a comment and a group are made and kept by another
-def test_a_new_group_asks_for_its_title(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
-    on_canvas(page, "denoise").focus()
-    page.keyboard.press("Space")
-    page.keyboard.press("Control+g")
-    page.keyboard.type("loud follow-up")
-    page.keyboard.press("Enter")
-    layout = file_graph(page)["layout"]
-    assert [group["title"] for group in layout.pop("$groups")] == ["loud follow-up"]
-    assert layout == FIRST["layout"]
-
-
 @pytest.mark.by_hand
 def test_letters_after_a_node_was_added_go_into_its_text_until_something_else_is_chosen(
-    page_server: Any, open_page: Callable[..., Page]
+    show: Callable[..., Page],
 ) -> None:
-    page = open_page(page_server.url, graph=FIRST)
+    page = show(graph=FIRST)
     page.get_by_test_id("canvas").focus()
     page.keyboard.press("/")
     enter(page, "encode text")
@@ -386,21 +233,6 @@ def test_letters_after_a_node_was_added_go_into_its_text_until_something_else_is
     assert file_graph(page)["nodes"]["encode_text_2"]["inputs"]["prompt"] == "little owl"
 
 
-@pytest.mark.by_hand
-def test_a_card_has_the_sockets_of_the_class_that_is_chosen(page_server: Any, open_page: Callable[..., Page]) -> None:
-    whole = json.loads((ROOT / "workflows/bobbin/run_pipeline.json").read_text())
-    page = open_page(page_server.url, graph=whole)
-    node = card(page, "run_pipeline")
-    expect(node.get_by_label("true cfg scale", exact=True)).to_have_value("3")
-    expect(node.get_by_label("prompt", exact=True)).to_be_visible()
-    expect(node.locator(".ll-row", has_text="unknown")).to_have_count(0)
-    node.get_by_role("button", name="Advanced").click()
-    expect(node.get_by_label("sigmas", exact=True)).to_be_visible()
-    node.get_by_label("pipeline", exact=True).select_option("WanPipeline")
-    expect(node.get_by_label("num frames", exact=True)).to_have_value("81")
-    expect(node.get_by_text("video", exact=True)).to_be_visible()
-
-
 MARKS = """(canvas) => {
   window.marks = [];
   const note = () => window.marks.push(["data-moving", "data-dragged"].map((name) => canvas.hasAttribute(name)));
@@ -410,10 +242,8 @@ MARKS = """(canvas) => {
 
 
 @pytest.mark.by_hand
-def test_a_drag_right_after_a_zoom_covers_what_lies_below_it_until_it_ends(
-    page_server: Any, open_page: Callable[..., Page]
-) -> None:
-    page = open_page(page_server.url, graph=FIRST)
+def test_a_drag_right_after_a_zoom_covers_what_lies_below_it_until_it_ends(show: Callable[..., Page]) -> None:
+    page = show(graph=FIRST)
     canvas = page.get_by_test_id("canvas")
     x, y = middle(canvas)
     page.mouse.move(x, y)

@@ -1,23 +1,18 @@
 """A model that a workflow asks for is looked at, fetched, cancelled and gone on with from the page."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from latentloom.pipelines.models.source import BUILTINS
 from support.browser import MODEL_MS
 from support.fake_hub import hub_in
 from support.first_picture import picture_graph
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 
 @pytest.mark.by_hand

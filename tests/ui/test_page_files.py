@@ -1,23 +1,22 @@
 """Files in the page: the same pixels from the command line, pictures that carry their workflow, and hostile files."""
 
-from __future__ import annotations
-
 import json
 import os
 import urllib.request
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 from PIL import Image
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from latentloom.nodes.files.audio_files import write_audio
 from support.browser import (
     MODEL_MS,
+    Watch,
     call,
     card,
     choose,
@@ -32,12 +31,8 @@ from support.browser import (
 )
 from support.checkout import ROOT
 from support.first_picture import FIRST, small
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-    from support.browser import Watch
-    from support.page_processes import Nursery
+from support.page_processes import Nursery
+from support.toy_server import png
 
 SCRIPT = '<img src=x onerror="window.wasRun = 1"><script>window.wasRun = 1</script>${window.wasRun = 1}{{7*7}}'
 
@@ -52,9 +47,9 @@ def drop(page: Page, content: bytes, name: str = "workflow.json", media_type: st
 
 
 def test_the_saved_file_makes_the_same_pixels_on_the_command_line(
-    page_server: Any, open_page: Callable[..., Page], nursery: Nursery, tmp_path: Path
+    page_server: Any, show: Callable[..., Page], nursery: Nursery, tmp_path: Path
 ) -> None:
-    page = open_page(page_server.url, graph=small(name="same_pixels"))
+    page = show(graph=small(name="same_pixels"))
     page.get_by_role("button", name="Run", exact=True).click()
     expect(card(page, "save")).to_have_attribute("data-status", "done", timeout=MODEL_MS)
     (tmp_path / "saved.json").write_text(file_text(page), encoding="utf-8")
@@ -71,11 +66,9 @@ def test_the_saved_file_makes_the_same_pixels_on_the_command_line(
     assert [pixels(path.read_bytes()) for path in made] == [shown]
 
 
-def test_a_picture_that_is_dropped_opens_the_workflow_that_made_it(
-    page_server: Any, open_page: Callable[..., Page]
-) -> None:
+def test_a_picture_that_is_dropped_opens_the_workflow_that_made_it(page_server: Any, show: Callable[..., Page]) -> None:
     run = call(page_server.url, "runs", {"graph": small(name="in_the_picture"), "overrides": {"prompt": "a blue ring"}})
-    page = open_page(page_server.url)
+    page = show()
     tab(page, "Gallery").click()
     found = page.get_by_role("button", name="a blue ring").first
     expect(found).to_be_visible(timeout=MODEL_MS)
@@ -90,10 +83,8 @@ def test_a_picture_that_is_dropped_opens_the_workflow_that_made_it(
     expect(prompt).to_have_value("a blue ring")
 
 
-def test_closing_unsaved_work_asks_and_saving_it_first_closes_it(
-    page_server: Any, open_page: Callable[..., Page]
-) -> None:
-    page = open_page(page_server.url, graph=small(name="never named"))
+def test_closing_unsaved_work_asks_and_saving_it_first_closes_it(page_server: Any, show: Callable[..., Page]) -> None:
+    page = show(graph=small(name="never named"))
     choose(page, "File", "Close")
     question = page.get_by_role("alertdialog", name="Save your changes?")
     expect(question).to_contain_text("it stays a draft, which Open… lists")
@@ -111,8 +102,8 @@ def test_closing_unsaved_work_asks_and_saving_it_first_closes_it(
     assert [each["key"] for each in call(page_server.url, "drafts")] == ["start"]  # of the browser before
 
 
-def test_what_is_not_saved_is_among_the_drafts(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=small(name="left behind"))
+def test_what_is_not_saved_is_among_the_drafts(show: Callable[..., Page]) -> None:
+    page = show(graph=small(name="left behind"))
     choose(page, "File", "Close")
     page.get_by_role("alertdialog").get_by_role("button", name="Close without saving").click()
     expect(page.locator(".react-flow__node-card")).to_have_count(0)
@@ -123,10 +114,8 @@ def test_what_is_not_saved_is_among_the_drafts(page_server: Any, open_page: Call
 
 
 @pytest.mark.by_hand
-def test_several_workflows_are_open_each_with_its_own_edits_view_and_draft(
-    page_server: Any, open_page: Callable[..., Page]
-) -> None:
-    page = open_page(page_server.url, graph=small(name="one"))
+def test_several_workflows_are_open_each_with_its_own_edits_view_and_draft(show: Callable[..., Page]) -> None:
+    page = show(graph=small(name="one"))
     prompt = card(page, "encode_text").get_by_role("textbox", name="prompt", exact=True)
     tabs = page.get_by_role("tablist", name="Open workflows").get_by_role("tab")
     expect(tabs).to_have_count(0)  # of one there is no bar
@@ -171,14 +160,10 @@ def test_several_workflows_are_open_each_with_its_own_edits_view_and_draft(
 
 
 @pytest.mark.by_hand
-def test_a_plain_picture_or_sound_may_become_a_node(
-    page_server: Any, open_page: Callable[..., Page], watch: Watch, tmp_path: Path
-) -> None:
+def test_a_plain_picture_or_sound_may_become_a_node(show: Callable[..., Page], watch: Watch, tmp_path: Path) -> None:
     watch.foresee("400 .*loom/open")  # it is no workflow
-    plain = BytesIO()
-    Image.new("RGB", (32, 24), "teal").save(plain, "PNG")
-    page = open_page(page_server.url, graph=FIRST)
-    drop(page, plain.getvalue(), "teal.png", "image/png")
+    page = show(graph=FIRST)
+    drop(page, png(32, 24), "teal.png", "image/png")
     page.get_by_role("dialog", name="Use this picture?").get_by_role("button", name="Add a Load Image node").click()
     expect(card(page, "load_image")).to_be_visible()
     assert file_graph(page)["nodes"]["load_image"]["inputs"]["path"].endswith(".png")
@@ -191,12 +176,12 @@ def test_a_plain_picture_or_sound_may_become_a_node(
 
 @pytest.mark.by_hand
 def test_a_sound_is_dropped_on_its_node_and_played_wherever_it_is_shown(
-    page_server: Any, open_page: Callable[..., Page], tmp_path: Path
+    show: Callable[..., Page], tmp_path: Path
 ) -> None:
     write_audio(torch.rand(1, 16000) - 0.5, tmp_path / "bell.wav", rate=8000, metadata={})
     load = {"type": "LoomLoadAudio", "inputs": {"start": 1.5, "path": ""}}
     save = {"type": "LoomSaveAudio", "inputs": {"audio": {"from": "load.audio"}, "name": "half"}}
-    page = open_page(page_server.url, graph={"format": 1, "name": "bell", "nodes": {"load": load, "save": save}})
+    page = show(graph={"format": 1, "name": "bell", "nodes": {"load": load, "save": save}})
     field = card(page, "load").get_by_role("button", name="path: Drop a sound here")
     drop_file(page, field, name="bell.wav", content=(tmp_path / "bell.wav").read_bytes(), media_type="audio/wav")
     expect(card(page, "load").get_by_label("bell.wav")).to_have_js_property("duration", 2)
@@ -211,14 +196,12 @@ def test_a_sound_is_dropped_on_its_node_and_played_wherever_it_is_shown(
 
 
 @pytest.mark.by_hand
-def test_earlier_pictures_are_chosen_again_and_deleted(page_server: Any, open_page: Callable[..., Page]) -> None:
+def test_earlier_pictures_are_chosen_again_and_deleted(page_server: Any, show: Callable[..., Page]) -> None:
     for color in ("teal", "orange"):
-        picture = BytesIO()
-        Image.new("RGB", (32, 24), color).save(picture, "PNG")
         headers = {"X-Name": f"{color}-sea.png"}
-        sent = urllib.request.Request(f"{page_server.url}loom/uploads", picture.getvalue(), headers)
+        sent = urllib.request.Request(f"{page_server.url}loom/uploads", png(32, 24, color), headers)
         urllib.request.urlopen(sent, timeout=30).close()
-    page = open_page(page_server.url, graph=small(nodes={**FIRST["nodes"], "load": {"type": "LoomLoadImage"}}))
+    page = show(graph=small(nodes={**FIRST["nodes"], "load": {"type": "LoomLoadImage"}}))
     earlier = card(page, "load").get_by_role("button", name="Pictures sent before")
     earlier.click()
     dialog = page.get_by_role("dialog", name="Your pictures")
@@ -231,12 +214,10 @@ def test_earlier_pictures_are_chosen_again_and_deleted(page_server: Any, open_pa
     assert [row["path"] for row in call(page_server.url, "uploads") if "orange-sea" in row["path"]] == []
 
 
-def test_numbers_that_a_browser_would_round_are_saved_as_they_were(
-    page_server: Any, open_page: Callable[..., Page]
-) -> None:
+def test_numbers_that_a_browser_would_round_are_saved_as_they_were(show: Callable[..., Page]) -> None:
     graph = small(meta={"ticket": 12345678901234567890, "text": "12345678901234567890", "more": [-(2**63)]})
     graph["params"]["seed"] = {"type": "int", "default": 2**64 - 1, "min": -(2**63), "max": 2**64 - 1}
-    page = open_page(page_server.url)
+    page = show()
     drop(page, json.dumps(graph).encode())
     expect(card(page, "denoise")).to_be_visible()
     saved = file_graph(page)
@@ -244,26 +225,14 @@ def test_numbers_that_a_browser_would_round_are_saved_as_they_were(
     expect(page.get_by_role("spinbutton", name="seed").first).to_have_value(str(2**64 - 1))
 
 
-def test_a_workflow_goes_to_the_disk_and_back_byte_for_byte(page_server: Any, open_page: Callable[..., Page]) -> None:
+def test_a_workflow_goes_to_the_disk_and_back_byte_for_byte(show: Callable[..., Page]) -> None:
     text = (ROOT / "workflows/bobbin/first_picture.json").read_text(encoding="utf-8")
-    page = open_page(page_server.url)
+    page = show()
     with page.expect_file_chooser() as chooser:
         choose(page, "File", "Open from disk")
     chooser.value.set_files(ROOT / "workflows/bobbin/first_picture.json")
     expect(card(page, "denoise")).to_be_visible()
     assert file_text(page) == text
-
-
-@pytest.mark.by_hand  # what the export holds is told without a browser
-def test_the_export_for_comfyui_opens_again(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=small())
-    with page.expect_download() as download:
-        choose(page, "File", "Export for ComfyUI")
-    prompt = Path(download.value.path()).read_bytes()
-    assert {node["class_type"] for node in json.loads(prompt).values()} >= {"LoomDenoise", "LoomDecode"}
-    choose(page, "File", "New")
-    drop(page, prompt)
-    expect(page.locator(".react-flow__node-card")).to_have_count(len(FIRST["nodes"]))
 
 
 # --- hostile files ---
@@ -280,10 +249,10 @@ HOSTILE = {
 
 
 def test_hostile_files_are_refused_in_a_sentence_each_and_the_work_stays(
-    page_server: Any, open_page: Callable[..., Page], watch: Watch
+    show: Callable[..., Page], watch: Watch
 ) -> None:
     watch.foresee("400 .*loom/open")
-    page = open_page(page_server.url, graph=FIRST)
+    page = show(graph=FIRST)
     before = file_text(page)
     messages = page.get_by_role("region", name="Messages")
     for name, (content, says) in HOSTILE.items():
@@ -294,9 +263,9 @@ def test_hostile_files_are_refused_in_a_sentence_each_and_the_work_stays(
     assert file_text(page) == before
 
 
-def test_a_picture_that_is_cut_off_is_refused(page_server: Any, open_page: Callable[..., Page], watch: Watch) -> None:
+def test_a_picture_that_is_cut_off_is_refused(show: Callable[..., Page], watch: Watch) -> None:
     watch.foresee("400 .*loom/(open|foreign|uploads)")
-    page = open_page(page_server.url, graph=FIRST)
+    page = show(graph=FIRST)
     drop(page, b"\x89PNG\r\n\x1a\n" + b"\0" * 40, "star.png", "image/png")
     page.get_by_role("dialog", name="Use this picture?").get_by_role("button", name="Add a Load Image node").click()
     expect(page.get_by_role("region", name="Messages").get_by_role("alert")).to_be_visible()
@@ -304,13 +273,13 @@ def test_a_picture_that_is_cut_off_is_refused(page_server: Any, open_page: Calla
 
 
 def test_a_circle_in_a_file_is_shown_explained_and_never_run(
-    page_server: Any, open_page: Callable[..., Page], watch: Watch
+    page_server: Any, show: Callable[..., Page], watch: Watch
 ) -> None:
     watch.foresee("400 .*loom/runs")
     graph = small(name="circle")
     graph["nodes"]["upscale"] = {"type": "LoomUpscaleLatents", "inputs": {"latents": {"from": "denoise.latents"}}}
     graph["nodes"]["denoise"]["inputs"]["latents"] = {"from": "upscale.latents"}
-    page = open_page(page_server.url)
+    page = show()
     drop(page, json.dumps(graph).encode())
     expect(card(page, "upscale")).to_be_visible()
     page.get_by_role("button", name="Run", exact=True).click()
@@ -319,11 +288,11 @@ def test_a_circle_in_a_file_is_shown_explained_and_never_run(
     assert [run for run in call(page_server.url, "runs") if run["name"] == "circle"] == []
 
 
-def test_unknown_nodes_are_kept_and_explained(page_server: Any, open_page: Callable[..., Page], watch: Watch) -> None:
+def test_unknown_nodes_are_kept_and_explained(show: Callable[..., Page], watch: Watch) -> None:
     watch.foresee("400 .*loom/runs")
     graph = small()
     graph["nodes"]["strange"] = {"type": "StrangeNode", "inputs": {"depth": 3, "model": {"from": "load_model.model"}}}
-    page = open_page(page_server.url)
+    page = show()
     drop(page, json.dumps(graph).encode())
     expect(card(page, "strange")).to_contain_text("The node type StrangeNode is not installed here")
     assert file_graph(page)["nodes"]["strange"]["inputs"] == graph["nodes"]["strange"]["inputs"]
@@ -331,13 +300,13 @@ def test_unknown_nodes_are_kept_and_explained(page_server: Any, open_page: Calla
     expect(page.get_by_role("complementary", name="Panels").get_by_text("StrangeNode").first).to_be_visible()
 
 
-def test_script_in_a_file_is_text(page_server: Any, open_page: Callable[..., Page]) -> None:
+def test_script_in_a_file_is_text(show: Callable[..., Page]) -> None:
     graph = small(name=SCRIPT, description=SCRIPT)
     graph["nodes"]["denoise"]["title"] = SCRIPT
     graph["params"]["prompt"] |= {"default": SCRIPT, "help": SCRIPT}
     graph["layout"]["$groups"] = [{"id": "g", "title": SCRIPT, "color": SCRIPT, "rect": [0, 0, 300, 200]}]
     graph["layout"]["$notes"] = [{"id": "n", "text": SCRIPT, "color": "red", "rect": [0, 300, 300, 200]}]
-    page = open_page(page_server.url)
+    page = show()
     drop(page, json.dumps(graph).encode())
     expect(card(page, "denoise").get_by_text(SCRIPT, exact=True)).to_be_visible()
     expect(toolbar(page).get_by_role("textbox", name="Name")).to_have_value(SCRIPT)

@@ -1,21 +1,14 @@
 """The library in the page: find, rename, order, versions, sharing, and two tabs that save the same workflow."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from support.browser import call, card, choose, file_graph, say, toolbar, visit
+from support.browser import Watch, call, card, choose, file_graph, say, toolbar, visit
 from support.first_picture import FIRST
-
-if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Locator, Page
-
-    from support.browser import Watch
 
 
 def keep(url: str, name: str) -> str:
@@ -40,10 +33,10 @@ def name_field(page: Page, name: str) -> None:
 
 
 @pytest.mark.by_hand
-def test_a_workflow_is_found_renamed_moved_and_deleted(page_server: Any, open_page: Callable[..., Page]) -> None:
+def test_a_workflow_is_found_renamed_moved_and_deleted(page_server: Any, show: Callable[..., Page]) -> None:
     for name in ("Oak tree", "Old oak", "Birch"):
         keep(page_server.url, name)
-    page = open_page(page_server.url)
+    page = show()
     dialog = library(page, "oak")
     expect(dialog.get_by_role("listitem")).to_have_count(2)
     dialog.get_by_role("button", name="More about Old oak").click()
@@ -66,9 +59,9 @@ def test_a_workflow_is_found_renamed_moved_and_deleted(page_server: Any, open_pa
 
 
 @pytest.mark.by_hand
-def test_an_older_version_is_looked_at_and_made_the_newest(page_server: Any, open_page: Callable[..., Page]) -> None:
+def test_an_older_version_is_looked_at_and_made_the_newest(page_server: Any, show: Callable[..., Page]) -> None:
     keep(page_server.url, "Versions")
-    page = open_page(page_server.url)
+    page = show()
     open_kept(page, "Versions")
     prompt = card(page, "encode_text").get_by_role("textbox", name="prompt", exact=True)
     prompt.fill("a second star")
@@ -89,10 +82,10 @@ def test_an_older_version_is_looked_at_and_made_the_newest(page_server: Any, ope
 
 @pytest.mark.by_hand
 def test_a_shared_link_opens_the_workflow_elsewhere(
-    page_server: Any, open_page: Callable[..., Page], new_profile: Callable[..., BrowserContext]
+    page_server: Any, show: Callable[..., Page], new_profile: Callable[..., BrowserContext]
 ) -> None:
     keep(page_server.url, "Shared")
-    page = open_page(page_server.url)
+    page = show()
     open_kept(page, "Shared")
     choose(page, "File", "Share")
     link = page.get_by_role("dialog", name="Share this workflow").get_by_role("textbox", name="Link")
@@ -104,11 +97,11 @@ def test_a_shared_link_opens_the_workflow_elsewhere(
 
 
 def test_what_another_tab_saved_is_not_overwritten_without_a_question(
-    page_server: Any, open_page: Callable[..., Page], watch: Watch
+    page_server: Any, show: Callable[..., Page], watch: Watch
 ) -> None:
     watch.foresee("409 .*loom/workflows")
     id = keep(page_server.url, "Conflict")
-    page = open_page(page_server.url)
+    page = show()
     open_kept(page, "Conflict")
     other = {"graph": FIRST | {"name": "Conflict", "description": "of the other tab"}, "base_version": 1}
     call(page_server.url, f"workflows/{id}", other, method="PUT")

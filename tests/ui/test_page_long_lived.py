@@ -1,23 +1,16 @@
 """A page that is open for hours, made short: tabs by the dozen, hundreds of nodes, servers that die; then wires."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from latentloom.nodes.graph.graph import graph_to_plain
-from support.browser import call, card, drag, drop_file, file_graph, rest, say, socket
+from support.browser import Watch, call, card, drag, drop_file, file_graph, rest, say, socket
 from support.folded import paintings
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-    from support.browser import Watch
 
 NUM_TABS, NUM_NODES = 40, 300
 

@@ -1,22 +1,15 @@
 """Many runs and results in the page: the queue's order, selections, long lists; what is gone or full is said."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, Route, expect
 
-from support.browser import MODEL_MS, begin_gradio, call, choose, made, say, tab, toolbar
+from support.browser import MODEL_MS, Watch, begin_gradio, call, choose, made, say, tab, toolbar
 from support.first_picture import picture_graph
 from support.page_processes import LONG_STEPS
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page, Route
-
-    from support.browser import Watch
 
 NUM_RESULTS = 500
 A_DAY = 40
@@ -37,12 +30,10 @@ def no_run_is_left(page_server: Any) -> Iterator[None]:
 
 
 @pytest.mark.by_hand
-def test_runs_are_ordered_by_keys_put_off_and_cancelled_together(
-    page_server: Any, open_page: Callable[..., Page]
-) -> None:
+def test_runs_are_ordered_by_keys_put_off_and_cancelled_together(page_server: Any, show: Callable[..., Page]) -> None:
     for name in ("held", "alpha", "beta", "gamma", "delta"):
         call(page_server.url, "runs", {"graph": named(name, LONG_STEPS)})
-    page = open_page(page_server.url)
+    page = show()
     panel = page.get_by_role("complementary", name="Panels")
     waiting = panel.locator('[data-state="waiting"]')
     expect(waiting).to_have_count(4)

@@ -1,28 +1,23 @@
 """Pictures, videos and sounds as material: masks painted and what an inpaint keeps, frames, players with marks."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
 import urllib.request
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from latentloom.nodes.files.audio_files import write_audio
 from latentloom.nodes.files.video_files import write_video
 from latentloom.ui.store.uploads import inputs_folder
 from support.browser import MODEL_MS, call, card, file_graph, made, middle, say, tab, toolbar
 from support.checkout import ROOT
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 INPAINT = json.loads((ROOT / "workflows/bobbin/inpaint.json").read_text())
 
@@ -115,7 +110,7 @@ def test_a_mask_is_painted_by_keys_and_mouse_and_an_inpaint_keeps_every_byte_out
 
 @pytest.mark.by_hand
 def test_a_frame_sets_the_part_that_is_cut_out_by_keys_by_mouse_and_by_numbers(
-    page_server: Any, open_page: Callable[..., Page]
+    page_server: Any, show: Callable[..., Page]
 ) -> None:
     path = sent(page_server.url, Image.new("RGB", (160, 96), "teal"))
     nodes = {
@@ -123,7 +118,7 @@ def test_a_frame_sets_the_part_that_is_cut_out_by_keys_by_mouse_and_by_numbers(
         "crop": {"type": "LoomCropImage", "version": 1, "inputs": {"image": {"from": "load_image.image"}}},
         "save": {"type": "LoomSaveImage", "version": 1, "inputs": {"image": {"from": "crop.image"}}},
     }
-    page = open_page(page_server.url, graph={"format": 1, "name": "part", "nodes": nodes})
+    page = show(graph={"format": 1, "name": "part", "nodes": nodes})
     card(page, "crop").get_by_text("Crop Image").click()
     page.get_by_role("tab", name="Inspector").click()
     page.get_by_role("button", name="Choose the part").click()

@@ -1,21 +1,16 @@
 """Nodes from outside on the page: in the catalog, on the canvas with their own wires, and in the plan."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from latentloom.nodes.files.picture_files import read_metadata
 from support.browser import call, card, file_graph, made, socket
 from support.outside import install_example, workflow
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 
 @pytest.fixture(scope="module")

@@ -1,24 +1,17 @@
 """What made a result, what differs, what of it is used again, and where results are kept: in the page."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from PIL import Image, PngImagePlugin
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
-from support.browser import MODEL_MS, call, card, drop_file, file_graph, say, tab, toolbar
+from support.browser import MODEL_MS, Watch, call, card, drop_file, file_graph, say, tab, toolbar
 from support.first_picture import FIRST, small
 from support.toy_server import until
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-    from support.browser import Watch
 
 A1111 = """a blue ring
 Negative prompt: grey
@@ -84,10 +77,10 @@ def test_a_sweep_over_steps_and_seed_is_told_compared_marked_and_found(
 
 @pytest.mark.by_hand
 def test_a_picture_opens_over_the_canvas_and_its_values_come_back_to_it(
-    page_server: Any, open_page: Callable[..., Page], watch: Watch
+    show: Callable[..., Page], watch: Watch
 ) -> None:
     watch.foresee("404 .*loom/results")  # one that was deleted
-    page = open_page(page_server.url, graph=small(name="recalled"))
+    page = show(graph=small(name="recalled"))
     toolbar(page).get_by_role("button", name="Run", exact=True).click()
     picture = card(page, "save").get_by_role("button", name="Open the result")
     picture.click(timeout=MODEL_MS)
@@ -128,13 +121,13 @@ def test_a_picture_opens_over_the_canvas_and_its_values_come_back_to_it(
 
 @pytest.mark.by_hand
 def test_a_picture_of_another_program_tells_how_it_was_made_and_gives_its_values(
-    page_server: Any, open_page: Callable[..., Page], watch: Watch
+    show: Callable[..., Page], watch: Watch
 ) -> None:
     watch.foresee("400 .*loom/open")  # it is no workflow
     chunks, content = PngImagePlugin.PngInfo(), BytesIO()
     chunks.add_text("parameters", A1111)
     Image.new("RGB", (32, 24), "teal").save(content, "PNG", pnginfo=chunks)
-    page = open_page(page_server.url, graph=FIRST)
+    page = show(graph=FIRST)
     canvas = page.get_by_test_id("canvas")
 
     def use(name: str) -> None:

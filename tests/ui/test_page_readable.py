@@ -3,19 +3,14 @@
 `tests/bench/canvas_geometry.py` measures all of it at all sizes, and more graphs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from support.browser import card
-from support.canvas_geometry import LEAST_PX, SCRIPT, SIZES, arranged, faults, generated, opened, shipped
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
+from support.canvas_geometry import LEAST_PX, SCRIPT, opened, shipped
 
 
 @pytest.fixture
@@ -23,32 +18,6 @@ def page(page_server: Any, open_page: Callable[..., Page]) -> Page:
     page = open_page(page_server.url)
     page.evaluate(SCRIPT)
     return page
-
-
-def resize(page: Page, size: str) -> None:
-    width, height = SIZES[size]
-    page.set_viewport_size({"width": width, "height": height})
-
-
-@pytest.mark.by_hand
-def test_what_is_shipped_can_be_read_as_it_opens(page: Page) -> None:
-    resize(page, "1280x720")
-    for graph in shipped():
-        found = opened(page, graph)
-        assert faults(found) == [] == found["cut"], graph["name"]
-    for size in ("1440x900", "phone"):
-        resize(page, size)
-        assert faults(opened(page, graph)) == [], size  # only the window is another one
-    resize(page, "1440x900")
-
-
-@pytest.mark.by_hand
-def test_any_graph_can_be_read_once_it_is_arranged(page: Page) -> None:
-    for seed in range(9):
-        resize(page, list(SIZES)[seed % len(SIZES)])
-        assert faults(opened(page, generated(seed, most=30))) == [], f"seed {seed}, without a layout"
-        assert faults(arranged(page)) == [], f"seed {seed}, arranged"
-    resize(page, "1440x900")
 
 
 @pytest.mark.by_hand

@@ -1,26 +1,18 @@
 """Running in the page: progress, cancel, and a server that keeps the runs whatever becomes of the page or of itself."""
 
-from __future__ import annotations
-
-import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
-from support.browser import MODEL_MS, UNDER, call, card, on_canvas, say, tab, toolbar, visit
+from support.browser import MODEL_MS, UNDER, Watch, call, card, on_canvas, say, tab, toolbar, visit
 from support.canvas_geometry import SCRIPT, faults
 from support.checkout import ROOT
 from support.first_picture import picture_graph
 from support.page_processes import LONG_STEPS, SOME_STEPS
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
-
-    from support.browser import Watch
 
 
 def steps(count: int, **params: Any) -> dict[str, Any]:
@@ -63,8 +55,8 @@ def ids(entries: Locator) -> list[str | None]:
     return [each.get_attribute("data-testid") for each in entries.all()]
 
 
-def test_a_run_shows_progress_preview_and_picture(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=steps(SOME_STEPS, seed=101))
+def test_a_run_shows_progress_preview_and_picture(show: Callable[..., Page]) -> None:
+    page = show(graph=steps(SOME_STEPS, seed=101))
     page.evaluate(SCRIPT)
     page.evaluate("geometry.still().then(geometry.follow)")
     start(page)
@@ -86,9 +78,9 @@ def test_a_run_shows_progress_preview_and_picture(page_server: Any, open_page: C
 
 @pytest.mark.by_hand
 def test_what_is_changed_after_a_run_no_longer_looks_done_and_the_rest_is_kept(
-    page_server: Any, open_page: Callable[..., Page]
+    page_server: Any, show: Callable[..., Page]
 ) -> None:
-    page = open_page(page_server.url, graph=steps(1, seed=110))
+    page = show(graph=steps(1, seed=110))
     page.evaluate(SCRIPT)
     page.evaluate("geometry.still().then(geometry.follow)")
     start(page)
@@ -113,8 +105,8 @@ def test_what_is_changed_after_a_run_no_longer_looks_done_and_the_rest_is_kept(
     assert page.evaluate("geometry.moved()") == []  # not where it was cached, changed, or is shown elsewhere
 
 
-def test_a_run_is_cancelled(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=steps(LONG_STEPS, seed=103))
+def test_a_run_is_cancelled(show: Callable[..., Page]) -> None:
+    page = show(graph=steps(LONG_STEPS, seed=103))
     start(page)
     is_at_work(page)
     page.get_by_role("button", name="Cancel run", exact=True).click()
@@ -124,64 +116,10 @@ def test_a_run_is_cancelled(page_server: Any, open_page: Callable[..., Page]) ->
     expect(page.get_by_role("button", name="Cancel run", exact=True)).to_be_disabled()
 
 
-@pytest.mark.by_hand
-def test_a_failure_is_no_longer_told_once_the_workflow_was_made(
-    page_server: Any, open_page: Callable[..., Page]
-) -> None:
-    graph = steps(1)
-    failing = json.loads(json.dumps(graph))
-    failing["nodes"]["choose"] = {"type": "LoomChooseText", "inputs": {"lines": " "}}  # which it says when it runs
-    failing["nodes"]["encode_text"]["inputs"]["prompt"] = {"from": "choose.text"}
-    page = open_page(page_server.url, graph=failing)
-    page.evaluate(SCRIPT)
-    page.evaluate("geometry.still().then(geometry.follow)")
-    start(page)
-    messages = page.get_by_role("region", name="Messages")
-    expect(messages.get_by_role("alert")).to_contain_text("first_picture failed: ")
-    expect(card(page, "choose")).to_have_attribute("data-status", "failed")
-    assert page.evaluate("geometry.moved()") == []
-    call(page_server.url, "runs", {"graph": graph})
-    expect(say(page, "first_picture is done.")).to_be_visible(timeout=MODEL_MS)
-    assert messages.get_by_role("alert").count() == 0  # at once: after a while it goes by itself
-
-
-@pytest.mark.by_hand  # test_page_many changes it by keys
-def test_runs_wait_in_an_order_that_can_be_changed(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=steps(LONG_STEPS, seed=104))
-    name = toolbar(page).get_by_role("textbox", name="Name")
-    for number in range(3):
-        name.fill(f"run {number}")
-        name.press("Enter")
-        start(page)
-        expect(page.get_by_role("list").get_by_text(f"run {number}")).to_be_visible()
-    waiting = entry(page, "waiting")
-    expect(waiting).to_have_count(2)
-    page.get_by_role("button", name="Move run 2 up").click()
-    expect(waiting.nth(0)).to_contain_text("run 2")
-    expect(waiting.nth(1)).to_contain_text("run 1")
-    page.get_by_role("button", name="More ways to run").click()
-    page.get_by_role("menuitem", name="Cancel all runs").click()
-    expect(waiting).to_have_count(0)
-    expect(entry(page, "running")).to_have_count(0)
-
-
-@pytest.mark.by_hand  # as one that comes back to a run
-def test_a_page_that_is_loaded_again_in_the_middle_goes_on_watching(
-    page_server: Any, open_page: Callable[..., Page]
-) -> None:
-    page = open_page(page_server.url, graph=steps(LONG_STEPS, seed=105))
-    start(page)
-    is_at_work(page)
-    before = int(bar(page).get_attribute("aria-valuenow") or 0)
-    page.reload()
-    is_at_work(page)
-    assert int(bar(page).get_attribute("aria-valuenow") or 0) >= before
-
-
 def test_a_run_goes_on_without_its_tab_and_is_there_when_it_is_back(
-    page_server: Any, open_page: Callable[..., Page]
+    page_server: Any, show: Callable[..., Page]
 ) -> None:
-    page = open_page(page_server.url, graph=steps(SOME_STEPS, seed=106))
+    page = show(graph=steps(SOME_STEPS, seed=106))
     profile = page.context
     start(page)
     is_at_work(page)
@@ -192,8 +130,8 @@ def test_a_run_goes_on_without_its_tab_and_is_there_when_it_is_back(
     expect(card(page, "save")).to_have_attribute("data-status", "done", timeout=MODEL_MS)
 
 
-def test_two_tabs_watch_one_run_and_each_has_its_own_draft(page_server: Any, open_page: Callable[..., Page]) -> None:
-    first = open_page(page_server.url, graph=steps(LONG_STEPS, seed=107))
+def test_two_tabs_watch_one_run_and_each_has_its_own_draft(page_server: Any, show: Callable[..., Page]) -> None:
+    first = show(graph=steps(LONG_STEPS, seed=107))
     second = first.context.new_page()
     visit(second, page_server.url)
     prompt = card(second, "encode_text").get_by_role("textbox", name="prompt", exact=True)
@@ -209,9 +147,9 @@ def test_two_tabs_watch_one_run_and_each_has_its_own_draft(page_server: Any, ope
 
 
 @pytest.mark.by_hand
-def test_seven_tabs_watch_one_run_and_none_stalls(page_server: Any, open_page: Callable[..., Page]) -> None:
+def test_seven_tabs_watch_one_run_and_none_stalls(page_server: Any, show: Callable[..., Page]) -> None:
     """Browsers allow six HTTP/1.1 connections to a server, so nothing may hold one."""
-    page = open_page(page_server.url, graph=steps(LONG_STEPS, seed=108))
+    page = show(graph=steps(LONG_STEPS, seed=108))
     start(page)
     is_at_work(page)
     tabs = [page.context.new_page() for _ in range(6)]
@@ -219,29 +157,6 @@ def test_seven_tabs_watch_one_run_and_none_stalls(page_server: Any, open_page: C
         each.goto(page_server.url)
     for each in [page, *tabs]:
         is_at_work(each)
-
-
-@pytest.mark.by_hand  # what the lanes are made of, and how, is told without a browser
-def test_each_rank_has_a_lane_that_says_what_it_does(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=steps(SOME_STEPS, seed=109))
-    panel = page.get_by_role("complementary", name="Panels")
-    panel.get_by_role("tab", name="Plan").click()
-    panel.get_by_role("button", name="More Ulysses").click()
-    expect(panel.get_by_text("rank 1 on cpu")).to_be_visible(timeout=MODEL_MS)
-    panel.get_by_role("button", name="Use for the next run").click()
-    start(page)
-    lanes = page.get_by_role("region", name="Devices at work")
-    for rank in range(2):
-        lane = lanes.get_by_role("listitem").filter(has_text=f"rank {rank} on cpu")
-        expect(lane).to_contain_text("Denoise", timeout=MODEL_MS)
-        expect(lane.get_by_role("meter", name="Memory")).to_be_visible()
-        tone = re.search(r"ll-tone-\d+", card(page, "denoise").get_attribute("class") or "")
-        expect(lane.locator(".ll-segment").last).to_have_class(re.compile(str(tone and tone[0])))
-    is_at_work(page)
-    bars = lanes.locator(".ll-segment")
-    page.get_by_role("button", name="Cancel run", exact=True).click()
-    expect(card(page, "denoise")).to_have_attribute("data-status", "cancelled")
-    expect(bars.get_by_text("Denoise", exact=True)).to_have_count(2)  # as it was drawn of each
 
 
 SIZES = ({"width": 1440, "height": 900}, {"width": 1280, "height": 720}, {"width": 390, "height": 844})

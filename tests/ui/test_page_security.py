@@ -1,20 +1,13 @@
 """Without a login, and without a connection: the page says so, and goes on when it can."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import BrowserContext, Page, expect
 
-from support.browser import MODEL_MS, card, log_in, say, tab, toolbar, visit
+from support.browser import MODEL_MS, Watch, card, log_in, say, tab, toolbar, visit
 from support.first_picture import FIRST
-
-if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Page
-
-    from support.browser import Watch
 
 
 def test_without_a_login_there_is_only_the_login_page(
@@ -98,8 +91,8 @@ INJECT = """() => {
 }"""
 
 
-def test_a_script_that_is_injected_does_not_run(page_server: Any, open_page: Callable[..., Page], watch: Watch) -> None:
-    page = open_page(page_server.url)
+def test_a_script_that_is_injected_does_not_run(page_server: Any, show: Callable[..., Page], watch: Watch) -> None:
+    page = show()
     for view in ("Simple", "Gallery", "Models", "Build"):
         tab(page, view).click()
     assert watch.unforeseen() == []  # the page itself breaks no rule
@@ -108,24 +101,6 @@ def test_a_script_that_is_injected_does_not_run(page_server: Any, open_page: Cal
         page.evaluate(INJECT)
     assert page.evaluate("() => window.injected ?? null") is None
     assert page.evaluate("() => document.baseURI") == page_server.url
-
-
-def test_users_see_their_own_drafts_only(
-    guarded: Any, new_profile: Callable[..., BrowserContext], watch: Watch
-) -> None:
-    watch.foresee("401")
-    pages = {}
-    for user in ("ann", "bob"):
-        page = pages[user] = new_profile().new_page()
-        log_in(page, guarded.url, user, f"secret-of-{user}")
-        name = toolbar(page).get_by_role("textbox", name="Name")
-        expect(name).to_be_visible(timeout=MODEL_MS)
-        with page.expect_response(lambda answer: "/loom/drafts/" in answer.url and answer.request.method == "PUT"):
-            name.fill(f"work of {user}")
-            name.press("Enter")
-    for user, page in pages.items():
-        page.reload()
-        expect(toolbar(page).get_by_role("textbox", name="Name")).to_have_value(f"work of {user}")
 
 
 def test_a_login_that_ended_is_told_and_nothing_is_lost(
@@ -146,11 +121,9 @@ def test_a_login_that_ended_is_told_and_nothing_is_lost(
     expect(name).to_have_value("typed without a login", timeout=MODEL_MS)
 
 
-def test_a_dead_connection_is_told_and_comes_back(
-    page_server: Any, open_page: Callable[..., Page], watch: Watch
-) -> None:
+def test_a_dead_connection_is_told_and_comes_back(show: Callable[..., Page], watch: Watch) -> None:
     watch.foresee("WebSocket", "ERR_")
-    page = open_page(page_server.url, graph=FIRST)
+    page = show(graph=FIRST)
     expect(card(page, "denoise")).to_be_visible()
     page.context.set_offline(True)
     toolbar(page).get_by_role("textbox", name="Name").fill("typed while offline")
@@ -160,17 +133,6 @@ def test_a_dead_connection_is_told_and_comes_back(
     expect(say(page, "The server answers again")).to_be_visible()
     page.reload()
     expect(toolbar(page).get_by_role("textbox", name="Name")).to_have_value("typed while offline")
-
-
-def test_a_socket_that_dies_is_opened_again(
-    page_server: Any, new_profile: Callable[..., BrowserContext], watch: Watch
-) -> None:
-    page = new_profile().new_page()
-    sockets: list[Any] = []
-    page.route_web_socket("**/loom/live", lambda socket: sockets.append(socket) or socket.connect_to_server())
-    visit(page, page_server.url)
-    with page.expect_websocket(lambda socket: socket.url.endswith("/loom/live")):
-        sockets[0].close()
 
 
 def test_a_socket_that_does_not_get_through_is_told(

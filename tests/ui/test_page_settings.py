@@ -1,24 +1,19 @@
 """What people set for themselves, kept in their browser."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from support.browser import toolbar
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 
 @pytest.mark.by_hand
 def test_theme_language_and_keys_are_set_in_one_dialog_and_kept(
-    page_server: Any, open_page: Callable[..., Page], first: dict[str, Any]
+    show: Callable[..., Page], first: dict[str, Any]
 ) -> None:
-    page = open_page(page_server.url, graph=first)
+    page = show(graph=first)
     toolbar(page).get_by_role("button", name="Settings").click()
     dialog = page.get_by_role("dialog", name="Settings")
     dialog.get_by_role("button", name="Dark").click()

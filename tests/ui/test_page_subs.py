@@ -1,28 +1,23 @@
 """Sub-workflows on the page: fold, go through a list, run, publish, unfold; open inside, edit, come back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from latentloom.nodes.graph.graph import graph_to_plain
 from support.browser import MODEL_MS, call, card, file_graph, on_canvas, tab
 from support.folded import paintings
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 INSIDE = ("encode_text", "empty_latents", "denoise", "decode", "save")
 
 
 @pytest.mark.by_hand
 def test_folded_nodes_go_through_a_list_and_unfold(
-    page_server: Any, open_page: Callable[..., Page], first: dict[str, Any]
+    page_server: Any, show: Callable[..., Page], first: dict[str, Any]
 ) -> None:
-    page = open_page(page_server.url, graph=first)
+    page = show(graph=first)
     for name in INSIDE:
         on_canvas(page, name).focus()
         page.keyboard.press("Shift+Space")
@@ -66,12 +61,12 @@ def test_folded_nodes_go_through_a_list_and_unfold(
 
 @pytest.mark.by_hand
 def test_a_sub_workflow_is_opened_edited_and_run_inside_and_its_list_is_a_line_for_each_in_simple(
-    page_server: Any, open_page: Callable[..., Page]
+    show: Callable[..., Page],
 ) -> None:
     graph = graph_to_plain(paintings(("a red star", "a blue ring")))
     paint = graph["nodes"]["paint"]
     graph["nodes"]["more"] = {"type": "sub:paint", "version": 1, "inputs": {**paint["inputs"], "prompt": "a cube"}}
-    page = open_page(page_server.url, graph=graph)
+    page = show(graph=graph)
     card(page, "paint").locator(".ll-node-icon").dblclick()
     place = page.get_by_role("navigation", name="Where you are in the workflow")
     expect(place).to_contain_text("Used by 2 nodes: what you change here changes all of them.")

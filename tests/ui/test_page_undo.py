@@ -1,18 +1,13 @@
 """Undo in the page: random edits back to the start, and forth again."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 import pytest
+from playwright.sync_api import Locator, Page
 
 from support.browser import card, enter, file_text, toolbar
 from support.first_picture import FIRST
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
 
 MOST = 100
 """Steps that a button takes back before it counts as one without an end."""
@@ -21,10 +16,8 @@ MERGED = 6
 
 
 @pytest.mark.parametrize("num_edits", [8, pytest.param(56, marks=pytest.mark.by_hand)])
-def test_undo_takes_back_random_edits_and_redo_makes_them_again(
-    page_server: Any, open_page: Callable[..., Page], num_edits: int
-) -> None:
-    page = open_page(page_server.url, graph=FIRST)
+def test_undo_takes_back_random_edits_and_redo_makes_them_again(show: Callable[..., Page], num_edits: int) -> None:
+    page = show(graph=FIRST)
     start = file_text(page)
     dice = random.Random(6)
     for number in range(num_edits):

@@ -1,31 +1,26 @@
 """Values as they will be in a run: how many tokens a text is, and sizes that a model takes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from support.browser import call, card, file_graph, on_canvas, tab, toolbar
 from support.first_picture import picture_graph
 from support.lora_files import write_pair
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
 
 @pytest.mark.by_hand
 def test_a_prompt_tells_its_tokens_and_what_is_not_read_on_card_inspector_and_form(
-    page_server: Any, open_page: Callable[..., Page]
+    page_server: Any, show: Callable[..., Page]
 ) -> None:
     graph = picture_graph(name="many words")
     counts = call(page_server.url, "tokens", {"graph": graph})["tokens"]["encode_text"]["prompt"]
     assert [each["limit"] for each in counts] == [40, 77]
-    page = open_page(page_server.url, graph=graph)
+    page = show(graph=graph)
     field = card(page, "encode_text").get_by_role("textbox", name="prompt", exact=True)
     shown = card(page, "encode_text").locator(".ll-tokens").first
     expect(shown).to_contain_text(f"{counts[0]['num_tokens']} / 40", timeout=60_000)
@@ -47,13 +42,11 @@ def test_a_prompt_tells_its_tokens_and_what_is_not_read_on_card_inspector_and_fo
 
 
 @pytest.mark.by_hand
-def test_a_size_is_picked_by_shape_and_megapixels_on_card_inspector_and_form(
-    page_server: Any, open_page: Callable[..., Page]
-) -> None:
+def test_a_size_is_picked_by_shape_and_megapixels_on_card_inspector_and_form(show: Callable[..., Page]) -> None:
     graph = picture_graph(name="many sizes")
     graph["params"] |= {"wide": {"type": "int", "default": 128}, "high": {"type": "int", "default": 128}}
     graph["nodes"]["empty_latents"]["inputs"] |= {"width": {"param": "wide"}, "height": {"param": "high"}}
-    page = open_page(page_server.url, graph=graph)
+    page = show(graph=graph)
     sides = [card(page, "empty_latents").get_by_role("spinbutton", name=name) for name in ("width", "height")]
     card(page, "empty_latents").get_by_role("button", name="Shape of the picture").click()
     picker = page.get_by_role("dialog", name="Shape of the picture")

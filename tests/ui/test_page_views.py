@@ -1,34 +1,28 @@
 """The views beside the canvas: plan, gallery, simple form, models, and all of it in another language and on a phone."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from PIL import Image
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
-from support.browser import MODEL_MS, PHONE, UNDER, Watch, call, card, choose, file_graph, made, say, tab, toolbar
-from support.first_picture import FIRST, picture_graph, small
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
-
+from support.browser import MODEL_MS, PHONE, UNDER, Watch, card, file_graph, made, say, tab, toolbar
+from support.first_picture import FIRST, small
 
 # --- problems ---
 
 
 @pytest.mark.by_hand
 def test_a_button_mends_a_problem_and_what_is_reckoned_is_asked_before_it_runs(
-    page_server: Any, open_page: Callable[..., Page], watch: Watch
+    show: Callable[..., Page], watch: Watch
 ) -> None:
     watch.foresee("400 .*loom/runs")
     graph = small()
     graph["nodes"]["empty_latents"]["inputs"] |= {"width": 100, "height": 77}
-    page = open_page(page_server.url, graph=graph)
+    page = show(graph=graph)
     page.get_by_role("tab", name="Problems").click()
     expect(page.get_by_text("1 error keeps it from running")).to_be_visible()
     tabs = page.get_by_role("complementary", name="Panels").get_by_role("tab")
@@ -67,9 +61,9 @@ def in_gallery(page: Page, *results: str) -> None:
 
 @pytest.mark.by_hand
 def test_two_results_are_compared_with_a_slider_that_keys_move(
-    page_server: Any, open_page: Callable[..., Page], two_results: tuple[str, str]
+    show: Callable[..., Page], two_results: tuple[str, str]
 ) -> None:
-    page = open_page(page_server.url)
+    page = show()
     tab(page, "Gallery").click()
     page.get_by_test_id(f"result-{two_results[0]}").get_by_role("button").first.click()
     page.get_by_role("dialog").get_by_role("button", name="Compare with…").click()
@@ -98,9 +92,9 @@ def test_two_results_are_compared_with_a_slider_that_keys_move(
 
 @pytest.mark.by_hand
 def test_a_result_tells_how_it_was_made_and_is_made_again_with_a_change(
-    page_server: Any, open_page: Callable[..., Page], two_results: tuple[str, str]
+    show: Callable[..., Page], two_results: tuple[str, str]
 ) -> None:
-    page = open_page(page_server.url)
+    page = show()
     tab(page, "Gallery").click()
     page.get_by_test_id(f"result-{two_results[0]}").get_by_role("button", name="Picture: ").click()
     dialog = page.get_by_role("dialog", name="to_compare")
@@ -115,10 +109,10 @@ def test_a_result_tells_how_it_was_made_and_is_made_again_with_a_change(
     expect(page.get_by_role("button", name="a green cube").first).to_be_visible()
 
 
-def test_a_result_is_found_and_deleted(page_server: Any, open_page: Callable[..., Page], watch: Watch) -> None:
+def test_a_result_is_found_and_deleted(page_server: Any, show: Callable[..., Page], watch: Watch) -> None:
     result = made(page_server.url, small(name="to_delete"), prompt="a purple cone")
     watch.foresee(f"404 .*/(results|files)/{result}")  # the open picture may hear of its end before it is closed
-    page = open_page(page_server.url)
+    page = show()
     tab(page, "Gallery").click()
     page.get_by_role("searchbox", name="Search results").fill("purple cone")
     expect(page.get_by_role("button", name="Picture: ")).to_have_count(1)
@@ -131,10 +125,8 @@ def test_a_result_is_found_and_deleted(page_server: Any, open_page: Callable[...
 
 
 @pytest.mark.by_hand
-def test_a_sweep_fills_a_grid_that_is_downloaded_as_one_picture(
-    page_server: Any, open_page: Callable[..., Page]
-) -> None:
-    page = open_page(page_server.url, graph=small(name="swept"))
+def test_a_sweep_fills_a_grid_that_is_downloaded_as_one_picture(show: Callable[..., Page]) -> None:
+    page = show(graph=small(name="swept"))
     page.get_by_role("button", name="More ways to run").click()
     page.get_by_role("menuitem", name="Run a sweep").click()
     dialog = page.get_by_role("dialog", name="Run a sweep")
@@ -165,10 +157,8 @@ def in_sweep_dialog(page: Page) -> Locator:
 
 
 @pytest.mark.by_hand
-def test_a_sweep_keeps_what_was_typed_and_says_what_is_missing(
-    page_server: Any, open_page: Callable[..., Page]
-) -> None:
-    page = open_page(page_server.url, graph=small(name="typed first"))
+def test_a_sweep_keeps_what_was_typed_and_says_what_is_missing(show: Callable[..., Page]) -> None:
+    page = show(graph=small(name="typed first"))
     dialog = in_sweep_dialog(page)
     run = dialog.get_by_role("button", name="Run", exact=True)
     dialog.get_by_role("button", name="Vary one more").click()
@@ -185,50 +175,11 @@ def test_a_sweep_keeps_what_was_typed_and_says_what_is_missing(
     expect(run).to_be_disabled()
 
 
-def by_hand(name: str, *, seed: int | None = None, steps: int = 1) -> dict[str, Any]:
-    """A workflow without params, as one builds it on the canvas."""
-    graph = small(name=name, params={})
-    graph["nodes"]["encode_text"]["inputs"] |= {"prompt": "a red star", "negative_prompt": ""}
-    graph["nodes"]["denoise"]["inputs"] |= {"steps": steps, "seed": seed}
-    if seed is None:
-        del graph["nodes"]["denoise"]["inputs"]["seed"]
-    return graph
-
-
-@pytest.mark.by_hand  # two results are compared by another
-def test_a_comparison_tells_every_input_that_differs(page_server: Any, open_page: Callable[..., Page]) -> None:
-    graph = by_hand("varied", seed=9)
-    two = made(page_server.url, graph, **{"denoise.steps": 2}), made(page_server.url, by_hand("by hand", seed=7))
-    page = open_page(page_server.url)
-    in_gallery(page, *two)
-    page.get_by_role("button", name="Compare", exact=True).click()
-    rows = page.get_by_role("region", name="What differs").get_by_role("row")
-    expect(rows).to_have_count(4)  # the first one has the names
-    expect(rows.filter(has_text="denoise.steps")).to_have_text(re.compile("denoise.steps(12|21)$"))
-    expect(rows.filter(has_text="Seed")).to_have_text(re.compile("Seed(79|97)$"))
-
-
-@pytest.mark.by_hand  # as one of a template does
-def test_a_result_built_by_hand_tells_its_prompt_its_seed_and_what_was_set(
-    page_server: Any, open_page: Callable[..., Page]
-) -> None:
-    result = made(page_server.url, by_hand("no params"), **{"denoise.steps": 2})
-    told = next(each for each in call(page_server.url, "results") if each["id"] == result)
-    assert (told["prompt"], told["seed"], told["params"]) == ("a red star", 0, {})
-    page = open_page(page_server.url)
-    tab(page, "Gallery").click()
-    page.get_by_test_id(f"result-{result}").get_by_role("button", name="Picture: ").click()
-    facts = page.get_by_role("dialog", name="no params").locator(".ll-fact")
-    expect(facts.filter(has_text="Seed").first).to_contain_text("0")
-    expect(facts.filter(has_text="denoise.steps")).to_have_text("denoise.steps2")
-    expect(facts.filter(has_text="load_model.source")).to_contain_text("builtin:bobbin")
-
-
 # --- simple, models, plan ---
 
 
-def test_the_simple_view_is_filled_and_run(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=small())
+def test_the_simple_view_is_filled_and_run(show: Callable[..., Page]) -> None:
+    page = show(graph=small())
     tab(page, "Simple").click()
     view = page.get_by_role("region", name="Simple view")
     form = view.get_by_role("form", name="Settings")
@@ -244,35 +195,11 @@ def test_the_simple_view_is_filled_and_run(page_server: Any, open_page: Callable
 
 
 @pytest.mark.by_hand
-def test_the_simple_view_follows_the_canvas_and_offers_its_prompt(
-    page_server: Any, open_page: Callable[..., Page]
-) -> None:
-    graph = picture_graph(name="built by hand", params={})
-    graph["nodes"]["encode_text"]["inputs"] |= {"prompt": "a red star", "negative_prompt": ""}
-    graph["nodes"]["denoise"]["inputs"]["seed"] = 7
-    page = open_page(page_server.url, graph=graph)
-    tab(page, "Simple").click()
-    view = page.get_by_role("region", name="Simple view")
-    expect(view.get_by_role("combobox", name="Workflow")).to_have_value("Built by hand")
-    view.get_by_role("group", name="Add to this form").get_by_role("button", name="Encode Text: prompt").click()
-    prompt = view.get_by_role("form", name="Settings").get_by_role("textbox", name="prompt", exact=True)
-    expect(prompt).to_have_value("a red star")
-    tab(page, "Build").click()
-    field = card(page, "encode_text").get_by_role("textbox", name="prompt", exact=True)
-    field.fill("a blue ring")
-    field.blur()
-    tab(page, "Simple").click()
-    expect(prompt).to_have_value("a blue ring")
-
-
-@pytest.mark.by_hand
-def test_simple_has_the_groups_and_shows_the_results_that_were_asked_for(
-    page_server: Any, open_page: Callable[..., Page]
-) -> None:
+def test_simple_has_the_groups_and_shows_the_results_that_were_asked_for(show: Callable[..., Page]) -> None:
     graph = small(name="arranged")
     save = graph["nodes"]["save"]
     graph["nodes"]["spare"] = save | {"inputs": save["inputs"] | {"name": "spare"}}
-    page = open_page(page_server.url, graph=graph)
+    page = show(graph=graph)
     panels = page.get_by_role("complementary", name="Panels")
     panels.get_by_role("tab", name="Inspector").click()
     panels.get_by_role("region", name="Param prompt").get_by_role("button", name="Options").click()
@@ -290,10 +217,8 @@ def test_simple_has_the_groups_and_shows_the_results_that_were_asked_for(
 
 
 @pytest.mark.by_hand
-def test_the_models_view_lists_what_is_here_and_how_to_get_more(
-    page_server: Any, open_page: Callable[..., Page]
-) -> None:
-    page = open_page(page_server.url)
+def test_the_models_view_lists_what_is_here_and_how_to_get_more(show: Callable[..., Page]) -> None:
+    page = show()
     tab(page, "Models").click()
     view = page.get_by_role("region", name="Models")
     bobbin = view.get_by_role("listitem", name="builtin:bobbin")
@@ -306,47 +231,18 @@ def test_the_models_view_lists_what_is_here_and_how_to_get_more(
     expect(view.get_by_text("No model matches the search")).to_be_visible()
 
 
-@pytest.mark.by_hand
-def test_the_plan_follows_the_degrees_and_goes_into_the_workflow(
-    page_server: Any, open_page: Callable[..., Page]
-) -> None:
-    page = open_page(page_server.url, graph=FIRST)
-    panel = page.get_by_role("complementary", name="Panels")
-    panel.get_by_role("tab", name="Plan").click()
-    expect(panel.get_by_text("rank 0 on cpu")).to_be_visible(timeout=MODEL_MS)
-    expect(panel.get_by_text("rank 1 on cpu")).to_have_count(0)
-    panel.get_by_role("button", name="More Ulysses").click()
-    expect(panel.get_by_text("rank 1 on cpu")).to_be_visible()
-    expect(panel.get_by_text("2 ranks", exact=True)).to_be_visible()
-    panel.get_by_role("button", name="Put into the workflow").click()
-    expect(say(page, "The workflow now has this plan.")).to_be_visible()
-    nodes = file_graph(page)["nodes"]
-    plan = next(node for node in nodes.values() if node["type"] == "LoomParallelPlan")
-    assert plan["inputs"]["plan"] == "ulysses=2"
-
-
 # --- the whole page ---
 
 
-@pytest.mark.by_hand  # as test_page_settings, and a German browser
-def test_the_page_speaks_german_and_remembers_it(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
-    choose(page, "Language", "Deutsch")
-    expect(page.get_by_role("tab", name="Läufe")).to_be_visible()
-    page.reload()
-    expect(page.get_by_role("tab", name="Läufe")).to_be_visible()
-    expect(card(page, "denoise")).to_be_visible()
-
-
 @pytest.mark.by_hand
-def test_a_german_browser_gets_a_german_page(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST, locale="de-DE")
+def test_a_german_browser_gets_a_german_page(show: Callable[..., Page]) -> None:
+    page = show(graph=FIRST, locale="de-DE")
     expect(page.get_by_role("tab", name="Läufe")).to_be_visible()
     expect(tab(page, "Galerie")).to_be_visible()
 
 
-def test_the_page_works_on_a_phone(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=small(name="on_a_phone"), **PHONE)
+def test_the_page_works_on_a_phone(show: Callable[..., Page]) -> None:
+    page = show(graph=small(name="on_a_phone"), **PHONE)
     expect(card(page, "denoise")).to_be_attached()
     page.get_by_role("button", name="Run", exact=True).tap()
     expect(card(page, "save")).to_have_attribute("data-status", "done", timeout=MODEL_MS)
@@ -360,21 +256,9 @@ def test_the_page_works_on_a_phone(page_server: Any, open_page: Callable[..., Pa
     expect(toolbar(page)).to_be_in_viewport()
 
 
-@pytest.mark.by_hand  # test_page_run starts from one of them
-def test_an_empty_canvas_has_three_pictures_to_start_from(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url)
-    starts = page.locator(".ll-starts").get_by_role("listitem")
-    expect(starts).to_have_count(3)
-    page.set_viewport_size(PHONE["viewport"])
-    starts.last.get_by_role("button", name="Inpaint").click()  # it can be scrolled to
-    page.set_viewport_size({"width": 1440, "height": 900})
-    expect(card(page, "denoise")).to_be_visible()
-    expect(starts).to_have_count(0)
-
-
 @pytest.mark.by_hand
-def test_templates_are_where_people_start(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url)
+def test_templates_are_where_people_start(show: Callable[..., Page]) -> None:
+    page = show()
     page.get_by_role("button", name="Open a template").click()
     for name, told in (("Image to image", "Runs here"), ("FLUX.1 Kontext", "Needs the model black-forest-labs/")):
         listed = page.get_by_role("dialog", name="Templates").get_by_role("listitem").filter(has_text=name)

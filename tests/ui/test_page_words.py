@@ -1,21 +1,16 @@
 """A pseudo-language that brackets every text we have: what is read without brackets, nobody can translate."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, Route, expect
 
 from latentloom.parallel.machine.now import devices_now
 from support.browser import MODEL_MS, begin_gradio, card, choose, made, on_canvas
 from support.checkout import ROOT
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page, Route
 
 FIRST, INPAINT = (
     json.loads((ROOT / f"workflows/bobbin/{name}.json").read_text()) for name in ("first_picture", "inpaint")
@@ -46,54 +41,25 @@ NAMED = re.compile(rf"\b({NODES})(\.\w+)?|\b\w+=\d|\b(negative_)?prompt\b|\bseed
 """A node, one of its sockets, a part of a plan, a param."""
 KEYS = re.compile(r"\b([A-Z]|F\d+|Alt|Esc|Tab)\b")
 """Keys on which the same stands in all languages."""
+WORKFLOWS = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "workflows").rglob("*.json"))
 HUB = re.compile(
-    "|".join(
-        sorted(
-            {
-                re.escape(found)
-                for path in (ROOT / "workflows").rglob("*.json")
-                for found in re.findall(r'"([\w-]+/[\w.-]+)"', path.read_text(encoding="utf-8"))
-            },
-            key=len,
-            reverse=True,
-        )
-    )
+    "|".join(sorted({*map(re.escape, re.findall(r'"([\w-]+/[\w.-]+)"', WORKFLOWS))}, key=len, reverse=True))
 )
 """Models on the hub that workflows name."""
 NO_WORDS = re.compile(r"\b(B|KiB|MiB|GiB|TiB|ms|\u00b5s|s|min|h|x)\b|[\W\d_]")
+NAMES = """
+builtin:bobbin bobbin FluxPipeline FluxImg2ImgPipeline Qwen/Qwen-Image FlowMatchEulerDiscreteScheduler flux latentloom
+transformers diffusers safetensors tokenizers torch numpy pillow peft torchao python av CPU cpu fp32 cfg ulysses ring
+tokenizer_2 tokenizer text_encoder_2 text_encoder transformer vae allgather weights text
+Seed PNG JPEG WebP BMP English Deutsch
+"""
+"""Of models, packages and this machine, and what languages call themselves."""
 THEIRS = (
     # of the workflow: its name, its nodes with their sockets, its prompt, its files, what it says of itself
     *("first_picture", "a red star", "picture.png", "picture", FIRST["description"], "part", "middle.png"),
     *(param["help"] for param in FIRST["params"].values()),
-    # of models, packages and this machine, and what languages call themselves
     *(str(ROOT / "pipelines/bobbin/model"), devices_now()[-1].title.partition(",")[0]),
-    *(
-        "builtin:bobbin",
-        "bobbin",
-        "FluxPipeline",
-        "FluxImg2ImgPipeline",
-        "Qwen/Qwen-Image",
-        "FlowMatchEulerDiscreteScheduler",
-        "flux",
-        "latentloom",
-    ),
-    *("transformers", "diffusers", "safetensors", "tokenizers", "torch", "numpy", "pillow", "peft"),
-    *("torchao", "python", "av"),
-    *(
-        "tokenizer_2",
-        "tokenizer",
-        "text_encoder_2",
-        "text_encoder",
-        "transformer",
-        "vae",
-        "cfg",
-        "ulysses",
-        "ring",
-        "allgather",
-        "weights",
-        "text",
-    ),
-    *("CPU", "cpu", "fp32", "Seed", "PNG", "JPEG", "WebP", "BMP", "English", "Deutsch"),
+    *NAMES.split(),
     *("React Flow attribution", "React Flow"),  # the library gives no way to word it
 )
 

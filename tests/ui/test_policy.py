@@ -7,12 +7,14 @@ from typing import Any
 
 from jinja2 import DictLoader, Environment
 
-from latentloom.ui.access.policy import NONCE, MarkedTemplates
+from latentloom.ui.access.policy import NONCE, mark_scripts
 from support.raw_requests import Answer, Asked, ask
 
 
 def test_the_page_says_what_it_may_run_and_only_its_own_scripts_bear_the_nonce(app: Any) -> None:
-    policies = [ask_one(app).headers["content-security-policy"] for _ in range(2)]
+    headers = [ask_one(app).headers for _ in range(2)]
+    policies = [each["content-security-policy"] for each in headers]
+    assert headers[0]["cross-origin-resource-policy"] == "same-origin"
     assert policies[0] != policies[1]
     rules = {rule.split()[0]: rule.split()[1:] for rule in policies[0].split("; ")}
     assert rules["script-src"][0] == "'self'" and rules["script-src"][2:] == ["'unsafe-eval'"]
@@ -27,15 +29,10 @@ def ask_one(app: Any) -> Answer:
 
 
 def rendered(source: str, **data: Any) -> str:
-    loader = MarkedTemplates(
-        DictLoader({"page": source}),
-        script="loom.js?v=1",
-        styles="loom.css?v=1",
-        parts=["part.js"],
-        asked=["loom/start"],
-    )
+    environment = Environment(loader=DictLoader({"page": source}))
+    mark_scripts(environment, script="loom.js?v=1", styles="loom.css?v=1", parts=["part.js"], asked=["loom/start"])
     request = SimpleNamespace(scope={NONCE: "N"})
-    return Environment(loader=loader).get_template("page").render(request=request, **data)
+    return environment.get_template("page").render(request=request, **data)
 
 
 def test_a_script_in_data_bears_no_nonce() -> None:

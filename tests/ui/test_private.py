@@ -12,7 +12,7 @@ from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.pipelines.doctor.system import system_checks
 from latentloom.ui.access.connections import NOT_ACCEPTED, Seldom
 from latentloom.ui.server import Server
-from support.toy_server import finished
+from support.toy_server import copying, finished
 
 MINE = 0o700, 0o600
 
@@ -22,17 +22,11 @@ def modes(folder: Path) -> dict[str, int]:
     return {str(path.relative_to(folder)): path.stat().st_mode & 0o777 for path in (folder, *folder.rglob("*"))}
 
 
-def loads_and_saves(picture: str) -> Any:
-    load = {"type": "LoomLoadImage", "inputs": {"path": picture}}
-    save = {"type": "LoomSaveImage", "inputs": {"image": {"from": "load.image"}, "name": "star"}}
-    return graph_from_plain({"format": 1, "name": "mine", "nodes": {"load": load, "save": save}})
-
-
 def test_all_that_a_server_keeps_is_for_its_account_and_its_results_are_not(
     settings: Any, server: Any, tmp_path: Path
 ) -> None:
     Image.new("RGB", (8, 6)).save(tmp_path / "cat.png")
-    graph = loads_and_saves(server.uploads.add("local", "cat.png", tmp_path / "cat.png").path)
+    graph = graph_from_plain(copying(server.uploads.add("local", "cat.png", tmp_path / "cat.png").path))
     id = server.library.create("local", graph).id
     server.library.put_thumbnail("local", id, tmp_path / "cat.png")
     server.library.share("local", id)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.ui.errors import NoRoom
 from latentloom.ui.library.library import Library
 from latentloom.ui.live.live import Live
@@ -35,8 +36,6 @@ def picture() -> bytes:
 
 
 def test_what_is_counted_is_what_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from latentloom.nodes.graph.graph import graph_from_plain
-
     monkeypatch.setattr("latentloom.ui.library.library.MAX_VERSIONS", 2)
     kept = Quota(tmp_path / "data")
     shelf = Library(settings_in(tmp_path), Live(), quota=kept)

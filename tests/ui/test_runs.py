@@ -15,6 +15,7 @@ from latentloom.nodes.execution.events import Event
 from latentloom.nodes.execution.manifest import Told
 from latentloom.nodes.execution.watch import Token
 from latentloom.nodes.files.picture_files import WORKFLOW_KEY, read_metadata
+from latentloom.nodes.graph.graph import read_graph
 from latentloom.nodes.graph.problems import GraphError
 from latentloom.pipelines.values import Place
 from latentloom.ui.errors import Conflict, NotHere
@@ -24,9 +25,22 @@ from latentloom.ui.runs import runs as runs_module
 from latentloom.ui.runs.results import Results
 from latentloom.ui.runs.runs import MAX_WAITING, Runs
 from latentloom.ui.runs.workers import RunWorkers
-from latentloom.ui.settings import Settings
+from support.checkout import ROOT
 from support.prepared import spied
-from support.toy_server import DEADLINE_S, OPEN, ORDER, REACHED, finished, gated, graph, pictured, reset, runs_in, until
+from support.toy_server import (
+    DEADLINE_S,
+    OPEN,
+    ORDER,
+    REACHED,
+    finished,
+    gated,
+    graph,
+    pictured,
+    reset,
+    runs_in,
+    settings_in,
+    until,
+)
 
 
 def one(runs: Runs, workflow: Any, user: str = "ada", **parts: Any) -> str:
@@ -174,11 +188,7 @@ def test_a_batch_of_pictures_becomes_a_result_each(runs: Runs, tmp_path: Path) -
     )
     run = finished(runs, "ada", one(runs, workflow))
     assert [made.path for made in run.made] == [f"{run.folder}/deep/er.png"]
-    assert Results(runs_settings(tmp_path), runs).path("ada", run.made[0].id).is_file()
-
-
-def runs_settings(folder: Path) -> Settings:
-    return Settings(output_dir=folder / "out", data_dir=folder / "data")
+    assert Results(settings_in(tmp_path), runs).path("ada", run.made[0].id).is_file()
 
 
 @pytest.mark.parametrize(
@@ -283,18 +293,6 @@ def test_who_waits_is_told_how_long_the_others_take(tmp_path: Path, monkeypatch:
         OPEN["later"].set()
 
 
-def test_other_users_runs_are_not_there(runs: Runs) -> None:
-    id = finished(runs, "ada", one(runs, pictured())).id
-    assert runs.list("bob") == []
-    for ask in (runs.get, runs.delete):
-        with pytest.raises(NotHere, match="no run"):
-            ask("bob", id)
-    with pytest.raises(NotHere, match="no run"):
-        runs.book.cancel("bob", [id])
-    with pytest.raises(NotHere):
-        runs.preview("bob", id, "picture")
-
-
 def test_the_latest_preview_is_a_small_webp(runs: Runs) -> None:
     id = one(runs, gated("gate"))
     assert REACHED["gate"].wait(DEADLINE_S)
@@ -327,7 +325,7 @@ def test_deleting_a_run_removes_its_files_and_leaves_what_others_put_there(runs:
     first, second = (finished(runs, "ada", one(runs, pictured())) for _ in range(2))
     folder = tmp_path / "out" / first.folder
     (folder / "notes.txt").write_text("mine")
-    Results(runs_settings(tmp_path), runs).thumbnail("ada", first.made[0].id)
+    Results(settings_in(tmp_path), runs).thumbnail("ada", first.made[0].id)
     runs.delete("ada", first.id)
     runs.delete("ada", second.id)
     assert [path.name for path in folder.iterdir()] == ["notes.txt"]
@@ -359,10 +357,8 @@ def test_an_output_folder_that_cannot_be_written_is_told_before_and_fails_the_ru
 
 
 def test_models_run_and_tell_their_steps(tmp_path: Path) -> None:
-    from latentloom.nodes.graph.graph import read_graph
-
-    workflow = read_graph(Path(__file__).parent.parent.parent / "workflows" / "bobbin" / "first_picture.json")
-    runs = Runs(runs_settings(tmp_path), Live())
+    workflow = read_graph(ROOT / "workflows" / "bobbin" / "first_picture.json")
+    runs = Runs(settings_in(tmp_path), Live())
     try:
         run = finished(runs, "local", one(runs, workflow, "local", overrides={"denoise.steps": 2}))
     finally:

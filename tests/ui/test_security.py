@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import io
 import itertools
 import json
 import random
@@ -22,7 +21,8 @@ from fastapi import Request
 from latentloom.ui.access import gate
 from latentloom.ui.access.intake import AT_A_TIME
 from support.raw_requests import Answer, Asked, ask, ask_each
-from support.toy_server import ended
+from support.toy_server import copying, ended
+from support.toy_server import png as sound_png
 
 SECRET = "the secret outside the folders"
 MAX_GROWTH = 50 * 2**20
@@ -359,21 +359,23 @@ def test_pictures_are_looked_at_few_at_a_time_and_nobody_else_waits(
     assert most[0] <= AT_A_TIME
 
 
-@pytest.mark.parametrize("kind", ["run", "workflow", "result", "draft", "upload", "share"])
+@pytest.mark.parametrize("kind", ["run", "workflow", "result", "draft", "upload"])
 def test_what_belongs_to_others_is_not_there(log_in: Any, kind: str, owned: dict[str, str]) -> None:
     bob, id = log_in("bob"), owned[kind]
     tries = {
         "run": [("GET", ""), ("DELETE", ""), ("POST", "/cancel"), ("POST", "/move"), ("GET", "/previews/save")],
-        "workflow": [("GET", ""), ("DELETE", ""), ("GET", "/file"), ("GET", "/versions"), ("POST", "/share")],
+        "workflow": [
+            *(("GET", rest) for rest in ("", "/file", "/versions", "/thumb")),
+            *(("POST", rest) for rest in ("/share", "/duplicate")),
+            ("DELETE", ""),
+        ],
         "result": [("DELETE", "")],
         "draft": [("GET", "")],
         "upload": [("GET", "/thumb")],
-        "share": [("GET", "")],
     }[kind]
-    prefix = {"share": "workflows"}.get(kind, f"{kind}s")
     for method, rest in tries:
         body = {"json": {"before": None} if rest == "/move" else {}} if method == "POST" else {}
-        answer = bob.request(method, f"/loom/{prefix}/{id}{rest}", **body)
+        answer = bob.request(method, f"/loom/{kind}s/{id}{rest}", **body)
         assert answer.status_code == 404, (method, rest, answer.text)
     if kind == "result":
         assert bob.get(f"/loom/files/{id}").status_code == bob.get(f"/loom/files/{id}/thumb").status_code == 404
@@ -382,35 +384,23 @@ def test_what_belongs_to_others_is_not_there(log_in: Any, kind: str, owned: dict
 @pytest.fixture
 def owned(log_in: Any) -> dict[str, str]:
     """Ann's things, by kind."""
-    from PIL import Image
-
-    ann, data = log_in("ann"), io.BytesIO()
-    Image.new("RGB", (8, 8)).save(data, "PNG")
-    upload = ann.post("/loom/uploads", content=data.getvalue(), headers={"X-Name": "a.png"}).json()["path"]
-    copying = graph(
-        load={"type": "LoomLoadImage", "inputs": {"path": upload}},
-        save=node(inputs={"image": {"from": "load.image"}}),
-    )
-    [run] = ann.post("/loom/runs", json={"graph": copying}).json()["runs"]
+    ann = log_in("ann")
+    upload = ann.post("/loom/uploads", content=sound_png(), headers={"X-Name": "a.png"}).json()["path"]
+    body = {"graph": copying(upload)}
+    [run] = ann.post("/loom/runs", json=body).json()["runs"]
     state = ended(ann, run)
-    workflow = ann.post("/loom/workflows", json={"graph": copying}).json()["id"]
-    ann.put("/loom/drafts/mine", json={"graph": copying})
+    workflow = ann.post("/loom/workflows", json=body).json()["id"]
+    ann.put("/loom/drafts/mine", json=body)
     [result] = state["nodes"]["save"]["files"]
-    return {"run": run, "workflow": workflow, "result": result, "draft": "mine", "upload": upload, "share": workflow}
+    return {"run": run, "workflow": workflow, "result": result, "draft": "mine", "upload": upload}
 
 
 def test_a_run_reads_no_file_outside_its_users_folder(log_in: Any, owned: dict[str, str], tmp_path: Path) -> None:
-    from PIL import Image
-
     bob = log_in("bob")
-    Image.new("RGB", (8, 8)).save(tmp_path / "outside.png")
+    (tmp_path / "outside.png").write_bytes(sound_png())
     hers = next((tmp_path / "data").rglob(owned["upload"]))
     for path in (str(tmp_path / "outside.png"), "../../../outside.png", str(hers), owned["upload"], "/etc/passwd"):
-        copying = graph(
-            load={"type": "LoomLoadImage", "inputs": {"path": path}},
-            save=node(inputs={"image": {"from": "load.image"}}),
-        )
-        answer = bob.post("/loom/runs", json={"graph": copying})
+        answer = bob.post("/loom/runs", json={"graph": copying(path)})
         if answer.status_code == 201:
             [run] = answer.json()["runs"]
             state = ended(bob, run)
@@ -420,17 +410,9 @@ def test_a_run_reads_no_file_outside_its_users_folder(log_in: Any, owned: dict[s
 
 
 def test_a_run_writes_no_file_outside_its_own_folder(client: Any, tmp_path: Path) -> None:
-    from PIL import Image
-
-    data = io.BytesIO()
-    Image.new("RGB", (8, 8)).save(data, "PNG")
-    upload = client.post("/loom/uploads", content=data.getvalue(), headers={"X-Name": "a.png"}).json()["path"]
+    upload = client.post("/loom/uploads", content=sound_png(), headers={"X-Name": "a.png"}).json()["path"]
     for name in ("../../escaped", str(tmp_path / "escaped"), "..\\escaped", "a/../../../escaped", "\0"):
-        copying = graph(
-            load={"type": "LoomLoadImage", "inputs": {"path": upload}},
-            save=node(inputs={"image": {"from": "load.image"}, "name": name}),
-        )
-        answer = client.post("/loom/runs", json={"graph": copying})
+        answer = client.post("/loom/runs", json={"graph": copying(upload, name=name)})
         if answer.status_code == 201:
             [run] = answer.json()["runs"]
             ended(client, run)

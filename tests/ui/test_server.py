@@ -44,12 +44,14 @@ def test_a_data_folder_that_cannot_be_written_is_refused(settings: Settings) -> 
 def test_what_a_killed_server_was_writing_is_removed_and_nothing_else(settings: Settings) -> None:
     user = settings.data_dir / "users" / "0123456789abcdef"
     left = [user / "runs" / ".a-x1.json", user / "inputs" / ".b", user / "workflows" / "c" / ".head-x1.json"]
+    left += [settings.data_dir / place for place in ("downloads/.a.tmp", "apps/.a.tmp", "shares/.a.tmp", ".queue-a")]
     kept = [user / "runs" / "a.json.damaged", user / "inputs" / "b.png", settings.data_dir / ".profile"]
+    kept.append(settings.data_dir / "shares" / "a.json")
     for path in (*left, *kept):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
     with closing(Server(settings)):
-        assert [path.exists() for path in (*left, *kept)] == [False] * 3 + [True] * 3
+        assert [path.exists() for path in (*left, *kept)] == [False] * 7 + [True] * 4
 
 
 def test_a_run_asks_only_for_devices_of_the_server() -> None:

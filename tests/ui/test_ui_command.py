@@ -258,8 +258,9 @@ def test_a_signal_ends_the_page_whatever_lock_its_main_thread_holds(
         def wait(self, timeout: float | None = None) -> bool:
             raise AssertionError("a signal in here would wait for ever")
 
-    page = SimpleNamespace(close=lambda **_: None)
-    app = SimpleNamespace(check_port=lambda *_: None, launch=lambda *_: page, loop_of=lambda _: None)
+    server = SimpleNamespace(servers=[SimpleNamespace(get_loop=lambda: None)])
+    page = SimpleNamespace(server=server, close=lambda **_: None)
+    app = SimpleNamespace(check_port=lambda *_: None, launch=lambda *_: page)
     monkeypatch.setattr(command, "watched", lambda _: nullcontext())
     monkeypatch.setattr(command, "_app", lambda: app)
     monkeypatch.setattr(command, "WorkerProcess", lambda _: SimpleNamespace(start=lambda: None))

@@ -19,7 +19,7 @@ from latentloom.nodes.graph.problems import GraphError
 from latentloom.ui.errors import NoRoom, NotHere
 from latentloom.ui.store.quota import Quota
 from latentloom.ui.store.uploads import Uploads
-from support.toy_server import finished, graph, reset, runs_in
+from support.toy_server import finished, graph, png, reset, runs_in
 
 Add = Callable[..., dict[str, Any]]
 
@@ -44,7 +44,7 @@ def add(shelf: Uploads, tmp_path: Path) -> Add:
 def test_nobody_waits_while_a_picture_of_another_is_looked_at(
     shelf: Uploads, add: Add, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept, looking, go_on = add("a.png", encoded()).path, threading.Event(), threading.Event()
+    kept, looking, go_on = add("a.png", png(6, 4)).path, threading.Event(), threading.Event()
 
     def slow(*arguments: Any, **named: Any) -> Any:
         looking.set()
@@ -52,7 +52,7 @@ def test_nobody_waits_while_a_picture_of_another_is_looked_at(
         return checked_picture(*arguments, **named)
 
     monkeypatch.setattr("latentloom.ui.store.uploads.checked_picture", slow)
-    (tmp_path / "bobs").write_bytes(encoded())
+    (tmp_path / "bobs").write_bytes(png(6, 4))
     with ThreadPoolExecutor(2) as pool:
         bobs = pool.submit(shelf.add, "bob", "b.png", tmp_path / "bobs")
         assert looking.wait(60)
@@ -62,12 +62,6 @@ def test_nobody_waits_while_a_picture_of_another_is_looked_at(
         finally:
             go_on.set()
         assert bobs.result(60).width == 6
-
-
-def encoded(format: str = "PNG", size: tuple[int, int] = (6, 4)) -> bytes:
-    file = io.BytesIO()
-    Image.new("RGB", size, "blue").save(file, format)
-    return file.getvalue()
 
 
 def bomb(side: int) -> bytes:
@@ -96,7 +90,7 @@ def kept(tmp_path: Path) -> list[str]:
     ],
 )
 def test_a_picture_is_kept_under_a_harmless_name(add: Add, tmp_path: Path, name: str, format: str, ending: str) -> None:
-    made = add(name, encoded(format))
+    made = add(name, png(6, 4, format=format))
     assert made.path[16:] == ending and (made.width, made.height) == (6, 4)
     assert kept(tmp_path) == [made.path]
 
@@ -107,8 +101,8 @@ def test_a_picture_is_kept_under_a_harmless_name(add: Add, tmp_path: Path, name:
         (b"", "not a picture"),
         (b"<svg onload=alert(1)>", "not a picture"),
         (b"GIF89a" + b"\0" * 50, "not a picture"),
-        (encoded()[:-30], "cut short"),
-        (encoded("JPEG", (640, 640))[:-200], "cut short"),
+        (png(6, 4)[:-30], "cut short"),
+        (png(640, 640, format="JPEG")[:-200], "cut short"),
         (bomb(60_000), "far too many pixels, and at most 64,000,000 are taken"),
         (bomb(12_000), "12000 x 12000 pixels, and at most 64,000,000 are taken"),
         (bomb(100), "cut short"),
@@ -131,13 +125,13 @@ def bell(path: Path, samples: int = 4000) -> bytes:
 
 def test_a_sound_is_kept_with_its_outline_and_found_by_its_kind(add: Add, shelf: Uploads, tmp_path: Path) -> None:
     data = bell(tmp_path)
-    made, picture = add("../a bell.WAV", data), add("cat.png", encoded())
+    made, picture = add("../a bell.WAV", data), add("cat.png", png(6, 4))
     assert made.path[16:] == "-a_bell.wav" and (made.kind, made.length_s, made.width) == ("audio", 0.5, 0)
     assert [row.path for row in shelf.list("ada", kind="audio")] == [made.path]
     assert [row.path for row in shelf.list("ada", kind="image")] == [picture.path]
     assert len(shelf.list("ada")) == 2
     assert Image.open(io.BytesIO(shelf.thumbnail("ada", made.path))).size == (384, 192)
-    for name, wrong in (("bell.flac", data), ("bell.wav", encoded()), ("bell.mp3", b"no sound")):
+    for name, wrong in (("bell.flac", data), ("bell.wav", png(6, 4)), ("bell.mp3", b"no sound")):
         with pytest.raises(ValueError, match=rf"^{name} is not a sound that can be read"):
             add(name, wrong)
 
@@ -149,6 +143,8 @@ def test_an_uploaded_sound_is_read_in_ranges_by_its_owner(client: Any, tmp_path:
     assert (whole.content, whole.headers["content-type"]) == (data, "audio/wav")
     part = client.get(f"/loom/uploads/{path}", headers={"Range": "bytes=4-7"})
     assert (part.status_code, part.content) == (206, data[4:8])
+    thumb = client.get(f"/loom/uploads/{path}/thumb")
+    assert Image.open(io.BytesIO(thumb.content)).size == (384, 192)
     assert client.get("/loom/uploads?kind=image").json() == []
     assert client.get("/loom/uploads?kind=song").status_code == 400
     assert client.get(f"/loom/uploads/{path.replace('bell', 'ball')}").status_code == 404
@@ -157,14 +153,14 @@ def test_an_uploaded_sound_is_read_in_ranges_by_its_owner(client: Any, tmp_path:
 def test_a_disk_that_takes_no_upload_is_told_without_its_path(client: Any, server: Any, tmp_path: Path) -> None:
     server.scratch.rmdir()
     for path in ("open", "uploads"):
-        answer = client.post(f"/loom/{path}", content=encoded())
+        answer = client.post(f"/loom/{path}", content=png(6, 4))
         assert answer.status_code == 400
         assert "disk does not take the file (no such file" in answer.json()["error"]
         assert str(tmp_path) not in answer.text
 
 
 def test_the_thumbnail_is_a_webp_of_own_uploads_only(shelf: Uploads, add: Add) -> None:
-    path = add("cat.png", encoded()).path
+    path = add("cat.png", png(6, 4)).path
     assert Image.open(io.BytesIO(shelf.thumbnail("ada", path))).format == "WEBP"
     for user, wrong in (("bob", path), ("ada", "../../../etc/passwd"), ("ada", ""), ("ada", f"{path}/")):
         with pytest.raises(NotHere, match="no upload "):
@@ -173,7 +169,7 @@ def test_the_thumbnail_is_a_webp_of_own_uploads_only(shelf: Uploads, add: Add) -
 
 def test_a_full_shelf_of_pictures_has_room_again_once_one_is_deleted(tmp_path: Path) -> None:
     sent = tmp_path / "sent"
-    sent.write_bytes(encoded(size=(60, 40)))
+    sent.write_bytes(png(60, 40))
     shelf = Uploads(tmp_path / "data", quota=Quota(tmp_path / "data", user_bytes=sent.stat().st_size * 2))
     first, second = (shelf.add("ada", name, sent).path for name in ("cat.png", "dog.png"))
     with pytest.raises(NoRoom, match=r"takes .* MiB of .* are uploaded pictures and sounds; delete some of these"):
@@ -187,7 +183,7 @@ def test_a_full_shelf_of_pictures_has_room_again_once_one_is_deleted(tmp_path: P
 
 def test_load_image_finds_the_users_own_upload_and_nobody_elses(add: Add, tmp_path: Path) -> None:
     reset()
-    path = add("cat.png", encoded()).path
+    path = add("cat.png", png(6, 4)).path
     [inputs] = tmp_path.glob("data/users/*/inputs")
     with runs_in(tmp_path) as runs:
 
@@ -201,7 +197,7 @@ def test_load_image_finds_the_users_own_upload_and_nobody_elses(add: Add, tmp_pa
 
 
 def test_a_large_sound_picture_keeps_to_the_limit_of_the_server(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(encoded())
+    (tmp_path / "file").write_bytes(png(6, 4))
     uploads = Uploads(tmp_path / "data", max_pixels=20)
     with pytest.raises(ValueError, match="6 x 4 pixels, and at most 20 are taken"):
         uploads.add("ann", "cat.png", tmp_path / "file")

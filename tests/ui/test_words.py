@@ -1,8 +1,6 @@
 """The page's words for what the server says, in English and German: nothing is stale. What is missing is shown in
 English, and told by `tests/bench/german.py`."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -24,9 +24,9 @@ from latentloom.ui.live.state import AGAIN, GIVEN_UP, MAX_RESTARTS, MadeFile, Ou
 from latentloom.ui.runs.runs import Runs
 from latentloom.ui.worker import process as process_module
 from latentloom.ui.worker.process import WorkerProcess
-from latentloom.ui.worker.program import Thinned
-from latentloom.ui.worker.wire import Line, line_of, written
-from latentloom.ui.worker.work import Order, Picture, Told, WorkerLost
+from latentloom.ui.worker.program import thinned
+from latentloom.ui.worker.wire import Line, Order, Picture, read_line, written
+from latentloom.ui.worker.work import WorkerLost
 from support.toy_server import DEADLINE_S, finished, graph, settings_in, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -154,7 +154,7 @@ def test_a_node_that_holds_the_interpreter_costs_its_own_run_and_blames_no_other
 ) -> None:
     monkeypatch.setattr(process_module, "LIMIT_S", 0.3)
     monkeypatch.setattr(process_module, "SILENT_S", 1.5)
-    told: list[Told] = []
+    told: list[Line] = []
     beside = _Thread(lambda: work.make(order("gate", gated(tmp_path), tmp_path), told.append, threading.Event()))
     until(lambda: times(tmp_path) == 1)
     holding = graph({"sum": ("odd_Hold", {"digits": 300_000_000})})
@@ -204,7 +204,7 @@ from latentloom.nodes.graph.graph import read_graph
 from latentloom.ui.live.live import Live
 from latentloom.ui.runs.runs import Runs
 from latentloom.ui.settings import Settings
-from latentloom.ui.views.models_view import models_view
+from latentloom.ui.views.installed import models_view
 from latentloom.ui.worker.process import WorkerProcess
 import time
 folder = pathlib.Path(sys.argv[1])
@@ -269,22 +269,22 @@ def test_what_a_run_tells_is_the_same_on_the_other_side() -> None:
         id="1" * 16, node="save", kind="image", name="n.png", path="p/n.png", width=2, height=1, bytes=4, time=1.0
     )
     picture = Picture(width=2, height=1, pixels=bytes(range(250, 256)))
-    line = line_of("r", Told(event=told, picture=picture, made=made, thread=9))
-    back = Line.model_validate_json(written(line)).told()
+    line = Line(run="r", event=told, picture=picture, made=made, thread=9)
+    back = read_line(written(line))
     assert back.event is not None and dataclasses.asdict(back.event) == dataclasses.asdict(told)
     assert (back.picture, back.made, back.thread) == (picture, made, 9)
-    odd = Told(event=Event(kind="failed", run="r", node="n", message="x\udc80"))
-    assert Line.model_validate_json(written(line_of("r", odd))).told().event.message == "x?"
+    odd = Line(run="r", event=Event(kind="failed", run="r", node="n", message="x\udc80"))
+    assert read_line(written(odd)).event.message == "x?"
     outcome = Outcome(state="done", seconds=1.0, plan="ring=2", made=(made,))
-    assert Line.model_validate_json(written(Line(run="r", outcome=outcome))).outcome == outcome
+    assert read_line(written(Line(run="r", outcome=outcome))).outcome == outcome
 
 
 def test_previews_that_come_closer_than_a_page_shows_them_are_left_out() -> None:
     told: list[int] = []
     times = iter([0.0, 0.01, 0.05, 0.2, 0.21])
-    thin = Thinned(lambda each: told.append(each.event.done if each.event else -1), clock=lambda: next(times))
+    thin = thinned(lambda each: told.append(each.event.done if each.event else -1), clock=lambda: next(times))
     picture = Picture(width=1, height=1, pixels=bytes(3))
     for done in (1, 2, 3, 4, 5):
-        thin(Told(event=Event(kind="progress", run="r", node="n", done=10 * done, total=50)))
-        thin(Told(event=Event(kind="preview", run="r", node="n", done=done, total=5), picture=picture))
+        thin(Line(event=Event(kind="progress", run="r", node="n", done=10 * done, total=50)))
+        thin(Line(event=Event(kind="preview", run="r", node="n", done=done, total=5), picture=picture))
     assert told == [10, 1, 20, 30, 40, 4, 50, 5]

@@ -1,17 +1,21 @@
-"""Where a request comes from: the address that limits and throttles count by.
+"""Where a request comes from, and whether it was meant for this server.
 
-Behind a proxy every request comes from the proxy. One that the server's owner trusts tells in a header who asked it;
-what anybody else says there is not believed.
+Limits and throttles count by address. Behind a proxy every request comes from the proxy: one that the server's owner
+trusts tells in a header who asked it; what anybody else says there is not believed.
+
+Host stops DNS rebinding: a foreign page whose name is made to point at this machine. Origin stops forged requests from
+foreign pages, which carry the user's cookie.
 """
-
-from __future__ import annotations
 
 import functools
 import ipaddress
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 HOME_BITS = 64
 """How many bits of an IPv6 address count: whoever has one has all that share these, and would else be as many strangers
@@ -29,31 +33,24 @@ class Asker:
 
 
 def asker_of(scope: Mapping[str, Any], trusted: Sequence[str]) -> Asker:
-    """The socket's peer; of a peer that `trusted` names, the last hop of X-Forwarded-For, which that peer wrote.
-
-    All hops before it are whatever the client claims. A trusted peer that names none is itself the address.
-    """
+    """The socket's peer; of a peer that `trusted` names, the last hop of X-Forwarded-For, which that peer wrote."""
     peer = str((scope.get("client") or ("",))[0])
     if not is_trusted(peer, trusted):
         return Asker(_counted(peer), is_proxy=False)
     hops = forwarded(scope)
+    # All hops before the last are whatever the client claims. A trusted peer that names none is itself the address.
     hop = _without_port(hops[-1].rpartition(",")[2].strip()) if hops else ""
-    named = hop if _address(hop) is not None else peer
+    named = hop if _peer(hop) is not None else peer
     return Asker(_counted(named), is_proxy=is_trusted(named, trusted))
 
 
-def address_of(scope: Mapping[str, Any], trusted: Sequence[str]) -> str:
-    return asker_of(scope, trusted).address
-
-
 def forwarded(scope: Mapping[str, Any]) -> list[str]:
-    """What a request's headers X-Forwarded-For say."""
     return [value.decode("latin-1") for name, value in scope.get("headers", ()) if name == b"x-forwarded-for"]
 
 
 def is_trusted(peer: str, trusted: Sequence[str]) -> bool:
     """Whether an address is one of the proxies, each an address or a network."""
-    address = _address(peer)
+    address = _peer(peer)
     return address is not None and any(address in read_network(each) for each in trusted)
 
 
@@ -70,22 +67,84 @@ def read_network(text: str) -> Network:
 
 
 def _counted(text: str) -> str:
-    address = _address(text)
+    address = _peer(text)
     if isinstance(address, ipaddress.IPv6Address) and not address.is_loopback:
         return str(ipaddress.ip_network((address, HOME_BITS), strict=False))
     return text if address is None else str(address)
 
 
 def _without_port(hop: str) -> str:
-    """Some proxies write `192.0.2.1:5000` or `[2001:db8::1]:5000`."""
+    # some proxies write `192.0.2.1:5000` or `[2001:db8::1]:5000`
     if hop.startswith("["):
         return hop[1:].partition("]")[0]
     return hop.partition(":")[0] if hop.count(":") == 1 else hop
 
 
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _peer(text: str) -> Address | None:
+    # a socket that listens for both kinds tells an IPv4 peer as ::ffff:192.0.2.1
+    address = _address(text)
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def _address(text: str) -> Address | None:
     try:
-        address = ipaddress.ip_address(text)
+        return ipaddress.ip_address(text)
     except ValueError:
         return None
-    return getattr(address, "ipv4_mapped", None) or address
+
+
+LOOPBACK_NAMES = ("localhost", "localhost.localdomain")
+WILDCARDS = ("0.0.0.0", "::", "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Door:
+    """The names under which this server is asked for."""
+
+    host: str
+    """What it is bound to."""
+    public_netloc: str = ""
+    """What browsers see behind a proxy."""
+
+    def takes_host(self, header: str) -> bool:
+        # an address cannot be rebound, so where the server is public, every one of them is good
+        name = host_name(header)
+        if not name:
+            return False
+        if is_loopback(name) or header.lower() == self.public_netloc.lower() or name == host_name(self.public_netloc):
+            return True
+        if is_loopback(self.host):
+            return False
+        if name == self.host.lower() or _address(name.strip("[]")) is not None:
+            return True
+        return self.host in WILDCARDS and name in _own_names()
+
+    def takes_origin(self, origin: str, *, host: str) -> bool:
+        """The page's own origin: the host that was asked for, or the one that browsers see behind a proxy."""
+        try:
+            parts = urlsplit(origin)
+        except ValueError:
+            return False
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            return False
+        return parts.netloc.lower() in {host.lower(), self.public_netloc.lower()}
+
+
+def host_name(header: str) -> str:
+    """`Example.org:7860` without its port, in lower case; empty for what is no host."""
+    try:
+        return (urlsplit(f"//{header}").hostname or "") if header and not set(header) & set("/@\\ ?#") else ""
+    except ValueError:
+        return ""
+
+
+def is_loopback(name: str) -> bool:
+    """Whether a host name or address stays on this machine."""
+    address = _address(name.strip("[]"))
+    return address.is_loopback if address is not None else name.lower() in LOOPBACK_NAMES
+
+
+@functools.cache
+def _own_names() -> tuple[str, str]:
+    # asked once: the second may come from a name server that takes seconds, while all requests wait
+    return socket.gethostname().lower(), socket.getfqdn().lower()

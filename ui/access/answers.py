@@ -1,7 +1,5 @@
 """How routes answer: plain JSON that nobody keeps, and each error as one sentence with the status that fits."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import asdict
 from typing import Any
@@ -54,7 +52,7 @@ def error_answer(error: Exception, where: str) -> Response:
 
 
 def _invalid(error: RequestValidationError) -> Response:
-    """A path that names nothing is not there; everything else says what was got and what would be right."""
+    # a path that names nothing is not there; everything else says what was got and what would be right
     first = error.errors()[0]
     place, *rest = first["loc"]
     if place == "path":

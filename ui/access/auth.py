@@ -70,11 +70,8 @@ def token_of(connection: HTTPConnection) -> str:
 
 
 def user_of(connection: HTTPConnection) -> str:
-    """The name behind a request or socket. Raises `NotLoggedIn`.
-
-    The app is Gradio's: our routes are plain routes of it.
-    """
-    app = connection.app
+    """The name behind a request or socket. Raises `NotLoggedIn`."""
+    app = connection.app  # Gradio's, of which our routes are plain ones
     if app.auth is None:
         return LOCAL
     if (user := app.tokens.get(token_of(connection))) is None:

@@ -4,8 +4,6 @@ uvicorn waits for ever for a request to become whole, so that a few hundred half
 everybody out. Whoever is answered, an event stream and a websocket included, is never cut for being silent.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -62,9 +60,8 @@ class Connection(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether the connection asks for nothing: no header came as yet, or the last answer is sent. A websocket is
-        never idle.
-        """
+        """Whether the connection asks for nothing: no header came as yet, or the last answer is sent."""
+        # a websocket is never idle: what goes on in it is not seen here
         is_answered = self.cycle is None or self.cycle.response_complete
         return is_answered and not self.is_websocket and self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
 
@@ -79,6 +76,7 @@ class Connection(H11Protocol):
             self._refuse(503, "this server has as many connections as it can take; try again in a moment")
 
     def connection_lost(self, exc: Exception | None) -> None:
+        # timers would keep a connection that is gone alive, and then speak to its transport
         self._crowd.leave(self)
         self._expect("")
         self._stop_unread_timer()
@@ -128,8 +126,7 @@ class Connection(H11Protocol):
             self._expect("")
 
     def _expect(self, phase: Phase) -> None:
-        """The time for a phase runs from its beginning, whatever dribbles in meanwhile."""
-        if phase == self._phase:
+        if phase == self._phase:  # its time runs from its beginning, whatever dribbles in meanwhile
             return
         if self._timer is not None:
             self._timer.cancel()
@@ -147,8 +144,8 @@ class Connection(H11Protocol):
         self._timer = self.loop.call_later(self._patience.body_window_s, self._end_window)
 
     def _end_window(self) -> None:
-        """What the server itself did not want to read as yet is not held against the sender."""
         patience = self._patience
+        # what the server itself did not want to read as yet is not held against the sender
         is_paused = self.flow.read_paused or self.cycle.waiting_for_100_continue
         is_slow = self._received < patience.body_rate * patience.body_window_s
         if is_slow and not is_paused and not self._was_paused:
@@ -175,8 +172,8 @@ class Connection(H11Protocol):
             self._unread_timer = None
 
     def _refuse(self, status: int, sentence: str) -> None:
-        """Say why, where nothing was said yet, and close."""
         self._expect("")
+        # a second answer to the same request would be read as the answer to the next one
         is_said = self.cycle is not None and self.cycle.response_started and self.conn.their_state is not h11.IDLE
         if not is_said:
             self.transport.write(_answer(status, sentence))
@@ -187,8 +184,7 @@ class Connection(H11Protocol):
 
 
 class Seldom(logging.Filter):
-    """Of what uvicorn logs of each websocket that is refused, though it was answered, one line a minute: a page that
-    asks again and again would fill the log."""
+    """Of what uvicorn logs of websockets that are refused, one line a minute: a page that asks again fills the log."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -212,17 +208,16 @@ _SELDOM = Seldom()
 def guard(server: uvicorn.Server, patience: Patience, *, grace_s: int) -> None:
     """Put a server that listens behind these limits; `grace_s` is how long open connections may hold up its end.
 
-    Gradio starts its server with settings of its own. Whoever came before this has to come again. Raises
-    `TimeoutError` where its event loop does not answer within `START_S`.
+    Whoever came before this has to come again. Raises `TimeoutError` where its event loop does not answer in time.
     """
-    given = server.config
+    given = server.config  # Gradio starts its server with settings of its own
     config = uvicorn.Config(
         given.app,
         host=given.host,
         port=given.port,
         log_level=given.log_level,
         timeout_graceful_shutdown=grace_s,
-        proxy_headers=False,  # who asks is told by `address_of` alone: uvicorn would believe every local program
+        proxy_headers=False,  # who asks is told by `asker_of` alone: uvicorn would believe every local program
     )
     config.load()
     logging.getLogger("uvicorn.error").addFilter(_SELDOM)
@@ -249,12 +244,12 @@ async def _take_over(server: uvicorn.Server, config: uvicorn.Config, crowd: Crow
     else:
         await _listen_anew(server, connection)
         server.config = config
-    for early in list(server.server_state.connections):
+    for early in list(server.server_state.connections):  # they have uvicorn's own protocol, without deadlines
         early.shutdown()
 
 
 async def _listen_anew(server: uvicorn.Server, connection: Callable[[], Connection]) -> None:
-    """On the same sockets, which take connections all the time: so few at once that descriptors never run out."""
+    # on the same sockets, which take connections all the time: so few at once that descriptors never run out
     loop = asyncio.get_running_loop()
     before, server.servers = server.servers, []
     for sock in [sock.dup() for each in before for sock in each.sockets]:
@@ -265,7 +260,7 @@ async def _listen_anew(server: uvicorn.Server, connection: Callable[[], Connecti
 
 
 def _room_for_connections() -> int:
-    """By the process's limit of open files, which is first raised as far as it may be: each may open a file, too."""
+    # by the process's limit of open files, which is first raised as far as it may be: each may open a file, too
     if sys.platform == "win32":
         return WANTED_FILES
     import resource

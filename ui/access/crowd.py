@@ -78,15 +78,11 @@ class Crowd:
     def admit(self, new: Connection) -> bool:
         """Whether there is room: who asks is let in before who only waits, so half sent headers keep nobody out."""
         self._forget_websockets(new.loop.time())
-        own = self._by_address.get(new.address)
-        if (
-            own is not None
-            and not new.is_proxy
-            and len(own.members) >= self.patience.per_address
-            and not own.make_room()
-        ):
-            return False
-        if len(self._all.members) >= self.patience.in_all and not self._all.make_room():
+        limits = [(self._all, self.patience.in_all)]
+        if not new.is_proxy and (own := self._by_address.get(new.address)) is not None:
+            # first: who makes room at his own address makes it among all, too
+            limits.insert(0, (own, self.patience.per_address))
+        if not all(len(group.members) < most or group.make_room() for group, most in limits):
             return False
         self._all.add(new)
         self._by_address.setdefault(new.address, ConnectionGroup()).add(new)
@@ -107,7 +103,7 @@ class Crowd:
         return (self._all, self._by_address[each.address]) if each in self._all.members else ()
 
     def _forget_websockets(self, now: float) -> None:
-        """A websocket has a protocol of its own, which does not tell here that it ended."""
+        # a websocket has a protocol of its own, which does not tell here that it ended
         if now - self._looked < LOOK_S:
             return
         self._looked = now

@@ -3,29 +3,22 @@
 A plain ASGI middleware, so that a request is refused before anything reads its body.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...parallel.errors import LoomError
 from ...parallel.wording import worded
 from ..errors import error_body
-from .address import asker_of, forwarded, is_trusted
-from .origin import Door
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from .address import Door, asker_of, forwarded, is_trusted
 
 logger = logging.getLogger("latentloom")
 
@@ -65,15 +58,9 @@ DEFAULT_HEADERS = (
 )
 
 
-@dataclass(frozen=True)
-class GateRefusal:
-    status: int
-    sentence: str
-
-
-CROWDED = GateRefusal(429, f"{MAX_ASKING} requests of your address are being answered; wait for one of them")
-UNREADABLE = GateRefusal(400, "the request cannot be read; send what the page or gradio_client sends")
-STALLED = GateRefusal(408, f"the rest of the request stopped coming for {BODY_WAIT_S:.0f} seconds; send it again")
+CROWDED = HTTPException(429, f"{MAX_ASKING} requests of your address are being answered; wait for one of them")
+UNREADABLE = HTTPException(400, "the request cannot be read; send what the page or gradio_client sends")
+STALLED = HTTPException(408, f"the rest of the request stopped coming for {BODY_WAIT_S:.0f} seconds; send it again")
 
 
 class Gate:
@@ -92,6 +79,7 @@ class Gate:
             await self.app(scope, receive, send)
             return
         limit = body_limit(own_path(scope))
+        # from what is cheapest to ask on: nothing of a request that is refused is read, or counted
         if (refusal := self._refusal(scope, limit)) is not None:
             await _refuse(scope, send, refusal)
             return
@@ -110,7 +98,7 @@ class Gate:
                 del self._asking[address]
 
     def _warn_of_proxy(self, scope: Scope) -> None:
-        """Once: behind a proxy that is not named, all users count as one."""
+        # once: behind a proxy that is not named, all users count as one
         peer = str((scope.get("client") or ("",))[0])
         if self._has_warned or not forwarded(scope) or is_trusted(peer, self.trusted):
             return
@@ -135,26 +123,27 @@ class Gate:
             pass
         except (ValueError, RecursionError) as error:  # ours answer themselves; Gradio's parse what strangers send
             logger.warning("%s %s cannot be answered: %s", scope["method"], scope["path"][:100], str(error)[:200])
-            await counted.refuse(UNREADABLE)
+            await counted.finish(UNREADABLE)
 
-    def _refusal(self, scope: Scope, limit: int) -> GateRefusal | None:
+    def _refusal(self, scope: Scope, limit: int) -> HTTPException | None:
         if CONTROL.search(scope["path"]):
-            return GateRefusal(400, "the address holds a control character, such as %00; leave it out")
+            return HTTPException(400, "the address holds a control character, such as %00; leave it out")
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
         if not self.door.takes_host(host):
             name = self.door.public_netloc or "localhost"
             sentence = f"this server is not called {host[:100]!r}; open it as {name}, or start it with --root-path URL"
-            return GateRefusal(403, sentence)
+            return HTTPException(403, sentence)
         # reading, too: Gradio answers any origin, and one of its routes tells the cookie that is the login
         if origin is not None and not self.door.takes_origin(origin, host=host):
             sentence = f"the request comes from a page of {origin[:100]!r}; only this server's own page may send it"
-            return GateRefusal(403, sentence)
+            return HTTPException(403, sentence)
         if (reason := next((why for path, why in UNUSED if path.fullmatch(own_path(scope))), "")) != "":
-            return GateRefusal(404, worded("{!r} is not served here; {}", scope["path"][:50], reason))
+            return HTTPException(404, worded("{!r} is not served here; {}", scope["path"][:50], reason))
         length = headers.get("content-length", "0")
+        # Python's int() takes other digits, signs and underscores, which the server behind would read otherwise
         if not (length.isascii() and length.isdigit()) or len(length) > 18:
-            return GateRefusal(400, f"Content-Length is {length[:40]!r}; give the number of bytes")
+            return HTTPException(400, f"Content-Length is {length[:40]!r}; give the number of bytes")
         return _too_large(limit) if int(length) > limit else None
 
 
@@ -164,22 +153,18 @@ def own_path(scope: Scope) -> str:
 
 
 def body_limit(path: str) -> int:
-    """How many bytes a request to this path may carry."""
     return next((limit for pattern, limit in BODY_LIMITS if pattern.fullmatch(path)), JSON_BYTES)
 
 
-def _too_large(limit: int) -> GateRefusal:
+def _too_large(limit: int) -> HTTPException:
     most = f"{limit // MIB} MiB" if limit >= MIB else f"{limit >> 10} KiB"
-    return GateRefusal(413, worded("the request is larger than {}, the limit here; send something smaller", most))
+    return HTTPException(413, worded("the request is larger than {}, the limit here; send something smaller", most))
 
 
 class CutOff(LoomError, HTTPException):
     """The rest of a body is not waited for. An HTTPException, so that no app on the way takes it for a fault."""
 
     code, exit_code, http_status = "cut-off", 2, 408
-
-    def __init__(self, refusal: GateRefusal) -> None:
-        super().__init__(refusal.status)
 
 
 class _Counted:
@@ -191,7 +176,7 @@ class _Counted:
         self._limit = limit
         self._num_bytes = 0
         self._is_whole = False
-        self._refusal: GateRefusal | None = None
+        self._refusal: HTTPException | None = None
         self._has_begun = False
 
     async def receive(self) -> Message:
@@ -200,51 +185,45 @@ class _Counted:
         try:
             message = await asyncio.wait_for(self._receive(), BODY_WAIT_S)
         except TimeoutError:
-            raise self._cut_off(STALLED) from None
+            self._refusal = STALLED
+            raise CutOff(STALLED.status_code) from None
         self._is_whole = not message.get("more_body", False)
         self._num_bytes += len(message.get("body", b""))
         if self._num_bytes > self._limit:
-            raise self._cut_off(_too_large(self._limit))
+            self._refusal = _too_large(self._limit)
+            raise CutOff(self._refusal.status_code)
         return message
 
     async def send(self, message: Message) -> None:
-        """Whatever the app makes of a body that was cut off, the answer is why it was."""
+        # whatever the app makes of a body that was cut off, the answer is why it was
         if self._refusal is not None:
             await self.finish()
             return
         if message["type"] == "http.response.start":
             self._has_begun = True
-            message = {**message, "headers": _with_defaults(message.get("headers", []))}
+            headers = message.get("headers", [])
+            present = {name.lower() for name, _ in headers}
+            missing = [header for header in DEFAULT_HEADERS if header[0] not in present]
+            message = {**message, "headers": [*headers, *missing]}
         await self._send(message)
 
-    async def finish(self) -> None:
+    async def finish(self, refusal: HTTPException | None = None) -> None:
+        """Say why the request is refused, where nothing was answered yet."""
+        self._refusal = refusal or self._refusal
         if not self._has_begun and self._refusal is not None:
             self._has_begun = True
             await _answer(self._send, self._refusal)
 
-    async def refuse(self, refusal: GateRefusal) -> None:
-        self._refusal = refusal
-        await self.finish()
 
-    def _cut_off(self, refusal: GateRefusal) -> CutOff:
-        self._refusal = refusal
-        return CutOff(refusal)
-
-
-def _with_defaults(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    present = {name.lower() for name, _ in headers}
-    return [*headers, *(header for header in DEFAULT_HEADERS if header[0] not in present)]
-
-
-async def _refuse(scope: Scope, send: Send, refusal: GateRefusal) -> None:
+async def _refuse(scope: Scope, send: Send, refusal: HTTPException) -> None:
     if scope["type"] == "websocket":  # before it is accepted: the server answers the handshake with 403
-        await send({"type": "websocket.close", "code": 1008, "reason": refusal.sentence[:120]})
+        await send({"type": "websocket.close", "code": 1008, "reason": refusal.detail[:120]})
     else:
         await _answer(send, refusal)
 
 
-async def _answer(send: Send, refusal: GateRefusal) -> None:
-    body = json.dumps(error_body(refusal.sentence, refusal.status)).encode()
+async def _answer(send: Send, refusal: HTTPException) -> None:
+    body = json.dumps(error_body(refusal.detail, refusal.status_code)).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *DEFAULT_HEADERS]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.start", "status": refusal.status_code, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -16,18 +16,17 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..errors import NotLoggedIn
-from .address import address_of
+from .address import asker_of
 from .answers import error_answer, plain, refused
 from .auth import COOKIES, user_of
 from .gate import PREFIX, own_path
 from .throttle import MAX_WAIT_S, Throttle
 
 if TYPE_CHECKING:
-    from starlette.routing import BaseRoute
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
     from ..settings import Settings
 
 KEY_FILE = "login.key"
@@ -138,7 +137,7 @@ def login_routes(settings: Settings, *, throttle: Throttle | None = None) -> lis
             is_right = await throttle.tried(
                 lambda: _is_right(users, name, password),
                 name=name,
-                address=address_of(request.scope, settings.trusted_proxies),
+                address=asker_of(request.scope, settings.trusted_proxies).address,
                 browser=browser,
             )
             if not is_right:
@@ -148,7 +147,9 @@ def login_routes(settings: Settings, *, throttle: Throttle | None = None) -> lis
         answer = plain({"success": True})
         secure = is_secure or request.url.scheme == "https"
         session = _begin_session(request.app, name)
-        answer.set_cookie(_session_cookie(request), session, httponly=True, samesite="lax", secure=secure)
+        # of Gradio's two names for it the one that no route of Gradio's reads out to scripts
+        cookie = COOKIES[1].format(request.app.cookie_id)
+        answer.set_cookie(cookie, session, httponly=True, samesite="lax", secure=secure)
         key, value = browsers.cookie(name, browser)
         answer.set_cookie(key, value, max_age=KNOWN_S, httponly=True, samesite="strict", secure=secure)
         return answer
@@ -166,8 +167,8 @@ def login_routes(settings: Settings, *, throttle: Throttle | None = None) -> lis
 
 
 def _told(refused: HTTPException, *, is_browser: bool) -> Response:
-    """Gradio's page reacts to 400 and to no other refusal, so a browser gets that also where it has to wait."""
     is_late = refused.status_code == 429
+    # Gradio's page reacts to 400 and to no other refusal, so a browser gets that also where it has to wait
     answer = error_answer(HTTPException(400, refused.detail) if is_browser and is_late else refused, "POST /login")
     if is_late:
         answer.headers["Retry-After"] = str(round(MAX_WAIT_S))
@@ -183,6 +184,7 @@ async def _form(request: Request) -> tuple[str, str]:
 
 
 def _is_right(users: Mapping[str, str], name: str, password: str) -> bool:
+    # in the same time for a name that there is not: how long it takes tells nobody which names there are
     known = users.get(name)
     return hmac.compare_digest((known or "").encode(), password.encode()) and known is not None
 
@@ -193,8 +195,3 @@ def _begin_session(app: Any, name: str) -> str:
         del app.tokens[token]
     app.tokens[session := secrets.token_urlsafe(32)] = name
     return session
-
-
-def _session_cookie(request: Request) -> str:
-    """The one of Gradio's two that no route of Gradio's reads out to scripts."""
-    return COOKIES[1].format(request.app.cookie_id)

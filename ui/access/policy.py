@@ -4,18 +4,13 @@ Those are told from injected ones by a nonce, new in each answer. It is written 
 before any data is, so that a script in the data never bears it.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from jinja2 import BaseLoader, Environment
 from starlette.datastructures import MutableHeaders
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 NONCE = "latentloom.nonce"
 """The key of the nonce in the scope of a request."""
@@ -95,17 +90,9 @@ class Policy:
 class MarkedTemplates(BaseLoader):
     """Templates whose scripts bear the nonce of the answer, and that name our own files; `inner` finds them."""
 
-    def __init__(
-        self, inner: BaseLoader, *, script: str, styles: str, parts: Sequence[str] = (), asked: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, inner: BaseLoader, first: str) -> None:
         self.inner = inner
-        self.first = FIRST.format(
-            script=script,
-            styles=styles,
-            parts="".join(PART.format(part) for part in parts),
-            asked="".join(ASKED.format(address) for address in asked),
-            most_ms=MOST_MS,
-        )
+        self.first = first
 
     def get_source(self, environment: Environment, template: str) -> tuple[str, str | None, Callable[[], bool] | None]:
         source, name, is_fresh = self.inner.get_source(environment, template)
@@ -117,7 +104,14 @@ def mark_scripts(
     environment: Environment, *, script: str, styles: str, parts: Sequence[str], asked: Sequence[str]
 ) -> None:
     """For Gradio's templates, which all its apps of this process share; the last one's files are named."""
+    first = FIRST.format(
+        script=script,
+        styles=styles,
+        parts="".join(map(PART.format, parts)),
+        asked="".join(map(ASKED.format, asked)),
+        most_ms=MOST_MS,
+    )
     loader = environment.loader
     inner = loader.inner if isinstance(loader, MarkedTemplates) else loader
     if inner is not None:
-        environment.loader = MarkedTemplates(inner, script=script, styles=styles, parts=parts, asked=asked)
+        environment.loader = MarkedTemplates(inner, first)

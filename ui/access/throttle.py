@@ -11,8 +11,6 @@ So one address learns one answer a second and does not fill a user's queue, many
 out a user at a place that is known. A queue exists while somebody stands in it: guesses leave nothing behind.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -54,10 +52,7 @@ class Throttle:
     num_strangers: int = 0
 
     async def tried(self, is_right: Callable[[], bool], *, name: str, address: str, browser: str) -> bool:
-        """Whether it is, when its turn has come; `browser` is known to have logged in as `name`, or empty.
-
-        Raises 429 where too many wait already.
-        """
+        """Whether it is, when its turn has come; `browser` has logged in as `name`, or is empty. Raises 429."""
         async with AsyncExitStack() as held:
             try:
                 async with asyncio.timeout(MAX_WAIT_S):
@@ -66,7 +61,7 @@ class Throttle:
             except TimeoutError:
                 raise _too_many() from None
             if not is_right():
-                await self.sleep(WRONG_S)
+                await self.sleep(WRONG_S)  # with its turns held: that is what makes the others wait
                 return False
         self._remember(name, address)
         return True

@@ -1,10 +1,7 @@
 """The HTTP routes of the page, one module for each group of them.
 
 apps: The API's routes about apps: published and taken back by their owner, opened and run by others.
-described: How OpenAPI describes what FastAPI cannot read from a handler: errors, bodies that are files, and the
-    WebSocket's.
-downloads: The API's routes about models from the hub: looked at, fetched, cancelled, gone on with.
-files: The API's routes about files: results' bytes, their thumbnails, and the pictures that users bring.
+files: The API's routes about files: results' bytes, what users bring, and models that are fetched from the hub.
 gradio_client: The endpoints for `gradio_client`: list, run, look and fetch, over the same runs as the page.
 graphs: The API's routes that look at a workflow without keeping it: open, text, export, check, sockets,
     plan.
@@ -13,8 +10,8 @@ live_socket: The WebSocket on which a page watches its user's runs: what changed
     newest only.
 page: The API's routes about the page itself: its files, the catalog of nodes, who is logged in, templates, the
     machine.
-requests: How our routes read requests and answer: strict JSON in, nothing misspelt, who is there before anything else.
-results: The API's routes about results: found, marked, put on boards, used as inputs, their models hashed.
+requests: How our routes read requests, answer and are described: strict JSON in, nothing misspelt, who asks comes
+    first.
 router: The HTTP and WebSocket API under /loom: every route of the page, and their description as OpenAPI.
-runs: The API's routes about runs: start, list, cancel, order, previews.
+runs: The API's routes about runs (started, ordered, seen) and results (found, marked, put on boards, models hashed).
 """

@@ -4,8 +4,6 @@ Who opens an app says nothing but values of its settings, whatever his page woul
 server, and its run is one of his own, with his files, in his turn, within his quota.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated
 
@@ -23,8 +21,7 @@ from ..library.app_form import by_setting, check_names, check_values, form_of, i
 from ..server import Server
 from ..store.paging import MAX_ROWS
 from ..views.devices import devices_now
-from .described import CONFLICT
-from .requests import Id, User
+from .requests import CONFLICT, Id, User
 
 RunId = Annotated[str, Query(max_length=64, description="One of the user's own.")]
 

@@ -1,18 +1,17 @@
-"""The API's routes about files: results' bytes, their thumbnails, and the pictures and sounds that users bring."""
-
-from __future__ import annotations
+"""The API's routes about files: results' bytes, what users bring, and models that are fetched from the hub."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from ..contract.kept import Upload, UploadKind, UploadRow
+from ..contract.bodies import DownloadBody, Empty, HubBody
+from ..contract.kept import Download, HubLook, Upload, UploadKind, UploadRow
+from ..downloads.downloads import Downloads
 from ..server import Server
 from ..store.files import KEEP, picture, send
 from ..store.paging import FIRST_ROWS
-from .described import sends, takes
 from .graphs import FileName, file_name
-from .requests import Before, Id, Limit, User
+from .requests import CONFLICT, Before, Id, Limit, User, sends, takes
 
 UploadPath = Annotated[str, Path(max_length=200, description="What `POST /uploads` called it.")]
 
@@ -61,3 +60,38 @@ def add_routes(router: APIRouter, server: Server) -> None:
     async def upload_thumbnail(path: UploadPath, user: User) -> Response:
         """A small WebP of an uploaded picture, or of a sound's outline."""
         return picture(await intake.look(uploads.thumbnail, user, path), "image/webp", keep=KEEP)
+
+    _add_downloads(router, server.downloads)
+
+
+def _add_downloads(router: APIRouter, downloads: Downloads) -> None:
+    @router.post("/hub")
+    def look(body: HubBody, user: User) -> HubLook:
+        """A model on the hub: licence, access, size, and whether there is room. No weights are fetched. Refused, as all
+        of these, where the server was started without `--allow-downloads`."""
+        return downloads.look(user, body.id, body.revision)
+
+    @router.get("/downloads")
+    def list_downloads(user: User) -> list[Download]:
+        """The user's, newest first."""
+        return downloads.list(user)
+
+    @router.post("/downloads", status_code=201, responses=CONFLICT)
+    def start(body: DownloadBody, user: User) -> Download:
+        """Fetch what the user has looked at; one that is under way already is joined."""
+        return downloads.start(user, body.id, body.revision, commit=body.commit)
+
+    @router.post("/downloads/{id}/cancel", status_code=204)
+    def cancel(id: Id, user: User, body: Empty) -> None:
+        """What was fetched stays, to go on with."""
+        downloads.cancel(user, id)
+
+    @router.post("/downloads/{id}/resume", responses=CONFLICT)
+    def resume(id: Id, user: User, body: Empty) -> Download:
+        """Go on with one that failed or was cancelled, where it stopped."""
+        return downloads.resume(user, id)
+
+    @router.delete("/downloads/{id}", status_code=204, responses=CONFLICT)
+    def delete(id: Id, user: User) -> None:
+        """Throw away what was fetched of one that failed or was cancelled."""
+        downloads.delete(user, id)

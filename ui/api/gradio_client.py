@@ -24,13 +24,12 @@ from gradio_client.utils import is_file_obj_with_meta, traverse
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ...nodes.graph.graph import Graph, graph_from_plain
+from ...nodes.graph.graph import graph_from_plain
 from ...nodes.graph.problems import short
 from ...nodes.graph.resolve import param_values
 from ..access.auth import LOCAL
 from ..errors import Conflict, NotHere, error_body
 from ..library.shipped import templates
-from ..library.workflow_files import Head
 from ..server import Server
 from ..store.paging import FIRST_ROWS, MAX_ROWS, page_of, short_values, shortened
 
@@ -44,6 +43,7 @@ TAKES = {
     "fetch_result": "takes result (text)",
 }
 """The endpoints, each with what its callers have to give."""
+NAMES = ", ".join(TAKES)
 CALL = re.compile(r"/gradio_api/((call|run|api)/|queue/join/?$)")
 """The routes by which endpoints are called."""
 MATCHERS = ("get_fn", "construct_args")
@@ -57,14 +57,8 @@ AT_A_TIME = 64
 def add_endpoints(server: Server, *, copies: set[str]) -> None:
     """Inside `gr.Blocks`, whose set of files that it deletes when they are old is `copies`."""
     client = ClientApi(server, copies)
-    for endpoint in (
-        client.list_workflows,
-        client.run_workflow,
-        client.get_run,
-        client.cancel_runs,
-        client.fetch_result,
-    ):
-        api(endpoint, api_name=endpoint.__name__, concurrency_limit=AT_A_TIME)
+    for name in TAKES:
+        api(getattr(client, name), api_name=name, concurrency_limit=AT_A_TIME)
 
 
 class CheckedBlocks(gr.Blocks):
@@ -88,32 +82,27 @@ class CheckedBlocks(gr.Blocks):
 
 def usage(name: str) -> str:
     """What an endpoint takes, or which endpoints there are."""
-    return f"{name} {TAKES[name]}" if name in TAKES else f"there is no endpoint {short(name)}; there is {_names()}"
+    return f"{name} {TAKES[name]}" if name in TAKES else f"there is no endpoint {short(name)}; there is {NAMES}"
 
 
 async def misused(request: Request, error: Exception) -> JSONResponse:
     """The answer to a call that Gradio cannot match to an endpoint; any other error is not hidden."""
     name = request.path_params.get("api_name")
-    if request.method != "POST" or CALL.search(request.url.path) is None or not _is_misuse(error, name):
+    is_misuse = (
+        isinstance(error, FnIndexInferError | RecursionError)
+        or (name is not None and name not in TAKES)
+        # by where Gradio failed: elsewhere sound arguments of a known endpoint met a fault of ours
+        or traceback.extract_tb(error.__traceback__)[-1].name in MATCHERS
+    )
+    if request.method != "POST" or CALL.search(request.url.path) is None or not is_misuse:
         raise error
     logger.info("a call to %s was refused: %r", request.url.path, error)
-    said = f"the call is not understood; {usage(name)}" if name else f"there is no such endpoint; there is {_names()}"
+    said = f"the call is not understood; {usage(name)}" if name else f"there is no such endpoint; there is {NAMES}"
     return JSONResponse(error_body(said, 400), 400)
 
 
 MISUSES = {FnIndexInferError: misused, KeyError: misused, TypeError: misused, RecursionError: misused}
 """What Gradio's routes raise for an unknown endpoint, and for named arguments that are wrong."""
-
-
-def _is_misuse(error: Exception, name: str | None) -> bool:
-    """Whether the endpoint or its arguments are wrong, by where Gradio failed; else sound ones met a fault of ours."""
-    if isinstance(error, FnIndexInferError | RecursionError) or (name is not None and name not in TAKES):
-        return True
-    return traceback.extract_tb(error.__traceback__)[-1].name in MATCHERS
-
-
-def _names() -> str:
-    return ", ".join(TAKES)
 
 
 class ClientApi:
@@ -134,13 +123,17 @@ class ClientApi:
             A list of {id, name, description, params}; `params` holds the default of each parameter. Of long texts it
             has the beginning.
         """
-        own = [_row(head.id, head.name, head.description, head.params) for head in self._heads(request)]
+        heads = self._server.library.heads(_user(request))
+        own = [_row(head.id, head.name, head.description, head.params) for head in heads]
+        shipped = [
+            _row(each.id, each.name, each.description, param_values(graph_from_plain(each.graph), {}))
+            for each in templates()
+        ]
         with _told():
-            rows, last = _num_rows(limit), _check_text("before", before)
-            return page_of([*own, *_shipped()], lambda row: row["id"], limit=rows, before=last)
-
-    def _heads(self, request: gr.Request) -> list[Head]:
-        return self._server.library.heads(_user(request))
+            is_number = type(limit) is int and 1 <= limit <= MAX_ROWS
+            _check("limit", limit, is_number, f"a whole number, from 1 to {MAX_ROWS}")
+            _check_text("before", before)
+            return page_of([*own, *shipped], lambda row: row["id"], limit=limit, before=before)
 
     async def run_workflow(
         self, request: gr.Request, workflow: str, params: dict[str, Any] | None = None, wait: float = 600.0
@@ -158,8 +151,11 @@ class ClientApi:
         user = _user(request)
         with _told():
             _check_text("workflow", workflow)
-            _check_params(params)
-            end = time.monotonic() + _seconds(wait)
+            is_object = params is None or isinstance(params, dict)
+            _check("params", params, is_object, "values by name, such as {'prompt': 'a red star'}")
+            is_number = isinstance(wait, int | float) and not isinstance(wait, bool) and 0 <= wait < math.inf
+            _check("wait", wait, is_number, "a number of seconds, 0 for not waiting")
+            end = time.monotonic() + min(wait, MAX_WAIT_S)
             id = await run_in_threadpool(self._submit, user, workflow, params or {})
             while not self._server.runs.book.get(user, id).is_over and time.monotonic() < end:
                 await asyncio.sleep(POLL_S)
@@ -175,7 +171,8 @@ class ClientApi:
             The run as {id, state, error, results}.
         """
         with _told():
-            return self._run(_user(request), _check_text("run", run))
+            _check_text("run", run)
+            return self._run(_user(request), run)
 
     def cancel_runs(self, request: gr.Request, runs: list[str] | None = None) -> list[str]:
         """Take waiting runs out of the queue, and end running ones at their next step.
@@ -187,7 +184,9 @@ class ClientApi:
             The ids of those that are cancelled now.
         """
         with _told():
-            return self._server.runs.book.cancel(_user(request), _check_ids(runs))
+            is_list = runs is None or (isinstance(runs, list) and all(isinstance(id, str) for id in runs))
+            _check("runs", runs, is_list, "a list of ids, or nothing for all")
+            return self._server.runs.book.cancel(_user(request), runs)
 
     def fetch_result(self, request: gr.Request, result: str) -> dict[str, Any]:
         """The file of a result; the client downloads it and gives its path.
@@ -196,31 +195,22 @@ class ClientApi:
             result: Its id.
         """
         with _told():
-            path = self._server.results.path(_user(request), _check_text("result", result))
+            _check_text("result", result)
+            path = self._server.results.path(_user(request), result)
         copy = save_file_to_cache(path, get_upload_folder())
         self._copies.add(copy)
         return {"path": copy, "orig_name": path.name, "meta": {"_type": "gradio.FileData"}}
 
     def _submit(self, user: str, workflow: str, params: Mapping[str, Any]) -> str:
-        return self._server.runs.submit(user, self._graph(user, workflow), overrides=params).runs[0]
-
-    def _graph(self, user: str, workflow: str) -> Graph:
-        if template := next((each for each in templates() if each.id == workflow), None):
-            return graph_from_plain(template.graph)
-        return self._server.library.graph(user, workflow)
+        template = next((each for each in templates() if each.id == workflow), None)
+        graph = graph_from_plain(template.graph) if template else self._server.library.graph(user, workflow)
+        return self._server.runs.submit(user, graph, overrides=params).runs[0]
 
     def _run(self, user: str, id: str) -> dict[str, Any]:
         run = self._server.runs.get(user, id)
         files = [file for node in run.nodes.values() for file in node.files]
         results = [{"id": file, "url": f"loom/files/{file}"} for file in files]
         return {"id": id, "state": run.state, "error": run.error, "results": results}
-
-
-def _shipped() -> list[dict[str, Any]]:
-    return [
-        _row(each.id, each.name, each.description, param_values(graph_from_plain(each.graph), {}))
-        for each in templates()
-    ]
 
 
 def _row(id: str, name: str, description: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -278,33 +268,14 @@ class Answers:
             _MISTAKES.reset(token)
 
 
-def _check_text(name: str, value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    raise ValueError(f"{name} is {short(value)}; it takes text, such as an id that another call gave")
+def _check_text(name: str, value: Any) -> None:
+    _check(name, value, isinstance(value, str), "text, such as an id that another call gave")
 
 
-def _check_ids(runs: Any) -> list[str] | None:
-    if runs is None or (isinstance(runs, list) and all(isinstance(id, str) for id in runs)):
-        return runs
-    raise ValueError(f"runs is {short(runs)}; it takes a list of ids, or nothing for all")
-
-
-def _check_params(params: Any) -> None:
-    if params is not None and not isinstance(params, dict):
-        raise ValueError(f"params is {short(params)}; it takes values by name, such as {{'prompt': 'a red star'}}")
-
-
-def _num_rows(limit: Any) -> int:
-    if type(limit) is not int or not 1 <= limit <= MAX_ROWS:
-        raise ValueError(f"limit is {short(limit)}; it takes a whole number, from 1 to {MAX_ROWS}")
-    return limit
-
-
-def _seconds(wait: Any) -> float:
-    if isinstance(wait, bool) or not isinstance(wait, int | float) or not (math.isfinite(wait) and wait >= 0):
-        raise ValueError(f"wait is {short(wait)}; it takes a number of seconds, 0 for not waiting")
-    return min(float(wait), MAX_WAIT_S)
+def _check(name: str, value: Any, is_right: bool, takes: str) -> None:
+    """Gradio checks no argument of an endpoint against its type. Raises `ValueError`."""
+    if not is_right:
+        raise ValueError(f"{name} is {short(value)}; it takes {takes}")
 
 
 def _user(request: gr.Request) -> str:

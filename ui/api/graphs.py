@@ -1,8 +1,7 @@
 """The API's routes that look at a workflow without keeping it: open, text, export, check, tokens, sockets, plan."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import unquote
 
@@ -12,9 +11,11 @@ from ...nodes.catalog import entry, find
 from ...nodes.execution.preflight import foretell
 from ...nodes.graph.check import ensure
 from ...nodes.graph.choosing import chosen
-from ...nodes.graph.graph import graph_from_plain, graph_text, graph_to_plain
+from ...nodes.graph.graph import Graph, graph_from_plain, graph_text, graph_to_plain
+from ...nodes.graph.problems import GraphError
 from ...nodes.graph.ready import ready
 from ...nodes.graph.requires import with_requires
+from ...nodes.headless.workflow_files import read_text, read_workflow
 from ...nodes.hosts.comfy_file import to_comfy
 from ...nodes.hosts.foreign import read_foreign
 from ...nodes.preview.text_tokens import text_tokens
@@ -27,13 +28,24 @@ from ..access.answers import MAX_PROBLEMS
 from ..contract.bodies import CheckBody, Empty, GraphBody, PlanBody, ScriptBody, SocketsBody
 from ..contract.kept import FileText, ForeignFacts, NamedGraph
 from ..contract.shown import CatalogNode, History, PlanMachine, PlanView, Problems, Tokens
-from ..library.opening import open_file
 from ..server import Server
 from ..views.devices import devices_now
 from ..views.plan_view import plan_view
-from .described import CONFLICT, takes
-from .requests import User
+from .requests import CONFLICT, User, takes
 
+HEAD_BYTES = 16
+KINDS: dict[str, Callable[[bytes], bool]] = {
+    ".png": lambda head: head.startswith(b"\x89PNG\r\n\x1a\n"),
+    ".jpg": lambda head: head.startswith(b"\xff\xd8\xff"),
+    ".webp": lambda head: head[:4] == b"RIFF" and head[8:12] == b"WEBP",
+    ".bmp": lambda head: head.startswith(b"BM"),
+    ".mp4": lambda head: head[4:8] == b"ftyp",
+    ".webm": lambda head: head.startswith(b"\x1aE\xdf\xa3"),
+    ".flac": lambda head: head.startswith(b"fLaC"),
+    ".wav": lambda head: head[:4] == b"RIFF" and head[8:12] == b"WAVE",
+    ".ogg": lambda head: head.startswith(b"OggS"),
+    ".mp3": lambda head: head.startswith(b"ID3"),  # without tags it carries nothing
+}
 FileName = Annotated[str, Header(max_length=4096, description="The file's name, percent-encoded.")]
 
 
@@ -109,16 +121,9 @@ def add_routes(router: APIRouter, server: Server) -> None:
         """How its denoises would use the devices, or another machine's, and what they need there; nothing is loaded."""
 
         def ask(go_on: Callable[[], None]) -> PlanView:
+            asked = {"devices": body.devices, "plan": body.plan, "machine": body.machine}
             graph = graph_from_plain(body.graph)
-            return plan_view(
-                graph,
-                body.overrides,
-                devices=body.devices,
-                plan=body.plan,
-                machine=body.machine,
-                settings=server.settings,
-                go_on=go_on,
-            )
+            return plan_view(graph, body.overrides, **asked, settings=server.settings, go_on=go_on)
 
         return await server.newest.answer(ask, user=user, page=body.page, about="plan")
 
@@ -138,3 +143,19 @@ def file_name(header: str) -> str:
     """The last part of a file's name as the page sent it, without what no name should hold."""
     name = unquote(header).replace("\\", "/").rpartition("/")[2]
     return "".join(c for c in name if c.isprintable())[:200].strip(". ") or "file"
+
+
+def open_file(path: Path, *, name: str) -> Graph:
+    """The workflow in a file, told by its first bytes and not by its name. Raises `ValueError` that says `name`."""
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    ending = next((ending for ending, is_kind in KINDS.items() if is_kind(head)), "")
+    if not ending:
+        return read_text(path, name=Path(name).stem)
+    named = path.rename(path.with_suffix(ending))
+    try:
+        return read_workflow(named)
+    except GraphError:
+        raise
+    except ValueError as error:
+        raise ValueError(str(error).replace(str(named), name)) from None

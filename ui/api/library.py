@@ -1,7 +1,5 @@
 """The API's routes about what users keep: workflows with their versions, drafts, and links to share."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -14,8 +12,7 @@ from ..contract.kept import Draft, DraftWithGraph, NamedGraph, Token, Workflow, 
 from ..server import Server
 from ..store.files import HEADERS, attachment, picture
 from ..store.paging import FIRST_ROWS
-from .described import CONFLICT, sends, takes
-from .requests import Before, Id, Limit, User
+from .requests import CONFLICT, Before, Id, Limit, User, sends, takes
 
 Search = Annotated[str, Query(max_length=200)]
 Number = Annotated[int | None, Query(ge=1, le=1_000_000)]

@@ -1,12 +1,9 @@
 """The WebSocket on which a page watches its user's runs: what changed, at most twelve times a second, newest only."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from anyio import create_task_group
 from fastapi import APIRouter, WebSocket
@@ -17,10 +14,8 @@ from ..access.answers import error_answer, refused
 from ..access.auth import user_of
 from ..errors import NotLoggedIn
 from ..live.live import Live, PageSeen
+from ..server import Server
 from ..views.devices import DeviceWatch
-
-if TYPE_CHECKING:
-    from ..server import Server
 
 logger = logging.getLogger("latentloom")
 
@@ -58,8 +53,8 @@ def add_routes(router: APIRouter, server: Server) -> None:
 
 
 async def _serve(socket: WebSocket, live: Live, user: str) -> None:
-    """Until either side ends: a page whose socket tells nothing any more must know, so that it opens another."""
     await socket.accept()
+    # until either side ends: a page whose socket tells nothing any more must know, so that it opens another
     try:
         async with create_task_group() as tasks:
             tasks.start_soon(_tell, socket, live, user)
@@ -73,7 +68,7 @@ async def _serve(socket: WebSocket, live: Live, user: str) -> None:
 
 
 async def _tell(socket: WebSocket, live: Live, user: str) -> None:
-    """A page that reads slowly is told less often, and then the newest state: nothing queues up."""
+    # a page that reads slowly is told less often, and then the newest state: nothing queues up
     seen = PageSeen()
     with live.watching(user) as watcher:
         while True:
@@ -87,7 +82,7 @@ async def _tell(socket: WebSocket, live: Live, user: str) -> None:
 
 
 async def _listen(socket: WebSocket) -> None:
-    """Until the page goes away."""
+    # until the page goes away: it has nothing to say, but who does not listen does not hear that it went
     while (message := await socket.receive())["type"] == "websocket.receive":
         if len(message.get("text") or message.get("bytes") or "") > MAX_MESSAGE:
             await socket.close(TOO_BIG, "this socket only tells; send requests over HTTP")

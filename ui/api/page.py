@@ -1,7 +1,5 @@
 """The API's routes about the page itself: its files, the catalog of nodes, who is logged in, templates, the machine."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -19,8 +17,7 @@ from ..access.gate import UPLOAD_BYTES
 from ..bundle import MEDIA_TYPES, Bundle
 from ..contract.bodies import Empty
 from ..contract.kept import Kept, Template
-from ..contract.shown import Catalog, Me, ModelsView, NodeUse, Start, TemplateNeeds
-from ..contract.weights import LorasView
+from ..contract.shown import Catalog, LorasView, Me, ModelsView, NodeUse, Start, TemplateNeeds
 from ..errors import NotHere
 from ..library.shipped import MEDIA_TYPES as SHOWN
 from ..library.shipped import shipped_media, templates
@@ -29,11 +26,8 @@ from ..server import Server
 from ..settings import Settings
 from ..store.files import KEEP, picture
 from ..store.paging import MAX_ROWS
-from ..views.loras_view import lora_picture, loras_view
-from ..views.models_view import models_view
-from ..views.templates_view import node_use, templates_needs
-from .described import sends
-from .requests import Id, User
+from ..views.installed import lora_picture, loras_view, models_view, node_use, templates_needs
+from .requests import Id, User, sends
 
 FOR_EVER = "public, max-age=31536000, immutable"
 PART = re.compile(r"loom\.\w+\.[0-9A-Z]{8}\.js")

@@ -1,6 +1,4 @@
-"""How our routes read requests and answer: strict JSON in, nothing misspelt, who is there before anything else."""
-
-from __future__ import annotations
+"""How our routes read requests, answer and are described: strict JSON in, nothing misspelt, who asks comes first."""
 
 import functools
 import inspect
@@ -18,7 +16,37 @@ from ...parallel.errors import did_you_mean
 from ...pipelines.models.json_file import JsonFault, parse_strict
 from ..access.answers import error_answer, plain
 from ..access.auth import user_of
+from ..contract.shown import ErrorAnswer
 from ..store.paging import MAX_ROWS
+
+Responses = dict[int | str, dict[str, Any]]
+ERRORS: Responses = {
+    status: {"model": ErrorAnswer, "description": description}
+    for status, description in (
+        (400, "The request is wrong; the sentence says how."),
+        (401, "Nobody is logged in."),
+        (403, "The request comes from a foreign page, or for a foreign host."),
+        (404, "There is no such thing, or it is another user's."),
+        (408, "The rest of the body stopped coming."),
+        (413, "The body is too large."),
+        (415, "The body is not marked as JSON."),
+        (429, "Too much at a time from one address."),
+        (507, "As much is kept as may be; the sentence says what to delete."),
+    )
+}
+CONFLICT: Responses = {409: {"model": ErrorAnswer, "description": "The thing is not as the caller believes."}}
+
+
+def sends(*media_types: str) -> Responses:
+    """The description of an answer that is a file."""
+    schema = {"schema": {"type": "string", "format": "binary"}}
+    return {200: {"content": dict.fromkeys(media_types, schema)}}
+
+
+def takes(*media_types: str) -> dict[str, Any]:
+    """The description of a body that is a file."""
+    schema = {"schema": {"type": "string", "format": "binary"}}
+    return {"requestBody": {"required": True, "content": dict.fromkeys(media_types, schema)}}
 
 
 class StrictRequest(Request):
@@ -33,10 +61,7 @@ class StrictRequest(Request):
 
 
 class LoomRoute(APIRoute):
-    """A route that asks who is there before it reads the body, and whose errors are `{"error": sentence}`.
-
-    What its handler returns is written as JSON in a thread, not in the event loop as FastAPI does it.
-    """
+    """A route that asks who is there before it reads the body, and whose errors are `{"error": sentence}`."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **described: Any) -> None:
         super().__init__(path, _answering(endpoint, self._answer), **described)
@@ -66,7 +91,7 @@ class LoomRoute(APIRoute):
         return answer
 
     def _check_query(self, request: Request) -> None:
-        """A misspelt one would be ignored, and the answer taken for what was asked. Raises `HTTPException`."""
+        # a misspelt one would be ignored, and the answer taken for what was asked
         known = {field.alias for field in self.dependant.query_params}
         for name in request.query_params:
             if name not in known:
@@ -77,7 +102,7 @@ class LoomRoute(APIRoute):
 
 
 def _answering(endpoint: Callable[..., Any], answer: Callable[[Any], Response]) -> Callable[..., Any]:
-    """The handler with an answer made of what it returns."""
+    # FastAPI would write what a handler returns as JSON in the event loop: a long list would keep all others waiting
 
     @functools.wraps(endpoint)
     def handle(*given: Any, **named: Any) -> Response:

@@ -1,7 +1,5 @@
 """What all answers have in common, and the values in them whose types the page knows better."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, WithJsonSchema

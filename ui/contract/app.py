@@ -1,7 +1,5 @@
 """Apps: workflows as forms of their own, as their owner is told of the link, and as whoever opens it sees them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ...nodes.preview.meant import Sizes

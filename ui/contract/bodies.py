@@ -1,7 +1,5 @@
 """What requests may say: the JSON bodies of the API, with their limits."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StringConstraints

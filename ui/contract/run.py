@@ -1,7 +1,5 @@
 """A run as the server keeps it and as pages are told of it, over HTTP and by the WebSocket."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field

@@ -1,7 +1,5 @@
 """The contract as one JSON Schema, from which the page's types are made."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from pathlib import Path
@@ -10,16 +8,11 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
 
-from . import app, bodies, downloads, kept, run, shown, weights
+from . import app, bodies, kept, run, shown
 
 FILE = Path(__file__).parents[1] / "web" / "contract.schema.json"
 MODES: dict[Any, JsonSchemaMode] = {
-    downloads: "serialization",
-    kept: "serialization",
-    run: "serialization",
-    shown: "serialization",
-    app: "serialization",
-    weights: "serialization",
+    **dict.fromkeys((kept, run, shown, app), "serialization"),
     bodies: "validation",
 }
 

@@ -1,7 +1,5 @@
 """The downloads of a server: who asked for what, one fetched at a time, each counted against who began it."""
 
-from __future__ import annotations
-
 import builtins
 import logging
 import threading
@@ -10,23 +8,24 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ...parallel.errors import LoomError, code_of
 from ...parallel.wording import worded
 from ...pipelines.hub.cache import free_bytes, had_bytes, is_whole, name_commit, remove
-from ...pipelines.hub.child import LOOK_S, SILENT_S, HubProcess, fetching
+from ...pipelines.hub.child import SILENT_S, HubProcess, fetching
 from ...pipelines.hub.listing import NotFetched
 from ...pipelines.hub.look import HubModel
 from ...pipelines.models.source import home_of, hub_cache
-from ..contract.downloads import Download, HubLook
+from ..contract.kept import Download, HubLook
 from ..errors import Conflict, DownloadsOff, NoRoom
 from ..live.live import Live
 from ..settings import Settings
 from ..store.quota import FREE_BYTES, Quota
-from ..store.user_files import checked_id, fresh_id, nothing
-from .looks import Looks, check_disk, has_room, why_no_room
-from .records import Pace, Record, Records, as_left
+from ..store.user_files import checked_id, fresh_id, nothing, write_record
+from .looks import Looks, why_no_disk, why_no_room
+from .records import Pace, Record, as_left, kept_in
 
 logger = logging.getLogger("latentloom")
 
@@ -46,18 +45,16 @@ class Downloads:
         *,
         quota: Quota,
         silent_s: float = SILENT_S,
-        look_s: float = LOOK_S,
     ) -> None:
         self._is_allowed = settings.allows_downloads
         self._live = live
         self._quota = quota
         self._silent_s = silent_s
-        self._looks = Looks(look_s=look_s)
-        self._store = Records(settings.data_dir)
+        self._looks = Looks()
+        self._folder = settings.data_dir / "downloads"  # a file for each
         self._lock = threading.RLock()
         self._records: dict[str, Record] = {}
-        self._tries: Counter[str] = Counter()
-        """Of each download; an older try has nothing to say any more."""
+        self._tries: Counter[str] = Counter()  # of each download; an older try has nothing to say any more
         self._thread = ThreadPoolExecutor(1, "downloads")
         self._process: HubProcess | None = None
         self._pace = Pace()
@@ -68,7 +65,8 @@ class Downloads:
         """What the hub tells of it, and whether there is room. Raises `NotFetched`, and `DownloadsOff`."""
         self._check_allowed()
         model = self._looks.look(user, model_id, revision)
-        problem = "" if model.problem else self._no_room_to_have(user, model)
+        with self._lock:
+            problem = "" if model.problem else self._why_not(user, model, self._same(model))
         cache = hub_cache()
         return HubLook(
             **{name: getattr(model, name) for name in ("id", "revision", "commit", "licence", "licence_url")},
@@ -82,7 +80,6 @@ class Downloads:
         )
 
     def list(self, user: str) -> builtins.list[Download]:
-        """The user's, newest first."""
         self._check_allowed()
         with self._lock:
             return [self._told(record) for record in reversed(self._records.values()) if user in record.users]
@@ -103,7 +100,7 @@ class Downloads:
                     same = same.model_copy(update={"model": replace(same.model, looked=model.looked)})
                 return self._begin(user, same)
             if user not in same.users:
-                if why := self._no_room_to_join(user, model, same):
+                if why := self._why_not(user, model, same):
                     raise NoRoom(why)
                 same = same.model_copy(update={"users": (*same.users, user)})
             if same != self._records[same.id]:
@@ -127,15 +124,13 @@ class Downloads:
         self._check_allowed()
         with self._lock:
             record = self._find(user, id)
-            if not record.is_under_way:
-                return
-            if self._is_left_to_others(record, user):
+            if not record.is_under_way or self._is_left_to_others(record, user):
                 return
             process = self._process if record.state == "fetching" else None
             self._tries[id] += 1
             self._put(record.model_copy(update={"state": "cancelled"}))
         if process is not None:
-            process.close()
+            process.close()  # not under the lock: it waits for the process, which tells of its bytes under it
         with self._lock:
             if self._records.get(id, record).state == "cancelled":
                 self._put(as_left(self._records[id]))
@@ -172,7 +167,8 @@ class Downloads:
         """Whether others asked for it, too: it is theirs alone from now on, and counts against one with the room."""
         others = [each for each in record.users if each != user]
         if record.users[0] == user:
-            heir = next((each for each in others if has_room(self._quota, each, record.counted_bytes)), None)
+            rooms = ((each, self._quota.room(each, "models")) for each in others)
+            heir = next((each for each, room in rooms if room is None or record.counted_bytes <= room), None)
             others = [] if heir is None else [heir, *(each for each in others if each != heir)]
         if others:
             self._put(record.model_copy(update={"users": tuple(others)}))
@@ -187,10 +183,10 @@ class Downloads:
             )
 
     def _recover(self) -> None:
-        """As the last server left them; a model that was removed from the disk since is none of ours any more."""
-        for record in self._store.all():
+        # as the last server left them; a model that was removed from the disk since is none of ours any more
+        for record in kept_in(self._folder):
             if record.state == "done" and not is_whole(home_of(hub_cache(), record.model.id), record.model):
-                self._store.remove(record.id)
+                self._path(record).unlink(missing_ok=True)
                 continue
             back = record.model_copy(update={"state": "waiting"}) if record.is_under_way else record
             self._put(back if back.state == "done" else as_left(back))
@@ -205,11 +201,13 @@ class Downloads:
         is_counted = record.id in self._records and record.users[0] == user
         if why := why_no_room(self._quota, user, record.model, counted_bytes=record.counted_bytes if is_counted else 0):
             raise NoRoom(why)
+        # who cancelled it does not want it back because another asks; where it failed, all still wait for it
         is_given_up = record.state == "cancelled"
         others = () if is_given_up else tuple(each for each in record.users if each != user)
         update = {"state": "waiting", "users": (user, *others), "asked": time.time(), "error": "", "code": ""}
         self._put(as_left(record.model_copy(update=update)))
         self._records[record.id] = self._records.pop(record.id)  # in the order of the queue
+        # a try that was cancelled may still be at work, or wait in the thread: it finds that it is not the newest
         self._tries[record.id] += 1
         self._thread.submit(self._work, record.id, self._tries[record.id])
         self._ring(*record.users)
@@ -242,10 +240,9 @@ class Downloads:
                         _name(ended, revision, looked=ended.model.looked)
 
     def _fetch(self, record: Record, number: int) -> None:
-        """Raises `NotFetched`, and `NoRoom`."""
         cache = hub_cache()
         had = had_bytes(home_of(cache, record.model.id), record.model)
-        check_disk(record.model, record.model.num_bytes - had)
+        _check_disk(record.model, record.model.num_bytes - had)
         with closing(fetching(record.model, cache)) as process:
             with self._lock:
                 if not self._is_newest(record.id, number):
@@ -268,23 +265,17 @@ class Downloads:
                     self._records[record.id] = self._records[record.id].model_copy(update=update)
                     self._pace.add(told["bytes"])
                     self._ring(*self._records[record.id].users)
-                check_disk(record.model, record.model.num_bytes - told["bytes"])
+                _check_disk(record.model, record.model.num_bytes - told["bytes"])
 
     def _is_newest(self, id: str, number: int) -> bool:
         return id in self._records and self._tries[id] == number and not self._is_closed
 
-    def _no_room_to_have(self, user: str, model: HubModel) -> str:
-        """Why this user cannot ask for it; nothing is in the way of one that is there, or counted already."""
-        with self._lock:
-            same = self._same(model)
-            if same is None:
-                return why_no_room(self._quota, user, model, counted_bytes=0)
-            return self._no_room_to_join(user, model, same)
-
-    def _no_room_to_join(self, user: str, model: HubModel, same: Record) -> str:
-        if same.state == "done" or (same.is_under_way and user in same.users):
+    def _why_not(self, user: str, model: HubModel, same: Record | None) -> str:
+        """Why there is no room for it; nothing is in the way of one that is there, or counted already."""
+        if same is not None and (same.state == "done" or (same.is_under_way and user in same.users)):
             return ""
-        return why_no_room(self._quota, user, model, counted_bytes=same.counted_bytes if same.users[0] == user else 0)
+        is_counted = same is not None and same.users[0] == user
+        return why_no_room(self._quota, user, model, counted_bytes=same.counted_bytes if same and is_counted else 0)
 
     def _same(self, model: HubModel) -> Record | None:
         """The download of the same; one whose model was removed from the disk is forgotten."""
@@ -308,7 +299,7 @@ class Downloads:
         self._records[record.id] = record
         self._count(record, 1)
         try:
-            self._store.write(record)
+            write_record(self._path(record), record)
         except ValueError as error:
             logger.warning("the list of downloads was not kept: %s", error)
         self._ring(
@@ -317,8 +308,11 @@ class Downloads:
 
     def _forget(self, record: Record) -> None:
         self._count(self._records.pop(record.id), -1)
-        self._store.remove(record.id)
+        self._path(record).unlink(missing_ok=True)
         self._ring(*record.users)
+
+    def _path(self, record: Record) -> Path:
+        return self._folder / f"{record.id}.json"
 
     def _count(self, record: Record | None, sign: int) -> None:
         if record is not None:
@@ -338,8 +332,13 @@ class Downloads:
         )
 
 
+def _check_disk(model: HubModel, left: int) -> None:
+    if why := why_no_disk(model, left):
+        raise NoRoom(why)
+
+
 def _name(record: Record, revision: str, *, looked: float) -> None:
-    """The model that is there is had by this revision, too, by which somebody asked for it."""
+    # the model that is there is had by this revision, too, by which somebody asked for it
     try:
         name_commit(home_of(hub_cache(), record.model.id), revision, record.model.commit, looked=looked)
     except OSError as error:

@@ -1,11 +1,7 @@
 """What users were shown of models on the hub: that alone can they ask for, at that commit, and where there is room."""
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from ...parallel.wording import worded
 from ...pipelines.hub.cache import free_bytes, had_bytes
@@ -13,7 +9,7 @@ from ...pipelines.hub.child import LOOK_S, looked_at
 from ...pipelines.hub.listing import NotFetched
 from ...pipelines.hub.look import HubModel
 from ...pipelines.models.source import home_of, hub_cache
-from ..errors import Conflict, NoRoom
+from ..errors import Conflict
 from ..store.quota import FREE_BYTES, Quota, sized
 
 MOST_AT_ONCE = 4
@@ -25,21 +21,25 @@ MOST_KEPT = 32
 class Looks:
     """Threads share it."""
 
-    def __init__(self, *, look_s: float = LOOK_S) -> None:
-        self._look_s = look_s
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._under_way: set[str] = set()
-        self._seen: OrderedDict[tuple[str, str, str], HubModel] = OrderedDict()
-        """By user, id and revision."""
+        self._seen: OrderedDict[tuple[str, str, str], HubModel] = OrderedDict()  # by user, id and revision
 
     def look(self, user: str, model_id: str, revision: str) -> HubModel:
         """Asks the hub. Raises `NotFetched` where it tells nothing, and `Conflict` where it is being asked already."""
-        with self._alone(user):
-            model = looked_at(model_id, revision, timeout_s=self._look_s)
-        key = (user, model_id, revision)
         with self._lock:
-            self._seen.pop(key, None)
-            self._seen[key] = model
+            if user in self._under_way or len(self._under_way) >= MOST_AT_ONCE:
+                raise Conflict("the hub is being asked already; wait for its answer, then look again")
+            self._under_way.add(user)
+        try:
+            model = looked_at(model_id, revision, timeout_s=LOOK_S)
+        finally:
+            with self._lock:
+                self._under_way.discard(user)
+        with self._lock:
+            self._seen[user, model_id, revision] = model
+            self._seen.move_to_end((user, model_id, revision))
             own = [each for each in self._seen if each[0] == user]
             for oldest in own[:-MOST_KEPT]:
                 del self._seen[oldest]
@@ -57,24 +57,6 @@ class Looks:
             raise error
         return model
 
-    @contextmanager
-    def _alone(self, user: str) -> Iterator[None]:
-        with self._lock:
-            if user in self._under_way or len(self._under_way) >= MOST_AT_ONCE:
-                raise Conflict("the hub is being asked already; wait for its answer, then look again")
-            self._under_way.add(user)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._under_way.discard(user)
-
-
-def has_room(quota: Quota, user: str, num_bytes: int) -> bool:
-    """In what this user may keep."""
-    room = quota.room(user, "models")
-    return room is None or num_bytes <= room
-
 
 def why_no_room(quota: Quota, user: str, model: HubModel, *, counted_bytes: int) -> str:
     """Empty where there is room. `counted_bytes` of it count against the user already."""
@@ -87,16 +69,10 @@ def why_no_room(quota: Quota, user: str, model: HubModel, *, counted_bytes: int)
             sized(room),
         )
     left = model.num_bytes - had_bytes(home_of(hub_cache(), model.id), model)
-    return _why_no_disk(model, left) if left else ""
+    return why_no_disk(model, left) if left else ""
 
 
-def check_disk(model: HubModel, left: int) -> None:
-    """Raises `NoRoom` where the disk does not take so many bytes more."""
-    if why := _why_no_disk(model, left):
-        raise NoRoom(why)
-
-
-def _why_no_disk(model: HubModel, left: int) -> str:
+def why_no_disk(model: HubModel, left: int) -> str:
     """Why the disk does not take so many bytes more; empty where it does."""
     free = free_bytes(hub_cache())
     if free - left >= FREE_BYTES:

@@ -1,10 +1,8 @@
 """One download, as the server keeps it on disk and as its users are told of it."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -12,8 +10,8 @@ from pydantic import BaseModel, ConfigDict
 from ...pipelines.hub.cache import had_bytes
 from ...pipelines.hub.look import HubModel
 from ...pipelines.models.source import home_of, hub_cache
-from ..contract.downloads import Download, DownloadState
-from ..store.user_files import ID, put_aside, read_record, write_record
+from ..contract.kept import Download, DownloadState
+from ..store.user_files import ID, put_aside, read_record
 
 PACE_S = 8.0
 """How much of the past tells how fast it goes."""
@@ -79,35 +77,16 @@ def as_left(record: Record) -> Record:
     return record.model_copy(update={"done_bytes": had_bytes(home_of(hub_cache(), record.model.id), record.model)})
 
 
-class Records:
-    """Below the server's data folder, a file for each download."""
-
-    def __init__(self, data_dir: Path) -> None:
-        self._folder = data_dir / "downloads"
-
-    def all(self) -> list[Record]:
-        """Every sound one, in the order in which they were asked for."""
-        return sorted(self._read(), key=lambda record: record.asked)
-
-    def write(self, record: Record) -> None:
-        """Raises `ValueError` where the disk does not take it."""
-        write_record(self._path(record.id), record)
-
-    def remove(self, id: str) -> None:
-        self._path(id).unlink(missing_ok=True)
-
-    def _read(self) -> Iterator[Record]:
-        for path in self._folder.glob("[!.]*.json"):
-            record = read_record(path, Record)
-            if record is None:
-                continue
-            if ID.fullmatch(record.id) and self._path(record.id) == path and record.users:
-                yield record
-            else:
-                put_aside(path, ValueError("it belongs elsewhere"))
-
-    def _path(self, id: str) -> Path:
-        return self._folder / f"{id}.json"
+def kept_in(folder: Path) -> list[Record]:
+    """Every sound one, in the order in which they were asked for."""
+    found: list[Record] = []
+    for path in folder.glob("[!.]*.json"):
+        record = read_record(path, Record)
+        if record is not None and ID.fullmatch(record.id) and record.id == path.stem and record.users:
+            found.append(record)
+        elif record is not None:
+            put_aside(path, ValueError("it belongs elsewhere"))
+    return sorted(found, key=lambda record: record.asked)
 
 
 class Pace:
@@ -118,7 +97,6 @@ class Pace:
         self._marks: deque[tuple[float, int]] = deque()
 
     def add(self, num_bytes: int) -> None:
-        """So many are there now."""
         now = self._clock()
         self._marks.append((now, num_bytes))
         while len(self._marks) > 2 and self._marks[0][0] < now - PACE_S:

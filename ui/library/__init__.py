@@ -1,12 +1,9 @@
 """A user's saved workflows, drafts, shares and apps.
 
-app_form: The form of an app: its settings, what they take, and which results it shows.
-app_masks: The masks among an app's settings: how each is read, and over which picture it is painted.
-apps: Apps: saved workflows that others run by a form of their settings, under a link that can be taken back.
+app_form: The form of an app: its settings, what they take, which pictures masks lie over, which results it shows.
+apps: Links to saved workflows, and apps: what others run under such a link by a form of its settings.
 drafts: Drafts: what a page had on its canvas last, saved or not, valid or not.
 library: The library: every user's saved workflows, with all their versions, folders and thumbnails.
-opening: Reading the workflow out of any file that a user drops onto the page.
-shares: Links: which user's workflow each of them means, until it is taken back.
 shipped: The workflows that come with the page: ready ones to start from, small ones for each node, and their pictures.
 workflow_files: One user's saved workflows on the disk: a folder each, with a head, a file for each version, and a
     thumbnail.

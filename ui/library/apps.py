@@ -1,12 +1,12 @@
-"""Apps: saved workflows that others run by a form of their settings, under a link that can be taken back.
+"""Links to saved workflows, and apps: what others run under such a link by a form of its settings.
 
 A *share* lets others read a workflow as it is by now. An *app* lets them run it as it was published, and set nothing
 but its parameters: it has a copy of its own, so that neither an edit nor the end of an old version changes it. What it
 runs is theirs in every way, so it may name no file that only the owner can read.
 """
 
-from __future__ import annotations
-
+import re
+import secrets
 import threading
 import time
 from collections.abc import Iterator
@@ -22,7 +22,35 @@ from ..errors import NotHere
 from ..store.quota import Quota, size_of
 from ..store.uploads import NAME
 from ..store.user_files import ID, graph_bytes, read_record, user_folder, write_record
-from .shares import Shares
+
+TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
+
+
+class Share(BaseModel):
+    """Whose workflow a token means."""
+
+    user: str
+    workflow: str
+
+
+class Shares:
+    """One kind of links, in a folder of its own: a token is all that one needs to know, and nobody can guess it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def make(self, user: str, workflow: str) -> str:
+        token = secrets.token_urlsafe(16)
+        write_record(self._folder / f"{token}.json", Share(user=user, workflow=workflow))
+        return token
+
+    def find(self, token: str) -> Share | None:
+        """None for one that was taken back, or never given."""
+        return read_record(self._folder / f"{token}.json", Share) if TOKEN.fullmatch(token) else None
+
+    def drop(self, token: str) -> None:
+        if TOKEN.fullmatch(token):
+            (self._folder / f"{token}.json").unlink(missing_ok=True)
 
 
 class Published(BaseModel):
@@ -38,7 +66,6 @@ class Published(BaseModel):
     graph: dict[str, Any]
 
     def told(self, *, newest: int) -> App:
-        """To its owner; `newest` is the version of the workflow by now."""
         return App(
             token=self.token,
             workflow_id=self.workflow,
@@ -49,7 +76,6 @@ class Published(BaseModel):
         )
 
     def read(self) -> Graph:
-        """The workflow as it was published."""
         return graph_from_plain(self.graph)
 
 
@@ -121,7 +147,6 @@ def check_publishable(graph: Graph, inputs: Path) -> None:
 
 
 def _values_of(graph: Graph) -> Iterator[tuple[str, Any]]:
-    """All that is written into a workflow, and where."""
     plain = graph_to_plain(graph)
     yield from ((name, param.get("default")) for name, param in plain.get("params", {}).items())
     for before, part in (("", plain), *((f"{name}: ", sub) for name, sub in plain.get("subs", {}).items())):

@@ -3,8 +3,6 @@
 A page saves its canvas here as it is edited, so that closing a tab loses nothing; a draft may be no valid workflow.
 """
 
-from __future__ import annotations
-
 import builtins
 import json
 import re
@@ -34,8 +32,8 @@ class Drafts:
         self._data_dir = data_dir
         self._quota = quota or Quota(data_dir)
         self._lock = threading.Lock()
+        # All but their graphs, by user and key; read when the user first asks.
         self._heads: dict[str, dict[str, Draft]] = {}
-        """All but their graphs, by user and key; read when the user first asks."""
 
     def list(self, user: str, *, limit: int = FIRST_ROWS, before: str = "") -> builtins.list[Draft]:
         """Newest first, without their graphs, behind the one whose key is `before`. Raises `NotHere`."""

@@ -1,7 +1,5 @@
 """The library: every user's saved workflows, with all their versions, folders and thumbnails."""
 
-from __future__ import annotations
-
 import builtins
 import threading
 import time
@@ -28,12 +26,14 @@ from ..store.user_files import (
     fresh_id,
     graph_bytes,
     nothing,
+    read_graph_file,
     user_folder,
+    write_graph_file,
+    write_record,
 )
-from .apps import Apps, check_publishable
+from .apps import Apps, Shares, check_publishable
 from .drafts import Drafts
-from .shares import Shares
-from .workflow_files import Head, WorkflowFiles
+from .workflow_files import HEAD, THUMB, Head, heads_in, remove_workflow
 
 MAX_VERSIONS = 100
 THUMB_SIDE = 512
@@ -42,7 +42,10 @@ PICTURE = "the workflow's picture"
 
 
 class Library:
-    """Threads share it. Everything is on the disk before a method returns."""
+    """Threads share it. Everything is on the disk before a method returns.
+
+    What is asked of a workflow that this user has not raises `NotHere`; what cannot be kept, `ValueError`.
+    """
 
     def __init__(self, settings: Settings, live: Live, *, quota: Quota | None = None) -> None:
         self._quota = quota or Quota(settings.data_dir)
@@ -52,40 +55,36 @@ class Library:
         self._live = live
         self._shares = Shares(settings.data_dir / "shares")
         self._lock = threading.RLock()
-        self._heads: dict[str, dict[str, Head]] = {}
-        """By user, read when the user first asks."""
+        self._heads: dict[str, dict[str, Head]] = {}  # by user, read when the user first asks
 
     def list(
         self, user: str, *, search: str = "", limit: int = FIRST_ROWS, before: str = ""
     ) -> builtins.list[Workflow]:
-        """Newest first, at most `limit`, behind the one whose id is `before`; with `search` those whose name and
-        description have all its words. Raises `NotHere`.
+        """Newest first, behind the one whose id is `before`; with `search` those whose name and description have all of
+        its words.
         """
         words = search.lower().split()
         with self._lock:
-            found = [head for head in self._newest(user) if _has(head, words)]
+            found = [head for head in self.heads(user) if _has(head, words)]
             heads = page_of(found, lambda head: head.id, limit=limit, before=before)
             return [self._shown(user, head) for head in heads]
 
     def heads(self, user: str) -> builtins.list[Head]:
         """The heads (name, folder, last version) of all workflows, newest first, without opening any."""
         with self._lock:
-            return self._newest(user)
+            return sorted(self._heads_of(user).values(), key=lambda head: head.updated, reverse=True)
 
     def get(self, user: str, id: str, version: int | None = None) -> WorkflowWithGraph:
-        """With its graph. Raises `NotHere`."""
         with self._lock:
             head = self._head(user, id)
             graph = self._graph(user, head, version)
             return WorkflowWithGraph(**dict(self._shown(user, head)), graph=graph_to_plain(graph))
 
     def graph(self, user: str, id: str, version: int | None = None) -> Graph:
-        """Raises `NotHere`."""
         with self._lock:
             return self._graph(user, self._head(user, id), version)
 
     def create(self, user: str, graph: Graph, *, name: str | None = None, folder: str = "") -> Workflow:
-        """Raises `ValueError`."""
         graph = graph.model_copy(update={"name": checked_name(graph.name if name is None else name)})
         folder = checked_folder(folder)
         with self._lock:
@@ -107,12 +106,11 @@ class Library:
                         head.version,
                     )
                 )
-            if self._files(user).read_version(id, head.version) == graph and graph.name == head.name:
+            if read_graph_file(self._version(user, id, head.version)) == graph and graph.name == head.name:
                 return self._shown(user, head)
             return self._add_version(user, head, graph)
 
     def change(self, user: str, id: str, *, name: str | None = None, folder: str | None = None) -> Workflow:
-        """Rename or move. Raises `NotHere` and `ValueError`."""
         with self._lock:
             head = self._head(user, id)
             named = head.name if name is None else checked_name(name)
@@ -120,11 +118,11 @@ class Library:
             return self._put(user, head.model_copy(update={"name": named, "folder": moved, "updated": time.time()}))
 
     def delete(self, user: str, id: str) -> None:
-        """Raises `NotHere`, and `ValueError` when it cannot be."""
         with self._lock:
             head = self._head(user, id)
-            with self._quota.changing(user, "workflows", self._files(user).path(id), count=-1):
-                self._files(user).remove(id)
+            folder = self._folder(user, id)
+            with self._quota.changing(user, "workflows", folder, count=-1):
+                remove_workflow(folder)
             self._shares.drop(head.token)
             self.apps.revoke(user, id)
             del self._heads_of(user)[id]
@@ -136,7 +134,7 @@ class Library:
             head = self._head(user, id)
             ending = " (copy)"
             name = head.name[: MAX_NAME - len(ending)] + ending
-            graph, path = self._graph(user, head, None), self._files(user).thumb_path(id)
+            graph, path = self._graph(user, head, None), self._folder(user, id) / THUMB
             thumb = path.read_bytes() if path.is_file() else b""
             num_bytes = len(graph_bytes(graph)) + len(thumb)
             self._quota.check(user, "workflows", num_bytes=num_bytes, count=1)  # of all, before any of it is there
@@ -146,20 +144,18 @@ class Library:
             return self._shown(user, self._head(user, copy.id))
 
     def versions(self, user: str, id: str) -> builtins.list[WorkflowVersion]:
-        """Newest first."""
         with self._lock:
             return [*reversed(self._head(user, id).versions)]
 
     def thumbnail(self, user: str, id: str) -> bytes:
-        """PNG. Raises `NotHere`."""
         with self._lock:
-            path = self._files(user).thumb_path(self._head(user, id).id)
+            path = self._folder(user, self._head(user, id).id) / THUMB
             if not path.is_file():
                 raise NotHere("this workflow has no picture yet; run it, or save it again")
             return path.read_bytes()
 
     def put_thumbnail(self, user: str, id: str, file: Path) -> None:
-        """Any picture; it is made small and written anew. Raises `NotHere` and `ValueError`."""
+        """Any picture; it is made small and written anew."""
         with self._lock:
             self._head(user, id)
         facts = picture_facts(file, name=PICTURE)
@@ -167,7 +163,7 @@ class Library:
             raise ValueError(worded("{} is {} x {}; send a smaller one", PICTURE, facts.width, facts.height))
         small = picture_thumbnail(file, side=THUMB_SIDE, name=PICTURE, format="PNG")
         with self._lock:
-            path = self._files(user).thumb_path(self._head(user, id).id)
+            path = self._folder(user, self._head(user, id).id) / THUMB
             self._quota.check(user, "workflows", num_bytes=len(small) - size_of(path))
             self._write_thumbnail(user, id, small)
             self._live.count(user, "library")
@@ -182,7 +178,6 @@ class Library:
             return head.token
 
     def shared(self, token: str) -> NamedGraph:
-        """The current version. Raises `NotHere`."""
         if (share := self._shares.find(token)) is None:
             raise NotHere("nothing is shared under this link any more; ask for a new one")
         with self._lock:
@@ -190,9 +185,7 @@ class Library:
             return NamedGraph(name=head.name, graph=graph_to_plain(self._graph(share.user, head, None)))
 
     def publish(self, user: str, id: str, version: int) -> App:
-        """Make an app of a version, or bring the workflow's app to it. Raises `NotHere`, and `ValueError` where others
-        could not run it.
-        """
+        """Make an app of a version, or bring its app to it. Raises `ValueError` where others cannot run it."""
         with self._lock:
             graph = self._graph(user, self._head(user, id), version)
             check_publishable(graph, inputs_folder(self._data_dir, user))
@@ -200,7 +193,7 @@ class Library:
             return next(app for app in self.published(user) if app.workflow_id == id)
 
     def revoke(self, user: str, id: str) -> None:
-        """Take back the link to the workflow's app, if it has one. Raises `NotHere`."""
+        """Take back the link to the workflow's app, if it has one."""
         with self._lock:
             self.apps.revoke(user, self._head(user, id).id)
 
@@ -211,7 +204,7 @@ class Library:
             return [app.told(newest=heads[app.workflow].version) for app in self.apps.of(user) if app.workflow in heads]
 
     def _write_thumbnail(self, user: str, id: str, data: bytes) -> None:
-        path = self._files(user).thumb_path(id)
+        path = self._folder(user, id) / THUMB
         with self._quota.changing(user, "workflows", path):
             write_atomic(path, data, is_private=True)
 
@@ -219,20 +212,20 @@ class Library:
         number = head.version + 1 if head.versions else 1
         version = WorkflowVersion(version=number, time=time.time(), num_nodes=len(graph.nodes))
         kept = (*head.versions, version)
-        files, count = self._files(user), 0 if head.versions else 1
+        count = 0 if head.versions else 1
         self._quota.check(user, "workflows", num_bytes=len(graph_bytes(graph)), count=count)
-        changed = [files.version_path(head.id, each.version) for each in (version, *kept[:-MAX_VERSIONS])]
+        changed = [self._version(user, head.id, each.version) for each in (version, *kept[:-MAX_VERSIONS])]
         with self._quota.changing(user, "workflows", *changed, count=count):
-            files.write_version(head.id, number, graph)
+            write_graph_file(changed[0], graph)
             saved = self._put(user, head.showing(graph, kept[-MAX_VERSIONS:]))
-            for old in kept[:-MAX_VERSIONS]:
-                files.remove_version(head.id, old.version)
+            for old in changed[1:]:
+                old.unlink(missing_ok=True)
         return saved
 
     def _put(self, user: str, head: Head) -> Workflow:
-        files = self._files(user)
-        with self._quota.changing(user, "workflows", files.head_path(head.id)):
-            files.write_head(head)
+        path = self._folder(user, head.id) / HEAD
+        with self._quota.changing(user, "workflows", path):
+            write_record(path, head)
         self._heads_of(user)[head.id] = head
         self._live.count(user, "library")
         return self._shown(user, head)
@@ -244,24 +237,23 @@ class Library:
 
     def _graph(self, user: str, head: Head, version: int | None) -> Graph:
         number = head.version if version is None else version
-        graph = self._files(user).read_version(head.id, number)
+        graph = read_graph_file(self._version(user, head.id, number))
         if graph is None:
             raise NotHere(
                 worded("version {} of {} is not kept, or was damaged; open another version", number, head.name)
             )
         return graph.model_copy(update={"name": head.name})
 
-    def _newest(self, user: str) -> builtins.list[Head]:
-        """All of the user's workflows, those that changed last first."""
-        return sorted(self._heads_of(user).values(), key=lambda head: head.updated, reverse=True)
-
     def _heads_of(self, user: str) -> dict[str, Head]:
         if user not in self._heads:
-            self._heads[user] = self._files(user).heads()
+            self._heads[user] = heads_in(self._folder(user))
         return self._heads[user]
 
-    def _files(self, user: str) -> WorkflowFiles:
-        return WorkflowFiles(user_folder(self._data_dir, user) / "workflows")
+    def _folder(self, user: str, id: str = "") -> Path:
+        return user_folder(self._data_dir, user) / "workflows" / id
+
+    def _version(self, user: str, id: str, version: int) -> Path:
+        return self._folder(user, id) / f"{version}.json"
 
     def _shown(self, user: str, head: Head) -> Workflow:
         return Workflow(
@@ -272,7 +264,7 @@ class Library:
             updated=head.updated,
             version=head.version,
             num_nodes=head.versions[-1].num_nodes,
-            has_thumb=self._files(user).thumb_path(head.id).is_file(),
+            has_thumb=(self._folder(user, head.id) / THUMB).is_file(),
         )
 
 

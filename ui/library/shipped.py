@@ -1,7 +1,5 @@
 """The workflows that come with the page: ready ones to start from, small ones for each node, and their pictures."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 
@@ -25,11 +23,8 @@ def shipped_media() -> dict[str, Path]:
 
 
 def example_of(type: str) -> tuple[Template, str] | None:
-    """The workflow that shows a node best, and the node in it; None for one from outside.
-
-    A ready one of the built-in model before one that is there for this node, and that before those of other models;
-    then the smallest.
-    """
+    """The workflow that shows a node best, and the node in it; None for one from outside."""
+    # ready ones of the built-in model, which run everywhere, then those that are there for this node, then the others
     built_in = {path.stem for path in EXAMPLES.glob("*.json")}
     ready = [each for each in templates() if each.id in built_in]
     for group in (ready, _examples(), templates()):

@@ -1,11 +1,9 @@
-"""One user's saved workflows on the disk: a folder each, with a head, a file for each version, and a thumbnail."""
-
-from __future__ import annotations
+"""A user's saved workflows on the disk: a folder each, with a head, a file for each version, and a thumbnail."""
 
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -13,7 +11,7 @@ from ...nodes.graph.graph import Graph
 from ...nodes.graph.resolve import param_values
 from ...parallel.wording import worded
 from ..contract.kept import WorkflowVersion
-from ..store.user_files import ID, read_graph_file, read_record, write_graph_file, write_record
+from ..store.user_files import ID, read_graph_file, read_record, write_record
 
 HEAD = "head.json"
 THUMB = "thumb.png"
@@ -39,76 +37,48 @@ class Head(BaseModel):
     def version(self) -> int:
         return self.versions[-1].version
 
-    def showing(self, graph: Graph, versions: Sequence[WorkflowVersion]) -> Head:
+    def showing(self, graph: Graph, versions: Sequence[WorkflowVersion]) -> Self:
         """With what the graph of the last of these versions tells of itself."""
         told = {"name": graph.name, "description": graph.description, "params": param_values(graph, {})}
         return self.model_copy(update={**told, "updated": versions[-1].time, "versions": tuple(versions)})
 
 
-class WorkflowFiles:
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+def heads_in(folder: Path) -> dict[str, Head]:
+    """By id. A head that was lost is made anew from the versions."""
+    folders = folder.iterdir() if folder.is_dir() else ()
+    found = {path.name: _head(path) for path in folders if ID.fullmatch(path.name)}
+    return {id: head for id, head in found.items() if head is not None}
 
-    def heads(self) -> dict[str, Head]:
-        """By id. A head that was lost is made anew from the versions."""
-        folders = self._folder.iterdir() if self._folder.is_dir() else ()
-        found = {path.name: self._head(path) for path in folders if ID.fullmatch(path.name)}
-        return {id: head for id, head in found.items() if head is not None}
 
-    def write_head(self, head: Head) -> None:
-        write_record(self.head_path(head.id), head)
+def remove_workflow(folder: Path) -> None:
+    """One workflow's. Raises `ValueError`."""
+    # renamed first, so all at once: what is left of a half removed folder would be taken for a lost head
+    gone = folder.with_name(f".{folder.name}")
+    try:
+        folder.rename(gone)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ValueError(
+            worded("the workflow cannot be deleted ({}); make {} writable", reason, folder.parent)
+        ) from None
+    shutil.rmtree(gone, ignore_errors=True)
 
-    def path(self, id: str) -> Path:
-        """The folder with all of a workflow."""
-        return self._folder / id
 
-    def head_path(self, id: str) -> Path:
-        return self._folder / id / HEAD
-
-    def version_path(self, id: str, version: int) -> Path:
-        return self._folder / id / f"{version}.json"
-
-    def write_version(self, id: str, version: int, graph: Graph) -> None:
-        write_graph_file(self.version_path(id, version), graph)
-
-    def read_version(self, id: str, version: int) -> Graph | None:
-        return read_graph_file(self.version_path(id, version))
-
-    def remove_version(self, id: str, version: int) -> None:
-        self.version_path(id, version).unlink(missing_ok=True)
-
-    def thumb_path(self, id: str) -> Path:
-        return self._folder / id / THUMB
-
-    def remove(self, id: str) -> None:
-        """At once: what is left of a half removed folder would be taken for a lost head. Raises `ValueError`."""
-        gone = self._folder / f".{id}"
-        try:
-            (self._folder / id).rename(gone)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise ValueError(
-                worded("the workflow cannot be deleted ({}); make {} writable", reason, self._folder)
-            ) from None
-        shutil.rmtree(gone, ignore_errors=True)
-
-    def _head(self, folder: Path) -> Head | None:
-        head = read_record(folder / HEAD, Head)
-        if head is not None and head.id == folder.name and head.versions:
-            return head
-        is_unreadable = head is None and (folder / HEAD).exists()
-        return None if is_unreadable else self._remade(folder)
-
-    def _remade(self, folder: Path) -> Head | None:
-        versions: list[WorkflowVersion] = []
-        graph = None
-        for path in sorted(folder.glob("*.json"), key=lambda path: (len(path.stem), path.stem)):
-            if path.stem.isdecimal() and (read := read_graph_file(path)) is not None:
-                graph = read
-                time = path.stat().st_mtime
-                versions.append(WorkflowVersion(version=int(path.stem), time=time, num_nodes=len(read.nodes)))
-        if graph is None:
-            return None
-        head = Head(id=folder.name, name="", updated=0.0, versions=()).showing(graph, versions)
-        self.write_head(head)
+def _head(folder: Path) -> Head | None:
+    head = read_record(folder / HEAD, Head)
+    if head is not None and head.id == folder.name and head.versions:
         return head
+    if head is None and (folder / HEAD).exists():  # it cannot be read now
+        return None
+    versions: list[WorkflowVersion] = []
+    graph = None
+    for path in sorted(folder.glob("*.json"), key=lambda path: (len(path.stem), path.stem)):
+        if path.stem.isdecimal() and (read := read_graph_file(path)) is not None:
+            graph = read
+            time = path.stat().st_mtime
+            versions.append(WorkflowVersion(version=int(path.stem), time=time, num_nodes=len(read.nodes)))
+    if graph is None:
+        return None
+    head = Head(id=folder.name, name="", updated=0.0, versions=()).showing(graph, versions)
+    write_record(folder / HEAD, head)
+    return head

@@ -4,8 +4,6 @@ Every change gets the next number of one counter, and a page is told all that ha
 a slow page gets the newest state and never a backlog.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import secrets
@@ -16,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...parallel.machine.now import DeviceNow
-from ..contract.run import LiveMessage, LiveRun, NodeState, Priority, QueuePlace, State
+from ..contract.run import LiveMessage, NodeState, QueuePlace
 from .state import RunRecord
 
 KEPT_RUNS = 200
@@ -32,20 +30,6 @@ class PageSeen:
     """What one page has been told; `Live.changes` moves it on."""
 
     number: int = -1
-
-
-@dataclass(frozen=True)
-class QueueEntry:
-    """One run of the queue, waiting or running, in order."""
-
-    id: str
-    user: str
-    state: State
-    name: str
-    priority: Priority = "normal"
-    left_s: float | None = None
-    """Seconds that it takes yet, as they were at `left_at`."""
-    left_at: float = 0.0
 
 
 @dataclass
@@ -69,8 +53,7 @@ class RunWatcher:
         self._is_rung = False
 
     def ring(self) -> None:
-        """From any thread; rings once until somebody has waited."""
-        # One call into the loop for any number of changes: a batch of runs changes hundreds of nodes at once.
+        # From any thread, once until somebody has waited: a batch of runs changes hundreds of nodes at once.
         if not self._is_rung:
             self._is_rung = True
             with contextlib.suppress(RuntimeError):  # the loop ended with the server
@@ -98,9 +81,8 @@ class Live:
         self._number = 0
         self._runs: dict[str, _WatchedRun] = {}
         self._removed: deque[tuple[int, str, str]] = deque(maxlen=KEPT_REMOVALS)
-        self._forgotten = -1
-        """The newest number among removals that are no longer remembered."""
-        self._queue: tuple[QueueEntry, ...] = ()
+        self._forgotten = -1  # the newest number among removals that are no longer remembered
+        self._queue: tuple[tuple[str, QueuePlace], ...] = ()
         self._queue_number = 0
         self._devices: list[DeviceNow] = []
         self._devices_number = 0
@@ -112,8 +94,11 @@ class Live:
         """A run is new, or its state changed; its nodes replace those known."""
         with self._lock:
             known = self._runs.get(run.id)
-            nodes = {} if run.state == "waiting" and self._has_long_queue(run.user) else dict(run.nodes)
+            others = (w.run for w in self._runs.values() if w.run.user == run.user and w.run.state == "waiting")
+            is_far_behind = run.state == "waiting" and sum(1 for _ in others) >= KEPT_NODES
+            nodes = {} if is_far_behind else dict(run.nodes)
             head = run.model_copy(update={"nodes": {}})
+            # numbers of nodes that stayed as they were are kept: else each change of a run would tell all of them again
             watched = _WatchedRun(head, self._next(), self._now_ms(), nodes, known.numbers if known else {})
             changed = [name for name, node in nodes.items() if known is None or known.nodes.get(name) != node]
             watched.numbers |= dict.fromkeys(changed, self._number)
@@ -140,10 +125,11 @@ class Live:
             self._removed.append((self._next(), user, run_id))
             self._ring(user)
 
-    def put_queue(self, entries: Sequence[QueueEntry]) -> None:
+    def put_queue(self, places: Sequence[tuple[str, QueuePlace]]) -> None:
+        """Whose each is, and the place as its user sees it."""
         with self._lock:
-            if tuple(entries) != self._queue:
-                self._queue = tuple(entries)
+            if tuple(places) != self._queue:
+                self._queue = tuple(places)
                 self._queue_number = self._next()
                 self._ring()
 
@@ -179,12 +165,15 @@ class Live:
                 full=is_full,
                 t=max(times, default=self._now_ms()),
                 server=self.server,
-                runs={id: _delta(w, since) for id, w in watched.items()},
+                runs={
+                    id: w.run.told(w.nodes, changed=[name for name in w.nodes if w.numbers[name] > since])
+                    for id, w in watched.items()
+                },
                 removed=removed,
                 library=counters["library"],
                 results=counters["results"],
                 downloads=counters["downloads"],
-                queue=[_entry(entry, user) for entry in self._queue] if self._queue_number > since else None,
+                queue=[_seen_by(user, *each) for each in self._queue] if self._queue_number > since else None,
                 devices=self._devices if self._devices_number > since else None,
             )
 
@@ -212,9 +201,6 @@ class Live:
             if user is None or watcher.user == user:
                 watcher.ring()
 
-    def _has_long_queue(self, user: str) -> bool:
-        return sum(w.run.user == user and w.run.state == "waiting" for w in self._runs.values()) >= KEPT_NODES
-
     def _forget_old(self, user: str) -> None:
         over = [w for w in self._runs.values() if w.run.user == user and w.run.is_over]
         over.sort(key=lambda w: w.number, reverse=True)  # not by time: a clock may be set back
@@ -224,13 +210,7 @@ class Live:
             del self._runs[watched.run.id]
 
 
-def _delta(watched: _WatchedRun, since: int) -> LiveRun:
-    changed = [name for name in watched.nodes if watched.numbers[name] > since]
-    return watched.run.told(watched.nodes, changed=changed)
-
-
-def _entry(entry: QueueEntry, user: str) -> QueuePlace:
-    left = {"left_s": entry.left_s, "left_at": entry.left_at}
-    if entry.user != user:
-        return QueuePlace(id=None, is_mine=False, state=entry.state, name="", **left)
-    return QueuePlace(id=entry.id, is_mine=True, state=entry.state, name=entry.name, priority=entry.priority, **left)
+def _seen_by(user: str, owner: str, place: QueuePlace) -> QueuePlace:
+    if user == owner:
+        return place
+    return QueuePlace(id=None, is_mine=False, state=place.state, name="", left_s=place.left_s, left_at=place.left_at)

@@ -4,8 +4,6 @@ A run goes from waiting to running to done, failed or cancelled; a server that w
 records, and sets it back.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +13,6 @@ from pydantic import Field
 
 from ...nodes.execution.events import Event
 from ...parallel.errors import LoomError
-from ...parallel.progress import RankWork
 from ...parallel.wording import worded
 from ..contract.answer import FROM_DISK
 from ..contract.run import LiveRun, MadeFacts, NodeStage, NodeState, RunFacts, RunParts, RunRow, State
@@ -30,34 +27,6 @@ GIVEN_UP = worded(
     "look at its plan, make it smaller, and run it again",
     MAX_RESTARTS + 1,
 )
-
-
-def set_back(run: RunRecord) -> RunRecord:
-    """The run as one that waits again, to be made from its beginning."""
-    nodes = dict.fromkeys(run.nodes, NodeState())
-    known = {"state": "waiting", "started": None, "note": AGAIN, "is_back": True}
-    return run.model_copy(update={**known, "nodes": nodes, "made": ()})
-
-
-def recovered(run: RunRecord, *, now: float) -> RunRecord:
-    """What was under way when the server was killed: it waits again, or is given up after too many times."""
-    if run.is_ending:
-        return ended(run, Outcome(state="cancelled"), now=now)
-    if run.restarts >= MAX_RESTARTS:
-        return ended(run, Outcome(state="failed", error=GIVEN_UP, code=LoomError.code), now=now)
-    return set_back(run).model_copy(update={"restarts": run.restarts + 1})
-
-
-def order_of(runs: Iterable[RunRecord], remembered: Sequence[str]) -> list[str]:
-    """The runs that are not over: what was under way first, then as remembered, then by the time of their making."""
-    places = {id: place for place, id in enumerate(remembered)}
-    left = [run for run in runs if not run.is_over]
-    left.sort(
-        key=lambda run: (run.state != "running", run.started or 0.0, places.get(run.id, len(places)), run.created)
-    )
-    return [run.id for run in left]
-
-
 OVER: tuple[State, ...] = ("done", "failed", "cancelled")
 ENDED: tuple[NodeStage, ...] = ("done", "cached", "failed", "cancelled", "skipped")
 
@@ -106,20 +75,18 @@ class RunRecord(RunParts, RunFacts):
 
     def row(self) -> RunRow:
         """The run in a list: of what was asked only what varies in its batch, and of long texts the beginning."""
-        facts = self._facts() | self._pictured() | {"varied": short_values(self.varied)}
+        facts = self._facts() | {"varied": short_values(self.varied)}
         return RunRow(**facts, **progress(self.nodes.values()))
 
     def told(self, nodes: Mapping[str, NodeState], *, changed: Collection[str] | None = None) -> LiveRun:
         """The run as pages are told it: its state by all of its nodes, and of these only those that changed."""
         parts = {"overrides": self.overrides, "targets": self.targets}
         kept = nodes if changed is None else {name: nodes[name] for name in changed}
-        return LiveRun(**self._facts(), **self._pictured(), **parts, **progress(nodes.values()), nodes=dict(kept))
-
-    def _pictured(self) -> dict[str, Any]:
-        return {"num_results": len(self.made), "newest_result": self.made[-1].id if self.made else None}
+        return LiveRun(**self._facts(), **parts, **progress(nodes.values()), nodes=dict(kept))
 
     def _facts(self) -> dict[str, Any]:
         facts = {name: getattr(self, name) for name in RunFacts.model_fields}
+        facts |= {"num_results": len(self.made), "newest_result": self.made[-1].id if self.made else None}
         return facts | {"note": STOPPING} if self.is_ending and not self.is_over else facts
 
 
@@ -133,6 +100,32 @@ class Outcome:
     code: str = ""
     plan: str = ""
     made: tuple[MadeFile, ...] = ()
+
+
+def set_back(run: RunRecord) -> RunRecord:
+    """The run as one that waits again, to be made from its beginning."""
+    nodes = dict.fromkeys(run.nodes, NodeState())
+    known = {"state": "waiting", "started": None, "note": AGAIN, "is_back": True}
+    return run.model_copy(update={**known, "nodes": nodes, "made": ()})
+
+
+def recovered(run: RunRecord, *, now: float) -> RunRecord:
+    """What was under way when the server was killed: it waits again, or is given up after too many times."""
+    if run.is_ending:
+        return ended(run, Outcome(state="cancelled"), now=now)
+    if run.restarts >= MAX_RESTARTS:
+        return ended(run, Outcome(state="failed", error=GIVEN_UP, code=LoomError.code), now=now)
+    return set_back(run).model_copy(update={"restarts": run.restarts + 1})
+
+
+def order_of(runs: Iterable[RunRecord], remembered: Sequence[str]) -> list[str]:
+    """The runs that are not over: what was under way first, then as remembered, then by the time of their making."""
+    places = {id: place for place, id in enumerate(remembered)}
+    left = [run for run in runs if not run.is_over]
+    left.sort(
+        key=lambda run: (run.state != "running", run.started or 0.0, places.get(run.id, len(places)), run.created)
+    )
+    return [run.id for run in left]
 
 
 def progress(nodes: Iterable[NodeState]) -> dict[str, Any]:
@@ -159,7 +152,7 @@ def progress(nodes: Iterable[NodeState]) -> dict[str, Any]:
 
 
 def after(node: NodeState, event: Event, *, now: float) -> NodeState:
-    """The node's state once this event has happened; a preview only counts up."""
+    """The node's state once this event has happened."""
     return node.model_copy(update=_changes(node, event, now))
 
 
@@ -174,7 +167,8 @@ def _changes(node: NodeState, event: Event, now: float) -> dict[str, Any]:
         case "preview":
             return {"preview": node.preview + 1}
         case "spread":
-            return {"plan": event.message, "ranks": tuple(map(_rounded, event.ranks))}
+            ranks = tuple(dataclasses.replace(rank, seconds=round(rank.seconds, 4)) for rank in event.ranks)
+            return {"plan": event.message, "ranks": ranks}
         case "foreseen":
             told = event.foreseen if event.foreseen and not event.foreseen.is_assumed else None
             return {"foreseen": told, "outlook": event.message, **_left(event, now)}
@@ -201,7 +195,6 @@ def _left(event: Event, now: float) -> dict[str, Any]:
 
 
 def with_made(run: RunRecord, made: MadeFile) -> RunRecord:
-    """A run under way with one more result."""
     results = (*run.made, made)
     node = run.nodes[made.node].model_copy(update=_files(each for each in results if each.node == made.node))
     return run.model_copy(update={"made": results, "nodes": {**run.nodes, made.node: node}})
@@ -221,11 +214,10 @@ def with_marks(outcome: Outcome, known: Iterable[MadeFile]) -> Outcome:
 def ended(run: RunRecord, outcome: Outcome, *, now: float) -> RunRecord:
     """The run once it is over; nodes that had not ended are skipped, and each has the results that it made."""
     why = {"cancelled": "the run was cancelled", "failed": "the run failed"}.get(outcome.state, "it was not needed")
+    skipped = {"state": "skipped", "phase": "", "message": why}
     made = {name: [each for each in outcome.made if each.node == name] for name in run.nodes}
     nodes = {
-        name: (node if node.state in ENDED else _skipped(node, why)).model_copy(
-            update={**_files(made[name]), **NONE_LEFT}
-        )
+        name: node.model_copy(update={**({} if node.state in ENDED else skipped), **_files(made[name]), **NONE_LEFT})
         for name, node in run.nodes.items()
     }
     known = {field.name: getattr(outcome, field.name) for field in dataclasses.fields(outcome)}
@@ -238,11 +230,3 @@ def _files(made: Iterable[MadeFile]) -> dict[str, tuple[str, ...]]:
     made = tuple(made)
     sounds = tuple(each.id for each in made if each.kind == "audio")
     return {"files": tuple(each.id for each in made), "sounds": sounds}
-
-
-def _skipped(node: NodeState, why: str) -> NodeState:
-    return node.model_copy(update={"state": "skipped", "phase": "", "message": why})
-
-
-def _rounded(rank: RankWork) -> RankWork:
-    return dataclasses.replace(rank, seconds=round(rank.seconds, 4))

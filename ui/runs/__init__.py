@@ -1,12 +1,11 @@
 """Runs of the page: queued, worked off, recorded, found again after a restart.
 
 book: All runs that the server knows, and every change of their state: kept on the disk first, then told to the pages.
-boards: The boards of a user: named sets of results. Which results are on one is kept beside each result.
 hashes: The full sha256 of the weights behind a result: asked for, read in the background, one model at a time.
-previews: The newest preview of each node, turned into a small WebP only when somebody asks for it.
 queue: Whose run is next: users take turns, run by run, and each one's own runs keep his order.
 records: Runs on the disk: one small record each, and the workflow of each batch once.
-results: The results of all runs: pictures, videos and sounds by id, with what made them.
+results: The results of all runs: pictures, videos and sounds by id, with what made them; and boards, named sets of
+    them.
 runs: The runs of all users: asked for by a page, made by the server's own threads, there whether a page looks or not.
 search: What a user types to find results: words that must all be there, and what values were, such as `steps:16`.
 workers: The threads that take runs from the queue, each as soon as the one before lets the next one start.

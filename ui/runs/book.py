@@ -3,8 +3,6 @@
 The one place that changes a run: whoever reads gets frozen copies, and what a page was told is on the disk already.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
@@ -13,9 +11,9 @@ from typing import Any
 
 from ...nodes.execution.events import Event
 from ...nodes.graph.graph import Graph
-from ..contract.run import Priority
+from ..contract.run import Priority, QueuePlace
 from ..errors import Conflict
-from ..live.live import Live, QueueEntry
+from ..live.live import Live
 from ..live.state import (
     MadeFile,
     Outcome,
@@ -30,28 +28,28 @@ from ..live.state import (
     with_marks,
 )
 from ..store.user_files import nothing
-from .queue import RunQueue, Waiting
+from .queue import RunQueue
 from .records import RunRecords
 
 logger = logging.getLogger("latentloom")
 
 
 class RunBook:
-    """Threads share it. A run that is over is held without its nodes; they are read again when asked for."""
+    """Threads share it. A run that is over is held without its nodes; they are read again when asked for.
 
-    def __init__(self, records: RunRecords, live: Live, *, clock: Callable[[], float] = time.time) -> None:
+    What is asked of a run or result that is not there, or another user's, raises `NotHere`.
+    """
+
+    def __init__(self, records: RunRecords, live: Live) -> None:
         self.records = records
         self._live = live
-        self._clock = clock
         self._lock = threading.RLock()
         self._runs: dict[str, RunRecord] = {}
         self._queue = RunQueue(records.write_order)
-        self._makers: dict[str, str] = {}
-        """The run of each result."""
-        self._took: dict[str, float] = {}
-        """Seconds of the newest run of each batch that was made."""
+        self._makers: dict[str, str] = {}  # the run of each result
+        self._took: dict[str, float] = {}  # seconds of the newest run of each batch that was made
+        # The cancel tokens of the runs under way, in the order in which they began.
         self._cancels: dict[str, threading.Event] = {}
-        """The cancel tokens of the runs under way, in the order in which they began."""
         self._recover()
 
     def of(self, user: str) -> list[RunRecord]:
@@ -60,7 +58,6 @@ class RunBook:
             return [run for run in reversed(self._runs.values()) if run.user == user]
 
     def get(self, user: str, id: str) -> RunRecord:
-        """Raises `NotHere`."""
         with self._lock:
             run = self._runs.get(id)
         if run is None or run.user != user:
@@ -85,11 +82,11 @@ class RunBook:
     def is_idle(self) -> bool:
         """Whether a new run would begin at once."""
         with self._lock:
-            return not self._cancels and self._queue.first is None
+            return not self._cancels and not self._queue.waiting
 
     def num_waiting(self, user: str) -> int:
         with self._lock:
-            return self._queue.count(user)
+            return sum(run.user == user for run in self._queue.waiting)
 
     def add(self, runs: Sequence[RunRecord], graph: Graph) -> None:
         """New runs of one batch at the end of the queue; all of them or none. Raises `ValueError`."""
@@ -99,11 +96,12 @@ class RunBook:
             for run in runs:
                 self.records.write(run)
             with self._lock:
-                self._queue.add(map(_waiting, runs))
+                self._queue.add(runs)
                 for run in runs:
                     self._hold(run)
                 self._show_queue()
         except ValueError:
+            # half a batch would run after the next start, though its user was told that none does
             for run in runs:
                 self.records.remove(user, run.id)
             self.records.remove_graph(user, batch)
@@ -114,10 +112,10 @@ class RunBook:
     ) -> tuple[RunRecord, threading.Event] | None:
         """The first of the queue is running from now on; None when nobody waits, or it does not fit."""
         with self._lock:
-            if (id := self._queue.first) is None or not fits(self._runs[id]):
+            if not self._queue.waiting or not fits(self._runs[id := self._queue.waiting[0].id]):
                 return None
             self._queue.take()
-            run = self._runs[id].model_copy(update={"state": "running", "started": self._clock(), "is_back": False})
+            run = self._runs[id].model_copy(update={"state": "running", "started": time.time(), "is_back": False})
             self._cancels[id] = threading.Event()
             self._put(run)
             self._show_queue()
@@ -129,7 +127,7 @@ class RunBook:
             run = self._runs.get(id)
             if run is None or run.is_over or event.node not in run.nodes:
                 return
-            node = after(run.nodes[event.node], event, now=self._clock())
+            node = after(run.nodes[event.node], event, now=time.time())
             self._runs[id] = run.model_copy(update={"nodes": {**run.nodes, event.node: node}})
             self._live.put_node(id, event.node, node)
             if event.kind == "foreseen":
@@ -144,15 +142,9 @@ class RunBook:
             self._hold(with_made(run, made), is_kept=False)
         self._live.count(run.user, "results")
 
-    def made(self, id: str) -> tuple[MadeFile, ...]:
-        """What a run has made so far."""
-        with self._lock:
-            return self._runs[id].made
-
     def end(self, id: str, outcome: Outcome) -> None:
-        """A run is over."""
         with self._lock:
-            run = ended(self._runs[id], with_marks(outcome, self._runs[id].made), now=self._clock())
+            run = ended(self._runs[id], with_marks(outcome, self._runs[id].made), now=time.time())
             self._cancels.pop(id, None)
             if run.state == "done":
                 self._took[run.batch] = run.seconds
@@ -166,25 +158,25 @@ class RunBook:
         with self._lock:
             before = self._runs[id]
             self._cancels.pop(id, None)
-            again = recovered(before, now=self._clock()) if is_blamed or before.is_ending else set_back(before)
+            again = recovered(before, now=time.time()) if is_blamed or before.is_ending else set_back(before)
             self._put(again)
             if again.state == "waiting":
-                self._queue.add([_waiting(again)])
+                self._queue.add([again])
             self._show_queue()
         if before.made:
             self._live.count(before.user, "results")
 
     def cancel(self, user: str, ids: Sequence[str] | None = None) -> list[str]:
-        """These runs of the user's, or all of his; those that are cancelled now. None of them begins in between. Raises
-        `NotHere` before any is. A waiting run is over; a running one ends at its next step.
+        """These runs of the user's, or all of his; those that are cancelled now. A waiting run is over; a running one
+        ends at its next step. Raises `NotHere` before any is.
         """
-        with self._lock:
+        with self._lock:  # of all of them at once, or one would begin while another is taken out
             asked = self.of(user) if ids is None else [self.get(user, id) for id in dict.fromkeys(ids)]
             runs = [run for run in asked if not run.is_over]
             waiting = [run for run in runs if run.state == "waiting"]
             self._queue.remove({run.id for run in waiting})
             for run in waiting:
-                self._put(ended(run, Outcome(state="cancelled"), now=self._clock()))
+                self._put(ended(run, Outcome(state="cancelled"), now=time.time()))
             for run in runs:
                 if run.state == "running":
                     self._put(run.model_copy(update={"is_ending": True}))
@@ -212,9 +204,9 @@ class RunBook:
             raise Conflict("one of these runs does not wait any more; look at the queue again")
 
     def _keep_priorities(self) -> None:
-        for id, priority in self._queue.priorities().items():
-            if (run := self._runs[id]).priority != priority:
-                self._put(run.model_copy(update={"priority": priority}))
+        for each in self._queue.waiting:
+            if (run := self._runs[each.id]).priority != each.priority:
+                self._put(run.model_copy(update={"priority": each.priority}))
         self._show_queue()
 
     def remove(self, user: str, id: str) -> RunRecord:
@@ -238,13 +230,7 @@ class RunBook:
             self._live.count(user, "results")
         return run
 
-    def is_ending(self, id: str) -> bool:
-        """Whether its user cancelled it."""
-        with self._lock:
-            return self._runs[id].is_ending
-
     def forget_made(self, user: str, id: str, made_id: str) -> None:
-        """One result of a run is gone."""
         with self._lock:
             run = self.with_nodes(self.get(user, id))
             made = tuple(each for each in run.made if each.id != made_id)
@@ -276,11 +262,9 @@ class RunBook:
         self._live.count(user, "results")
 
     def stop_all(self) -> None:
-        """Runs under way end at their next step, for a server that was asked to end.
-
-        The disk knows them as waiting, before all others: it is not their fault, however long their step takes.
-        """
+        """Runs under way end at their next step, for a server that was asked to end."""
         with self._lock:
+            # The disk knows them as waiting, before all others: it is not their fault, however long their step takes.
             try:
                 self.records.write_order([*self._cancels, *self._queue.ids])
                 for run in [self._runs[id] for id in self._cancels]:
@@ -302,7 +286,7 @@ class RunBook:
             self._hold(run)
 
     def _hold(self, run: RunRecord, *, is_kept: bool = True) -> None:
-        """Nodes of runs that are over stay on the disk alone, if they are there."""
+        # nodes of runs that are over stay on the disk alone, if they are there
         before = self._runs.get(run.id)
         self._count_made(before, run)
         for made in before.made if before else ():
@@ -317,31 +301,34 @@ class RunBook:
         self.records.quota.add(run.user, "results", num_bytes=num_bytes, count=len(run.made) - len(old))
 
     def _show_queue(self) -> None:
-        entries = [*self._cancels, *self._queue.ids]
-        runs = [self._runs[id] for id in entries]
-        self._live.put_queue([self._entry(run) for run in runs])
+        runs = [self._runs[id] for id in (*self._cancels, *self._queue.ids)]
+        self._live.put_queue([(run.user, self._place(run)) for run in runs])
 
-    def _entry(self, run: RunRecord) -> QueueEntry:
-        """Of a run that waits its seconds are those that the others of its batch took, else as predicted."""
+    def _place(self, run: RunRecord) -> QueuePlace:
+        # of a run that waits its seconds are those that the others of its batch took, else as predicted
         left_s, left_at = self._took.get(run.batch, run.predicted_s), 0.0
         if run.state == "running":
             known = progress(run.nodes.values())
-            began = run.started or self._clock()
+            began = run.started or time.time()
             left_s, left_at = (known["left_s"], known["left_at"]) if known["left_s"] is not None else (left_s, began)
-        return QueueEntry(run.id, run.user, run.state, run.name, run.priority, left_s, left_at)
+        return QueuePlace(
+            id=run.id,
+            is_mine=True,
+            state=run.state,
+            name=run.name,
+            priority=run.priority,
+            left_s=left_s,
+            left_at=left_at,
+        )
 
     def _recover(self) -> None:
         found = sorted(self.records.all(), key=lambda run: run.created)
         for run in found:
             if run.state == "running":
-                self._put(recovered(run, now=self._clock()))
+                self._put(recovered(run, now=time.time()))
             else:
                 self._hold(run)
         order = order_of(found, self.records.read_order())
         if waiting := [self._runs[id] for id in order if self._runs[id].state == "waiting"]:
-            self._queue.add(map(_waiting, waiting))
+            self._queue.add(waiting)
         self._show_queue()
-
-
-def _waiting(run: RunRecord) -> Waiting:
-    return Waiting(id=run.id, user=run.user, priority=run.priority, is_back=run.is_back)

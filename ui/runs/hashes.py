@@ -3,16 +3,15 @@
 What was read is kept by path, size and times of change, so that the same files are read once.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ...nodes.files.atomic import write_atomic
 from ...nodes.graph.json_text import parse_json
@@ -38,19 +37,23 @@ MOST_KEPT = 4096
 """Files whose hashes are remembered."""
 
 
-@dataclass(kw_only=True)
+@dataclass
 class _Job:
-    id: str
+    """Its state changes under the lock, and once it is running, in the thread that hashes alone."""
+
     user: str
-    source: str
-    files: Sequence[TensorFile]
-    names: Mapping[Path, str]
+    files: Sequence[tuple[TensorFile, str]]
+    """Each with its name, which tells no path of the server."""
+    told: Hashing
+    """As its user is told of it."""
     cancel: threading.Event = field(default_factory=threading.Event)
-    state: str = "waiting"
-    done_bytes: int = 0
-    hashes: dict[str, str] = field(default_factory=dict[str, str])
-    """By path."""
-    error: str = ""
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.told.state in ("waiting", "running")
+
+    def put(self, **update: Any) -> None:
+        self.told = self.told.model_copy(update=update)
 
 
 class Hashes:
@@ -72,37 +75,37 @@ class Hashes:
         facts = self._runs.get(user, run).models.get(node)
         if facts is None:
             raise NotHere(f"nothing is kept of a model of {node[:64]} in this run; choose one that loads a model")
-        names = self._files(user, facts)
-        files = [file for file, _ in names]
+        files = self._files(user, facts)
+        paths = [file.path for file, _ in files]
         with self._lock:
-            own = [job for job in self._jobs.values() if job.user == user]
-            under_way = [job for job in own if job.state in ("waiting", "running")]
-            if same := next((job for job in under_way if _paths(job.files) == _paths(files)), None):
-                return _told(same)
+            under_way = [job for job in self._jobs.values() if job.user == user and job.is_under_way]
+            if same := next((job for job in under_way if [file.path for file, _ in job.files] == paths), None):
+                return same.told
             if len(under_way) >= MOST_UNDER_WAY:
                 raise ValueError(f"{len(under_way)} models are being hashed for you; wait for one, or cancel it")
-            paths = {file.path: name for file, name in names}
-            job = _Job(id=fresh_id(), user=user, source=facts.source, files=files, names=paths)
             while len(self._jobs) >= MOST_JOBS:
-                oldest = next((id for id, each in self._jobs.items() if each.state not in ("waiting", "running")), "")
+                oldest = next((id for id, each in self._jobs.items() if not each.is_under_way), "")
                 if not oldest:
                     raise ValueError("too many models are being hashed on this server; try again later")
                 del self._jobs[oldest]
-            self._jobs[job.id] = job
+            total = sum(file.size_bytes for file, _ in files)
+            told = Hashing(
+                id=fresh_id(), source=facts.source, state="waiting", done_bytes=0, total_bytes=total, files=(), error=""
+            )
+            self._jobs[told.id] = job = _Job(user, files, told)
         self._thread.submit(self._work, job)
-        return _told(job)
+        return told
 
     def get(self, user: str, id: str) -> Hashing:
-        """How far it is. Raises `NotHere`."""
-        return _told(self._find(user, id))
+        return self._find(user, id).told
 
     def cancel(self, user: str, id: str) -> None:
         """What is over stays as it is. Raises `NotHere`."""
         job = self._find(user, id)
         job.cancel.set()
         with self._lock:
-            if job.state == "waiting":
-                job.state = "cancelled"
+            if job.told.state == "waiting":
+                job.put(state="cancelled")
 
     def close(self) -> None:
         with self._lock:
@@ -118,7 +121,7 @@ class Hashes:
         return job
 
     def _files(self, user: str, facts: ModelFacts) -> list[tuple[TensorFile, str]]:
-        """Each with its name, which tells no path of the server. Raises `ValueError`."""
+        """Raises `ValueError` where the model may not be read, or its files are others by now."""
         roots = self._settings.roots(user)
         found = resolve_source(facts.source, revision=facts.revision, roots=roots)
         model = Model(source=found.id, folder=str(found.folder), family=facts.family)
@@ -132,25 +135,26 @@ class Hashes:
 
     def _work(self, job: _Job) -> None:
         with self._lock:
-            if job.state != "waiting":
+            if job.told.state != "waiting":
                 return
-            job.state = "running"
+            job.put(state="running")
         try:
-            for file in job.files:
-                job.hashes[str(file.path)] = self._hash(job, file.path)
+            for file, name in job.files:
+                found = FileHash(name=name, num_bytes=file.size_bytes, sha256=self._hash(job, file.path))
+                job.put(files=(*job.told.files, found))
             state, error = "done", ""
         except Cancelled:
             state, error = "cancelled", ""
         except OSError as failure:
             state, error = "failed", f"a file could not be read ({failure.strerror or failure}); try again"
         with self._lock:
-            job.state, job.error = state, error
+            job.put(state=state, error=error)
 
     def _hash(self, job: _Job, path: Path) -> str:
         """Raises `Cancelled`, and `OSError`."""
         mark = _mark(path)
         if (known := self._kept.get(mark)) is not None:
-            job.done_bytes += path.stat().st_size
+            job.put(done_bytes=job.told.done_bytes + path.stat().st_size)
             return known
         digest = hashlib.sha256()
         with open_regular(path) as file:
@@ -158,13 +162,12 @@ class Hashes:
                 if job.cancel.is_set():
                     raise Cancelled
                 digest.update(chunk)
-                job.done_bytes += len(chunk)
-        if _mark(path) == mark:
+                job.put(done_bytes=job.told.done_bytes + len(chunk))
+        if _mark(path) == mark:  # else it was written meanwhile, and the digest is of no file that there was
             self._keep(mark, digest.hexdigest())
         return digest.hexdigest()
 
     def _keep(self, mark: str, sha256: str) -> None:
-        """In the one thread that hashes."""
         self._kept[mark] = sha256
         while len(self._kept) > MOST_KEPT:
             del self._kept[next(iter(self._kept))]
@@ -175,7 +178,6 @@ class Hashes:
 
 
 def _mark(path: Path) -> str:
-    """Another one once the file has changed."""
     found = check_regular(path)
     return f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino} {path}"
 
@@ -186,25 +188,3 @@ def _read_kept(path: Path) -> dict[str, str]:
         return {str(mark): str(sha256) for mark, sha256 in found.items()}
     except (OSError, ValueError, AttributeError):
         return {}
-
-
-def _paths(files: Sequence[TensorFile]) -> list[Path]:
-    return [file.path for file in files]
-
-
-def _told(job: _Job) -> Hashing:
-    return Hashing.model_validate(
-        {
-            "id": job.id,
-            "source": job.source,
-            "state": job.state,
-            "done_bytes": job.done_bytes,
-            "total_bytes": sum(file.size_bytes for file in job.files),
-            "files": [
-                FileHash(name=job.names[file.path], num_bytes=file.size_bytes, sha256=job.hashes[str(file.path)])
-                for file in job.files
-                if str(file.path) in job.hashes
-            ],
-            "error": job.error,
-        }
-    )

@@ -4,29 +4,15 @@ The next is of the user who has waited longest since one of his began. What may 
 nothing else waits; what was under way when the server ended goes before all.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from ..contract.run import Priority
+from ..live.state import RunRecord
 
 OWN_ORDER: tuple[Priority, ...] = ("next", "normal", "idle")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Waiting:
-    """One run in the queue."""
-
-    id: str
-    user: str
-    priority: Priority = "normal"
-    """Among the user's own; "idle" gives way to everybody."""
-    is_back: bool = False
-    """It was under way when the server ended."""
 
 
 class RunQueue:
@@ -34,71 +20,64 @@ class RunQueue:
 
     def __init__(self, keep: Callable[[Sequence[str]], None]) -> None:
         self._keep = keep
-        self._waiting: tuple[Waiting, ...] = ()
-        self._turns: dict[str, int] = {}
-        """By user: the number of the turn in which a run of his began last."""
+        self.waiting: tuple[RunRecord, ...] = ()  # as they were put in: only their priorities follow
+        self._turns: dict[str, int] = {}  # by user: the number of the turn in which a run of his began last
         self._numbers = itertools.count(1)
 
     @property
     def ids(self) -> tuple[str, ...]:
-        return tuple(each.id for each in self._waiting)
+        return tuple(each.id for each in self.waiting)
 
-    @property
-    def first(self) -> str | None:
-        return self._waiting[0].id if self._waiting else None
-
-    def count(self, user: str) -> int:
-        return sum(each.user == user for each in self._waiting)
-
-    def add(self, runs: Iterable[Waiting]) -> None:
+    def add(self, runs: Iterable[RunRecord]) -> None:
         """Behind the user's others."""
-        self._change([*self._waiting, *runs])
+        self._change([*self.waiting, *runs])
 
     def take(self) -> None:
-        """The first waits no more; nothing is kept, since its own record says that it began."""
-        first, *rest = self._waiting
+        # nothing is kept of it: the run's own record says that it began
+        first, *rest = self.waiting
         if not first.is_back:
             self._turns[first.user] = next(self._numbers)
-        self._waiting = tuple(rest)
+        self.waiting = tuple(rest)
 
     def remove(self, ids: Collection[str]) -> None:
-        if not {each.id for each in self._waiting}.isdisjoint(ids):
-            self._change([each for each in self._waiting if each.id not in ids])
+        if not {each.id for each in self.waiting}.isdisjoint(ids):
+            self._change([each for each in self.waiting if each.id not in ids])
 
     def move(self, id: str, before: str | None, user: str) -> None:
         """In front of another of the user's, or behind all of them, with the priority of the one that was there."""
-        mine = [each for each in self._waiting if each.user == user]
+        mine = [each for each in self.waiting if each.user == user]
         moved = next(each for each in mine if each.id == id)
         mine.remove(moved)
         if mine:
             at = next((place for place, each in enumerate(mine) if each.id == before), len(mine))
-            mine.insert(at, replace(moved, priority=mine[min(at, len(mine) - 1)].priority))
-            self._change([*(each for each in self._waiting if each.user != user), *mine])
+            priority = mine[min(at, len(mine) - 1)].priority
+            mine.insert(at, moved.model_copy(update={"priority": priority}))
+            self._change([*(each for each in self.waiting if each.user != user), *mine])
 
     def set_priority(self, ids: Collection[str], priority: Priority) -> None:
-        self._change([replace(each, priority=priority) if each.id in ids else each for each in self._waiting])
+        self._change(
+            each.model_copy(update={"priority": priority}) if each.id in ids else each for each in self.waiting
+        )
 
-    def priorities(self) -> dict[str, Priority]:
-        """By id."""
-        return {each.id: each.priority for each in self._waiting}
-
-    def _change(self, waiting: Sequence[Waiting]) -> None:
-        found = in_turns(waiting, self._turns)
+    def _change(self, waiting: Iterable[RunRecord]) -> None:
+        found = in_turns(list(waiting), self._turns)
         self._keep([each.id for each in found])
-        self._waiting = tuple(found)
+        self.waiting = tuple(found)
 
 
-def in_turns(waiting: Sequence[Waiting], turns: Mapping[str, int]) -> list[Waiting]:
+def in_turns(waiting: Sequence[RunRecord], turns: Mapping[str, int]) -> list[RunRecord]:
     """In the order in which they will begin; `turns` is when each user's last began, and those without one go first."""
     found = [each for each in waiting if each.is_back]
+    # The turns are played forward: whose last one is longest ago goes next, and has then had the newest. A heap, since
+    # one user may sweep a thousand values, and every change of the queue asks for the whole order.
     last = dict(turns)
     numbers = itertools.count(max(last.values(), default=0) + 1)
-    came: dict[str, int] = {}
+    came: dict[str, int] = {}  # of users who have had no turn as yet, who came first
     for place, each in enumerate(waiting):
         if not each.is_back:
             came.setdefault(each.user, place)
     for is_idle in (False, True):
-        own: dict[str, deque[Waiting]] = {}
+        own: dict[str, deque[RunRecord]] = {}
         for each in sorted(waiting, key=lambda each: OWN_ORDER.index(each.priority)):
             if not each.is_back and (each.priority == "idle") == is_idle:
                 own.setdefault(each.user, deque()).append(each)

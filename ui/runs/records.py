@@ -1,7 +1,5 @@
 """Runs on the disk: one small record each, and the workflow of each batch once."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -36,7 +34,6 @@ class RunRecords:
             path.unlink(missing_ok=True)
 
     def all(self) -> Iterator[RunRecord]:
-        """Every sound record of every user."""
         for path in sorted(self._data_dir.glob("users/*/runs/[!.]*.json")):
             run = read_record(path, RunRecord)
             if run is None:

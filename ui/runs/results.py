@@ -1,8 +1,8 @@
-"""The results of all runs: pictures, videos and sounds by id, with what made them."""
-
-from __future__ import annotations
+"""The results of all runs: pictures, videos and sounds by id, with what made them; and boards, named sets of them."""
 
 import builtins
+import threading
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -18,9 +18,9 @@ from ..errors import NotHere
 from ..live.state import MadeFile, RunRecord
 from ..settings import Settings
 from ..store.paging import FIRST_ROWS, page_of, short_values
-from ..store.user_files import checked_name
+from ..store.quota import Quota
+from ..store.user_files import checked_id, checked_name, fresh_id, nothing, read_record, user_folder, write_record
 from ..worker.made import MAX_PROMPT, is_own_file, thumbnail_path
-from .boards import Boards
 from .runs import Runs
 from .search import terms_of
 
@@ -30,9 +30,70 @@ MOST_TAGS = 32
 MOST_BOARDS = 32
 MOST_TAGS_TOLD = 1000
 MOST_MAKERS_TOLD = 1000
-THUMBNAILS = {"image": picture_thumbnail, "video": video_thumbnail, "audio": sound_thumbnail}
 
 Found = tuple[RunRecord, MadeFile]
+
+
+class Boards:
+    """Threads share it."""
+
+    def __init__(self, data_dir: Path, *, quota: Quota) -> None:
+        self._data_dir = data_dir
+        self._quota = quota
+        self._lock = threading.Lock()
+        self._known: dict[str, dict[str, Board]] = {}  # by user and id, once somebody asked
+
+    def of(self, user: str) -> dict[str, Board]:
+        """By id, in the order of their names."""
+        with self._lock:
+            return dict(sorted(self._read(user).items(), key=lambda each: each[1].name.casefold()))
+
+    def add(self, user: str, name: str) -> Board:
+        """Raises `ValueError`, also for a name that is taken."""
+        return self._write(user, Board(id=fresh_id(), name=checked_name(name), created=time.time()))
+
+    def rename(self, user: str, id: str, name: str) -> Board:
+        """Raises `NotHere`, and `ValueError` for a name that is none or is taken."""
+        return self._write(user, self.get(user, id).model_copy(update={"name": checked_name(name)}))
+
+    def delete(self, user: str, id: str) -> None:
+        """The results stay. Raises `NotHere`."""
+        self.get(user, id)
+        with self._lock:
+            path = self._path(user, id)
+            with self._quota.changing(user, "boards", path, count=-path.exists()):
+                path.unlink(missing_ok=True)
+            self._read(user).pop(id, None)
+
+    def get(self, user: str, id: str) -> Board:
+        with self._lock:
+            found = self._read(user).get(checked_id(id, "board"))
+        if found is None:
+            raise nothing(id, "board")
+        return found
+
+    def _write(self, user: str, board: Board) -> Board:
+        with self._lock:
+            known = self._read(user)
+            if any(other.name.casefold() == board.name.casefold() and other.id != board.id for other in known.values()):
+                raise ValueError(f"there is a board {board.name[:50]!r} already; use it, or choose another name")
+            is_new = board.id not in known
+            self._quota.check(user, "boards", num_bytes=len(board.model_dump_json()), count=int(is_new))
+            path = self._path(user, board.id)
+            with self._quota.changing(user, "boards", path, count=int(is_new)):
+                write_record(path, board)
+            known[board.id] = board
+            return board
+
+    def _read(self, user: str) -> dict[str, Board]:
+        if user not in self._known:
+            paths = sorted(self._path(user, "").parent.glob("[!.]*.json"))
+            boards = (read_record(path, Board) for path in paths)
+            self._known[user] = {board.id: board for board in boards if board is not None}
+        return self._known[user]
+
+    def _path(self, user: str, id: str) -> Path:
+        return user_folder(self._data_dir, user) / "boards" / f"{id}.json"
 
 
 class Results:
@@ -79,7 +140,6 @@ class Results:
         return [_result(*each, boards) for each in rows]
 
     def get(self, user: str, id: str) -> Result:
-        """Raises `NotHere`."""
         return _result(*self._find(user, id), self.boards.of(user))
 
     def mark(self, user: str, change: MarkBody) -> builtins.list[Result]:
@@ -89,7 +149,9 @@ class Results:
         boards = self.boards.of(user)
         for id in change.add_boards:
             self.boards.get(user, id)
-        change = change.model_copy(update={"add_tags": [*map(_tag, change.add_tags)]})
+        change = change.model_copy(
+            update={"add_tags": [" ".join(checked_name(tag).split()) for tag in change.add_tags]}
+        )
         ids = dict.fromkeys(change.ids)
         self._book.mark(user, {id: _marked(self._find(user, id)[1], change, boards) for id in ids})
         return [self.get(user, id) for id in ids]
@@ -132,8 +194,10 @@ class Results:
         if kept.is_file():
             return read_regular(kept)
         _, made = self._find(user, id)
-        options: dict[str, Any] = {"frame": made.poster} if made.kind == "video" else {}
-        data = THUMBNAILS[made.kind](file, side=THUMB_SIDE, **options)
+        if made.kind == "video":
+            data = video_thumbnail(file, side=THUMB_SIDE, frame=made.poster)
+        else:
+            data = (sound_thumbnail if made.kind == "audio" else picture_thumbnail)(file, side=THUMB_SIDE)
         write_atomic(kept, data, is_private=True)
         return data
 
@@ -145,16 +209,12 @@ class Results:
         _, made = self._find(user, id)
         if made.kind != "video":
             raise ValueError(worded("{} is no video, so no frame of it can stand for it; choose a video", made.name))
-        write_atomic(
-            thumbnail_path(self._data_dir, user, id),
-            video_thumbnail(file, side=THUMB_SIDE, frame=frame),
-            is_private=True,
-        )
+        data = video_thumbnail(file, side=THUMB_SIDE, frame=frame)
+        write_atomic(thumbnail_path(self._data_dir, user, id), data, is_private=True)
         self._book.mark(user, {id: {"poster": frame}})
         return self.get(user, id)
 
     def delete(self, user: str, id: str) -> None:
-        """The file too. Raises `NotHere`."""
         run, made = self._find(user, id)
         file = self._output_dir / made.path
         if is_own_file(file, self._output_dir / run.folder):
@@ -206,8 +266,3 @@ def _marked(made: MadeFile, change: MarkBody, boards: Mapping[str, Board]) -> di
 def _changed(known: Iterable[str], added: Iterable[str], removed: Iterable[str]) -> tuple[str, ...]:
     gone = set(removed)
     return tuple(each for each in dict.fromkeys((*known, *added)) if each not in gone)
-
-
-def _tag(tag: str) -> str:
-    """As it is kept. Raises `ValueError`."""
-    return " ".join(checked_name(tag).split())

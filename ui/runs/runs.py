@@ -1,16 +1,14 @@
 """The runs of all users: asked for by a page, made by the server's own threads, there whether a page looks or not."""
 
-from __future__ import annotations
-
 import builtins
+import contextlib
 import dataclasses
 import logging
 import threading
 import time
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from ...nodes.execution.overlap import BESIDE, next_on, width_of
 from ...nodes.execution.preflight import blocking
 from ...nodes.execution.schedule import needs_of
 from ...nodes.execution.watch import Token
+from ...nodes.files.thumbnails import preview_webp
 from ...nodes.files.workspace import Workspace, folder_name
 from ...nodes.graph.graph import Graph, graph_to_plain
 from ...nodes.graph.problems import GraphError
@@ -43,9 +42,10 @@ from ..store.quota import Quota
 from ..store.user_files import fresh_id, graph_bytes
 from ..views.plan_view import predicted_seconds
 from ..worker.made import MAX_PROMPT, is_own_file, thumbnail_path
-from ..worker.work import Here, Order, Told, Work, WorkerLost
+from ..worker.process import WorkerProcess
+from ..worker.wire import Line, Order, Picture
+from ..worker.work import Here, WorkerLost
 from .book import RunBook
-from .previews import Previews
 from .records import RunRecords
 from .workers import RunWorkers
 
@@ -55,6 +55,9 @@ MAX_WAITING = 1000
 MOST_TOLD = 10
 """Points of a sweep that are left out; of the rest only how many there are."""
 CLOSE_S = 10.0
+PREVIEW_SIDE = 512
+KEPT_PREVIEWS = 20
+"""Runs whose previews are kept: those that had one last."""
 
 LOST = "the workflow of this run could not be read again; it was put aside in the data folder; run it anew"
 
@@ -69,17 +72,16 @@ class Runs:
         *,
         specs: Mapping[str, NodeSpec] = SPECS,
         quota: Quota | None = None,
-        work: Work | None = None,
+        work: Here | WorkerProcess | None = None,
     ) -> None:
-        """They are made by `work`; without it, in this process."""
         self._settings = settings
         self._specs = specs
-        self._previews = Previews()
+        self._previews: OrderedDict[str, dict[str, Picture]] = OrderedDict()  # the newest of each node, by run
+        self._seeing = threading.Lock()
         self.work = work or Here(settings.cache_dir, specs=specs)
         self._quota = quota or Quota(settings.data_dir)
         self.book = RunBook(RunRecords(settings.data_dir, quota=self._quota), live)
-        self._submitting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        """By user."""
+        self._submitting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # by user
         most = len(settings.place.devices) if settings.shares_out else settings.place.replicas
         width = max(width_of(settings.place), most + BESIDE)
         self._workers = RunWorkers(width, self.book, self._execute, starts=next_on(settings.place), groups=self._groups)
@@ -156,7 +158,8 @@ class Runs:
             self._quota.check(user, "results", num_bytes=0, count=1)
             self.book.add(runs, graph)
         self._workers.wake()
-        return Submitted(batch=batch, runs=tuple(run.id for run in runs), **_told(left_out), shared_out=shared)
+        ids, told = tuple(run.id for run in runs), left_out[:MOST_TOLD]
+        return Submitted(batch=batch, runs=ids, left_out=told, num_left_out=len(left_out), shared_out=shared)
 
     def _sound(
         self,
@@ -223,21 +226,26 @@ class Runs:
         """Forget a run that does not run, and remove the files that it made; what else is in its folder stays."""
         run = self.book.with_nodes(self.book.get(user, id))
         self.book.remove(user, id)
-        self._previews.forget(id)
+        with self._seeing:
+            self._previews.pop(id, None)
         folder = self._settings.output_dir / run.folder
         for name in (*(made.path for made in run.made), f"{run.folder}/{MANIFEST_FILE}"):
             if is_own_file(file := self._settings.output_dir / name, folder):
                 file.unlink(missing_ok=True)
         for made in run.made:
             thumbnail_path(self._settings.data_dir, user, made.id).unlink(missing_ok=True)
-        _remove_empty(folder)
+        for each in (*sorted(folder.rglob("*"), reverse=True), folder):
+            with contextlib.suppress(OSError):  # it is no folder, something is in it, or it never was
+                each.rmdir()
 
     def preview(self, user: str, id: str, node: str) -> bytes | None:
-        """The node's newest as WebP."""
+        """The node's newest as a small WebP, made only when somebody asks for it."""
         self.book.get(user, id)
-        return self._previews.get(id, node)
+        with self._seeing:
+            picture = self._previews.get(id, {}).get(node)
+        return None if picture is None else _webp(picture)
 
-    def idle(self) -> AbstractContextManager[None]:
+    def idle(self) -> contextlib.AbstractContextManager[None]:
         """No run begins while this is entered. Raises `Conflict` while one is under way."""
         return self._workers.held()
 
@@ -257,7 +265,6 @@ class Runs:
             )
 
     def _execute(self, run: RunRecord, tell: Callable[[Event], None], cancel: Token) -> Outcome:
-        """In a worker thread."""
         try:  # what waited before it may have filled the disk
             self._quota.check(run.user, "results", num_bytes=0, count=1)
         except NoRoom as error:
@@ -279,55 +286,45 @@ class Runs:
         )
         seen: set[str] = set()
 
-        def hear(told: Told) -> None:
+        def hear(told: Line) -> None:
             if told.made is not None:
                 seen.add(told.made.id)
                 self.book.add_made(run.id, told.made)
             if told.event is not None:
                 if told.picture is not None:
-                    self._previews.put(run.id, told.event.node, told.picture)
-                self._on_event(told.event, tell)
+                    with self._seeing:
+                        self._previews.setdefault(run.id, {})[told.event.node] = told.picture
+                        self._previews.move_to_end(run.id)
+                        while len(self._previews) > KEPT_PREVIEWS:
+                            self._previews.popitem(last=False)
+                is_shared = settings.shared_cache_dir is not None and not settings.has_auth
+                if (told.event.kind, told.event.message) == ("cached", "disk") and is_shared:
+                    tell(dataclasses.replace(told.event, message="shared"))  # nobody knows whose
+                else:
+                    tell(told.event)
 
-        if run.note == AGAIN:
+        if run.note == AGAIN:  # the server that began it may have died while a file was being written
             _remove_half_written(order.folder)
         try:
             outcome = self.work.make(order, hear, cancel)
         except WorkerLost:
             _remove_half_written(order.folder)
             raise
-        gone = seen - {made.id for made in self.book.made(run.id)}  # the user has deleted them meanwhile
+        gone = seen - {made.id for made in self.book.get(run.user, run.id).made}  # the user has deleted them meanwhile
         return dataclasses.replace(outcome, made=tuple(made for made in outcome.made if made.id not in gone))
 
     def _groups(self, run: RunRecord) -> int:
         return from_plain(Place, run.place).replicas if run.place else self._settings.place.replicas
 
-    def _on_event(self, event: Event, tell: Callable[[Event], None]) -> None:
-        is_shared = self._settings.shared_cache_dir is not None and not self._settings.has_auth
-        if (event.kind, event.message) == ("cached", "disk") and is_shared:
-            event = dataclasses.replace(event, message="shared")  # nobody knows whose
-        tell(event)
 
-
-def _told(left_out: Sequence[LeftOut]) -> dict[str, Any]:
-    return {"left_out": tuple(left_out[:MOST_TOLD]), "num_left_out": len(left_out)}
+@lru_cache(maxsize=8)
+def _webp(picture: Picture) -> bytes:
+    # remembered for the pages that watch the same run; a picture is known by its pixels
+    return preview_webp(picture.pixels, size=(picture.width, picture.height), side=PREVIEW_SIDE)
 
 
 def _remove_half_written(folder: Path) -> None:
-    """What a process that was killed was writing there; every such name begins with a dot, and no other does."""
+    # what a process that was killed was writing there; every such name begins with a dot, and no other does
     for path in folder.rglob(".*"):
         if path.is_file() and not path.is_symlink():
             path.unlink(missing_ok=True)
-
-
-def _remove_empty(folder: Path) -> None:
-    """The folder and those in it, as far as nothing is left in them."""
-    for each in sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True):
-        _remove_if_empty(each)
-    _remove_if_empty(folder)
-
-
-def _remove_if_empty(folder: Path) -> None:
-    try:
-        folder.rmdir()
-    except OSError:  # something is in it, or it never was
-        pass

@@ -1,7 +1,5 @@
 """What a user types to find results: words that must all be there, and what values were, such as `steps:16`."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -27,7 +25,8 @@ def terms_of(search: str, *, boards: Mapping[str, str]) -> list[Term]:
         text = value.strip('"').casefold()
         if text:
             term = _term(key.casefold(), text, boards) if key else _word(text)
-            found.append(_not(term) if minus else term)
+            # the second one as a default: a closure would see the last term of all
+            found.append((lambda run, made, term=term: not term(run, made)) if minus else term)
     return found
 
 
@@ -43,7 +42,11 @@ def _term(key: str, text: str, boards: Mapping[str, str]) -> Term:
     }
     if key in named:
         return named[key]
-    if key in ("on", "after", "before") and (day := _day(text)) is not None:
+    day: float | None = None
+    if key in ("on", "after", "before"):
+        with suppress(ValueError, OverflowError):  # where the server is, in seconds since the epoch
+            day = time.mktime(time.strptime(text, "%Y-%m-%d"))
+    if day is not None:
         return {
             "on": lambda run, made: day <= made.time < day + DAY_S,
             "after": lambda run, made: made.time >= day,
@@ -58,10 +61,6 @@ KIND_WORDS = {"image": "picture", "video": "video", "audio": "sound"}
 
 def _word(text: str) -> Term:
     return lambda run, made: text in _text(run, made) or text in made.words
-
-
-def _not(term: Term) -> Term:
-    return lambda run, made: not term(run, made)
 
 
 def _text(run: RunRecord, made: MadeFile) -> str:
@@ -91,11 +90,3 @@ def _matches(value: str, text: str) -> bool:
             return number < float(text[1:]) if text[0] == "<" else number > float(text[1:])
         return number == float(text)
     return text in value
-
-
-def _day(text: str) -> float | None:
-    """The day's beginning where the server is, in seconds since the epoch."""
-    try:
-        return time.mktime(time.strptime(text, "%Y-%m-%d"))
-    except (ValueError, OverflowError):
-        return None

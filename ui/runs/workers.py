@@ -4,8 +4,6 @@ So what runs share is made once, and one prepares or finishes beside another's s
 does it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time
@@ -40,10 +38,8 @@ class RunWorkers:
         self._starts = starts
         self._execute = execute
         self._changed = threading.Condition()
-        self._preparing: set[str] = set()
-        """Runs under way that do not let the next one start yet."""
-        self._under_way: list[int] = []
-        """The groups of each."""
+        self._preparing: set[str] = set()  # runs under way that do not let the next one start yet
+        self._under_way: list[int] = []  # the groups of each
         self._groups = groups
         self._is_held = False
         self._is_closing = False
@@ -52,7 +48,6 @@ class RunWorkers:
             thread.start()
 
     def wake(self) -> None:
-        """The queue has something new."""
         with self._changed:
             self._changed.notify_all()
 
@@ -91,8 +86,10 @@ class RunWorkers:
             except Exception as error:  # a run must never end the thread that makes the next one
                 outcome = stopped(run.id, error)
             self._has_begun(run.id)
+            # a server that ends cancels what is under way: such a run is left to the next server, as its record says,
+            # unless its user cancelled it
             is_over = isinstance(outcome, Outcome) and outcome.state != "cancelled"
-            is_left = self._is_closing and not is_over and not self._book.is_ending(run.id)
+            is_left = self._is_closing and not is_over and not self._book.get(run.user, run.id).is_ending
             if isinstance(outcome, WorkerLost) and not is_left:
                 self._book.begin_again(run.id, is_blamed=outcome.is_blamed)
             elif isinstance(outcome, Outcome) and not is_left:

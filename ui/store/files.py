@@ -1,7 +1,5 @@
 """How files are sent: by id, never run by a browser, in ranges where these are asked for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from urllib.parse import quote
 
@@ -79,5 +77,4 @@ def picture(data: bytes, media_type: str, *, keep: str = "no-store") -> Response
 
 
 def attachment(name: str) -> dict[str, str]:
-    """The header that makes a browser save what it gets, under this name."""
     return {"Content-Disposition": f"attachment; filename*=utf-8''{quote(name, safe='')}"}

@@ -1,7 +1,5 @@
 """Long lists, sent a page at a time: `limit` rows, those behind the row that `before` names, the last one seen."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 

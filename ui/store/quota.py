@@ -1,7 +1,5 @@
 """What every user keeps on the server's disk, counted as it changes, and how much that may be: for one, and for all."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 from collections import defaultdict
@@ -79,8 +77,8 @@ class Quota:
         self._free_bytes = free_bytes
         self._counts_results = counts_results
         self._lock = threading.Lock()
+        # By the name of the user's folder, so that those who were taken out of the file of users count, too.
         self._kept: defaultdict[str, defaultdict[Kind, _Sum]] = defaultdict(lambda: defaultdict(_Sum))
-        """By the name of the user's folder, so that those who were taken out of the file of users count, too."""
         for folder in data_dir.glob("users/*"):
             for kind in FOLDERS:
                 self._kept[folder.name][kind] = _found(folder, kind)
@@ -103,7 +101,7 @@ class Quota:
     def changing(self, user: str, kind: Kind, *paths: Path, count: int = 0) -> Iterator[None]:
         """Counts what becomes of these files and folders inside, also where it fails."""
         before = sum(map(size_of, paths))
-        done = 0
+        done = 0  # of what fails half way bytes are left on the disk, and no thing
         try:
             yield
             done = count
@@ -133,7 +131,6 @@ class Quota:
         )
 
     def used(self, user: str) -> dict[str, int]:
-        """Bytes by kind."""
         with self._lock:
             kept = self._kept[self._name(user)]
             return {kind: kept[kind].num_bytes for kind in self._kinds()}
@@ -172,19 +169,20 @@ class Quota:
         parts: dict[Kind, int] = {each: kept[each].num_bytes for each in self._kinds()}
         if sum(parts.values()) + num_bytes > self._user_bytes:
             largest: Kind = max(self._kinds(), key=lambda each: parts[each])
-            if largest == "models":
-                used = _of(sum(parts.values()), self._user_bytes)
+            used, most_of_it = _of(sum(parts.values()), self._user_bytes), sized(parts[largest])
+            if largest == "models":  # which no page deletes: they are there for all users
                 return worded(
                     "all that you keep takes {}, {} of it are models that were fetched for you; ask who runs "
                     "this server to remove some",
                     used,
-                    sized(parts[largest]),
+                    most_of_it,
                 )
+            words = KEPT[largest].words
             return worded(
                 "all that you keep takes {}, {} of it are {}; delete some of these, then try again",
-                _of(sum(parts.values()), self._user_bytes),
-                sized(parts[largest]),
-                KEPT[largest].words,
+                used,
+                most_of_it,
+                words,
             )
         free = shutil.disk_usage(self._data_dir).free if self._data_dir.is_dir() else self._free_bytes + num_bytes
         if free - num_bytes < self._free_bytes:

@@ -1,7 +1,5 @@
 """Files that a user brings: checked, kept by their content in a folder that only this user's runs may read."""
 
-from __future__ import annotations
-
 import builtins
 import contextlib
 import re
@@ -69,7 +67,9 @@ class Uploads:
 
     def _keep(self, user: str, file: Path, *, name: str, kind: UploadKind, ending: str, facts: Facts) -> Upload:
         folder, num_bytes = inputs_folder(self._data_dir, user), file.stat().st_size
-        path = f"{sha256_of(file)[:16]}-{_safe(name)}{ending}"
+        # without folders, ending and whatever could mean something to a file system
+        safe = re.sub(r"[^A-Za-z0-9_-]+", "_", Path(name.replace("\\", "/")).stem)[:60].strip("_") or "picture"
+        path = f"{sha256_of(file)[:16]}-{safe}{ending}"
         with self._lock:
             self._quota.check(user, "uploads", num_bytes=num_bytes, count=1)
             count = 0 if (folder / path).exists() else 1
@@ -97,11 +97,10 @@ class Uploads:
     def thumbnail(self, user: str, path: str) -> bytes:
         """WebP of the picture, or of the sound's outline. Raises `NotHere`."""
         file = self.path(user, path)
-        if _kind(file) == "audio":
-            return sound_thumbnail(file, side=THUMB_SIDE, name=path)
-        if _kind(file) == "video":
+        if (kind := _kind(file)) == "video":
             return video_thumbnail(file, side=THUMB_SIDE)
-        return picture_thumbnail(file, side=THUMB_SIDE, name=path)
+        make = sound_thumbnail if kind == "audio" else picture_thumbnail
+        return make(file, side=THUMB_SIDE, name=path)
 
     def list(
         self, user: str, *, kind: UploadKind | None = None, limit: int = FIRST_ROWS, before: str = ""
@@ -126,11 +125,5 @@ class Uploads:
 
 
 def _kind(file: Path) -> UploadKind:
-    """By its name; what is neither is refused as a picture."""
+    # by its name; what is neither is refused as a picture
     return KINDS.get(file.suffix.lower(), "image")
-
-
-def _safe(name: str) -> str:
-    """Without folders, ending and whatever could mean something to a file system."""
-    stem = Path(name.replace("\\", "/")).stem
-    return re.sub(r"[^A-Za-z0-9_-]+", "_", stem)[:60].strip("_") or "picture"

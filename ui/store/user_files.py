@@ -1,7 +1,5 @@
 """A user's files below the data folder: ids in place of paths, records whole or not at all, damaged ones put aside."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json
@@ -63,7 +61,7 @@ def checked_folder(folder: str) -> str:
 
 
 def _has_controls(text: str) -> bool:
-    """Line breaks, surrogates, and marks that turn the direction of the text around them."""
+    # line breaks, surrogates, and marks that turn the direction of the text around them
     return any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or c in TURNS for c in text)
 
 
@@ -76,12 +74,12 @@ Record = TypeVar("Record", bound=BaseModel)
 
 
 def user_folder(data_dir: Path, user: str) -> Path:
-    """A name says nothing about a path, so the folder is named by its hash."""
+    # a name says nothing about a path, so the folder is named by its hash
     return data_dir / "users" / hashlib.sha256(user.encode()).hexdigest()[:16]
 
 
 def remove_leftovers(data_dir: Path) -> None:
-    """What a server that was killed was writing or looking at; every such name begins with a dot."""
+    # what a server that was killed was writing or looking at; every such name begins with a dot
     for pattern in ("users/*/*/.*", "users/*/workflows/*/.*", "shares/.*", "apps/.*", "downloads/.*", ".queue-*"):
         for path in data_dir.glob(pattern):
             if path.is_dir() and not path.is_symlink():

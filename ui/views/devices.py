@@ -1,7 +1,5 @@
 """The devices of this server for the page: name, title, memory and load."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging
@@ -15,7 +13,7 @@ from ...parallel.wording import worded
 from ...pipelines.place import check_cores, read_place
 from ...pipelines.values import Place
 from ..live.live import Live
-from .latest import Latest
+from .newest import Latest
 
 GAP_S = 2.0
 
@@ -87,5 +85,4 @@ def devices_now() -> list[DeviceNow]:
 
 
 def accelerators(devices: Sequence[DeviceNow]) -> list[str]:
-    """The names of all but the CPU."""
     return [device.name for device in devices if device.name != "cpu"]

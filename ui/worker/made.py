@@ -3,8 +3,6 @@
 A result is one file; its id, not its path, is what pages and programs see.
 """
 
-from __future__ import annotations
-
 import functools
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -32,8 +30,7 @@ def made_by(
 ) -> tuple[MadeFile, ...]:
     """The files below the run's folder, in the order in which the nodes ran; what is a link or gone is left out.
 
-    What is `known` already, since the run told of it, stays, also of a node that failed afterwards; what it was made
-    with is told anew, since the run knows by now what 0, "" and "auto" were.
+    What is `known` already, since the run told of it, stays, also of a node that failed afterwards.
     """
     made: list[MadeFile] = []
     meant = {name: record.values for name, record in result.nodes.items()}
@@ -54,13 +51,9 @@ def made_by(
         beside = {*result.parts[node]} - {part} if part else ()
         return told_of(behind(ready, node, meant, beside=beside))
 
+    # what they were made with is told anew: the run knows by now what 0, "" and "auto" were
     found = ((each, parts.get((each.node, each.name), "")) for each in made)
     return tuple(each.model_copy(update={**told(each.node, part), "part": part}) for each, part in found)
-
-
-def made_of(file: Path, node: str, ready: Ready, *, folder: Path, output_dir: Path) -> MadeFile | None:
-    """One file that a node wrote; None for a link, and for what is gone, elsewhere, or neither seen nor heard."""
-    return _made(file, node, ready, output_dir) if is_own_file(file, folder) else None
 
 
 def is_own_file(file: Path, folder: Path) -> bool:
@@ -76,8 +69,9 @@ def thumbnail_path(data_dir: Path, user: str, id: str) -> Path:
     return user_folder(data_dir, user) / "thumbs" / f"{id}.webp"
 
 
-def _made(file: Path, node: str, ready: Ready, output_dir: Path) -> MadeFile | None:
-    if (kind := KINDS.get(file.suffix.lower())) is None:
+def made_of(file: Path, node: str, ready: Ready, *, folder: Path, output_dir: Path) -> MadeFile | None:
+    """One file that a node wrote; None for a link, and for what is gone, elsewhere, or neither seen nor heard."""
+    if not is_own_file(file, folder) or (kind := KINDS.get(file.suffix.lower())) is None:
         return None
     try:
         facts = FACTS[kind](file)

@@ -5,8 +5,6 @@ lives as long. A node that uses no device may take its time, but not the interpr
 `LIMIT_S` of its thread's processor time costs the worker. What is stopped or starved uses none, and is waited for.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import logging
@@ -17,7 +15,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -32,8 +30,8 @@ from ...pipelines.components.memory import Held
 from ..contract.shown import PlanMachine
 from ..errors import Conflict
 from ..live.state import Outcome
-from .wire import Ask, Cancel, Line, Order, Question, Start, read_line, written
-from .work import Tell, Told, WorkerLost
+from .wire import Ask, Cancel, Line, Message, Order, Start, read_line, written
+from .work import Tell, WorkerLost
 
 LOOK_S = 0.1
 """How often whoever waits for the worker looks whether its run is cancelled, or held up."""
@@ -48,88 +46,6 @@ END_S = 5.0
 logger = logging.getLogger("latentloom")
 
 
-class WorkerProcess:
-    """Work in a process of its own, which starts with the first run, or `start`."""
-
-    def __init__(self, cache_dir: Path) -> None:
-        self._cache_dir = cache_dir
-        self._lock = threading.Lock()
-        self._process: _Process | None = None
-
-    @property
-    def pid(self) -> int:
-        """0 where none is running."""
-        return self._process.pid if self._process is not None and self._process.is_alive else 0
-
-    def start(self) -> _Process:
-        """The worker, begun anew where it has ended. Raises `ValueError` where the system has no room for it."""
-        with self._lock:
-            if self._process is None or not self._process.is_alive:
-                self._process = _Process(Start(cache_dir=self._cache_dir, doors=doors.order()))
-            return self._process
-
-    def make(self, order: Order, tell: Tell, cancel: Token) -> Outcome:
-        process = self.start()
-        said = process.listen(order.run)
-        process.send(order)
-        try:
-            return self._followed(process, said, order, tell, cancel)
-        finally:
-            process.forget(order.run)
-
-    def _followed(self, process: _Process, said: Said, order: Order, tell: Tell, cancel: Token) -> Outcome:
-        is_told = False
-        while True:
-            if cancel.is_set() and not is_told:
-                process.send(Cancel(cancel=order.run))
-                is_told = True
-            try:
-                line = said.get(timeout=LOOK_S)
-            except queue.Empty:
-                process.end_if_held()
-                continue
-            if line is None:
-                return _without(process, order.run, tell)
-            if line.outcome is not None:
-                return line.outcome
-            _tell(tell, order.run, line)
-
-    def loaded(self) -> Sequence[Held]:
-        """Nothing where there is no worker, or it is too busy to tell."""
-        if not self.pid:
-            return []
-        try:
-            return [Held(**each) for each in self._ask("loaded", LOADED_S)]
-        except (LoomError, ValueError):
-            return []
-
-    def measured(self) -> PlanMachine:
-        return PlanMachine.model_validate(self._ask("measured", MEASURED_S))
-
-    def close(self) -> None:
-        with self._lock:
-            if self._process is not None:
-                self._process.close()
-
-    def _ask(self, what: Question, timeout_s: float) -> Any:
-        """Raises what the worker raised, by its code, or `RankFailed`."""
-        process = self.start()
-        number = next(NUMBERS)
-        said = process.listen(number)
-        process.send(Ask(ask=number, what=what))
-        try:
-            line = said.get(timeout=timeout_s)
-        except queue.Empty:
-            raise RankFailed(worded("the worker did not answer in {:g} s; try again", timeout_s)) from None
-        finally:
-            process.forget(number)
-        if line is None:
-            raise RankFailed("the worker ended meanwhile; try again")
-        if line.code:
-            raise next((kind for kind in (Conflict, RankFailed) if kind.code == line.code), LoomError)(line.error)
-        return line.value
-
-
 NUMBERS = itertools.count(1)
 Said = queue.Queue[Line | None]
 """What one run, or one question, is told; None at the end of the worker. Where it is full, the worker has to wait, or a
@@ -138,42 +54,17 @@ cancel would come behind all that was told before it.
 MOST_SAID = 8
 
 
-def _tell(tell: Tell, run: str, line: Line) -> None:
-    try:
-        tell(line.told())
-    except Exception:
-        logger.warning("what run %s told was lost; the run goes on", run, exc_info=True)
-
-
-def _without(process: _Process, run: str, tell: Tell) -> Outcome:
-    """How a run ends whose worker is gone: in a sentence, where a node of its own held it up, or the worker could not
-    begin. Else raises `WorkerLost`.
-    """
-    if process.refusal is not None:
-        return Outcome(state="failed", error=process.refusal.error, code=process.refusal.code)
-    if process.held is None or process.held[0] != run:
-        raise WorkerLost(is_blamed=process.held is None)
-    _, node = process.held
-    why = worded("it let nothing else work for {:g} s of processor time, so it was ended; give it less to do", LIMIT_S)
-    tell(Told(event=Event(kind="failed", run=run, node=node, message=why, code=NodeFailed.code)))
-    return Outcome(state="failed", error=f"node {node!r}: {why}", code=NodeFailed.code)
-
-
 class _Process:
     """One worker, from its start to its end."""
 
     def __init__(self, start: Start) -> None:
-        self.held: tuple[str, str] | None = None
-        """The run, and the node of it, for which it was ended."""
-        self.refusal: Line | None = None
-        """Why it could not begin."""
+        self.held: tuple[str, str] | None = None  # the run, and the node of it, for which it was ended
+        self.refusal: Line | None = None  # why it could not begin
         self.is_alive = True
         self._problem: OSError | None = None
         self._listening: dict[str | int, Said] = {}
-        self._small: dict[int, tuple[str, str]] = {}
-        """The nodes that use no device and work now, by their threads."""
-        self._noted: dict[int, float] = {}
-        """Of these threads the processor time, since the worker is silent."""
+        self._small: dict[int, tuple[str, str]] = {}  # the nodes that use no device and work now, by their threads
+        self._noted: dict[int, float] = {}  # of these threads the processor time, since the worker is silent
         self._heard = time.monotonic()
         self._lock = threading.Lock()
         self._orders: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -207,8 +98,8 @@ class _Process:
         with self._lock:
             self._listening.pop(to, None)
 
-    def send(self, order: Order | Cancel | Ask) -> None:
-        """Never waits: a worker that is held up reads nothing."""
+    def send(self, order: Message) -> None:
+        # never waits: a worker that is held up reads nothing
         self._orders.put(written(order))
 
     def end_if_held(self) -> None:
@@ -234,14 +125,20 @@ class _Process:
         self._process.wait()
 
     def _own(self) -> None:
-        """Start it, and hear it until it has ended."""
+        # the kernel kills the worker when the thread that started it ends, so this one lives as long as it does
         try:
-            self._process = _started()
+            self._process = subprocess.Popen(
+                calling(".ui.worker.program:main", os.getpid()),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,  # a Ctrl-C in the terminal reaches the server, which decides
+            )
         except OSError as error:
             self._problem, self.is_alive = error, False
             return
         finally:
             self._has_begun.set()
+        # in a thread of its own: a worker that is held up does not read, and its pipe would fill, and hold this one up
         threading.Thread(target=self._write, name="orders", daemon=True).start()
         lines = self._process.stdout
         assert lines is not None, "it was asked for"
@@ -268,10 +165,12 @@ class _Process:
         with self._lock:
             self._heard = time.monotonic()
             if line.event is not None:
-                self._small = {thread: each for thread, each in self._small.items() if not _is_over(line, each)}
-            if line.thread and line.event is not None:
-                self._small[line.thread] = (line.run, line.event.node)
-            if line.error and not line.answer:
+                whose = (line.run, line.event.node)
+                if line.event.kind in ENDS:
+                    self._small = {thread: each for thread, each in self._small.items() if each != whose}
+                if line.thread:
+                    self._small[line.thread] = whose
+            if line.error and not line.answer:  # of no question: of the start itself
                 self.refusal = line
             to = line.run or line.answer
             said = self._listening.get(to)
@@ -279,7 +178,8 @@ class _Process:
             self._put(said, to, line)
 
     def _put(self, said: Said, to: str | int, line: Line | None) -> None:
-        """Once there is room, or nobody listens any more."""
+        # Once there is room, or nobody listens any more: that it waits for room is what keeps a worker from telling
+        # more than the server takes.
         while True:
             try:
                 said.put(line, timeout=LOOK_S)
@@ -297,17 +197,99 @@ class _Process:
             self._put(said, to, None)
 
 
-def _is_over(line: Line, whose: tuple[str, str]) -> bool:
-    return line.event is not None and line.event.kind in ENDS and (line.run, line.event.node) == whose
+class WorkerProcess:
+    """Makes runs, as `Here` does, in a process of its own, which starts with the first run, or `start`."""
+
+    def __init__(self, cache_dir: Path) -> None:
+        self._cache_dir = cache_dir
+        self._lock = threading.Lock()
+        self._process: _Process | None = None
+
+    @property
+    def pid(self) -> int:
+        """0 where none is running."""
+        return self._process.pid if self._process is not None and self._process.is_alive else 0
+
+    def start(self) -> _Process:
+        """The worker, begun anew where it has ended. Raises `ValueError` where the system has no room for it."""
+        with self._lock:
+            if self._process is None or not self._process.is_alive:
+                self._process = _Process(Start(cache_dir=self._cache_dir, doors=doors.order()))
+            return self._process
+
+    def make(self, order: Order, tell: Tell, cancel: Token) -> Outcome:
+        """Raises `WorkerLost`, or what keeps the run from beginning."""
+        process = self.start()
+        said = process.listen(order.run)
+        process.send(order)
+        is_cancel_sent = False
+        try:
+            while True:
+                if cancel.is_set() and not is_cancel_sent:
+                    process.send(Cancel(cancel=order.run))
+                    is_cancel_sent = True
+                try:
+                    line = said.get(timeout=LOOK_S)
+                except queue.Empty:
+                    process.end_if_held()
+                    continue
+                if line is None:
+                    return _without(process, order.run, tell)
+                if line.outcome is not None:
+                    return line.outcome
+                try:
+                    tell(line)
+                except Exception:
+                    logger.warning("what run %s told was lost; the run goes on", order.run, exc_info=True)
+        finally:
+            process.forget(order.run)
+
+    def loaded(self) -> Sequence[Held]:
+        """Nothing where there is no worker, or it is too busy to tell."""
+        if not self.pid:
+            return []
+        try:
+            return [Held(**each) for each in self._ask("loaded", LOADED_S)]
+        except (LoomError, ValueError):
+            return []
+
+    def measured(self) -> PlanMachine:
+        return PlanMachine.model_validate(self._ask("measured", MEASURED_S))
+
+    def close(self) -> None:
+        with self._lock:
+            if self._process is not None:
+                self._process.close()
+
+    def _ask(self, what: Literal["loaded", "measured"], timeout_s: float) -> Any:
+        # raises what the worker raised, by its code: classes do not go along
+        process = self.start()
+        number = next(NUMBERS)
+        said = process.listen(number)
+        process.send(Ask(ask=number, what=what))
+        try:
+            line = said.get(timeout=timeout_s)
+        except queue.Empty:
+            raise RankFailed(worded("the worker did not answer in {:g} s; try again", timeout_s)) from None
+        finally:
+            process.forget(number)
+        if line is None:
+            raise RankFailed("the worker ended meanwhile; try again")
+        if line.code:
+            raise next((kind for kind in (Conflict, RankFailed) if kind.code == line.code), LoomError)(line.error)
+        return line.value
 
 
-def _started() -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        calling(".ui.worker.program:main", os.getpid()),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,  # a Ctrl-C in the terminal reaches the server, which decides
-    )
+def _without(process: _Process, run: str, tell: Tell) -> Outcome:
+    """How a run ends whose worker is gone: in a sentence. Raises `WorkerLost` where that is not the run's fault."""
+    if process.refusal is not None:
+        return Outcome(state="failed", error=process.refusal.error, code=process.refusal.code)
+    if process.held is None or process.held[0] != run:
+        raise WorkerLost(is_blamed=process.held is None)
+    _, node = process.held
+    why = worded("it let nothing else work for {:g} s of processor time, so it was ended; give it less to do", LIMIT_S)
+    tell(Line(run=run, event=Event(kind="failed", run=run, node=node, message=why, code=NodeFailed.code)))
+    return Outcome(state="failed", error=f"node {node!r}: {why}", code=NodeFailed.code)
 
 
 def processor_s(pid: int) -> dict[int, float]:

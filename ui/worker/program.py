@@ -3,8 +3,6 @@
 Started by `process.py`. It has torch, caches and pools; what it prints goes to the server's log.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import sys
@@ -12,15 +10,15 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from typing import IO, Any
+from typing import IO
 
 from ...nodes.doors import open_doors
 from ...parallel.errors import code_of
 from ...parallel.ranks.guard import die_with_parent
 from ...pipelines import doors
 from ...pipelines.pools import POOLS
-from .wire import Ask, Line, Order, Start, line_of, read_order, written
-from .work import Here, Tell, Told, Work, stopped
+from .wire import Ask, Line, Order, Start, read_order, written
+from .work import Here, Tell, stopped
 
 logger = logging.getLogger("latentloom")
 
@@ -49,32 +47,30 @@ def main(server: int) -> None:
     os._exit(0)
 
 
-class Thinned:
+def thinned(tell: Tell, *, clock: Callable[[], float] = time.monotonic) -> Tell:
     """Leaves out previews that come closer than a page shows them, but for those of last steps."""
+    last = float("-inf")
 
-    def __init__(self, tell: Tell, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._tell = tell
-        self._clock = clock
-        self._last = float("-inf")
-
-    def __call__(self, told: Told) -> None:
-        if told.picture is not None and told.event is not None:
-            now, is_last = self._clock(), told.event.done >= told.event.total
-            if now - self._last < PREVIEW_S and not is_last:
+    def told(line: Line) -> None:
+        nonlocal last
+        if line.picture is not None and line.event is not None:
+            now = clock()
+            if now - last < PREVIEW_S and line.event.done < line.event.total:
                 return
-            self._last = now
-        self._tell(told)
+            last = now
+        tell(line)
+
+    return told
 
 
 class Worker:
     """Makes what it is ordered, each run in a thread of its own, and tells of it in lines."""
 
-    def __init__(self, work: Work, lines: IO[bytes]) -> None:
+    def __init__(self, work: Here, lines: IO[bytes]) -> None:
         self._work = work
         self._lines = lines
         self._telling = threading.Lock()
-        self._cancels: dict[str, threading.Event] = {}
-        """Of the runs under way."""
+        self._cancels: dict[str, threading.Event] = {}  # of the runs under way
 
     def serve(self, orders: Iterable[bytes]) -> None:
         """Until there are no more orders."""
@@ -90,9 +86,8 @@ class Worker:
                 self._cancels[order.cancel].set()
 
     def _make(self, order: Order, cancel: threading.Event) -> None:
-        thin = Thinned(lambda told: self._tell(line_of(order.run, told)))
         try:
-            outcome = self._work.make(order, thin, cancel)
+            outcome = self._work.make(order, thinned(self._tell), cancel)
         except BaseException as error:  # whatever it is, the server waits for an end
             outcome = stopped(order.run, error)
         self._cancels.pop(order.run, None)
@@ -104,16 +99,12 @@ class Worker:
 
     def _answer(self, asked: Ask) -> None:
         try:
-            found = self._ask(asked)
+            is_loaded = asked.what == "loaded"
+            found = [*map(asdict, self._work.loaded())] if is_loaded else self._work.measured().model_dump()
         except Exception as error:
             self._tell(Line(answer=asked.ask, error=str(error), code=code_of(error)))
         else:
             self._tell(Line(answer=asked.ask, value=found))
-
-    def _ask(self, asked: Ask) -> Any:
-        if asked.what == "loaded":
-            return [asdict(held) for held in self._work.loaded()]
-        return self._work.measured().model_dump()
 
     def _live(self) -> None:
         while True:

@@ -11,85 +11,84 @@
 Nothing is pickled. A preview is a small picture, in base64.
 """
 
-from __future__ import annotations
-
 import json
-import typing
-from dataclasses import MISSING, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, TypeAdapter, create_model
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
 from ...nodes.execution.events import Event
 from ...parallel.wording import known_in, remember
 from ..live.state import MadeFile, Outcome
-from .work import Order, Picture, Told
-
-STRICT = ConfigDict(
-    frozen=True, extra="forbid", ser_json_inf_nan="constants", ser_json_bytes="base64", val_json_bytes="base64"
-)
-Question = Literal["loaded", "measured"]
 
 
-class Start(BaseModel):
+class Message(BaseModel):
+    """Whatever goes between the two: what the other side does not know is refused, numbers may be infinite."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", ser_json_inf_nan="constants", ser_json_bytes="base64", val_json_bytes="base64"
+    )
+
+
+class Start(Message):
     """What the worker opens before anything else."""
-
-    model_config = STRICT
 
     cache_dir: Path
     doors: dict[str, Any]
     """As `pipelines.doors.order` says it."""
 
 
-class Cancel(BaseModel):
-    model_config = STRICT
+class Order(Message):
+    """A run that is to be made: all that whoever makes it needs to know."""
 
+    run: str
+    keeper: str = ""
+    """For whom caches keep what it makes; "" is everybody."""
+    graph: dict[str, Any]
+    """The workflow, with the run's values in it."""
+    folder: Path
+    output_dir: Path
+    roots: tuple[Path, ...]
+    place: dict[str, Any]
+    max_pixels: int
+    targets: tuple[str, ...] | None = None
+
+
+class Cancel(Message):
     cancel: str
     """The run."""
 
 
-class Ask(BaseModel):
-    model_config = STRICT
-
+class Ask(Message):
     ask: int
     """Its number."""
-    what: Question
+    what: Literal["loaded", "measured"]
 
 
-_HINTS = typing.get_type_hints(Event, localns={"Tensor": object})
-_FIELDS: dict[str, Any] = {
-    field.name: (_HINTS[field.name], ... if field.default is MISSING else field.default)
-    for field in fields(Event)
-    if field.name != "preview"
-}
-_Event = create_model("_Event", __config__=STRICT, **_FIELDS)
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """A small picture of what is on its way: uint8 H W 3, row by row."""
+
+    width: int
+    height: int
+    pixels: bytes
 
 
-def _read(plain: Any) -> Event | None:
-    return plain and Event(**dict(_Event.model_validate(plain)))
-
-
-def _plain(event: Event | None) -> dict[str, Any] | None:
-    if event is None:
-        return None
-    return _Event(**{name: getattr(event, name) for name in _FIELDS}).model_dump(mode="json", exclude_defaults=True)
-
-
-class Line(BaseModel):
+class Line(Message):
     """One of: what a run tells, how it ended, an answer, an error alone, which says why the worker cannot begin, or
     nothing: it is alive.
     """
 
-    model_config = STRICT
-
     run: str = ""
-    event: Annotated[Any, PlainValidator(_read), PlainSerializer(_plain)] = None
-    """An `Event`, or None."""
+    event: Event | None = None
+    """Without its preview, which is `picture`."""
     picture: Picture | None = None
     made: MadeFile | None = None
+    """A file that the run has made."""
     thread: int = 0
+    """With the start of a node that uses no device: the system's number of the thread in which it works."""
     outcome: Outcome | None = None
 
     answer: int = 0
@@ -99,16 +98,12 @@ class Line(BaseModel):
     said: dict[str, Any] = Field(default_factory=dict)
     """How its sentences were made (`parallel/wording.py`)."""
 
-    def told(self) -> Told:
-        return Told(event=self.event, picture=self.picture, made=self.made, thread=self.thread)
 
+# An event's preview is a tensor, which no line has: the server has no torch to name its class by.
+Line.model_rebuild(_types_namespace={"Tensor": object})
 
-def line_of(run: str, told: Told) -> Line:
-    return Line.model_construct(run=run, event=told.event, picture=told.picture, made=told.made, thread=told.thread)
-
-
+# What of a line has sentences.
 SAYING = {"event", "outcome", "value", "error"}
-"""What of a line has sentences."""
 _ORDERS: TypeAdapter[Order | Cancel | Ask] = TypeAdapter(Order | Cancel | Ask)
 
 
@@ -122,7 +117,7 @@ def read_line(line: bytes) -> Line:
     return found
 
 
-def written(said: BaseModel) -> bytes:
+def written(said: Message) -> bytes:
     if isinstance(said, Line) and (known := known_in(said.model_dump(mode="json", include=SAYING))):
         said = said.model_copy(update={"said": known})
     try:

@@ -1,15 +1,10 @@
-"""How a run is made: its order, what it tells meanwhile, how it ends; and this done in the process that asks."""
-
-from __future__ import annotations
+"""How a run is made, what it tells meanwhile, how it ends; and this done in the process that asks."""
 
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
-
-from pydantic import BaseModel, ConfigDict
 
 from ...nodes.execution.attempt import Attempt, attempt, open_caches, workspace_of
 from ...nodes.execution.events import Event
@@ -24,63 +19,15 @@ from ...parallel.errors import LoomError, code_of
 from ...pipelines.components.memory import Held
 from ...pipelines.pools import loaded
 from ...pipelines.values import Place, from_plain
+from ..contract.shown import PlanMachine
 from ..live.state import MadeFile, Outcome
 from .made import made_by, made_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from ..contract.shown import PlanMachine
+from .wire import Line, Order, Picture
 
 logger = logging.getLogger("latentloom")
 
 
-class Order(BaseModel):
-    """A run that is to be made: all that whoever makes it needs to know."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    run: str
-    keeper: str = ""
-    """For whom caches keep what it makes; "" is everybody."""
-    graph: dict[str, Any]
-    """The workflow, with the run's values in it."""
-    folder: Path
-    output_dir: Path
-    roots: tuple[Path, ...]
-    place: dict[str, Any]
-    max_pixels: int
-    targets: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Picture:
-    """A small picture of what is on its way: uint8 H W 3, row by row."""
-
-    width: int
-    height: int
-    pixels: bytes
-
-    @classmethod
-    def of(cls, tensor: Tensor) -> Picture:
-        height, width, _ = tensor.shape
-        return cls(width=width, height=height, pixels=tensor.cpu().contiguous().numpy().tobytes())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Told:
-    """What a run under way tells: what happened, or a file that it has made."""
-
-    event: Event | None = None
-    """Without its preview."""
-    picture: Picture | None = None
-    """The preview."""
-    made: MadeFile | None = None
-    thread: int = 0
-    """With the start of a node that uses no device: the system's number of the thread in which it works."""
-
-
-Tell = Callable[[Told], None]
+Tell = Callable[[Line], None]
 
 
 class WorkerLost(LoomError):
@@ -93,26 +40,8 @@ class WorkerLost(LoomError):
         self.is_blamed = is_blamed
 
 
-class Work(Protocol):
-    """Makes runs, several at a time, each in a thread of the caller's. `close` it once they are over."""
-
-    def make(self, order: Order, tell: Tell, cancel: Token) -> Outcome:
-        """Raises `WorkerLost`, or what keeps a run from beginning."""
-        ...
-
-    def loaded(self) -> Sequence[Held]:
-        """What is loaded for runs, one entry for each rank that holds a component."""
-        ...
-
-    def measured(self) -> PlanMachine:
-        """Measure the machine, see `plan_view.measured`."""
-        ...
-
-    def close(self) -> None: ...
-
-
 class Here:
-    """Work in this process: that of the worker, and of tests."""
+    """Makes runs in this process, several at a time, each in a thread of the caller's: the worker's, and tests'."""
 
     def __init__(self, cache_dir: Path, *, specs: Mapping[str, NodeSpec] = SPECS) -> None:
         self._specs = specs
@@ -135,10 +64,11 @@ class Here:
 
         def sink(event: Event) -> None:
             if event.kind != "saved":
-                tell(_told(event, small=event.node in nodes and self._is_small(nodes[event.node].type)))
+                spec = self._specs.get(nodes[event.node].type) if event.node in nodes else None
+                tell(_told(order.run, event, is_small=spec is not None and not spec.uses_device))
             elif (found := made_of(Path(event.message), event.node, prepared, **where)) is not None:
                 known.append(found)
-                tell(Told(made=found))
+                tell(Line(run=order.run, made=found))
 
         made = attempt(
             prepared,
@@ -163,10 +93,6 @@ class Here:
     def close(self) -> None:
         """What is loaded stays: others in this process may use it."""
 
-    def _is_small(self, type: str) -> bool:
-        spec = self._specs.get(type)
-        return spec is not None and not spec.uses_device
-
 
 def stopped(run: str, error: BaseException) -> Outcome:
     """Of a run that was never begun, or that raised what no node did."""
@@ -175,11 +101,13 @@ def stopped(run: str, error: BaseException) -> Outcome:
     return Outcome(state="failed", error=sentence(error, "page"), code=code_of(error))
 
 
-def _told(event: Event, *, small: bool) -> Told:
-    thread = threading.get_native_id() if small and event.kind == "started" else 0
-    if event.preview is None:
-        return Told(event=event, thread=thread)
-    return Told(event=replace(event, preview=None), picture=Picture.of(event.preview))
+def _told(run: str, event: Event, *, is_small: bool) -> Line:
+    # in the thread of the node, which the server's watch on those that hold the interpreter needs to know
+    thread = threading.get_native_id() if is_small and event.kind == "started" else 0
+    if (seen := event.preview) is None:
+        return Line(run=run, event=event, thread=thread)
+    picture = Picture(width=seen.shape[1], height=seen.shape[0], pixels=seen.cpu().contiguous().numpy().tobytes())
+    return Line(run=run, event=replace(event, preview=None), picture=picture)
 
 
 def _outcome(run: str, attempt: Attempt, files: tuple[MadeFile, ...]) -> Outcome:
