@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -72,6 +74,32 @@ class Variant:
 
     build: Callable[[Case], Built]
     masks: bool = False
+
+
+def variants_of(module: ModuleType) -> dict[str, Variant]:
+    """Of each function of a module that builds one, which are all but those that begin with `_`. The module's
+    `UNMASKED` are the names of those whose forward takes no mask."""
+    made = {name: each for name, each in vars(module).items() if inspect.isfunction(each) and name[0] != "_"}
+    unmasked = module.UNMASKED.split()
+    return {
+        name: Variant(each, masks=name not in unmasked)
+        for name, each in made.items()
+        if each.__module__ == module.__name__
+    }
+
+
+def blocks(case: Case, head: int, *, channels: int | None = None) -> dict[str, int]:
+    """What most configs have: layers, heads of that width, and where both are the same, channels in and out."""
+    sizes = {"num_layers": case.layers, "num_attention_heads": case.heads, "attention_head_dim": head}
+    return sizes if channels is None else {**sizes, "in_channels": channels, "out_channels": channels}
+
+
+def words(case: Case, width: int, timestep: float) -> dict[str, Tensor]:
+    """What most forwards are given: the text, so wide, and how far the picture is."""
+    return {
+        "encoder_hidden_states": noise(case.batch, case.text, width),
+        "timestep": torch.full((case.batch,), timestep),
+    }
 
 
 def noise(*shape: int, seed: int = 0) -> Tensor:
