@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -128,3 +129,14 @@ def tiny_transformer(build: Callable[[Case], Built], *, heads: int = 3, **change
     """The model alone, two layers of each kind, for a pipeline that is written beside its class's builder."""
     model, config, _ = build(Case("tiny", heads=heads))
     return model(**{**config, **changes})
+
+
+def with_kept(model: type, kept: Callable[[Any], list[Tensor]]) -> type:
+    """`model`, giving back what it left in `kv_cache` too; under its own name, by which split plans are found."""
+    run: Callable[..., Any] = getattr(model, "forward")  # noqa: B009 (a bare type has none to a type checker)
+
+    @functools.wraps(run)
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return run(self, *args, **kwargs), kept(kwargs["kv_cache"])
+
+    return type(model.__name__, (model,), {"forward": forward})

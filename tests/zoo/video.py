@@ -10,8 +10,7 @@ import torch
 from diffusers.models.transformers.transformer_sana_wm_refiner import SanaWMRefinerKVCache
 from torch import Tensor
 
-from zoo.cases import Built, Case, blocks, noise, text_mask, words
-from zoo.kept import with_kept
+from zoo.cases import Built, Case, blocks, noise, text_mask, with_kept, words
 
 
 def _timesteps(case: Case) -> Tensor:

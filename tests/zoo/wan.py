@@ -12,8 +12,7 @@ from diffusers.models.transformers import transformer_wan_animate_2
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 
-from zoo.cases import Built, Case, blocks, noise, words
-from zoo.kept import with_kept
+from zoo.cases import Built, Case, blocks, noise, with_kept, words
 
 HEAD = 12  # head width; the three axes of Wan's rotary embedding need a multiple of 6
 
