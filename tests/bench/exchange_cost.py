@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 import support.checkout  # noqa: F401 (makes the checkout importable)
+from bench.drills import machine
 from latentloom.parallel.attention import compose
 from latentloom.parallel.attention.choice import choose
 from latentloom.parallel.group import Axis
@@ -38,7 +39,7 @@ KERNEL = choose(torch.device("cpu"), torch.float32)
 
 def main() -> None:
     torch.set_num_threads(1)
-    print(f"{_processor()}, Python {platform.python_version()}, torch {torch.__version__}\n")
+    print(f"{machine()}, Python {platform.python_version()}, torch {torch.__version__}\n")
     print("| plan | text | us | pieces, us | kernels | kernels, pieces |\n| --- | --- | --- | --- | --- | --- |")
     for plan in sys.argv[1:] or PLANS:
         for text in ("sharded", "replicated"):
@@ -77,12 +78,6 @@ def _least(call: Callable[[], Tensor]) -> float:
         call()
         least = min(least, time.process_time() - start)
     return 1e6 * least
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
 
 
 if __name__ == "__main__":

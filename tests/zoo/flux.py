@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import diffusers
 import torch
-from diffusers import (
-    ChromaTransformer2DModel,
-    Flux2Transformer2DModel,
-    Flux3Transformer2DModel,
-    FluxTransformer2DModel,
-    LongCatImageTransformer2DModel,
-    OvisImageTransformer2DModel,
-)
 from diffusers.models.embeddings import ImageProjection, MultiIPAdapterImageProjection
 from diffusers.models.transformers.transformer_flux import FluxIPAdapterAttnProcessor
 from diffusers.models.transformers.transformer_flux2 import (
@@ -30,7 +23,11 @@ WIDTH = 16
 
 def flux(case: Case) -> Built:
     config = {**_shared_config(case), "pooled_projection_dim": 32}
-    return FluxTransformer2DModel, config, {**_shared_inputs(case), "pooled_projections": noise(case.batch, 32)}
+    return (
+        diffusers.FluxTransformer2DModel,
+        config,
+        {**_shared_inputs(case), "pooled_projections": noise(case.batch, 32)},
+    )
 
 
 def flux_guidance(case: Case) -> Built:
@@ -59,10 +56,10 @@ def flux2(case: Case) -> Built:
     }
     inputs = _shared_inputs(case, axes=4)
     inputs["txt_ids"][:, 3] = torch.arange(case.text)
-    return Flux2Transformer2DModel, config, {**inputs, "guidance": torch.ones(case.batch)}
+    return diffusers.Flux2Transformer2DModel, config, {**inputs, "guidance": torch.ones(case.batch)}
 
 
-class KeepingFlux2(Flux2Transformer2DModel):
+class KeepingFlux2(diffusers.Flux2Transformer2DModel):
     """As its pipeline for kept reference pictures sets it up; the first step also returns what it kept."""
 
     def __init__(self, **config: Any) -> None:
@@ -80,7 +77,7 @@ class KeepingFlux2(Flux2Transformer2DModel):
         return output[0], *(kept for layer in layers for kept in layer.get())
 
 
-KeepingFlux2.__name__ = Flux2Transformer2DModel.__name__
+KeepingFlux2.__name__ = diffusers.Flux2Transformer2DModel.__name__
 
 
 def flux2_first_step(case: Case) -> Built:
@@ -115,7 +112,7 @@ def flux3(case: Case) -> Built:
     }
     inputs = _shared_inputs(case, axes=4)
     inputs["txt_ids"][:, 3] = torch.arange(case.text)
-    return Flux3Transformer2DModel, config, inputs
+    return diffusers.Flux3Transformer2DModel, config, inputs
 
 
 def flux3_reference(case: Case) -> Built:
@@ -138,7 +135,7 @@ def chroma(case: Case) -> Built:
     inputs = _shared_inputs(case)
     if case.masked:
         inputs["attention_mask"] = torch.cat([text_mask(case), torch.ones(case.batch, case.tokens)], dim=1)
-    return ChromaTransformer2DModel, config, inputs
+    return diffusers.ChromaTransformer2DModel, config, inputs
 
 
 def chroma_bool_mask(case: Case) -> Built:
@@ -154,11 +151,15 @@ def chroma_adapter(case: Case) -> Built:
 
 
 def ovis_image(case: Case) -> Built:
-    return OvisImageTransformer2DModel, {**_shared_config(case), "out_channels": 4}, _shared_inputs(case)
+    return diffusers.OvisImageTransformer2DModel, {**_shared_config(case), "out_channels": 4}, _shared_inputs(case)
 
 
 def longcat_image(case: Case) -> Built:
-    return LongCatImageTransformer2DModel, {**_shared_config(case), "pooled_projection_dim": 32}, _shared_inputs(case)
+    return (
+        diffusers.LongCatImageTransformer2DModel,
+        {**_shared_config(case), "pooled_projection_dim": 32},
+        _shared_inputs(case),
+    )
 
 
 def _shared_config(case: Case) -> dict[str, Any]:

@@ -5,30 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import diffusers
 import torch
-from diffusers import (
-    AuraFlowTransformer2DModel,
-    BriaFiboTransformer2DModel,
-    BriaTransformer2DModel,
-    HiDreamImageTransformer2DModel,
-    QwenImageTransformer2DModel,
-    SD3Transformer2DModel,
-)
 from diffusers.models.attention_processor import SD3IPAdapterJointAttnProcessor2_0
 from diffusers.models.embeddings import IPAdapterTimeImageProjection
-from diffusers.models.transformers.transformer_bria_fibo2 import BriaFibo2Transformer2DModel
 from diffusers.models.transformers.transformer_ideogram4 import (
     IMAGE_POSITION_OFFSET,
     LLM_TOKEN_INDICATOR,
     OUTPUT_IMAGE_INDICATOR,
     SEQUENCE_PADDING_INDICATOR,
-    Ideogram4Transformer2DModel,
 )
-from diffusers.models.transformers.transformer_krea2 import Krea2Transformer2DModel
-from diffusers.models.transformers.transformer_qwenimage21 import (
-    QwenImage21KVCache,
-    QwenImage21Transformer2DModel,
-)
+from diffusers.models.transformers.transformer_qwenimage21 import QwenImage21KVCache
 
 from zoo.cases import Built, Case, blocks, grid_ids, noise, text_mask, words
 
@@ -48,7 +35,7 @@ def bria(case: Case) -> Built:
         "img_ids": img_ids,
         "txt_ids": txt_ids,
     }
-    return BriaTransformer2DModel, config, inputs
+    return diffusers.BriaTransformer2DModel, config, inputs
 
 
 def bria_controlnet(case: Case) -> Built:
@@ -63,7 +50,7 @@ def bria_fibo(case: Case) -> Built:
     layers = [noise(case.batch, case.text, 12, seed=seed) for seed in range(2 * case.layers)]
     mask = {"joint_attention_kwargs": {"attention_mask": _bria_fibo_mask(case)}} if case.masked else {}
     return (
-        BriaFiboTransformer2DModel,
+        diffusers.BriaFiboTransformer2DModel,
         {**config, "text_encoder_dim": 12},
         {**inputs, "text_encoder_layers": layers, **mask},
     )
@@ -101,7 +88,7 @@ def bria_fibo2(case: Case) -> Built:
         "encoder_hidden_states": noise(case.batch, 2, case.text, 24),
         "encoder_attention_mask": text_mask(case) if case.masked else None,
     }
-    return BriaFibo2Transformer2DModel, config, inputs
+    return diffusers.BriaFibo2Transformer2DModel, config, inputs
 
 
 def bria_fibo2_edit(case: Case) -> Built:
@@ -126,7 +113,7 @@ def qwen_image(case: Case) -> Built:
         "encoder_hidden_states_mask": text_mask(case) if case.masked else None,
         "img_shapes": [[(1, case.rows, case.columns)]] * case.batch,
     }
-    return QwenImageTransformer2DModel, config, inputs
+    return diffusers.QwenImageTransformer2DModel, config, inputs
 
 
 def qwen_image_controlnet(case: Case) -> Built:
@@ -167,7 +154,7 @@ def qwen_image21(case: Case) -> Built:
         "img_mask": (torch.arange(case.text + slots) >= case.text).expand(case.batch, -1),
         "encoder_hidden_states_mask": text_mask(case) if case.masked else None,
     }
-    return QwenImage21Transformer2DModel, config, inputs
+    return diffusers.QwenImage21Transformer2DModel, config, inputs
 
 
 def qwen_image21_edit(case: Case) -> Built:
@@ -188,7 +175,7 @@ def qwen_image21_edit(case: Case) -> Built:
     return model, config, inputs
 
 
-class FirstStep(QwenImage21Transformer2DModel):
+class FirstStep(diffusers.QwenImage21Transformer2DModel):
     """The first step with a cache, which also returns what it cached."""
 
     def forward(self, **inputs: Any) -> tuple[torch.Tensor, ...]:
@@ -197,7 +184,7 @@ class FirstStep(QwenImage21Transformer2DModel):
         return output, *(kept for layer in cache.layer_caches for kept in layer.get())
 
 
-FirstStep.__name__ = QwenImage21Transformer2DModel.__name__
+FirstStep.__name__ = diffusers.QwenImage21Transformer2DModel.__name__
 
 
 def qwen_image21_first_step(case: Case) -> Built:
@@ -229,7 +216,7 @@ def sd3(case: Case) -> Built:
         **words(case, 32, 700),
         "pooled_projections": noise(case.batch, 64),
     }
-    return SD3Transformer2DModel, config, inputs
+    return diffusers.SD3Transformer2DModel, config, inputs
 
 
 def sd35(case: Case) -> Built:
@@ -253,7 +240,7 @@ def _sd35_skipping(layer: int) -> Callable[[Case], Built]:
 sd35_first_skipped, sd35_middle_skipped, sd35_last_skipped = map(_sd35_skipping, range(3))
 
 
-class AdaptedSD3(SD3Transformer2DModel):
+class AdaptedSD3(diffusers.SD3Transformer2DModel):
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
         self.image_proj = IPAdapterTimeImageProjection(
@@ -269,7 +256,7 @@ class AdaptedSD3(SD3Transformer2DModel):
         )
 
 
-AdaptedSD3.__name__ = SD3Transformer2DModel.__name__
+AdaptedSD3.__name__ = diffusers.SD3Transformer2DModel.__name__
 
 
 def sd3_adapter(case: Case) -> Built:
@@ -296,7 +283,7 @@ def aura_flow(case: Case) -> Built:
         "hidden_states": noise(case.batch, 4, 2 * case.rows, 2 * case.columns),
         **words(case, 32, 0.7),
     }
-    return AuraFlowTransformer2DModel, config, inputs
+    return diffusers.AuraFlowTransformer2DModel, config, inputs
 
 
 def hidream(case: Case) -> Built:
@@ -320,7 +307,7 @@ def hidream(case: Case) -> Built:
         "encoder_hidden_states_llama3": noise(2 * case.layers, case.batch, case.text, 4),
         "pooled_embeds": noise(case.batch, 8),
     }
-    return HiDreamImageTransformer2DModel, config, inputs
+    return diffusers.HiDreamImageTransformer2DModel, config, inputs
 
 
 def krea2(case: Case) -> Built:
@@ -347,7 +334,7 @@ def krea2(case: Case) -> Built:
         "position_ids": torch.cat([txt_ids, img_ids]),
         "encoder_attention_mask": text_mask(case) if case.masked else None,
     }
-    return Krea2Transformer2DModel, config, inputs
+    return diffusers.Krea2Transformer2DModel, config, inputs
 
 
 def ideogram4(case: Case) -> Built:
@@ -375,7 +362,7 @@ def ideogram4(case: Case) -> Built:
         "segment_ids": torch.where(valid, 1, SEQUENCE_PADDING_INDICATOR),
         "indicator": torch.where(valid, roles, SEQUENCE_PADDING_INDICATOR),
     }
-    return Ideogram4Transformer2DModel, config, inputs
+    return diffusers.Ideogram4Transformer2DModel, config, inputs
 
 
 def ideogram4_token_times(case: Case) -> Built:
