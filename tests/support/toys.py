@@ -15,7 +15,6 @@ from latentloom.pipelines.values import Image
 
 CALLS: list[str] = []
 SPANS: list[tuple[str, float, float]] = []
-LIVE: list[Any] = []
 WAITING = threading.Event()
 """Set when `wait_steps` has begun."""
 
@@ -23,7 +22,6 @@ WAITING = threading.Event()
 def reset() -> None:
     CALLS.clear()
     SPANS.clear()
-    LIVE.clear()
     WAITING.clear()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import diffusers
 import torch
 
-from zoo.cases import Built, Case, blocks, noise, text_mask, words
+from zoo.cases import Built, Case, blocks, noise, text_mask, varied, words
 
 
 def _kv_heads(case: Case) -> int:
@@ -56,12 +56,14 @@ def longcat_audio(case: Case) -> Built:
     return diffusers.LongCatAudioDiTTransformer, config, inputs
 
 
-def longcat_audio_padded(case: Case) -> Built:
-    """Pieces of unequal length in one batch: the first row ends three tokens early. AdaLN per block."""
-    model, config, inputs = longcat_audio(case)
+def _padded(case: Case) -> dict[str, Any]:
+    """Pieces of unequal length in one batch: the first row ends three tokens early."""
     mask = torch.ones(case.batch, case.tokens, dtype=torch.bool)
     mask[0, -3:] = False
-    return model, dict(config, adaln_type="local"), dict(inputs, attention_mask=mask)
+    return {"attention_mask": mask}
+
+
+longcat_audio_padded = varied(longcat_audio, _padded, adaln_type="local")  # AdaLN per block
 
 
 def minimax_music3(case: Case) -> Built:
@@ -105,12 +107,7 @@ def stable_audio(case: Case) -> Built:
     return diffusers.StableAudioDiTModel, config, inputs
 
 
-def stable_audio_padded(case: Case) -> Built:
-    """A mask of audio tokens as well."""
-    model, config, inputs = stable_audio(case)
-    mask = torch.ones(case.batch, case.tokens, dtype=torch.bool)
-    mask[0, -3:] = False
-    return model, config, dict(inputs, attention_mask=mask)
+stable_audio_padded = varied(stable_audio, _padded)
 
 
 def stable_audio3(case: Case) -> Built:
@@ -136,10 +133,8 @@ def stable_audio3(case: Case) -> Built:
     return diffusers.StableAudio3DiTModel, config, inputs
 
 
-def stable_audio3_inpaint(case: Case) -> Built:
-    """A condition per audio token, added between the memory tokens' and the audio's part of each block."""
-    model, config, inputs = stable_audio3(case)
-    return model, config, dict(inputs, local_add_cond=noise(case.batch, 5, case.tokens))
+# A condition per audio token, added between the memory tokens' and the audio's part of each block.
+stable_audio3_inpaint = varied(stable_audio3, lambda case: {"local_add_cond": noise(case.batch, 5, case.tokens)})
 
 
 def prior(case: Case) -> Built:

@@ -89,6 +89,19 @@ def variants_of(module: ModuleType) -> dict[str, Variant]:
     }
 
 
+def varied(
+    build: Callable[[Case], Built], inputs: Callable[[Case], dict[str, Any]] = lambda _: {}, **config: Any
+) -> Callable[[Case], Built]:
+    """What `build` makes, with these inputs and config too."""
+
+    def made(case: Case) -> Built:
+        model, sizes, given = build(case)
+        return model, {**sizes, **config}, {**given, **inputs(case)}
+
+    made.__module__ = build.__module__
+    return made
+
+
 def blocks(case: Case, head: int, *, channels: int | None = None) -> dict[str, int]:
     """What most configs have: layers, heads of that width, and where both are the same, channels in and out."""
     sizes = {"num_layers": case.layers, "num_attention_heads": case.heads, "attention_head_dim": head}

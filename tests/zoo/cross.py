@@ -10,7 +10,7 @@ import diffusers
 import torch
 from torch.overrides import TorchFunctionMode
 
-from zoo.cases import Built, Case, blocks, noise, text_mask, words
+from zoo.cases import Built, Case, blocks, noise, text_mask, varied, words
 
 
 def _pixart_config(case: Case) -> dict:
@@ -107,17 +107,13 @@ def sana(case: Case) -> Built:
     return diffusers.SanaTransformer2DModel, _sana_config(case), dict(_sana_inputs(case), hidden_states=hidden_states)
 
 
-def sana_sprint(case: Case) -> Built:
-    """Distilled: a guidance embedding and normalised queries and keys."""
-    model, config, inputs = sana(case)
-    config = dict(config, guidance_embeds=True, qk_norm="rms_norm_across_heads")
-    return model, config, dict(inputs, guidance=torch.full((case.batch,), 0.45))
+# Distilled: a guidance embedding and normalised queries and keys.
+NORMED = {"guidance_embeds": True, "qk_norm": "rms_norm_across_heads"}
+sana_sprint = varied(sana, lambda case: {"guidance": torch.full((case.batch,), 0.45)}, **NORMED)
 
-
-def sana_controlnet(case: Case) -> Built:
-    model, config, inputs = sana(case)
-    residual = noise(case.batch, case.tokens, 12 * case.heads)
-    return model, config, dict(inputs, controlnet_block_samples=(residual,))
+sana_controlnet = varied(
+    sana, lambda case: {"controlnet_block_samples": (noise(case.batch, case.tokens, 12 * case.heads),)}
+)
 
 
 def sana_video(case: Case) -> Built:

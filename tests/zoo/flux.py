@@ -15,7 +15,7 @@ from diffusers.models.transformers.transformer_flux2 import (
 )
 from torch import Tensor
 
-from zoo.cases import Built, Case, blocks, grid_ids, noise, text_mask, words
+from zoo.cases import Built, Case, blocks, grid_ids, noise, text_mask, varied, words
 
 WIDTH = 16
 """Width of a head; the rotary axes below add up to it."""
@@ -30,14 +30,8 @@ def flux(case: Case) -> Built:
     )
 
 
-def flux_guidance(case: Case) -> Built:
-    model, config, inputs = flux(case)
-    return model, {**config, "guidance_embeds": True}, {**inputs, "guidance": torch.full((case.batch,), 3.5)}
-
-
-def flux_controlnet(case: Case) -> Built:
-    model, config, inputs = flux(case)
-    return model, config, {**inputs, **_residuals(case)}
+flux_guidance = varied(flux, lambda case: {"guidance": torch.full((case.batch,), 3.5)}, guidance_embeds=True)
+flux_controlnet = varied(flux, lambda case: _residuals(case))
 
 
 def flux_adapter(case: Case) -> Built:

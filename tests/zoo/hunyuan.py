@@ -8,7 +8,7 @@ from typing import Any
 import diffusers
 import torch
 
-from zoo.cases import Built, Case, blocks, noise, text_mask, words
+from zoo.cases import Built, Case, blocks, noise, text_mask, varied, words
 
 VIDEO_HEAD = 10  # a temporal and two spatial axes of 2, 4 and 4
 
@@ -94,10 +94,10 @@ def hunyuan_video_15(case: Case) -> Built:
     return diffusers.HunyuanVideo15Transformer3DModel, config, inputs
 
 
-def hunyuan_video_15_t2v(case: Case) -> Built:
-    """No picture: its tokens are there as zeros, and masked in every case."""
-    cls, config, inputs = hunyuan_video_15(case)
-    return cls, dict(config, task_type="t2v"), dict(inputs, image_embeds=torch.zeros(case.batch, 4, 12))
+# No picture: its tokens are there as zeros, and masked in every case.
+hunyuan_video_15_t2v = varied(
+    hunyuan_video_15, lambda case: {"image_embeds": torch.zeros(case.batch, 4, 12)}, task_type="t2v"
+)
 
 
 def hunyuan_image(case: Case) -> Built:
@@ -172,11 +172,11 @@ def hunyuan_dit(case: Case) -> Built:
     return diffusers.HunyuanDiT2DModel, config, inputs
 
 
-def hunyuan_dit_controlnet(case: Case) -> Built:
-    """The residuals of a ControlNet, added to the long skips."""
-    cls, config, inputs = hunyuan_dit(case)
-    tokens = case.rows * case.columns
-    return cls, config, dict(inputs, controlnet_block_samples=[noise(case.batch, tokens, 8 * case.heads)])
+# The residuals of a ControlNet, added to the long skips.
+hunyuan_dit_controlnet = varied(
+    hunyuan_dit,
+    lambda case: {"controlnet_block_samples": [noise(case.batch, case.rows * case.columns, 8 * case.heads)]},
+)
 
 
 def hunyuan_dit_one_row(case: Case) -> Built:

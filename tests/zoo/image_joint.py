@@ -17,7 +17,7 @@ from diffusers.models.transformers.transformer_ideogram4 import (
 )
 from diffusers.models.transformers.transformer_qwenimage21 import QwenImage21KVCache
 
-from zoo.cases import Built, Case, blocks, grid_ids, noise, text_mask, words
+from zoo.cases import Built, Case, blocks, grid_ids, noise, text_mask, varied, words
 
 
 def bria(case: Case) -> Built:
@@ -38,11 +38,13 @@ def bria(case: Case) -> Built:
     return diffusers.BriaTransformer2DModel, config, inputs
 
 
-def bria_controlnet(case: Case) -> Built:
-    """Residuals for the first kind of blocks only: those for the second are added at a wrong place by the model."""
-    model, config, inputs = bria(case)
-    samples = [noise(case.batch, case.tokens, 16 * case.heads, seed=seed) for seed in (1, 2)]
-    return model, config, {**inputs, "controlnet_block_samples": samples}
+def _residuals(case: Case) -> dict[str, Any]:
+    """Of Bria for the first kind of blocks only: those for the second are added at a wrong place by the model."""
+    shape = case.batch, case.tokens, 16 * case.heads
+    return {"controlnet_block_samples": [noise(*shape, seed=seed) for seed in (1, 2)]}
+
+
+bria_controlnet = varied(bria, _residuals)
 
 
 def bria_fibo(case: Case) -> Built:
@@ -116,10 +118,7 @@ def qwen_image(case: Case) -> Built:
     return diffusers.QwenImageTransformer2DModel, config, inputs
 
 
-def qwen_image_controlnet(case: Case) -> Built:
-    model, config, inputs = qwen_image(case)
-    samples = [noise(case.batch, case.tokens, 16 * case.heads, seed=seed) for seed in (1, 2)]
-    return model, config, {**inputs, "controlnet_block_samples": samples}
+qwen_image_controlnet = varied(qwen_image, _residuals)
 
 
 def qwen_image_edit(case: Case) -> Built:
@@ -365,11 +364,10 @@ def ideogram4(case: Case) -> Built:
     return diffusers.Ideogram4Transformer2DModel, config, inputs
 
 
-def ideogram4_token_times(case: Case) -> Built:
-    model, config, inputs = ideogram4(case)
-    times = torch.linspace(0.1, 0.9, case.text + case.tokens).expand(case.batch, -1)
-    return model, config, {**inputs, "timestep": times}
-
+ideogram4_token_times = varied(
+    ideogram4,
+    lambda case: {"timestep": torch.linspace(0.1, 0.9, case.text + case.tokens).expand(case.batch, -1)},
+)
 
 UNMASKED = """
     bria bria_controlnet sd3 sd35 sd35_first_skipped sd35_middle_skipped sd35_last_skipped sd3_adapter aura_flow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import diffusers
 import torch
 
-from zoo.cases import Built, Case, noise, text_mask, words
+from zoo.cases import Built, Case, noise, text_mask, varied, words
 
 HEAD = 16
 
@@ -107,10 +107,8 @@ def lumina_next(case: Case) -> Built:
     return diffusers.LuminaNextDiT2DModel, config, inputs
 
 
-def lumina_next_in_proportion(case: Case) -> Built:
-    """As its pipeline calls it: attention whose scale grows with the number of tokens."""
-    model, config, inputs = lumina_next(case)
-    return model, config, dict(inputs, cross_attention_kwargs={"base_sequence_length": 64})
+# As its pipeline calls it: attention whose scale grows with the number of tokens.
+lumina_next_in_proportion = varied(lumina_next, lambda _: {"cross_attention_kwargs": {"base_sequence_length": 64}})
 
 
 def nucleus_image(case: Case) -> Built:

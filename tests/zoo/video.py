@@ -10,7 +10,7 @@ import torch
 from diffusers.models.transformers.transformer_sana_wm_refiner import SanaWMRefinerKVCache
 from torch import Tensor
 
-from zoo.cases import Built, Case, blocks, noise, text_mask, with_kept, words
+from zoo.cases import Built, Case, blocks, noise, text_mask, varied, with_kept, words
 
 
 def _timesteps(case: Case) -> Tensor:
@@ -43,9 +43,7 @@ def ltx(case: Case) -> Built:
     return diffusers.LTXVideoTransformer3DModel, config, inputs
 
 
-def ltx_i2v(case: Case) -> Built:
-    model, config, inputs = ltx(case)
-    return model, config, dict(inputs, timestep=_timesteps(replace(case, frames=2)))
+ltx_i2v = varied(ltx, lambda case: {"timestep": _timesteps(replace(case, frames=2))})
 
 
 def ltx_windows(case: Case) -> Built:
@@ -85,9 +83,7 @@ def ltx2(case: Case) -> Built:
     return diffusers.LTX2VideoTransformer3DModel, config, inputs
 
 
-def ltx2_i2v(case: Case) -> Built:
-    model, config, inputs = ltx2(case)
-    return model, config, dict(inputs, timestep=_timesteps(case), audio_timestep=torch.full((case.batch,), 700.0))
+ltx2_i2v = varied(ltx2, lambda case: {"timestep": _timesteps(case), "audio_timestep": torch.full((case.batch,), 700.0)})
 
 
 def ltx2_3(case: Case) -> Built:
