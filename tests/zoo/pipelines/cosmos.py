@@ -10,7 +10,18 @@ import torch
 import transformers
 from diffusers.models.controlnets import controlnet_cosmos
 
-from support.tiny_parts import clip, euler, hunyuan_vae, image_vae, qwen_processor, qwen_vl, t5_parts, unipc, wan_vae
+from support.tiny_parts import (
+    chat_parts,
+    clip,
+    euler,
+    hunyuan_vae,
+    image_vae,
+    qwen_processor,
+    qwen_vl,
+    t5_parts,
+    unipc,
+    wan_vae,
+)
 from support.tiny_tokenizers import chat_tokenizer, clip_tokenizer
 from zoo import kandinsky, video
 from zoo.cases import tiny_transformer
@@ -79,10 +90,8 @@ QWEN = {"use_crossattn_projection": True, "crossattn_proj_in_channels": 64, "enc
 
 
 def predict(kind: Any, *, controlnet: Any = None, **config: Any) -> Any:
-    tokenizer = chat_tokenizer()
     return kind(
-        text_encoder=qwen_vl(tokenizer),
-        tokenizer=tokenizer,
+        **chat_parts(qwen_vl),
         vae=wan_vae(),
         scheduler=unipc(),
         safety_checker=Unchecked(),

@@ -7,8 +7,8 @@ import diffusers
 import transformers
 
 from support.tiny_models import flux
-from support.tiny_parts import clip, euler, image_vae, mistral3, qwen3, t5, t5_parts
-from support.tiny_tokenizers import chat_tokenizer, clip_tokenizer, t5_tokenizer
+from support.tiny_parts import chat_parts, clip, euler, image_vae, mistral3, qwen3, t5, t5_parts
+from support.tiny_tokenizers import clip_tokenizer, t5_tokenizer
 from zoo import flux as zoo
 from zoo.cases import tiny_transformer
 from zoo.pipelines.tiny import FEWER, GUIDED, PROMPT, SIZED, Tiny, painted, picture, table, wide
@@ -55,16 +55,13 @@ def chroma(kind: Any) -> Any:
 
 def flux2(kind: Any, *, layers: int = 3) -> Any:
     """A tokenizer is the processor, which wants torchvision: pictures go past it."""
-    tokenizer = chat_tokenizer()
-    text_encoder = mistral3(tokenizer, transformers.Mistral3ForConditionalGeneration, layers=layers)
-    return kind(text_encoder=text_encoder, tokenizer=tokenizer, **_flux2_parts(guidance=True))
+    text = chat_parts(mistral3, transformers.Mistral3ForConditionalGeneration, layers=layers)
+    return kind(**text, **_flux2_parts(guidance=True))
 
 
 def klein(kind: Any, *, is_distilled: bool = False, layers: int = 3) -> Any:
-    tokenizer = chat_tokenizer()
-    text_encoder = qwen3(tokenizer, transformers.Qwen3ForCausalLM, width=16, layers=layers)
-    parts = _flux2_parts(guidance=False)
-    return kind(text_encoder=text_encoder, tokenizer=tokenizer, is_distilled=is_distilled, **parts)
+    text = chat_parts(qwen3, transformers.Qwen3ForCausalLM, width=16, layers=layers)
+    return kind(**text, **_flux2_parts(guidance=False), is_distilled=is_distilled)
 
 
 def _flux2_parts(*, guidance: bool) -> dict[str, Any]:

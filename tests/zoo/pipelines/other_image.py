@@ -10,7 +10,7 @@ import torch
 import transformers
 from diffusers.pipelines.omnigen import pipeline_omnigen, processor_omnigen
 
-from support.tiny_parts import euler, image_vae, mistral3, qwen3_vl, t5
+from support.tiny_parts import chat_parts, euler, image_vae, mistral3, qwen3_vl, t5
 from support.tiny_tokenizers import chat_tokenizer
 from zoo import cog, image_joint, single_stream
 from zoo.cases import tiny_transformer
@@ -18,27 +18,22 @@ from zoo.pipelines.tiny import GUIDED, PROMPT, SIZED, Tiny, picture, seeded, tab
 
 
 def ernie(kind: Any) -> Any:
-    tokenizer = chat_tokenizer()
+    sizes = {"in_channels": 128, "out_channels": 128, "ffn_hidden_size": 64, "text_in_dim": 16}
     return kind(
-        transformer=tiny_transformer(
-            cog.ernie_image, in_channels=128, out_channels=128, ffn_hidden_size=64, text_in_dim=16
-        ),
+        **chat_parts(mistral3, transformers.Mistral3Model),
+        transformer=tiny_transformer(cog.ernie_image, **sizes),
         vae=image_vae(diffusers.AutoencoderKLFlux2, latents=32),
-        text_encoder=mistral3(tokenizer, transformers.Mistral3Model),
-        tokenizer=tokenizer,
         scheduler=euler(),
     )
 
 
 def ideogram4(kind: Any) -> Any:
     """Of 36 layers of its text encoder 13 are told; what is not guided has a transformer of its own."""
-    tokenizer = chat_tokenizer()
     sizes = {"in_channels": 128, "llm_features_dim": 13 * 32}
     return kind(
+        **chat_parts(qwen3_vl, transformers.Qwen3VLModel, layers=36),
         scheduler=euler(shift=1.0),
         vae=image_vae(diffusers.AutoencoderKLFlux2, latents=32),
-        text_encoder=qwen3_vl(tokenizer, transformers.Qwen3VLModel, layers=36),
-        tokenizer=tokenizer,
         transformer=tiny_transformer(image_joint.ideogram4, **sizes),
         unconditional_transformer=tiny_transformer(image_joint.ideogram4, **sizes),
     )

@@ -9,8 +9,8 @@ import transformers
 from diffusers.guiders import ClassifierFreeGuidance
 from transformers.models.t5gemma2.modeling_t5gemma2 import T5Gemma2Encoder
 
-from support.tiny_parts import MROPE, euler, image_vae, language, seeing, t5_parts, wan_vae
-from support.tiny_tokenizers import chat_tokenizer, qwen_tokenizer
+from support.tiny_parts import MROPE, chat_parts, euler, image_vae, language, seeing, t5_parts, wan_vae
+from support.tiny_tokenizers import qwen_tokenizer
 from zoo import cog, video
 from zoo.cases import tiny_transformer
 from zoo.pipelines.tiny import HEIGHT, WIDTH, Tiny, frames, picture, table, video_call, without
@@ -66,14 +66,12 @@ def latte(kind: Any) -> Any:
 
 def _easyanimate(kind: Any, *, in_channels: int, **changed: Any) -> Any:
     """A block with weights of its own for the text, then one that shares them."""
-    tokenizer = chat_tokenizer()
     sizes = {"in_channels": in_channels, "num_layers": 4, "mmdit_layers": 2, "text_embed_dim": 32}
     return kind(
         vae=diffusers.AutoencoderKLMagvit(
             latent_channels=4, block_out_channels=[*NARROW], layers_per_block=1, norm_num_groups=2
         ),
-        text_encoder=_qwen2_vl(tokenizer),
-        tokenizer=tokenizer,
+        **chat_parts(_qwen2_vl),
         transformer=tiny_transformer(cog.easyanimate_inpaint, **sizes, **changed),
         scheduler=euler(),
     )

@@ -6,7 +6,7 @@ from typing import Any
 import diffusers
 import transformers
 
-from support.tiny_parts import euler, qwen3_vl, qwen_processor, qwen_vl, wan_vae
+from support.tiny_parts import chat_parts, euler, qwen3_vl, qwen_processor, qwen_vl, wan_vae
 from support.tiny_tokenizers import chat_tokenizer
 from zoo import image_joint
 from zoo.cases import tiny_transformer
@@ -47,13 +47,8 @@ def edits(kind: Any, *, channels: int = 3, **config: bool) -> Any:
 
 
 def parts(**config: bool) -> dict[str, Any]:
-    tokenizer = chat_tokenizer()
-    return {
-        "scheduler": euler(dynamic=True),
-        "text_encoder": qwen_vl(tokenizer),
-        "tokenizer": tokenizer,
-        "transformer": diffusers.QwenImageTransformer2DModel(**MODEL, **config),
-    }
+    transformer = diffusers.QwenImageTransformer2DModel(**MODEL, **config)
+    return {**chat_parts(qwen_vl), "scheduler": euler(dynamic=True), "transformer": transformer}
 
 
 def qwen21(kind: Any, *, most: int = 3) -> Any:
@@ -73,13 +68,11 @@ def qwen21(kind: Any, *, most: int = 3) -> Any:
 
 def krea2(kind: Any, *, read: tuple[int, ...] = (1, 2, 3), layers: int = 4, **how: bool) -> Any:
     """`read`: layers of the text encoder."""
-    tokenizer = chat_tokenizer()
     sizes = {"in_channels": 64, "text_hidden_dim": 32, "num_layerwise_text_blocks": 2, "num_refiner_text_blocks": 2}
     return kind(
+        **chat_parts(qwen3_vl, transformers.Qwen3VLModel, layers=layers),
         scheduler=euler(dynamic=True),
         vae=wan_vae(diffusers.AutoencoderKLQwenImage),
-        text_encoder=qwen3_vl(tokenizer, transformers.Qwen3VLModel, layers=layers),
-        tokenizer=tokenizer,
         transformer=tiny_transformer(image_joint.krea2, **sizes, num_text_layers=len(read)),
         text_encoder_select_layers=read,
         **how,

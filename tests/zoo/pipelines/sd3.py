@@ -7,7 +7,7 @@ import diffusers
 import transformers
 
 from support.tiny_models import sd3
-from support.tiny_parts import clip, euler, image_vae, qwen3, t5, t5_parts
+from support.tiny_parts import chat_parts, clip, euler, image_vae, qwen3, t5, t5_parts
 from support.tiny_tokenizers import chat_tokenizer, clip_tokenizer, t5_tokenizer
 from zoo import cog, image_joint
 from zoo.cases import tiny_transformer
@@ -59,10 +59,8 @@ def cogview3(kind: Any) -> Any:
 
 
 def cogview4(kind: Any, **changed: int) -> Any:
-    tokenizer = chat_tokenizer()
     return kind(
-        tokenizer=tokenizer,
-        text_encoder=qwen3(tokenizer, transformers.GlmModel, config=transformers.GlmConfig),
+        **chat_parts(qwen3, transformers.GlmModel, config=transformers.GlmConfig),
         vae=image_vae(**FACTORS),
         transformer=tiny_transformer(cog.cogview4, **COG | changed),
         scheduler=euler(dynamic=True),

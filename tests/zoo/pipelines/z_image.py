@@ -6,7 +6,7 @@ from typing import Any
 import diffusers
 import transformers
 
-from support.tiny_parts import euler, image_vae, qwen3, qwen_processor, qwen_vl
+from support.tiny_parts import chat_parts, euler, image_vae, qwen3, qwen_processor, qwen_vl
 from support.tiny_tokenizers import chat_tokenizer
 from zoo import flux, single_stream
 from zoo.cases import tiny_transformer
@@ -19,7 +19,6 @@ STREAMS = {"in_channels": 64, "axes_dims_rope": (4, 6, 6)}
 
 def z_image(kind: Any, *, control: int | None = None, siglip: bool = False) -> Any:
     """`control`: channels of what the ControlNet sees."""
-    tokenizer = chat_tokenizer()
     others: dict[str, Any] = {}
     if control is not None:
         others["controlnet"] = diffusers.ZImageControlNetModel(
@@ -41,8 +40,7 @@ def z_image(kind: Any, *, control: int | None = None, siglip: bool = False) -> A
     return kind(
         scheduler=euler(),
         vae=vae,
-        text_encoder=qwen3(tokenizer, transformers.Qwen3Model, layers=3),
-        tokenizer=tokenizer,
+        **chat_parts(qwen3, transformers.Qwen3Model, layers=3),
         transformer=transformer,
         **others,
     )
@@ -55,27 +53,16 @@ def siglip2() -> transformers.Siglip2VisionModel:
 
 
 def lumina2(kind: Any) -> Any:
-    tokenizer = chat_tokenizer()
-    return kind(
-        transformer=tiny_transformer(
-            single_stream.lumina2, in_channels=16, num_refiner_layers=2, axes_lens=(512, 128, 128)
-        ),
-        scheduler=euler(),
-        vae=image_vae(**FACTORS),
-        text_encoder=qwen3(tokenizer, transformers.Gemma2Model, config=transformers.Gemma2Config),
-        tokenizer=tokenizer,
-    )
+    sizes = {"in_channels": 16, "num_refiner_layers": 2, "axes_lens": (512, 128, 128)}
+    text = chat_parts(qwen3, transformers.Gemma2Model, config=transformers.Gemma2Config)
+    transformer = tiny_transformer(single_stream.lumina2, **sizes)
+    return kind(**text, transformer=transformer, scheduler=euler(), vae=image_vae(**FACTORS))
 
 
 def ovis(kind: Any) -> Any:
-    tokenizer = chat_tokenizer()
-    return kind(
-        scheduler=euler(dynamic=True),
-        vae=image_vae(**FACTORS),
-        text_encoder=qwen3(tokenizer, transformers.Qwen3Model),
-        tokenizer=tokenizer,
-        transformer=tiny_transformer(flux.ovis_image, out_channels=64, **STREAMS),
-    )
+    parts = {"scheduler": euler(dynamic=True), "vae": image_vae(**FACTORS)}
+    transformer = tiny_transformer(flux.ovis_image, out_channels=64, **STREAMS)
+    return kind(**chat_parts(qwen3, transformers.Qwen3Model), **parts, transformer=transformer)
 
 
 def longcat(kind: Any, *, blocks: int) -> Any:
