@@ -25,8 +25,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from bench.checkouts import call_in, leaves, write_record
-from support.checkout import ROOT
+from bench.checkouts import call_in, commands, leaves, write_record
 
 TIMEOUT_S = 600
 TEXTS = {"help", "description", "summary", "title", "examples"}
@@ -35,22 +34,14 @@ FIRST = Path("workflows") / "bobbin" / "first_picture.json"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(required=True, dest="command")
-    recording = commands.add_parser("record")
-    recording.add_argument("file", type=Path)
-    recording.add_argument("--checkout", type=Path, default=ROOT)
-    comparing = commands.add_parser("compare")
-    comparing.add_argument("old", type=Path)
-    comparing.add_argument("new", type=Path)
+    parser, _, comparing = commands(__doc__)
     comparing.add_argument("--texts", action="store_true", help="list the texts that changed")
     chosen = parser.parse_args()
-    if chosen.command == "record":
-        root = chosen.checkout.resolve()
-        write_record(chosen.file, call_in(root, __file__, "capabilities", timeout_s=TIMEOUT_S, root=str(root)))
-        return 0
-    old, new = (json.loads(file.read_text()) for file in (chosen.old, chosen.new))
-    return compare(old, new, texts=chosen.texts)
+    if chosen.command == "compare":
+        return compare(chosen.old, chosen.new, texts=chosen.texts)
+    root = chosen.checkout.resolve()
+    write_record(chosen.file, call_in(root, __file__, "capabilities", timeout_s=TIMEOUT_S, root=str(root)))
+    return 0
 
 
 def compare(old: dict[str, Any], new: dict[str, Any], *, texts: bool) -> int:
@@ -89,7 +80,7 @@ def capabilities(root: str) -> dict[str, Any]:
             return [json.loads(line) for line in out.getvalue().splitlines()]
 
     first = f"{root}/{FIRST}"
-    commands = {
+    asked = {
         "check": ("check", first),
         "check, wrong": ("check", first, "--set", "load_model.source=none", "--set", "empty_latents.width=7"),
         "check, refused": ("check", first, "--set", "none=1"),
@@ -102,7 +93,7 @@ def capabilities(root: str) -> dict[str, Any]:
         "models": ("models",),
         "doctor": ("doctor",),
     }
-    answers = {name: keys_of(printed(*arguments)) for name, arguments in commands.items()}
+    answers = {name: keys_of(printed(*arguments)) for name, arguments in asked.items()}
     manifests = {name: keys_of([json.loads(Path(name, "manifest.json").read_text())]) for name in ("one", "two")}
     return {
         "nodes": {node.pop("id"): _by_name(node) for node in printed("nodes")[0]},

@@ -5,6 +5,7 @@ Both checkouts run in this Python, so that the libraries are the same.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).resolve().parents[2]
 BOOT = """
 import importlib.util, json, runpy, sys
 from pathlib import Path
@@ -45,6 +47,19 @@ def call_in(
             timeout=timeout_s,
         )
         return json.loads(answer.read_text())
+
+
+def commands(about: str | None) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser, argparse.ArgumentParser]:
+    """The parser of a script that has `record FILE [--checkout ROOT]` and `compare OLD NEW`, which it reads; and those
+    of the two, for options of their own."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    either = parser.add_subparsers(required=True, dest="command")
+    recording, comparing = either.add_parser("record"), either.add_parser("compare")
+    recording.add_argument("file", type=Path)
+    recording.add_argument("--checkout", type=Path, default=ROOT)
+    for name in ("old", "new"):
+        comparing.add_argument(name, type=lambda file: json.loads(Path(file).read_text()))
+    return parser, recording, comparing
 
 
 def write_record(path: Path, found: Any) -> None:

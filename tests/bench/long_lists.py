@@ -22,8 +22,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from page import PROBE, VIEWPORT, WAIT_MS, Line
-from page_browser import answer, chromium, machine, served
+from page import PROBE, VIEWPORT, WAIT_MS, Line, frame_line
+from page_browser import chromium, machine, served
 from PIL import Image
 from playwright.sync_api import Browser, Page
 
@@ -64,51 +64,33 @@ def main() -> int:
 def make_runs(folder: Path, count: int) -> None:
     """Records and pictures of so many runs that are over, as the server would have left them."""
     records, output = RunRecords(folder / "data"), folder / "output"
+    (output / "many").mkdir(parents=True)
     graph = graph_from_plain({"format": 1, "name": "many", "nodes": {}})
     for number in range(count):
         id, batch = f"{number:016x}", f"{number // 10:016x}"
         made_at = time.time() - DAY_S * (count - number) / A_DAY
         path = f"many/{id}.png"
-        (output / "many").mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (64, 64), (number * 7 % 256, number * 13 % 256, number * 29 % 256)).save(output / path)
-        made = MadeFile(
-            id=f"r{number:015x}",
-            node="save",
-            kind="image",
-            name=f"{id}.png",
-            path=path,
-            width=64,
-            height=64,
-            bytes=(output / path).stat().st_size,
-            time=made_at,
-            prompt=f"a star, number {number}",
-            seed=number,
-        )
-        records.write(
-            RunRecord(
-                id=id,
-                batch=batch,
-                user=LOCAL,
-                name=f"workflow {number % 5}",
-                state="done" if number % 9 else "failed",
-                error="" if number % 9 else "the prompt is too long by far for this model; make it shorter",
-                created=made_at - 10,
-                started=made_at - 9,
-                ended=made_at,
-                seconds=9.0,
-                folder="many",
-                made=(made,),
-            )
-        )
+        size, shown = (output / path).stat().st_size, {"prompt": f"a star, number {number}", "seed": number}
+        where = {"id": f"r{number:015x}", "node": "save", "kind": "image", "name": f"{id}.png", "path": path}
+        made = MadeFile(**where, **shown, width=64, height=64, bytes=size, time=made_at)
+        error = "" if number % 9 else "the prompt is too long by far for this model; make it shorter"
+        times = {"created": made_at - 10, "started": made_at - 9, "ended": made_at, "seconds": 9.0}
+        of = {"id": id, "batch": batch, "user": LOCAL, "name": f"workflow {number % 5}", "folder": "many"}
+        records.write(RunRecord(**of, **times, state="failed" if error else "done", error=error, made=(made,)))
         if number % 10 == 0:
             records.write_graph(LOCAL, batch, graph)
 
 
-def _gallery(browser: Browser, url: str, count: int) -> list[Line]:
-    context = browser.new_context(viewport=VIEWPORT)
-    page = context.new_page()
+def _opened(browser: Browser, url: str) -> Page:
+    page = browser.new_context(viewport=VIEWPORT).new_page()
     page.add_init_script(PROBE)
     page.goto(url)
+    return page
+
+
+def _gallery(browser: Browser, url: str, count: int) -> list[Line]:
+    page = _opened(browser, url)
     page.get_by_test_id("canvas").wait_for(timeout=WAIT_MS)
     page.wait_for_timeout(1000)
     start = time.perf_counter()
@@ -121,33 +103,22 @@ def _gallery(browser: Browser, url: str, count: int) -> list[Line]:
         timeout=WAIT_MS,
     )
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    lines = [Line(name="gallery: first picture, ms", value=1000 * (time.perf_counter() - start), limit=1500)]
-    lines.append(_scrolled(page, ".ll-gallery", "gallery"))
+    first = Line(name="gallery: first picture, ms", value=1000 * (time.perf_counter() - start), limit=1500)
+    scrolled = _scrolled(page, ".ll-gallery", "gallery")
     start = time.perf_counter()
     page.locator(".ll-tile-open").first.focus()
-    _to_end(page, ".ll-gallery", f'[data-testid="result-r{0:015x}"]')
-    lines.append(Line(name=f"gallery: to the oldest of {count}, ms", value=1000 * (time.perf_counter() - start)))
-    lines.append(Line(name="gallery: tiles at the end", value=page.locator(".ll-tile").count(), limit=MAX_TILES))
-    lines.append(Line(name="gallery: memory, MB", value=_memory(page)))
-    context.close()
-    return lines
+    result = f'[data-testid="result-r{0:015x}"]'
+    return [first, scrolled, *_to_end(page, ".ll-gallery", result, "gallery: tiles", ".ll-tile", count, start)]
 
 
 def _queue(browser: Browser, url: str, count: int) -> list[Line]:
-    context = browser.new_context(viewport=VIEWPORT)
-    page = context.new_page()
-    page.add_init_script(PROBE)
-    page.goto(url)
+    page, side = _opened(browser, url), ".ll-side .ll-tab-panel"
     page.locator(".ll-run").first.wait_for(timeout=WAIT_MS)
-    lines = [_scrolled(page, ".ll-side .ll-tab-panel", "queue")]
-    start = time.perf_counter()
-    _to_end(page, ".ll-side .ll-tab-panel", f'[data-testid="run-{0:016x}"]')
-    lines.append(Line(name=f"queue: to the oldest of {count}, ms", value=1000 * (time.perf_counter() - start)))
-    lines.append(Line(name="queue: rows at the end", value=page.locator(".ll-run").count(), limit=MAX_TILES))
-    lines.append(Line(name="queue: memory, MB", value=_memory(page)))
-    answer(context.request.get(f"{url}loom/me"))
-    context.close()
-    return lines
+    run = f'[data-testid="run-{0:016x}"]'
+    return [
+        _scrolled(page, side, "queue"),
+        *_to_end(page, side, run, "queue: rows", ".ll-run", count, time.perf_counter()),
+    ]
 
 
 def _scrolled(page: Page, selector: str, what: str) -> Line:
@@ -158,23 +129,24 @@ def _scrolled(page: Page, selector: str, what: str) -> Line:
     for _ in range(FRAMES):
         page.mouse.wheel(0, 120)
         page.wait_for_timeout(16)
-    frames = page.evaluate("probe.frames.splice(0)")
-    p95 = sorted(frames)[int(0.95 * len(frames))]
-    return Line(
-        name=f"{what}: median frame of scrolling, ms",
-        value=statistics.median(frames),
-        limit=25,
-        note=f"p95 {p95:.0f} ms, {len(frames)} frames",
-    )
+    return frame_line(f"{what}: median frame of scrolling, ms", page.evaluate("probe.frames.splice(0)"), limit=25)
 
 
-def _to_end(page: Page, selector: str, last: str) -> None:
-    """Until the oldest entry is there, which is loaded page by page."""
+def _to_end(page: Page, selector: str, last: str, what: str, entry: str, count: int, start: float) -> list[Line]:
+    """Until the oldest entry is there, which is loaded page by page; what is in the page then. Closes it."""
     end = time.monotonic() + WAIT_MS / 1000
     while page.locator(last).count() == 0:
         assert time.monotonic() < end, f"{last} does not come"
         page.locator(selector).evaluate("(room) => room.scrollTo(0, room.scrollHeight)")
         page.wait_for_timeout(16)
+    room = what.partition(":")[0]
+    told = [
+        Line(name=f"{room}: to the oldest of {count}, ms", value=1000 * (time.perf_counter() - start)),
+        Line(name=f"{what} at the end", value=page.locator(entry).count(), limit=MAX_TILES),
+        Line(name=f"{room}: memory, MB", value=_memory(page)),
+    ]
+    page.context.close()
+    return told
 
 
 def _memory(page: Page) -> float:

@@ -189,19 +189,13 @@ def _frames(page: Page, when: str) -> list[Line]:
     page.mouse.up(button="middle")
     panning = page.evaluate("probe.frames.splice(0)")
     return [
-        _frame_line(f"zoom, {when}: median frame, ms", zooming),
-        _frame_line(f"pan, {when}: median frame, ms", panning),
+        frame_line(f"{what}, {when}: median frame, ms", each) for what, each in (("zoom", zooming), ("pan", panning))
     ]
 
 
-def _frame_line(name: str, frames: list[float]) -> Line:
-    worst = sorted(frames)[int(0.95 * len(frames))]
-    return Line(
-        name=name,
-        value=statistics.median(frames),
-        limit=MOST_MS["frame"],
-        note=f"p95 {worst:.0f} ms, {len(frames)} frames",
-    )
+def frame_line(name: str, frames: list[float], limit: float = MOST_MS["frame"]) -> Line:
+    note = f"p95 {sorted(frames)[int(0.95 * len(frames))]:.0f} ms, {len(frames)} frames"
+    return Line(name=name, value=statistics.median(frames), limit=limit, note=note)
 
 
 def _latency(latencies: list[float], messages: list[float]) -> list[Line]:
@@ -210,13 +204,10 @@ def _latency(latencies: list[float], messages: list[float]) -> list[Line]:
     note = f"p95 {sorted(latencies)[int(0.95 * len(latencies))]:.0f} ms, {len(latencies)} steps"
     span_s = (messages[-1] - messages[0]) / 1000
     rate = (len(messages) - 1) / span_s
+    told, most = f"of {EVENTS_PER_S} steps and previews each", MOST_MS["latency"]
     return [
-        Line(
-            name="event to pixel: median, ms", value=statistics.median(latencies), limit=MOST_MS["latency"], note=note
-        ),
-        Line(
-            name="socket messages a second", value=rate, limit=12.5, note=f"of {EVENTS_PER_S} steps and previews each"
-        ),
+        Line(name="event to pixel: median, ms", value=statistics.median(latencies), limit=most, note=note),
+        Line(name="socket messages a second", value=rate, limit=12.5, note=told),
     ]
 
 
@@ -244,17 +235,19 @@ def _tabs(browser: Browser, url: str, args: argparse.Namespace) -> list[Line]:
     asked = [page.evaluate("probe.ask()") for page in pages]
     context.request.post(f"{url}loom/runs/{run}/cancel", data={})
     context.close()
+    worst = {"longest stall of any": stalls, "slowest answer to a request": asked}
     return [
         Line(name=f"tab {args.tabs} shows the run after, ms", value=live_ms[-1], note=f"tab 1: {live_ms[0]:.0f} ms"),
-        Line(name=f"{args.tabs} tabs: longest stall of any, ms", value=max(stalls), limit=2000, note=_list(stalls)),
-        Line(
-            name=f"{args.tabs} tabs: slowest answer to a request, ms", value=max(asked), limit=2000, note=_list(asked)
+        *(
+            Line(
+                name=f"{args.tabs} tabs: {name}, ms",
+                value=max(values),
+                limit=2000,
+                note=", ".join(f"{value:.0f}" for value in values),
+            )
+            for name, values in worst.items()
         ),
     ]
-
-
-def _list(values: list[float]) -> str:
-    return ", ".join(f"{value:.0f}" for value in values)
 
 
 def _open(context: Any, link: str, *, nodes: int) -> Page:
@@ -291,23 +284,19 @@ def large_graph(num_nodes: int, *, seconds: float, ticks: str = "bench_Ticks") -
 
 
 def _row(row: int) -> dict[str, Any]:
-    model = {"from": f"load_{row}.model"}
-    wires = {
-        f"load_{row}": ("LoomLoadModel", {"source": "builtin:bobbin"}),
-        f"encode_{row}": ("LoomEncodeText", {"model": model, "prompt": f"a red star, number {row}"}),
-        f"empty_{row}": ("LoomEmptyLatents", {"model": model}),
-        f"denoise_{row}": (
-            "LoomDenoise",
-            {
-                "model": model,
-                "conditioning": {"from": f"encode_{row}.conditioning"},
-                "latents": {"from": f"empty_{row}.latents"},
-                "seed": row,
-            },
-        ),
-        f"decode_{row}": ("LoomDecode", {"model": model, "latents": {"from": f"denoise_{row}.latents"}}),
+    def link(source: str) -> dict[str, str]:
+        return {"from": f"{source.replace('.', f'_{row}.')}"}
+
+    model = {"model": link("load.model")}
+    sent = {**model, "conditioning": link("encode.conditioning"), "latents": link("empty.latents"), "seed": row}
+    made = {
+        "load": ("LoomLoadModel", {"source": "builtin:bobbin"}),
+        "encode": ("LoomEncodeText", {**model, "prompt": f"a red star, number {row}"}),
+        "empty": ("LoomEmptyLatents", model),
+        "denoise": ("LoomDenoise", sent),
+        "decode": ("LoomDecode", {**model, "latents": link("denoise.latents")}),
     }
-    return {name: {"type": type, "inputs": inputs} for name, (type, inputs) in wires.items()}
+    return {f"{name}_{row}": {"type": type, "inputs": inputs} for name, (type, inputs) in made.items()}
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ that a recording can be ended and taken up. `compare` exits with 1 if anything d
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import hashlib
 import io
@@ -29,9 +28,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from bench.checkouts import call_in, write_record
+from bench.checkouts import call_in, commands, write_record
 from bench.shipped import FOLDER, prepare, small_settings
-from support.checkout import ROOT
 
 TWO, FOUR = ("--devices", "cpu*2", "--plan"), ("--devices", "cpu*4", "--plan")
 HALF = ("--set", "LOADER.dtype=bf16")
@@ -51,19 +49,12 @@ KINDS = (".png", ".mp4", ".flac")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(required=True, dest="command")
-    recording = commands.add_parser("record")
-    recording.add_argument("file", type=Path)
-    recording.add_argument("--checkout", type=Path, default=ROOT)
+    parser, recording, _ = commands(__doc__)
     recording.add_argument("--only", default="", help="workflows whose name holds this")
     recording.add_argument("--row", default="", help="rows whose name holds this")
-    comparing = commands.add_parser("compare")
-    comparing.add_argument("old", type=Path)
-    comparing.add_argument("new", type=Path)
     chosen = parser.parse_args()
     if chosen.command == "compare":
-        return compare(json.loads(chosen.old.read_text()), json.loads(chosen.new.read_text()))
+        return compare(chosen.old, chosen.new)
     for row in ROWS:
         if chosen.row in row:
             record(chosen.file, chosen.checkout, row, chosen.only)

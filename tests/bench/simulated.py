@@ -147,16 +147,8 @@ def gemm_s(box: Box, rows: float, inner: float, columns: float) -> float:
 def attention_s(box: Box, queries: float, keys: float, heads: float, head_dim: float) -> float:
     tiles = math.ceil(queries / 128) * heads / box.num_units
     whole = min(math.ceil(tiles) / tiles, 2.0)
-    return (
-        4
-        * queries
-        * keys
-        * heads
-        * head_dim
-        / box.attention_flops
-        * (1 + box.small_keys / keys)
-        * (1 + (whole - 1) / 2)
-    )
+    flops = 4 * queries * keys * heads * head_dim
+    return flops / box.attention_flops * (1 + box.small_keys / keys) * (1 + (whole - 1) / 2)
 
 
 def link_s(box: Box, operation: str, sent: float, *, degree: int, stride: int, ranks: int) -> float:
@@ -315,51 +307,52 @@ def need_bytes(load: Load, way: Way) -> float:
     return max(shared + alive + held, load.other_bytes) + 1.2e9
 
 
-def _box(name: str, memory: float, units: int, joined: str, **rates: float) -> Box:
-    common = {
-        "gap_s": 2e-6,
-        "eager_hop_s": 0.11e-3,
-        "serial_s": 3e-3,
-        "launch_s": 5e-6,
-        "small_rows": 60.0,
-        "small_keys": 150.0,
-        "small_message": 0.3e6,
-        "straggling": 0.01,
-        "tax": 0.05,
-        "exchange_fall": 0.05,
-        "host_rate": 1e12,
-    }
-    return Box(name=name, memory_bytes=int(memory * 2**30), num_units=units, joined=joined, **{**common, **rates})
+COMMON = {
+    "gap_s": 2e-6,
+    "eager_hop_s": 0.11e-3,
+    "serial_s": 3e-3,
+    "launch_s": 5e-6,
+    "small_rows": 60.0,
+    "small_keys": 150.0,
+    "small_message": 0.3e6,
+    "straggling": 0.01,
+    "tax": 0.05,
+}
 
 
-NVLINK = {"link_rate": 360e9, "collective_s": 18e-6, "hop_s": 10e-6}
+def _box(
+    name: str,
+    gib: float,
+    units: int,
+    joined: str,
+    rates: tuple[int, int, int, int],
+    waits: tuple[int, int],
+    **more: float,
+) -> Box:
+    """`rates`: products and attention in TFLOP/s, memory and link in GB/s; `waits`: a collective and a hop, in us."""
+    gemm, attention, memory, link = rates
+    return Box(
+        name=name,
+        memory_bytes=int(gib * 2**30),
+        num_units=units,
+        joined=joined,
+        gemm_flops=gemm * 1e12,
+        attention_flops=attention * 1e12,
+        memory_rate=memory * 1e9,
+        link_rate=link * 1e9,
+        collective_s=waits[0] / 1e6,
+        hop_s=waits[1] / 1e6,
+        **{**COMMON, "host_rate": 1e12, "exchange_fall": 0.05, **more},
+    )
+
+
 BOXES = (
-    _box("H200", 139.7, 132, "switch", gemm_flops=670e12, attention_flops=590e12, memory_rate=4.4e12, **NVLINK),
-    _box("H100", 79.1, 132, "switch", gemm_flops=650e12, attention_flops=570e12, memory_rate=3.1e12, **NVLINK),
-    _box(
-        "A100",
-        *(79.1, 108, "switch"),
-        **{"gemm_flops": 250e12, "attention_flops": 190e12, "memory_rate": 1.8e12, "link_rate": 234e9},
-        **{"collective_s": 20e-6, "hop_s": 12e-6},
-    ),
-    _box(
-        "L40S",
-        *(44.4, 142, "tree"),
-        **{"gemm_flops": 200e12, "attention_flops": 165e12, "memory_rate": 0.8e12, "link_rate": 24e9},
-        **{"collective_s": 30e-6, "hop_s": 20e-6, "host_rate": 36e9, "exchange_fall": 0.15},
-    ),
-    _box(
-        "4090",
-        *(23.5, 128, "host"),
-        **{"gemm_flops": 145e12, "attention_flops": 132e12, "memory_rate": 0.95e12, "link_rate": 14e9},
-        **{"collective_s": 45e-6, "hop_s": 35e-6, "host_rate": 48e9},
-    ),
-    _box(
-        "5090",
-        *(31.3, 170, "host"),
-        **{"gemm_flops": 178e12, "attention_flops": 163e12, "memory_rate": 1.6e12, "link_rate": 26e9},
-        **{"collective_s": 45e-6, "hop_s": 35e-6, "host_rate": 90e9},
-    ),
+    _box("H200", 139.7, 132, "switch", (670, 590, 4400, 360), (18, 10)),
+    _box("H100", 79.1, 132, "switch", (650, 570, 3100, 360), (18, 10)),
+    _box("A100", 79.1, 108, "switch", (250, 190, 1800, 234), (20, 12)),
+    _box("L40S", 44.4, 142, "tree", (200, 165, 800, 24), (30, 20), host_rate=36e9, exchange_fall=0.15),
+    _box("4090", 23.5, 128, "host", (145, 132, 950, 14), (45, 35), host_rate=48e9),
+    _box("5090", 31.3, 170, "host", (178, 163, 1600, 26), (45, 35), host_rate=90e9),
 )
 """The machines of the reference's predictions, and an A100."""
 FLUX = {"text": 512, "heads": 24, "head_dim": 128, "layers": 57, "width": 3072, "weights": 6.46e9, "branches": 1}

@@ -20,7 +20,6 @@ differ, and are counted.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
@@ -34,9 +33,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from bench.checkouts import call_in, leaves, write_record
+from bench.checkouts import call_in, commands, leaves, write_record
 from bench.shipped import FOLDER, FRAME, HOLLOW, place_built_in, prepare, small_settings
-from support.checkout import ROOT
 
 TIMEOUT_S = 1800
 GIB = 1 << 30
@@ -58,24 +56,16 @@ PRINTED = 40
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(required=True, dest="command")
-    recording = commands.add_parser("record")
-    recording.add_argument("file", type=Path)
-    recording.add_argument("--checkout", type=Path, default=ROOT)
+    parser, recording, comparing = commands(__doc__)
     recording.add_argument("--only", default="", help="workflows whose name holds this")
-    comparing = commands.add_parser("compare")
-    comparing.add_argument("old", type=Path)
-    comparing.add_argument("new", type=Path)
     comparing.add_argument("--texts", action="store_true", help="list the texts that changed")
     comparing.add_argument("--all", action="store_true", help=f"print all differences, not {PRINTED} of a kind")
     chosen = parser.parse_args()
-    if chosen.command == "record":
-        found = call_in(chosen.checkout, __file__, "verdicts", timeout_s=TIMEOUT_S, only=chosen.only)
-        write_record(chosen.file, found)
-        return 0
-    old, new = (json.loads(file.read_text()) for file in (chosen.old, chosen.new))
-    return compare(old, new, texts=chosen.texts, most=sys.maxsize if chosen.all else PRINTED)
+    if chosen.command == "compare":
+        return compare(chosen.old, chosen.new, texts=chosen.texts, most=sys.maxsize if chosen.all else PRINTED)
+    found = call_in(chosen.checkout, __file__, "verdicts", timeout_s=TIMEOUT_S, only=chosen.only)
+    write_record(chosen.file, found)
+    return 0
 
 
 # ---- recording, in the process of one checkout

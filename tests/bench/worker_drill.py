@@ -15,7 +15,6 @@ import json
 import os
 import random
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -30,6 +29,8 @@ from typing import Any
 import psutil
 from drills import machine
 from PIL import Image
+
+from support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S, RUN_S, GONE_S = 180.0, 900.0, 30.0
@@ -71,7 +72,7 @@ class Page:
     folder: Path
     options: tuple[str, ...] = ()
     tree: str = ""
-    port: int = field(default_factory=lambda: _port())
+    port: int = field(default_factory=free_port)
     process: psutil.Popen | None = None
 
     def start(self) -> None:
@@ -125,12 +126,6 @@ class Page:
         assert self.process is not None
         self.process.terminate()
         self.process.wait(60)
-
-
-def _port() -> int:
-    """Of the system's choice, or two drills at a time take the same."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
 
 
 def _command(process: psutil.Process) -> list[str]:

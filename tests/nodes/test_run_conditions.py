@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import diffusers
 import numpy as np
 import pytest
 import torch
@@ -60,7 +61,7 @@ def test_each_class_gets_conditions_of_its_own_class() -> None:
     given = {"prompt": "a", "conditions": pictures(2), "reference_conditions": clip, "conditions_index": [0, -1]}
     signature = signature_of("LTX2InContextPipeline")
     sent = from_wire(to_wire(arguments_of(signature, {**given, "reference_conditions_strength": [0.5]})))
-    made = conditioned(object.__new__(ltx.LTX2InContextPipeline), sent)
+    made = conditioned(object.__new__(diffusers.LTX2InContextPipeline), sent)
     assert [(type(each), each.index, each.strength) for each in made["conditions"]] == [
         (ltx.LTX2VideoCondition, 0, 1.0),
         (ltx.LTX2VideoCondition, -1, 1.0),

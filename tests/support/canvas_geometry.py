@@ -22,10 +22,6 @@ def shipped() -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted((ROOT / "workflows").glob("*/*.json"))]
 
 
-def is_built_in(graph: dict[str, Any]) -> bool:
-    return "builtin:bobbin" in json.dumps(graph)
-
-
 def generated(seed: int, *, most: int = 60) -> dict[str, Any]:
     """A graph of real nodes, 3 to `most` of them, some muted or bypassed, wired at random where types fit; without a
     layout.

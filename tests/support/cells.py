@@ -20,7 +20,7 @@ from latentloom.parallel.sharding.padding import leaving_out
 from latentloom.parallel.sharding.shard import shard as shard_module
 from latentloom.parallel.spatial.part import tensors_in
 from latentloom.pipelines.spreading.transformer import leave_padding_out, shard, split_plan_of
-from zoo.cases import CASES, Case, Variant
+from zoo.cases import CASES, Case, Variant, variants_of
 
 ZOO = ("flux", "image_joint", "wan", "video", "hunyuan", "cog", "kandinsky", "single_stream", "cross", "audio")
 TOLERANCE = 1e-5
@@ -30,7 +30,7 @@ TOLERANCE = 1e-5
 def variants() -> dict[str, Variant]:
     found: dict[str, Variant] = {}
     for name in ZOO:
-        found |= importlib.import_module(f"zoo.{name}").VARIANTS
+        found |= variants_of(importlib.import_module(f"zoo.{name}"))
     return found
 
 

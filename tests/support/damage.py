@@ -11,26 +11,14 @@ from typing import Any
 
 PICKLE = b"\x80\x04cos\nsystem\n(S'touch CANARY'\ntR."
 JUNK: list[Any] = [
-    None,
-    True,
-    -1,
-    0,
-    1e308,
-    2**40,
-    "",
-    "x" * 5000,
-    "../../../etc/passwd",
-    [],
-    {},
-    [[]],
-    [None],
-    {"a": 1},
-]
+    None, True, -1, 0, 1e308, 2**40, "", "x" * 5000, "../../../etc/passwd", [], {}, [[]], [None], {"a": 1},
+]  # fmt: skip
 STRANGE: list[Any] = [
     None, True, -1, 0, 1, 2**31, 2**64, 10**30, -1e308, 1.5, "", "a", "a.b", "n.int", "__import__('os')", "\u0000", "../../etc/passwd",
     "x" * 2000, [], {}, ["n", 0], {"from": "n.int"}, {"from": "n"}, {"from": 3}, {"param": "v"}, {"param": "zz"},
     {"value": {"from": "n.int"}}, {"__value__": [1]}, {"from": "n.int", "x": 1}, {"a": {"b": {"c": {}}}}, "Number", ">=1,<0", "\u202e",
 ]  # fmt: skip
+BYTES = [b"", b"\xff", b'"', b"[" * 999, b"{", b"}", b"NaN", b"1e9999", b"\\ud800", b"\\", b"\x00", b',"nodes":{}']
 
 
 def places(data: Any) -> list[tuple[Any, Any]]:
@@ -57,31 +45,9 @@ def mutate(data: Any, dice: random.Random) -> None:
 
 def damage_text(data: bytes, dice: random.Random) -> bytes:
     at, to = sorted(dice.randrange(len(data) + 1) for _ in range(2))
-    junk = dice.choice(
-        [
-            b"",
-            b"\xff",
-            b'"',
-            b"[" * 999,
-            b"{",
-            b"}",
-            b"NaN",
-            b"1e9999",
-            b"\\ud800",
-            b"\\",
-            b"\x00",
-            b',"nodes":{}',
-            data,
-        ]
-    )
-    return dice.choice(
-        [
-            data[:at] + junk + data[at:],
-            data[:at] + junk + data[to:],
-            data[:at],
-            bytes([b ^ (dice.random() < 0.01) for b in data]),
-        ]
-    )
+    junk = dice.choice([*BYTES, data])
+    flipped = bytes([b ^ (dice.random() < 0.01) for b in data])
+    return dice.choice([data[:at] + junk + data[at:], data[:at] + junk + data[to:], data[:at], flipped])
 
 
 def damage_model(folder: Path, rng: random.Random) -> str:
@@ -197,26 +163,9 @@ def change_json(path: Path, content: bytes, rng: random.Random) -> None:
 
 
 DAMAGES = [
-    truncate,
-    flip_bytes,
-    delete,
-    become_folder,
-    become_pipe,
-    link_outside,
-    link_to_itself,
-    become_empty,
-    become_pickle,
-    huge_header,
-    nested_json,
-    append_bytes,
-    overlap_tensors,
-    change_json,
-    change_json,
-    change_json,
-    change_json,
+    *(truncate, flip_bytes, delete, become_folder, become_pipe, link_outside, link_to_itself, become_empty),
+    *(become_pickle, huge_header, nested_json, append_bytes, overlap_tensors, *[change_json] * 4),
 ]
-
-
 HUGE = (0, 1, 31, 2**16, 2**31, 2**32 - 1, 2**40, 2**61, 2**63, 2**64 - 1)
 
 

@@ -5,6 +5,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from support.hollow_models import write_header
+
 BLOCKS = {
     **{f"transformer_blocks.{i}.all": 339_800_000 for i in range(19)},
     **{f"single_transformer_blocks.{i}.all": 141_600_000 for i in range(38)},
@@ -28,12 +30,4 @@ def write_flux(folder: Path, tiny_flux: Path) -> Path:
 
 def write_holes(path: Path, tensors: Mapping[str, int]) -> None:
     """A safetensors file of bf16 tensors with so many numbers, all of them a hole in the file."""
-    header, end = {}, 0
-    for name, numel in tensors.items():
-        header[name] = {"dtype": "BF16", "shape": [numel], "data_offsets": [end, end + 2 * numel]}
-        end += 2 * numel
-    text = json.dumps(header).encode()
-    path.unlink(missing_ok=True)
-    with path.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        file.truncate(8 + len(text) + end)
+    write_header(path, {name: (numel,) for name, numel in tensors.items()})

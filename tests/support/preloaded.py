@@ -9,25 +9,13 @@ import functorch.compile  # noqa: F401 - what compiles and attends by torch impo
 import torch._dynamo
 import torch.distributed  # noqa: F401
 
-PIPELINES = (
-    "AnyFlowFARPipeline",
-    "ChromaPipeline",
-    "Flux2Pipeline",
-    "FluxPipeline",
-    "HeliosPipeline",
-    "HunyuanVideo15Pipeline",
-    "LTX2Pipeline",
-    "QwenImage21Pipeline",
-    "QwenImagePipeline",
-    "SanaPipeline",
-    "SanaSprintPipeline",
-    "StableDiffusion3Pipeline",
-    "WanPipeline",
-    "ZImagePipeline",
+FAMILIES = (
+    *("AnyFlowFAR", "Chroma", "Flux2", "Flux", "Helios", "HunyuanVideo15", "LTX2"),
+    *("QwenImage21", "QwenImage", "Sana", "SanaSprint", "StableDiffusion3", "Wan", "ZImage"),
 )
-"""diffusers imports each, and the text encoders of it, when it is asked for by name."""
+"""diffusers imports the pipeline of each, and the text encoders of it, when it is asked for by name."""
 
-for name in PIPELINES:
-    getattr(diffusers, name)
+for name in FAMILIES:
+    getattr(diffusers, f"{name}Pipeline")
 
 gc.freeze()  # no collection in a process that is forked goes through it, which would copy its pages

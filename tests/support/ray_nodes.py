@@ -27,11 +27,7 @@ def two_nodes() -> Iterator[str]:
 def one_node() -> Iterator[tuple[str, int]]:
     """The address of a cluster that is a head and no more, and the process that it stands and falls with."""
     with _head() as nodes:
-        yield nodes.address, head_process(nodes)
-
-
-def head_process(nodes: Any) -> int:
-    return nodes.head_node.all_processes["gcs_server"][0].process.pid
+        yield nodes.address, nodes.head_node.all_processes["gcs_server"][0].process.pid
 
 
 @contextlib.contextmanager

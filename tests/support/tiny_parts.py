@@ -1,5 +1,6 @@
 """Tiny random components that many pipelines share: real classes, small configs, no network."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -30,7 +31,7 @@ from transformers import (
 )
 
 from latentloom.pipelines.components.loading import without_video
-from support.tiny_tokenizers import t5_tokenizer
+from support.tiny_tokenizers import chat_tokenizer, t5_tokenizer
 
 UMT5 = (UMT5EncoderModel, UMT5Config)
 """What `t5` makes it of."""
@@ -115,6 +116,12 @@ def t5_parts(*kinds: Any, width: int = 32) -> dict[str, Any]:
     """As `t5` is given them."""
     tokenizer = t5_tokenizer()
     return {"tokenizer": tokenizer, "text_encoder": t5(tokenizer, *kinds, width=width)}
+
+
+def chat_parts(encoder: Callable[..., Any], *kinds: Any, **how: Any) -> dict[str, Any]:
+    """A tokenizer with a chat template, and what `encoder` makes for it."""
+    tokenizer = chat_tokenizer()
+    return {"tokenizer": tokenizer, "text_encoder": encoder(tokenizer, *kinds, **how)}
 
 
 def language(tokenizer: Any, *, width: int = 32, layers: int = 2, **more: Any) -> dict[str, Any]:

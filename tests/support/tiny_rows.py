@@ -111,97 +111,41 @@ def tensor_of(picture: Any) -> Any:
     return torch.from_numpy(np.array(picture)).float() / 255
 
 
+def zoo(module: str, maker: str, pipeline: str, **how: Any) -> Any:
+    """What that module of the zoo makes of a pipeline's class."""
+    import diffusers
+
+    make = getattr(importlib.import_module(f"zoo.pipelines.{module}"), maker)
+    return make(getattr(diffusers, pipeline), **how)
+
+
 def z_image(*, shift: float) -> Any:
-    from diffusers import ZImagePipeline
-
     from support.tiny_parts import euler
-    from zoo.pipelines import z_image
 
-    made = z_image.z_image(ZImagePipeline)
+    made = zoo("z_image", "z_image", "ZImagePipeline")
     made.scheduler = euler(shift=shift)
     return made
 
 
 def krea_2(*, is_distilled: bool) -> Any:
-    from diffusers import Krea2Pipeline
-    from transformers import Qwen3VLModel
-
-    from support.tiny_parts import qwen3_vl
-    from zoo.pipelines import qwen_image
-
-    layers = tuple(range(2, 36, 3))
-    parts = qwen_image.krea2(num_text_layers=len(layers)).components
-    parts |= {"text_encoder": qwen3_vl(parts["tokenizer"], Qwen3VLModel, layers=36)}
-    return Krea2Pipeline(**parts, text_encoder_select_layers=layers, is_distilled=is_distilled)
+    read = tuple(range(2, 36, 3))
+    return zoo("qwen_image", "krea2", "Krea2Pipeline", read=read, layers=36, is_distilled=is_distilled)
 
 
 def flux_2(*, layers: int = 31) -> Any:
-    from diffusers import Flux2Pipeline
-    from transformers import Mistral3ForConditionalGeneration
-
-    from support.tiny_parts import mistral3
-    from support.tiny_tokenizers import chat_tokenizer
-    from zoo.pipelines.flux import flux2_parts
-
-    tokenizer = chat_tokenizer()
-    text_encoder = mistral3(tokenizer, Mistral3ForConditionalGeneration, layers=layers)
-    return Flux2Pipeline(text_encoder=text_encoder, tokenizer=tokenizer, **flux2_parts(guidance=True))
+    return zoo("flux", "flux2", "Flux2Pipeline", layers=layers)
 
 
 def flux_2_klein(*, is_distilled: bool) -> Any:
-    from diffusers import Flux2KleinPipeline
-    from transformers import Qwen3ForCausalLM
-
-    from support.tiny_parts import qwen3
-    from support.tiny_tokenizers import chat_tokenizer
-    from zoo.pipelines.flux import flux2_parts
-
-    tokenizer = chat_tokenizer()
-    text_encoder = qwen3(tokenizer, Qwen3ForCausalLM, width=16, layers=28)
-    parts = flux2_parts(guidance=False)
-    return Flux2KleinPipeline(text_encoder=text_encoder, tokenizer=tokenizer, is_distilled=is_distilled, **parts)
-
-
-def flux_3(pipeline: str) -> Any:
-    """As diffusers makes and writes it: a modular pipeline, without the language model that rewrites prompts."""
-    import diffusers
-    from diffusers import AutoencoderKLFlux2, Flux3Transformer2DModel
-    from transformers import Qwen3VLForConditionalGeneration, Qwen3VLProcessor
-
-    from latentloom.pipelines.signatures.calls import blocks_of
-    from support.tiny_parts import euler, image_vae, qwen3_vl, qwen_processor
-    from support.tiny_tokenizers import chat_tokenizer
-
-    tokenizer = chat_tokenizer()
-    transformer = Flux3Transformer2DModel(
-        in_channels=128,
-        cond_in_channels=128,
-        num_layers=2,
-        num_single_layers=2,
-        attention_head_dim=16,
-        num_attention_heads=4,
-        joint_attention_dim=128,
-        timestep_channels=16,
-        axes_dims_rope=(4, 4, 4, 4),
-        flow_map="Distilled" in pipeline,
-    )
-    made = blocks_of(getattr(diffusers, pipeline)).init_pipeline()
-    made.update_components(
-        scheduler=euler(shift=6.93),
-        vae=image_vae(AutoencoderKLFlux2, latents=32),
-        text_encoder=qwen3_vl(tokenizer, Qwen3VLForConditionalGeneration, layers=33, width=16),
-        tokenizer=qwen_processor(tokenizer, Qwen3VLProcessor, patch=16, most=3),
-        transformer=transformer,
-    )
-    return made
+    return zoo("flux", "klein", "Flux2KleinPipeline", layers=28, is_distilled=is_distilled)
 
 
 def qwen_image_21(*, levels: list[float] | None = None) -> Any:
     from diffusers import QwenImage21Pipeline
 
-    from zoo.pipelines.qwen_image import qwen21
-
-    return QwenImage21Pipeline(**qwen21(most=4).components, sample_sigmas=levels)
+    return QwenImage21Pipeline(
+        **zoo("qwen_image", "qwen21", "QwenImage21Pipeline", most=4).components, sample_sigmas=levels
+    )
 
 
 def qwen_image_edit(pipeline: str, **config: bool) -> Any:
@@ -215,79 +159,31 @@ def qwen_image_edit(pipeline: str, **config: bool) -> Any:
     return getattr(diffusers, pipeline)(**made, vae=vae, processor=qwen_processor(made["tokenizer"]))
 
 
-def minimax_h3() -> Any:
-    """As diffusers makes and writes it: 50 layers of text are read, and the last is not."""
-    from diffusers import (
-        AutoencoderKLMiniMaxH3,
-        AutoencoderKLMiniMaxH3Audio,
-        MiniMaxH3ModularPipeline,
-        MiniMaxH3Scheduler,
-        MiniMaxH3Transformer3DModel,
-    )
-    from transformers import Qwen3VLForConditionalGeneration, Qwen3VLProcessor
+def as_written(pipeline: str, parts: dict[str, Any]) -> Any:
+    """As diffusers makes and writes a modular pipeline."""
+    import diffusers
 
     from latentloom.pipelines.signatures.calls import blocks_of
-    from support.tiny_parts import qwen3_vl, qwen_processor
-    from support.tiny_tokenizers import chat_tokenizer
 
-    tokenizer = chat_tokenizer()
-    transformer = MiniMaxH3Transformer3DModel(
-        num_attention_heads=4,
-        attention_head_dim=16,
-        hidden_size=24,
-        num_layers=2,
-        num_refiner_layers=1,
-        ffn_dim=32,
-        in_channels=4,
-        audio_in_channels=6,
-        patch_size=(1, 2, 2),
-        text_dim=16,
-        freq_dim=8,
-        time_embed_hidden_dim=24,
-        time_embed_dim=16,
-        rope_freq_dim=2,
-    )
-    vae = AutoencoderKLMiniMaxH3(
-        latent_channels=4,
-        block_out_channels=(8, 8, 8),
-        layers_per_block=1,
-        spatial_downsample_factors=(2, 2, 2),
-        temporal_downsample_factors=(1, 2, 2),
-        norm_num_groups=4,
-        decoder_num_layers=1,
-        decoder_num_attention_heads=2,
-        decoder_attention_head_dim=8,
-        decoder_ffn_mult=2,
-        latents_mean=(0.1, -0.1, 0.2, 0.0),
-        latents_std=(1.5, 0.5, 1.0, 2.0),
-    )
-    audio_vae = AutoencoderKLMiniMaxH3Audio(
-        encoder_dim=4,
-        encoder_rates=(2, 4, 5, 5),
-        latent_dim=12,
-        latent_channels=6,
-        num_attention_heads=2,
-        decoder_dim=32,
-        decoder_rates=(5, 5, 4, 2),
-        decoder_kernel_sizes=(9, 9, 8, 4),
-        resblock_kernel_sizes=(3,),
-        resblock_dilation_sizes=((1, 3),),
-        sampling_rate=8000,  # 40 latents of 200 samples a second
-        latents_mean=[0.1] * 6,
-        latents_std=[1.2] * 6,
-    )
-    made = blocks_of(MiniMaxH3ModularPipeline).init_pipeline()
-    made.update_components(
-        scheduler=MiniMaxH3Scheduler(shift=12.0),
-        audio_scheduler=MiniMaxH3Scheduler(shift=3.0),
-        vae=vae,
-        audio_vae=audio_vae,
-        text_encoder=qwen3_vl(tokenizer, Qwen3VLForConditionalGeneration, layers=51, width=16),
-        tokenizer=tokenizer,
-        processor=qwen_processor(tokenizer, Qwen3VLProcessor, patch=16, most=3),
-        transformer=transformer,
-    )
+    made = blocks_of(getattr(diffusers, pipeline)).init_pipeline()
+    made.update_components(**parts)
     return made
+
+
+def flux_3(pipeline: str) -> Any:
+    """Without the language model that rewrites prompts."""
+    return as_written(pipeline, zoo("blocks", "flux3_parts", pipeline, heads=4))
+
+
+def minimax_h3() -> Any:
+    """50 layers of text are read, and the last is not; 40 latents of sound, of 200 samples, a second."""
+    from zoo.pipelines.minimax import h3_parts
+
+    vae = {"decoder_num_layers": 1, "decoder_attention_head_dim": 8, "decoder_ffn_mult": 2}
+    vae |= {"latents_mean": (0.1, -0.1, 0.2, 0.0), "latents_std": (1.5, 0.5, 1.0, 2.0)}
+    sound = {"encoder_rates": (2, 4, 5, 5), "decoder_rates": (5, 5, 4, 2), "decoder_kernel_sizes": (9, 9, 8, 4)}
+    sound |= {"decoder_dim": 32, "sampling_rate": 8000, "latents_mean": [0.1] * 6, "latents_std": [1.2] * 6}
+    return as_written("MiniMaxH3ModularPipeline", h3_parts(heads=4, patch=16, most=3, vae=vae, sound=sound))
 
 
 TINY_ROWS: dict[str, TinyRow] = {

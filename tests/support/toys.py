@@ -16,7 +16,6 @@ from latentloom.pipelines.values import Image
 
 CALLS: list[str] = []
 SPANS: list[tuple[str, float, float]] = []
-LIVE: list[Any] = []
 WAITING = threading.Event()
 """Set when `wait_steps` has begun."""
 
@@ -24,7 +23,6 @@ WAITING = threading.Event()
 def reset() -> None:
     CALLS.clear()
     SPANS.clear()
-    LIVE.clear()
     WAITING.clear()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import diffusers
 import torch
 
-from zoo.cases import Built, Case, Variant, noise, text_mask
+from zoo.cases import Built, Case, blocks, noise, text_mask, varied, words
 
 
 def _kv_heads(case: Case) -> int:
@@ -32,9 +32,8 @@ def ace_step(case: Case) -> Built:
     inputs = {
         "hidden_states": noise(case.batch, length, 4),
         "context_latents": noise(case.batch, length, 8),
-        "timestep": torch.full((case.batch,), 0.7),
+        **words(case, 16, 0.7),
         "timestep_r": torch.full((case.batch,), 0.7),
-        "encoder_hidden_states": noise(case.batch, case.text, 16),
     }
     return diffusers.AceStepTransformer1DModel, config, inputs
 
@@ -50,29 +49,28 @@ def longcat_audio(case: Case) -> Built:
     }
     inputs = {
         "hidden_states": noise(case.batch, case.tokens, 4),
-        "encoder_hidden_states": noise(case.batch, case.text, 16),
+        **words(case, 16, 0.7),
         "encoder_attention_mask": text_mask(case),
-        "timestep": torch.full((case.batch,), 0.7),
         "latent_cond": noise(case.batch, case.tokens, 4, seed=1),
     }
     return diffusers.LongCatAudioDiTTransformer, config, inputs
 
 
-def longcat_audio_padded(case: Case) -> Built:
-    """Pieces of unequal length in one batch: the first row ends three tokens early. AdaLN per block."""
-    model, config, inputs = longcat_audio(case)
+def _padded(case: Case) -> dict[str, Any]:
+    """Pieces of unequal length in one batch: the first row ends three tokens early."""
     mask = torch.ones(case.batch, case.tokens, dtype=torch.bool)
     mask[0, -3:] = False
-    return model, dict(config, adaln_type="local"), dict(inputs, attention_mask=mask)
+    return {"attention_mask": mask}
+
+
+longcat_audio_padded = varied(longcat_audio, _padded, adaln_type="local")  # AdaLN per block
 
 
 def minimax_music3(case: Case) -> Built:
     config = {
         "in_channels": 4,
         "condition_dim": 8,
-        "num_layers": case.layers,
-        "num_attention_heads": case.heads,
-        "attention_head_dim": 8,
+        **blocks(case, 8),
         "ff_inner_dim": 32,
         "rotary_dim": 4,
         "fourier_embedding_dim": 16,
@@ -91,12 +89,8 @@ def stable_audio(case: Case) -> Built:
 
     config = {
         "sample_size": 16,
-        "in_channels": 4,
-        "num_layers": case.layers,
-        "attention_head_dim": 8,
-        "num_attention_heads": case.heads,
+        **blocks(case, 8, channels=4),
         "num_key_value_attention_heads": _kv_heads(case),
-        "out_channels": 4,
         "cross_attention_dim": 8 * _kv_heads(case),
         "time_proj_dim": 8,
         "global_states_input_dim": 16,
@@ -105,8 +99,7 @@ def stable_audio(case: Case) -> Built:
     rotary = get_1d_rotary_pos_embed(4, case.tokens + 1, use_real=True, repeat_interleave_real=False)
     inputs = {
         "hidden_states": noise(case.batch, 4, case.tokens),
-        "timestep": torch.full((case.batch,), 0.7),
-        "encoder_hidden_states": noise(case.batch, case.text, 16),
+        **words(case, 16, 0.7),
         "global_hidden_states": noise(case.batch, 1, 16),
         "rotary_embedding": rotary,
         "encoder_attention_mask": text_mask(case) if case.masked else None,
@@ -114,12 +107,7 @@ def stable_audio(case: Case) -> Built:
     return diffusers.StableAudioDiTModel, config, inputs
 
 
-def stable_audio_padded(case: Case) -> Built:
-    """A mask of audio tokens as well."""
-    model, config, inputs = stable_audio(case)
-    mask = torch.ones(case.batch, case.tokens, dtype=torch.bool)
-    mask[0, -3:] = False
-    return model, config, dict(inputs, attention_mask=mask)
+stable_audio_padded = varied(stable_audio, _padded)
 
 
 def stable_audio3(case: Case) -> Built:
@@ -138,35 +126,29 @@ def stable_audio3(case: Case) -> Built:
     }
     inputs = {
         "hidden_states": noise(case.batch, 4, case.tokens),
-        "timestep": torch.full((case.batch,), 0.7),
-        "encoder_hidden_states": noise(case.batch, case.text, 16),
+        **words(case, 16, 0.7),
         "global_hidden_states": noise(case.batch, 16),
         "encoder_attention_mask": text_mask(case) if case.masked else None,
     }
     return diffusers.StableAudio3DiTModel, config, inputs
 
 
-def stable_audio3_inpaint(case: Case) -> Built:
-    """A condition per audio token, added between the memory tokens' and the audio's part of each block."""
-    model, config, inputs = stable_audio3(case)
-    return model, config, dict(inputs, local_add_cond=noise(case.batch, 5, case.tokens))
+# A condition per audio token, added between the memory tokens' and the audio's part of each block.
+stable_audio3_inpaint = varied(stable_audio3, lambda case: {"local_add_cond": noise(case.batch, 5, case.tokens)})
 
 
 def prior(case: Case) -> Built:
     """One image embedding after the text tokens, its own and the time token, under a causal mask."""
     config = {
-        "num_attention_heads": case.heads,
-        "attention_head_dim": 8,
-        "num_layers": case.layers,
+        **blocks(case, 8),
         "embedding_dim": 16,
         "num_embeddings": case.text,
         "additional_embeddings": 4,
     }
     inputs = {
         "hidden_states": noise(case.batch, 16),
-        "timestep": torch.full((case.batch,), 700),
+        **words(case, 16, 700),
         "proj_embedding": noise(case.batch, 16, seed=1),
-        "encoder_hidden_states": noise(case.batch, case.text, 16),
         "attention_mask": text_mask(case),
     }
     return diffusers.PriorTransformer, config, inputs
@@ -205,15 +187,4 @@ def t5_film(case: Case) -> Built:
     return ReturningTuple, config, inputs
 
 
-VARIANTS: dict[str, Variant] = {
-    "ace_step": Variant(ace_step),
-    "longcat_audio": Variant(longcat_audio, masks=True),
-    "longcat_audio_padded": Variant(longcat_audio_padded, masks=True),
-    "minimax_music3": Variant(minimax_music3),
-    "stable_audio": Variant(stable_audio, masks=True),
-    "stable_audio_padded": Variant(stable_audio_padded, masks=True),
-    "stable_audio3": Variant(stable_audio3, masks=True),
-    "stable_audio3_inpaint": Variant(stable_audio3_inpaint, masks=True),
-    "prior": Variant(prior, masks=True),
-    "t5_film": Variant(t5_film, masks=True),
-}
+UNMASKED = "ace_step minimax_music3"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -74,6 +77,45 @@ class Variant:
     masks: bool = False
 
 
+def variants_of(module: ModuleType) -> dict[str, Variant]:
+    """Of each function of a module that builds one, which are all but those that begin with `_`. The module's
+    `UNMASKED` are the names of those whose forward takes no mask."""
+    made = {name: each for name, each in vars(module).items() if inspect.isfunction(each) and name[0] != "_"}
+    unmasked = module.UNMASKED.split()
+    return {
+        name: Variant(each, masks=name not in unmasked)
+        for name, each in made.items()
+        if each.__module__ == module.__name__
+    }
+
+
+def varied(
+    build: Callable[[Case], Built], inputs: Callable[[Case], dict[str, Any]] = lambda _: {}, **config: Any
+) -> Callable[[Case], Built]:
+    """What `build` makes, with these inputs and config too."""
+
+    def made(case: Case) -> Built:
+        model, sizes, given = build(case)
+        return model, {**sizes, **config}, {**given, **inputs(case)}
+
+    made.__module__ = build.__module__
+    return made
+
+
+def blocks(case: Case, head: int, *, channels: int | None = None) -> dict[str, int]:
+    """What most configs have: layers, heads of that width, and where both are the same, channels in and out."""
+    sizes = {"num_layers": case.layers, "num_attention_heads": case.heads, "attention_head_dim": head}
+    return sizes if channels is None else {**sizes, "in_channels": channels, "out_channels": channels}
+
+
+def words(case: Case, width: int, timestep: float) -> dict[str, Tensor]:
+    """What most forwards are given: the text, so wide, and how far the picture is."""
+    return {
+        "encoder_hidden_states": noise(case.batch, case.text, width),
+        "timestep": torch.full((case.batch,), timestep),
+    }
+
+
 def noise(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed + sum(shape)))
 
@@ -100,3 +142,14 @@ def tiny_transformer(build: Callable[[Case], Built], *, heads: int = 3, **change
     """The model alone, two layers of each kind, for a pipeline that is written beside its class's builder."""
     model, config, _ = build(Case("tiny", heads=heads))
     return model(**{**config, **changes})
+
+
+def with_kept(model: type, kept: Callable[[Any], list[Tensor]]) -> type:
+    """`model`, giving back what it left in `kv_cache` too; under its own name, by which split plans are found."""
+    run: Callable[..., Any] = getattr(model, "forward")  # noqa: B009 (a bare type has none to a type checker)
+
+    @functools.wraps(run)
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return run(self, *args, **kwargs), kept(kwargs["kv_cache"])
+
+    return type(model.__name__, (model,), {"forward": forward})

@@ -8,11 +8,7 @@ from typing import Any
 import diffusers
 import torch
 
-from zoo.cases import Built, Case, Variant, noise, text_mask
-
-
-def _timestep(case: Case) -> torch.Tensor:
-    return torch.full((case.batch,), 700)
+from zoo.cases import Built, Case, blocks, noise, text_mask, words
 
 
 def _rotary(case: Case, head: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -24,13 +20,9 @@ def _rotary(case: Case, head: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _cogvideox(case: Case, **config: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     shared = {
-        "num_attention_heads": case.heads,
-        "attention_head_dim": 16,
-        "in_channels": 4,
-        "out_channels": 4,
+        **blocks(case, 16, channels=4),
         "time_embed_dim": 8,
         "text_embed_dim": 8,
-        "num_layers": case.layers,
         "sample_width": 2 * case.columns,
         "sample_height": 2 * case.rows,
         "sample_frames": 1 + 4 * (case.frames - 1),
@@ -40,8 +32,7 @@ def _cogvideox(case: Case, **config: Any) -> tuple[dict[str, Any], dict[str, Any
     }
     inputs = {
         "hidden_states": noise(case.batch, case.frames, 4, 2 * case.rows, 2 * case.columns),
-        "encoder_hidden_states": noise(case.batch, case.text, 8),
-        "timestep": _timestep(case),
+        **words(case, 8, 700),
     }
     return {**shared, **config}, inputs
 
@@ -100,19 +91,14 @@ def consisid(case: Case) -> Built:
 def _cogview(case: Case) -> tuple[dict[str, Any], dict[str, Any]]:
     config = {
         "patch_size": 2,
-        "in_channels": 4,
-        "out_channels": 4,
-        "num_layers": case.layers,
-        "attention_head_dim": 8,
-        "num_attention_heads": case.heads,
+        **blocks(case, 8, channels=4),
         "text_embed_dim": 8,
         "time_embed_dim": 8,
         "condition_dim": 4,
     }
     inputs = {
         "hidden_states": noise(case.batch, 4, 2 * case.rows, 2 * case.columns),
-        "encoder_hidden_states": noise(case.batch, case.text, 8),
-        "timestep": _timestep(case),
+        **words(case, 8, 700),
         "target_size": torch.full((case.batch, 2), 32.0),
         "crop_coords": torch.zeros(case.batch, 2),
     }
@@ -136,12 +122,8 @@ def cogview4(case: Case) -> Built:
 def easyanimate(case: Case) -> Built:
     """A block for both streams with weights of their own, then one with shared weights; a second text encoder."""
     config = {
-        "num_attention_heads": case.heads,
-        "attention_head_dim": 16,
-        "in_channels": 4,
-        "out_channels": 4,
+        **blocks(case, 16, channels=4),
         "patch_size": 2,
-        "num_layers": case.layers,
         "mmdit_layers": 1,
         "time_embed_dim": 8,
         "text_embed_dim": 8,
@@ -149,8 +131,7 @@ def easyanimate(case: Case) -> Built:
     }
     inputs = {
         "hidden_states": noise(case.batch, 4, 2, 2 * case.rows, 2 * case.columns),
-        "timestep": _timestep(case),
-        "encoder_hidden_states": noise(case.batch, case.text, 8),
+        **words(case, 8, 700),
         "encoder_hidden_states_t5": noise(case.batch, 3, 6),
     }
     return diffusers.EasyAnimateTransformer3DModel, config, inputs
@@ -219,23 +200,13 @@ def ernie_image(case: Case) -> Built:
     }
     inputs = {
         "hidden_states": noise(case.batch, 4, case.rows, case.columns),
-        "timestep": _timestep(case),
+        "timestep": torch.full((case.batch,), 700),
         "text_bth": noise(case.batch, case.text, 8),
         "text_lens": text_mask(case).sum(1),
     }
     return diffusers.ErnieImageTransformer2DModel, config, inputs
 
 
-VARIANTS: dict[str, Variant] = {
-    "cogvideox": Variant(cogvideox),
-    "cogvideox_rotary": Variant(cogvideox_rotary),
-    "cogvideox_15": Variant(cogvideox_15),
-    "consisid": Variant(consisid),
-    "cogview3_plus": Variant(cogview3_plus),
-    "cogview4": Variant(cogview4, masks=True),
-    "easyanimate": Variant(easyanimate),
-    "easyanimate_inpaint": Variant(easyanimate_inpaint),
-    "glm_image": Variant(glm_image, masks=True),
-    "glm_image_edit": Variant(glm_image_edit),
-    "ernie_image": Variant(ernie_image, masks=True),
-}
+UNMASKED = """
+    cogvideox cogvideox_rotary cogvideox_15 consisid cogview3_plus easyanimate easyanimate_inpaint glm_image_edit
+"""

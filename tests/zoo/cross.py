@@ -10,16 +10,14 @@ import diffusers
 import torch
 from torch.overrides import TorchFunctionMode
 
-from zoo.cases import Built, Case, Variant, noise, text_mask
+from zoo.cases import Built, Case, blocks, noise, text_mask, varied, words
 
 
 def _pixart_config(case: Case) -> dict:
     return {
         "sample_size": 2 * max(case.rows, case.columns),
-        "num_layers": case.layers,
+        **blocks(case, 8),
         "patch_size": 2,
-        "attention_head_dim": 8,
-        "num_attention_heads": case.heads,
         "in_channels": 4,
         "cross_attention_dim": 8 * case.heads,
         "out_channels": 8,
@@ -36,8 +34,7 @@ def _pixart_config(case: Case) -> dict:
 def _pixart_inputs(case: Case) -> dict:
     return {
         "hidden_states": noise(case.batch, 4, 2 * case.rows, 2 * case.columns),
-        "timestep": torch.full((case.batch,), 700),
-        "encoder_hidden_states": noise(case.batch, case.text, 16),
+        **words(case, 16, 700),
         "encoder_attention_mask": text_mask(case) if case.masked else None,
         "added_cond_kwargs": {"aspect_ratio": None, "resolution": None},
     }
@@ -61,10 +58,8 @@ def transformer_2d_patches(case: Case) -> Built:
 
 def _continuous_config(case: Case) -> dict:
     return {
-        "num_attention_heads": case.heads,
-        "attention_head_dim": 8,
+        **blocks(case, 8),
         "in_channels": 8,
-        "num_layers": case.layers,
         "norm_num_groups": 4,
         "cross_attention_dim": 16,
         "attention_bias": True,
@@ -92,11 +87,7 @@ def dreamlite(case: Case) -> Built:
 def _sana_config(case: Case) -> dict:
     return {
         "patch_size": 1,
-        "in_channels": 4,
-        "out_channels": 4,
-        "num_layers": case.layers,
-        "attention_head_dim": 12,
-        "num_attention_heads": case.heads,
+        **blocks(case, 12, channels=4),
         "num_cross_attention_heads": case.heads,
         "cross_attention_head_dim": 12,
         "cross_attention_dim": 12 * case.heads,
@@ -106,8 +97,7 @@ def _sana_config(case: Case) -> dict:
 
 def _sana_inputs(case: Case) -> dict:
     return {
-        "encoder_hidden_states": noise(case.batch, case.text, 8),
-        "timestep": torch.full((case.batch,), 700),
+        **words(case, 8, 700),
         "encoder_attention_mask": text_mask(case) if case.masked else None,
     }
 
@@ -117,17 +107,13 @@ def sana(case: Case) -> Built:
     return diffusers.SanaTransformer2DModel, _sana_config(case), dict(_sana_inputs(case), hidden_states=hidden_states)
 
 
-def sana_sprint(case: Case) -> Built:
-    """Distilled: a guidance embedding and normalised queries and keys."""
-    model, config, inputs = sana(case)
-    config = dict(config, guidance_embeds=True, qk_norm="rms_norm_across_heads")
-    return model, config, dict(inputs, guidance=torch.full((case.batch,), 0.45))
+# Distilled: a guidance embedding and normalised queries and keys.
+NORMED = {"guidance_embeds": True, "qk_norm": "rms_norm_across_heads"}
+sana_sprint = varied(sana, lambda case: {"guidance": torch.full((case.batch,), 0.45)}, **NORMED)
 
-
-def sana_controlnet(case: Case) -> Built:
-    model, config, inputs = sana(case)
-    residual = noise(case.batch, case.tokens, 12 * case.heads)
-    return model, config, dict(inputs, controlnet_block_samples=(residual,))
+sana_controlnet = varied(
+    sana, lambda case: {"controlnet_block_samples": (noise(case.batch, case.tokens, 12 * case.heads),)}
+)
 
 
 def sana_video(case: Case) -> Built:
@@ -195,10 +181,8 @@ def dit(case: Case) -> Built:
     """Class labels instead of text; the model takes square pictures only."""
     side = 3 if case.rows % 2 else 4
     config = {
-        "num_attention_heads": case.heads,
-        "attention_head_dim": 8,
+        **blocks(case, 8),
         "in_channels": 4,
-        "num_layers": case.layers,
         "sample_size": 2 * side,
         "num_embeds_ada_norm": 8,
     }
@@ -210,17 +194,4 @@ def dit(case: Case) -> Built:
     return diffusers.DiTTransformer2DModel, config, inputs
 
 
-VARIANTS: dict[str, Variant] = {
-    "pixart": Variant(pixart, masks=True),
-    "pixart_picture_mask": Variant(pixart_picture_mask, masks=True),
-    "transformer_2d_patches": Variant(transformer_2d_patches, masks=True),
-    "transformer_2d_continuous": Variant(transformer_2d_continuous, masks=True),
-    "dreamlite": Variant(dreamlite, masks=True),
-    "sana": Variant(sana, masks=True),
-    "sana_sprint": Variant(sana_sprint, masks=True),
-    "sana_controlnet": Variant(sana_controlnet, masks=True),
-    "sana_video": Variant(sana_video, masks=True),
-    "sana_video_i2v": Variant(sana_video_i2v, masks=True),
-    "sana_wm": Variant(sana_wm, masks=True),
-    "dit": Variant(dit),
-}
+UNMASKED = "dit"

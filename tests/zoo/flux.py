@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import diffusers
 import torch
-from diffusers import (
-    ChromaTransformer2DModel,
-    Flux2Transformer2DModel,
-    Flux3Transformer2DModel,
-    FluxTransformer2DModel,
-    LongCatImageTransformer2DModel,
-    OvisImageTransformer2DModel,
-)
 from diffusers.models.embeddings import ImageProjection, MultiIPAdapterImageProjection
 from diffusers.models.transformers.transformer_flux import FluxIPAdapterAttnProcessor
 from diffusers.models.transformers.transformer_flux2 import (
@@ -22,49 +15,45 @@ from diffusers.models.transformers.transformer_flux2 import (
 )
 from torch import Tensor
 
-from zoo.cases import Built, Case, Variant, grid_ids, noise, text_mask
+from zoo.cases import Built, Case, blocks, grid_ids, noise, text_mask, varied, words
 
 WIDTH = 16
 """Width of a head; the rotary axes below add up to it."""
 
 
 def flux(case: Case) -> Built:
-    config = {**shared_config(case), "pooled_projection_dim": 32}
-    return FluxTransformer2DModel, config, {**shared_inputs(case), "pooled_projections": noise(case.batch, 32)}
+    config = {**_shared_config(case), "pooled_projection_dim": 32}
+    return (
+        diffusers.FluxTransformer2DModel,
+        config,
+        {**_shared_inputs(case), "pooled_projections": noise(case.batch, 32)},
+    )
 
 
-def flux_guidance(case: Case) -> Built:
-    model, config, inputs = flux(case)
-    return model, {**config, "guidance_embeds": True}, {**inputs, "guidance": torch.full((case.batch,), 3.5)}
-
-
-def flux_controlnet(case: Case) -> Built:
-    model, config, inputs = flux(case)
-    return model, config, {**inputs, **residuals(case)}
+flux_guidance = varied(flux, lambda case: {"guidance": torch.full((case.batch,), 3.5)}, guidance_embeds=True)
+flux_controlnet = varied(flux, lambda case: _residuals(case))
 
 
 def flux_adapter(case: Case) -> Built:
     model, config, inputs = flux(case)
-    return with_adapters(model), config, {**inputs, **adapter_inputs(case)}
+    return _with_adapters(model), config, {**inputs, **_adapter_inputs(case)}
 
 
 def flux2(case: Case) -> Built:
     config = {
         "in_channels": 4,
-        "num_layers": case.layers,
+        **blocks(case, WIDTH),
         "num_single_layers": case.layers,
-        "attention_head_dim": WIDTH,
-        "num_attention_heads": case.heads,
         "joint_attention_dim": 32,
         "timestep_guidance_channels": 32,
         "axes_dims_rope": [4, 4, 4, 4],
     }
-    inputs = shared_inputs(case, axes=4)
+    inputs = _shared_inputs(case, axes=4)
     inputs["txt_ids"][:, 3] = torch.arange(case.text)
-    return Flux2Transformer2DModel, config, {**inputs, "guidance": torch.ones(case.batch)}
+    return diffusers.Flux2Transformer2DModel, config, {**inputs, "guidance": torch.ones(case.batch)}
 
 
-class KeepingFlux2(Flux2Transformer2DModel):
+class KeepingFlux2(diffusers.Flux2Transformer2DModel):
     """As its pipeline for kept reference pictures sets it up; the first step also returns what it kept."""
 
     def __init__(self, **config: Any) -> None:
@@ -82,7 +71,7 @@ class KeepingFlux2(Flux2Transformer2DModel):
         return output[0], *(kept for layer in layers for kept in layer.get())
 
 
-KeepingFlux2.__name__ = Flux2Transformer2DModel.__name__
+KeepingFlux2.__name__ = diffusers.Flux2Transformer2DModel.__name__
 
 
 def flux2_first_step(case: Case) -> Built:
@@ -109,17 +98,15 @@ def flux3(case: Case) -> Built:
     config = {
         "in_channels": 4,
         "cond_in_channels": 4,
-        "num_layers": case.layers,
+        **blocks(case, WIDTH),
         "num_single_layers": case.layers,
-        "attention_head_dim": WIDTH,
-        "num_attention_heads": case.heads,
         "joint_attention_dim": 32,
         "timestep_channels": 16,
         "axes_dims_rope": (4, 4, 4, 4),
     }
-    inputs = shared_inputs(case, axes=4)
+    inputs = _shared_inputs(case, axes=4)
     inputs["txt_ids"][:, 3] = torch.arange(case.text)
-    return Flux3Transformer2DModel, config, inputs
+    return diffusers.Flux3Transformer2DModel, config, inputs
 
 
 def flux3_reference(case: Case) -> Built:
@@ -134,62 +121,63 @@ def flux3_reference(case: Case) -> Built:
 def chroma(case: Case) -> Built:
     """The mask holds numbers, as in the pipeline: attention adds 1 where two valid tokens meet."""
     config = {
-        **shared_config(case),
+        **_shared_config(case),
         "approximator_num_channels": 8,
         "approximator_hidden_dim": 16,
         "approximator_layers": 1,
     }
-    inputs = shared_inputs(case)
+    inputs = _shared_inputs(case)
     if case.masked:
         inputs["attention_mask"] = torch.cat([text_mask(case), torch.ones(case.batch, case.tokens)], dim=1)
-    return ChromaTransformer2DModel, config, inputs
+    return diffusers.ChromaTransformer2DModel, config, inputs
 
 
 def chroma_bool_mask(case: Case) -> Built:
     model, config, inputs = chroma(case)
     if case.masked:
         inputs["attention_mask"] = inputs["attention_mask"].bool()
-    return model, config, {**inputs, **residuals(case)}
+    return model, config, {**inputs, **_residuals(case)}
 
 
 def chroma_adapter(case: Case) -> Built:
     model, config, inputs = chroma(case)
-    return with_adapters(model), config, {**inputs, **adapter_inputs(case)}
+    return _with_adapters(model), config, {**inputs, **_adapter_inputs(case)}
 
 
 def ovis_image(case: Case) -> Built:
-    return OvisImageTransformer2DModel, {**shared_config(case), "out_channels": 4}, shared_inputs(case)
+    return diffusers.OvisImageTransformer2DModel, {**_shared_config(case), "out_channels": 4}, _shared_inputs(case)
 
 
 def longcat_image(case: Case) -> Built:
-    return LongCatImageTransformer2DModel, {**shared_config(case), "pooled_projection_dim": 32}, shared_inputs(case)
+    return (
+        diffusers.LongCatImageTransformer2DModel,
+        {**_shared_config(case), "pooled_projection_dim": 32},
+        _shared_inputs(case),
+    )
 
 
-def shared_config(case: Case) -> dict[str, Any]:
+def _shared_config(case: Case) -> dict[str, Any]:
     return {
         "patch_size": 1,
         "in_channels": 4,
-        "num_layers": case.layers,
+        **blocks(case, WIDTH),
         "num_single_layers": case.layers,
-        "attention_head_dim": WIDTH,
-        "num_attention_heads": case.heads,
         "joint_attention_dim": 32,
         "axes_dims_rope": [4, 4, 8],
     }
 
 
-def shared_inputs(case: Case, axes: int = 3) -> dict[str, Any]:
+def _shared_inputs(case: Case, axes: int = 3) -> dict[str, Any]:
     img_ids, txt_ids = grid_ids(case, axes)
     return {
         "hidden_states": noise(case.batch, case.tokens, 4),
-        "encoder_hidden_states": noise(case.batch, case.text, 32),
-        "timestep": torch.full((case.batch,), 0.7),
+        **words(case, 32, 0.7),
         "img_ids": img_ids,
         "txt_ids": txt_ids,
     }
 
 
-def residuals(case: Case) -> dict[str, list[Tensor]]:
+def _residuals(case: Case) -> dict[str, list[Tensor]]:
     shape = (case.batch, case.tokens, WIDTH * case.heads)
     return {
         "controlnet_block_samples": [noise(*shape, seed=1), noise(*shape, seed=2)],
@@ -197,7 +185,7 @@ def residuals(case: Case) -> dict[str, list[Tensor]]:
     }
 
 
-def with_adapters(model: type) -> type:
+def _with_adapters(model: type) -> type:
     """The class with two IP-adapters in it, under its own name, for that is what a split plan is found by."""
 
     def __init__(self: Any, **config: Any) -> None:
@@ -212,24 +200,12 @@ def with_adapters(model: type) -> type:
     return type(model.__name__, (model,), {"__init__": __init__})
 
 
-def adapter_inputs(case: Case) -> dict[str, dict[str, Any]]:
+def _adapter_inputs(case: Case) -> dict[str, dict[str, Any]]:
     pictures = [noise(case.batch, 1, 8, seed=4), noise(case.batch, 1, 8, seed=5)]
     return {"joint_attention_kwargs": {"ip_adapter_image_embeds": pictures}}
 
 
-VARIANTS: dict[str, Variant] = {
-    "flux": Variant(flux),
-    "flux_guidance": Variant(flux_guidance),
-    "flux_controlnet": Variant(flux_controlnet),
-    "flux_adapter": Variant(flux_adapter),
-    "flux2": Variant(flux2),
-    "flux2_first_step": Variant(flux2_first_step),
-    "flux2_later_step": Variant(flux2_later_step),
-    "flux3": Variant(flux3),
-    "flux3_reference": Variant(flux3_reference),
-    "chroma": Variant(chroma, masks=True),
-    "chroma_bool_mask": Variant(chroma_bool_mask, masks=True),
-    "chroma_adapter": Variant(chroma_adapter, masks=True),
-    "ovis_image": Variant(ovis_image),
-    "longcat_image": Variant(longcat_image),
-}
+UNMASKED = """
+    flux flux_guidance flux_controlnet flux_adapter flux2 flux2_first_step flux2_later_step flux3 flux3_reference
+    ovis_image longcat_image
+"""

@@ -8,22 +8,14 @@ from typing import Any
 import diffusers
 import torch
 
-from zoo.cases import Built, Case, Variant, noise, text_mask
+from zoo.cases import Built, Case, blocks, noise, text_mask, varied, words
 
 VIDEO_HEAD = 10  # a temporal and two spatial axes of 2, 4 and 4
 
 
-def _timestep(case: Case) -> torch.Tensor:
-    return torch.full((case.batch,), 700.0)
-
-
 def _video(case: Case, **config: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     shared = {
-        "in_channels": 4,
-        "out_channels": 4,
-        "num_attention_heads": case.heads,
-        "attention_head_dim": VIDEO_HEAD,
-        "num_layers": case.layers,
+        **blocks(case, VIDEO_HEAD, channels=4),
         "num_single_layers": case.layers,
         "num_refiner_layers": 1,
         "patch_size": 1,
@@ -35,8 +27,7 @@ def _video(case: Case, **config: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     inputs = {
         "hidden_states": noise(case.batch, 4, case.frames, case.rows, case.columns),
-        "timestep": _timestep(case),
-        "encoder_hidden_states": noise(case.batch, case.text, 16),
+        **words(case, 16, 700.0),
         "pooled_projections": noise(case.batch, 8),
         "encoder_attention_mask": text_mask(case, torch.float32),
         "guidance": torch.full((case.batch,), 600.0),
@@ -77,11 +68,7 @@ def hunyuan_video_framepack(case: Case) -> Built:
 def hunyuan_video_15(case: Case) -> Built:
     """Image to video: tokens of two text encoders and of a picture, which together are the text of the blocks."""
     config = {
-        "in_channels": 4,
-        "out_channels": 4,
-        "num_attention_heads": case.heads,
-        "attention_head_dim": 8,
-        "num_layers": case.layers,
+        **blocks(case, 8, channels=4),
         "num_refiner_layers": 1,
         "mlp_ratio": 2.0,
         "patch_size": 1,
@@ -98,8 +85,7 @@ def hunyuan_video_15(case: Case) -> Built:
         second[-1, 2:] = 0
     inputs = {
         "hidden_states": noise(case.batch, 4, 2, case.rows, case.columns),
-        "timestep": _timestep(case),
-        "encoder_hidden_states": noise(case.batch, case.text, 16),
+        **words(case, 16, 700.0),
         "encoder_attention_mask": text_mask(case, torch.float32),
         "encoder_hidden_states_2": noise(case.batch, 4, 8),
         "encoder_attention_mask_2": second,
@@ -108,19 +94,15 @@ def hunyuan_video_15(case: Case) -> Built:
     return diffusers.HunyuanVideo15Transformer3DModel, config, inputs
 
 
-def hunyuan_video_15_t2v(case: Case) -> Built:
-    """No picture: its tokens are there as zeros, and masked in every case."""
-    cls, config, inputs = hunyuan_video_15(case)
-    return cls, dict(config, task_type="t2v"), dict(inputs, image_embeds=torch.zeros(case.batch, 4, 12))
+# No picture: its tokens are there as zeros, and masked in every case.
+hunyuan_video_15_t2v = varied(
+    hunyuan_video_15, lambda case: {"image_embeds": torch.zeros(case.batch, 4, 12)}, task_type="t2v"
+)
 
 
 def hunyuan_image(case: Case) -> Built:
     config = {
-        "in_channels": 4,
-        "out_channels": 4,
-        "num_attention_heads": case.heads,
-        "attention_head_dim": 16,
-        "num_layers": case.layers,
+        **blocks(case, 16, channels=4),
         "num_single_layers": case.layers,
         "num_refiner_layers": 1,
         "mlp_ratio": 2.0,
@@ -131,8 +113,7 @@ def hunyuan_image(case: Case) -> Built:
     }
     inputs = {
         "hidden_states": noise(case.batch, 4, case.rows, case.columns),
-        "timestep": _timestep(case),
-        "encoder_hidden_states": noise(case.batch, case.text, 16),
+        **words(case, 16, 700.0),
         "encoder_attention_mask": text_mask(case, torch.float32),
     }
     return diffusers.HunyuanImageTransformer2DModel, config, inputs
@@ -180,8 +161,7 @@ def hunyuan_dit(case: Case) -> Built:
     mask_t5[-1, 3:] = 0
     inputs = {
         "hidden_states": noise(case.batch, 4, 2 * case.rows, 2 * case.columns),
-        "timestep": _timestep(case),
-        "encoder_hidden_states": noise(case.batch, case.text, 12),
+        **words(case, 12, 700.0),
         "text_embedding_mask": text_mask(case, torch.long),
         "encoder_hidden_states_t5": noise(case.batch, 5, 16),
         "text_embedding_mask_t5": mask_t5,
@@ -192,11 +172,11 @@ def hunyuan_dit(case: Case) -> Built:
     return diffusers.HunyuanDiT2DModel, config, inputs
 
 
-def hunyuan_dit_controlnet(case: Case) -> Built:
-    """The residuals of a ControlNet, added to the long skips."""
-    cls, config, inputs = hunyuan_dit(case)
-    tokens = case.rows * case.columns
-    return cls, config, dict(inputs, controlnet_block_samples=[noise(case.batch, tokens, 8 * case.heads)])
+# The residuals of a ControlNet, added to the long skips.
+hunyuan_dit_controlnet = varied(
+    hunyuan_dit,
+    lambda case: {"controlnet_block_samples": [noise(case.batch, case.rows * case.columns, 8 * case.heads)]},
+)
 
 
 def hunyuan_dit_one_row(case: Case) -> Built:
@@ -205,15 +185,4 @@ def hunyuan_dit_one_row(case: Case) -> Built:
     return cls, config, dict(inputs, image_rotary_emb=tuple(table[1:2] for table in inputs["image_rotary_emb"]))
 
 
-VARIANTS: dict[str, Variant] = {
-    "hunyuan_video": Variant(hunyuan_video, masks=True),
-    "hunyuan_video_token_replace": Variant(hunyuan_video_token_replace, masks=True),
-    "hunyuan_video_framepack": Variant(hunyuan_video_framepack, masks=True),
-    "hunyuan_video_15": Variant(hunyuan_video_15, masks=True),
-    "hunyuan_video_15_t2v": Variant(hunyuan_video_15_t2v, masks=True),
-    "hunyuan_image": Variant(hunyuan_image, masks=True),
-    "hunyuan_image_byt5": Variant(hunyuan_image_byt5, masks=True),
-    "hunyuan_dit": Variant(hunyuan_dit, masks=True),
-    "hunyuan_dit_controlnet": Variant(hunyuan_dit_controlnet, masks=True),
-    "hunyuan_dit_one_row": Variant(hunyuan_dit_one_row),
-}
+UNMASKED = "hunyuan_dit_one_row"

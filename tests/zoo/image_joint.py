@@ -2,76 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import diffusers
 import torch
-from diffusers import (
-    AuraFlowTransformer2DModel,
-    BriaFiboTransformer2DModel,
-    BriaTransformer2DModel,
-    HiDreamImageTransformer2DModel,
-    QwenImageTransformer2DModel,
-    SD3Transformer2DModel,
-)
 from diffusers.models.attention_processor import SD3IPAdapterJointAttnProcessor2_0
 from diffusers.models.embeddings import IPAdapterTimeImageProjection
-from diffusers.models.transformers.transformer_bria_fibo2 import BriaFibo2Transformer2DModel
 from diffusers.models.transformers.transformer_ideogram4 import (
     IMAGE_POSITION_OFFSET,
     LLM_TOKEN_INDICATOR,
     OUTPUT_IMAGE_INDICATOR,
     SEQUENCE_PADDING_INDICATOR,
-    Ideogram4Transformer2DModel,
 )
-from diffusers.models.transformers.transformer_krea2 import Krea2Transformer2DModel
-from diffusers.models.transformers.transformer_qwenimage21 import (
-    QwenImage21KVCache,
-    QwenImage21Transformer2DModel,
-)
+from diffusers.models.transformers.transformer_qwenimage21 import QwenImage21KVCache
 
-from zoo.cases import Built, Case, Variant, grid_ids, noise, text_mask
+from zoo.cases import Built, Case, blocks, grid_ids, noise, text_mask, varied, words
 
 
 def bria(case: Case) -> Built:
     img_ids, txt_ids = grid_ids(case)
     config = {
         "in_channels": 4,
-        "num_layers": case.layers,
+        **blocks(case, 16),
         "num_single_layers": case.layers,
-        "attention_head_dim": 16,
-        "num_attention_heads": case.heads,
         "joint_attention_dim": 32,
         "axes_dims_rope": [4, 4, 8],
     }
     inputs = {
         "hidden_states": noise(case.batch, case.tokens, 4),
-        "encoder_hidden_states": noise(case.batch, case.text, 32),
-        "timestep": torch.full((case.batch,), 700.0),
+        **words(case, 32, 700.0),
         "img_ids": img_ids,
         "txt_ids": txt_ids,
     }
-    return BriaTransformer2DModel, config, inputs
+    return diffusers.BriaTransformer2DModel, config, inputs
 
 
-def bria_controlnet(case: Case) -> Built:
-    """Residuals for the first kind of blocks only: those for the second are added at a wrong place by the model."""
-    model, config, inputs = bria(case)
-    samples = [noise(case.batch, case.tokens, 16 * case.heads, seed=seed) for seed in (1, 2)]
-    return model, config, {**inputs, "controlnet_block_samples": samples}
+def _residuals(case: Case) -> dict[str, Any]:
+    """Of Bria for the first kind of blocks only: those for the second are added at a wrong place by the model."""
+    shape = case.batch, case.tokens, 16 * case.heads
+    return {"controlnet_block_samples": [noise(*shape, seed=seed) for seed in (1, 2)]}
+
+
+bria_controlnet = varied(bria, _residuals)
 
 
 def bria_fibo(case: Case) -> Built:
     _, config, inputs = bria(case)
     layers = [noise(case.batch, case.text, 12, seed=seed) for seed in range(2 * case.layers)]
-    mask = {"joint_attention_kwargs": {"attention_mask": bria_fibo_mask(case)}} if case.masked else {}
+    mask = {"joint_attention_kwargs": {"attention_mask": _bria_fibo_mask(case)}} if case.masked else {}
     return (
-        BriaFiboTransformer2DModel,
+        diffusers.BriaFiboTransformer2DModel,
         {**config, "text_encoder_dim": 12},
         {**inputs, "text_encoder_layers": layers, **mask},
     )
 
 
-def bria_fibo_mask(case: Case) -> torch.Tensor:
+def _bria_fibo_mask(case: Case) -> torch.Tensor:
     """As its pipeline builds it: added to the scores, 0 where both tokens are valid."""
     valid = torch.cat([text_mask(case), torch.ones(case.batch, case.tokens, dtype=torch.bool)], dim=1)
     both = valid[:, :, None] & valid[:, None, :]
@@ -103,7 +90,7 @@ def bria_fibo2(case: Case) -> Built:
         "encoder_hidden_states": noise(case.batch, 2, case.text, 24),
         "encoder_attention_mask": text_mask(case) if case.masked else None,
     }
-    return BriaFibo2Transformer2DModel, config, inputs
+    return diffusers.BriaFibo2Transformer2DModel, config, inputs
 
 
 def bria_fibo2_edit(case: Case) -> Built:
@@ -118,26 +105,20 @@ def qwen_image(case: Case) -> Built:
         "patch_size": 2,
         "in_channels": 16,
         "out_channels": 4,
-        "num_layers": case.layers,
-        "attention_head_dim": 16,
-        "num_attention_heads": case.heads,
+        **blocks(case, 16),
         "joint_attention_dim": 16,
         "axes_dims_rope": (8, 4, 4),
     }
     inputs = {
         "hidden_states": noise(case.batch, case.tokens, 16),
-        "encoder_hidden_states": noise(case.batch, case.text, 16),
+        **words(case, 16, 0.7),
         "encoder_hidden_states_mask": text_mask(case) if case.masked else None,
-        "timestep": torch.full((case.batch,), 0.7),
         "img_shapes": [[(1, case.rows, case.columns)]] * case.batch,
     }
-    return QwenImageTransformer2DModel, config, inputs
+    return diffusers.QwenImageTransformer2DModel, config, inputs
 
 
-def qwen_image_controlnet(case: Case) -> Built:
-    model, config, inputs = qwen_image(case)
-    samples = [noise(case.batch, case.tokens, 16 * case.heads, seed=seed) for seed in (1, 2)]
-    return model, config, {**inputs, "controlnet_block_samples": samples}
+qwen_image_controlnet = varied(qwen_image, _residuals)
 
 
 def qwen_image_edit(case: Case) -> Built:
@@ -159,11 +140,7 @@ def qwen_image_layered(case: Case) -> Built:
 
 def qwen_image21(case: Case) -> Built:
     config = {
-        "in_channels": 4,
-        "out_channels": 4,
-        "num_layers": case.layers,
-        "attention_head_dim": 16,
-        "num_attention_heads": case.heads,
+        **blocks(case, 16, channels=4),
         "context_in_dim": 16,
         "axes_dims_rope": (8, 4, 4),
     }
@@ -171,13 +148,12 @@ def qwen_image21(case: Case) -> Built:
     slots = case.rows * case.columns
     inputs = {
         "hidden_states": noise(case.batch, 4 * slots, 4),
-        "encoder_hidden_states": noise(case.batch, case.text, 16),
-        "timestep": torch.full((case.batch,), 0.7),
+        **words(case, 16, 0.7),
         "img_shapes": [[(1, 2 * case.rows, 2 * case.columns)]] * case.batch,
         "img_mask": (torch.arange(case.text + slots) >= case.text).expand(case.batch, -1),
         "encoder_hidden_states_mask": text_mask(case) if case.masked else None,
     }
-    return QwenImage21Transformer2DModel, config, inputs
+    return diffusers.QwenImage21Transformer2DModel, config, inputs
 
 
 def qwen_image21_edit(case: Case) -> Built:
@@ -198,7 +174,7 @@ def qwen_image21_edit(case: Case) -> Built:
     return model, config, inputs
 
 
-class FirstStep(QwenImage21Transformer2DModel):
+class FirstStep(diffusers.QwenImage21Transformer2DModel):
     """The first step with a cache, which also returns what it cached."""
 
     def forward(self, **inputs: Any) -> tuple[torch.Tensor, ...]:
@@ -207,7 +183,7 @@ class FirstStep(QwenImage21Transformer2DModel):
         return output, *(kept for layer in cache.layer_caches for kept in layer.get())
 
 
-FirstStep.__name__ = QwenImage21Transformer2DModel.__name__
+FirstStep.__name__ = diffusers.QwenImage21Transformer2DModel.__name__
 
 
 def qwen_image21_first_step(case: Case) -> Built:
@@ -228,23 +204,18 @@ def sd3(case: Case) -> Built:
     config = {
         "sample_size": 8,
         "patch_size": 1,
-        "in_channels": 4,
-        "num_layers": case.layers,
-        "attention_head_dim": 8,
-        "num_attention_heads": case.heads,
+        **blocks(case, 8, channels=4),
         "caption_projection_dim": 8 * case.heads,
         "joint_attention_dim": 32,
         "pooled_projection_dim": 64,
-        "out_channels": 4,
         "pos_embed_max_size": 16,
     }
     inputs = {
         "hidden_states": noise(case.batch, 4, case.rows, case.columns),
-        "encoder_hidden_states": noise(case.batch, case.text, 32),
+        **words(case, 32, 700),
         "pooled_projections": noise(case.batch, 64),
-        "timestep": torch.full((case.batch,), 700),
     }
-    return SD3Transformer2DModel, config, inputs
+    return diffusers.SD3Transformer2DModel, config, inputs
 
 
 def sd35(case: Case) -> Built:
@@ -255,17 +226,20 @@ def sd35(case: Case) -> Built:
     return model, config, {**inputs, "block_controlnet_hidden_states": samples}
 
 
-def sd35_skipping(layer: int) -> Variant:
+def _sd35_skipping(layer: int) -> Callable[[Case], Built]:
     """One of three blocks left out; the residual behind it is added all the same."""
 
     def build(case: Case) -> Built:
         model, config, inputs = sd35(case)
         return model, {**config, "num_layers": 3}, {**inputs, "skip_layers": [layer]}
 
-    return Variant(build)
+    return build
 
 
-class AdaptedSD3(SD3Transformer2DModel):
+sd35_first_skipped, sd35_middle_skipped, sd35_last_skipped = map(_sd35_skipping, range(3))
+
+
+class AdaptedSD3(diffusers.SD3Transformer2DModel):
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
         self.image_proj = IPAdapterTimeImageProjection(
@@ -281,7 +255,7 @@ class AdaptedSD3(SD3Transformer2DModel):
         )
 
 
-AdaptedSD3.__name__ = SD3Transformer2DModel.__name__
+AdaptedSD3.__name__ = diffusers.SD3Transformer2DModel.__name__
 
 
 def sd3_adapter(case: Case) -> Built:
@@ -306,22 +280,17 @@ def aura_flow(case: Case) -> Built:
     }
     inputs = {
         "hidden_states": noise(case.batch, 4, 2 * case.rows, 2 * case.columns),
-        "encoder_hidden_states": noise(case.batch, case.text, 32),
-        "timestep": torch.full((case.batch,), 0.7),
+        **words(case, 32, 0.7),
     }
-    return AuraFlowTransformer2DModel, config, inputs
+    return diffusers.AuraFlowTransformer2DModel, config, inputs
 
 
 def hidream(case: Case) -> Built:
     """A picture that is not square is padded to 24 tokens."""
     config = {
         "patch_size": 2,
-        "in_channels": 4,
-        "out_channels": 4,
-        "num_layers": case.layers,
+        **blocks(case, 8, channels=4),
         "num_single_layers": case.layers,
-        "attention_head_dim": 8,
-        "num_attention_heads": case.heads,
         "caption_channels": [8, 4],
         "text_emb_dim": 8,
         "num_routed_experts": 4,
@@ -337,16 +306,14 @@ def hidream(case: Case) -> Built:
         "encoder_hidden_states_llama3": noise(2 * case.layers, case.batch, case.text, 4),
         "pooled_embeds": noise(case.batch, 8),
     }
-    return HiDreamImageTransformer2DModel, config, inputs
+    return diffusers.HiDreamImageTransformer2DModel, config, inputs
 
 
 def krea2(case: Case) -> Built:
     img_ids, txt_ids = grid_ids(case)
     config = {
         "in_channels": 16,
-        "num_layers": case.layers,
-        "attention_head_dim": 8,
-        "num_attention_heads": case.heads,
+        **blocks(case, 8),
         "num_key_value_heads": case.heads // 2 if case.heads % 2 == 0 else 1,
         "intermediate_size": 32,
         "timestep_embed_dim": 8,
@@ -366,16 +333,14 @@ def krea2(case: Case) -> Built:
         "position_ids": torch.cat([txt_ids, img_ids]),
         "encoder_attention_mask": text_mask(case) if case.masked else None,
     }
-    return Krea2Transformer2DModel, config, inputs
+    return diffusers.Krea2Transformer2DModel, config, inputs
 
 
 def ideogram4(case: Case) -> Built:
     """One sequence of words and picture; padded words are a segment of their own."""
     config = {
         "in_channels": 8,
-        "num_layers": case.layers,
-        "attention_head_dim": 16,
-        "num_attention_heads": case.heads,
+        **blocks(case, 16),
         "intermediate_size": 32,
         "adaln_dim": 16,
         "llm_features_dim": 24,
@@ -396,38 +361,15 @@ def ideogram4(case: Case) -> Built:
         "segment_ids": torch.where(valid, 1, SEQUENCE_PADDING_INDICATOR),
         "indicator": torch.where(valid, roles, SEQUENCE_PADDING_INDICATOR),
     }
-    return Ideogram4Transformer2DModel, config, inputs
+    return diffusers.Ideogram4Transformer2DModel, config, inputs
 
 
-def ideogram4_token_times(case: Case) -> Built:
-    model, config, inputs = ideogram4(case)
-    times = torch.linspace(0.1, 0.9, case.text + case.tokens).expand(case.batch, -1)
-    return model, config, {**inputs, "timestep": times}
+ideogram4_token_times = varied(
+    ideogram4,
+    lambda case: {"timestep": torch.linspace(0.1, 0.9, case.text + case.tokens).expand(case.batch, -1)},
+)
 
-
-VARIANTS: dict[str, Variant] = {
-    "bria": Variant(bria),
-    "bria_controlnet": Variant(bria_controlnet),
-    "bria_fibo": Variant(bria_fibo, masks=True),
-    "bria_fibo2": Variant(bria_fibo2, masks=True),
-    "bria_fibo2_edit": Variant(bria_fibo2_edit, masks=True),
-    "qwen_image": Variant(qwen_image, masks=True),
-    "qwen_image_controlnet": Variant(qwen_image_controlnet, masks=True),
-    "qwen_image_edit": Variant(qwen_image_edit, masks=True),
-    "qwen_image_layered": Variant(qwen_image_layered, masks=True),
-    "qwen_image21": Variant(qwen_image21, masks=True),
-    "qwen_image21_edit": Variant(qwen_image21_edit, masks=True),
-    "qwen_image21_first_step": Variant(qwen_image21_first_step, masks=True),
-    "qwen_image21_later_step": Variant(qwen_image21_later_step, masks=True),
-    "sd3": Variant(sd3),
-    "sd35": Variant(sd35),
-    "sd35_first_skipped": sd35_skipping(0),
-    "sd35_middle_skipped": sd35_skipping(1),
-    "sd35_last_skipped": sd35_skipping(2),
-    "sd3_adapter": Variant(sd3_adapter),
-    "aura_flow": Variant(aura_flow),
-    "hidream": Variant(hidream),
-    "krea2": Variant(krea2, masks=True),
-    "ideogram4": Variant(ideogram4, masks=True),
-    "ideogram4_token_times": Variant(ideogram4_token_times, masks=True),
-}
+UNMASKED = """
+    bria bria_controlnet sd3 sd35 sd35_first_skipped sd35_middle_skipped sd35_last_skipped sd3_adapter aura_flow
+    hidream
+"""

@@ -8,14 +8,10 @@ from typing import Any
 import diffusers
 import torch
 
-from zoo.cases import Built, Case, Variant, noise, text_mask
+from zoo.cases import Built, Case, blocks, noise, text_mask, words
 
 AXES = (4, 6, 6)
 HEAD = sum(AXES)
-
-
-def _timestep(case: Case) -> torch.Tensor:
-    return torch.full((case.batch,), 700.0)
 
 
 def _kandinsky(case: Case, channels: int) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -34,9 +30,8 @@ def _kandinsky(case: Case, channels: int) -> tuple[dict[str, Any], dict[str, Any
     }
     inputs = {
         "hidden_states": noise(case.batch, case.frames, 2 * case.rows, 2 * case.columns, channels),
-        "encoder_hidden_states": noise(case.batch, case.text, 8),
+        **words(case, 8, 700.0),
         "pooled_projections": noise(case.batch, 6),
-        "timestep": _timestep(case),
     }
     return config, inputs
 
@@ -134,7 +129,10 @@ def kandinsky6_sr(case: Case) -> Built:
         "nabla_window": (1, 1, 1),
         "nabla_threshold": 0.4,
     }
-    inputs = {"hidden_states": noise(case.batch, frames, rows, columns, 7), "timestep": _timestep(case)}
+    inputs = {
+        "hidden_states": noise(case.batch, frames, rows, columns, 7),
+        "timestep": torch.full((case.batch,), 700.0),
+    }
     return diffusers.Kandinsky6SRTransformer3DModel, config, inputs
 
 
@@ -155,8 +153,7 @@ def joy_image_edit(case: Case) -> Built:
     """A picture to edit and the one to make, as two items."""
     inputs = {
         "hidden_states": noise(case.batch, 2, 4, 1, 2 * case.rows, 2 * case.columns),
-        "timestep": _timestep(case),
-        "encoder_hidden_states": noise(case.batch, case.text, 8),
+        **words(case, 8, 700.0),
     }
     return diffusers.JoyImageEditTransformer3DModel, _joy_image(case), inputs
 
@@ -173,8 +170,7 @@ def joy_image_edit_plus(case: Case) -> Built:
     tokens = case.rows * case.columns + 9
     inputs = {
         "hidden_states": noise(case.batch, tokens, 4, 1, 2, 2),
-        "timestep": _timestep(case),
-        "encoder_hidden_states": noise(case.batch, case.text, 8),
+        **words(case, 8, 700.0),
         "encoder_hidden_states_mask": text_mask(case, torch.float32),
         "shape_list": shapes,
     }
@@ -186,10 +182,8 @@ def minimax_h3(case: Case) -> Built:
     num_text, num_video, num_audio = case.text, case.tokens, 5
     num_tokens = num_text + num_video + num_audio
     config = {
-        "num_attention_heads": case.heads,
-        "attention_head_dim": 16,
+        **blocks(case, 16),
         "hidden_size": 24,
-        "num_layers": case.layers,
         "num_refiner_layers": 1,
         "ffn_dim": 32,
         "in_channels": 4,
@@ -218,15 +212,7 @@ def minimax_h3(case: Case) -> Built:
     return diffusers.MiniMaxH3Transformer3DModel, config, inputs
 
 
-VARIANTS: dict[str, Variant] = {
-    "kandinsky5": Variant(kandinsky5),
-    "kandinsky5_sparse": Variant(kandinsky5_sparse),
-    "kandinsky6": Variant(kandinsky6, masks=True),
-    "kandinsky6_cross_rotary": Variant(kandinsky6_cross_rotary),
-    "kandinsky6_silent": Variant(kandinsky6_silent, masks=True),
-    "kandinsky6_sr": Variant(kandinsky6_sr),
-    "joy_image_edit": Variant(joy_image_edit),
-    "joy_image_edit_text_rotary": Variant(joy_image_edit_text_rotary),
-    "joy_image_edit_plus": Variant(joy_image_edit_plus, masks=True),
-    "minimax_h3": Variant(minimax_h3),
-}
+UNMASKED = """
+    kandinsky5 kandinsky5_sparse kandinsky6_cross_rotary kandinsky6_sr joy_image_edit joy_image_edit_text_rotary
+    minimax_h3
+"""

@@ -5,17 +5,13 @@ from __future__ import annotations
 import diffusers
 import torch
 
-from zoo.cases import Built, Case, Variant, noise, text_mask
+from zoo.cases import Built, Case, noise, text_mask, varied, words
 
 HEAD = 16
 
 
 def _latents(case: Case, channels: int = 4) -> torch.Tensor:
     return noise(case.batch, channels, 2 * case.rows, 2 * case.columns)
-
-
-def _time(case: Case) -> torch.Tensor:
-    return torch.full((case.batch,), 0.7)
 
 
 def z_image(case: Case) -> Built:
@@ -36,7 +32,11 @@ def z_image(case: Case) -> Built:
     captions = [noise(case.text, 16, seed=row) for row in range(case.batch)]
     if case.masked:
         captions[0] = noise(case.text + 32, 16)
-    inputs = {"x": [latents[:, None] for latents in _latents(case)], "t": _time(case), "cap_feats": captions}
+    inputs = {
+        "x": [latents[:, None] for latents in _latents(case)],
+        "t": torch.full((case.batch,), 0.7),
+        "cap_feats": captions,
+    }
     return diffusers.ZImageTransformer2DModel, config, inputs
 
 
@@ -77,8 +77,7 @@ def lumina2(case: Case) -> Built:
     }
     inputs = {
         "hidden_states": _latents(case),
-        "encoder_hidden_states": noise(case.batch, case.text, 32),
-        "timestep": _time(case),
+        **words(case, 32, 0.7),
         "encoder_attention_mask": text_mask(case),
     }
     return diffusers.Lumina2Transformer2DModel, config, inputs
@@ -100,8 +99,7 @@ def lumina_next(case: Case) -> Built:
     }
     inputs = {
         "hidden_states": _latents(case),
-        "timestep": _time(case),
-        "encoder_hidden_states": noise(case.batch, case.text, 16),
+        **words(case, 16, 0.7),
         "encoder_mask": text_mask(case),
         "image_rotary_emb": get_2d_rotary_pos_embed_lumina(8, 16, 16),
         "cross_attention_kwargs": {},
@@ -109,10 +107,8 @@ def lumina_next(case: Case) -> Built:
     return diffusers.LuminaNextDiT2DModel, config, inputs
 
 
-def lumina_next_in_proportion(case: Case) -> Built:
-    """As its pipeline calls it: attention whose scale grows with the number of tokens."""
-    model, config, inputs = lumina_next(case)
-    return model, config, dict(inputs, cross_attention_kwargs={"base_sequence_length": 64})
+# As its pipeline calls it: attention whose scale grows with the number of tokens.
+lumina_next_in_proportion = varied(lumina_next, lambda _: {"cross_attention_kwargs": {"base_sequence_length": 64}})
 
 
 def nucleus_image(case: Case) -> Built:
@@ -136,9 +132,8 @@ def nucleus_image(case: Case) -> Built:
     inputs = {
         "hidden_states": noise(case.batch, case.tokens, 16),
         "img_shapes": [(1, case.rows, case.columns)] * case.batch,
-        "encoder_hidden_states": noise(case.batch, case.text, 16),
+        **words(case, 16, 0.7),
         "encoder_hidden_states_mask": text_mask(case) if case.masked else None,
-        "timestep": _time(case),
     }
     return diffusers.NucleusMoEImageTransformer2DModel, config, inputs
 
@@ -178,7 +173,7 @@ def omnigen(case: Case) -> Built:
     mask, positions = _omnigen_mask(case)
     inputs = {
         "hidden_states": _latents(case),
-        "timestep": _time(case),
+        "timestep": torch.full((case.batch,), 0.7),
         "input_ids": torch.arange(case.batch * case.text).reshape(case.batch, case.text) % 99 + 1,
         "input_img_latents": [],
         "input_image_sizes": {},
@@ -211,22 +206,10 @@ def prx(case: Case) -> Built:
     }
     inputs = {
         "hidden_states": _latents(case),
-        "timestep": _time(case),
-        "encoder_hidden_states": noise(case.batch, case.text, 16),
+        **words(case, 16, 0.7),
         "attention_mask": text_mask(case) if case.masked else None,
     }
     return diffusers.PRXTransformer2DModel, config, inputs
 
 
-VARIANTS: dict[str, Variant] = {
-    "z_image": Variant(z_image, masks=True),
-    "z_image_controlnet": Variant(z_image_controlnet, masks=True),
-    "z_image_omni": Variant(z_image_omni, masks=True),
-    "lumina2": Variant(lumina2, masks=True),
-    "lumina_next": Variant(lumina_next, masks=True),
-    "lumina_next_in_proportion": Variant(lumina_next_in_proportion, masks=True),
-    "nucleus_image": Variant(nucleus_image, masks=True),
-    "omnigen": Variant(omnigen, masks=True),
-    "omnigen_edit": Variant(omnigen_edit, masks=True),
-    "prx": Variant(prx, masks=True),
-}
+UNMASKED = ""

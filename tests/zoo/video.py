@@ -10,8 +10,7 @@ import torch
 from diffusers.models.transformers.transformer_sana_wm_refiner import SanaWMRefinerKVCache
 from torch import Tensor
 
-from zoo.cases import Built, Case, Variant, noise, text_mask
-from zoo.kept import with_kept
+from zoo.cases import Built, Case, blocks, noise, text_mask, varied, with_kept, words
 
 
 def _timesteps(case: Case) -> Tensor:
@@ -27,19 +26,14 @@ def _latents(case: Case, channels: int = 4) -> Tensor:
 def ltx(case: Case) -> Built:
     case = replace(case, frames=2)
     config = {
-        "in_channels": 4,
-        "out_channels": 4,
-        "num_attention_heads": case.heads,
-        "attention_head_dim": 16,
+        **blocks(case, 16, channels=4),
         "cross_attention_dim": 16 * case.heads,
-        "num_layers": case.layers,
         "qk_norm": "rms_norm_across_heads",
         "caption_channels": 16,
     }
     inputs = {
         "hidden_states": noise(case.batch, case.tokens, 4),
-        "encoder_hidden_states": noise(case.batch, case.text, 16),
-        "timestep": torch.full((case.batch,), 700),
+        **words(case, 16, 700),
         "encoder_attention_mask": text_mask(case),
         "num_frames": case.frames,
         "height": case.rows,
@@ -49,9 +43,7 @@ def ltx(case: Case) -> Built:
     return diffusers.LTXVideoTransformer3DModel, config, inputs
 
 
-def ltx_i2v(case: Case) -> Built:
-    model, config, inputs = ltx(case)
-    return model, config, dict(inputs, timestep=_timesteps(replace(case, frames=2)))
+ltx_i2v = varied(ltx, lambda case: {"timestep": _timesteps(replace(case, frames=2))})
 
 
 def ltx_windows(case: Case) -> Built:
@@ -63,17 +55,13 @@ def ltx_windows(case: Case) -> Built:
 def ltx2(case: Case) -> Built:
     """Video and sound in two streams that attend to each other."""
     config = {
-        "in_channels": 4,
-        "out_channels": 4,
-        "num_attention_heads": case.heads,
-        "attention_head_dim": 8,
+        **blocks(case, 8, channels=4),
         "cross_attention_dim": 8 * case.heads,
         "audio_in_channels": 4,
         "audio_out_channels": 4,
         "audio_num_attention_heads": case.heads,
         "audio_attention_head_dim": 4,
         "audio_cross_attention_dim": 4 * case.heads,
-        "num_layers": case.layers,
         "qk_norm": "rms_norm_across_heads",
         "caption_channels": 16,
         "rope_double_precision": False,
@@ -82,9 +70,8 @@ def ltx2(case: Case) -> Built:
     inputs = {
         "hidden_states": noise(case.batch, case.tokens, 4),
         "audio_hidden_states": noise(case.batch, sounds, 4),
-        "encoder_hidden_states": noise(case.batch, case.text, 16),
+        **words(case, 16, 700.0),
         "audio_encoder_hidden_states": noise(case.batch, case.text, 16, seed=3),
-        "timestep": torch.full((case.batch,), 700.0),
         "encoder_attention_mask": text_mask(case),
         "audio_encoder_attention_mask": text_mask(case),
         "num_frames": case.frames,
@@ -96,9 +83,7 @@ def ltx2(case: Case) -> Built:
     return diffusers.LTX2VideoTransformer3DModel, config, inputs
 
 
-def ltx2_i2v(case: Case) -> Built:
-    model, config, inputs = ltx2(case)
-    return model, config, dict(inputs, timestep=_timesteps(case), audio_timestep=torch.full((case.batch,), 700.0))
+ltx2_i2v = varied(ltx2, lambda case: {"timestep": _timesteps(case), "audio_timestep": torch.full((case.batch,), 700.0)})
 
 
 def ltx2_3(case: Case) -> Built:
@@ -177,11 +162,7 @@ def sana_wm_refiner_first(case: Case) -> Built:
 def cosmos(case: Case) -> Built:
     case = replace(case, frames=2)
     config = {
-        "in_channels": 4,
-        "out_channels": 4,
-        "num_attention_heads": case.heads,
-        "attention_head_dim": 12,
-        "num_layers": case.layers,
+        **blocks(case, 12, channels=4),
         "mlp_ratio": 2,
         "text_embed_dim": 16,
         "adaln_lora_dim": 4,
@@ -193,8 +174,7 @@ def cosmos(case: Case) -> Built:
     }
     inputs = {
         "hidden_states": _latents(case),
-        "timestep": torch.full((case.batch,), 700),
-        "encoder_hidden_states": noise(case.batch, case.text, 16),
+        **words(case, 16, 700),
         "attention_mask": text_mask(case) if case.masked else None,
         "fps": 30,
     }
@@ -291,9 +271,7 @@ def cosmos3_sound(case: Case) -> Built:
 def mochi(case: Case) -> Built:
     config = {
         "patch_size": 2,
-        "num_attention_heads": case.heads,
-        "attention_head_dim": 8,
-        "num_layers": case.layers,
+        **blocks(case, 8),
         "pooled_projection_dim": 16,
         "in_channels": 4,
         "text_embed_dim": 16,
@@ -303,8 +281,7 @@ def mochi(case: Case) -> Built:
     }
     inputs = {
         "hidden_states": _latents(case),
-        "encoder_hidden_states": noise(case.batch, case.text, 16),
-        "timestep": torch.full((case.batch,), 700),
+        **words(case, 16, 700),
         "encoder_attention_mask": text_mask(case),
     }
     return diffusers.MochiTransformer3DModel, config, inputs
@@ -315,11 +292,7 @@ def allegro(case: Case) -> Built:
     config = {
         "patch_size": 2,
         "patch_size_t": 1,
-        "num_attention_heads": case.heads,
-        "attention_head_dim": 12,
-        "in_channels": 4,
-        "out_channels": 4,
-        "num_layers": case.layers,
+        **blocks(case, 12, channels=4),
         "cross_attention_dim": 12 * case.heads,
         "sample_height": 2 * case.rows,
         "sample_width": 2 * case.columns,
@@ -331,8 +304,7 @@ def allegro(case: Case) -> Built:
     rotary = tuple((angle.cos(), angle.sin()) for angle in angles)
     inputs = {
         "hidden_states": _latents(case),
-        "encoder_hidden_states": noise(case.batch, case.text, 16),
-        "timestep": torch.full((case.batch,), 700),
+        **words(case, 16, 700),
         "encoder_attention_mask": text_mask(case),
         "image_rotary_emb": (rotary, tuple(grid.T.reshape(3, 1, -1).contiguous())),
     }
@@ -355,11 +327,9 @@ def latte(case: Case) -> Built:
     """Attention within frames and across them, in turn."""
     case = replace(case, frames=3)
     config = {
-        "num_attention_heads": case.heads,
-        "attention_head_dim": 8,
+        **blocks(case, 8),
         "in_channels": 4,
         "out_channels": 8,
-        "num_layers": case.layers,
         "cross_attention_dim": 8 * case.heads,
         "attention_bias": True,
         "sample_size": 2 * max(case.rows, case.columns),
@@ -395,8 +365,7 @@ def _motif(case: Case, **changed: object) -> Built:
     )
     inputs = {
         "hidden_states": _latents(replace(case, frames=2)),
-        "timestep": torch.full((case.batch,), 700),
-        "encoder_hidden_states": noise(case.batch, case.text, 16),
+        **words(case, 16, 700),
         "encoder_attention_mask": text_mask(case) if case.masked else None,
     }
     return diffusers.MotifVideoTransformer3DModel, config, inputs
@@ -418,26 +387,4 @@ def motif_video_i2v(case: Case) -> Built:
     return model, config, dict(inputs, image_embeds=noise(case.batch, 5, 12))
 
 
-VARIANTS: dict[str, Variant] = {
-    "ltx": Variant(ltx, masks=True),
-    "ltx_i2v": Variant(ltx_i2v, masks=True),
-    "ltx_windows": Variant(ltx_windows, masks=True),
-    "ltx2": Variant(ltx2, masks=True),
-    "ltx2_i2v": Variant(ltx2_i2v, masks=True),
-    "ltx2_3": Variant(ltx2_3, masks=True),
-    "ltx2_reference": Variant(ltx2_reference),
-    "sana_wm_refiner": Variant(sana_wm_refiner, masks=True),
-    "sana_wm_refiner_window": Variant(sana_wm_refiner_window, masks=True),
-    "sana_wm_refiner_first": Variant(sana_wm_refiner_first, masks=True),
-    "cosmos": Variant(cosmos, masks=True),
-    "cosmos_frames": Variant(cosmos_frames, masks=True),
-    "cosmos_transfer": Variant(cosmos_transfer),
-    "cosmos3": Variant(cosmos3),
-    "cosmos3_sound": Variant(cosmos3_sound),
-    "mochi": Variant(mochi, masks=True),
-    "allegro": Variant(allegro, masks=True),
-    "allegro_padded": Variant(allegro_padded),
-    "latte": Variant(latte),
-    "motif_video": Variant(motif_video, masks=True),
-    "motif_video_i2v": Variant(motif_video_i2v, masks=True),
-}
+UNMASKED = "ltx2_reference cosmos_transfer cosmos3 cosmos3_sound allegro_padded latte"

@@ -12,8 +12,7 @@ from diffusers.models.transformers import transformer_wan_animate_2
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 
-from zoo.cases import Built, Case, Variant, noise
-from zoo.kept import with_kept
+from zoo.cases import Built, Case, blocks, noise, with_kept, words
 
 HEAD = 12  # head width; the three axes of Wan's rotary embedding need a multiple of 6
 
@@ -21,14 +20,10 @@ HEAD = 12  # head width; the three axes of Wan's rotary embedding need a multipl
 def _config(case: Case) -> dict:
     return {
         "patch_size": (1, 2, 2),
-        "num_attention_heads": case.heads,
-        "attention_head_dim": HEAD,
-        "in_channels": 4,
-        "out_channels": 4,
+        **blocks(case, HEAD, channels=4),
         "text_dim": 16,
         "freq_dim": 32,
         "ffn_dim": 32,
-        "num_layers": case.layers,
         "cross_attn_norm": True,
         "qk_norm": "rms_norm_across_heads",
         "rope_max_seq_len": 32,
@@ -38,8 +33,7 @@ def _config(case: Case) -> dict:
 def _inputs(case: Case, channels: int = 4) -> dict:
     return {
         "hidden_states": noise(case.batch, channels, case.frames, 2 * case.rows, 2 * case.columns),
-        "encoder_hidden_states": noise(case.batch, case.text, 16),
-        "timestep": torch.full((case.batch,), 700),
+        **words(case, 16, 700),
     }
 
 
@@ -288,24 +282,8 @@ def helios_first(case: Case) -> Built:
     return model, config, {name: value for name, value in inputs.items() if "history" not in name}
 
 
-VARIANTS: dict[str, Variant] = {
-    "wan": Variant(wan),
-    "wan_i2v": Variant(wan_i2v),
-    "wan_ti2v": Variant(wan_ti2v),
-    "chronoedit": Variant(chronoedit),
-    "chronoedit_i2v": Variant(chronoedit_i2v),
-    "skyreels_v2": Variant(skyreels_v2),
-    "skyreels_v2_forcing": Variant(skyreels_v2_forcing),
-    "wan_vace": Variant(wan_vace),
-    "wan_animate": Variant(wan_animate),
-    "wan_animate2_reference": Variant(wan_animate2_reference),
-    "wan_animate2": Variant(wan_animate2),
-    "anyflow": Variant(anyflow),
-    "anyflow_i2v": Variant(anyflow_i2v),
-    "anyflow_far": Variant(anyflow_far),
-    "anyflow_far_keep": Variant(anyflow_far_keep),
-    "anyflow_far_step": Variant(anyflow_far_step),
-    "helios": Variant(helios),
-    "helios_amplify": Variant(helios_amplify),
-    "helios_first": Variant(helios_first),
-}
+UNMASKED = """
+    wan wan_i2v wan_ti2v chronoedit chronoedit_i2v skyreels_v2 skyreels_v2_forcing wan_vace wan_animate
+    wan_animate2_reference wan_animate2 anyflow anyflow_i2v anyflow_far anyflow_far_keep anyflow_far_step helios
+    helios_amplify helios_first
+"""

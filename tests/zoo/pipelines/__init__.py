@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     MODULES: tuple[ModuleType, ...]
     TINY: dict[str, Tiny]
-    """By the name of the pipeline's class; a second way to call one is `Class:what is different`."""
     LEFT_OUT: dict[str, str]
     """Classes that are not tried, each with the reason."""
 
@@ -64,7 +63,7 @@ def __getattr__(name: str) -> Any:
     tables = {
         "MODULES": modules,
         "TINY": {row: tiny for module in modules for row, tiny in module.TINY.items()},
-        "LEFT_OUT": {row: why for module in modules for row, why in module.LEFT_OUT.items()},
+        "LEFT_OUT": {row: why for module in modules for row, why in getattr(module, "LEFT_OUT", {}).items()},
     }
     globals().update(tables)
     return tables[name]

@@ -1,43 +1,17 @@
 """Cosmos 1 to 3, and Kandinsky 5 and 6."""
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import diffusers
 import torch
-from diffusers import (
-    AutoencoderKLCosmos,
-    Cosmos2_5_PredictBasePipeline,
-    Cosmos2_5_TransferPipeline,
-    Cosmos2TextToImagePipeline,
-    Cosmos2VideoToWorldPipeline,
-    Cosmos3OmniPipeline,
-    Cosmos3OmniTransformer,
-    CosmosTextToWorldPipeline,
-    CosmosTransformer3DModel,
-    CosmosVideoToWorldPipeline,
-    EDMEulerScheduler,
-    FlowMatchEulerDiscreteScheduler,
-    Kandinsky5I2IPipeline,
-    Kandinsky5I2VPipeline,
-    Kandinsky5T2IPipeline,
-    Kandinsky5T2VPipeline,
-    Kandinsky5Transformer3DModel,
-    Kandinsky6SRPipeline,
-    Kandinsky6SRTransformer3DModel,
-    Kandinsky6SRVAE,
-    Kandinsky6TI2VAPipeline,
-    Kandinsky6Transformer3DModel,
-    MMAudioVAE,
-    MMAudioVocoder,
-    ModelMixin,
-    PiflowScheduler,
-)
+import transformers
 from diffusers.models.controlnets import controlnet_cosmos
-from transformers import CLIPTextModel, Qwen2_5_VLProcessor, Qwen2VLProcessor
 
 from support.tiny_parts import (
+    chat_parts,
     clip,
     euler,
     hunyuan_vae,
@@ -49,12 +23,14 @@ from support.tiny_parts import (
     wan_vae,
 )
 from support.tiny_tokenizers import chat_tokenizer, clip_tokenizer
-from zoo.pipelines.tiny import HEIGHT, WIDTH, Tiny, frames, picture, video_call, without
+from zoo import kandinsky, video
+from zoo.cases import tiny_transformer
+from zoo.pipelines.tiny import HEIGHT, WIDTH, Tiny, frames, picture, table, video_call, without
 
 HEADS, HEAD = 3, 12
 
 
-class Unchecked(ModelMixin):
+class Unchecked(diffusers.ModelMixin):
     """In place of the safety checker, which is a package of its own that these pipelines insist on."""
 
     def __init__(self) -> None:
@@ -78,67 +54,55 @@ class CosmosControlNetModel(diffusers.CosmosControlNetModel):
             return super().forward(*args, **kwargs)
 
 
-def _config(in_channels: int = 16, **changed: Any) -> dict[str, Any]:
-    """Without the padding mask, which is resized with torchvision."""
-    shared = {
-        "in_channels": in_channels,
-        "out_channels": 16,
-        "num_attention_heads": HEADS,
-        "attention_head_dim": HEAD,
-        "num_layers": 2,
-        "mlp_ratio": 2,
-        "text_embed_dim": 32,
-        "adaln_lora_dim": 4,
-        "max_size": (8, 32, 32),
-        "concat_padding_mask": False,
-        "extra_pos_embed_type": None,
-    }
-    return {**shared, **changed}
+SIZES: dict[str, Any] = {"text_embed_dim": 32, "max_size": (8, 32, 32)}
 
 
-def _cosmos1(kind: Any, in_channels: int) -> Any:
-    vae = AutoencoderKLCosmos(
-        encoder_block_out_channels=(8, 8, 8, 8),
-        decode_block_out_channels=(8, 8, 8, 8),
-        attention_resolutions=(8,),
-        resolution=64,
-        num_layers=1,
+def _transformer(in_channels: int, **changed: Any) -> Any:
+    more = {**SIZES, "extra_pos_embed_type": None, **changed}
+    return tiny_transformer(video.cosmos, in_channels=in_channels, out_channels=16, **more)
+
+
+def _cosmos1(kind: Any, *, in_channels: int) -> Any:
+    widths = (8, 8, 8, 8)
+    return kind(
+        **t5_parts(),
+        safety_checker=Unchecked(),
+        transformer=_transformer(in_channels, extra_pos_embed_type="learnable"),
+        vae=diffusers.AutoencoderKLCosmos(
+            encoder_block_out_channels=widths,
+            decode_block_out_channels=widths,
+            attention_resolutions=(8,),
+            resolution=64,
+            num_layers=1,
+        ),
+        scheduler=diffusers.EDMEulerScheduler(sigma_max=80.0, sigma_data=0.5, final_sigmas_type="sigma_min"),
     )
-    transformer = CosmosTransformer3DModel(**_config(in_channels, extra_pos_embed_type="learnable"))
-    scheduler = EDMEulerScheduler(sigma_max=80.0, sigma_data=0.5, final_sigmas_type="sigma_min")
-    return kind(**t5_parts(), safety_checker=Unchecked(), transformer=transformer, vae=vae, scheduler=scheduler)
 
 
-def _cosmos2(kind: Any, in_channels: int) -> Any:
-    scheduler = FlowMatchEulerDiscreteScheduler(use_karras_sigmas=True)
-    transformer = CosmosTransformer3DModel(**_config(in_channels))
-    return kind(**t5_parts(), safety_checker=Unchecked(), transformer=transformer, vae=wan_vae(), scheduler=scheduler)
+def _cosmos2(kind: Any, *, in_channels: int) -> Any:
+    scheduler = diffusers.FlowMatchEulerDiscreteScheduler(use_karras_sigmas=True)
+    parts = {**t5_parts(), "safety_checker": Unchecked(), "vae": wan_vae(), "scheduler": scheduler}
+    return kind(**parts, transformer=_transformer(in_channels))
 
 
 QWEN = {"use_crossattn_projection": True, "crossattn_proj_in_channels": 64, "encoder_hidden_states_channels": 32}
 """All layers of the text encoder, side by side."""
 
 
-def _cosmos25(kind: Any, **parts: Any) -> Any:
-    tokenizer = chat_tokenizer()
+def predict(kind: Any, *, controlnet: Any = None, **config: Any) -> Any:
     return kind(
-        text_encoder=qwen_vl(tokenizer),
-        tokenizer=tokenizer,
+        **chat_parts(qwen_vl),
         vae=wan_vae(),
         scheduler=unipc(),
         safety_checker=Unchecked(),
-        **parts,
+        transformer=_transformer(17, **QWEN, **config),
+        **({} if controlnet is None else {"controlnet": controlnet}),
     )
 
 
-def predict() -> Cosmos2_5_PredictBasePipeline:
-    return _cosmos25(Cosmos2_5_PredictBasePipeline, transformer=CosmosTransformer3DModel(**_config(17, **QWEN)))
-
-
-def transfer() -> Cosmos2_5_TransferPipeline:
+def transfer(kind: Any) -> Any:
     """A ControlNet on every second block."""
     seen = {"img_context_dim_in": 12, "img_context_dim_out": HEADS * HEAD}
-    config = _config(17, **QWEN, **seen, num_layers=4, img_context_num_tokens=5, controlnet_block_every_n=2)
     controlnet = CosmosControlNetModel(
         n_controlnet_blocks=2,
         in_channels=18,
@@ -147,13 +111,14 @@ def transfer() -> Cosmos2_5_TransferPipeline:
         num_attention_heads=HEADS,
         attention_head_dim=HEAD,
         mlp_ratio=2,
-        text_embed_dim=32,
         adaln_lora_dim=4,
-        max_size=(8, 32, 32),
+        **SIZES,
         **seen,
         **QWEN,
     )
-    return _cosmos25(Cosmos2_5_TransferPipeline, transformer=CosmosTransformer3DModel(**config), controlnet=controlnet)
+    return predict(
+        kind, controlnet=controlnet, **seen, num_layers=4, img_context_num_tokens=5, controlnet_block_every_n=2
+    )
 
 
 def controlled() -> dict[str, Any]:
@@ -162,29 +127,12 @@ def controlled() -> dict[str, Any]:
     return video_call(controls=frames(17, WIDTH, HEIGHT), **chunks, max_sequence_length=64)
 
 
-def omni() -> Cosmos3OmniPipeline:
+def omni(kind: Any) -> Any:
     tokenizer = chat_tokenizer()
-    transformer = Cosmos3OmniTransformer(
-        head_dim=16,
-        hidden_size=16 * HEADS,
-        intermediate_size=32,
-        latent_channel=16,
-        patch_latent_dim=64,
-        num_attention_heads=HEADS,
-        num_hidden_layers=2,
-        num_key_value_heads=1,
-        rope_axes_dim=(4, 2, 2),
-        vocab_size=len(tokenizer) + 8,
-        use_und_k_norm_for_gen=True,
-        qk_norm_for_text=False,
-    )
-    return Cosmos3OmniPipeline(
-        transformer=transformer,
-        text_tokenizer=tokenizer,
-        vae=wan_vae(),
-        scheduler=unipc(),
-        enable_safety_checker=False,
-    )
+    sizes = {"latent_channel": 16, "patch_latent_dim": 64, "vocab_size": len(tokenizer) + 8}
+    transformer = tiny_transformer(video.cosmos3, **sizes)
+    parts = {"text_tokenizer": tokenizer, "vae": wan_vae(), "scheduler": unipc()}
+    return kind(transformer=transformer, **parts, enable_safety_checker=False)
 
 
 def omni_call(**changed: Any) -> dict[str, Any]:
@@ -196,79 +144,46 @@ def _kandinsky_parts(tokenizer_kind: Any) -> dict[str, Any]:
     return {
         "text_encoder": qwen_vl(tokenizer),
         "tokenizer": qwen_processor(tokenizer, tokenizer_kind),
-        "text_encoder_2": clip(tokenizer_2, CLIPTextModel),
+        "text_encoder_2": clip(tokenizer_2, transformers.CLIPTextModel),
         "tokenizer_2": tokenizer_2,
         "scheduler": euler(),
     }
 
 
-def _kandinsky_config(latents: int, **changed: Any) -> dict[str, Any]:
-    shared = {
-        "in_visual_dim": latents,
-        "out_visual_dim": latents,
-        "in_text_dim": 32,
-        "in_text_dim2": 32,
-        "time_dim": 16,
-        "model_dim": 16 * HEADS,
-        "ff_dim": 32,
-        "num_text_blocks": 2,
-        "num_visual_blocks": 2,
-        "axes_dims": (4, 6, 6),
-    }
-    return {**shared, **changed}
+TEXTS = {"in_text_dim": 32, "in_text_dim2": 32, "num_text_blocks": 2}
 
 
 def _kandinsky5(kind: Any, *, video: bool, picture: bool = True) -> Any:
     """With `picture`, room for one and its mask beside the noise."""
+    latents = 4 if video else 16
+    config = {"in_visual_dim": latents, "out_visual_dim": latents, "num_visual_blocks": 2, "visual_cond": picture}
     return kind(
-        **_kandinsky_parts(Qwen2VLProcessor),
+        **_kandinsky_parts(transformers.Qwen2VLProcessor),
         vae=hunyuan_vae() if video else image_vae(),
-        transformer=Kandinsky5Transformer3DModel(**_kandinsky_config(4 if video else 16, visual_cond=picture)),
+        transformer=tiny_transformer(kandinsky.kandinsky5, **TEXTS, **config),
     )
 
 
-def kandinsky6() -> Kandinsky6TI2VAPipeline:
+def kandinsky6(kind: Any) -> Any:
     """Sound beside the video, narrower than it."""
-    config = _kandinsky_config(
-        4,
-        in_audio_dim=4,
-        out_audio_dim=4,
-        model_dim_a=8 * HEADS,
-        time_dim_a=12,
-        ff_dim_a=24,
-        axes_dims_a=(2, 2, 4),
-        text_token_padding=True,
-        cross_gates=True,
-        fix_modulation=True,
-        visual_token_type_num_embeddings=2,
-    )
-    return Kandinsky6TI2VAPipeline(
-        **_kandinsky_parts(Qwen2_5_VLProcessor),
+    config = {"in_audio_dim": 4, "out_audio_dim": 4, "visual_token_type_num_embeddings": 2}
+    return kind(
+        **_kandinsky_parts(transformers.Qwen2_5_VLProcessor),
         vae=hunyuan_vae(),
-        transformer=Kandinsky6Transformer3DModel(**config),
-        audio_vae=MMAudioVAE(mel_bins=16, latent_channels=4, hidden_channels=16, layers_per_block=1),
-        vocoder=MMAudioVocoder(num_mels=16, upsample_initial_channel=64),
+        transformer=tiny_transformer(kandinsky.kandinsky6, **TEXTS, **config),
+        audio_vae=diffusers.MMAudioVAE(mel_bins=16, latent_channels=4, hidden_channels=16, layers_per_block=1),
+        vocoder=diffusers.MMAudioVocoder(num_mels=16, upsample_initial_channel=64),
     )
 
 
-def kandinsky6_sr() -> Kandinsky6SRPipeline:
+def kandinsky6_sr(kind: Any) -> Any:
     """Attention over blocks of 8 x 8 tokens, some of which are left out; each step has a policy for its way."""
-    transformer = Kandinsky6SRTransformer3DModel(
-        in_visual_dim=4,
-        out_visual_dim=4 * 4,
-        time_dim=16,
-        model_dim=16 * HEADS,
-        ff_dim=32,
-        num_visual_blocks=2,
-        axes_dims=(4, 6, 6),
-        nabla_window=(1, 1, 1),
-        nabla_threshold=0.4,
-        tile_sizes=((128, 128),),
-    )
+    sizes = {"in_visual_dim": 4, "out_visual_dim": 4 * 4, "tile_sizes": ((128, 128),)}
     widths = {"encoder_block_out_channels": (8, 8, 8, 8, 8), "decoder_block_out_channels": (8, 8, 8, 8, 8)}
-    vae = Kandinsky6SRVAE(latent_channels=4, layers_per_block=1, **widths)
-    return Kandinsky6SRPipeline(
-        transformer=transformer, vae=vae, scheduler=PiflowScheduler(n_grid=4, num_policy_substeps=8)
+    return kind(
+        transformer=tiny_transformer(kandinsky.kandinsky6_sr, **sizes),
+        vae=diffusers.Kandinsky6SRVAE(latent_channels=4, layers_per_block=1, **widths),
+        scheduler=diffusers.PiflowScheduler(n_grid=4, num_policy_substeps=8),
     )
 
 
@@ -282,53 +197,54 @@ def still(**changed: Any) -> dict[str, Any]:
     return without(described(**changed), "num_frames")
 
 
+def seen() -> dict[str, Any]:
+    return {"image": picture(WIDTH, HEIGHT)}
+
+
 ROUNDS = (
     "the class rounds queries and keys to bf16 in fp32 too, so that a last bit becomes up to 8e-5 of the largest "
     "value a few layers on"
 )
-TINY = {
-    CosmosTextToWorldPipeline.__name__: Tiny(
-        lambda: _cosmos1(CosmosTextToWorldPipeline, 16), lambda: video_call(num_frames=17)
-    ),
-    CosmosVideoToWorldPipeline.__name__: Tiny(
-        lambda: _cosmos1(CosmosVideoToWorldPipeline, 17),
+# Pixels of Cosmos 2 have eight bits, for the safety checker: small differences are lost.
+LATENTS = {"output_type": "latent"}
+TINY = table(
+    Tiny("CosmosTextToWorldPipeline", partial(_cosmos1, in_channels=16), partial(video_call, num_frames=17)),
+    Tiny(
+        "CosmosVideoToWorldPipeline",
+        partial(_cosmos1, in_channels=17),
         lambda: video_call(num_frames=17, video=frames(9, WIDTH, HEIGHT)),
     ),
-    Cosmos2TextToImagePipeline.__name__: Tiny(
-        lambda: _cosmos2(Cosmos2TextToImagePipeline, 16),
+    Tiny(
+        "Cosmos2TextToImagePipeline",
+        partial(_cosmos2, in_channels=16),
         lambda: without(video_call(), "num_frames"),
-        options={"output_type": "latent"},  # pixels have eight bits, for the safety checker: small differences are lost
+        options=LATENTS,
     ),
-    Cosmos2VideoToWorldPipeline.__name__: Tiny(
-        lambda: _cosmos2(Cosmos2VideoToWorldPipeline, 17), lambda: video_call(image=picture(WIDTH, HEIGHT))
-    ),
-    Cosmos2_5_PredictBasePipeline.__name__: Tiny(
+    Tiny("Cosmos2VideoToWorldPipeline", partial(_cosmos2, in_channels=17), lambda: video_call(**seen())),
+    Tiny(
+        "Cosmos2_5_PredictBasePipeline",
         predict,
         lambda: video_call(video=frames(1, WIDTH, HEIGHT), num_latent_conditional_frames=1, max_sequence_length=64),
     ),
-    Cosmos2_5_TransferPipeline.__name__: Tiny(transfer, controlled),
-    Cosmos3OmniPipeline.__name__: Tiny(omni, omni_call),
-    f"{Cosmos3OmniPipeline.__name__}:from a picture": Tiny(omni, lambda: omni_call(image=picture(WIDTH, HEIGHT))),
-    Kandinsky5T2VPipeline.__name__: Tiny(lambda: _kandinsky5(Kandinsky5T2VPipeline, video=True), described),
-    Kandinsky5I2VPipeline.__name__: Tiny(  # its last step wants more than four latent frames
-        lambda: _kandinsky5(Kandinsky5I2VPipeline, video=True),
-        lambda: described(image=picture(WIDTH, HEIGHT), num_frames=17),
+    Tiny("Cosmos2_5_TransferPipeline", transfer, controlled),
+    Tiny("Cosmos3OmniPipeline", omni, omni_call),
+    Tiny("Cosmos3OmniPipeline:from a picture", omni, lambda: omni_call(**seen())),
+    Tiny("Kandinsky5T2VPipeline", partial(_kandinsky5, video=True), described),
+    # Its last step wants more than four latent frames.
+    Tiny(
+        "Kandinsky5I2VPipeline",
+        partial(_kandinsky5, video=True),
+        lambda: described(**seen(), num_frames=17),
         rounds=ROUNDS,
     ),
-    Kandinsky5T2IPipeline.__name__: Tiny(
-        lambda: _kandinsky5(Kandinsky5T2IPipeline, video=False, picture=False), still, rounds=ROUNDS
+    Tiny("Kandinsky5T2IPipeline", partial(_kandinsky5, video=False, picture=False), still, rounds=ROUNDS),
+    Tiny("Kandinsky5I2IPipeline", partial(_kandinsky5, video=False), lambda: still(**seen()), rounds=ROUNDS),
+    Tiny("Kandinsky6TI2VAPipeline", kandinsky6, described),
+    Tiny("Kandinsky6TI2VAPipeline:from a picture", kandinsky6, lambda: described(**seen(), num_frames=5)),
+    Tiny(
+        "Kandinsky6SRPipeline",
+        kandinsky6_sr,
+        lambda: {"video": frames(9, 96, 64), "resolution_scale": 2, "num_inference_steps": 4},
+        branches=1,
     ),
-    Kandinsky5I2IPipeline.__name__: Tiny(
-        lambda: _kandinsky5(Kandinsky5I2IPipeline, video=False),
-        lambda: still(image=picture(WIDTH, HEIGHT)),
-        rounds=ROUNDS,
-    ),
-    Kandinsky6TI2VAPipeline.__name__: Tiny(kandinsky6, described),
-    f"{Kandinsky6TI2VAPipeline.__name__}:from a picture": Tiny(
-        kandinsky6, lambda: described(image=picture(WIDTH, HEIGHT), num_frames=5)
-    ),
-    Kandinsky6SRPipeline.__name__: Tiny(
-        kandinsky6_sr, lambda: {"video": frames(9, 96, 64), "resolution_scale": 2, "num_inference_steps": 4}, branches=1
-    ),
-}
-LEFT_OUT: dict[str, str] = {}
+)

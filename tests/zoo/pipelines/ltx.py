@@ -1,38 +1,23 @@
 """LTX, and LTX-2 with sound."""
 
+from functools import partial
 from typing import Any
 
+import diffusers
 import torch
-from diffusers import (
-    AutoencoderKLLTX2Audio,
-    AutoencoderKLLTX2Video,
-    AutoencoderKLLTXVideo,
-    LTX2ConditionPipeline,
-    LTX2DFRPipeline,
-    LTX2DFRTemporalRefinePipeline,
-    LTX2HDRPipeline,
-    LTX2ImageToVideoPipeline,
-    LTX2InContextPipeline,
-    LTX2Pipeline,
-    LTX2VideoTransformer3DModel,
-    LTXConditionPipeline,
-    LTXEulerAncestralRFScheduler,
-    LTXI2VLongMultiPromptPipeline,
-    LTXImageToVideoPipeline,
-    LTXPipeline,
-    LTXVideoTransformer3DModel,
-)
+import transformers
 from diffusers.pipelines.ltx.pipeline_ltx_condition import LTXVideoCondition
 from diffusers.pipelines.ltx2.connectors import LTX2TextConnectors
 from diffusers.pipelines.ltx2.latent_upsampler import LTX2LatentUpsamplerModel
 from diffusers.pipelines.ltx2.pipeline_ltx2_condition import LTX2VideoCondition
 from diffusers.pipelines.ltx2.pipeline_ltx2_ic_lora import LTX2ReferenceCondition
 from diffusers.pipelines.ltx2.vocoder import LTX2Vocoder
-from transformers import Gemma3Config, Gemma3ForConditionalGeneration
 
-from support.tiny_parts import euler, language, t5
-from support.tiny_tokenizers import qwen_tokenizer, t5_tokenizer
-from zoo.pipelines.tiny import PROMPT, Tiny, frames, picture, video_call
+from support.tiny_parts import euler, language, t5_parts
+from support.tiny_tokenizers import qwen_tokenizer
+from zoo import video
+from zoo.cases import tiny_transformer
+from zoo.pipelines.tiny import PROMPT, Tiny, frames, picture, table, video_call
 
 HEADS = 3
 WIDTH, HEIGHT = 160, 96
@@ -51,29 +36,15 @@ def first_frame() -> Any:
 
 
 def _ltx(kind: Any, *, dynamic: bool = True) -> Any:
-    tokenizer = t5_tokenizer()
-    transformer = LTXVideoTransformer3DModel(
-        in_channels=8,
-        out_channels=8,
-        num_attention_heads=HEADS,
-        attention_head_dim=8,
-        cross_attention_dim=8 * HEADS,
-        num_layers=2,
-        caption_channels=32,
-    )
-    vae = AutoencoderKLLTXVideo(
+    sizes = {"in_channels": 8, "out_channels": 8, "attention_head_dim": 8, "cross_attention_dim": 8 * HEADS}
+    vae = diffusers.AutoencoderKLLTXVideo(
         **PLAIN,
         latent_channels=8,
         decoder_block_out_channels=(8, 8, 8, 8),
         decoder_layers_per_block=(1, 1, 1, 1, 1),
     )
-    return kind(
-        scheduler=euler(dynamic=dynamic),
-        vae=vae,
-        text_encoder=t5(tokenizer),
-        tokenizer=tokenizer,
-        transformer=transformer,
-    )
+    transformer = tiny_transformer(video.ltx, **sizes, caption_channels=32)
+    return kind(**t5_parts(), scheduler=euler(dynamic=dynamic), vae=vae, transformer=transformer)
 
 
 def long_video() -> dict[str, Any]:
@@ -84,58 +55,33 @@ def long_video() -> dict[str, Any]:
     return _call(prompt=prompt, num_frames=41, guidance_scale=2.0, cond_image=first_frame(), **windows, **tiles)
 
 
-def _gemma(tokenizer: Any) -> Gemma3ForConditionalGeneration:
+def gemma3(tokenizer: Any) -> transformers.Gemma3ForConditionalGeneration:
     text = language(tokenizer, width=16, head_dim=4, sliding_window=64, pad_token_id=tokenizer.pad_token_id)
-    vision = {
-        "hidden_size": 16,
-        "intermediate_size": 16,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-        "image_size": 16,
-        "patch_size": 8,
-    }
-    return Gemma3ForConditionalGeneration(Gemma3Config(text_config=text, vision_config=vision, mm_tokens_per_image=4))
+    vision = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    vision |= {"image_size": 16, "patch_size": 8}
+    config = transformers.Gemma3Config(text_config=text, vision_config=vision, mm_tokens_per_image=4)
+    return transformers.Gemma3ForConditionalGeneration(config)
 
 
-LTX2 = {"caption_channels": 16, "qk_norm": "rms_norm_across_heads"}
-LTX23 = {
-    "gated_attn": True,
-    "cross_attn_mod": True,
-    "audio_gated_attn": True,
-    "audio_cross_attn_mod": True,
-    "rope_type": "split",
-    "perturbed_attn": True,
-    "use_prompt_embeddings": False,
-}
-LTX25 = {**LTX23, "use_keyframes_abs_pos_embedding": True}
-
-
-def _ltx2_transformer(config: dict[str, Any]) -> LTX2VideoTransformer3DModel:
-    """Sound is half as wide as the picture."""
-    return LTX2VideoTransformer3DModel(
-        in_channels=8,
-        out_channels=8,
-        num_attention_heads=HEADS,
-        attention_head_dim=8,
-        cross_attention_dim=8 * HEADS,
-        audio_in_channels=16,
-        audio_out_channels=16,
-        audio_num_attention_heads=HEADS,
-        audio_attention_head_dim=4,
-        audio_cross_attention_dim=4 * HEADS,
-        num_layers=2,
-        rope_double_precision=False,
-        **config,
+def video_vae(latents: int) -> diffusers.AutoencoderKLLTX2Video:
+    """32 pixels and 8 frames a latent."""
+    return diffusers.AutoencoderKLLTX2Video(
+        **PLAIN,
+        latent_channels=latents,
+        decoder_block_out_channels=(8, 8, 8),
+        decoder_layers_per_block=(1, 1, 1, 1),
+        upsample_residual=(False, False, False),
+        upsample_factor=(1, 1, 1),
+        spatial_compression_ratio=32,
+        temporal_compression_ratio=8,
     )
 
 
-def _connectors(config: dict[str, Any]) -> LTX2TextConnectors:
+def _connectors(*, by_modality: bool) -> LTX2TextConnectors:
     """One transformer of text for the picture, one for the sound; in LTX-2.3 and later as wide as they are."""
-    by_modality = not config.get("use_prompt_embeddings", True)
     heads = HEADS if by_modality else 4
-    widths = {"video": 8 if by_modality else 4, "audio": 4}
     each: dict[str, Any] = {}
-    for name, width in widths.items():
+    for name, width in {"video": 8 if by_modality else 4, "audio": 4}.items():
         each[f"{name}_connector_num_attention_heads"] = heads
         each[f"{name}_connector_attention_head_dim"] = width
         each[f"{name}_connector_num_layers"] = 1
@@ -151,63 +97,47 @@ def _connectors(config: dict[str, Any]) -> LTX2TextConnectors:
     )
 
 
-def _ltx2_parts(config: dict[str, Any]) -> dict[str, Any]:
-    tokenizer = qwen_tokenizer()
-    video = AutoencoderKLLTX2Video(
-        **PLAIN,
-        latent_channels=8,
-        decoder_block_out_channels=(8, 8, 8),
-        decoder_layers_per_block=(1, 1, 1, 1),
-        upsample_residual=(False, False, False),
-        upsample_factor=(1, 1, 1),
-        spatial_compression_ratio=32,
-        temporal_compression_ratio=8,
-    )
-    audio = AutoencoderKLLTX2Audio(
-        base_channels=16, ch_mult=(1,), num_res_blocks=1, resolution=32, latent_channels=8, mel_bins=8
-    )
-    vocoder = LTX2Vocoder(
-        in_channels=16,
-        hidden_channels=32,
-        upsample_kernel_sizes=[4, 4],
-        upsample_factors=[2, 2],
-        resnet_kernel_sizes=[3],
-        resnet_dilations=[[1, 3, 5]],
-        output_sampling_rate=16000,
-    )
-    return {
-        "scheduler": euler(dynamic=not config.get("use_keyframes_abs_pos_embedding", False)),
-        "vae": video,
-        "audio_vae": audio,
-        "text_encoder": _gemma(tokenizer),
+def _ltx2(kind: Any, version: str, **more: Any) -> Any:
+    """2.0, 2.3 or 2.5. Sound is half as wide as the picture."""
+    tokenizer, is_first = qwen_tokenizer(), version == "2.0"
+    sizes = {"in_channels": 8, "out_channels": 8, "audio_in_channels": 16, "audio_out_channels": 16}
+    sizes |= {} if is_first else {"caption_channels": 3840}  # the class's own, which the later ones do not read
+    sizes |= {"use_keyframes_abs_pos_embedding": True} if version == "2.5" else {}
+    parts = {
+        "scheduler": euler(dynamic=version != "2.5"),
+        "vae": video_vae(8),
+        "audio_vae": diffusers.AutoencoderKLLTX2Audio(
+            base_channels=16, ch_mult=(1,), num_res_blocks=1, resolution=32, latent_channels=8, mel_bins=8
+        ),
+        "text_encoder": gemma3(tokenizer),
         "tokenizer": tokenizer,
-        "connectors": _connectors(config),
-        "transformer": _ltx2_transformer(config),
-        "vocoder": vocoder,
+        "connectors": _connectors(by_modality=not is_first),
+        "transformer": tiny_transformer(video.ltx2 if is_first else video.ltx2_3, **sizes),
+        "vocoder": LTX2Vocoder(
+            in_channels=16,
+            hidden_channels=32,
+            upsample_kernel_sizes=[4, 4],
+            upsample_factors=[2, 2],
+            resnet_kernel_sizes=[3],
+            resnet_dilations=[[1, 3, 5]],
+            output_sampling_rate=16000,
+        ),
     }
+    return kind(**{**parts, **more})
 
 
-def _ltx2(kind: Any, config: dict[str, Any]) -> Any:
-    return kind(**_ltx2_parts(config))
-
-
-def refine() -> LTX2DFRTemporalRefinePipeline:
+def refine(kind: Any) -> Any:
     """Twice as many frames, in two tiles."""
-    parts = {**_ltx2_parts(LTX25), "scheduler": LTXEulerAncestralRFScheduler(eta=0.5)}
     upsampler = LTX2LatentUpsamplerModel(
         in_channels=8, mid_channels=32, num_blocks_per_stage=1, spatial_upsample=False, temporal_upsample=True
     )
-    return LTX2DFRTemporalRefinePipeline(**parts, temporal_latent_upsampler=upsampler)
+    scheduler = diffusers.LTXEulerAncestralRFScheduler(eta=0.5)
+    return _ltx2(kind, "2.5", scheduler=scheduler, temporal_latent_upsampler=upsampler)
 
 
 def _call2(**changed: Any) -> dict[str, Any]:
     """Seventeen tokens of sound; guidance by the negative prompt, and by isolated modalities."""
     return _call(stg_scale=0.0, audio_stg_scale=0.0, **changed)
-
-
-def four_branches() -> dict[str, Any]:
-    """A doubled batch, a call that skips a block's attention, and one where picture and sound do not see each other."""
-    return _call(spatio_temporal_guidance_blocks=[1])
 
 
 def distilled(**changed: Any) -> dict[str, Any]:
@@ -226,11 +156,20 @@ def to_refine() -> dict[str, Any]:
     )
 
 
-TINY = {
-    LTXPipeline.__name__: Tiny(lambda: _ltx(LTXPipeline), _call),
-    LTXImageToVideoPipeline.__name__: Tiny(lambda: _ltx(LTXImageToVideoPipeline), lambda: _call(image=first_frame())),
-    LTXConditionPipeline.__name__: Tiny(
-        lambda: _ltx(LTXConditionPipeline, dynamic=False),
+def referring(**changed: Any) -> dict[str, Any]:
+    return _call(reference_conditions=[LTX2ReferenceCondition(frames(9, WIDTH, HEIGHT))], **changed)
+
+
+FIRST, SECOND, THIRD = (partial(_ltx2, version=version) for version in ("2.0", "2.3", "2.5"))
+SKIPPED = {"spatio_temporal_guidance_blocks": [1]}
+"""Four branches: a doubled batch, a call that skips a block's attention, and one where picture and sound do not see
+each other."""
+TINY = table(
+    Tiny("LTXPipeline", _ltx, _call),
+    Tiny("LTXImageToVideoPipeline", _ltx, lambda: _call(image=first_frame())),
+    Tiny(
+        "LTXConditionPipeline",
+        partial(_ltx, dynamic=False),
         lambda: _call(
             conditions=[
                 LTXVideoCondition(image=first_frame(), frame_index=0),
@@ -238,18 +177,13 @@ TINY = {
             ]
         ),
     ),
-    LTXI2VLongMultiPromptPipeline.__name__: Tiny(
-        lambda: _ltx(LTXI2VLongMultiPromptPipeline, dynamic=False), long_video
-    ),
-    LTX2Pipeline.__name__: Tiny(lambda: _ltx2(LTX2Pipeline, LTX23), four_branches, branches=4),
-    f"{LTX2Pipeline.__name__}:2.0": Tiny(lambda: _ltx2(LTX2Pipeline, LTX2), _call2, branches=3),
-    LTX2ImageToVideoPipeline.__name__: Tiny(
-        lambda: _ltx2(LTX2ImageToVideoPipeline, LTX23),
-        lambda: {**four_branches(), "image": first_frame(), "image_crf": 0},
-        branches=4,
-    ),
-    LTX2ConditionPipeline.__name__: Tiny(
-        lambda: _ltx2(LTX2ConditionPipeline, LTX2),
+    Tiny("LTXI2VLongMultiPromptPipeline", partial(_ltx, dynamic=False), long_video),
+    Tiny("LTX2Pipeline", SECOND, lambda: _call(**SKIPPED), branches=4),
+    Tiny("LTX2Pipeline:2.0", FIRST, _call2, branches=3),
+    Tiny("LTX2ImageToVideoPipeline", SECOND, lambda: _call(**SKIPPED, image=first_frame(), image_crf=0), branches=4),
+    Tiny(
+        "LTX2ConditionPipeline",
+        FIRST,
         lambda: _call2(
             conditions=[
                 LTX2VideoCondition(first_frame(), crf=0),
@@ -259,24 +193,18 @@ TINY = {
         ),
         branches=3,
     ),
-    LTX2InContextPipeline.__name__: Tiny(
-        lambda: _ltx2(LTX2InContextPipeline, LTX23),
-        lambda: {
-            **four_branches(),
-            "reference_conditions": [LTX2ReferenceCondition(frames(9, WIDTH, HEIGHT))],
-            "conditioning_attention_strength": 0.5,
-        },
+    Tiny(
+        "LTX2InContextPipeline",
+        SECOND,
+        lambda: referring(**SKIPPED, conditioning_attention_strength=0.5),
         branches=4,
     ),
-    LTX2HDRPipeline.__name__: Tiny(
-        lambda: _ltx2(LTX2HDRPipeline, LTX23),
-        lambda: _call(reference_conditions=[LTX2ReferenceCondition(frames(9, WIDTH, HEIGHT))], guidance_scale=2.0),
-    ),
-    LTX2DFRPipeline.__name__: Tiny(
-        lambda: _ltx2(LTX2DFRPipeline, LTX25),
+    Tiny("LTX2HDRPipeline", SECOND, lambda: referring(guidance_scale=2.0)),
+    Tiny(
+        "LTX2DFRPipeline",
+        THIRD,
         lambda: distilled(num_frames=25, conditions=[LTX2VideoCondition(first_frame(), crf=0)]),
         branches=1,
     ),
-    LTX2DFRTemporalRefinePipeline.__name__: Tiny(refine, to_refine, branches=1),
-}
-LEFT_OUT: dict[str, str] = {}
+    Tiny("LTX2DFRTemporalRefinePipeline", refine, to_refine, branches=1),
+)

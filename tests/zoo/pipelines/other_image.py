@@ -4,74 +4,38 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import diffusers
 import numpy as np
 import torch
-from diffusers import (
-    AutoencoderKLFlux2,
-    ErnieImagePipeline,
-    ErnieImageTransformer2DModel,
-    GlmImagePipeline,
-    GlmImageTransformer2DModel,
-    Ideogram4Pipeline,
-    Ideogram4Transformer2DModel,
-    OmniGenPipeline,
-    OmniGenTransformer2DModel,
-)
+import transformers
 from diffusers.pipelines.omnigen import pipeline_omnigen, processor_omnigen
-from transformers import (
-    ByT5Tokenizer,
-    GlmImageConfig,
-    GlmImageForConditionalGeneration,
-    GlmImageImageProcessorPil,
-    GlmImageProcessor,
-    Mistral3Model,
-    Qwen3VLModel,
-)
 
-from support.tiny_parts import euler, image_vae, mistral3, qwen3_vl, t5
+from support.tiny_parts import chat_parts, euler, image_vae, mistral3, qwen3_vl, t5
 from support.tiny_tokenizers import chat_tokenizer
-from zoo.pipelines.tiny import GUIDED, PROMPT, SIZED, Tiny, picture, seeded
+from zoo import cog, image_joint, single_stream
+from zoo.cases import tiny_transformer
+from zoo.pipelines.tiny import GUIDED, PROMPT, SIZED, Tiny, picture, seeded, table
 
 
-def ernie() -> ErnieImagePipeline:
-    tokenizer = chat_tokenizer()
-    transformer = ErnieImageTransformer2DModel(
-        hidden_size=48,
-        num_attention_heads=3,
-        num_layers=2,
-        ffn_hidden_size=64,
-        text_in_dim=16,
-        rope_axes_dim=(4, 6, 6),
-    )
-    return ErnieImagePipeline(
-        transformer=transformer,
-        vae=image_vae(AutoencoderKLFlux2, latents=32),
-        text_encoder=mistral3(tokenizer, Mistral3Model),
-        tokenizer=tokenizer,
+def ernie(kind: Any) -> Any:
+    sizes = {"in_channels": 128, "out_channels": 128, "ffn_hidden_size": 64, "text_in_dim": 16}
+    return kind(
+        **chat_parts(mistral3, transformers.Mistral3Model),
+        transformer=tiny_transformer(cog.ernie_image, **sizes),
+        vae=image_vae(diffusers.AutoencoderKLFlux2, latents=32),
         scheduler=euler(),
     )
 
 
-def ideogram4() -> Ideogram4Pipeline:
+def ideogram4(kind: Any) -> Any:
     """Of 36 layers of its text encoder 13 are told; what is not guided has a transformer of its own."""
-    tokenizer = chat_tokenizer()
-    config: dict[str, Any] = {
-        "num_layers": 2,
-        "attention_head_dim": 16,
-        "num_attention_heads": 3,
-        "intermediate_size": 32,
-        "adaln_dim": 16,
-        "llm_features_dim": 13 * 32,
-        "rope_theta": 1000,
-        "mrope_section": (4, 2, 2),
-    }
-    return Ideogram4Pipeline(
+    sizes = {"in_channels": 128, "llm_features_dim": 13 * 32}
+    return kind(
+        **chat_parts(qwen3_vl, transformers.Qwen3VLModel, layers=36),
         scheduler=euler(shift=1.0),
-        vae=image_vae(AutoencoderKLFlux2, latents=32),
-        text_encoder=qwen3_vl(tokenizer, Qwen3VLModel, layers=36),
-        tokenizer=tokenizer,
-        transformer=Ideogram4Transformer2DModel(**config),
-        unconditional_transformer=Ideogram4Transformer2DModel(**config),
+        vae=image_vae(diffusers.AutoencoderKLFlux2, latents=32),
+        transformer=tiny_transformer(image_joint.ideogram4, **sizes),
+        unconditional_transformer=tiny_transformer(image_joint.ideogram4, **sizes),
     )
 
 
@@ -79,32 +43,25 @@ CODES = 64
 """That GLM-Image's language model can write: each stands for 2 x 2 tokens of its transformer."""
 
 
-def glm_image() -> GlmImagePipeline:
-    tokenizer, glyphs = chat_tokenizer(), ByT5Tokenizer()
+def glm_image(kind: Any) -> Any:
+    tokenizer, glyphs = chat_tokenizer(), transformers.ByT5Tokenizer()
     tokenizer.bos_token = "<|vision_start|>"
     tokenizer.image_token, tokenizer.grid_bos_token, tokenizer.grid_eos_token = "<|image_pad|>", "<sop>", "<eop>"
-    pictures = GlmImageImageProcessorPil(patch_size=16, temporal_patch_size=1, merge_size=1)
-    transformer = GlmImageTransformer2DModel(
-        num_layers=2,
-        attention_head_dim=16,
-        num_attention_heads=3,
-        text_embed_dim=32,
-        time_embed_dim=16,
-        condition_dim=8,
-        prior_vq_quantizer_codebook_size=CODES,
-    )
-    return GlmImagePipeline(
+    pictures = transformers.GlmImageImageProcessorPil(patch_size=16, temporal_patch_size=1, merge_size=1)
+    sizes = {"in_channels": 16, "out_channels": 16, "attention_head_dim": 16, "text_embed_dim": 32}
+    sizes |= {"time_embed_dim": 16, "condition_dim": 8, "prior_vq_quantizer_codebook_size": CODES}
+    return kind(
         tokenizer=glyphs,
-        processor=GlmImageProcessor(pictures, tokenizer, chat_template=tokenizer.chat_template),
+        processor=transformers.GlmImageProcessor(pictures, tokenizer, chat_template=tokenizer.chat_template),
         text_encoder=t5(glyphs),
         vision_language_encoder=glm_writer(tokenizer),
         vae=image_vae(latents_mean=[0.0] * 16, latents_std=[1.0] * 16),
-        transformer=transformer,
+        transformer=tiny_transformer(cog.glm_image, **sizes),
         scheduler=euler(dynamic=True),
     )
 
 
-def glm_writer(tokenizer: Any) -> GlmImageForConditionalGeneration:
+def glm_writer(tokenizer: Any) -> transformers.GlmImageForConditionalGeneration:
     """It never ends early: the token that ends a picture is none of those that it can write."""
     ids = tokenizer.convert_tokens_to_ids
     text = {
@@ -128,7 +85,7 @@ def glm_writer(tokenizer: Any) -> GlmImageForConditionalGeneration:
         "spatial_merge_size": 1,
         "intermediate_size": 32,
     }
-    config = GlmImageConfig(
+    config = transformers.GlmImageConfig(
         text_config=text,
         vision_config=vision,
         vq_config={"embed_dim": 16, "num_embeddings": CODES, "latent_channels": 16},
@@ -136,29 +93,20 @@ def glm_writer(tokenizer: Any) -> GlmImageForConditionalGeneration:
         image_start_token_id=ids("<|vision_start|>"),
         image_end_token_id=ids("<|vision_end|>"),
     )
-    return GlmImageForConditionalGeneration(config)
+    return transformers.GlmImageForConditionalGeneration(config)
 
 
-def omnigen() -> OmniGenPipeline:
+def omnigen(kind: Any) -> Any:
     if not hasattr(processor_omnigen, "transforms"):  # torchvision is not installed
         processor_omnigen.transforms = TRANSFORMS
         pipeline_omnigen.OmniGenMultiModalProcessor = processor_omnigen.OmniGenMultiModalProcessor
     tokenizer = chat_tokenizer()
-    transformer = OmniGenTransformer2DModel(
-        in_channels=16,
-        hidden_size=48,
-        num_attention_heads=3,
-        num_key_value_heads=1,
-        intermediate_size=64,
-        num_layers=2,
-        pad_token_id=0,
-        vocab_size=len(tokenizer),
-        rope_scaling={"long_factor": [1.0] * 8, "short_factor": [1.0] * 8},
-        pos_embed_max_size=16,
-        time_step_dim=16,
-    )
+    sizes = {"in_channels": 16, "hidden_size": 48, "num_key_value_heads": 1, "intermediate_size": 64}
+    sizes |= {"vocab_size": len(tokenizer), "time_step_dim": 16}
+    factors = {"long_factor": [1.0] * 8, "short_factor": [1.0] * 8}
+    transformer = tiny_transformer(single_stream.omnigen, **sizes, rope_scaling=factors)
     vae = image_vae(scaling_factor=0.13025, shift_factor=0.0)
-    return OmniGenPipeline(transformer=transformer, scheduler=euler(), vae=vae, tokenizer=tokenizer)
+    return kind(transformer=transformer, scheduler=euler(), vae=vae, tokenizer=tokenizer)
 
 
 def composed(steps: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
@@ -199,19 +147,20 @@ SIGN: dict[str, Any] = {**SIZED, "prompt": "a sign, 'hello'", "guidance_scale": 
 """Three by five codes; what is in quotes goes to the transformer as well."""
 
 
-TINY = {
-    "ErnieImagePipeline": Tiny(ernie, lambda: {"prompt": PROMPT, **GUIDED, **SIZED}),
-    "GlmImagePipeline": Tiny(glm_image, lambda: SIGN),
-    "GlmImagePipeline:picture": Tiny(
+TINY = table(
+    Tiny("ErnieImagePipeline", ernie, lambda: {"prompt": PROMPT, **GUIDED, **SIZED}),
+    Tiny("GlmImagePipeline", glm_image, lambda: SIGN),
+    Tiny(
+        "GlmImagePipeline:picture",
         glm_image,
         lambda: {**SIGN, **glm_picture()},
         embeds="diffusers 0.42.1 cannot read the features of a picture that transformers 5.23 makes",
     ),
-    "Ideogram4Pipeline": Tiny(
+    Tiny(
+        "Ideogram4Pipeline",
         ideogram4,
         lambda: {"prompt": PROMPT, "guidance_schedule": (3.0, 3.0, 3.0, 1.5), **SIZED, "max_sequence_length": 64},
     ),
-    "OmniGenPipeline": Tiny(omnigen, lambda: {"prompt": PROMPT, "guidance_scale": 3.0, **SIZED}),
-    "OmniGenPipeline:pictures": Tiny(omnigen, with_pictures, branches=3),
-}
-LEFT_OUT: dict[str, str] = {}
+    Tiny("OmniGenPipeline", omnigen, lambda: {"prompt": PROMPT, "guidance_scale": 3.0, **SIZED}),
+    Tiny("OmniGenPipeline:pictures", omnigen, with_pictures, branches=3),
+)

@@ -1,24 +1,17 @@
 """Families whose text encoder is Qwen3-VL: Fibo 2, JoyImage Edit, Nucleus Image."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from diffusers import (
-    AutoencoderKLFlux2,
-    AutoencoderKLQwenImage,
-    BriaFibo2Pipeline,
-    DiffusionPipeline,
-    JoyImageEditPipeline,
-    JoyImageEditPlusPipeline,
-    NucleusMoEImagePipeline,
-)
-from transformers import Qwen2VLImageProcessorPil, Qwen3VLForConditionalGeneration, Qwen3VLProcessor
+import diffusers
+import transformers
 
 from support.tiny_parts import euler, qwen3_vl, wan_vae
 from support.tiny_tokenizers import qwen_tokenizer
 from zoo import image_joint, kandinsky, single_stream
 from zoo.cases import Built, Case, tiny_transformer
-from zoo.pipelines.tiny import PICTURE, Tiny, picture
+from zoo.pipelines.tiny import PICTURE, Tiny, picture, table
 
 CHAT = """{% for message in messages %}<|im_start|>{{ message['role'] }}
 {% if message['content'] is string %}{{ message['content'] }}{% else %}{{ message['content'][0]['text'] }}{% endif %}\
@@ -27,67 +20,67 @@ CHAT = """{% for message in messages %}<|im_start|>{{ message['role'] }}
 """
 
 
-def fibo() -> DiffusionPipeline:
+def fibo(kind: Any) -> Any:
     """Its transformer reads the layers of its text encoder up to the 35th, some of them in blocks of their own."""
     tokenizer = qwen_tokenizer()
-    transformer = tiny_transformer(
-        image_joint.bria_fibo2,
-        in_channels=8,
-        n_layers=7,
-        injection_layer_ids=(1, 2, 3, 4, 5),
-        perceiver_num_layers=2,
-        cap_feat_dim=48,
-        axes_lens=(64, 32, 32),
-    )
-    return BriaFibo2Pipeline(
-        transformer=transformer,
+    sizes = {"in_channels": 8, "n_layers": 7, "perceiver_num_layers": 2, "cap_feat_dim": 48}
+    reads = {"injection_layer_ids": (1, 2, 3, 4, 5), "axes_lens": (64, 32, 32)}
+    return kind(
+        transformer=tiny_transformer(image_joint.bria_fibo2, **sizes, **reads),
         scheduler=euler(dynamic=True),
-        vae=_flux2_vae(),
+        vae=diffusers.AutoencoderKLFlux2(
+            latent_channels=8,
+            block_out_channels=(8, 8, 16, 16),
+            layers_per_block=1,
+            norm_num_groups=4,
+            down_block_types=("DownEncoderBlock2D",) * 4,
+            up_block_types=("UpDecoderBlock2D",) * 4,
+        ),
         text_encoder=encoder(tokenizer, layers=36),
         processor=processor(tokenizer),
     )
 
 
-def joy(pipeline: Any, build: Callable[[Case], Built]) -> DiffusionPipeline:
+def joy(kind: Any, *, build: Callable[[Case], Built] = kandinsky.joy_image_edit) -> Any:
+    """128 pixels a latent: the pipelines scale every picture to about a million pixels."""
     tokenizer = qwen_tokenizer()
-    return pipeline(
+    return kind(
         transformer=tiny_transformer(build, in_channels=16, patch_size=[1, 1, 1], text_dim=16),
         scheduler=euler(),
-        vae=_coarse_vae(),
+        vae=wan_vae(
+            dim_mult=[1, 1, 1, 2, 2],
+            temperal_downsample=[False, False, True, True],
+            in_channels=192,
+            out_channels=192,
+            patch_size=8,
+            scale_factor_spatial=128,
+        ),
         text_encoder=encoder(tokenizer),
         tokenizer=tokenizer,
         processor=processor(tokenizer),
     )
 
 
-def joy_edit() -> DiffusionPipeline:
-    return joy(JoyImageEditPipeline, kandinsky.joy_image_edit)
-
-
-def joy_edit_plus() -> DiffusionPipeline:
-    return joy(JoyImageEditPlusPipeline, kandinsky.joy_image_edit_plus)
-
-
-def nucleus() -> DiffusionPipeline:
+def nucleus(kind: Any) -> Any:
     """A dense block, and three with experts. Of its text encoder the eighth layer from the end is read."""
     tokenizer = qwen_tokenizer()
-    return NucleusMoEImagePipeline(
+    return kind(
         transformer=tiny_transformer(single_stream.nucleus_image, in_channels=64, out_channels=16, num_layers=4),
         scheduler=euler(dynamic=True),
-        vae=wan_vae(AutoencoderKLQwenImage),
+        vae=wan_vae(diffusers.AutoencoderKLQwenImage),
         text_encoder=encoder(tokenizer, layers=9),
         processor=processor(tokenizer),
     )
 
 
-def encoder(tokenizer: Any, *, layers: int = 2) -> Qwen3VLForConditionalGeneration:
-    return qwen3_vl(tokenizer, Qwen3VLForConditionalGeneration, layers=layers, width=16, patch=14)
+def encoder(tokenizer: Any, *, layers: int = 2) -> transformers.Qwen3VLForConditionalGeneration:
+    return qwen3_vl(tokenizer, transformers.Qwen3VLForConditionalGeneration, layers=layers, width=16, patch=14)
 
 
-def processor(tokenizer: Any) -> Qwen3VLProcessor:
+def processor(tokenizer: Any) -> transformers.Qwen3VLProcessor:
     """Made around its constructor, which wants a video processor and so torchvision."""
-    made = Qwen3VLProcessor.__new__(Qwen3VLProcessor)
-    made.image_processor = Qwen2VLImageProcessorPil(min_pixels=28 * 28, max_pixels=56 * 56)
+    made = transformers.Qwen3VLProcessor.__new__(transformers.Qwen3VLProcessor)
+    made.image_processor = transformers.Qwen2VLImageProcessorPil(min_pixels=28 * 28, max_pixels=56 * 56)
     made.tokenizer, made.video_processor, made.chat_template = tokenizer, None, CHAT
     for kind in ("image", "video"):
         token = f"<|{kind}_pad|>"
@@ -96,54 +89,19 @@ def processor(tokenizer: Any) -> Qwen3VLProcessor:
     return made
 
 
-def _flux2_vae() -> AutoencoderKLFlux2:
-    return AutoencoderKLFlux2(
-        latent_channels=8,
-        block_out_channels=(8, 8, 16, 16),
-        layers_per_block=1,
-        norm_num_groups=4,
-        down_block_types=("DownEncoderBlock2D",) * 4,
-        up_block_types=("UpDecoderBlock2D",) * 4,
-    )
-
-
-def _coarse_vae() -> Any:
-    """128 pixels a latent: the pipelines scale every picture to about a million pixels."""
-    return wan_vae(
-        dim_mult=[1, 1, 1, 2, 2],
-        temperal_downsample=[False, False, True, True],
-        in_channels=192,
-        out_channels=192,
-        patch_size=8,
-        scale_factor_spatial=128,
-    )
-
-
-def _edited() -> dict[str, Any]:
-    return PICTURE | {"image": picture(64, 64)}
-
-
-def _joy() -> dict[str, Any]:
-    """Seven by nine tokens."""
-    return PICTURE | {"height": 896, "width": 1152}
-
-
-def _joy_edit() -> dict[str, Any]:
-    """As many again of the picture to edit, whose latents are drawn from torch's global generator, not from its own."""
-    return _joy() | {"image": picture(72, 56)}
-
-
-def _joy_plus() -> dict[str, Any]:
-    """Three by five tokens, and eight by eight of a picture; two branches in a doubled batch."""
-    return PICTURE | {"images": [picture()], "height": 384, "width": 640}
-
-
-TINY = {
-    "BriaFibo2Pipeline": Tiny(fibo, lambda: PICTURE),
-    "BriaFibo2Pipeline:edit": Tiny(fibo, _edited),
-    "JoyImageEditPipeline": Tiny(joy_edit, _joy),
-    "JoyImageEditPipeline:edit": Tiny(joy_edit, _joy_edit),
-    "JoyImageEditPlusPipeline": Tiny(joy_edit_plus, _joy_plus),
-    "NucleusMoEImagePipeline": Tiny(nucleus, lambda: PICTURE),
-}
-LEFT_OUT: dict[str, str] = {}
+JOY = PICTURE | {"height": 896, "width": 1152}
+"""Seven by nine tokens."""
+TINY = table(
+    Tiny("BriaFibo2Pipeline", fibo, lambda: PICTURE),
+    Tiny("BriaFibo2Pipeline:edit", fibo, lambda: PICTURE | {"image": picture(64, 64)}),
+    Tiny("JoyImageEditPipeline", joy, lambda: JOY),
+    # As many again of the picture to edit, whose latents are drawn from torch's global generator, not from its own.
+    Tiny("JoyImageEditPipeline:edit", joy, lambda: JOY | {"image": picture(72, 56)}),
+    # Three by five tokens, and eight by eight of a picture; two branches in a doubled batch.
+    Tiny(
+        "JoyImageEditPlusPipeline",
+        partial(joy, build=kandinsky.joy_image_edit_plus),
+        lambda: PICTURE | {"images": [picture()], "height": 384, "width": 640},
+    ),
+    Tiny("NucleusMoEImagePipeline", nucleus, lambda: PICTURE),
+)

@@ -1,73 +1,49 @@
 """Sana: pictures, Sprint, ControlNet, video, and a world that a camera walks through."""
 
-from functools import partial
 from typing import Any
 
-from diffusers import (
-    AutoencoderDC,
-    AutoencoderKLLTX2Video,
-    DiffusionPipeline,
-    SanaControlNetModel,
-    SanaControlNetPipeline,
-    SanaImageToVideoPipeline,
-    SanaPAGPipeline,
-    SanaPipeline,
-    SanaSprintImg2ImgPipeline,
-    SanaSprintPipeline,
-    SanaVideoPipeline,
-    SanaWMLTX2Refiner,
-    SanaWMPipeline,
-    SCMScheduler,
-)
+import diffusers
+import transformers
 from diffusers.pipelines.ltx2.connectors import LTX2TextConnectors
-from transformers import Gemma2Config, Gemma2Model, Gemma3Config, Gemma3ForConditionalGeneration
 
-from support.tiny_parts import euler
+from support.tiny_parts import euler, language
 from support.tiny_tokenizers import qwen_tokenizer
 from zoo import cross, video
 from zoo.cases import Case, noise, tiny_transformer
-from zoo.pipelines.tiny import NO_ROWS, PROMPT, REPLACED, Tiny, picture
-
-GEMMA = {"intermediate_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4}
-
-
-def sana(pipeline: type[DiffusionPipeline] = SanaPipeline, **more: Any) -> DiffusionPipeline:
-    return pipeline(**gemma(8), vae=_image_vae(), transformer=tiny_transformer(cross.sana), scheduler=euler(), **more)
+from zoo.pipelines.ltx import gemma3, video_vae
+from zoo.pipelines.tiny import NO_ROWS, PROMPT, REPLACED, Tiny, picture, table
 
 
-def controlnet() -> DiffusionPipeline:
+def sana(kind: Any, **more: Any) -> Any:
+    return kind(**gemma(8), vae=_image_vae(), transformer=tiny_transformer(cross.sana), scheduler=euler(), **more)
+
+
+def controlnet(kind: Any) -> Any:
     """The net has one block, whose residual the second block of the transformer takes."""
     _, config, _ = cross.sana(Case("tiny", heads=3))
-    return sana(SanaControlNetPipeline, controlnet=SanaControlNetModel(**{**config, "num_layers": 1}))
+    return sana(kind, controlnet=diffusers.SanaControlNetModel(**{**config, "num_layers": 1}))
 
 
-def sprint(pipeline: type[DiffusionPipeline]) -> DiffusionPipeline:
+def sprint(kind: Any) -> Any:
     transformer = tiny_transformer(cross.sana_sprint, sample_size=32)
-    return pipeline(**gemma(8), vae=_image_vae(), transformer=transformer, scheduler=SCMScheduler())
+    return kind(**gemma(8), vae=_image_vae(), transformer=transformer, scheduler=diffusers.SCMScheduler())
 
 
-def to_video(pipeline: type[DiffusionPipeline]) -> DiffusionPipeline:
+def to_video(kind: Any) -> Any:
     """With the VAE of LTX-2, as its 720p model."""
     transformer = tiny_transformer(cross.sana_video, patch_size=(1, 1, 1))
-    return pipeline(**gemma(8), vae=_video_vae(), transformer=transformer, scheduler=euler())
+    return kind(**gemma(8), vae=video_vae(4), transformer=transformer, scheduler=euler())
 
 
-def world() -> DiffusionPipeline:
+def world(kind: Any) -> Any:
     """Two layers of each kind of attention, left in fp32 where the model asks for bf16."""
     transformer = tiny_transformer(cross.sana_wm, num_layers=4, chunk_plucker_channels=48)
-    return SanaWMPipeline(**gemma(16), vae=_video_vae(), transformer=transformer, scheduler=euler())
+    return kind(**gemma(16), vae=video_vae(4), transformer=transformer, scheduler=euler())
 
 
-def refiner() -> DiffusionPipeline:
+def refiner(kind: Any) -> Any:
     """LTX-2 without its sound."""
     tokenizer = qwen_tokenizer()
-    text = {"vocab_size": len(tokenizer), "num_hidden_layers": 2, **GEMMA, "pad_token_id": tokenizer.pad_token_id}
-    sight = {"num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 16, "patch_size": 8}
-    config = Gemma3Config(
-        text_config=text | {"hidden_size": 16, "sliding_window": 64},
-        vision_config=sight | {"hidden_size": 16, "intermediate_size": 16},
-        mm_tokens_per_image=4,
-    )
     connectors = LTX2TextConnectors(
         caption_channels=16,
         text_proj_in_factor=3,
@@ -82,138 +58,94 @@ def refiner() -> DiffusionPipeline:
         connector_rope_base_seq_len=31,
         rope_double_precision=False,
     )
-    return SanaWMLTX2Refiner(
+    return kind(
         transformer=tiny_transformer(video.sana_wm_refiner),
         connectors=connectors,
         tokenizer=tokenizer,
-        text_encoder=Gemma3ForConditionalGeneration(config),
+        text_encoder=gemma3(tokenizer),
         scheduler=euler(shift=1.0),
-        vae=_video_vae(),
+        vae=video_vae(4),
         text_max_sequence_length=31,
     )
 
 
 def gemma(width: int) -> dict[str, Any]:
     tokenizer = qwen_tokenizer()
-    config = Gemma2Config(
-        vocab_size=len(tokenizer),
-        hidden_size=width,
-        num_hidden_layers=2,
-        pad_token_id=tokenizer.pad_token_id,
-        **GEMMA,
-    )
-    return {"tokenizer": tokenizer, "text_encoder": Gemma2Model(config)}
+    sizes = {"intermediate_size": 32, "head_dim": 4, "pad_token_id": tokenizer.pad_token_id}
+    config = transformers.Gemma2Config(**language(tokenizer, width=width) | sizes)
+    return {"tokenizer": tokenizer, "text_encoder": transformers.Gemma2Model(config)}
 
 
-def _image_vae() -> AutoencoderDC:
+def _image_vae() -> diffusers.AutoencoderDC:
     """Six levels: 32 pixels a latent."""
-    kinds = ("ResBlock",) * 5 + ("EfficientViTBlock",)
-    scales = ((),) * 5 + ((5,),)
-    return AutoencoderDC(
-        in_channels=3,
-        latent_channels=4,
-        attention_head_dim=2,
-        encoder_block_types=kinds,
-        decoder_block_types=kinds,
-        encoder_block_out_channels=(8,) * 6,
-        decoder_block_out_channels=(8,) * 6,
-        encoder_layers_per_block=(1,) * 6,
-        decoder_layers_per_block=(1,) * 6,
-        encoder_qkv_multiscales=scales,
-        decoder_qkv_multiscales=scales,
-        scaling_factor=0.41407,
+    kinds, scales = ("ResBlock",) * 5 + ("EfficientViTBlock",), ((),) * 5 + ((5,),)
+    coders: dict[str, Any] = {}
+    for name in ("encoder", "decoder"):
+        coders[f"{name}_block_types"], coders[f"{name}_qkv_multiscales"] = kinds, scales
+        coders[f"{name}_block_out_channels"], coders[f"{name}_layers_per_block"] = (8,) * 6, (1,) * 6
+    return diffusers.AutoencoderDC(
+        in_channels=3, latent_channels=4, attention_head_dim=2, **coders, scaling_factor=0.41407
     )
 
 
-def _video_vae() -> AutoencoderKLLTX2Video:
-    """32 pixels and 8 frames a latent."""
-    return AutoencoderKLLTX2Video(
-        latent_channels=4,
-        block_out_channels=(8, 8, 8, 8),
-        decoder_block_out_channels=(8, 8, 8),
-        layers_per_block=(1, 1, 1, 1, 1),
-        decoder_layers_per_block=(1, 1, 1, 1),
-        upsample_factor=(1, 1, 1),
-        upsample_residual=(False, False, False),
-        spatial_compression_ratio=32,
-        temporal_compression_ratio=8,
-    )
+TEXT: dict[str, Any] = {
+    "prompt": PROMPT,
+    "height": 96,
+    "width": 160,
+    "num_inference_steps": 4,
+    "guidance_scale": 3.0,
+    "max_sequence_length": 31,
+}
+"""Three by five tokens, and 31 of text."""
+PLAIN = {"complex_human_instruction": None, "use_resolution_binning": False}
+GUIDED = {**TEXT, **PLAIN, "negative_prompt": "bad"}
+"""Two branches, in a doubled batch."""
+SPRINT = {**TEXT, **PLAIN, "intermediate_timesteps": None}
+"""Distilled: guidance is an input of the transformer."""
 
 
-def _text() -> dict[str, Any]:
-    """Three by five tokens, and 31 of text."""
-    return {
-        "prompt": PROMPT,
-        "height": 96,
-        "width": 160,
-        "num_inference_steps": 4,
-        "guidance_scale": 3.0,
-        "max_sequence_length": 31,
-        "complex_human_instruction": None,
-        "use_resolution_binning": False,
-    }
-
-
-def _guided() -> dict[str, Any]:
-    """Two branches, in a doubled batch."""
-    return _text() | {"negative_prompt": "bad"}
-
-
-def _perturbed() -> dict[str, Any]:
-    """Three branches, in a tripled batch."""
-    return _guided() | {"pag_scale": 2.0}
-
-
-def _controlled() -> dict[str, Any]:
-    return _guided() | {"control_image": picture(160, 96), "controlnet_conditioning_scale": 0.6}
-
-
-def _sprint() -> dict[str, Any]:
-    """Distilled: guidance is an input of the transformer."""
-    return _text() | {"intermediate_timesteps": None}
-
-
-def _sprint_image() -> dict[str, Any]:
-    """Four of five steps."""
-    return _sprint() | {"image": picture(160, 96), "strength": 0.8, "num_inference_steps": 5}
-
-
-def _video() -> dict[str, Any]:
-    """Three frames of three by five tokens."""
-    return _guided() | {"frames": 17}
-
-
-def _video_image() -> dict[str, Any]:
-    return _video() | {"image": picture(160, 96)}
+def seen(name: str = "image") -> dict[str, Any]:
+    return {name: picture(160, 96)}
 
 
 def _world() -> dict[str, Any]:
-    unknown = ("complex_human_instruction", "use_resolution_binning")
-    call = {name: value for name, value in _guided().items() if name not in unknown}
     camera = {"action": "w-8,wl-8", "intrinsics": [140.0, 140.0, 80.0, 48.0]}
-    return call | camera | {"image": picture(160, 96), "num_frames": 17, "chi_prompt": ["Describe:"]}
+    return {**TEXT, "negative_prompt": "bad", **camera, **seen(), "num_frames": 17, "chi_prompt": ["Describe:"]}
 
 
 def _refined() -> dict[str, Any]:
     """A frame, then windows of two and one, three by five tokens each: four steps, and a call that keeps the keys."""
-    return {
-        "sana_latent": noise(1, 4, 4, 3, 5),
-        "prompt": PROMPT,
-        "fps": 16.0,
-        "block_size": 2,
-        "sigmas": (0.9, 0.7, 0.5, 0.3, 0.0),
-    }
+    call = {"sana_latent": noise(1, 4, 4, 3, 5), "prompt": PROMPT, "fps": 16.0, "block_size": 2}
+    return {**call, "sigmas": (0.9, 0.7, 0.5, 0.3, 0.0)}
 
 
-TINY = {
-    "SanaPipeline": Tiny(sana, _guided),
-    "SanaPAGPipeline": Tiny(partial(sana, SanaPAGPipeline), _perturbed, branches=3, unshared=NO_ROWS, refused=REPLACED),
-    "SanaControlNetPipeline": Tiny(controlnet, _controlled),
-    "SanaSprintPipeline": Tiny(partial(sprint, SanaSprintPipeline), _sprint, branches=1),
-    "SanaSprintImg2ImgPipeline": Tiny(partial(sprint, SanaSprintImg2ImgPipeline), _sprint_image, branches=1),
-    "SanaVideoPipeline": Tiny(partial(to_video, SanaVideoPipeline), _video),
-    "SanaImageToVideoPipeline": Tiny(partial(to_video, SanaImageToVideoPipeline), _video_image),
-    "SanaWMPipeline": Tiny(world, _world),
-    "SanaWMLTX2Refiner": Tiny(refiner, _refined, branches=1),
-}
-LEFT_OUT: dict[str, str] = {}
+TINY = table(
+    Tiny("SanaPipeline", sana, lambda: GUIDED),
+    # Three branches, in a tripled batch.
+    Tiny(
+        "SanaPAGPipeline",
+        sana,
+        lambda: {**GUIDED, "pag_scale": 2.0},
+        branches=3,
+        unshared=NO_ROWS,
+        refused=REPLACED,
+    ),
+    Tiny(
+        "SanaControlNetPipeline",
+        controlnet,
+        lambda: {**GUIDED, **seen("control_image"), "controlnet_conditioning_scale": 0.6},
+    ),
+    Tiny("SanaSprintPipeline", sprint, lambda: SPRINT, branches=1),
+    # Four of five steps.
+    Tiny(
+        "SanaSprintImg2ImgPipeline",
+        sprint,
+        lambda: {**SPRINT, **seen(), "strength": 0.8, "num_inference_steps": 5},
+        branches=1,
+    ),
+    # Three frames of three by five tokens.
+    Tiny("SanaVideoPipeline", to_video, lambda: {**GUIDED, "frames": 17}),
+    Tiny("SanaImageToVideoPipeline", to_video, lambda: {**GUIDED, "frames": 17, **seen()}),
+    Tiny("SanaWMPipeline", world, _world),
+    Tiny("SanaWMLTX2Refiner", refiner, _refined, branches=1),
+)

@@ -1,37 +1,17 @@
 """Stable Diffusion 3 with ControlNet and PAG, CogView 3 and 4, HiDream."""
 
+from functools import partial
 from typing import Any
 
-from diffusers import (
-    CogVideoXDDIMScheduler,
-    CogView3PlusPipeline,
-    CogView3PlusTransformer2DModel,
-    CogView4ControlPipeline,
-    CogView4Pipeline,
-    CogView4Transformer2DModel,
-    HiDreamImagePipeline,
-    HiDreamImageTransformer2DModel,
-    SD3ControlNetModel,
-    SD3Transformer2DModel,
-    StableDiffusion3ControlNetInpaintingPipeline,
-    StableDiffusion3ControlNetPipeline,
-    StableDiffusion3Img2ImgPipeline,
-    StableDiffusion3InpaintPipeline,
-    StableDiffusion3PAGImg2ImgPipeline,
-    StableDiffusion3PAGPipeline,
-)
-from transformers import (
-    CLIPTextModelWithProjection,
-    GlmConfig,
-    GlmModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-)
+import diffusers
+import transformers
 
 from support.tiny_models import sd3
-from support.tiny_parts import clip, euler, image_vae, qwen3, t5
+from support.tiny_parts import chat_parts, clip, euler, image_vae, qwen3, t5, t5_parts
 from support.tiny_tokenizers import chat_tokenizer, clip_tokenizer, t5_tokenizer
-from zoo.pipelines.tiny import FEWER, GUIDED, NO_ROWS, PROMPT, REPLACED, SIZED, Tiny, mask, painted, seeded, wide
+from zoo import cog, image_joint
+from zoo.cases import tiny_transformer
+from zoo.pipelines.tiny import FEWER, GUIDED, NO_ROWS, PROMPT, REPLACED, SIZED, Tiny, mask, painted, seeded, table, wide
 
 MODEL: dict[str, Any] = {
     "sample_size": 32,
@@ -45,32 +25,23 @@ MODEL: dict[str, Any] = {
     "pooled_projection_dim": 64,
     "pos_embed_max_size": 64,
 }
-COG: dict[str, Any] = {
-    "patch_size": 2,
-    "num_layers": 2,
-    "attention_head_dim": 8,
-    "num_attention_heads": 3,
-    "out_channels": 16,
-    "text_embed_dim": 32,
-    "time_embed_dim": 8,
-    "condition_dim": 4,
-}
+COG: dict[str, Any] = {"in_channels": 16, "out_channels": 16, "text_embed_dim": 32}
 FACTORS = {"scaling_factor": 1.5305, "shift_factor": 0.0609}
 
 
-def made(pipeline: Any, *, control: int | None = None) -> Any:
+def made(kind: Any, *, control: int | None = None) -> Any:
     """Three heads, without the query and key norms of 3.5; `control`: channels beside the picture's in a ControlNet."""
     first, second, third = clip_tokenizer(), clip_tokenizer(), t5_tokenizer()
     controlnet = {}
     if control is not None:
-        controlnet["controlnet"] = SD3ControlNetModel(**MODEL, extra_conditioning_channels=control)
-    return pipeline(
-        transformer=SD3Transformer2DModel(**MODEL),
+        controlnet["controlnet"] = diffusers.SD3ControlNetModel(**MODEL, extra_conditioning_channels=control)
+    return kind(
+        transformer=diffusers.SD3Transformer2DModel(**MODEL),
         scheduler=euler(),
         vae=image_vae(**FACTORS),
-        text_encoder=clip(first, CLIPTextModelWithProjection),
+        text_encoder=clip(first, transformers.CLIPTextModelWithProjection),
         tokenizer=first,
-        text_encoder_2=clip(second, CLIPTextModelWithProjection),
+        text_encoder_2=clip(second, transformers.CLIPTextModelWithProjection),
         tokenizer_2=second,
         text_encoder_3=t5(third, width=64),
         tokenizer_3=third,
@@ -78,58 +49,39 @@ def made(pipeline: Any, *, control: int | None = None) -> Any:
     )
 
 
-def cogview3() -> CogView3PlusPipeline:
-    tokenizer = t5_tokenizer()
-    return CogView3PlusPipeline(
-        tokenizer=tokenizer,
-        text_encoder=t5(tokenizer),
+def cogview3(kind: Any) -> Any:
+    return kind(
+        **t5_parts(),
         vae=image_vae(**FACTORS),
-        transformer=CogView3PlusTransformer2DModel(in_channels=16, pos_embed_max_size=16, sample_size=16, **COG),
-        scheduler=CogVideoXDDIMScheduler(prediction_type="v_prediction", rescale_betas_zero_snr=True),
+        transformer=tiny_transformer(cog.cogview3_plus, **COG, pos_embed_max_size=16, sample_size=16),
+        scheduler=diffusers.CogVideoXDDIMScheduler(prediction_type="v_prediction", rescale_betas_zero_snr=True),
     )
 
 
-def cogview4(pipeline: Any, *, in_channels: int) -> Any:
-    tokenizer = chat_tokenizer()
-    return pipeline(
-        tokenizer=tokenizer,
-        text_encoder=qwen3(tokenizer, GlmModel, config=GlmConfig),
+def cogview4(kind: Any, **changed: int) -> Any:
+    return kind(
+        **chat_parts(qwen3, transformers.GlmModel, config=transformers.GlmConfig),
         vae=image_vae(**FACTORS),
-        transformer=CogView4Transformer2DModel(in_channels=in_channels, **COG),
+        transformer=tiny_transformer(cog.cogview4, **COG | changed),
         scheduler=euler(dynamic=True),
     )
 
 
-def hidream() -> HiDreamImagePipeline:
+def hidream(kind: Any) -> Any:
     first, second, third, fourth = clip_tokenizer(), clip_tokenizer(), t5_tokenizer(), chat_tokenizer()
-    transformer = HiDreamImageTransformer2DModel(
-        patch_size=2,
-        in_channels=16,
-        out_channels=16,
-        num_layers=2,
-        num_single_layers=2,
-        attention_head_dim=8,
-        num_attention_heads=3,
-        caption_channels=[32, 32],
-        text_emb_dim=64,
-        num_routed_experts=4,
-        num_activated_experts=2,
-        axes_dims_rope=(4, 2, 2),
-        max_resolution=(10, 6),
-        llama_layers=(0, 1, 2, 3),
-    )
-    pipeline = HiDreamImagePipeline(
+    sizes = {"in_channels": 16, "out_channels": 16, "caption_channels": [32, 32], "text_emb_dim": 64}
+    pipeline = kind(
         scheduler=euler(),
         vae=image_vae(**FACTORS),
-        text_encoder=clip(first, CLIPTextModelWithProjection),
+        text_encoder=clip(first, transformers.CLIPTextModelWithProjection),
         tokenizer=first,
-        text_encoder_2=clip(second, CLIPTextModelWithProjection),
+        text_encoder_2=clip(second, transformers.CLIPTextModelWithProjection),
         tokenizer_2=second,
         text_encoder_3=t5(third),
         tokenizer_3=third,
-        text_encoder_4=qwen3(fourth, LlamaForCausalLM, layers=4, config=LlamaConfig),
+        text_encoder_4=qwen3(fourth, transformers.LlamaForCausalLM, layers=4, config=transformers.LlamaConfig),
         tokenizer_4=fourth,
-        transformer=transformer,
+        transformer=tiny_transformer(image_joint.hidream, **sizes, max_resolution=(10, 6)),
     )
     pipeline.text_encoder_4.set_attn_implementation("eager")  # the pipeline asks for attention weights
     pipeline.default_sample_size = 8  # every picture is scaled to that area
@@ -139,40 +91,29 @@ def hidream() -> HiDreamImagePipeline:
 TEXT: dict[str, Any] = {"prompt": PROMPT, **GUIDED, **SIZED, "max_sequence_length": 32}
 
 
-TINY = {
-    "StableDiffusion3Pipeline": Tiny(sd3, lambda: TEXT),
-    # In the second and third step a third call leaves the first layer out.
-    "StableDiffusion3Pipeline:skipped layers": Tiny(
-        sd3, lambda: {**TEXT, "skip_guidance_layers": [0], "skip_layer_guidance_stop": 0.6}
+PERTURBED: dict[str, Any] = {"branches": 3, "unshared": NO_ROWS, "refused": REPLACED}
+TINY = table(
+    Tiny("StableDiffusion3Pipeline", lambda _: sd3(), lambda: TEXT),
+    Tiny(
+        "StableDiffusion3Pipeline:skipped layers",
+        lambda _: sd3(),
+        # In the second and third step a third call leaves the first layer out.
+        lambda: {**TEXT, "skip_guidance_layers": [0], "skip_layer_guidance_stop": 0.6},
     ),
-    "StableDiffusion3Img2ImgPipeline": Tiny(
-        lambda: made(StableDiffusion3Img2ImgPipeline), lambda: {**TEXT, **FEWER, **wide("image")}
+    Tiny("StableDiffusion3Img2ImgPipeline", made, lambda: {**TEXT, **FEWER, **wide("image")}),
+    Tiny("StableDiffusion3InpaintPipeline", made, lambda: {**TEXT, **FEWER, **painted()}),
+    Tiny(
+        "StableDiffusion3ControlNetPipeline", partial(made, control=0), lambda: seeded(**TEXT, **wide("control_image"))
     ),
-    "StableDiffusion3InpaintPipeline": Tiny(
-        lambda: made(StableDiffusion3InpaintPipeline), lambda: {**TEXT, **FEWER, **painted()}
-    ),
-    "StableDiffusion3ControlNetPipeline": Tiny(
-        lambda: made(StableDiffusion3ControlNetPipeline, control=0), lambda: seeded(**TEXT, **wide("control_image"))
-    ),
-    "StableDiffusion3ControlNetInpaintingPipeline": Tiny(
-        lambda: made(StableDiffusion3ControlNetInpaintingPipeline, control=1),
+    Tiny(
+        "StableDiffusion3ControlNetInpaintingPipeline",
+        partial(made, control=1),
         lambda: seeded(**TEXT, **wide("control_image"), control_mask=mask(80, 48)),
     ),
-    "StableDiffusion3PAGPipeline": Tiny(
-        lambda: made(StableDiffusion3PAGPipeline), lambda: TEXT, branches=3, unshared=NO_ROWS, refused=REPLACED
-    ),
-    "StableDiffusion3PAGImg2ImgPipeline": Tiny(
-        lambda: made(StableDiffusion3PAGImg2ImgPipeline),
-        lambda: {**TEXT, **FEWER, **wide("image")},
-        branches=3,
-        unshared=NO_ROWS,
-        refused=REPLACED,
-    ),
-    "CogView3PlusPipeline": Tiny(cogview3, lambda: TEXT),
-    "CogView4Pipeline": Tiny(lambda: cogview4(CogView4Pipeline, in_channels=16), lambda: TEXT),
-    "CogView4ControlPipeline": Tiny(
-        lambda: cogview4(CogView4ControlPipeline, in_channels=32), lambda: seeded(**TEXT, **wide("control_image"))
-    ),
-    "HiDreamImagePipeline": Tiny(hidream, lambda: TEXT),
-}
-LEFT_OUT: dict[str, str] = {}
+    Tiny("StableDiffusion3PAGPipeline", made, lambda: TEXT, **PERTURBED),
+    Tiny("StableDiffusion3PAGImg2ImgPipeline", made, lambda: {**TEXT, **FEWER, **wide("image")}, **PERTURBED),
+    Tiny("CogView3PlusPipeline", cogview3, lambda: TEXT),
+    Tiny("CogView4Pipeline", cogview4, lambda: TEXT),
+    Tiny("CogView4ControlPipeline", partial(cogview4, in_channels=32), lambda: seeded(**TEXT, **wide("control_image"))),
+    Tiny("HiDreamImagePipeline", hidream, lambda: TEXT),
+)

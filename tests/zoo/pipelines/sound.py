@@ -1,47 +1,26 @@
 """Families that make sound: ACE-Step, LongCat audio, Stable Audio."""
 
-from functools import partial
 from typing import Any
 
+import diffusers
 import torch
-from diffusers import (
-    AceStepPipeline,
-    AutoencoderOobleck,
-    AutoencoderSAME,
-    DiffusionPipeline,
-    EDMDPMSolverMultistepScheduler,
-    FlowMatchEulerDiscreteScheduler,
-    LongCatAudioDiTPipeline,
-    LongCatAudioDiTVae,
-    StableAudio3AudioToAudioPipeline,
-    StableAudio3InpaintPipeline,
-    StableAudio3Pipeline,
-    StableAudioPipeline,
-    StableAudioProjectionModel,
-)
+import transformers
 from diffusers.pipelines.ace_step.modeling_ace_step import AceStepConditionEncoder
 from diffusers.pipelines.stable_audio_3.modeling_stable_audio_3 import StableAudio3DurationEmbedder
-from transformers import (
-    Qwen3Config,
-    Qwen3Model,
-    T5GemmaConfig,
-    T5GemmaEncoderModel,
-    T5GemmaModuleConfig,
-)
 
 from support.tiny_parts import UMT5, small_language, t5, t5_parts
 from support.tiny_tokenizers import qwen_tokenizer, t5_tokenizer
 from zoo import audio
 from zoo.cases import tiny_transformer
-from zoo.pipelines.tiny import PROMPT, Tiny
+from zoo.pipelines.tiny import PROMPT, Tiny, table
 
 
-def ace_step() -> DiffusionPipeline:
+def ace_step(kind: Any) -> Any:
     """160 samples and 20 latents a second; two layers that see their neighbours only, two that see all."""
     tokenizer = qwen_tokenizer()
-    return AceStepPipeline(
+    return kind(
         tokenizer=tokenizer,
-        text_encoder=Qwen3Model(Qwen3Config(**small_language(tokenizer), head_dim=4)),
+        text_encoder=transformers.Qwen3Model(transformers.Qwen3Config(**small_language(tokenizer), head_dim=4)),
         vae=_oobleck(160),
         condition_encoder=AceStepConditionEncoder(
             hidden_size=16,
@@ -56,13 +35,13 @@ def ace_step() -> DiffusionPipeline:
             sliding_window=4,
         ),
         transformer=tiny_transformer(audio.ace_step, num_hidden_layers=4),
-        scheduler=FlowMatchEulerDiscreteScheduler(num_train_timesteps=1, shift=1.0),
+        scheduler=diffusers.FlowMatchEulerDiscreteScheduler(num_train_timesteps=1, shift=1.0),
     )
 
 
-def long_cat_audio() -> DiffusionPipeline:
+def long_cat_audio(kind: Any) -> Any:
     """200 samples and 25 latents a second."""
-    vae = LongCatAudioDiTVae(
+    vae = diffusers.LongCatAudioDiTVae(
         channels=8,
         c_mults=[1, 2],
         strides=[2, 4],
@@ -71,33 +50,37 @@ def long_cat_audio() -> DiffusionPipeline:
         downsampling_ratio=8,
         sample_rate=200,
     )
-    return LongCatAudioDiTPipeline(
+    return kind(
         vae=vae,
         **t5_parts(*UMT5, width=16),
         transformer=tiny_transformer(audio.longcat_audio),
     )
 
 
-def stable_audio() -> DiffusionPipeline:
+def stable_audio(kind: Any) -> Any:
     """100 samples and 12.5 latents a second; 14 latents and a token of the time."""
     tokenizer = t5_tokenizer(31)
-    return StableAudioPipeline(
+    return kind(
         vae=_oobleck(100),
         tokenizer=tokenizer,
         text_encoder=t5(tokenizer),
-        projection_model=StableAudioProjectionModel(32, 16, 0, 47),
+        projection_model=diffusers.StableAudioProjectionModel(32, 16, 0, 47),
         transformer=tiny_transformer(audio.stable_audio, sample_size=14, global_states_input_dim=32),
-        scheduler=EDMDPMSolverMultistepScheduler(sigma_max=80.0, solver_order=2, prediction_type="v_prediction"),
+        scheduler=diffusers.EDMDPMSolverMultistepScheduler(
+            sigma_max=80.0, solver_order=2, prediction_type="v_prediction"
+        ),
     )
 
 
-def stable_audio3(pipeline: type[DiffusionPipeline]) -> DiffusionPipeline:
+def stable_audio3(kind: Any) -> Any:
     """128 samples and 16 latents a second."""
     tokenizer = qwen_tokenizer(31)
-    module = T5GemmaModuleConfig(**small_language(tokenizer), head_dim=4)
-    config = T5GemmaConfig(encoder=module, decoder=module, is_encoder_decoder=False, vocab_size=len(tokenizer))
-    return pipeline(
-        vae=AutoencoderSAME(
+    module = transformers.T5GemmaModuleConfig(**small_language(tokenizer), head_dim=4)
+    config = transformers.T5GemmaConfig(
+        encoder=module, decoder=module, is_encoder_decoder=False, vocab_size=len(tokenizer)
+    )
+    return kind(
+        vae=diffusers.AutoencoderSAME(
             patch_size=4,
             encoder_channels=8,
             encoder_c_mults=[2],
@@ -108,16 +91,16 @@ def stable_audio3(pipeline: type[DiffusionPipeline]) -> DiffusionPipeline:
             sampling_rate=128,
         ),
         tokenizer=tokenizer,
-        text_encoder=T5GemmaEncoderModel(config),
+        text_encoder=transformers.T5GemmaEncoderModel(config),
         duration_embedder=StableAudio3DurationEmbedder(output_dim=16, fourier_dim=8),
         transformer=tiny_transformer(audio.stable_audio3),
-        scheduler=FlowMatchEulerDiscreteScheduler(num_train_timesteps=1, shift=1.0),
+        scheduler=diffusers.FlowMatchEulerDiscreteScheduler(num_train_timesteps=1, shift=1.0),
     )
 
 
-def _oobleck(rate: int) -> AutoencoderOobleck:
+def _oobleck(rate: int) -> diffusers.AutoencoderOobleck:
     """Eight samples a latent."""
-    return AutoencoderOobleck(
+    return diffusers.AutoencoderOobleck(
         encoder_hidden_size=8,
         downsampling_ratios=[2, 4],
         channel_multiples=[1, 2],
@@ -127,74 +110,37 @@ def _oobleck(rate: int) -> AutoencoderOobleck:
     )
 
 
-def _song() -> dict[str, Any]:
-    """29 latents, two a token, and two branches in a doubled batch."""
-    return {
-        "prompt": PROMPT,
-        "lyrics": "la la",
-        "audio_duration": 1.45,
-        "num_inference_steps": 4,
-        "guidance_scale": 3.0,
-    }
-
-
-def _song_guided_late() -> dict[str, Any]:
-    """The first steps have one branch."""
-    return _song() | {"cfg_interval_start": 0.2}
-
-
-def _sound() -> dict[str, Any]:
-    """15 latents, and two branches, one after the other."""
-    return {
-        "prompt": PROMPT,
-        "negative_prompt": "bad",
-        "audio_duration_s": 0.6,
-        "num_inference_steps": 4,
-        "guidance_scale": 3.0,
-    }
-
-
-def _long_sound() -> dict[str, Any]:
-    """14 latents, and two branches in a doubled batch."""
-    return {
-        "prompt": PROMPT,
-        "negative_prompt": "bad",
-        "audio_end_in_s": 1.12,
-        "num_inference_steps": 4,
-        "guidance_scale": 3.0,
-    }
-
-
-def _audio() -> dict[str, Any]:
-    """14 latents after five tokens of memory."""
-    return {"prompt": PROMPT, "duration": 0.875, "num_inference_steps": 4}
-
-
-def _guided() -> dict[str, Any]:
-    return _audio() | {"negative_prompt": "bad", "guidance_scale": 3.0}
-
-
-def _from_audio() -> dict[str, Any]:
-    return _audio() | {"audio": _wave(), "init_noise_level": 0.8}
-
-
-def _painted() -> dict[str, Any]:
-    return _audio() | {"audio": _wave(), "mask_start_seconds": 0.25, "mask_end_seconds": 0.5}
+STEPS = {"prompt": PROMPT, "num_inference_steps": 4}
+GUIDED: dict[str, Any] = {**STEPS, "negative_prompt": "bad", "guidance_scale": 3.0}
+SONG: dict[str, Any] = {**STEPS, "guidance_scale": 3.0, "lyrics": "la la", "audio_duration": 1.45}
+"""29 latents, two a token, and two branches in a doubled batch."""
+LONG = {"duration": 0.875}
+"""14 latents after five tokens of memory."""
 
 
 def _wave() -> torch.Tensor:
     return 0.3 * torch.sin(torch.arange(224.0).reshape(1, 2, 112))
 
 
-TINY = {
-    "AceStepPipeline": Tiny(ace_step, _song),
-    "AceStepPipeline:guided late": Tiny(ace_step, _song_guided_late),
-    "LongCatAudioDiTPipeline": Tiny(long_cat_audio, _sound),
-    "StableAudioPipeline": Tiny(stable_audio, _long_sound),
-    "StableAudio3Pipeline": Tiny(partial(stable_audio3, StableAudio3Pipeline), _guided),
-    "StableAudio3AudioToAudioPipeline": Tiny(
-        partial(stable_audio3, StableAudio3AudioToAudioPipeline), _from_audio, branches=1
+TINY = table(
+    Tiny("AceStepPipeline", ace_step, lambda: SONG),
+    # The first steps have one branch.
+    Tiny("AceStepPipeline:guided late", ace_step, lambda: {**SONG, "cfg_interval_start": 0.2}),
+    # 15 latents, and two branches, one after the other.
+    Tiny("LongCatAudioDiTPipeline", long_cat_audio, lambda: {**GUIDED, "audio_duration_s": 0.6}),
+    # 14 latents, and two branches in a doubled batch.
+    Tiny("StableAudioPipeline", stable_audio, lambda: {**GUIDED, "audio_end_in_s": 1.12}),
+    Tiny("StableAudio3Pipeline", stable_audio3, lambda: {**GUIDED, **LONG}),
+    Tiny(
+        "StableAudio3AudioToAudioPipeline",
+        stable_audio3,
+        lambda: {**STEPS, **LONG, "audio": _wave(), "init_noise_level": 0.8},
+        branches=1,
     ),
-    "StableAudio3InpaintPipeline": Tiny(partial(stable_audio3, StableAudio3InpaintPipeline), _painted, branches=1),
-}
-LEFT_OUT: dict[str, str] = {}
+    Tiny(
+        "StableAudio3InpaintPipeline",
+        stable_audio3,
+        lambda: {**STEPS, **LONG, "audio": _wave(), "mask_start_seconds": 0.25, "mask_end_seconds": 0.5},
+        branches=1,
+    ),
+)

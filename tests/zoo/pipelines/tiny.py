@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import diffusers
 import numpy as np
 import torch
-from diffusers import DiffusionPipeline, ModularPipeline
 from PIL import Image
 
 from latentloom.pipelines.whole.assembled import without_bars
@@ -24,7 +24,10 @@ NO_ROWS = "perturbed attention (pag_scale) needs the rows of all branches in one
 class Tiny:
     """A tiny pipeline. `call` gives its arguments, without `generator` and `output_type`: small sizes, four steps."""
 
-    make: Callable[[], DiffusionPipeline | ModularPipeline]
+    row: str
+    """The pipeline's class; a second way to call one is `Class:what is different`."""
+    made: Callable[[Any], Any]
+    """Of parts with random weights, given the class."""
     call: Callable[[], dict[str, Any]]
     branches: int = 2
     """Of guidance in a step of this call, which `cfg=2` may share out: rows of a doubled batch, or calls."""
@@ -38,6 +41,13 @@ class Tiny:
     """Words by which `cfg=2` is refused before its first step; empty where it is not."""
     rounds: str = ""
     """Why ring, whose sums have other last bits, is not compared; empty where it is."""
+
+    def make(self) -> Any:
+        return self.made(getattr(diffusers, self.row.partition(":")[0]))
+
+
+def table(*rows: Tiny) -> dict[str, Tiny]:
+    return {each.row: each for each in rows}
 
 
 def build(tiny: Tiny) -> Any:
@@ -55,7 +65,7 @@ def build(tiny: Tiny) -> Any:
 
 def save(pipeline: Any, folder: Path) -> None:
     """As diffusers does; a modular pipeline's index then names this folder as the place of each component."""
-    options = {"overwrite_modular_index": True} if isinstance(pipeline, ModularPipeline) else {}
+    options = {"overwrite_modular_index": True} if isinstance(pipeline, diffusers.ModularPipeline) else {}
     pipeline.save_pretrained(str(folder), **options)
 
 
