@@ -60,8 +60,10 @@ def test_a_mark_tells_any_word_that_differs_or_is_elsewhere() -> None:
     others = [tensor.clone() for _ in range(4)]
     for other, place in zip(others, (0, 8 * PIECE_WORDS, len(flat) - 9, len(flat) - 1), strict=True):
         other.view(-1)[place] ^= 1
-    moved = flat.view(torch.uint8)[: len(flat) // 8 * 8].view(-1, 8).flip(0)
-    marks = [mark([each]) for each in (tensor, *others, moved, tensor.flatten(), tensor.view(torch.int8))]
+    moved = [tensor.clone() for _ in range(2)]
+    for other, place in zip(moved, (1, PIECE_WORDS), strict=True):  # of its own piece, and there of the next
+        other.view(-1, 8)[[0, place]] = flat.view(-1, 8)[[place, 0]]
+    marks = [mark([each]) for each in (tensor, *others, *moved, flat, tensor.view(torch.int8))]
     assert len(set(marks)) == len(marks)
     assert mark({"a": tensor.mT}) == mark({"a": tensor.mT.contiguous()})
     assert digest(flat[3:]) == digest(flat[3:].clone())

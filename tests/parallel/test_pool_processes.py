@@ -161,7 +161,7 @@ def test_a_spare_whose_end_was_heard_is_not_refused_once_more(caplog: pytest.Log
     assert "has ended" in caplog.text and "no room" not in caplog.text
 
 
-READY = json.dumps({"kind": "server_ready", "pid": os.getpid()}).encode()
+READY = json.dumps({"kind": "server_ready", "pid": os.getpid(), "culprit": ""}).encode()
 HELLO = b'{"kind": "hello", "gpu": "", "uuid": "", "memory_bytes": 0}'
 
 
@@ -169,6 +169,7 @@ HELLO = b'{"kind": "hello", "gpu": "", "uuid": "", "memory_bytes": 0}'
     ("data", "is_understood"),
     # one in office that is ready, but the host had no descriptor left to take its pidfd with, gives way to another
     [(READY, True), (HELLO, False), (b'{"kind": "server_ready"}', False), (b"what?", False)],
+    ids=["ready", "of a rank", "cut", "no JSON"],
 )
 def test_a_fork_server_that_is_not_understood_or_could_not_be_ended_is_let_go(
     data: bytes, is_understood: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
