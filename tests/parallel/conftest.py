@@ -1,6 +1,8 @@
 """A warm pool of three ranks on the CPU, whose ranks find `bodies.pool`."""
 
+import contextlib
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -11,10 +13,18 @@ import pytest
 from latentloom.parallel.attention import choice
 from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
+from latentloom.parallel.ranks.channel import Channel
 from support.warm_server import pools_from
 
 TESTS = str(Path(__file__).resolve().parent.parent)
 TORCHRUN = {"MASTER_ADDR": "203.0.113.1", "MASTER_PORT": "29500", "RANK": "7", "WORLD_SIZE": "9"}
+
+
+@pytest.fixture
+def ends() -> Iterator[Callable[[Any], tuple[Channel[Any], socket.socket]]]:
+    """Makes both ends of a connection, of which the first hears these messages; they are closed afterwards."""
+    with contextlib.ExitStack() as stack:
+        yield lambda hears: tuple(map(stack.enter_context, map(contextlib.closing, Channel.pair(hears))))
 
 
 @pytest.fixture

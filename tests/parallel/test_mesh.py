@@ -40,15 +40,6 @@ def test_a_plan_for_several_ranks_needs_a_process_group() -> None:
         make_mesh(ParallelPlan(ulysses=2))
 
 
-def test_a_mesh_of_torch_is_taken_by_the_names_of_its_dims(ranks: Ranks) -> None:
-    for found in ranks.run("bodies.rank:device_meshes"):
-        ulysses, exchange, sequence, has_order, *_ = found
-        assert all(has_order)  # NCCL's groups order what they gather by it
-        assert sequence == (3, 2, 1, 0)  # ring outside, ulysses inside, as the tensor of ranks has it
-        assert {ulysses, exchange} <= {(3, 2), (1, 0), (3, 1), (2, 0)}
-        assert ulysses in ((3, 2), (1, 0))
-
-
 def test_the_same_plan_again_makes_no_more_process_groups(ranks: Ranks) -> None:
     for first, *others in ranks.run("bodies.rank:groups_made"):
         assert others == [first] * 3
@@ -59,7 +50,11 @@ def test_weights_are_gathered_beside_the_exchanges_of_the_same_ranks(ranks: Rank
 
 
 def test_a_mesh_of_torch_that_does_not_fit_is_refused_on_every_rank(ranks: Ranks) -> None:
-    for *_, same, flat, more, part, degrees in ranks.run("bodies.rank:device_meshes"):
+    for ulysses, exchange, sequence, has_order, *refused in ranks.run("bodies.rank:device_meshes"):
+        assert all(has_order)  # NCCL's groups order what they gather by it
+        # One that fits is taken by the names of its dims: ring outside, ulysses inside, as the tensor of ranks has it.
+        assert sequence == (3, 2, 1, 0) and ulysses in ((3, 2), (1, 0)) and exchange in ((3, 1), (2, 0))
+        same, flat, more, part, degrees = refused
         assert "name its dims cfg, ring or allgather" in same
         assert "has dims {'ring': 4, 'ulysses': 1}" in flat
         assert "has dims {'ulysses': 2, 'ring': 1, 'fsdp': 2}" in more and "leave no other dim larger than 1" in more

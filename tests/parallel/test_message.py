@@ -146,13 +146,11 @@ ROUND_TRIP = [
 
 
 @pytest.mark.parametrize("message", ROUND_TRIP, ids=lambda message: type(message).__name__)
-def test_a_message_arrives_as_it_was_sent(message: m.Message) -> None:
-    mine, theirs = Channel.pair(tuple(m.KINDS.values()))
+def test_a_message_arrives_as_it_was_sent(ends: Any, message: m.Message) -> None:
+    mine, theirs = ends(tuple(m.KINDS.values()))
     Channel(theirs, ()).send(message)
     received = mine.receive()
     assert received is not None and received.message == message
-    mine.close()
-    theirs.close()
 
 
 def test_every_kind_of_message_is_tried_and_in_the_table() -> None:
@@ -181,27 +179,22 @@ def test_every_kind_of_message_is_tried_and_in_the_table() -> None:
         ({**m.encode(ROUND_TRIP[12]), "lane": "third"}, "run_job.lane is 'third'"),
         ({**m.encode(ROUND_TRIP[10]), "world": {"name": "x"}}, r"join.world has \['name'\] instead of"),
         ({**m.encode(ROUND_TRIP[10]), "world": 3}, "join.world has int instead of"),
+        *(
+            ({**m.encode(ROUND_TRIP[-2]), "spread": spread}, "ended.spread")
+            for spread in (3, {"plan": "x"}, {"plan": "x", "work": [3]}, {"plan": "x", "work": "all"})
+        ),
+        ({**m.encode(ROUND_TRIP[0]), "ping_s": 10**400}, "fork.ping_s is '1000"),  # beyond a float
     ],
 )
 def test_what_is_no_message_is_refused_by_name(plain: Any, words: str) -> None:
+    hears = m.FROM_RANK if words.startswith("ended") else m.TO_SERVER if words.startswith("fork") else m.TO_RANK
     with pytest.raises(BadMessage, match=words):
-        m.decode(plain, m.TO_RANK)
-
-
-@pytest.mark.parametrize("spread", [3, {"plan": "x"}, {"plan": "x", "work": [3]}, {"plan": "x", "work": "all"}])
-def test_what_is_wrong_within_a_message_is_refused(spread: Any) -> None:
-    with pytest.raises(BadMessage, match=r"ended\.spread"):
-        m.decode({**m.encode(ROUND_TRIP[-2]), "spread": spread}, m.FROM_RANK)
-
-
-def test_a_number_beyond_a_float_is_refused() -> None:
-    with pytest.raises(BadMessage, match=r"fork\.ping_s is '1000"):
-        m.decode({**m.encode(ROUND_TRIP[0]), "ping_s": 10**400}, m.TO_SERVER)
+        m.decode(plain, hears)
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"{", b"[" * 60_000, b"x" * 70_000], ids=["bytes", "cut", "deep", "long"])
-def test_what_is_no_json_is_refused_and_its_descriptors_are_closed(data: bytes) -> None:
-    mine, theirs = Channel.pair(m.TO_RANK)
+def test_what_is_no_json_is_refused_and_its_descriptors_are_closed(ends: Any, data: bytes) -> None:
+    mine, theirs = ends(m.TO_RANK)
     before = len(list(Path("/proc/self/fd").iterdir()))
     fd = write_body({})
     socket.send_fds(theirs, [data], [fd])
@@ -209,12 +202,10 @@ def test_what_is_no_json_is_refused_and_its_descriptors_are_closed(data: bytes) 
     with pytest.raises(BadMessage, match="is no JSON"):
         mine.receive()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
-    mine.close()
-    theirs.close()
 
 
-def test_what_was_said_before_the_other_side_left_is_heard() -> None:
-    mine, theirs = Channel.pair(m.FROM_RANK)
+def test_what_was_said_before_the_other_side_left_is_heard(ends: Any) -> None:
+    mine, theirs = ends(m.FROM_RANK)
     mine.send(m.Cancel(1))
     Channel(theirs, ()).send(m.Ping())
     theirs.close()
@@ -223,12 +214,11 @@ def test_what_was_said_before_the_other_side_left_is_heard() -> None:
         mine.receive()
     with pytest.raises(Closed):
         mine.send(m.Cancel(1))
-    mine.close()
 
 
-def test_descriptors_that_cannot_be_taken_leave_the_message() -> None:
+def test_descriptors_that_cannot_be_taken_leave_the_message(ends: Any) -> None:
     resource = pytest.importorskip("resource")
-    mine, theirs = Channel.pair(m.FROM_RANK)
+    mine, theirs = ends(m.FROM_RANK)
     fd = write_body({})
     Channel(theirs, ()).send(m.Preview(1), [fd])
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -239,14 +229,10 @@ def test_descriptors_that_cannot_be_taken_leave_the_message() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert received == Received(m.Preview(1), ())
     os.close(fd)
-    mine.close()
-    theirs.close()
 
 
-def test_an_end_that_does_not_wait_hears_nothing_yet() -> None:
-    mine, theirs = Channel.pair(m.FROM_RANK)
+def test_an_end_that_does_not_wait_hears_nothing_yet(ends: Any) -> None:
+    mine, _ = ends(m.FROM_RANK)
     mine.socket.setblocking(False)
     assert mine.receive() is None
     assert mine.socket.family == socket.AF_UNIX
-    mine.close()
-    theirs.close()

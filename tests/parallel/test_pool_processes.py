@@ -27,12 +27,13 @@ from latentloom.parallel.pool.processes import Crew
 from latentloom.parallel.pool.rank_process import RankProcess
 from latentloom.parallel.pool.server_process import LOG_BYTES, START, shorten
 from latentloom.parallel.ranks import fork_server, rank
-from latentloom.parallel.ranks.channel import Channel, write_body
+from latentloom.parallel.ranks.channel import write_body
 from latentloom.parallel.ranks.messages import FROM_RANK, FROM_SERVER, TO_RANK, TO_SERVER, Fork, RunJob
 from latentloom.parallel.ranks.rank_job import RankJob
 
 
 def test_each_lane_of_a_rank_takes_its_threads_and_its_device_and_works_on_a_stream_of_its_own(
+    ends: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     taken: dict[str, list[Any]] = {f"lane {name}": [] for name in rank.LANES}
@@ -49,7 +50,7 @@ def test_each_lane_of_a_rank_takes_its_threads_and_its_device_and_works_on_a_str
     monkeypatch.setattr(torch.cuda, "set_device", take)
     monkeypatch.setattr(torch.cuda, "Stream", lambda device, *, priority: (device, priority))
     monkeypatch.setattr(torch.cuda, "stream", on)
-    mine, theirs = Channel.pair(TO_RANK)
+    mine, _ = ends(TO_RANK)
     started = rank.Rank(mine, Fork(rank=0, birth=1, device="cuda:3", num_threads=1, ping_s=1.0))
     worked = [threading.Event() for _ in rank.LANES]
     for orders, event in zip(started.lanes.values(), worked, strict=True):
@@ -57,24 +58,22 @@ def test_each_lane_of_a_rank_takes_its_threads_and_its_device_and_works_on_a_str
     assert all(event.wait(10) for event in worked)
     assert taken["lane main"] == [1, "cuda:3", ("cuda:3", -1), "work"]
     assert taken["lane side"] == [1, "cuda:3", ("cuda:3", 0), "work"]  # behind the steps: the lowest number is first
-    mine.close()
-    theirs.close()
 
 
 def test_a_lane_that_nobody_hears_leaves_the_end_of_the_process_to_the_first_thread(
+    ends: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Which waits until the host is dead, and wakes a server that is stopped."""
     ended: list[int] = []
     monkeypatch.setattr(os, "_exit", ended.append)
-    mine, theirs = Channel.pair(TO_RANK)
+    mine, theirs = ends(TO_RANK)
     theirs.close()
     alone = rank.Rank(mine, Fork(rank=0, birth=1, device="cpu", num_threads=1, ping_s=1.0))
     job = RankJob(run_of(".parallel.pool.trial:meet"), mine)
     alone.jobs[1] = job
     alone._run(job, [write_body({})])
     assert not ended and not alone.jobs
-    mine.close()
 
 
 def test_a_rank_is_told_its_interface_before_it_makes_a_group(tmp_path: Path) -> None:
@@ -84,8 +83,8 @@ def test_a_rank_is_told_its_interface_before_it_makes_a_group(tmp_path: Path) ->
     assert [order.interface for order in orders] == ["eth7"]
 
 
-def test_a_function_that_is_not_there_keeps_no_request() -> None:
-    mine, theirs = Channel.pair(TO_RANK)
+def test_a_function_that_is_not_there_keeps_no_request(ends: Any) -> None:
+    mine, _ = ends(TO_RANK)
     alone = rank.Rank(mine, Fork(rank=0, birth=1, device="cpu", num_threads=1, ping_s=1.0))
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(3):
@@ -93,8 +92,6 @@ def test_a_function_that_is_not_there_keeps_no_request() -> None:
         alone.jobs[1] = job
         alone._run(job, [write_body({})])
     assert len(list(Path("/proc/self/fd").iterdir())) == before
-    mine.close()
-    theirs.close()
 
 
 def run_of(function: str) -> RunJob:
@@ -128,7 +125,7 @@ def test_a_package_that_a_new_process_would_not_find_is_loaded_whole(tmp_path: P
 
 
 def test_a_spare_that_cannot_be_had_is_tried_at_growing_pauses_and_the_reason_told(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ends: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now, asked = [100.0], list[float]()
     monkeypatch.setattr(spare.time, "monotonic", lambda: now[0])
@@ -139,20 +136,18 @@ def test_a_spare_that_cannot_be_had_is_tried_at_growing_pauses_and_the_reason_to
             asked.append(now[0])
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    mine, theirs = Channel.pair(FROM_SERVER)
+    mine, _ = ends(FROM_SERVER)
     server = Full(mine)
     for _ in range(1500):
         waiting.keep(server)
         now[0] += 0.125
     assert [each - 100 for each in asked] == [0, 0.25, 1.125, 4.375, 17.25, 68.5, 128.5]
     assert "cannot be had: Too many open files; close other files" in caplog.text
-    mine.close()
-    theirs.close()
 
 
-def test_a_spare_whose_end_was_heard_is_not_refused_once_more(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_spare_whose_end_was_heard_is_not_refused_once_more(ends: Any, caplog: pytest.LogCaptureFixture) -> None:
     waiting = spare.Spare(listen=lambda *_: None, ignore=lambda _: None)
-    mine, theirs = Channel.pair(FROM_SERVER)
+    mine, theirs = ends(FROM_SERVER)
     waiting._process = server_process.ServerProcess(mine)
     theirs.close()
     waiting._read()
@@ -172,9 +167,9 @@ HELLO = b'{"kind": "hello", "gpu": "", "uuid": "", "memory_bytes": 0}'
     ids=["ready", "of a rank", "cut", "no JSON"],
 )
 def test_a_fork_server_that_is_not_understood_or_could_not_be_ended_is_let_go(
-    data: bytes, is_understood: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ends: Any, data: bytes, is_understood: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    mine, theirs = Channel.pair(FROM_SERVER)
+    mine, theirs = ends(FROM_SERVER)
     with selectors.DefaultSelector() as selector:
         crew = Crew([], Deaf(), selector=selector, folder=tmp_path, preload=(), limits=Limits())
         crew._take(server_process.ServerProcess(mine))
@@ -182,15 +177,14 @@ def test_a_fork_server_that_is_not_understood_or_could_not_be_ended_is_let_go(
         crew._on_server()
         assert crew._server is None and mine.fileno() == -1 and not selector.get_map()
     assert ("the fork server is not understood, and ended: " in caplog.text) is not is_understood
-    theirs.close()
 
 
-def test_a_rank_that_is_not_understood_is_ended(tmp_path: Path) -> None:
+def test_a_rank_that_is_not_understood_is_ended(ends: Any, tmp_path: Path) -> None:
     class Watched(RankProcess):
         def kill(self, why: str) -> None:
             self.why_killed = why
 
-    mine, theirs = Channel.pair(FROM_RANK)
+    mine, theirs = ends(FROM_RANK)
     mine.socket.setblocking(False)
     watched = Watched(0, "cpu", num_threads=1, folder=tmp_path)
     watched.channel = mine
@@ -200,8 +194,6 @@ def test_a_rank_that_is_not_understood_is_ended(tmp_path: Path) -> None:
         theirs.send(b'{"kind": "dance"}')
         crew._on_rank(watched)
     assert watched.has_begun and watched.why_killed.startswith("is not understood: a message of kind 'dance' is not kn")
-    mine.close()
-    theirs.close()
 
 
 class Deaf:
@@ -215,12 +207,12 @@ class Deaf:
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
-def test_a_child_whose_birth_cannot_be_told_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_whose_birth_cannot_be_told_is_ended(ends: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     pids: list[int] = []
     fork = os.fork
     monkeypatch.setattr(os, "fork", lambda: (pids.append(fork()), pids[-1])[1])
     monkeypatch.setattr(fork_server.ForkServer, "_become_rank", lambda *_: (time.sleep(60), os._exit(0)))
-    mine, theirs = Channel.pair(TO_SERVER)
+    mine, theirs = ends(TO_SERVER)
     theirs.close()
     server = fork_server.ForkServer(mine, -1)
     with pytest.raises(Closed):

@@ -15,7 +15,6 @@ from latentloom.parallel.pool.pool import Pool
 from latentloom.parallel.pool.rank_process import RankProcess
 from latentloom.parallel.pool.spare import MOST_LOSSES, SpareRanks
 from latentloom.parallel.progress import Progress
-from latentloom.parallel.ranks.channel import Channel
 from latentloom.parallel.ranks.messages import FROM_RANK, TO_RANK, Fork
 from latentloom.parallel.ranks.rank import Rank
 from support.pool_processes import children_of, is_gone, server_of, spare_of, wait_until
@@ -207,9 +206,9 @@ def test_a_spare_has_met_what_a_rank_meets_first(start_pool: Callable[..., Pool]
 
 
 def test_a_spare_that_cannot_join_a_group_of_its_own_is_one_all_the_same(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ends: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    mine, theirs = Channel.pair(TO_RANK)
+    mine, _ = ends(TO_RANK)
     order = Fork(rank=2, birth=1, device="cpu", num_threads=1, ping_s=1.0, is_spare=True)
     waiting = Rank(mine, order)
 
@@ -219,14 +218,10 @@ def test_a_spare_that_cannot_join_a_group_of_its_own_is_one_all_the_same(
     monkeypatch.setattr(waiting.membership, "join", join)
     waiting._warm_up()
     assert "a spare rank could not join a group of its own: NCCL is not well" in caplog.text
-    mine.close()
-    theirs.close()
 
 
-def test_memory_is_given_back_once(tmp_path: Path) -> None:
+def test_memory_is_given_back_once(ends: Any, tmp_path: Path) -> None:
     found = SpareRanks(seats(tmp_path, 80 * 10**9), wanted=True, folder=tmp_path)
-    mine, theirs = Channel.pair(FROM_RANK)
+    mine, _ = ends(FROM_RANK)
     found.ranks[0].channel = mine
     assert [found.rest(for_good=True), found.rest(for_good=True)] == [True, False]  # a driver may not let go of it
-    mine.close()
-    theirs.close()
