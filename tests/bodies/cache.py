@@ -34,10 +34,11 @@ STEPS = 8
 
 def linear_calls(run: Callable[[], Latents]) -> tuple[Tensor, int]:
     """The latents, and how many linear layers ran."""
-    return called(run, lambda module: isinstance(module, nn.Linear))
+    latents, num_calls = called(run, lambda module: isinstance(module, nn.Linear))
+    return latents.tensor, num_calls
 
 
-def called(run: Callable[[], Latents], is_counted: Callable[[nn.Module], bool]) -> tuple[Tensor, int]:
+def called(run: Callable[[], Latents], is_counted: Callable[[nn.Module], bool]) -> tuple[Latents, int]:
     """The latents, and how many forwards of such modules began."""
     num_calls = 0
 
@@ -47,7 +48,7 @@ def called(run: Callable[[], Latents], is_counted: Callable[[nn.Module], bool]) 
 
     handle = nn.modules.module.register_module_forward_pre_hook(began)
     try:
-        return run().tensor, num_calls
+        return run(), num_calls
     finally:
         handle.remove()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,9 +19,13 @@ from latentloom.parallel.mesh import Mesh
 from latentloom.pipelines import stages
 from latentloom.pipelines.spreading import transformer
 from latentloom.pipelines.spreading.guidance import Branches, split_guider
+from latentloom.pipelines.values import Latents
 from support.cells import built, outputs
 
-TRANSFORMERS = ("Transformer2DModel", "Transformer3DModel")
+
+def forwards(run: Callable[[], Latents]) -> tuple[Latents, int]:
+    """The latents, and how many forwards of a transformer began."""
+    return called(run, lambda module: type(module).__name__.endswith(("Transformer2DModel", "Transformer3DModel")))
 
 
 @by_plan
@@ -28,8 +33,8 @@ def denoise_both_ways(rank: int, model: dict[str, Any], mesh: Mesh, guidance: fl
     """The latents of two guided steps under a plan, on the first rank against those of this rank alone."""
     request = request_of(model, guidance=guidance)
     whole = stages.denoise(request).tensor if rank == 0 else None
-    run = lambda: stages.denoise({**request, "plan": mesh.plan})  # noqa: E731
-    got, num_forwards = called(run, lambda module: type(module).__name__.endswith(TRANSFORMERS))
+    made, num_forwards = forwards(lambda: stages.denoise({**request, "plan": mesh.plan}))
+    got = made.tensor
     return {
         "difference": 0.0 if whole is None else float((got - whole).abs().max()),  # all have the first one's bits
         "largest": float(got.abs().max()),
