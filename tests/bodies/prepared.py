@@ -11,6 +11,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -28,7 +29,8 @@ from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding import captured, compiled, shard
 from latentloom.parallel.sharding.graphs import kept, turns
 from latentloom.pipelines import stages
-from latentloom.pipelines.components import prepared as preparing
+from latentloom.pipelines.components import store as store_module
+from latentloom.pipelines.components.prepared import condition_of
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.fusing import products
 from support.tapes import Tapes
@@ -215,7 +217,8 @@ def denoise_captured_unasked(
     far, and whether all are dropped once transformers give way. In the last the second rank has no memory for one."""
     store().clear()
     wanted, equal, replays = _captured(model, 2, plan, graphs="off"), list[bool](), list[list[int]]()
-    with _tapes() as made, patch.object(preparing, "_graphs", lambda *_: "auto"), patch.object(captured, "_known", {}):
+    unasked = patch.object(store_module, "condition_of", lambda *given: replace(condition_of(*given), graphs="auto"))
+    with _tapes() as made, unasked, patch.object(captured, "_known", {}):
         for steps in (4, 4, 6):
             got = _captured(model, 2, plan, steps=steps)
             equal.append(torch.equal(got, wanted) == (steps == 4))
