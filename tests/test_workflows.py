@@ -58,13 +58,9 @@ def test_file_has_no_problem_and_is_written_as_we_write_files(file: Path) -> Non
     assert graph.name == file.stem
     assert graph.description
     assert file.read_text() == graph_text(graph)
-
-
-@pytest.mark.parametrize("file", [f for f in FILES if f.stem in TINY], ids=lambda f: f.stem)
-def test_big_model_says_in_a_note_which_source_to_set(file: Path) -> None:
-    graph = read_graph(file)
     notes = [str(n.inputs["text"]) for n in graph.nodes.values() if n.type == "LoomNote"]
-    assert any("source" in note and "latentloom models pull" in note for note in notes)
+    says_source = any("source" in note and "latentloom models pull" in note for note in notes)
+    assert says_source or file.stem not in TINY  # one of a big model
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of ERNIE's own blocks
@@ -141,15 +137,9 @@ def test_first_time_users_find_help_at_every_param_and_boxes_that_do_not_overlap
         columns.setdefault(x, []).append(y)
     assert all(later - x >= 300 for x, later in pairwise(sorted(columns)))
     assert all(lower - y >= 120 for column in columns.values() for y, lower in pairwise(sorted(column)))
-
-
-@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
-def test_wires_run_to_the_right_or_to_a_row_below(file: Path) -> None:
-    graph = read_graph(file)
-    for name, node in graph.nodes.items():
-        sources = [entry.node for entry in node.inputs.values() if isinstance(entry, Link)]
-        (x, y), places = graph.layout[name], [graph.layout[source] for source in sources]
-        assert all(left < x or top < y for left, top in places), name
+    for name, node in graph.nodes.items():  # wires run to the right, or to a row below
+        sources = [graph.layout[entry.node] for entry in node.inputs.values() if isinstance(entry, Link)]
+        assert all(left < places[name][0] or top < places[name][1] for left, top in sources), name
 
 
 def test_video_carries_its_workflow(

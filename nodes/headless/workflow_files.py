@@ -75,17 +75,14 @@ def text_of(path: Path, *, for_comfyui: bool) -> str:
 
 def drawn_by_diffusers(graph: Graph) -> Graph:
     """The workflow of a result in half precision that is older than the choice of noise: it gives the same again."""
-    nodes = _drawn_by_diffusers(graph.nodes)
-    subs = {name: sub.model_copy(update={"nodes": _drawn_by_diffusers(sub.nodes)}) for name, sub in graph.subs.items()}
-    return graph.model_copy(update={"nodes": nodes, "subs": subs})
-
-
-def _drawn_by_diffusers(nodes: Mapping[str, Node]) -> dict[str, Node]:
     draw = {kind for kind, spec in SPECS.items() if spec.recipe is noise_recipe}
-    return {
-        name: node.model_copy(update={"inputs": {"noise": "diffusers", **node.inputs}}) if node.type in draw else node
-        for name, node in nodes.items()
-    }
+
+    def changed(nodes: Mapping[str, Node]) -> dict[str, Node]:
+        own = {name: {"noise": "diffusers", **node.inputs} for name, node in nodes.items() if node.type in draw}
+        return {**nodes, **{name: nodes[name].model_copy(update={"inputs": inputs}) for name, inputs in own.items()}}
+
+    subs = {name: sub.model_copy(update={"nodes": changed(sub.nodes)}) for name, sub in graph.subs.items()}
+    return graph.model_copy(update={"nodes": changed(graph.nodes), "subs": subs})
 
 
 def read_text(path: Path, *, name: str) -> Graph:

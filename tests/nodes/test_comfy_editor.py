@@ -49,8 +49,9 @@ def test_there_is_an_example_for_every_workflow_and_none_too_many() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_examples_are_what_is_made_of_the_workflows(path: Path) -> None:
-    assert (EXAMPLES / path.name).read_text(encoding="utf-8") == example_text(path)
+def test_examples_are_what_is_made_of_the_workflows_and_their_boxes_do_not_overlap(path: Path) -> None:
+    text = (EXAMPLES / path.name).read_text(encoding="utf-8")
+    assert text == example_text(path) and not overlapping(json.loads(text)["nodes"])
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -91,11 +92,6 @@ def test_a_for_each_is_drawn_unfolded_and_its_boxes_do_not_overlap(session: Any)
 
 def is_widget(socket: Any) -> bool:
     return socket.type in ("int", "float", "bool", "string", "choice") and socket.default is not None
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_boxes_of_an_example_do_not_overlap(path: Path) -> None:
-    assert not overlapping(json.loads((EXAMPLES / path.name).read_text(encoding="utf-8"))["nodes"])
 
 
 def overlapping(nodes: list[Any]) -> list[tuple[int, int]]:

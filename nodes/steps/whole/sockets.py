@@ -198,9 +198,13 @@ def values_of(signature: Signature, found: Mapping[str, Any], arguments: Mapping
     from ....pipelines.whole.shown import audio_of, image_of, video_of
     from ....pipelines.whole.sound import RATE
 
+    fps = signature.fps
+    if isinstance(fps, str):  # the parameter that says it
+        usual = next(each.default for each in signature.parameters if each.name == fps)
+        fps = float(arguments.get(fps, usual))
     parts = {output: found.get(name) for output, name in signature.outputs.items()}  # diffusers leaves out what is None
     image = image_of(parts["image"]) if parts.get("image") is not None else None
-    video = video_of(parts["video"], _fps(signature, arguments)) if parts.get("video") is not None else None
+    video = video_of(parts["video"], fps) if parts.get("video") is not None else None
     if (sound := parts.get("audio")) is None:
         return image, video, None
     is_one = signature.outputs["audio"] == "sound"  # of Cosmos 3
@@ -217,10 +221,3 @@ def tell_size(name: str, arguments: Mapping[str, Any], shown: Sequence[Any]) -> 
         asked = arguments.get(size, number)
         if (size != "num_frames" or pixels.ndim == 5) and asked != number:
             logger.warning("%s made %s %s, where %s was asked for", name, size, number, asked)
-
-
-def _fps(signature: Signature, arguments: Mapping[str, Any]) -> float:
-    if not isinstance(signature.fps, str):
-        return signature.fps
-    usual = next(each.default for each in signature.parameters if each.name == signature.fps)
-    return float(arguments.get(signature.fps, usual))
