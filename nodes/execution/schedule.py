@@ -26,11 +26,11 @@ from ..graph.ready import Ready
 from ..graph.resolve import Resolved, resolve
 from ..graph.unfolding.unfolded import made_in
 from ..preview.meant import Meant, brought, meant
-from ..preview.models_used import ModelFacts, models_of
 from ..preview.rounding import plans_of, rows_of
 from ..preview.walk import Walk, refused
 from ..steps.denoising import noise_recipe
 from .failure import NodeFailed
+from .models_used import ModelFacts, models_of
 
 logger = logging.getLogger("latentloom")
 
