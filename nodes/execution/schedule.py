@@ -113,6 +113,7 @@ def schedule(
     fingerprints, uncached = _fingerprints(needs.order, needs.nodes, needs.sources, workspace)
     depths, denoises = depths_of(needs), [n for n in needs.order if needs.nodes[n].spec.denoises]
     plans, rows = plans_of(walk, denoises, progress_of), rows_of(walk, needs.order)
+    # Of `auto` nothing is in a key: what it takes computes each number by the same sums.
     keyed = {} if names_plan(workspace.place) else plans  # a plan that the run names is in the key of Load Model
     for why in walk.not_carried.values():
         logger.warning("%s", why)
