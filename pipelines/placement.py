@@ -198,7 +198,7 @@ def _run(
     `rank` is the one that works alone where one is enough, counted from the last if it is below 0.
     """
     place = request.model.place
-    if not place.devices:
+    if not place.devices:  # values go as they are: only another process needs plain data
         return _stage(request.stage, progress)(request, progress)
     plain = {
         "stage": request.stage,

@@ -49,6 +49,7 @@ LEAST_STRENGTH = 1e-6
 
 def settled(request: R) -> R:
     """The request with the numbers that the stage uses. Raises `ValueError` for what the model does not take."""
+    # Before the request's own zeros are filled in: a rule speaks of what was written, so that its sentence names it.
     for _, why in RULES[request.stage]:
         if told := why(request):
             raise ValueError(told)

@@ -6,6 +6,8 @@ events: What a run tells its watchers: one small frozen event per change, the sa
     host.
 failure: How a node's failure is told: one sentence for the user, the cause kept for whoever debugs.
 manifest: `manifest.json`: what a run was given, what it made, and with which versions.
+models_used: The models that a workflow uses, for whoever asks later what made something: revision, LoRAs, and each file
+    of weights by its size and the hash of its header. No weights are read.
 outlook: How long a run will take yet: what was predicted of its nodes, corrected as their steps are done.
 overlap: Runs a little into each other: the next one prepares, and the last one finishes, while the steps of one are
     going.

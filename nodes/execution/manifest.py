@@ -20,7 +20,7 @@ from ..graph.graph import Graph, graph_text
 from ..graph.requires import installed_version
 from ..graph.spec import Saved
 from ..preview.carried import without_plans
-from ..preview.models_used import ModelFacts
+from .models_used import ModelFacts
 from .records import NodeRecord, RunResult
 
 T = TypeVar("T")

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from ...parallel.progress import Foreseen, RankWork
 from ...pipelines.costs.outcome import Took, foreseen_to_plain, took_to_plain
-from ..preview.models_used import ModelFacts
 from .failure import NodeFailed
+from .models_used import ModelFacts
 
 MOST_BITS = 1 << 13
 """Of a whole number that is told: Python writes no more than 4,300 digits."""

@@ -26,11 +26,11 @@ from ..graph.ready import Ready
 from ..graph.resolve import Resolved, resolve
 from ..graph.unfolding.unfolded import made_in
 from ..preview.meant import Meant, brought, meant
-from ..preview.models_used import ModelFacts, models_of
 from ..preview.rounding import plans_of, rows_of
 from ..preview.walk import Walk, refused
 from ..steps.denoising import noise_recipe
 from .failure import NodeFailed
+from .models_used import ModelFacts, models_of
 
 logger = logging.getLogger("latentloom")
 
@@ -113,6 +113,7 @@ def schedule(
     fingerprints, uncached = _fingerprints(needs.order, needs.nodes, needs.sources, workspace)
     depths, denoises = depths_of(needs), [n for n in needs.order if needs.nodes[n].spec.denoises]
     plans, rows = plans_of(walk, denoises, progress_of), rows_of(walk, needs.order)
+    # Of `auto` nothing is in a key: what it takes computes each number by the same sums.
     keyed = {} if names_plan(workspace.place) else plans  # a plan that the run names is in the key of Load Model
     for why in walk.not_carried.values():
         logger.warning("%s", why)

@@ -5,8 +5,6 @@ carried: Plans that round differently, carried by what a run makes: in its workf
 choices: What a denoise needs by each plan that it could have, on the devices that are there.
 disk: Whether the disk has room for what a run will write, by what codings take at most.
 meant: What stand-ins will be: the numbers and names that a run will use where 0, "" or "auto" is written.
-models_used: The models that a workflow uses, for whoever asks later what made something: revision, LoRAs, and each file
-    of weights by its size and the hash of its header. No weights are read.
 preview: What a run would do with the devices, before it: for each denoise the plan, why, and what every rank needs
     there.
 room: Whether a denoise has room on its devices: by how much it lacks, and what makes it fit, as values of the

@@ -43,6 +43,7 @@ def work_for(model: Model, wanted: Wanted) -> Work:
 def needs_of(model: Model, wanted: Wanted, plan: ParallelPlan, machine: Sequence[DeviceNow]) -> tuple[Need, ...]:
     """Of each rank of a denoise, where as many decode together as a run would have."""
     work = work_for(model, wanted)
+    # To ask for a forecast takes a planner, which a check on one device need not load.
     if work.decoders(plan) == 1:
         return work.needs(plan, decoders=1)
     from ...pipelines.forecast.auto import decoders_for

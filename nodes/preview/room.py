@@ -97,6 +97,7 @@ def _ways(
 
     def ask(changed: Model, size: Latents) -> Fit | None:
         other, chosen = wanted.of_size(size), plan
+        # Of another size or with fewer bits `auto` may take another plan, by which it then fits.
         if changed.place.devices and not names_plan(changed.place):
             from ...pipelines.forecast.auto import choose
 

@@ -33,7 +33,7 @@ def plans_of(
             place = asked.model.place
             if not place.devices or asked.pipeline:
                 continue
-            if not (names_plan(place) or place.cluster):
+            if not (names_plan(place) or place.cluster):  # before ranks work here, which would be measured as well
                 from ...pipelines.placement import measuring
 
                 measuring(progress_of(name))(place.devices)

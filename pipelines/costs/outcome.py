@@ -29,14 +29,17 @@ class Took:
     cold."""
 
     steps: int
-    step_s: float | None = None  # the median of the steps after the first; None where there was one only
-    steps_s: float = 0.0  # all of them, the first included
+    step_s: float | None = None
+    """The median of the steps after the first; None where there was one only."""
+    steps_s: float = 0.0
+    """All of them, the first included."""
     text_s: float | None = None
     decode_s: float | None = None
     num_bytes: int = 0
     """On the device that held most, its context left out: on a CPU beyond what an idle rank has; 0 where it was not
     measured."""
-    is_busy: bool = False  # whether the machine had too much else to do
+    is_busy: bool = False
+    """Whether the machine had too much else to do."""
 
 
 def parts(foreseen: Foreseen, took: Took) -> list[tuple[str, float, float]]:

@@ -107,6 +107,7 @@ def predict(
     speeds, factors = machine.speeds(busy), machine.factors
     one = times(step(job.forward, plan, speeds, software, talking=busy), factors.step)
     outside = OUTSIDE_LAUNCHES * speeds.launch_s * factors.step
+    # What one rank of a group does alone has the rates of one while the others wait: on a CPU all cores are its own.
     alone = machine.speeds(replicas)  # one rank of each group; whatever the plan, so that it speaks for none
     around = STAGE_LAUNCHES * alone.launch_s
     return Run(

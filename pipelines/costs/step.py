@@ -59,10 +59,11 @@ def step(forward: Forward, plan: ParallelPlan, speeds: Speeds, software: Softwar
     exposed, hidden = _travel(sent, plan, speeds, software, attention, talking)
     host = speeds.launch_s * _launches(sent, plan, software)
     device = linear + attention + memory + exposed
+    # A GPU works off a queue that the host fills ahead of it; a processor asks itself, and does nothing else meanwhile.
     waiting = max(0.0, host - device) if speeds.is_async else host
     weights, hidden_weights = _weights(forward, plan, speeds, device + waiting, talking)
     times = forward.layers * forward.branches / plan.cfg
-    cfg = _predictions(forward, plan, speeds, talking)
+    cfg = _predictions(forward, plan, speeds, talking)  # once a step, at its end: nothing is left to hide it under
     ahead = hidden_weights / forward.layers  # the first block's hide under nothing
     return Step(
         linear=times * linear,

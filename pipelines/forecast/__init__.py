@@ -14,7 +14,7 @@ known: This machine to plan for, known at once: what its ranks measured of it be
 memory: What a run of a model holds of each device's memory, known before anything is loaded.
 plans: The plan `auto` by its rule: guidance first, then ulysses as far as the heads divide, the rest by allgather.
 remedies: What to ask differently so that a denoise fits: each way is reckoned anew, and told only where it does.
-terms: What a denoise is asked for, of a request or of a workflow before it runs, and what is chosen for it.
+terms: What a denoise is asked for, of a request or of a workflow before it runs.
 weights: How large a model's weights are, from the headers of its files: what a device will hold, and what it may
     share.
 """

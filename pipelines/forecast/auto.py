@@ -101,6 +101,7 @@ def foreseen_for(request: Denoise, plan: ParallelPlan, *, is_guided: bool, why: 
     try:
         here = spot_of(place.devices or (model.device,))
         answer = forecast_at(model, replace(wanted, steps=num_steps_of(request)), here, place.replicas)
+        # Plans that were not taken are told beside a choice only: who wrote a plan has chosen.
         if place.plan in LEFT_OPEN and _has_choice(model):
             chosen = _answer(request.model, wanted)
             others = rejected(chosen, chosen.taken)

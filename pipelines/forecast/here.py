@@ -55,7 +55,11 @@ def machine_here(
             if not is_idle:
                 logger.warning("something else works on this machine, so that what was measured is not kept for later")
             elif folder is not None:
-                _keep(found, folder, spot.key)
+                try:
+                    keep(found, folder, spot.key)
+                except OSError as error:  # which costs the next measurement, not this one
+                    told = "what was measured is not kept for later: %s cannot be written (%s)"
+                    logger.warning(told, folder, error.strerror)
     return machine_of(found)
 
 
@@ -69,14 +73,6 @@ def _turn(folder: Path | None, progress: Progress) -> Iterator[None]:
                 lock = stack.enter_context(open(folder / "measuring", "ab", opener=private))
                 locked(lock.fileno(), wait_s=TURN_S, go_on=progress.check)
         yield
-
-
-def _keep(found: Plain, folder: Path, key: str) -> None:
-    """A folder that cannot be written costs the next measurement, not this one."""
-    try:
-        keep(found, folder, key)
-    except OSError as error:
-        logger.warning("what was measured is not kept for later: %s cannot be written (%s)", folder, error.strerror)
 
 
 def measure_first(devices: Sequence[str], progress: Progress, *, is_free: Callable[[], bool]) -> None:

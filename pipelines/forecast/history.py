@@ -163,19 +163,14 @@ def in_words(factors: Factors) -> str:
 
 def setting_of(model: Model, canvas: Latents, machine: Machine, *, text_tokens: int) -> Setting:
     """What a prediction for this run is compared by later. Reads config files only."""
+    of_model = {name: getattr(model, name) for name in ("fingerprint", "dtype", "quantization", "engine")}
     return Setting(
         machine=key_of(machine),
         model=card_of(model).name or _name_of(model.source),
         class_name=next(iter(transformers(Path(model.folder)).values()), ""),
-        fingerprint=model.fingerprint,
-        dtype=model.dtype,
-        quantization=model.quantization,
-        engine=model.engine,
-        width=canvas.width,
-        height=canvas.height,
-        frames=canvas.frames,
-        batch=canvas.batch,
         text_tokens=text_tokens,
+        **of_model,
+        **{name: getattr(canvas, name) for name in ("width", "height", "frames", "batch")},
     )
 
 

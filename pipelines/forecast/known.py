@@ -199,13 +199,8 @@ def _fabric(chip: Chip) -> Fabric:
 @lru_cache(maxsize=8)  # the driver stays while a process uses it
 def _key(devices: tuple[str, ...], titles: tuple[str, ...]) -> str:
     wiring = [(link.first, link.second, link.wire, link.is_direct) for link in links_now() if link.first in devices]
-    sockets = num_sockets()
-    return key_of(devices, titles, driver_version(), _torch_version(), wiring=wiring, num_sockets=sockets)
-
-
-@cache
-def _torch_version() -> str:
     try:
-        return importlib.metadata.version("torch")
+        torch = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
-        return ""
+        torch = ""
+    return key_of(devices, titles, driver_version(), torch, wiring=wiring, num_sockets=num_sockets())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any
 
 from ..families import FAMILIES
 from ..models.describe import card_of
@@ -15,7 +15,6 @@ from ..values import Latents, Model, Quantization
 GIB, MIB = 1 << 30, 1 << 20
 SMALLEST = 4
 """A picture is not made smaller than the model's own area, divided by this."""
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,10 +56,6 @@ def mends_of(
     ]
 
 
-def _mend(words: str, values: Mapping[str, str | int], fit: Fit) -> Mend:
-    return Mend(words=words, values=values, num_bytes=fit[0], plan=fit[1])
-
-
 def amount(num_bytes: float) -> str:
     """For people."""
     return f"{num_bytes / GIB:.1f} GiB" if num_bytes >= GIB else f"{num_bytes / MIB:.0f} MiB"
@@ -71,7 +66,7 @@ def _fewer_bits(model: Model, canvas: Latents, ask: Ask, quantizations: Sequence
         return []
     for each in quantizations:
         if fit := ask(dataclasses.replace(model, quantization=each), canvas):
-            return [_mend(f"quantization {each}", {"quantization": each}, fit)]
+            return [Mend(words=f"quantization {each}", values={"quantization": each}, num_bytes=fit[0], plan=fit[1])]
     return []
 
 
@@ -82,41 +77,31 @@ def _smaller(model: Model, canvas: Latents, ask: Ask) -> list[Mend]:
         nearest_size(model, canvas.width * step // num_steps, canvas.height * step // num_steps)
         for step in range(num_steps - 1, 0, -1)
     ]
-    sizes = [size for size in sizes if SMALLEST * size[0] * size[1] >= card.width * card.height]
-
-    def at(size: tuple[int, int]) -> Fit | None:
-        return ask(model, dataclasses.replace(canvas, width=size[0], height=size[1]))
-
-    found = _largest(sizes, at)
-    if found is None:
-        return []
-    (width, height), fit = found
-    return [_mend(f"{width} x {height}", {"width": width, "height": height}, fit)]
+    shapes = [{"width": w, "height": h} for w, h in sizes if SMALLEST * w * h >= card.width * card.height]
+    return _largest(model, canvas, ask, shapes, "{width} x {height}")
 
 
 def _shorter(model: Model, canvas: Latents, ask: Ask) -> list[Mend]:
     """The longest video."""
     family = FAMILIES[model.family]
-    if not family.frame_multiple:
-        return []
-    lengths = range(canvas.frames - family.frame_multiple, family.least_frames - 1, -family.frame_multiple)
-    found = _largest(lengths, lambda frames: ask(model, dataclasses.replace(canvas, frames=frames)))
-    return [_mend(f"{found[0]} frames", {"frames": found[0]}, found[1])] if found else []
+    step = family.frame_multiple or 1
+    lengths = range(canvas.frames - step, family.least_frames - 1, -step) if family.frame_multiple else ()
+    return _largest(model, canvas, ask, [{"frames": frames} for frames in lengths], "{frames} frames")
 
 
 def _fewer(model: Model, canvas: Latents, ask: Ask) -> list[Mend]:
-    counts = range(canvas.batch - 1, 0, -1)
-    found = _largest(counts, lambda batch: ask(model, dataclasses.replace(canvas, batch=batch)))
-    return [_mend(f"batch {found[0]}", {"batch": found[0]}, found[1])] if found else []
+    return _largest(model, canvas, ask, [{"batch": batch} for batch in range(canvas.batch - 1, 0, -1)], "batch {batch}")
 
 
-def _largest(ordered: Sequence[T], ask: Callable[[T], Fit | None]) -> tuple[T, Fit] | None:
-    """The first that fits, of which each takes less than the one before; None where none does."""
-    low, high, found = 0, len(ordered), None
-    while low < high:
+def _largest(model: Model, canvas: Latents, ask: Ask, shapes: Sequence[Mapping[str, Any]], words: str) -> list[Mend]:
+    """The first of these shapes that fits, in a list; none where none does."""
+    low, high, found = 0, len(shapes), list[Mend]()
+    while low < high:  # each takes less than the one before, so that the first that fits is found by halves
         middle = (low + high) // 2
-        if fit := ask(ordered[middle]):
-            high, found = middle, (ordered[middle], fit)
+        values = shapes[middle]
+        if fit := ask(model, dataclasses.replace(canvas, **values)):
+            high = middle
+            found = [Mend(words=words.format(**values), values=values, num_bytes=fit[0], plan=fit[1])]
         else:
             low = middle + 1
     return found

@@ -5,8 +5,8 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
+from ...nodes.execution.models_used import ModelFacts
 from ...nodes.graph.problems import Problem
-from ...nodes.preview.models_used import ModelFacts
 from ...parallel.machine.now import DeviceNow
 from ...parallel.progress import Foreseen, RankWork
 from ...pipelines.costs.outcome import Took

@@ -18,7 +18,7 @@ from ...pipelines.models.regular_file import Unchanged, sha256_of
 from ...pipelines.models.source import split_source
 from ...pipelines.models.tensor_file import TensorFile
 from ...pipelines.values import Model
-from .walk import Walk
+from ..preview.walk import Walk
 
 MOST_FILES = 256
 """What is told of one model; the largest in use have some fifty."""
