@@ -5,6 +5,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from diffusers import (
@@ -21,10 +22,7 @@ from diffusers import (
     WanPipeline,
     WanTransformer3DModel,
 )
-from transformers import (
-    CLIPTextModel,
-    CLIPTextModelWithProjection,
-)
+from transformers import CLIPTextModel, CLIPTextModelWithProjection
 
 from support.tiny_parts import clip, clip_pictures, clip_vision, euler, fill, image_vae, qwen_vl, t5, wan_parts, wan_vae
 from support.tiny_rows import TINY_ROWS
@@ -42,62 +40,69 @@ def write_tiny(family: str, folder: Path | str) -> Path:
     return Path(folder)
 
 
-def flux(*, guidance_embeds: bool = True) -> FluxPipeline:
+FLUX: dict[str, Any] = {
+    "num_layers": 2,
+    "num_single_layers": 2,
+    "attention_head_dim": 16,
+    "joint_attention_dim": 32,
+    "pooled_projection_dim": 32,
+    "axes_dims_rope": (4, 6, 6),
+}
+
+
+def flux_parts(*, is_guided: bool = True, in_channels: int = 64, heads: int = 4, **config: int) -> dict[str, Any]:
     tokenizer, tokenizer_2 = clip_tokenizer(), t5_tokenizer()
-    transformer = FluxTransformer2DModel(
-        in_channels=64,
-        num_layers=2,
-        num_single_layers=2,
-        attention_head_dim=16,
-        num_attention_heads=4,
-        joint_attention_dim=32,
-        pooled_projection_dim=32,
-        guidance_embeds=guidance_embeds,
-        axes_dims_rope=(4, 6, 6),
-    )
-    return FluxPipeline(
-        scheduler=euler(dynamic=True) if guidance_embeds else euler(shift=1.0),
-        vae=image_vae(scaling_factor=0.3611, shift_factor=0.1159),
-        text_encoder=clip(tokenizer, CLIPTextModel),
-        tokenizer=tokenizer,
-        text_encoder_2=t5(tokenizer_2),
-        tokenizer_2=tokenizer_2,
-        transformer=transformer,
-    )
+    of_all = {"in_channels": in_channels, "num_attention_heads": heads, "guidance_embeds": is_guided}
+    return {
+        "scheduler": euler(dynamic=True) if is_guided else euler(shift=1.0),
+        "vae": image_vae(scaling_factor=0.3611, shift_factor=0.1159),
+        "text_encoder": clip(tokenizer, CLIPTextModel),
+        "tokenizer": tokenizer,
+        "text_encoder_2": t5(tokenizer_2),
+        "tokenizer_2": tokenizer_2,
+        "transformer": FluxTransformer2DModel(**FLUX, **of_all, **config),
+    }
+
+
+def flux() -> FluxPipeline:
+    return FluxPipeline(**flux_parts())
 
 
 def flux_schnell() -> FluxPipeline:
-    return flux(guidance_embeds=False)
+    return FluxPipeline(**flux_parts(is_guided=False))
+
+
+def sd3_parts(**config: Any) -> dict[str, Any]:
+    tokenizer, tokenizer_2, tokenizer_3 = clip_tokenizer(), clip_tokenizer(), t5_tokenizer()
+    return {
+        "transformer": SD3Transformer2DModel(**config),
+        "scheduler": euler(),
+        "vae": image_vae(scaling_factor=1.5305, shift_factor=0.0609),
+        "text_encoder": clip(tokenizer, CLIPTextModelWithProjection),
+        "tokenizer": tokenizer,
+        "text_encoder_2": clip(tokenizer_2, CLIPTextModelWithProjection),
+        "tokenizer_2": tokenizer_2,
+        "text_encoder_3": t5(tokenizer_3, width=64),
+        "tokenizer_3": tokenizer_3,
+    }
+
+
+SD3: dict[str, Any] = {
+    "sample_size": 32,
+    "patch_size": 2,
+    "in_channels": 16,
+    "num_layers": 2,
+    "attention_head_dim": 16,
+    "joint_attention_dim": 64,
+    "pooled_projection_dim": 64,
+    "pos_embed_max_size": 64,
+}
 
 
 def sd3() -> StableDiffusion3Pipeline:
     """Like SD3.5 medium: query and key norms, and a block with dual attention."""
-    tokenizer, tokenizer_2, tokenizer_3 = clip_tokenizer(), clip_tokenizer(), t5_tokenizer()
-    transformer = SD3Transformer2DModel(
-        sample_size=32,
-        patch_size=2,
-        in_channels=16,
-        num_layers=2,
-        attention_head_dim=16,
-        num_attention_heads=4,
-        joint_attention_dim=64,
-        caption_projection_dim=64,
-        pooled_projection_dim=64,
-        pos_embed_max_size=64,
-        qk_norm="rms_norm",
-        dual_attention_layers=(0,),
-    )
-    return StableDiffusion3Pipeline(
-        transformer=transformer,
-        scheduler=euler(),
-        vae=image_vae(scaling_factor=1.5305, shift_factor=0.0609),
-        text_encoder=clip(tokenizer, CLIPTextModelWithProjection),
-        tokenizer=tokenizer,
-        text_encoder_2=clip(tokenizer_2, CLIPTextModelWithProjection),
-        tokenizer_2=tokenizer_2,
-        text_encoder_3=t5(tokenizer_3, width=64),
-        tokenizer_3=tokenizer_3,
-    )
+    norms = {"qk_norm": "rms_norm", "dual_attention_layers": (0,)}
+    return StableDiffusion3Pipeline(**sd3_parts(**SD3, **norms, num_attention_heads=4, caption_projection_dim=64))
 
 
 def qwen_image() -> QwenImagePipeline:

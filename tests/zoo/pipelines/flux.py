@@ -6,51 +6,31 @@ from typing import Any
 import diffusers
 import transformers
 
-from support.tiny_models import flux
-from support.tiny_parts import chat_parts, clip, euler, image_vae, mistral3, qwen3, t5, t5_parts
-from support.tiny_tokenizers import clip_tokenizer, t5_tokenizer
+from support.tiny_models import FLUX, flux, flux_parts
+from support.tiny_parts import chat_parts, euler, image_vae, mistral3, qwen3, t5_parts
 from zoo import flux as zoo
 from zoo.cases import tiny_transformer
 from zoo.pipelines.tiny import FEWER, GUIDED, PROMPT, SIZED, Tiny, painted, picture, table, wide
 
-FLUX: dict[str, Any] = {
-    "num_layers": 2,
-    "num_single_layers": 2,
-    "attention_head_dim": 16,
-    "num_attention_heads": 3,
-    "joint_attention_dim": 32,
-    "pooled_projection_dim": 32,
-    "guidance_embeds": True,
-    "axes_dims_rope": (4, 6, 6),
-}
-"""Two blocks of each kind and three heads."""
-
 
 def made(kind: Any, *, in_channels: int = 64, controlnet: bool = False, **settings: int) -> Any:
     """A FLUX.1 pipeline; of its transformer's channels 64 are the picture, the others what conditions it."""
-    first, second = clip_tokenizer(), t5_tokenizer()
-    parts: dict[str, Any] = {
-        "scheduler": euler(dynamic=True),
-        "vae": flux_vae(),
-        "text_encoder": clip(first, transformers.CLIPTextModel),
-        "tokenizer": first,
-        "text_encoder_2": t5(second),
-        "tokenizer_2": second,
-        "transformer": diffusers.FluxTransformer2DModel(in_channels=in_channels, out_channels=64, **FLUX),
-    }
+    parts = flux_parts(in_channels=in_channels, heads=3, out_channels=64)
     if controlnet:
-        parts["controlnet"] = diffusers.FluxControlNetModel(in_channels=64, **FLUX)
+        known = {"in_channels": 64, "num_attention_heads": 3, "guidance_embeds": True}
+        parts["controlnet"] = diffusers.FluxControlNetModel(**FLUX, **known)
     return kind(**parts, **settings)
-
-
-def flux_vae() -> Any:
-    return image_vae(scaling_factor=0.3611, shift_factor=0.1159)
 
 
 def chroma(kind: Any) -> Any:
     transformer = tiny_transformer(zoo.chroma, in_channels=64, approximator_layers=2)
     transformer.register_to_config(guidance_embeds=False)  # the inpainting pipeline asks for it, the class has none
-    return kind(**t5_parts(), scheduler=euler(), vae=flux_vae(), transformer=transformer)
+    return kind(
+        **t5_parts(),
+        scheduler=euler(),
+        vae=image_vae(scaling_factor=0.3611, shift_factor=0.1159),
+        transformer=transformer,
+    )
 
 
 def flux2(kind: Any, *, layers: int = 3) -> Any:

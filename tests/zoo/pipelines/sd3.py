@@ -6,47 +6,24 @@ from typing import Any
 import diffusers
 import transformers
 
-from support.tiny_models import sd3
+from support.tiny_models import SD3, sd3, sd3_parts
 from support.tiny_parts import chat_parts, clip, euler, image_vae, qwen3, t5, t5_parts
 from support.tiny_tokenizers import chat_tokenizer, clip_tokenizer, t5_tokenizer
 from zoo import cog, image_joint
 from zoo.cases import tiny_transformer
 from zoo.pipelines.tiny import FEWER, GUIDED, NO_ROWS, PROMPT, REPLACED, SIZED, Tiny, mask, painted, seeded, table, wide
 
-MODEL: dict[str, Any] = {
-    "sample_size": 32,
-    "patch_size": 2,
-    "in_channels": 16,
-    "num_layers": 2,
-    "attention_head_dim": 16,
-    "num_attention_heads": 3,
-    "joint_attention_dim": 64,
-    "caption_projection_dim": 48,
-    "pooled_projection_dim": 64,
-    "pos_embed_max_size": 64,
-}
+MODEL: dict[str, Any] = {**SD3, "num_attention_heads": 3, "caption_projection_dim": 48}
 COG: dict[str, Any] = {"in_channels": 16, "out_channels": 16, "text_embed_dim": 32}
 FACTORS = {"scaling_factor": 1.5305, "shift_factor": 0.0609}
 
 
 def made(kind: Any, *, control: int | None = None) -> Any:
     """Three heads, without the query and key norms of 3.5; `control`: channels beside the picture's in a ControlNet."""
-    first, second, third = clip_tokenizer(), clip_tokenizer(), t5_tokenizer()
-    controlnet = {}
+    parts = sd3_parts(**MODEL)
     if control is not None:
-        controlnet["controlnet"] = diffusers.SD3ControlNetModel(**MODEL, extra_conditioning_channels=control)
-    return kind(
-        transformer=diffusers.SD3Transformer2DModel(**MODEL),
-        scheduler=euler(),
-        vae=image_vae(**FACTORS),
-        text_encoder=clip(first, transformers.CLIPTextModelWithProjection),
-        tokenizer=first,
-        text_encoder_2=clip(second, transformers.CLIPTextModelWithProjection),
-        tokenizer_2=second,
-        text_encoder_3=t5(third, width=64),
-        tokenizer_3=third,
-        **controlnet,
-    )
+        parts["controlnet"] = diffusers.SD3ControlNetModel(**MODEL, extra_conditioning_channels=control)
+    return kind(**parts)
 
 
 def cogview3(kind: Any) -> Any:
