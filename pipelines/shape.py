@@ -38,7 +38,8 @@ def size_multiple(model: Model) -> int:
 
 def check_size(model: Model, width: int, height: int) -> None:
     """Raises `ValueError` naming the nearest sizes that fit."""
-    if (near := nearest_size(model, width, height)) != (width, height):
+    near_width, near_height = nearest_size(model, width, height)
+    if (near_width, near_height) != (width, height):
         raise ValueError(
             worded(
                 "{} x {} is no size that {} can paint; width and height must be multiples of {}, such as {} x {}",
@@ -46,7 +47,8 @@ def check_size(model: Model, width: int, height: int) -> None:
                 height,
                 model.source,
                 size_multiple(model),
-                *near,
+                near_width,
+                near_height,
             )
         )
 
