@@ -65,16 +65,8 @@ class Cluster:
         """Run a function on ranks and give the first one's answer, as `Pool.call` does. Where an agent or its machine
         is lost, the job is tried once more, elsewhere if it can be.
         """
-        order = {
-            "function": function,
-            "num_ranks": min(num_ranks, self.size),
-            "lane": lane,
-            "rank": rank,
-            "owner": progress.owner,
-            "previews": progress.wants_previews,
-            "world": None,
-            "answers": True,
-        }
+        order = {"function": function, "num_ranks": min(num_ranks, self.size), "lane": lane, "rank": rank}
+        order |= {"owner": progress.owner, "previews": progress.wants_previews, "world": None, "answers": True}
         subject = f"{function} {request.get('stage', '')}"
         check_head()
         reference = share(pack(request))

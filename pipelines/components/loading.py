@@ -46,10 +46,8 @@ def load_component(
 
     On the CPU weights whose files hold `dtype` are views of the mapped files: all processes share their pages, for as
     long as nobody writes to a weight in place. Who truncates a file meanwhile kills them all (SIGBUS): a model is
-    replaced by new files, never by writing into the old ones. On an accelerator weights go there one by one, so that
-    the host holds no copy of them. `checkpoint` is a single file that gives them instead of the component's folder.
-    Quantized weights are made one by one, as they are read: no other is in whole precision meanwhile. Collective with
-    `readers`, the ranks of a machine that read it together, each a share.
+    replaced by new files, never by writing into the old ones. `checkpoint` is a single file that gives them instead of
+    the component's folder. Collective with `readers`, the ranks of a machine that read it together, each a share.
     """
     from .default_dtype import kept_to_this_thread
 
@@ -144,6 +142,8 @@ def _load_weights(
 
         settle = _settler(quantization, device)
         return single_file.load(cls, files, checkpoint, dtype=dtype, device=device, settle=settle, readers=readers)
+    # One by one: on an accelerator the host then holds no copy of them, and of those that are quantized as they are
+    # read no other is in whole precision meanwhile.
     if files.library == "diffusers" and (device != "cpu" or quantization != "none" or files.is_packed):
         settle = _settler(quantization, device)
         component = skeleton.load(cls, files, dtype=dtype, device=device, settle=settle, readers=readers)

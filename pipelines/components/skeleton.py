@@ -128,16 +128,18 @@ def _reading(
     with contextlib.ExitStack() as stack:
         opened = {path: stack.enter_context(safe_open(str(path), framework="pt")) for path in set(homes.values())}
 
-        def get(name: str, rows: slice | None) -> Tensor:
-            file = opened[homes[name]]
-            return file.get_tensor(name) if rows is None else _rows(file.get_slice(name), rows)
-
         def read(name: str, rows: slice | None) -> Tensor:
             if held[name].dtype.startswith(PACKED):
                 numbers, scale, zero_point = (_part(name, each, rows) for each in PARTS)
                 assert numbers is not None and scale is not None, "put_together has seen to both"
                 return from_scaled(numbers, scale, zero_point=zero_point, dtype=dtypes[name])
-            part = get(name, rows)
+            file = opened[homes[name]]
+            if rows is None:
+                part = file.get_tensor(name)
+            elif rows.start == rows.stop:  # safetensors reads no empty ranges
+                part = file.get_slice(name)[0:1][0:0]
+            else:
+                part = file.get_slice(name)[rows.start : rows.stop]
             dtype = dtypes[name] if part.is_floating_point() else part.dtype
             moved = move(part)  # before the cast, which then is the device's work and not the host's
             return moved.to(dtype, copy=moved is part)
@@ -147,13 +149,7 @@ def _reading(
             place = part_of(name, part)
             if place not in homes:
                 return None
-            found = get(place, None)
+            found = opened[homes[place]].get_tensor(place)
             return move(found if rows is None or found.numel() == 1 else found[rows])
 
         yield read
-
-
-def _rows(piece: Any, rows: slice) -> Tensor:
-    if rows.start == rows.stop:  # safetensors reads no empty ranges
-        return piece[0:1][0:0]
-    return piece[rows.start : rows.stop]

@@ -56,6 +56,8 @@ def put(home: Path, model: HubModel, check: Callable[[Path], object]) -> Path:
 
     Raises that error, and `OSError`; nothing is there then, nor where this process is ended meanwhile.
     """
+    # Put together beside the place where models are looked for: a process that is ended meanwhile leaves nothing that
+    # seems to be one.
     folder, made = snapshot_of(home, model.commit), _made_of(home, model)
     try:
         shutil.rmtree(made, ignore_errors=True)

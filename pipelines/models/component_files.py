@@ -170,6 +170,7 @@ def _list_files(folder: Path, name: str, roots: Sequence[Path] | None) -> frozen
     """The names in a component's folder, after refusing pipes, devices, broken links and links out of `roots`."""
     try:
         files = sorted(path.name for path in folder.iterdir())
+        # before a library opens any: a pipe would be waited for, and a device may do something when it is opened
         for file in files:
             mode = (folder / file).stat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):

@@ -91,6 +91,7 @@ def foreign_entry(plain: dict[str, Any]) -> str:
 
 def _entries(plain: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """All keys with their values, at any depth; the members of a list stand under its key."""
+    # not by recursion: how deep it goes is a stranger's to say
     pending: list[tuple[str, Any]] = list(plain.items())
     while pending:
         key, value = pending.pop()
@@ -153,7 +154,7 @@ def check_size(kind: Any, config: PreTrainedConfig, *, num_held: int) -> None:
     """
     import torch
 
-    with torch.device("meta"):
+    with torch.device("meta"):  # where a number of any size takes no memory
         num_asked = sum(weight.numel() for weight in kind(config).parameters())
     if num_asked > ROOM * num_held + SPARE:
         raise ValueError(

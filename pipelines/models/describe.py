@@ -22,7 +22,7 @@ from .loras.lora_file import check_lora
 from .packed.experts import check_checkpoints
 from .packed.packing import read_checkpoint
 from .regular_file import sha256_of
-from .source import PICKLES, exists, is_allowed, resolve_source
+from .source import PICKLES, ResolvedSource, exists, is_allowed, resolve_source
 from .tensor_file import content_mark, read_tensor_file
 
 logger = logging.getLogger("latentloom")
@@ -68,19 +68,8 @@ def describe_model(
     check_graphs(graphs, device=chosen)
     if quantization != "none" and is_here:
         check_quantization(quantization, device=chosen, dtype=number)
-    return Model(
-        source=found.id,
-        folder=str(found.folder),
-        family=files.family.name,
-        revision=found.revision,
-        fingerprint=fingerprint_of(files.fingerprint, single),
-        device=chosen,
-        dtype=number,
-        quantization=quantization,
-        engine=engine,
-        graphs=graphs,
-        loras=tuple(loras),
-    )
+    model = _described(found, files.family.name, fingerprint_of(files.fingerprint, single), chosen, number)
+    return dataclasses.replace(model, quantization=quantization, engine=engine, graphs=graphs, loras=tuple(loras))
 
 
 def describe_whole(
@@ -97,16 +86,14 @@ def describe_whole(
     allowed = roots if found.is_local else None
     parts = inspect_components(found.folder, read_allowed_index(found.folder, roots=allowed), roots=allowed)
     single = {} if found.file is None else check_checkpoints(found.file, parts, roots=allowed)
+    mark = fingerprint_of(fingerprint_of_parts(found.folder, parts), single)
     chosen = pick_device(device) if is_here else device
-    return Model(
-        source=found.id,
-        folder=str(found.folder),
-        family="",
-        revision=found.revision,
-        fingerprint=fingerprint_of(fingerprint_of_parts(found.folder, parts), single),
-        device=chosen,
-        dtype=pick_dtype(dtype, device=chosen),
-    )
+    return _described(found, "", mark, chosen, pick_dtype(dtype, device=chosen))
+
+
+def _described(found: ResolvedSource, family: str, fingerprint: str, device: str, dtype: Dtype) -> Model:
+    source = {"source": found.id, "folder": str(found.folder), "revision": found.revision}
+    return Model(**source, family=family, fingerprint=fingerprint, device=device, dtype=dtype)
 
 
 def card_of(model: Model) -> Card:

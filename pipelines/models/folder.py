@@ -80,11 +80,7 @@ def read_index(folder: Path, *, home: str = "") -> dict[str, Any]:
     if path is None:
         raise ValueError(worded("{} is no model: it has no {}; give a folder in diffusers format", folder, INDEX))
     # whether a modular index is right depends on the folder as well, so that only what its file says is kept
-    index = dict(_NAMED(path)) if path.name == INDEX else _of_modular(path, _NAMED(path), home)
-    for name, entry in index.items():
-        if _is_component(entry):
-            _check_entry(path, name, entry)
-    return index
+    return dict(_NAMED(path)) if path.name == INDEX else _checked(path, _of_modular(path, _NAMED(path), home))
 
 
 def _read_named(path: Path) -> dict[str, Any]:
@@ -97,6 +93,13 @@ def _read_named(path: Path) -> dict[str, Any]:
         )
     if not isinstance(pipeline, str):
         raise ValueError(f"{path} does not name its pipeline (_class_name); copy the model again")
+    return _checked(path, index) if path.name == INDEX else index
+
+
+def _checked(path: Path, index: dict[str, Any]) -> dict[str, Any]:
+    for name, entry in index.items():
+        if _is_component(entry):
+            _check_entry(path, name, entry)
     return index
 
 
@@ -191,7 +194,7 @@ def _check_entry(path: Path, name: str, entry: list[Any]) -> None:
         raise ValueError(f"{path}: component {name} names no class ({str(class_name)[:64]!r}); copy the model again")
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)
 def is_part_of_diffusers(library: str) -> bool:
     """Whether a component comes with one of diffusers' own pipelines, as LTX-2's connectors do. Imports nothing."""
     if not NAME.fullmatch(library) or (found := importlib.util.find_spec("diffusers")) is None:

@@ -77,9 +77,9 @@ def resolve_source(source: str, *, revision: str = "", roots: Sequence[Path] | N
         raise ValueError(
             worded("source is {!r}; give a model folder, a hub id like org/name, or builtin:bobbin", source[:100])
         )
-    if JOINT.search(source) or source.lower().endswith((".safetensors", ".gguf", *PICKLES)):
-        return _resolve_file(source, revision=revision, roots=roots)
     is_builtin = source.startswith("builtin:")
+    if not is_builtin and (JOINT.search(source) or source.lower().endswith((".safetensors", ".gguf", *PICKLES))):
+        return _resolve_file(source, revision=revision, roots=roots)
     # a folder called org/name is meant before the model of that id: what lies here was put here by the user
     if not is_builtin and HUB_ID.fullmatch(source) and _find(source, roots) is None:
         return _resolve_hub(source, revision)

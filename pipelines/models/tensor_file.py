@@ -161,6 +161,7 @@ def _read_entries(path: Path, plain: Mapping[str, Any], *, first: int, data_byte
             raise ValueError(f"{path}: tensor {name[:100]!r} has a size that is not its shape's; copy it again")
         tensors[name] = TensorEntry(dtype, tuple(shape), first + start)
         spans.append((start, end))
+    # without gaps and overlaps each byte has one owner: no two names share numbers, and nothing hides in between
     reached = 0
     for start, end in sorted(spans):
         if start != reached or end < start:

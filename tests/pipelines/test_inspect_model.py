@@ -272,11 +272,9 @@ def test_a_config_that_lacks_an_entry_is_named_with_it(copy: Path) -> None:
         family_size_multiple(copy, find_family("FluxPipeline"))
 
 
-@pytest.mark.parametrize(("family", "patch"), [("wan", 2), ("wan", [1, 0, 2]), ("wan", "a"), ("sd3", [2]), ("sd3", 0)])
-def test_a_patch_size_of_another_kind_is_one_sentence(
-    tiny: Callable[[str], Path], tmp_path: Path, family: str, patch: Any
-) -> None:
-    folder = Path(shutil.copytree(tiny(family), tmp_path / "copy", copy_function=os.link))
+@pytest.mark.parametrize("patch", [2, [1, 0, 2], "a"])
+def test_a_patch_size_of_another_kind_is_one_sentence(tiny: Callable[[str], Path], tmp_path: Path, patch: Any) -> None:
+    folder = Path(shutil.copytree(tiny("wan"), tmp_path / "copy", copy_function=os.link))
     change(folder / "transformer" / "config.json", patch_size=patch)
     with pytest.raises(ValueError, match=r"component \w+ of .*: its config has a wrong value .*; copy the model again"):
         family_size_multiple(folder, inspect_model(folder).family)

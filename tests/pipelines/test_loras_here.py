@@ -14,6 +14,7 @@ from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.models.loras import facts, installed
 from latentloom.pipelines.models.loras.facts import LONGEST_TEXT, LONGEST_WORD, MOST_WORDS, LoraFacts, lora_facts
 from latentloom.pipelines.models.loras.installed import fit_of, installed_loras
+from latentloom.pipelines.models.loras.lora_file import layers_of
 from latentloom.pipelines.models.regular_file import Unchanged
 from latentloom.pipelines.values import Model
 from support.lora_files import write_pair, write_tensors
@@ -181,7 +182,7 @@ def test_a_look_ends_and_says_that_it_did_not_see_all(tmp_path: Path, monkeypatc
 def test_what_fits_is_told_by_layers_else_by_what_it_says_of_itself(
     tmp_path: Path, bobbin: Model, changes: dict[str, Any], verdict: str, why: str
 ) -> None:
-    found = fit_of(told(tmp_path / "one.safetensors", **changes), bobbin)
+    found = fit_of(told(tmp_path / "one.safetensors", **changes), bobbin, layers_of(bobbin))
     assert found.verdict == verdict
     assert why in found.why and bool(found.why) == bool(why)
 
@@ -199,6 +200,6 @@ def test_loras_of_the_same_layers_are_compared_once(
     alike = [told(tmp_path / f"{rank}.safetensors", rank=rank) for rank in (2, 4, 8)]
     other = told(tmp_path / "wide.safetensors", shape=(8, 8))
     for lora in (*alike, other):
-        fit_of(lora, bobbin)
-    fit_of(alike[0], describe_model(str(tiny("sd3")), device="cpu"))
+        fit_of(lora, bobbin, {})
+    fit_of(alike[0], describe_model(str(tiny("sd3")), device="cpu"), {})
     assert compared == ["flux", "flux", "sd3"]

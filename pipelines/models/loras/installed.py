@@ -21,7 +21,7 @@ from ..regular_file import Unchanged
 from ..source import is_allowed
 from ..tensor_file import read_tensor_file
 from .facts import NOTE, PICTURES, LoraFacts, lora_facts
-from .lora_file import layers_of, what_differs
+from .lora_file import what_differs
 
 MAX_DEPTH = 6
 """How deep a folder of models is searched."""
@@ -85,10 +85,9 @@ def installed_loras(
     return InstalledLoras(loras=tuple(found[path] for path in sorted(found)), may_grow=time.monotonic() >= end)
 
 
-def fit_of(lora: LoraFacts, model: Model, held: Mapping[str, tuple[int, ...]] | None = None) -> Fit:
-    """Whether a LoRA fits a model, by its layers where these can be compared, else by what it says it was made for.
-
-    `held` is what `layers_of` says of the model, for who asks of many LoRAs.
+def fit_of(lora: LoraFacts, model: Model, held: Mapping[str, tuple[int, ...]]) -> Fit:
+    """Whether a LoRA fits a model, which has the layers `held`, by these where they can be compared, else by what it
+    says it was made for.
     """
     if lora.problem:
         return Fit("other", lora.problem)
@@ -100,7 +99,7 @@ def fit_of(lora: LoraFacts, model: Model, held: Mapping[str, tuple[int, ...]] | 
     return Fit("likely") if model.family in lora.families else Fit("other", worded("it was made for {}", lora.made_for))
 
 
-def _differs(lora: LoraFacts, model: Model, held: Mapping[str, tuple[int, ...]] | None) -> str | None:
+def _differs(lora: LoraFacts, model: Model, held: Mapping[str, tuple[int, ...]]) -> str | None:
     key = (lora.layers, model.fingerprint, model.source, model.family)
     with _lock:
         if key in _verdicts:
@@ -109,7 +108,7 @@ def _differs(lora: LoraFacts, model: Model, held: Mapping[str, tuple[int, ...]] 
         file = read_tensor_file(lora.path)
     except ValueError:  # gone since
         return None
-    found = what_differs(file, model, layers_of(model) if held is None else held)
+    found = what_differs(file, model, held)
     with _lock:
         if len(_verdicts) >= MOST_VERDICTS:
             _verdicts.clear()

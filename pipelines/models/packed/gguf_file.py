@@ -120,6 +120,7 @@ def _parse(header: _Header, size_bytes: int) -> tuple[dict[str, TensorEntry], di
     if version not in VERSIONS:
         raise header.fault(f"is GGUF of version {version}, not {' or '.join(map(str, VERSIONS))}")
     num_tensors, num_entries = header.number("Q"), header.number("Q")
+    # before anything is made of them: some bytes can ask for 2**64 of each
     if num_tensors > MAX_TENSORS or num_entries > MAX_ENTRIES:
         raise header.fault(f"counts {num_tensors:,} tensors and {num_entries:,} entries, more than any model has")
     metadata: dict[str, Any] = {}
@@ -194,6 +195,7 @@ def _placed(
 ) -> dict[str, TensorEntry]:
     start = -(-len(header.read) // alignment) * alignment  # of the first tensor: behind the header, aligned
     reached, found = 0, {}
+    # in the order in which they lie, so that the end of the one before tells whether two overlap
     for info in sorted(infos, key=lambda info: info.offset):
         if info.offset % alignment or info.offset < reached:
             raise header.fault(f"has tensors that overlap or are not aligned, first {info.name[:100]!r}")

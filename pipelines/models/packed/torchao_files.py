@@ -38,6 +38,7 @@ def put_together(files: Sequence[TensorFile]) -> tuple[TensorFile, ...]:
 
     Raises `ValueError` naming a weight of another kind, or one whose parts are missing or have other shapes.
     """
+    # of all files first: parts of one weight may lie in several, and what is said of it in any
     held = {name: entry for file in files for name, entry in file.tensors.items()}
     told = {name: text for file in files for name, text in file.metadata.items()}
     parts: dict[str, str] = {}
