@@ -22,27 +22,33 @@ Preview = Callable[[], "Tensor"]
 class RankWork:
     """What one rank did in one stage, or this process where it works alone."""
 
-    rank: int  # the rank's number among those that work together, or could
+    rank: int
+    """The rank's number among those that work together, or could."""
     device: str
-    title: str = ""  # what the device is, such as the GPU's name
-    machine: str = ""  # the name of its machine; of one in a cluster, the cluster's name for it
+    title: str = ""
+    """What the device is, such as the GPU's name."""
+    machine: str = ""
+    """The name of its machine; of one in a cluster, the cluster's name for it."""
     seconds: float
     sent_bytes: int = 0
-    exchanges: int = 0  # collective calls, as the algorithm sees them
-    # The most memory in use, of the accelerator or else of the process; loading counts, and what was done beside the
-    # stage.
+    exchanges: int = 0
+    """Collective calls, as the algorithm sees them."""
     peak_memory_bytes: int = 0
-    # Of it, what the process had before its first stage: Python and libraries. 0 on an accelerator.
+    """The most memory in use, of the accelerator or else of the process; loading counts, and what was done beside the
+    stage."""
     idle_bytes: int = 0
+    """Of it, what the process had before its first stage: Python and libraries. 0 on an accelerator."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """What a prediction is for, as runs of this machine are compared by it later: no prompt, no path."""
 
-    machine: str  # a name of its devices and of the rates that they are predicted by
+    machine: str
+    """A name of its devices and of the rates that they are predicted by."""
     model: str
-    class_name: str  # of its transformer
+    class_name: str
+    """Of its transformer."""
     fingerprint: str
     dtype: str
     quantization: str
@@ -51,7 +57,8 @@ class Setting:
     height: int
     frames: int
     batch: int
-    text_tokens: int  # padding included
+    text_tokens: int
+    """Padding included."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +68,10 @@ class Factors:
     step: float = 1.0
     text: float = 1.0
     decode: float = 1.0
-    num_runs: int = 0  # from which this is known
-    basis: Basis = ""  # whether they were runs of the same class of model and dtype, or of any on this machine
+    num_runs: int = 0
+    """From which this is known."""
+    basis: Basis = ""
+    """Whether they were runs of the same class of model and dtype, or of any on this machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,22 +79,29 @@ class Foreseen:
     """What a run is predicted to take by a plan, in seconds with warm ranks, before it begins."""
 
     plan: str
-    why: str  # why this plan, in plain words
+    why: str
+    """Why this plan, in plain words."""
     machine: str
-    is_measured: bool  # whether this machine's own measurements are under it, or data sheets
-    # Whether its speed is only assumed: predictions learn from such seconds, and they are told to nobody.
+    is_measured: bool
+    """Whether this machine's own measurements are under it, or data sheets."""
     is_assumed: bool = False
+    """Whether its speed is only assumed: predictions learn from such seconds, and they are told to nobody."""
     steps: int
     step_s: float
     text_s: float
     decode_s: float
-    load_s: float  # before the first, to read the weights
-    num_bytes: int  # on the device that holds most
-    # Of them, what an accelerator's context and libraries take, which no run's measurement counts.
+    load_s: float
+    """Before the first, to read the weights."""
+    num_bytes: int
+    """On the device that holds most."""
     context_bytes: int = 0
-    rejected: Sequence[tuple[str, float, str]] = ()  # other plans, the seconds of one of their steps, and why not
-    factors: Factors = Factors()  # those that are in these seconds already
-    setting: Setting | None = None  # without one nothing is learned from the run
+    """Of them, what an accelerator's context and libraries take, which no run's measurement counts."""
+    rejected: Sequence[tuple[str, float, str]] = ()
+    """Other plans, the seconds of one of their steps, and why not."""
+    factors: Factors = Factors()
+    """Those that are in these seconds already."""
+    setting: Setting | None = None
+    """Without one nothing is learned from the run."""
 
     @property
     def seconds(self) -> float:
