@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
 
-from bodies.guided import counted
+from bodies.cache import called
+from bodies.guided import TRANSFORMERS
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines import stages
 from latentloom.pipelines.values import Latents
@@ -16,12 +17,12 @@ from latentloom.pipelines.values import Latents
 def denoise_each_way(rank: int, request: Mapping[str, Any], plans: Sequence[str]) -> list[dict[str, Any]]:
     """How far each plan's latents, of picture and sound, are from those of this rank alone, and how often the
     transformer was called."""
-    alone = counted(lambda: stages.denoise(dict(request)))
-    whole = _tensors(alone["result"])
-    found = [{"plan": "one", "calls": alone["forwards"]}]
+    alone, num_forwards = forwards(lambda: stages.denoise(dict(request)))
+    whole = _tensors(alone)
+    found: list[dict[str, Any]] = [{"plan": "one", "calls": num_forwards}]
     for plan in plans:
-        split = counted(lambda plan=plan: stages.denoise({**request, "plan": ParallelPlan.parse(plan)}))
-        made = _tensors(split["result"])
+        split, num_forwards = forwards(lambda plan=plan: stages.denoise({**request, "plan": ParallelPlan.parse(plan)}))
+        made = _tensors(split)
         found.append(
             {
                 "plan": plan,
@@ -29,10 +30,17 @@ def denoise_each_way(rank: int, request: Mapping[str, Any], plans: Sequence[str]
                     float((one - other).abs().max() / other.abs().max()) for one, other in zip(made, whole, strict=True)
                 ),
                 "sum": sum(float(each.double().sum()) for each in made),
-                "calls": split["forwards"],
+                "calls": num_forwards,
             }
         )
     return found
+
+
+def forwards(run: Callable[[], Latents]) -> tuple[Latents, int]:
+    """What it makes, and how often a transformer's forward began meanwhile."""
+    made: list[Latents] = []
+    _, count = called(lambda: made.append(run()) or made[0], lambda each: type(each).__name__.endswith(TRANSFORMERS))
+    return made[0], count
 
 
 def _tensors(latents: Latents) -> list[Tensor]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from bodies.guided import counted as stages_counted
+from bodies.rows import forwards
 from latentloom.nodes import decode_audio, empty_latents, encode_image, encode_text
 from latentloom.pipelines import stages
 from latentloom.pipelines.finite import NotFinite
@@ -101,8 +101,7 @@ def test_guidance_of_one_turns_off_all_that_guides_picture_and_sound(model: Any)
     asked = {**request_of(model("ltx_2"), row), "steps": 1}
     calls = []
     for guidance in (3.0, 1.0):
-        counted = stages_counted(lambda guidance=guidance: stages.denoise({**asked, "guidance": guidance}))
-        calls.append(counted["forwards"])
+        calls.append(forwards(lambda guidance=guidance: stages.denoise({**asked, "guidance": guidance}))[1])
     assert calls == [4, 1]
 
 
