@@ -250,11 +250,10 @@ def why_not_made(model: Model, output: Literal["image", "video", "audio"]) -> st
     """Why nothing of that kind can be made of the model's latents, as a sentence; empty where it can."""
     family = FAMILIES[model.family]
     if output == "audio":
-        able = ", ".join(each.title for each in FAMILIES.values() if each.has_sound)
         told = worded(
             "{} makes no sound; take Decode Audio away, or choose a model of one of these families: {}",
             family.title,
-            able,
+            ", ".join(each.title for each in FAMILIES.values() if each.has_sound),
         )
         return "" if family.has_sound else told
     if family.output == output:

@@ -134,12 +134,9 @@ def test_the_decode_stage_refuses_latents_of_too_few_rows(model: Any, canvas: An
         stages.decode({"model": model("flux"), "latents": latents, "split": 8})
 
 
-def test_the_decode_stage_gives_the_same_pixels_on_two_ranks(pair: Ranks) -> None:
-    found = pair.run("bodies.vae:stage", 2)
-    assert max(off for off, _ in found) <= 1e-5 and len({mark for _, mark in found}) == 1
-
-
-@pytest.mark.by_hand  # as on two
-def test_the_decode_stage_gives_the_same_pixels_on_four_ranks(ranks: Ranks) -> None:
-    found = ranks.run("bodies.vae:stage", 4)
+@pytest.mark.parametrize(("group", "num"), [("pair", 2), pytest.param("ranks", 4, marks=pytest.mark.by_hand)])
+def test_the_decode_stage_gives_the_same_pixels_on_all_ranks(
+    group: str, num: int, request: pytest.FixtureRequest
+) -> None:
+    found = request.getfixturevalue(group).run("bodies.vae:stage", num)
     assert max(off for off, _ in found) <= 1e-5 and len({mark for _, mark in found}) == 1
