@@ -61,7 +61,8 @@ class Throttle:
             except TimeoutError:
                 raise _too_many() from None
             if not is_right():
-                await self.sleep(WRONG_S)  # with its turns held: that is what makes the others wait
+                # with its turns held: that is what makes the others wait
+                await self.sleep(WRONG_S)
                 return False
         self._remember(name, address)
         return True
