@@ -47,8 +47,8 @@ class Throttle:
 
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     queues: dict[Key, _Queue] = field(default_factory=dict)
+    # The last addresses from which each user has logged in.
     places: dict[str, OrderedDict[str, None]] = field(default_factory=dict)
-    """The last addresses from which each user has logged in."""
     num_strangers: int = 0
 
     async def tried(self, is_right: Callable[[], bool], *, name: str, address: str, browser: str) -> bool:
