@@ -18,6 +18,9 @@ Preview = Callable[[], "Tensor"]
 """Makes a small picture of the latents, uint8 H W 3; called only when somebody is watching."""
 
 
+# What stands below the fields of the next four is what the page's contract says of them: as comments it would be lost.
+
+
 @dataclass(frozen=True, kw_only=True)
 class RankWork:
     """What one rank did in one stage, or this process where it works alone."""

@@ -18,8 +18,7 @@ class Bundle:
 
     files: dict[str, Path]
     version: str
-    parts: tuple[str, ...] = ()
-    """The scripts that `loom.js` needs before it begins."""
+    parts: tuple[str, ...] = ()  # the scripts that `loom.js` needs before it begins
 
     def address(self, name: str) -> str:
         return f"loom/static/{name}?v={self.version}"

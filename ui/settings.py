@@ -31,29 +31,23 @@ class Settings:
 
     host: str = "127.0.0.1"
     port: int = 7860
+    # Passwords by name; empty: there is no login, and all work is the user "local"'s.
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Passwords by name; empty: there is no login, and all work is the user "local"'s."""
     models_dirs: tuple[Path, ...] = ()
     output_dir: Path
-    data_dir: Path
-    """Workflows, drafts, the queue and the index of results; one server at a time."""
+    data_dir: Path  # workflows, drafts, the queue and the index of results; one server at a time
+    # Where results are kept for this server and whoever else is told so; without it, in the data folder.
     shared_cache_dir: Path | None = None
-    """Where results are kept for this server and whoever else is told so; without it, in the data folder."""
     place: Place = field(default_factory=Place)
+    # Whether a sweep chooses into how many groups it puts the devices. With several users it would not: each change
+    # starts the ranks anew, and their runs take turns.
     shares_out: bool = False
-    """Whether a sweep chooses into how many groups it puts the devices. With several users it would not: each change
-    starts the ranks anew, and their runs take turns.
-    """
-    root_path: str = ""
-    """Where a proxy in front shows the page: a path such as /studio, or a whole URL."""
+    root_path: str = ""  # where a proxy in front shows the page: a path such as /studio, or a whole URL
+    # The most pixels of a picture that a user brings, or that a run reads or makes by resizing.
     max_pixels: int = MAX_PIXELS
-    """The most pixels of a picture that a user brings, or that a run reads or makes by resizing."""
-    user_bytes: int = USER_BYTES
-    """How many bytes one user may keep."""
-    allows_downloads: bool = False
-    """Whether users may have models fetched from the hub."""
-    trusted_proxies: tuple[str, ...] = ()
-    """Addresses or networks of proxies that tell in X-Forwarded-For who asks."""
+    user_bytes: int = USER_BYTES  # how many bytes one user may keep
+    allows_downloads: bool = False  # whether users may have models fetched from the hub
+    trusted_proxies: tuple[str, ...] = ()  # addresses or networks of proxies that tell in X-Forwarded-For who asks
 
     def __post_init__(self) -> None:
         if not 1 <= self.port <= 65535:

@@ -134,8 +134,13 @@ def pull(model_id: str, *, revision: str = "", report: Callable[[str], None] = p
         report(f"{model_id}: {num_bytes / 2**30:.1f} GiB, kept in {index.parent}")
         if (free := shutil.disk_usage(index.parent).free) < num_bytes:
             raise ValueError(
-                f"{num_bytes / 2**30:.1f} GiB are needed and {free / 2**30:.1f} GiB are free at {index.parent}; "
-                "free some room, or set HF_HOME to another disk"
+                worded(
+                    "{:.1f} GiB are needed and {:.1f} GiB are free at {}; "
+                    "free some room, or set HF_HOME to another disk",
+                    num_bytes / 2**30,
+                    free / 2**30,
+                    index.parent,
+                )
             )
         folder = Path(
             api.snapshot_download(

@@ -26,10 +26,8 @@ as they like."""
 class Asker:
     """Who a request or connection comes from."""
 
-    address: str
-    """The address as limits count it: an IPv6 one by its network."""
-    is_proxy: bool
-    """Whether the address is a trusted proxy's own, so that many may stand behind it."""
+    address: str  # the address as limits count it: an IPv6 one by its network
+    is_proxy: bool  # whether the address is a trusted proxy's own, so that many may stand behind it
 
 
 def asker_of(scope: Mapping[str, Any], trusted: Sequence[str]) -> Asker:
@@ -101,10 +99,8 @@ WILDCARDS = ("0.0.0.0", "::", "")
 class Door:
     """The names under which this server is asked for."""
 
-    host: str
-    """What it is bound to."""
-    public_netloc: str = ""
-    """What browsers see behind a proxy."""
+    host: str  # what it is bound to
+    public_netloc: str = ""  # what browsers see behind a proxy
 
     def takes_host(self, header: str) -> bool:
         # an address cannot be rebound, so where the server is public, every one of them is good

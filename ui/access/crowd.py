@@ -20,17 +20,13 @@ LOOK_S = 1.0
 class Patience:
     """What is allowed to all who connect."""
 
-    header_s: float = 10.0
-    """For a whole request header, and for the rest of a body that is not read any more."""
+    header_s: float = 10.0  # for a whole request header, and for the rest of a body that is not read any more
     body_window_s: float = 10.0
-    body_rate: float = 1024.0
-    """Bytes a second that a body brings at least, in each window."""
-    unread_s: float = 60.0
-    """For reading the next piece of an answer."""
+    body_rate: float = 1024.0  # bytes a second that a body brings at least, in each window
+    unread_s: float = 60.0  # for reading the next piece of an answer
     per_address: int = 512
     in_all: int = 4096
-    trusted: tuple[str, ...] = ()
-    """Proxies: many users stand behind one, so only the limit for all holds."""
+    trusted: tuple[str, ...] = ()  # proxies: many users stand behind one, so only the limit for all holds
 
 
 class ConnectionGroup:

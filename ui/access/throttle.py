@@ -47,8 +47,8 @@ class Throttle:
 
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     queues: dict[Key, _Queue] = field(default_factory=dict)
+    # The last addresses from which each user has logged in.
     places: dict[str, OrderedDict[str, None]] = field(default_factory=dict)
-    """The last addresses from which each user has logged in."""
     num_strangers: int = 0
 
     async def tried(self, is_right: Callable[[], bool], *, name: str, address: str, browser: str) -> bool:
@@ -61,7 +61,8 @@ class Throttle:
             except TimeoutError:
                 raise _too_many() from None
             if not is_right():
-                await self.sleep(WRONG_S)  # with its turns held: that is what makes the others wait
+                # with its turns held: that is what makes the others wait
+                await self.sleep(WRONG_S)
                 return False
         self._remember(name, address)
         return True

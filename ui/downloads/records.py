@@ -23,14 +23,10 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     id: str
-    model: HubModel
-    """As its first user saw it: that commit is fetched, and these files."""
-    users: tuple[str, ...]
-    """Who asked for it; it counts against the first."""
-    also: tuple[str, ...] = ()
-    """Revisions other than the model's by which it was asked for, too: the same commit."""
-    asked: float
-    """Seconds since the epoch."""
+    model: HubModel  # as its first user saw it: that commit is fetched, and these files
+    users: tuple[str, ...]  # who asked for it; it counts against the first
+    also: tuple[str, ...] = ()  # revisions other than the model's by which it was asked for, too: the same commit
+    asked: float  # seconds since the epoch
     state: DownloadState = "waiting"
     done_bytes: int = 0
     done_files: int = 0

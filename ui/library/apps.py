@@ -59,8 +59,7 @@ class Published(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     token: str
-    workflow: str
-    """Its id."""
+    workflow: str  # its id
     version: int
     time: float
     graph: dict[str, Any]

@@ -26,12 +26,9 @@ class Head(BaseModel):
     folder: str = ""
     description: str = ""
     updated: float
-    versions: tuple[WorkflowVersion, ...]
-    """Oldest first; the last one is the current one."""
-    params: dict[str, Any] = {}
-    """The default of each parameter of the current version."""
-    token: str = ""
-    """Under which it is shared."""
+    versions: tuple[WorkflowVersion, ...]  # oldest first; the last one is the current one
+    params: dict[str, Any] = {}  # the default of each parameter of the current version
+    token: str = ""  # under which it is shared
 
     @property
     def version(self) -> int:

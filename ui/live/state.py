@@ -44,8 +44,7 @@ class MadeFile(MadeFacts):
     """One picture, video or sound that a run made, and where its file is below the output folder."""
 
     path: str
-    words: str = ""
-    """What values it was made with, a line of "node.socket=value" each, for who searches."""
+    words: str = ""  # what values it was made with, a line of "node.socket=value" each, for who searches
 
 
 class RunRecord(RunParts, RunFacts):
@@ -54,19 +53,15 @@ class RunRecord(RunParts, RunFacts):
     model_config = FROM_DISK  # older versions kept `num_runs`
 
     user: str
-    params: dict[str, Any] = Field(default_factory=dict)
-    """All of the workflow's, with this run's values."""
+    params: dict[str, Any] = Field(default_factory=dict)  # all of the workflow's, with this run's values
     place: dict[str, Any] = Field(default_factory=dict)
-    folder: str
-    """Below the output folder."""
-    restarts: int = 0
-    """How often the server died while it ran."""
-    is_ending: bool = False
-    """Whether its user has cancelled the run, and it goes on to its next step."""
+    folder: str  # below the output folder
+    restarts: int = 0  # how often the server died while it ran
+    is_ending: bool = False  # whether its user has cancelled the run, and it goes on to its next step
+    # Whether it was under way when a server ended, and has not begun again: it goes before all others.
     is_back: bool = False
-    """Whether it was under way when a server ended, and has not begun again: it goes before all others."""
+    # What it was predicted to take when it was put into the queue; None where nobody could tell.
     predicted_s: float | None = None
-    """What it was predicted to take when it was put into the queue; None where nobody could tell."""
     made: tuple[MadeFile, ...] = ()
 
     @property

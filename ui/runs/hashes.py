@@ -42,10 +42,8 @@ class _Job:
     """Its state changes under the lock, and once it is running, in the thread that hashes alone."""
 
     user: str
-    files: Sequence[tuple[TensorFile, str]]
-    """Each with its name, which tells no path of the server."""
-    told: Hashing
-    """As its user is told of it."""
+    files: Sequence[tuple[TensorFile, str]]  # each with its name, which tells no path of the server
+    told: Hashing  # as its user is told of it
     cancel: threading.Event = field(default_factory=threading.Event)
 
     @property

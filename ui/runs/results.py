@@ -76,7 +76,9 @@ class Boards:
         with self._lock:
             known = self._read(user)
             if any(other.name.casefold() == board.name.casefold() and other.id != board.id for other in known.values()):
-                raise ValueError(f"there is a board {board.name[:50]!r} already; use it, or choose another name")
+                raise ValueError(
+                    worded("there is a board {!r} already; use it, or choose another name", board.name[:50])
+                )
             is_new = board.id not in known
             self._quota.check(user, "boards", num_bytes=len(board.model_dump_json()), count=int(is_new))
             path = self._path(user, board.id)

@@ -36,18 +36,15 @@ class Start(Message):
     """What the worker opens before anything else."""
 
     cache_dir: Path
-    doors: dict[str, Any]
-    """As `pipelines.doors.order` says it."""
+    doors: dict[str, Any]  # as `pipelines.doors.order` says it
 
 
 class Order(Message):
     """A run that is to be made: all that whoever makes it needs to know."""
 
     run: str
-    keeper: str = ""
-    """For whom caches keep what it makes; "" is everybody."""
-    graph: dict[str, Any]
-    """The workflow, with the run's values in it."""
+    keeper: str = ""  # for whom caches keep what it makes; "" is everybody
+    graph: dict[str, Any]  # the workflow, with the run's values in it
     folder: Path
     output_dir: Path
     roots: tuple[Path, ...]
@@ -57,13 +54,11 @@ class Order(Message):
 
 
 class Cancel(Message):
-    cancel: str
-    """The run."""
+    cancel: str  # the run
 
 
 class Ask(Message):
-    ask: int
-    """Its number."""
+    ask: int  # its number
     what: Literal["loaded", "measured"]
 
 
@@ -82,21 +77,17 @@ class Line(Message):
     """
 
     run: str = ""
-    event: Event | None = None
-    """Without its preview, which is `picture`."""
+    event: Event | None = None  # without its preview, which is `picture`
     picture: Picture | None = None
-    made: MadeFile | None = None
-    """A file that the run has made."""
-    thread: int = 0
-    """With the start of a node that uses no device: the system's number of the thread in which it works."""
+    made: MadeFile | None = None  # a file that the run has made
+    thread: int = 0  # with the start of a node that uses no device: the system's number of the thread in which it works
     outcome: Outcome | None = None
 
     answer: int = 0
     value: Any = None
     error: str = ""
     code: str = ""
-    said: dict[str, Any] = Field(default_factory=dict)
-    """How its sentences were made (`parallel/wording.py`)."""
+    said: dict[str, Any] = Field(default_factory=dict)  # how its sentences were made (`parallel/wording.py`)
 
 
 # An event's preview is a tensor, which no line has: the server has no torch to name its class by.
