@@ -196,8 +196,7 @@ def why_no_image(model: Model) -> str:
 
 def check_num_frames(model: Model, num: int) -> None:
     """Raises `ValueError` for several first frames, where the text encoder looks at one."""
-    family = FAMILIES[model.family]
-    if family.reads_frame and num != 1:
+    if (family := FAMILIES[model.family]).reads_frame and num != 1:
         raise ValueError(worded("{} first frames: {} reads a text with one of them; give one", num, family.title))
 
 
