@@ -18,7 +18,6 @@ SMALL = 60
 ROWS = ("pipelines/families/", "pipelines/split_plans/")
 """Folders whose modules are the rows of a table."""
 CHAMBERS = {
-    "nodes/execution/peak_memory.py": "a clock of memory, which no run needs to know",
     "pipelines/fusing/rotary_kernel.py": "imports Triton, which not every machine has",
     "ui/access/intake.py": "counts requests, whatever the server is",
     "ui/canvas.py": "the only Gradio component",

@@ -11,10 +11,9 @@ models_used: The models that a workflow uses, for whoever asks later what made s
 outlook: How long a run will take yet: what was predicted of its nodes, corrected as their steps are done.
 overlap: Runs a little into each other: the next one prepares, and the last one finishes, while the steps of one are
     going.
-peak_memory: How much memory a node needed at its peak: of the GPU where one is in use, else of this process.
 preflight: Whether a workflow will run, found before it does: wiring and values, then files, models, plans, memory
     and disk.
-records: What became of a run and of each of its nodes.
+records: What became of a run and of each of its nodes, and the most memory that one needed.
 run: The executor: calls the nodes a result needs, in order, each at most once, and tells what happens.
 schedule: What a run will do, known before it starts: which nodes its results need, in which order, and their keys.
 watch: Watching a run: its clock, its events, and the token that ends it.

@@ -12,8 +12,7 @@ from typing import Any
 
 from ...parallel.errors import BadInput, code_of
 from ...parallel.machine.folders import user_cache
-from ...pipelines.costs.outcome import ran_of
-from ...pipelines.costs.ran import keep
+from ...pipelines.costs.ran import keep, ran_of
 from ...pipelines.values import Audio, Image, Mask, Place, Video
 from ..files.picture_files import MAX_PIXELS, WORKFLOW_KEY
 from ..files.workspace import Workspace, numbered

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...parallel.progress import Foreseen, RankWork
-from ...pipelines.costs.outcome import Took, foreseen_to_plain, took_to_plain
+from ...pipelines.costs.ran import Took, foreseen_to_plain, took_to_plain
 
 if TYPE_CHECKING:
     from torch import Tensor

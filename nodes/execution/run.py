@@ -21,15 +21,14 @@ from ..graph.graph import Link
 from ..graph.ready import Ready
 from ..graph.scalars import PLAIN_TYPES, as_type, fault
 from ..graph.spec import Saved, files_of
-from ..graph.unfolding.gathering import parts_of
+from ..graph.unfolding.unfolded import parts_of
 from ..preview.carried import with_plan, with_plans
 from ..preview.meant import tagged
 from .cache import Cache, Share
 from .events import Sink
 from .failure import NodeFailed
 from .outlook import outlook_of
-from .peak_memory import PeakMemory, has_torch
-from .records import Cached, NodeRecord, RunResult
+from .records import Cached, NodeRecord, PeakMemory, RunResult, has_torch
 from .schedule import Schedule, schedule
 from .watch import NodeProgress, Token, Watch
 

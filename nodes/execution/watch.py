@@ -16,7 +16,7 @@ from typing import Any, Protocol, get_args
 from ...parallel.errors import Cancelled
 from ...parallel.machine.now import is_busy
 from ...parallel.progress import Foreseen, Preview, Progress, RankWork
-from ...pipelines.costs.outcome import Took, after, before
+from ...pipelines.costs.ran import Took, after, before
 from .events import Ends, Event, Kind, Sink
 from .outlook import Outlook
 from .records import NodeRecord

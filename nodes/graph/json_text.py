@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.wording import worded
-from ...pipelines.models.json_file import JsonFault, parse_strict
-from ...pipelines.models.regular_file import open_regular
+from ...pipelines.models.regular_file import JsonFault, open_regular, parse_strict
 from .problems import refuse, short
 
 MAX_BYTES = 4 * 2**20

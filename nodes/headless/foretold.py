@@ -21,8 +21,8 @@ from ..graph.resolve import param_values, plain_value
 from ..graph.scalars import fault
 from ..graph.spec import NodeSpec
 from ..graph.unfolding.unfold import is_folded
-from ..preview.disk import why_no_room
 from ..preview.meant import Meant
+from ..preview.room import why_no_room
 
 MOST_SHOWN = 60
 Points = Sequence[tuple[Mapping[str, Any], Foretold]]

@@ -23,7 +23,7 @@ from ..execution.watch import Token
 from ..files.workspace import Workspace
 from ..graph.problems import GraphError
 from ..graph.ready import ready
-from ..preview.sharing import sharing_of
+from ..preview.choices import sharing_of
 from ..registry import SPECS
 from .claim import LOCK_FILE, InUse, claimed
 from .foretold import Point, with_remedy

@@ -43,7 +43,7 @@ class ComfyProgress(Progress):
             raise Cancelled from error
 
     def foresee(self, foreseen: Foreseen) -> None:
-        from ...pipelines.costs.outcome import before
+        from ...pipelines.costs.ran import before
 
         logger.info("%s", before(foreseen))
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...pipelines.models.json_file import JsonFault, parse_strict
+from ...pipelines.models.regular_file import JsonFault, parse_strict
 from ..files.picture_files import opened, read_metadata
 from ..graph.problems import GraphError
 from .comfy_file import read_chunk

@@ -1,4 +1,4 @@
-"""What a denoise needs by each plan that it could have, on the devices that are there.
+"""What a denoise needs by each plan that it could have here, and how many groups of devices share out a sweep.
 
 For each plan that the model and the devices allow: whether it can run, what each rank would need of its device's
 memory, and whether that fits.
@@ -7,18 +7,23 @@ memory, and whether that fits.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from ...parallel.machine.container import num_cores
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import ParallelPlan
+from ...pipelines.forecast.auto import shared_out
 from ...pipelines.forecast.memory import Need, Work, fits, work_of
 from ...pipelines.forecast.plans import plans_for, why_not
 from ...pipelines.forecast.terms import Wanted, is_guided
 from ...pipelines.models.describe import card_of
-from ...pipelines.place import has_ranks
+from ...pipelines.place import has_ranks, names_plan
 from ...pipelines.values import Model, Place
+from ..files.workspace import Workspace
+from ..graph.ready import Ready
+from .rounding import wanted_of
+from .walk import Walk
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -133,3 +138,32 @@ def _device_lists(model: Model, machine: Sequence[DeviceNow]) -> list[tuple[str,
     found = gpus if model.device.startswith("cuda") else ["cpu"] * max(2, num_cores())
     counts = {1 << power for power in range(len(found).bit_length())} | {len(found)}
     return [tuple(found[:count]) for count in sorted(counts)]
+
+
+# ---- How many groups of a run's devices share out a sweep, by what its denoises ask for.
+
+MOST_LOOKED_AT = 8
+"""Points of a sweep, taken evenly, that stand for all: each costs some 20 ms for a denoise."""
+
+
+def sharing_of(
+    points: Sequence[Callable[[], Ready]], *, workspace: Workspace, is_warm: bool = False
+) -> tuple[Place, str] | None:
+    """The workspace's place in the groups that share out these points of a sweep, and why; None where one group is all
+    that can be, or nobody can tell.
+    """
+    place, every = workspace.place, -(-len(points) // MOST_LOOKED_AT)
+    if min(len(place.devices), len(points)) < 2 or names_plan(place):
+        return None
+    asked: dict[tuple[Model, Wanted], None] = {}
+    try:
+        for point in points[::every]:
+            walk = Walk(point(), workspace=workspace, accelerators=())
+            for name in walk.denoising():
+                denoising = walk.denoise(name)[0]
+                if denoising.model.place != place or denoising.latents is None or denoising.pipeline:
+                    return None
+                asked[denoising.model, wanted_of(denoising)] = None
+        return shared_out(list(asked), place, len(points), is_warm=is_warm)
+    except ValueError:  # a run tells it, where it keeps it from working
+        return None

@@ -1,10 +1,12 @@
-"""Whether a denoise has room on its devices: by how much it lacks, and what makes it fit, as values of the workflow."""
+"""Whether a denoise has room on its devices, and a run's files on the disk: what lacks, and what makes it fit."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -14,11 +16,12 @@ from ...parallel.wording import worded
 from ...pipelines.components.memory import USABLE_SHARE
 from ...pipelines.forecast.memory import asked_of, fits
 from ...pipelines.forecast.plans import why_not
-from ...pipelines.forecast.remedies import Ask, Fit, Mend, amount, mends_of
+from ...pipelines.forecast.remedies import MIB, Ask, Fit, Mend, amount, mends_of
 from ...pipelines.forecast.terms import Wanted
 from ...pipelines.models.checks import check_quantization
 from ...pipelines.place import names_plan
 from ...pipelines.values import Latents, Model, Quantization
+from ..files.workspace import Host, Workspace
 from .choices import Choice, devices_of, memories_of, needs_of
 from .walk import Walk
 
@@ -164,3 +167,46 @@ def _mend(walk: Walk, name: str, way: Mend, canvas: Latents) -> Mapping[str, Any
         if not any(SIZE(each) == SIZE(canvas) for each in made):  # something between changes the size
             return {}
     return {f"{node}.{socket}": value for socket, value in way.values.items()}
+
+
+# ---- Whether the disk has room for what a run will write, by what codings take at most.
+
+MOST_ASKED = 500
+"""Nodes that save."""
+FREE: Mapping[Host, str] = {
+    "python": "free some space, or choose another output folder",
+    "command line": "free some space, or choose another folder with --out",
+    "page": "delete some results, or tell who runs this server",
+    "comfyui": "free some space",
+}
+
+
+def written(walk: Walk, needed: Collection[str]) -> dict[str, int]:
+    """How many bytes of files each of the needed nodes would save, where that is known."""
+    found: dict[str, int] = {}
+    saving = [name for name, spec in walk.specs.items() if spec.writes is not None and name in needed]
+    for name in saving[:MOST_ASKED]:
+        with contextlib.suppress(ValueError):
+            num_bytes = walk.tells(name, "writes")
+            found |= {name: num_bytes} if isinstance(num_bytes, int) and num_bytes else {}
+    return found
+
+
+def why_no_room(num_bytes: int, workspace: Workspace, *, what: str = "this run") -> str:
+    """ "" where there is room in the output folder, or where nobody can tell."""
+    folder = workspace.output_dir.absolute()
+    try:
+        disk = shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.is_dir()))
+    except OSError:
+        return ""
+    if num_bytes <= disk.free or not disk.total:  # none of a system's own folders, such as /proc
+        return ""
+    where = "the server's disk" if workspace.host == "page" else str(workspace.output_dir)
+    return worded(
+        "{} may write {} to {}, where {} are free; {}",
+        what,
+        amount(max(num_bytes, MIB)),
+        where,
+        amount(disk.free),
+        FREE[workspace.host],
+    )

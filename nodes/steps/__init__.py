@@ -1,6 +1,6 @@
 """The node functions, by what they do; each imports what it needs when it is called.
 
-arguments: A node called by hand: each argument is checked against the node's own sockets before anything is done.
+arguments: A node called by hand: each argument is checked against its sockets, and files are refused before a run.
 audio: Load Audio and Save Audio: sounds from files and as files.
 canvas: Empty Latents and Upscale Latents: the canvas that denoising paints on.
 decoding: Decode, Decode Video, Decode Audio and Video Frames: from latents to what can be seen and heard.
@@ -10,8 +10,6 @@ masks: Mask steps: Load Mask, Grow and Blur Mask, and Outpaint.
 models: Load Model and Load LoRA: say which weights to use; the weights themselves are read when a stage needs them.
 pictures: Picture steps: Load Image, Save Image, Resize Image and Image Grid.
 planning: Parallel Plan: on which devices a model works, and how a denoise uses them together.
-refusing: What nodes that read or write files refuse before a run: a path that leads nowhere, a name that is not
-    allowed.
 small/: Small nodes between the large ones: numbers, choices, texts and sizes.
 sockets: Sockets that several nodes have alike; a node adds what it means by them.
 text: Text and number steps: Join Text, Choose Text, Layout Prompt, Seed and Note.

@@ -1,24 +1,29 @@
-"""A node called by hand: each argument is checked against the node's own sockets before anything is done.
+"""A node called by hand: each argument is checked against its sockets, and files are refused before a run.
 
 In a workflow the checker has looked at all inputs before; in plain Python nobody has. The messages are the same.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import numbers
 import operator
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from ...pipelines.models.regular_file import Unchanged
 from ...pipelines.values import Audio, Image, Mask, Video
+from ..files.atomic import check_place
 from ..files.audio_files import MAX_CHANNELS, MAX_RATE, MIN_RATE
+from ..files.workspace import Workspace, content_hash, numbered
 from ..graph.scalars import PLAIN_TYPES, SCALAR_TYPES, as_type, fault
 from ..graph.signature import read_spec
-from ..graph.sketch import Sketch
-from ..graph.spec import VALUE_TYPES, InputSpec
+from ..graph.sketch import Given, Refusal, Sketch, Unknown
+from ..graph.spec import VALUE_TYPES, Fingerprint, InputSpec
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -125,3 +130,69 @@ def _check_floats(name: str, tensor: Any, dims: str, *, span: str) -> None:
     if len(shape) != len(dims.split()) or not tensor.is_floating_point():
         got = f"{' x '.join(map(str, shape))} of {tensor.dtype}" if shape else f"a {type(tensor).__name__}"
         raise ValueError(f"{name} holds {got}; it takes floats {dims} in {span}: give such a tensor")
+
+
+# ---- What nodes that read or write files refuse before a run: a path that leads nowhere, a name that is not allowed.
+
+_UNFIT = Unchanged[str](512)
+"""Why files are refused: a file is looked at once while it stays as it is, since a page asks at every change."""
+
+
+def refused_by(code: str, ask: Callable[[], object], *mends: Mapping[str, Any]) -> str | Refusal:
+    """The `ValueError` that `ask` raises, with values that mend it; "" where it raises none."""
+    try:
+        ask()
+    except Unknown:
+        raise
+    except ValueError as error:
+        return Refusal(code=code, why=str(error), mends=mends)
+    return ""
+
+
+def file_fingerprint(check_length: Callable[[Path, Workspace], None]) -> Fingerprint:
+    """The content of the file at the socket `path`, of which no more is read than `check_length` lets pass."""
+
+    def fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
+        file = workspace.input_path(inputs["path"], socket="path")
+        check_length(file, workspace)
+        return content_hash(file, socket="path")
+
+    return fingerprint
+
+
+def file_refusals(given: Given, check: Callable[..., None], *more: Any) -> dict[str, str | Refusal]:
+    """Of a node that reads the file at its socket `path`, which `check(file, *more)` looks at."""
+    path = given.value("path")
+
+    def why(file: Path) -> str:
+        try:
+            check(file, *more)
+        except ValueError as error:
+            return str(error)
+        return ""
+
+    def look() -> None:
+        file = given.workspace.input_path(path, socket="path")
+        if found := _UNFIT.get((check, file, *more), [file], lambda: why(file)):
+            raise ValueError(found)
+
+    return {"path": refused_by("no_file", look)}
+
+
+def name_refusals(given: Given, made: str, ending: str) -> dict[str, str | Refusal]:
+    """Of a node that writes what stands at its socket `made` under its `name`. Where nobody knows how many files that
+    makes, they are not compared with those of other nodes.
+    """
+    name, workspace = given.value("name"), given.workspace
+    try:
+        count = given.value(made).count
+    except Unknown:
+        count = 0
+    if not count or workspace.counts_up:
+        workspace, count = dataclasses.replace(workspace, claims=None), 1
+
+    def ask() -> None:
+        for file in numbered(name, count, ending):
+            check_place(workspace.output_path(file, socket="name"))
+
+    return {"name": refused_by("bad_name", ask)}

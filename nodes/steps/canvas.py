@@ -20,8 +20,7 @@ from ..files.resize import Method, interpolate, size_like, why_half
 from ..graph.signature import read_spec
 from ..graph.sketch import Empty, Given, Refusal
 from ..graph.spec import Socket
-from .arguments import checked
-from .refusing import refused_by
+from .arguments import checked, refused_by
 from .sockets import Frames, Pixels
 
 NOTHING = "the latents are an empty canvas; set its size in Empty Latents, or denoise it first"

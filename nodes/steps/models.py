@@ -20,9 +20,8 @@ from ..files.workspace import ALLOW, HERE, PULL, Workspace, content_hash
 from ..graph.signature import read_spec
 from ..graph.sketch import Given, Refusal, Unknown
 from ..graph.spec import Socket
-from .arguments import checked
+from .arguments import checked, refused_by
 from .planning import named_plan
-from .refusing import refused_by
 
 
 @checked

@@ -14,8 +14,7 @@ from ..files.workspace import HERE, SMALLER, Workspace
 from ..graph.signature import read_spec
 from ..graph.sketch import Given, Made
 from ..graph.spec import Saved, Socket
-from .arguments import checked
-from .refusing import file_fingerprint, file_refusals, name_refusals
+from .arguments import checked, file_fingerprint, file_refusals, name_refusals
 from .sockets import FileName, Files
 
 FRAME_NUMBERS = 10**6

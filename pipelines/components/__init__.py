@@ -3,14 +3,13 @@
 default_dtype: The dtype of new tensors, for one thread: `torch.set_default_dtype` sets it for what other threads
     compute, too.
 loading: The one place where a component's files become an object: every failure leaves as one `ValueError` sentence.
-loans: Who uses which components now: several threads at a time in one condition, in the order in which they asked.
 lora: LoRAs on a loaded component, through diffusers' own loaders: several, scaled, in order, none silently ignored.
 memory: What a component takes of a memory, before it is loaded and afterwards, and what all may take of it together.
 prepared: A transformer made ready for a denoise, spread by its plan and compiled, and kept so until one wants it
     otherwise.
 quantizing: Quantization by torchao: of the weights of wide linear layers, each as soon as it has been read, some rows
     at a time.
-shelf: What a process has loaded, each memory within its budget: the least recently used goes, what others hold stays.
+shelf: What a process has loaded, each memory within its budget, and who uses it now, in which condition.
 single_file: A transformer from one file as its makers or ComfyUI publish it, packed or plain, tensor by tensor.
 skeleton: A diffusers component built without weights and filled tensor by tensor, each cast on the device where it
     will live.

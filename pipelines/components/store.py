@@ -25,10 +25,9 @@ from ..models.packed.experts import single_files
 from ..spreading.measured import finish
 from ..values import Model, StepCache
 from .loading import load_component, one_sentence
-from .loans import unshared
 from .memory import SMALL_BYTES, bytes_of, expected_bytes, is_quantized, tensor_bytes
 from .prepared import ONE_RANK, Condition, Prepared, check_engine_here, condition_of
-from .shelf import Shelf, StoredComponent
+from .shelf import Shelf, StoredComponent, unshared
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.sharding.shard import shard
 from ..models.component_files import ComponentFiles, inspect_component
 from ..models.folder import component_in, kind_of
-from ..models.json_file import read_object
+from ..models.regular_file import read_object
 from ..spreading.transformer import Handle, attend_to, mesh_over, split_plan_of
 from ..values import Dtype
 from . import skeleton

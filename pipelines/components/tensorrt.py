@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.staging import in_host_memory
-from ..models.json_file import parse_object, read_bytes
+from ..models.regular_file import parse_object, read_bytes
 
 if TYPE_CHECKING:
     import torch

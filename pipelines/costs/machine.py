@@ -15,7 +15,7 @@ from typing import Any
 
 from ...parallel.errors import did_you_mean
 from ...parallel.progress import Factors
-from ..models.json_file import read_object
+from ..models.regular_file import read_object
 from .chips import CHIPS, GIB, Chip
 from .step import Speeds
 from .wires import FABRICS, Fabric

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..models.json_file import read_object, write_object
+from ..models.regular_file import read_object, write_object
 from .chips import Chip
 from .machine import MAX_DEVICES, Machine
 from .step import Speeds

@@ -1,4 +1,4 @@
-"""What denoises on this machine were predicted to take, and what they took, kept in a small file of the user's own.
+"""What denoises here were predicted to take and took: seen by ranks, and kept in a small file of the user's own.
 
 SQLite keeps several processes apart and a line whole. A line that cannot be read is passed over, a file that is none is
 begun anew: what is lost is only what predictions learn from. Neither prompts nor paths are in it.
@@ -11,15 +11,18 @@ import json
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ...parallel.machine.folders import private_folder
-from ...parallel.progress import Setting
-from ..models.json_file import parse_strict
+from ...parallel.plan import ParallelPlan
+from ...parallel.progress import Foreseen, Setting
+from ..models.regular_file import parse_strict
+from .units import duration, volume
 
 FILE = "runs.sqlite"
 MOST = 2000
@@ -147,4 +150,152 @@ def _is_sound(ran: Ran) -> bool:
         and all(type(each) is int and 0 <= each < MOST_BYTES for each in (ran.steps, ran.num_bytes, ran.took_bytes))
         and all(isinstance(each, str) for each in (ran.day, ran.title, ran.plan, ran.torch))
         and all(type(value) is kinds[name] for name, value in vars(ran.setting).items())
+    )
+
+
+# ----
+# What a denoise and the run around it took, beside what they were predicted to take: numbers, words, the line to keep.
+#
+# Only what is warm is compared: to load comes before, and so does what a first step takes longer than the others.
+
+OFF = 0.2
+"""By which part a run may miss its prediction before something is said, and done, about it."""
+LEAST_TOLD_S = 0.05
+"""Parts that take less are not blamed."""
+COLD_PART = 0.1
+"""Of the steps' time: what a first step takes longer is told from here on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Took:
+    """What was measured of a denoise, and of the text and the decoding beside it; None where it was not done, or was
+    cold."""
+
+    steps: int
+    step_s: float | None = None
+    """The median of the steps after the first; None where there was one only."""
+    steps_s: float = 0.0
+    """All of them, the first included."""
+    text_s: float | None = None
+    decode_s: float | None = None
+    num_bytes: int = 0
+    """On the device that held most, its context left out: on a CPU beyond what an idle rank has; 0 where it was not
+    measured."""
+    is_busy: bool = False
+    """Whether the machine had too much else to do."""
+
+
+def parts(foreseen: Foreseen, took: Took) -> list[tuple[str, float, float]]:
+    """(part of the run, seconds predicted, taken) of what was both predicted and measured, and may be compared."""
+    steps_s = None if took.step_s is None else took.step_s * took.steps
+    found = (
+        ("text", foreseen.text_s, took.text_s),
+        ("steps", foreseen.step_s * took.steps, steps_s),
+        ("decoding", foreseen.decode_s, took.decode_s),
+    )
+    return [(name, predicted, taken) for name, predicted, taken in found if taken is not None and predicted > 0]
+
+
+def totals(foreseen: Foreseen, took: Took) -> tuple[float, float] | None:
+    """(predicted, took) of all that may be compared; None where that is nothing."""
+    found = parts(foreseen, took)
+    return (sum(predicted for _, predicted, _ in found), sum(taken for *_, taken in found)) if found else None
+
+
+def before(foreseen: Foreseen) -> str:
+    """The plan in plain words, for whoever waits."""
+    plan = "one device" if foreseen.plan in ("", str(ParallelPlan())) else foreseen.plan
+    held = f"{volume(foreseen.num_bytes)} on the fullest device"
+    if foreseen.is_assumed:
+        return f"plan {plan} ({foreseen.why}); how long it takes is not measured yet; {held}"
+    measured = "as this machine was measured" if foreseen.is_measured else "nothing was measured here yet"
+    return (
+        f"plan {plan} ({foreseen.why}); predicted {duration(foreseen.seconds)}: {foreseen.steps} steps of "
+        f"{duration(foreseen.step_s)}, text {duration(foreseen.text_s)}, decoding {duration(foreseen.decode_s)}; "
+        f"{held}; {measured}"
+    )
+
+
+def after(foreseen: Foreseen, took: Took, *, is_kept: bool) -> str:
+    """How it went; what was far off by name, and what comes of it. `is_kept`: whether later predictions learn."""
+    found = totals(foreseen, took)
+    predicted = "" if foreseen.is_assumed else f"predicted {duration(found[0] if found else foreseen.seconds)}"
+    if found is None:
+        return f"{predicted}; too few steps were done to compare" if predicted else "too few steps were done to measure"
+    words = ", ".join(filter(None, (predicted, f"took {duration(found[1])}")))
+    cold_s = took.steps_s - took.steps * (took.step_s or 0.0)
+    if took.step_s is not None and cold_s > COLD_PART * took.steps_s:
+        words += f", and {duration(cold_s)} more until it was warm"
+    off = found[1] / found[0] - 1
+    if took.is_busy:
+        longer = ", longer than foretold" if predicted and off > OFF else ""
+        return f"{words}{longer}: the machine was busy, so later predictions learn nothing from it"
+    learns = is_kept and foreseen.setting
+    if foreseen.is_assumed:
+        return f"{words}; later predictions learn from it" if learns else words
+    if abs(off) <= OFF:
+        return words
+    missed = [
+        f"{name} {duration(taken)}, not {duration(predicted_s)}"
+        for name, predicted_s, taken in parts(foreseen, took)
+        if abs(taken - predicted_s) > max(LEAST_TOLD_S, OFF * predicted_s)
+    ]
+    # A percentage of hundreds tells nobody anything.
+    how = f"which is {off:+.0%}" if off <= 1 else "longer than foretold"
+    return (
+        f"{words}, {how} ({'; '.join(missed) or 'all parts a little'}): "
+        f"{'later predictions are corrected by what runs here took; ' if learns else ''}"
+        "latentloom plan MODEL --measure measures this machine anew"
+    )
+
+
+def foreseen_to_plain(foreseen: Foreseen) -> dict[str, Any]:
+    """As manifests and reports hold it; seconds that follow from assumptions are None."""
+    plain = _rounded(asdict(foreseen))
+    rejected = [{"plan": plan, "step_s": round(step_s, 6), "why": why} for plan, step_s, why in foreseen.rejected]
+    own = {"rejected": rejected, "factors": _rounded(plain["factors"]), "seconds": round(foreseen.seconds, 6)}
+    if foreseen.is_assumed:
+        own |= dict.fromkeys(("seconds", "step_s", "text_s", "decode_s", "load_s"))
+        own["rejected"] = [{**each, "step_s": None} for each in rejected]
+    return {**plain, **own}
+
+
+def took_to_plain(foreseen: Foreseen, took: Took) -> dict[str, Any]:
+    """With the seconds that were compared, their ratio, and the bytes that were predicted of those that it names. Of
+    a speed that was assumed neither is told, and of a busy machine no ratio.
+    """
+    found = totals(foreseen, took)
+    plain: dict[str, Any] = {**asdict(took), "predicted_bytes": foreseen.num_bytes - foreseen.context_bytes}
+    if found is not None:
+        ratio = None if foreseen.is_assumed or took.is_busy else found[1] / found[0]
+        plain |= {"predicted_s": None if foreseen.is_assumed else found[0], "seconds": found[1], "ratio": ratio}
+    return _rounded(plain)
+
+
+def _rounded(plain: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: round(value, 6) if isinstance(value, float) else value for name, value in plain.items()}
+
+
+def ran_of(foreseen: Foreseen, took: Took, *, torch: str) -> Ran | None:
+    """The line to keep; None where no step was measured, the machine was busy, or nobody said what the prediction was
+    for."""
+    if foreseen.setting is None or not took.step_s or took.is_busy:
+        return None
+    factors = foreseen.factors
+    predicted = {name: getattr(foreseen, name) for name in ("plan", "step_s", "text_s", "decode_s")}
+    return Ran(
+        day=time.strftime("%Y-%m-%d"),
+        setting=foreseen.setting,
+        title=foreseen.machine,
+        steps=took.steps,
+        num_bytes=foreseen.num_bytes - foreseen.context_bytes,
+        took_step_s=took.step_s,
+        took_text_s=took.text_s,
+        took_decode_s=took.decode_s,
+        took_bytes=took.num_bytes,
+        step_factor=factors.step,
+        text_factor=factors.text,
+        decode_factor=factors.decode,
+        torch=torch,
+        **predicted,
     )

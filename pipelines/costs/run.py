@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...parallel.plan import ParallelPlan
-from .forward import Forward
+from .chips import Software
 from .machine import Machine
-from .software import Software
-from .step import Speeds, Step, gathered_weights, step, times
+from .step import Forward, Speeds, Step, gathered_weights, step, times
 
 OUTSIDE_LAUNCHES = 60
 """A step's launches outside of the layers: embeddings, the last projection, the solver."""

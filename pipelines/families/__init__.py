@@ -6,8 +6,7 @@ checks: What families check alike before they run: lengths of text, what of a pr
 family: What a model family is: data that says which folders it reads and what it needs, and four stage functions.
 flux: FLUX.1 (dev, schnell, and the built-in bobbin): pictures from text or from a picture.
 flux_denoiser: FLUX's denoiser through a guider: modular FLUX has none, and so knows no negative prompt.
-forms: What diffusers' blocks take and give, made of what our values hold and back: lists, pictures, tokens.
-row: A family as a row of data: what is to be said of a line of models whose blocks diffusers has.
+row: A family as a row of data, and what its blocks take and give, made of what our values hold and back.
 rows: The families that are rows.
 wan: Wan 2.1 and 2.2: videos from text, or from text and a first frame; 2.2 has two experts, for high and low noise.
 wan_denoiser: Wan's denoiser for one transformer or two experts, with or without a first frame.

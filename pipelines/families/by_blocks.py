@@ -21,8 +21,19 @@ from ..signatures.calls import blocks_of
 from ..values import as_bytes
 from .checks import check_channels, check_latents, check_text, repeated, warn_if_cut
 from .family import Family, OnStep, Parts
-from .forms import flat, in_lists, listed, picture, pictures, unpacked
-from .row import Row, has_frames, latent_channels, latent_width, sound_rate
+from .row import (
+    Row,
+    flat,
+    has_frames,
+    in_lists,
+    latent_channels,
+    latent_width,
+    listed,
+    picture,
+    pictures,
+    sound_rate,
+    unpacked,
+)
 
 if TYPE_CHECKING:
     from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ...parallel.wording import worded
-from ..costs.forward import ITEMSIZE, Forward
 from ..costs.run import Job
+from ..costs.step import ITEMSIZE, Forward
 from ..families import FAMILIES
 from ..models.component_files import ComponentFiles
 from ..models.folder import read_config

@@ -16,9 +16,9 @@ from typing import TypeVar
 
 from ...parallel.plan import ParallelPlan, Text
 from ...parallel.wording import worded
+from ..costs.chips import COMPILE_S
 from ..costs.machine import Machine
 from ..costs.run import Run
-from ..costs.software import COMPILE_S
 from ..costs.units import duration
 from ..models.checks import LEAST_STEPS, check_engine, why_no_graphs
 from ..split_plans import SPLIT_PLANS

@@ -14,9 +14,9 @@ from pathlib import Path
 from ...parallel.plan import ParallelPlan
 from ...parallel.wording import worded
 from ..components.memory import USABLE_SHARE
+from ..costs.chips import Software, software_of
 from ..costs.machine import Machine
 from ..costs.run import Job, Run, predict, turns_s
-from ..costs.software import Software, software_of
 from ..costs.step import Step
 from ..costs.units import duration, volume
 from ..models.describe import card_of

@@ -19,7 +19,7 @@ from ..families.family import Family
 from ..models.component_files import allowed_keys
 from ..models.config import foreign_entry
 from ..models.folder import components_of, kind_of, read_index
-from ..models.json_file import read_object
+from ..models.regular_file import read_object
 from ..models.source import COMMIT
 from .listing import (
     NotFetched,

@@ -11,12 +11,10 @@ folder: What a model folder says of itself, read without torch: its pipeline and
     configs.
 installed: Which models are on this machine: the built-in one, those in folders of models, those in the hub's local
     cache.
-json_file: Small JSON files: what somebody else wrote is read with limits, so that a bad one is one clear sentence; ours
-    are there whole or not at all.
 loras/: LoRAs, from their headers alone: whether a file is one, what it tells, which are here, and which fit a model.
 packed/: Weights that their makers publish in fewer bits: which they are, from headers alone, and which are refused.
-regular_file: The one gate to files that somebody else names: only a regular file is opened, so that nothing waits for
-    a pipe.
+regular_file: The one gate to files that somebody else names: only a regular file is opened, and JSON is read with
+    limits.
 source: Where a model's files are: from its source, as the user wrote it, to a folder on this machine.
 tensor_file: The header of a safetensors file, checked without reading a tensor.
 """

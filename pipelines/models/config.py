@@ -15,7 +15,7 @@ from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from .json_file import read_object
+from .regular_file import read_object
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig

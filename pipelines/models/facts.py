@@ -19,8 +19,7 @@ from ...parallel.wording import worded
 from ..families.card import Card
 from ..families.family import Family
 from .folder import component_in, read_config, read_index
-from .json_file import read_object
-from .regular_file import FromFile
+from .regular_file import FromFile, read_object
 
 MAX_MULTIPLE = 1024
 SHIFTS = {"FlowMatchEulerDiscreteScheduler": "shift", "UniPCMultistepScheduler": "flow_shift"}

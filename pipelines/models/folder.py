@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ...parallel.wording import worded
 from .config import foreign_entry
-from .json_file import read_object
-from .regular_file import FromFile
+from .regular_file import FromFile, read_object
 from .source import is_allowed
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.recent import Recent
-from .json_file import JsonFault, parse_object, without_texts
-from .regular_file import is_settled, open_regular, sha256_of
+from .regular_file import JsonFault, is_settled, open_regular, parse_object, sha256_of, without_texts
 
 MAX_HEADER_BYTES = 32 << 20
 MAX_TENSORS = 100_000

@@ -11,8 +11,7 @@ from typing import Any
 
 from ...parallel.wording import worded
 from ..models.facts import vocabulary_of
-from ..models.json_file import read_object
-from ..models.regular_file import FromFile
+from ..models.regular_file import FromFile, read_object
 from ..values import Model
 
 WORD = re.compile(r"[^\W\d_]+")

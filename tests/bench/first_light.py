@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import support.checkout  # noqa: F401 (makes the checkout importable)
 from bench.published import FLUX
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.pipelines.costs.chips import software_of
 from latentloom.pipelines.costs.machine import named_machine
-from latentloom.pipelines.costs.software import software_of
 from latentloom.pipelines.costs.step import Step, step
 
 COMPILED_THEN = {"launches": 222.0, "sharded_launches": 248.0}

@@ -20,10 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import support.checkout  # noqa: F401 (makes the checkout importable)
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.pipelines.costs.chips import CHIPS, Chip
-from latentloom.pipelines.costs.forward import Forward
-from latentloom.pipelines.costs.software import COMPILED, EAGER, Software
-from latentloom.pipelines.costs.step import Speeds, step
+from latentloom.pipelines.costs.chips import CHIPS, COMPILED, EAGER, Chip, Software
+from latentloom.pipelines.costs.step import Forward, Speeds, step
 from latentloom.pipelines.costs.wires import FABRICS, Fabric
 
 PEER = {"relay_passes": 4, "merge_passes": 8, "calls_in": 3, "exchange_launches": 120, "gather_launches": 30}

@@ -46,11 +46,11 @@ from bench.simulated import (
     sweep_s,
 )
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.pipelines.costs.forward import Forward
+from latentloom.pipelines.costs.chips import software_of
 from latentloom.pipelines.costs.machine import Machine
 from latentloom.pipelines.costs.measured import checked, machine_of
 from latentloom.pipelines.costs.run import Job, predict
-from latentloom.pipelines.costs.software import software_of
+from latentloom.pipelines.costs.step import Forward
 from latentloom.pipelines.forecast.auto import fewest
 from latentloom.pipelines.forecast.choice import ROUNDING_GAIN, counts, plainness, replicas_of, settled
 

@@ -19,7 +19,7 @@ from latentloom.nodes.headless.reports import Report
 from latentloom.nodes.headless.terminal import ProgressBars
 from latentloom.nodes.hosts.comfy_process import ComfyProgress
 from latentloom.parallel.progress import Foreseen, Progress, RankWork, Setting
-from latentloom.pipelines.costs.outcome import after, ran_of
+from latentloom.pipelines.costs.ran import after, ran_of
 from latentloom.pipelines.values import Conditioning, Image, Latents, Model
 from support.prepared import run
 

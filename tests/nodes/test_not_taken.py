@@ -15,7 +15,7 @@ from latentloom.nodes.graph.ready import ready
 from latentloom.nodes.preview.walk import Walk, refused
 from latentloom.nodes.registry import SPECS
 from latentloom.pipelines import placement, stages
-from latentloom.pipelines.families.forms import pictures
+from latentloom.pipelines.families.row import pictures
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.requests import Stage
 from latentloom.pipelines.settling import RULES

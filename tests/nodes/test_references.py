@@ -15,7 +15,7 @@ from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.hosts.comfyui import NODE_CLASS_MAPPINGS
 from latentloom.pipelines import placement, stages
-from latentloom.pipelines.families.forms import pictures
+from latentloom.pipelines.families.row import pictures
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.requests import EncodeText
 from latentloom.pipelines.values import Image, References

@@ -17,12 +17,10 @@ from latentloom.parallel.machine.file_lock import locked
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.pool import measuring
 from latentloom.parallel.progress import Progress
-from latentloom.pipelines.costs.chips import CHIPS
-from latentloom.pipelines.costs.forward import Forward
+from latentloom.pipelines.costs.chips import CHIPS, software_of
 from latentloom.pipelines.costs.machine import Machine, named_machine, read_machine
 from latentloom.pipelines.costs.measured import checked, fitted, keep, kept, key_of, machine_of
-from latentloom.pipelines.costs.software import software_of
-from latentloom.pipelines.costs.step import Step, step
+from latentloom.pipelines.costs.step import Forward, Step, step
 from latentloom.pipelines.costs.wires import Measured, Speed
 from latentloom.pipelines.forecast import here
 from latentloom.pipelines.forecast.asked import job_of

@@ -14,8 +14,7 @@ from latentloom.nodes.headless.plans import Asked, plan_model
 from latentloom.parallel.progress import Factors, Foreseen, Setting
 from latentloom.pipelines.costs import ran as ran_module
 from latentloom.pipelines.costs.machine import named_machine
-from latentloom.pipelines.costs.outcome import Took, ran_of
-from latentloom.pipelines.costs.ran import FILE, Ran, keep, kept
+from latentloom.pipelines.costs.ran import FILE, Ran, Took, keep, kept, ran_of
 from latentloom.pipelines.forecast.explained import as_text
 from latentloom.pipelines.forecast.forecast import Forecast
 from latentloom.pipelines.forecast.history import (

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from latentloom.pipelines.models.json_file import JsonFault, parse_strict, read_object, write_object
+from latentloom.pipelines.models.regular_file import JsonFault, parse_strict, read_object, write_object
 
 
 @pytest.mark.parametrize(

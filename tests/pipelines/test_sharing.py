@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.pipelines.costs.chips import EAGER
 from latentloom.pipelines.costs.machine import Machine, named_machine
 from latentloom.pipelines.costs.run import predict
-from latentloom.pipelines.costs.software import EAGER
 from latentloom.pipelines.forecast import auto
 from latentloom.pipelines.forecast import forecast as forecasts
 from latentloom.pipelines.forecast.auto import shared_out

@@ -17,7 +17,7 @@ import pytest
 from latentloom.nodes.execution.events import Event
 from latentloom.nodes.graph.graph import graph_to_plain
 from latentloom.parallel.progress import Foreseen, RankWork
-from latentloom.pipelines.costs.outcome import Took
+from latentloom.pipelines.costs.ran import Took
 from latentloom.pipelines.values import Place, to_plain
 from latentloom.ui.live.live import Live
 from latentloom.ui.live.state import AGAIN, GIVEN_UP, MAX_RESTARTS, MadeFile, Outcome, RunRecord

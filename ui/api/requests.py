@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from ...nodes.graph.problems import short
 from ...parallel.errors import did_you_mean
-from ...pipelines.models.json_file import JsonFault, parse_strict
+from ...pipelines.models.regular_file import JsonFault, parse_strict
 from ..access.answers import error_answer, plain
 from ..access.auth import user_of
 from ..contract.shown import ErrorAnswer

@@ -9,7 +9,7 @@ from ...nodes.execution.models_used import ModelFacts
 from ...nodes.graph.problems import Problem
 from ...parallel.machine.now import DeviceNow
 from ...parallel.progress import Foreseen, RankWork
-from ...pipelines.costs.outcome import Took
+from ...pipelines.costs.ran import Took
 from .answer import FROM_DISK, Answer, Exact, WorkflowFile
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]

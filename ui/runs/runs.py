@@ -28,7 +28,7 @@ from ...nodes.graph.spec import NodeSpec
 from ...nodes.headless.foretold import Point, foretold
 from ...nodes.headless.sweep import parse_sweep
 from ...nodes.headless.workflow_files import drawn_by_diffusers
-from ...nodes.preview.sharing import sharing_of
+from ...nodes.preview.choices import sharing_of
 from ...nodes.registry import SPECS
 from ...parallel.wording import worded
 from ...pipelines.values import Place, from_plain, to_plain

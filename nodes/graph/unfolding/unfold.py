@@ -20,10 +20,9 @@ from ..graph import MAX_NODES, SUB, Graph, Link, Node, ParamRef, Sub, Wrapped
 from ..problems import Names, Problem, short
 from ..resolve import Overrides, param_values, with_overrides
 from ..scalars import fault
-from .gathering import JOINERS, gathered, link_to, named_apart
 from .lists import elements, made_while_running
 from .subs import Copy, Folded, Scope, Specs, sub_of, unusable, with_subs
-from .unfolded import Unfolded
+from .unfolded import JOINERS, Unfolded, gathered, link_to, named_apart
 
 UNKNOWN = Node(type=f"{SUB}unknown")
 """What stands for a node that cannot be unfolded."""

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ....parallel.wording import worded
-from ....pipelines.models.json_file import read_bytes
+from ....pipelines.models.regular_file import read_bytes
 from ....pipelines.models.source import exists
 from ...files.workspace import HERE, Workspace
 from ...graph.scalars import MAX_STRING
 from ...graph.signature import read_spec
 from ...graph.sketch import Given, Refusal
-from ..arguments import checked
-from ..refusing import refused_by
+from ..arguments import checked, refused_by
 from ..sockets import NewText, Seed, Text
 
 MOST_IN_EACH_OTHER = 16

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..json_file import JsonFault, parse_strict, read_object
+from ..regular_file import JsonFault, parse_strict, read_object
 from ..tensor_file import TensorFile, read_tensor_file
 from .lora_file import PAIRS, check_lora, is_lora, ranks_in
 

@@ -12,8 +12,8 @@ from ...values import Model
 from ..component_files import inspect_components
 from ..config import foreign_entry
 from ..folder import read_index
-from ..json_file import JsonFault, parse_strict
 from ..packed.experts import single_files
+from ..regular_file import JsonFault, parse_strict
 from ..tensor_file import TensorEntry, TensorFile
 
 METADATA = "lora_adapter_metadata"

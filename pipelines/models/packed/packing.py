@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ..json_file import parse_object
-from ..regular_file import open_regular
+from ..regular_file import open_regular, parse_object
 from ..tensor_file import TensorEntry, TensorFile, read_tensor_file
 from .gguf_file import TYPES, read_gguf_file
 

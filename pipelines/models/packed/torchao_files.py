@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from ..json_file import parse_object
+from ..regular_file import parse_object
 from ..tensor_file import TensorEntry, TensorFile
 
 NUMBERS = {"Int8Tensor": ("I8",), "Float8Tensor": ("F8_E4M3", "F8_E5M2")}
