@@ -20,6 +20,7 @@ HOMES = {
     "spread": "pipelines.spreading.pipeline",
     "stages": "pipelines.stages",
 }
+# Names behind which there are tables that packages from outside add to, and who lets these in.
 OPENS = {
     "NODE_CLASS_MAPPINGS": "nodes.doors",
     "NODE_DISPLAY_NAME_MAPPINGS": "nodes.doors",
@@ -28,7 +29,6 @@ OPENS = {
     "spread": "pipelines.doors",
     "stages": "pipelines.doors",
 }
-"""Names behind which there are tables that packages from outside add to, and who lets these in."""
 __all__ = list(HOMES)  # pyrefly: ignore[unresolvable-dunder-all]
 
 

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from .pipelines.values import Place
 
 OK, FAILED, BAD, CANCELLED = 0, LoomError.exit_code, BadInput.exit_code, Cancelled.exit_code
-SHORT = ("check", "nodes", "show")
-"""Commands that end in less than a second, and leave no garbage worth the search."""
+SHORT = ("check", "nodes", "show")  # commands that end in less than a second, and leave no garbage worth the search
 FOLDERS: dict[str, Any] = {"action": "append", "type": Path, "default": [], "metavar": "DIR"}
 
 

@@ -10,12 +10,12 @@ from .graph.scalars import MAX_LISTED
 from .graph.spec import InputSpec, NodeSpec
 from .registry import SPECS
 
+# Fields that only this process can use.
 HIDDEN = {
     *("call", "injected", "takes_bytes", "paths", "fingerprint", "migrate", "recipe"),
     *("sketch", "denoises", "refuses", "means", "writes", "reads"),
     *("chooser", "chosen", "left_out", "longest"),
 }
-"""Fields that only this process can use."""
 
 
 def catalog(id: str = "") -> list[dict[str, Any]]:

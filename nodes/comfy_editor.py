@@ -27,13 +27,11 @@ from .registry import SPECS
 
 EXAMPLES = Path(__file__).parent.parent / "example_workflows"
 NODE_LIST = EXAMPLES.parent / "node_list.json"
-SAMPLE = "example.png"
-"""A picture that comes with ComfyUI, in its input folder: ours, beside a workflow, are not there."""
+SAMPLE = "example.png"  # a picture that comes with ComfyUI, in its input folder: ours, beside a workflow, are not there
 
 MODES = {"run": 0, "mute": 2, "bypass": 4}
 WIDTH, GAP = 340, 60
-TITLE, ROW, TALL = 30, 26, 110
-"""Pixels of a node's head, of a socket or widget, and of a text of several lines."""
+TITLE, ROW, TALL = 30, 26, 110  # pixels of a node's head, of a socket or widget, and of a text of several lines
 
 
 def editor_file(graph: Graph) -> dict[str, Any]:

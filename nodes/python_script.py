@@ -17,8 +17,7 @@ from .graph.ready import Ready
 from .graph.resolve import Resolved
 from .graph.scalars import as_type
 
-WIDTH = 100
-"""Columns; a call that is longer has a line for each argument."""
+WIDTH = 100  # columns; a call that is longer has a line for each argument
 MODULE = "nodes"
 
 

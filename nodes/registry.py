@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from .graph.spec import NodeSpec
 from .steps import __path__ as folders
 
+# In the order in which nodes are listed; a category that is not here comes last.
 CATEGORIES = ("model", "encode", "latents", "denoise", "decode", "picture", "mask", "sound", "text", "number")
-"""In the order in which nodes are listed; a category that is not here comes last."""
 
 
 def _found() -> Iterator[NodeSpec]:

@@ -14,8 +14,7 @@ from torch import Tensor
 from .collectives import add
 from .group import Group
 
-ALONE = Group((0,), 0)
-"""The group of a rank that shares nothing: it decides by the same arithmetic and sends nothing."""
+ALONE = Group((0,), 0)  # the group of a rank that shares nothing: it decides by the same arithmetic and sends nothing
 
 
 def change(now: Tensor, before: Tensor, *, group: Group) -> float:

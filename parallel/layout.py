@@ -9,8 +9,7 @@ import functools
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-Range = tuple[int, int]
-"""First and one past the last position."""
+Range = tuple[int, int]  # first and one past the last position
 
 
 def shares_of(length: int, count: int, unit: int = 1) -> tuple[int, ...]:

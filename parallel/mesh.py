@@ -19,12 +19,11 @@ if TYPE_CHECKING:
 
     from .process_groups import Use
 
-DIMS = ("cfg", *EXCHANGES, "ulysses")
-"""The axes of a mesh of torch's that a plan can be read from, outermost first."""
+DIMS = ("cfg", *EXCHANGES, "ulysses")  # the axes of a mesh of torch's that a plan can be read from, outermost first
 DIMS_TOLD = f"cfg, {' or '.join(EXCHANGES)}, and ulysses"
 
+# What `mesh_for` has given, of each process group that holds all ranks.
 _kept: weakref.WeakKeyDictionary[Any, dict[ParallelPlan, Mesh]] = weakref.WeakKeyDictionary()
-"""What `mesh_for` has given, of each process group that holds all ranks."""
 
 
 @dataclass(frozen=True)

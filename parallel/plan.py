@@ -24,12 +24,11 @@ class Exchange:
     rounds: bool  # whether it merges what it attended to part by part, so that it rounds otherwise than one device
 
 
+# By the name of its degree, which is that of its module in `attention/` and of its field in `ParallelPlan`.
 EXCHANGES: Mapping[str, Exchange] = {"ring": Exchange(rounds=True), "allgather": Exchange(rounds=False)}
-"""By the name of its degree, which is that of its module in `attention/` and of its field in `ParallelPlan`."""
+# The exchange that is taken where nobody names one.
 EXACT = next(name for name, exchange in EXCHANGES.items() if not exchange.rounds)
-"""The exchange that is taken where nobody names one."""
-SHARDING = ("ulysses", *EXCHANGES)
-"""The strategies that split the token sequence, outermost first."""
+SHARDING = ("ulysses", *EXCHANGES)  # the strategies that split the token sequence, outermost first
 DEGREES = ("cfg", *SHARDING, "weights")
 
 

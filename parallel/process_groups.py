@@ -27,11 +27,11 @@ from .collectives import set_up
 from .group import Axis
 from .machine.deadline import or_end
 
+# Longer than any wait that the pool allows: it knows more than a rank, and ends waits by aborting.
 COLLECTIVE = timedelta(hours=6)
-"""Longer than any wait that the pool allows: it knows more than a rank, and ends waits by aborting."""
+# For NCCL to connect ranks that are all there, and for their first collective: most of a minute where it loads its
+# kernels at once for a new GPU (NVIDIA/nccl 1646).
 CONNECT_S = 120.0
-"""For NCCL to connect ranks that are all there, and for their first collective: most of a minute where it loads its
-kernels at once for a new GPU (NVIDIA/nccl 1646)."""
 
 
 class Use(StrEnum):
@@ -54,10 +54,9 @@ class _Within:
     made: dict[Key, ProcessGroup] = field(default_factory=dict)
 
 
+# By the process group that holds all ranks.
 _within: weakref.WeakKeyDictionary[Any, _Within] = weakref.WeakKeyDictionary()
-"""By the process group that holds all ranks."""
-_waiting: set[int] = set()
-"""Threads in a rendezvous."""
+_waiting: set[int] = set()  # threads in a rendezvous
 
 
 @contextmanager

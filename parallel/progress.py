@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Basis = Literal["", "model", "machine"]
+# Makes a small picture of the latents, uint8 H W 3; called only when somebody is watching.
 Preview = Callable[[], "Tensor"]
-"""Makes a small picture of the latents, uint8 H W 3; called only when somebody is watching."""
 
 
 # What stands below the fields of the next four is what the page's contract says of them: as comments it would be lost.
@@ -145,5 +145,4 @@ class Progress:
         """
 
 
-SILENT = Progress()
-"""The progress of a call made by hand: nobody watches and nobody cancels."""
+SILENT = Progress()  # the progress of a call made by hand: nobody watches and nobody cancels

@@ -12,12 +12,10 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-PIECE_BYTES = 16 << 20
-"""Of each of two buffers by which tensors leave an accelerator."""
+PIECE_BYTES = 16 << 20  # of each of two buffers by which tensors leave an accelerator
+# Of each of two buffers by which tensors get there: all that the host's memory holds of weights on their way.
 UPLOAD_BYTES = 32 << 20
-"""Of each of two buffers by which tensors get there: all that the host's memory holds of weights on their way."""
-Mark = Callable[[], Callable[[], None]]
-"""Gives what waits for the copies asked for so far."""
+Mark = Callable[[], Callable[[], None]]  # gives what waits for the copies asked for so far
 
 
 def bytes_of(tensor: Tensor) -> Tensor:

@@ -27,10 +27,8 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.distributed import ProcessGroup
 
-LEAST_BYTES = 1 << 20
-"""Of smaller tensors each rank reads all: to gather one costs more."""
-UNIT_BYTES = 16
-"""Shares are multiples of it."""
+LEAST_BYTES = 1 << 20  # of smaller tensors each rank reads all: to gather one costs more
+UNIT_BYTES = 16  # shares are multiples of it
 
 
 class Readers:

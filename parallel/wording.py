@@ -14,10 +14,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-SAID = "said"
-"""The key under which plain data has what is remembered of the sentences in it."""
-MOST, LONGEST = 10_000, 4_000
-"""Sentences that a process remembers, and characters of one."""
+SAID = "said"  # the key under which plain data has what is remembered of the sentences in it
+MOST, LONGEST = 10_000, 4_000  # sentences that a process remembers, and characters of one
 
 
 class Words(TypedDict):

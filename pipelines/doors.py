@@ -29,8 +29,7 @@ from typing import Any, ClassVar, Literal
 
 Group = Literal["nodes", "families", "split_plans"]
 
-FOLDER = "latentloom_nodes"
-"""The package of the modules in the folder."""
+FOLDER = "latentloom_nodes"  # the package of the modules in the folder
 MAX_FILES = 5000
 HEAVY = ("torch", "diffusers", "transformers")
 
@@ -41,14 +40,10 @@ logger = logging.getLogger("latentloom")
 class Door:
     """What a package or a module of the folder brings of one kind."""
 
-    title: str
-    """Who brings what, for messages."""
-    package: str
-    """What its ids begin with."""
-    source: str
-    """The distribution, or the module, by the name under which a workflow requires it."""
-    version: str
-    """Of the distribution, or the hash of the folder's sources."""
+    title: str  # who brings what, for messages
+    package: str  # what its ids begin with
+    source: str  # the distribution, or the module, by the name under which a workflow requires it
+    version: str  # of the distribution, or the hash of the folder's sources
     load: Callable[[], Any]
 
     @property
@@ -320,8 +315,8 @@ def _add_split_plans(door: Door, found: Any) -> None:
     SPLIT_PLANS.update(found)
 
 
+# Who lets in what ranks need; nodes/doors.py lets in nodes.
 ADDED_BY: Mapping[Group, Callable[[Door, Any], None]] = {"families": _add_families, "split_plans": _add_split_plans}
-"""Who lets in what ranks need; nodes/doors.py lets in nodes."""
 
 
 def _tell_closed(title: str, error: BaseException) -> None:

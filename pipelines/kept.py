@@ -15,10 +15,9 @@ from ..parallel.staging import in_host_memory
 from .models.describe import card_of
 from .values import Model, to_plain
 
+# A text takes some MiB, a picture about one, what a video is told of its first frame some tens.
 BUDGET_BYTES = 256 << 20
-"""A text takes some MiB, a picture about one, what a video is told of its first frame some tens."""
-ENTRY_BYTES = 1024
-"""What an entry costs besides its tensors, roughly."""
+ENTRY_BYTES = 1024  # what an entry costs besides its tensors, roughly
 
 
 class Kept(Recent[Any]):

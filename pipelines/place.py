@@ -20,8 +20,7 @@ from .forecast.plans import check_plan
 from .forecast.terms import BY_HAND, LEFT_OPEN, Wanted
 from .values import MARK, Model, Place
 
-Measures = Callable[[Sequence[str]], object]
-"""Measures these devices if nobody has yet."""
+Measures = Callable[[Sequence[str]], object]  # measures these devices if nobody has yet
 
 logger = logging.getLogger("latentloom")
 

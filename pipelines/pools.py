@@ -50,8 +50,7 @@ def _asked(pool: Pool) -> list[Any]:
         return []
 
 
-MAX_IDLE = 2
-"""Pools kept warm without work; each holds processes, and what they have loaded."""
+MAX_IDLE = 2  # pools kept warm without work; each holds processes, and what they have loaded
 
 Key = tuple[tuple[str, ...], int]
 
@@ -60,8 +59,7 @@ class Pools:
     """The pools of this process. They start with their first job and end with it, or when others need their room."""
 
     def __init__(self) -> None:
-        self._pools: dict[Key, Pool] = {}
-        """The one used last at the end."""
+        self._pools: dict[Key, Pool] = {}  # the one used last at the end
         self._num_users: Counter[Pool] = Counter()
         self._lock = threading.Lock()
 
@@ -126,8 +124,8 @@ class Pools:
 POOLS = Pools()
 
 
+# What a rank imports to run pipelines as a whole.
 WHOLE = (".pipelines.whole.called", ".pipelines.whole.assembled", ".pipelines.spreading.pipeline")
-"""What a rank imports to run pipelines as a whole."""
 
 
 def preloads(model: Model) -> list[str]:

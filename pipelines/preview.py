@@ -23,15 +23,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("latentloom")
 
-MAX_PICTURES = 4
-"""How many pictures of a batch are shown, side by side."""
+MAX_PICTURES = 4  # how many pictures of a batch are shown, side by side
 MAX_MATRICES = 32
 CHART_LATENTS = 16
+# Mean and deviation of the pixels that a VAE takes, where they are not -1..1.
 IMAGENET = {"AutoencoderKLMiniMaxH3": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))}
-"""Mean and deviation of the pixels that a VAE takes, where they are not -1..1."""
 _MATRICES: dict[str, Tensor | None] = {}
+# The lock of the matrices, held while one is looked up or kept; two threads may fit the same one.
 _KEEPING = threading.Lock()
-"""The lock of the matrices, held while one is looked up or kept; two threads may fit the same one."""
 
 
 def picture(latents: Tensor, matrix: Tensor | None) -> Tensor:

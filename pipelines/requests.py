@@ -69,16 +69,13 @@ class EncodeText(Request):
 
     stage: ClassVar[Stage] = "encode_text"
     prompt: str
-    negative_prompt: str = ""
-    """Empty is the model's own text, a space is none."""
-    text_length: int = 0
-    """Tokens that the text is padded or cut to."""
-    references: References | None = None
-    """Pictures that the model looks at beside the prompt."""
+    negative_prompt: str = ""  # empty is the model's own text, a space is none
+    text_length: int = 0  # tokens that the text is padded or cut to
+    references: References | None = None  # pictures that the model looks at beside the prompt
+    # What encode_image made of a video's first frame, for a model whose text encoder looks at it.
     first_frame: Latents | None = None
-    """What encode_image made of a video's first frame, for a model whose text encoder looks at it."""
+    # What was made of the same references with another prompt: their latents are taken from it.
     before: Conditioning | None = None
-    """What was made of the same references with another prompt: their latents are taken from it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,13 +84,11 @@ class EncodeImage(Request):
 
     stage: ClassVar[Stage] = "encode_image"
     image: Image
-    width: int = 0
-    """Pixels, as are those of the height; 0 is the picture's own."""
+    width: int = 0  # pixels, as are those of the height; 0 is the picture's own
     height: int = 0
     frames: int = 0
     fps: float = 0.0
-    seed: int = 0
-    """Picture i of a batch uses seed + i."""
+    seed: int = 0  # picture i of a batch uses seed + i
     noise: Noise = "seed"
 
 
@@ -106,25 +101,20 @@ class Denoise(Request):
     latents: Latents
     seed: int = 0
     steps: int = 0
-    guidance: float = 0.0
-    """How strongly the prompt acts; 1 is off."""
-    strength: float = 1.0
-    """How much of a start picture is painted anew; 1 is all of it."""
-    guidance_2: float = 0.0
-    """True guidance of the second expert (Wan 2.2)."""
-    distilled_guidance: float = 0.0
-    """What guidance-distilled models (FLUX.1-dev) take as an input."""
+    guidance: float = 0.0  # how strongly the prompt acts; 1 is off
+    strength: float = 1.0  # how much of a start picture is painted anew; 1 is all of it
+    guidance_2: float = 0.0  # True guidance of the second expert (Wan 2.2)
+    distilled_guidance: float = 0.0  # what guidance-distilled models (FLUX.1-dev) take as an input
     step_cache: StepCache = "none"
-    cache_threshold: float = 0.0
-    """How much change a step cache overlooks; 0 is the cache's own."""
+    cache_threshold: float = 0.0  # how much change a step cache overlooks; 0 is the cache's own
+    # Where the start picture is painted anew, as many pixels as the canvas; elsewhere it is kept. None: everywhere.
     mask: Mask | None = None
-    """Where the start picture is painted anew, as many pixels as the canvas; elsewhere it is kept. None: everywhere."""
     sampling: Sampling = field(default_factory=Sampling)
+    # As stock pipelines draw it in half precision, for whoever compares with them, it is `diffusers`.
     noise: Noise = "seed"
-    """As stock pipelines draw it in half precision, for whoever compares with them, it is `diffusers`."""
+    # How all ranks of the process group share the work; each is given the same request. Where the model's place
+    # decides, it is set from there.
     plan: ParallelPlan = field(default_factory=ParallelPlan)
-    """How all ranks of the process group share the work; each is given the same request. Where the model's place
-    decides, it is set from there."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -134,8 +124,7 @@ class Decode(Request):
     stage: ClassVar[Stage] = "decode"
     latents: Latents
     depth: Depth = "floats"
-    split: int = 1
-    """How many ranks of the process group share the rows; each is given the same request."""
+    split: int = 1  # how many ranks of the process group share the rows; each is given the same request
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

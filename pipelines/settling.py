@@ -41,8 +41,8 @@ from .shape import (
 from .values import THRESHOLDS
 
 R = TypeVar("R", bound=Request)
+# (field, why): the field at which it is told that the request cannot be, and the sentence, "" where it can.
 Rules = tuple[tuple[str, Callable[[Any], str]], ...]
-"""(field, why): the field at which it is told that the request cannot be, and the sentence, "" where it can."""
 
 LEAST_STRENGTH = 1e-6
 
@@ -116,6 +116,7 @@ DENOISE: Rules = (
     ("strength", lambda r: _why_no_strength(r.strength)),
     ("strength", lambda r: why_all_anew(r.model, r.strength, is_empty=r.latents.is_empty)),
 )
+# What may be known before a run; each sentence is told at a socket.
 RULES: Mapping[Stage, Rules] = {
     "encode_text": ENCODE_TEXT,
     "encode_image": (("model", lambda r: why_no_image(r.model)),),
@@ -123,7 +124,6 @@ RULES: Mapping[Stage, Rules] = {
     "decode": (("latents", lambda r: NOTHING_SHOWN if r.latents.is_empty else ""),),
     "decode_audio": (("model", lambda r: why_not_made(r.model, "audio")),),
 }
-"""What may be known before a run; each sentence is told at a socket."""
 
 
 def saw_frame(asked: Any) -> bool:

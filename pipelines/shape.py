@@ -26,8 +26,8 @@ KEEPS_NOTHING = (
     "the mask keeps a part of a picture, but the canvas is empty; put a picture on it with Encode Image, or "
     "take the mask away"
 )
+# Of a reference picture: pixels of a side, and how many times the short side the long one may be.
 LEAST_SIDE, LONGEST = 64, 8
-"""Of a reference picture: pixels of a side, and how many times the short side the long one may be."""
 
 
 @lru_cache(maxsize=64)

@@ -50,8 +50,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("latentloom")
 
-NOTHING: Mapping[str, Any] = {}
-"""A request whose fields are all given by name."""
+NOTHING: Mapping[str, Any] = {}  # a request whose fields are all given by name
 
 
 def encode_text(
@@ -193,6 +192,7 @@ def decode_audio(
     return Audio(waveform=waveform.detach().float().cpu().clamp(-1, 1), rate=rate)
 
 
+# Each stage by the name that its request carries.
 STAGES: Mapping[Stage, Callable[..., Any]] = {
     "encode_text": encode_text,
     "encode_image": encode_image,
@@ -200,7 +200,6 @@ STAGES: Mapping[Stage, Callable[..., Any]] = {
     "decode": decode,
     "decode_audio": decode_audio,
 }
-"""Each stage by the name that its request carries."""
 
 
 @contextlib.contextmanager

@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 Dtype = Literal["fp32", "bf16", "fp16"]
 Quantization = Literal["none", "int8", "int4", "fp8", "fp8_dynamic"]
+# What makes the blocks of a transformer into something faster: nothing, torch's own compiler, Torch-TensorRT.
 Engine = Literal["eager", "inductor", "tensorrt"]
-"""What makes the blocks of a transformer into something faster: nothing, torch's own compiler, Torch-TensorRT."""
+# Whether whole steps are replayed as CUDA graphs, which changes no bit of a result.
 Graphs = Literal["auto", "on", "off"]
-"""Whether whole steps are replayed as CUDA graphs, which changes no bit of a result."""
 Scheduler = Literal["model", "euler", "heun", "unipc", "dpm++2m"]
 StepCache = Literal["none", "first_block", "mag", "taylorseer", "sea"]
+# How much change each step cache of diffusers overlooks that has such a number, unless it is given another.
 THRESHOLDS: Mapping[StepCache, float] = {"first_block": 0.05, "mag": 0.06, "sea": 0.25}
-"""How much change each step cache of diffusers overlooks that has such a number, unless it is given another."""
+# Of a seed: the same in every number format, or what diffusers draws in the model's own; they differ in half
+# precision.
 Noise = Literal["seed", "diffusers"]
-"""Of a seed: the same in every number format, or what diffusers draws in the model's own; they differ in half
-precision."""
+# Of pixels: floats in 0..1, or what files hold of them, whole numbers in 0..255 (uint8).
 Depth = Literal["floats", "bytes"]
-"""Of pixels: floats in 0..1, or what files hold of them, whole numbers in 0..255 (uint8)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +49,8 @@ class Lora:
 
 
 NUM_SEEDS = 2**64
-MARK = ",compiled"
-"""Of a plan by which the transformer is compiled, whatever the model says."""
-COMPILING = f"auto{MARK}"
-"""The plan `auto`, which may also choose to compile the transformer."""
+MARK = ",compiled"  # of a plan by which the transformer is compiled, whatever the model says
+COMPILING = f"auto{MARK}"  # the plan `auto`, which may also choose to compile the transformer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,13 +58,11 @@ class Place:
     """Where a model runs. Without devices it runs in the process that asks; with them, in one rank on each."""
 
     devices: tuple[str, ...] = ()
+    # How one denoise uses them, such as `cfg=2,ulysses=2` (see `parallel.plan`), `auto`, or `auto,compiled`. Empty is
+    # what the workflow says, and `auto` where it says nothing.
     plan: str = ""
-    """How one denoise uses them, such as `cfg=2,ulysses=2` (see `parallel.plan`), `auto`, or `auto,compiled`. Empty is
-    what the workflow says, and `auto` where it says nothing."""
-    replicas: int = 1
-    """Groups of equal size that work on different jobs."""
-    cluster: str = ""
-    """The address of a Ray cluster whose machines each have these devices; none is this machine."""
+    replicas: int = 1  # groups of equal size that work on different jobs
+    cluster: str = ""  # the address of a Ray cluster whose machines each have these devices; none is this machine
 
     @property
     def group_size(self) -> int:
@@ -83,15 +79,12 @@ class Place:
 class Model:
     """Which weights to use and how, without the weights; the component store and ranks are keyed by it."""
 
+    # A folder, `FILE.safetensors@BASE` or `FILE.gguf@BASE` with absolute paths, a hub id, or `builtin:NAME`.
     source: str
-    """A folder, `FILE.safetensors@BASE` or `FILE.gguf@BASE` with absolute paths, a hub id, or `builtin:NAME`."""
-    folder: str
-    """The folder of the files on this machine; of a single-file checkpoint, that of its base."""
-    family: str
-    """Empty for a pipeline that is run as a whole."""
+    folder: str  # the folder of the files on this machine; of a single-file checkpoint, that of its base
+    family: str  # empty for a pipeline that is run as a whole
     revision: str = ""
-    fingerprint: str = ""
-    """Changes when the files change."""
+    fingerprint: str = ""  # changes when the files change
     device: str = "cpu"
     dtype: Dtype = "fp32"
     quantization: Quantization = "none"
@@ -118,12 +111,11 @@ class Conditioning:
     prompt: str
     negative_prompt: str
     positive: Mapping[str, Tensor]
+    # None where there is nothing to steer away from: guidance must then be off.
     negative: Mapping[str, Tensor] | None = None
-    """None where there is nothing to steer away from: guidance must then be off."""
+    # The reference pictures in the model's latent space, beside both.
     references: Mapping[str, Tensor] = field(default_factory=dict)
-    """The reference pictures in the model's latent space, beside both."""
-    saw_frame: bool = False
-    """Whether the text encoder looked at the first frame of the video as well."""
+    saw_frame: bool = False  # whether the text encoder looked at the first frame of the video as well
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -161,8 +153,8 @@ class Image:
 class References:
     """Pictures that a model looks at while it paints another, in the order by which a prompt may name them."""
 
+    # Each H W C floats in 0..1 of a size of its own, on the CPU; a fourth channel is how much of it there is.
     pictures: tuple[Tensor, ...]
-    """Each H W C floats in 0..1 of a size of its own, on the CPU; a fourth channel is how much of it there is."""
 
     @property
     def num_pictures(self) -> int:
@@ -197,13 +189,10 @@ class Sampling:
     """How to walk from noise to picture, beyond the number of steps. Zero means the model's own."""
 
     scheduler: Scheduler = "model"
-    shift: float = 0.0
-    """Flow shift: larger spends more steps on the layout, smaller on detail."""
-    sigmas: tuple[float, ...] = ()
-    """Explicit noise levels, falling from 1; replaces the number of steps."""
+    shift: float = 0.0  # flow shift: larger spends more steps on the layout, smaller on detail
+    sigmas: tuple[float, ...] = ()  # explicit noise levels, falling from 1; replaces the number of steps
     guidance_start: float = 0.0
-    guidance_stop: float = 1.0
-    """Guidance acts between these fractions of the steps."""
+    guidance_stop: float = 1.0  # guidance acts between these fractions of the steps
     guidance_rescale: float = 0.0
 
 

@@ -33,9 +33,9 @@ from .values import Latents, Model, References, from_plain, to_plain
 if TYPE_CHECKING:
     from torch import Tensor
 
+# How much of the largest latent a difference may be, by number format. fp32 is our promise; below it, both ways are
+# rounded, and differently.
 TOLERANCES = {"fp32": 1e-5, "bf16": 3e-2, "fp16": 4e-3}
-"""How much of the largest latent a difference may be, by number format. fp32 is our promise; below it, both ways are
-rounded, and differently."""
 PIXELS = 256
 PROMPT = "a lighthouse on a cliff at dusk, waves below, a long exposure"
 GUIDANCE = 3.0
@@ -46,8 +46,7 @@ class Apart:
     """How far two results are apart."""
 
     difference: float
-    largest: float
-    """Of the values wanted."""
+    largest: float  # of the values wanted
 
     @property
     def share(self) -> float:
@@ -71,8 +70,7 @@ class Verdict:
     sent_bytes: tuple[int, ...]
     calls: tuple[int, ...]
     is_same_everywhere: bool
-    note: str = ""
-    """What else there is to say."""
+    note: str = ""  # what else there is to say
 
     @property
     def is_equal(self) -> bool:

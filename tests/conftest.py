@@ -16,6 +16,10 @@ gc.disable()  # until all is collected: nothing of it is garbage, and each colle
 
 ON_RANKS = """cluster drills loaded masked modular modulation noise placement pooled prepared rank_work
 read_together requests rows shared_pages split_vae spread step_cache stored_shares tensorrt verified verify waiting"""
+# What takes longest, by how its path begins, the longest first, as workers take it: it shares warm processes, which are
+# ranks or a browser, or what is made once in a process: the tables that read bobbin's pictures, and all of diffusers
+# imported. Clocks of faults and drills are in seconds that a process may want which was killed, or waits its turn,
+# beside two groups more.
 GROUPS = {
     "ranks of pipelines": [
         *(f"tests/test_{name}.py" for name in ("devices", "doors", "layers", "ranks", "readme")),
@@ -31,10 +35,6 @@ GROUPS = {
     "bobbin": ["tests/bobbin/", "tests/pipelines/test_model_folder."],
     "diffusers": [f"tests/pipelines/test_{name}.py" for name in ("signatures", "tiny_pipelines")],
 }
-"""What takes longest, by how its path begins, the longest first, as workers take it: it shares warm processes, which
-are ranks or a browser, or what is made once in a process: the tables that read bobbin's pictures, and all of diffusers
-imported. Clocks of faults and drills are in seconds that a process may want which was killed, or waits its turn, beside
-two groups more."""
 
 
 def pytest_collection_finish() -> None:

@@ -546,9 +546,10 @@ def test_json_is_printed_for_a_bad_file_too(command: str, tmp_path: Path, capsys
     assert "bad.png" in told["error"] and told["code"] == "bad-input"
 
 
+# Not in one piece: a signal that comes just before a sleep begins is heard after it.
 SLEEP = "(print('asleep', flush=True), [time.sleep(0.1) for _ in range(3000)])"
-"""Not in one piece: a signal that comes just before a sleep begins is heard after it."""
 CHECK = "from latentloom.nodes.graph import check as module; module.check = check"
+# Where a process may be when signals come, and after how many of them it is gone.
 ASLEEP = {
     "in the command": (1, f"def check(*_, **__):\n    {SLEEP}\n{CHECK}"),
     "in a callback of Python's": (
@@ -569,7 +570,6 @@ ASLEEP = {
         "threading.Thread(target=wait).start()",
     ),
 }
-"""Where a process may be when signals come, and after how many of them it is gone."""
 
 
 @contextlib.contextmanager

@@ -15,8 +15,8 @@ WINGS = ("parallel", "pipelines", "nodes", "ui")
 MOST_MODULES = 14
 MOST_SOURCES = 20
 SMALL = 60
-ROWS = ("pipelines/families/", "pipelines/split_plans/")
-"""Folders whose modules are the rows of a table."""
+ROWS = ("pipelines/families/", "pipelines/split_plans/")  # folders whose modules are the rows of a table
+# Small modules with one importer, and why each is a room of its own; at most 15.
 CHAMBERS = {
     "pipelines/fusing/rotary_kernel.py": "imports Triton, which not every machine has",
     "ui/access/intake.py": "counts requests, whatever the server is",
@@ -24,7 +24,6 @@ CHAMBERS = {
     "ui/command.py": "the command `latentloom ui`",
     "ui/watchdog.py": "the end of a server that hangs, whatever it serves",
 }
-"""Small modules with one importer, and why each is a room of its own; at most 15."""
 SOURCES = {
     path.relative_to(ROOT).as_posix(): path.read_text()
     for wing in WINGS
@@ -96,13 +95,13 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
     return next((found for node in sorted(graph) if (found := follow(node, ()))), [])
 
 
+# The steps that prepare a workflow, whose order matters.
 PREPARING = {
     "nodes/graph/choosing.py": {"settled", "specs_of"},
     "nodes/graph/modes.py": {"effective"},
     "nodes/graph/resolve.py": {"upgrade", "with_overrides"},
     "nodes/graph/unfolding/unfold.py": {"unfold"},
 }
-"""The steps that prepare a workflow, whose order matters."""
 PREPARERS = {
     "nodes/graph/ready.py": "prepares",
     "nodes/graph/unfolding/unfold.py": "a list that a for-each goes through may be set for one run",

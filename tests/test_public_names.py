@@ -17,22 +17,22 @@ from support.toy_server import settings_in
 
 TESTS = Path(__file__).parent
 
+# Of `latentloom`.
 ROOT_NAMES = {
     *("NODE_CLASS_MAPPINGS", "NODE_DISPLAY_NAME_MAPPINGS", "ParallelPlan", "Pool", "Socket", "SplitPlan"),
     *("load_sharded", "open_doors", "read_spec", "shard", "spread", "stages"),
 }
-"""Of `latentloom`."""
 
-STAGES = {"encode_text", "encode_image", "denoise", "decode", "decode_audio"}
-"""Of `latentloom.stages`."""
+STAGES = {"encode_text", "encode_image", "denoise", "decode", "decode_audio"}  # of `latentloom.stages`
 
+# The id in workflow files and in ComfyUI, and the function of `latentloom.nodes`, as they were at the last release.
 NODES: dict[str, str] = json.loads((TESTS.parent / "node_list.json").read_text())
-"""The id in workflow files and in ComfyUI, and the function of `latentloom.nodes`, as they were at the last release."""
 
 FILE_KEYS = {"format", "name", "description", "requires", "params", "nodes", "outputs", "layout"}
 NODE_KEYS = {"type", "version", "title", "mode", "inputs"}
 PARAM_KEYS = {"type", "default", "choices", "min", "max", "help"}
 
+# Below `/loom`: the methods of each path.
 ROUTES = """
 GET /catalog
 POST /check
@@ -106,7 +106,6 @@ POST /workflows/{id}/share
 GET PUT /workflows/{id}/thumb
 GET /workflows/{id}/versions
 """
-"""Below `/loom`: the methods of each path."""
 
 
 def test_names_of_the_root_and_its_stages() -> None:

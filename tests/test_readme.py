@@ -21,6 +21,7 @@ from latentloom.ui import command as page
 from support.outside import latentloom, warm_python
 
 ROOT = Path(__file__).resolve().parent.parent
+# What `torchrun --standalone --nproc-per-node 2 spread.py` does, with forks of a process that has imported torch.
 TORCHRUN = """
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 def work():
@@ -29,7 +30,6 @@ nodes = {"min_nodes": 1, "max_nodes": 1, "nproc_per_node": 2}
 where = {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0", "run_id": "spread"}
 elastic_launch(LaunchConfig(**nodes, **where, start_method="fork"), work)()
 """
-"""What `torchrun --standalone --nproc-per-node 2 spread.py` does, with forks of a process that has imported torch."""
 WINGS = ("parallel", "pipelines", "nodes", "ui")
 DOCUMENTS = {
     path.relative_to(ROOT).as_posix(): path.read_text()
@@ -45,6 +45,7 @@ FIRST, GRID, AGAIN, PART = (
 )
 SMALL = ("--set=empty_latents.width=64", "--set=empty_latents.height=64")
 FLUX = "workflows/flux/flux_text_to_image.json"
+# What stands in for a word of a command.
 SUBSTITUTED = {
     "cuda*4": ("cpu*2",),  # no GPU
     "seed=1..4": ("seed=1..2",),
@@ -58,19 +59,18 @@ SUBSTITUTED = {
     # no foreign model: a tiny one of the same family
     FLUX: (FLUX, "--allow=tiny_flux", "--set=source=tiny_flux", "--set=width=64", "--set=height=64", "--set=steps=2"),
 }
-"""What stands in for a word of a command."""
+# By a word of the command, why.
 NOT_RUN = {
     "--cluster": "needs Ray's own commands; tests/pipelines/test_cluster.py",
     "pull": "needs the network; tests/pipelines/test_hub.py",
     "--nodes": "a process opens one folder; they run in processes of their own below",
 }
-"""By a word of the command, why."""
+# Programs that are not ours; `tests/bench/fresh_clone.py` and CI run the README's two long lines.
 OTHERS = {"bash", "cd", "npm", "pip", "ray", "ruff", "pyrefly", "pytest", "python3.11", ".", "&&"}
-"""Programs that are not ours; `tests/bench/fresh_clone.py` and CI run the README's two long lines."""
+# How names begin of files that are made or are others'.
 ELSEWHERE = re.compile(
     r"(ComfyUI|/loom|output|cells|manifest|model_index|latentloom|utils|helpers|common|spread|mine)\b"
 )
-"""How names begin of files that are made or are others'."""
 
 Command = tuple[str, ...]
 
@@ -104,6 +104,7 @@ NAMED = [
     if span.startswith(("latentloom ", "python ")) and "'" not in span and '"' not in span
 ]
 COMMANDS = sorted({each for found in IN_BLOCKS.values() for each in found} | set(NAMED))
+# What is run: of a command that the README has too, that one.
 OURS = {
     name: [
         each
@@ -112,9 +113,8 @@ OURS = {
     ]
     for name, found in IN_BLOCKS.items()
 }
-"""What is run: of a command that the README has too, that one."""
+# Files that are there afterwards.
 MADE = {"README.md": ("output/repainted.png", "again/picture.png"), "nodes/README.md": ("quick/picture.png",)}
-"""Files that are there afterwards."""
 
 
 def test_the_readme_is_short() -> None:

@@ -22,6 +22,7 @@ from support.tiny_rows import small_references
 ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted((ROOT / "workflows").glob("*/*.json"))
 BY_NAME = {file.stem: file for file in FILES}
+# What they make with the model that ships; first_picture has tests of its own.
 BUILT_IN = {
     "prompt_grid": ["grid.png"],
     "prompt_list": ["picture.png"],
@@ -30,7 +31,8 @@ BUILT_IN = {
     "compare_guidance": ["guidance.png"],
     "upscale_and_refine": ["before_and_after.png", "refined.png"],
 }
-"""What they make with the model that ships; first_picture has tests of its own."""
+# Of these by hand: another workflow runs their family, or another family their workflow, and what an edit needs beside
+# it is that of `flux_kontext` and `qwen_image_edit_plus`.
 SECOND = {
     "wan_text_to_video": ["wan22"],
     "wan_image_to_video": ["wan_i2v"],
@@ -40,10 +42,7 @@ SECOND = {
     "qwen_image_21_edit": ["qwen_image_21_turbo"],
     "qwen_image_edit": ["qwen_image_edit"],
 }
-"""Of these by hand: another workflow runs their family, or another family their workflow, and what an edit needs beside
-it is that of `flux_kontext` and `qwen_image_edit_plus`."""
-SOUND = {"minimax_h3", "minimax_h3_image_to_video"}
-"""What is saved has a sound as long as the video."""
+SOUND = {"minimax_h3", "minimax_h3_image_to_video"}  # what is saved has a sound as long as the video
 
 
 def test_all_of_them_are_here() -> None:

@@ -39,21 +39,16 @@ logger = logging.getLogger("latentloom")
 VIEWS = ("build", "simple", "gallery", "models")
 LANGUAGES = ("en", "de")
 TEXTS = Path(__file__).parent / "texts"
-ASKED = ("loom/start", "loom/catalog")
-"""What the page asks before it draws anything, see `web/src/store/start.ts`."""
-MAX_CALLS = 1000
-"""How many calls of `gradio_client` may wait; one more is refused."""
-IDLE_S = 0.05
-"""How often Gradio looks for such calls; it would each millisecond, which takes a twentieth of a core."""
-CLEAN_S, KEPT_S = 3600, 86400
-"""How often Gradio looks through its copies of files, and how old they get."""
+ASKED = ("loom/start", "loom/catalog")  # what the page asks before it draws anything, see `web/src/store/start.ts`
+MAX_CALLS = 1000  # how many calls of `gradio_client` may wait; one more is refused
+IDLE_S = 0.05  # how often Gradio looks for such calls; it would each millisecond, which takes a twentieth of a core
+CLEAN_S, KEPT_S = 3600, 86400  # how often Gradio looks through its copies of files, and how old they get
+# How long the page may take to answer for the first time; Gradio gives a busy machine 5 seconds, and 3 for a look.
 START_S = 180.0
-"""How long the page may take to answer for the first time; Gradio gives a busy machine 5 seconds, and 3 for a look."""
 LOOK_S = 0.05
-GRACE_S = 1
-"""How long open connections may hold up the end of the server; a page keeps one open all the time."""
+GRACE_S = 1  # how long open connections may hold up the end of the server; a page keeps one open all the time
+# On Gradio's login page, which has one answer for every refusal: that name and password are wrong.
 LOGIN_HINT = "Where many passwords are tried at once, right ones are refused, too: wait half a minute, then try again."
-"""On Gradio's login page, which has one answer for every refusal: that name and password are wrong."""
 CSS = """
 .gradio-container .main.app { padding: 0 !important; max-width: none !important; }
 .tabs { gap: 0 !important; }

@@ -8,8 +8,8 @@ from pathlib import Path
 STATIC = Path(__file__).parent / "static"
 MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".txt": "text/plain", ".json": "application/json"}
 NEEDED = ("loom.js", "loom.css")
+# What a script needs before it begins, as esbuild writes it; what it may want later it asks `import()` for.
 IMPORTED = re.compile(r'(?:from|import)"\./([\w.]+)"')
-"""What a script needs before it begins, as esbuild writes it; what it may want later it asks `import()` for."""
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,10 @@ from typing import Any
 
 import gradio as gr
 
+# Constant: what Gradio puts into a template is run as code, so no data ever goes through one.
 TEMPLATE = '<div class="loom-host"></div>'
-"""Constant: what Gradio puts into a template is run as code, so no data ever goes through one."""
 
-STYLE = "& .loom-host { height: calc(100dvh - 40px); min-height: 420px; }"
-"""The whole window below the row of tabs."""
+STYLE = "& .loom-host { height: calc(100dvh - 40px); min-height: 420px; }"  # the whole window below the row of tabs
 
 # The quoted 'go' declares the event: the view asks for another tab.
 ON_LOAD = """

@@ -13,8 +13,7 @@ from .settings import Settings
 from .watchdog import watched
 from .worker.process import WorkerProcess
 
-POLL_S = 0.5
-"""How often a waiting server looks whether it was asked to end."""
+POLL_S = 0.5  # how often a waiting server looks whether it was asked to end
 
 
 def serve(settings: Settings, *, opens_browser: bool) -> None:

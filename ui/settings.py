@@ -17,10 +17,9 @@ from .access.address import is_loopback, read_network
 from .store.quota import USER_BYTES
 from .store.uploads import inputs_folder
 
-SCRATCH = "loom-scratch"
-"""The folder in the data folder for files that are being looked at; emptied at every start."""
+SCRATCH = "loom-scratch"  # the folder in the data folder for files that are being looked at; emptied at every start
+# The folder in the data folder for the owner's files of texts, of which Vary Text takes lines for all users.
 WILDCARDS = "wildcards"
-"""The folder in the data folder for the owner's files of texts, of which Vary Text takes lines for all users."""
 OWN_PATHS = ("/loom", "/gradio_api")
 ROOT_PATH = re.compile(r"(https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?)?(/[A-Za-z0-9._~/-]*)?")
 

@@ -90,8 +90,7 @@ class Caches:
 
     memory: Cache
     disk: Cache | None
-    runs: Path | None = None
-    """The folder where it is kept what runs took; none where nothing is kept."""
+    runs: Path | None = None  # the folder where it is kept what runs took; none where nothing is kept
 
     def of(self, owner: str) -> Caches:
         """For one of several owners, none of whom may learn what another has made."""

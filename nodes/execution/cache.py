@@ -27,14 +27,11 @@ from ...pipelines.values import from_plain, to_plain
 from ..files.atomic import sync
 from ..graph.spec import SCALARS, VALUE_TYPES, files_of, type_name
 
-ENTRY_BYTES = 512
-"""What an entry costs besides its tensors and strings, roughly."""
+ENTRY_BYTES = 512  # what an entry costs besides its tensors and strings, roughly
 FORMAT = 2
 MANIFEST, TENSORS = "manifest.json", "tensors.safetensors"
-ENTRY = re.compile(r"[0-9a-f]{64}")
-"""Its folder's name; what else is there is somebody else's."""
-STALE_S = 3600
-"""A temporary folder older than this belongs to a process that died."""
+ENTRY = re.compile(r"[0-9a-f]{64}")  # its folder's name; what else is there is somebody else's
+STALE_S = 3600  # a temporary folder older than this belongs to a process that died
 
 
 class Cache(Protocol):
@@ -95,8 +92,8 @@ class MemoryCache:
     """Lives as long as the process that runs workflows. Threads may share it."""
 
     def __init__(self, budget_bytes: int) -> None:
+        # With the sha256 of each file that a value lists.
         self._recent = Recent[tuple[Any, Mapping[str, str]]](budget_bytes)
-        """With the sha256 of each file that a value lists."""
 
     def __len__(self) -> int:
         return len(self._recent)

@@ -28,31 +28,24 @@ class Event:
     kind: Kind
     run: str
     node: str = ""
-    time_s: float = 0.0
-    """Since the run began."""
+    time_s: float = 0.0  # since the run began
     done: int = 0
     total: int = 0
+    # A phase's name, a failure's sentence, why a node was skipped or taken from the cache, the path of a file, or in
+    # words what a denoise is predicted to take, or took.
     message: str = ""
-    """A phase's name, a failure's sentence, why a node was skipped or taken from the cache, the path of a file, or in
-    words what a denoise is predicted to take, or took."""
-    is_loading: bool = False
-    """With a phase: it waits for a disk, also where what was lost is loaded again."""
-    code: str = ""
-    """What a failure is, for programs (parallel/errors.py)."""
-    frees_device: bool = False
-    """With a node's end: no other one of the run is going to use the device."""
-    seconds: float = 0.0
-    """How long a finished node took, or the step that is done."""
+    is_loading: bool = False  # with a phase: it waits for a disk, also where what was lost is loaded again
+    code: str = ""  # what a failure is, for programs (parallel/errors.py)
+    frees_device: bool = False  # with a node's end: no other one of the run is going to use the device
+    seconds: float = 0.0  # how long a finished node took, or the step that is done
+    # How long the node takes yet; None where neither a prediction nor its steps tell, and where nothing is left.
     left_s: float | None = None
-    """How long the node takes yet; None where neither a prediction nor its steps tell, and where nothing is left."""
+    # How long the run works on the device yet; None where that is not known of each of its nodes.
     run_left_s: float | None = None
-    """How long the run works on the device yet; None where that is not known of each of its nodes."""
-    preview: Tensor | None = None
-    """uint8 H W 3."""
-    ranks: tuple[RankWork, ...] = ()
-    """What each rank did, by the plan in `message`."""
+    preview: Tensor | None = None  # uint8 H W 3
+    ranks: tuple[RankWork, ...] = ()  # what each rank did, by the plan in `message`
+    # With `foreseen`, before a denoise's first step, and with `took`, before the run's end.
     foreseen: Foreseen | None = None
-    """With `foreseen`, before a denoise's first step, and with `took`, before the run's end."""
     took: Took | None = None
 
     def to_plain(self) -> dict[str, Any]:
@@ -67,5 +60,4 @@ class Event:
         }
 
 
-Sink = Callable[[Event], None]
-"""Called from the thread that runs the node; must return at once."""
+Sink = Callable[[Event], None]  # called from the thread that runs the node; must return at once

@@ -10,13 +10,13 @@ from ..files.workspace import Host
 from ..graph.problems import short
 from ..graph.spec import NodeSpec
 
+# For what nobody foresaw.
 MORE: Mapping[Host, str] = {
     "python": "the error behind this one says where",
     "command line": "run again with --debug to see where",
     "page": "the server's log says where",
     "comfyui": "the log says where",
 }
-"""For what nobody foresaw."""
 
 
 class NodeFailed(LoomError):

@@ -26,11 +26,11 @@ from .records import NodeRecord, RunResult
 T = TypeVar("T")
 FORMAT = 1
 MANIFEST_FILE = "manifest.json"
+# What results depend on.
 PACKAGES = (
     *("latentloom", "torch", "diffusers", "transformers", "tokenizers", "safetensors", "peft", "torchao"),
     *("numpy", "pillow", "av"),
 )
-"""What results depend on."""
 
 
 def write_manifest(folder: Path, graph: Graph, result: RunResult) -> Path:
@@ -113,12 +113,11 @@ class Told:
     """What a manifest says of how its results were made; all of it is empty where the manifest is gone or damaged."""
 
     versions: dict[str, str | None] = field(default_factory=dict[str, str | None])
+    # Every plain input of each node, as it was in the run.
     values: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
-    """Every plain input of each node, as it was in the run."""
+    # Those of them that were written as 0, "" or "auto".
     meant: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
-    """Those of them that were written as 0, "" or "auto"."""
-    models: dict[str, ModelFacts] = field(default_factory=dict[str, ModelFacts])
-    """By the nodes that gave them."""
+    models: dict[str, ModelFacts] = field(default_factory=dict[str, ModelFacts])  # by the nodes that gave them
 
     @property
     def is_drawn_by_diffusers(self) -> bool:

@@ -20,8 +20,7 @@ from ...pipelines.models.tensor_file import TensorFile
 from ...pipelines.values import Model
 from ..preview.walk import Walk
 
-MOST_FILES = 256
-"""What is told of one model; the largest in use have some fifty."""
+MOST_FILES = 256  # what is told of one model; the largest in use have some fifty
 
 logger = logging.getLogger("latentloom")
 
@@ -118,8 +117,7 @@ def name_of(file: TensorFile, folder: Path) -> str:
     return file.path.relative_to(folder).as_posix() if file.path.is_relative_to(folder) else file.path.name
 
 
-_CONTENTS = Unchanged[str]()
-"""Of LoRAs: every run asks."""
+_CONTENTS = Unchanged[str]()  # of LoRAs: every run asks
 
 
 def _content(path: Path) -> str:

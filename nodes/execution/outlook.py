@@ -15,10 +15,10 @@ from ...parallel.progress import Foreseen
 from ...pipelines.values import Conditioning, Image, Latents, Video
 from .schedule import Schedule
 
+# Steps to be timed, after the one that warms up, before they alone tell of the rest: one may be a hiccup.
 TRUSTED_STEPS = 2
-"""Steps to be timed, after the one that warms up, before they alone tell of the rest: one may be a hiccup."""
+# Of what steps took to what was predicted, as far as it is carried over to what follows.
 LEAST_RATIO, MOST_RATIO = 0.5, 2.0
-"""Of what steps took to what was predicted, as far as it is carried over to what follows."""
 
 Work = Literal["steps", "text", "decoding", ""]
 

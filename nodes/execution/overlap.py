@@ -18,15 +18,13 @@ from ...pipelines.values import Place
 from .events import Event, Sink
 from .watch import Token
 
+# How often a wait is left: Python hears a signal between two lines only, so one that comes just as the main thread
+# begins to wait would not be heard until the wait ends.
 POLL_S = 0.2
-"""How often a wait is left: Python hears a signal between two lines only, so one that comes just as the main thread
-begins to wait would not be heard until the wait ends."""
 
 R = TypeVar("R")
-Attempt = Callable[[Sink, Token], R]
-"""One run, told where its events go and what ends it."""
-NextOn = Callable[[Event], bool]
-"""Whether with this event of a run the next one starts."""
+Attempt = Callable[[Sink, Token], R]  # one run, told where its events go and what ends it
+NextOn = Callable[[Event], bool]  # whether with this event of a run the next one starts
 
 
 @dataclass(frozen=True)
@@ -40,9 +38,9 @@ class EitherToken:
         return self.second.is_set() or (self.first is not None and self.first.is_set())
 
 
+# Runs that prepare or finish beside those whose steps are going: to pack a picture or a video takes longer than a few
+# steps do. Each holds its pixels.
 BESIDE = 3
-"""Runs that prepare or finish beside those whose steps are going: to pack a picture or a video takes longer than a few
-steps do. Each holds its pixels."""
 
 
 def width_of(place: Place) -> int:

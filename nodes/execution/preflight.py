@@ -24,8 +24,7 @@ from ..preview.text_tokens import readings_of
 from ..preview.walk import Walk, refused
 from .schedule import needs_of_checked
 
-KINDS = ("error", "estimate", "unknown")
-"""In the order in which they are told."""
+KINDS = ("error", "estimate", "unknown")  # in the order in which they are told
 UNKNOWN_WORDS = "unknown_words"
 NOT_ASKED = "whether it fits is not known, because nobody has asked the cluster's machines for their memory"
 
@@ -36,8 +35,8 @@ class Foretold:
 
     problems: list[Problem]  # errors first
     values: Meant = field(default_factory=Meant)  # what 0, "" and "auto" will be, by node and socket
+    # Which sizes the models of nodes with a canvas paint, by node.
     sizes: Mapping[str, Sizes] = field(default_factory=dict)
-    """Which sizes the models of nodes with a canvas paint, by node."""
     num_bytes: int = 0  # of the files that it saves, at most, as far as that is known
 
 

@@ -18,8 +18,7 @@ from ...pipelines.spreading.measured import peak, reset_peak
 from .failure import NodeFailed
 from .models_used import ModelFacts
 
-MOST_BITS = 1 << 13
-"""Of a whole number that is told: Python writes no more than 4,300 digits."""
+MOST_BITS = 1 << 13  # of a whole number that is told: Python writes no more than 4,300 digits
 State = Literal["ok", "failed", "cancelled", "skipped"]
 Cached = Literal["no", "memory", "disk", "unneeded"]
 
@@ -32,25 +31,21 @@ class NodeRecord:
     state: State
     cached: Cached = "no"
     seconds: float = 0.0
+    # Zero where it was not measured: nodes that use no device. With ranks, of the one that needed most.
     peak_memory_bytes: int = 0
-    """Zero where it was not measured: nodes that use no device. With ranks, of the one that needed most."""
-    plan: str = ""
-    """How the node's work was spread over ranks; empty where it was not."""
-    ranks: tuple[RankWork, ...] = ()
-    """What each rank did for a stage, or this process; empty where the node runs none."""
+    plan: str = ""  # how the node's work was spread over ranks; empty where it was not
+    ranks: tuple[RankWork, ...] = ()  # what each rank did for a stage, or this process; empty where the node runs none
+    # Its plain inputs as they were in the run; at the socket of a wire that is left open, what then holds.
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Its plain inputs as they were in the run; at the socket of a wire that is left open, what then holds."""
+    # Those of them that were written as 0, "" or "auto", or that the run's own devices came before.
     stand_ins: tuple[str, ...] = ()
-    """Those of them that were written as 0, "" or "auto", or that the run's own devices came before."""
-    model: ModelFacts | None = None
-    """The model that it gave."""
+    model: ModelFacts | None = None  # the model that it gave
+    # What a denoise was predicted to take; None where nothing was. The next is what it took, where it ended well.
     foreseen: Foreseen | None = None
-    """What a denoise was predicted to take; None where nothing was. The next is what it took, where it ended well."""
     took: Took | None = None
     files: tuple[str, ...] = ()
     message: str = ""
-    code: str = ""
-    """What a failure is, for programs (parallel/errors.py)."""
+    code: str = ""  # what a failure is, for programs (parallel/errors.py)
 
     def meant(self) -> dict[str, Any]:
         return {name: self.values[name] for name in self.stand_ins}
@@ -73,14 +68,13 @@ class RunResult:
     nodes: Mapping[str, NodeRecord]
     seconds: float
     failure: NodeFailed | None = None
-    replicas: int = 1
-    """Groups of devices that worked on separate runs, this one's among them."""
+    replicas: int = 1  # groups of devices that worked on separate runs, this one's among them
+    # Those that were chosen for denoises, by node; what the results carry.
     plans: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Those that were chosen for denoises, by node; what the results carry."""
+    # Of nodes that were unfolded: the element and the path, in words.
     titles: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Of nodes that were unfolded: the element and the path, in words."""
+    # Of nodes whose pictures are a batch of several nodes' pictures: those nodes, in order.
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Of nodes whose pictures are a batch of several nodes' pictures: those nodes, in order."""
 
     def plain_outputs(self) -> dict[str, Any]:
         """Those outputs that are text, numbers, truths, and lists and dicts of them, as JSON holds them."""

@@ -33,12 +33,11 @@ from .schedule import Schedule, schedule
 from .watch import NodeProgress, Token, Watch
 
 CPU_THREADS = 4
-POLL_S = 0.2
-"""How often a waiting run looks at its cancel token, and at Ctrl-C where waiting blocks signals (Windows)."""
+POLL_S = 0.2  # how often a waiting run looks at its cancel token, and at Ctrl-C where waiting blocks signals (Windows)
 
+# What a worker thread hands back: a node, what became of it or None where it was not begun, what it gave, and why it
+# failed.
 _Ended = tuple[str, NodeRecord | None, Any, BaseException | None]
-"""What a worker thread hands back: a node, what became of it or None where it was not begun, what it gave, and why it
-failed."""
 
 logger = logging.getLogger("latentloom")
 

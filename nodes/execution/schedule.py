@@ -71,9 +71,9 @@ class Needs:
     order: tuple[str, ...]
     nodes: Mapping[str, Resolved]
     sources: Mapping[str, tuple[str, ...]]  # which nodes feed each node, each once
+    # (node, output) of each result that the caller gets, by the name of the output or node; of a node that is asked
+    # for by its own name the output is empty: all that it gives.
     results: Mapping[str, tuple[str, str]]
-    """(node, output) of each result that the caller gets, by the name of the output or node; of a node that is asked
-    for by its own name the output is empty: all that it gives."""
     targets: frozenset[str]
 
 
@@ -83,12 +83,11 @@ class Schedule(Needs):
 
     keys: Mapping[str, str]
     depths: Mapping[str, Depth]  # of the pixels that a node gives, where it is not floats
+    # Of a denoise whose result is another by its plan, which the run or an older result asks for.
     plans: Mapping[str, str]
-    """Of a denoise whose result is another by its plan, which the run or an older result asks for."""
+    # Nodes whose fingerprint depends on a value that is not known yet, and what they feed: always run.
     uncached: frozenset[str]
-    """Nodes whose fingerprint depends on a value that is not known yet, and what they feed: always run."""
-    brought: Meant
-    """What wires bring that is known before, for nodes that are not asked because their results are kept."""
+    brought: Meant  # what wires bring that is known before, for nodes that are not asked because their results are kept
     values: Meant  # what 0, "" and "auto" mean in this run, by node and socket, as far as it is known
     models: Mapping[str, ModelFacts]  # the model that a node gives, where it gives one that is known
 

@@ -24,8 +24,8 @@ from .records import NodeRecord
 logger = logging.getLogger("latentloom")
 
 ENDS: tuple[Kind, ...] = get_args(Ends)
+# Events after which something else is left to do than before.
 TELL_LEFT: tuple[Kind, ...] = ("started", "phase", "progress", "foreseen", *ENDS)
-"""Events after which something else is left to do than before."""
 
 
 class Token(Protocol):

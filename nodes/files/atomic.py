@@ -13,12 +13,10 @@ from ...parallel.errors import BadInput
 from ...parallel.machine.folders import private_folder
 from ...parallel.wording import worded
 
-LIVE: set[Path] = set()
-"""What a process that ends without unwinding removes, see `remove_temporaries`."""
-RANDOM = 8
-"""Characters that `mkstemp` puts into a name."""
+LIVE: set[Path] = set()  # what a process that ends without unwinding removes, see `remove_temporaries`
+RANDOM = 8  # characters that `mkstemp` puts into a name
+# The process's file mode mask, read once, since reading it sets it. mkstemp ignores it and makes private files.
 _UMASK = os.umask(0o022)
-"""The process's file mode mask, read once, since reading it sets it. mkstemp ignores it and makes private files."""
 os.umask(_UMASK)
 
 

@@ -22,21 +22,18 @@ if TYPE_CHECKING:
     from av.container import InputContainer, OutputContainer
     from torch import Tensor
 
+# What FFmpeg calls one channel, two channels, and so on.
 LAYOUTS = ("mono", "stereo", "3.0", "4.0", "5.0", "5.1", "6.1", "7.1")
-"""What FFmpeg calls one channel, two channels, and so on."""
 MAX_CHANNELS = len(LAYOUTS)
 MIN_RATE, MAX_RATE = 1_000, 384_000
+# The most samples of all channels that are read: 384 MB as floats, and 16 minutes of stereo at 48 kHz.
 MAX_SAMPLES = 96_000_000
-"""The most samples of all channels that are read: 384 MB as floats, and 16 minutes of stereo at 48 kHz."""
 MAX_FILE_BYTES = 8 << 30
-FULL_SCALE = 1 << 15
-"""What 1.0 is among samples of 16 bits."""
+FULL_SCALE = 1 << 15  # what 1.0 is among samples of 16 bits
 CODERS = {"wav": "pcm_s16le", "flac": "flac"}
 AAC_RATES = (96000, 88200, 64000, 48000, 44100, 32000, 24000, 22050, 16000, 12000, 11025, 8000)
-AAC_BITS = 96_000
-"""A second, for each channel: as good as AAC gets for most ears."""
-COMMENT = "comment"
-"""The one tag of WAV that takes any text."""
+AAC_BITS = 96_000  # a second, for each channel: as good as AAC gets for most ears
+COMMENT = "comment"  # the one tag of WAV that takes any text
 
 
 def read_audio(path: Path, *, start: float = 0.0, duration: float = 0.0, name: str = "") -> Audio:

@@ -15,6 +15,7 @@ from ...pipelines.models.regular_file import open_regular
 if TYPE_CHECKING:
     from av.container import InputContainer
 
+# What FFmpeg calls the readers, by the ending of the file's name.
 READERS = {
     **dict.fromkeys((".mp4", ".mov", ".m4a"), "mov"),
     **dict.fromkeys((".webm", ".mkv"), "matroska"),
@@ -23,12 +24,11 @@ READERS = {
     ".flac": "flac",
     ".mp3": "mp3",
 }
-"""What FFmpeg calls the readers, by the ending of the file's name."""
+# What a file lacks where FFmpeg has nothing to say, and what would do.
 SAID = {
     "video": ("it holds no picture", "use an MP4 file"),
     "sound": ("it holds no sound", "use WAV, FLAC, MP3, OGG, M4A, or a video with sound"),
 }
-"""What a file lacks where FFmpeg has nothing to say, and what would do."""
 
 
 Kind = Literal["picture", "sound", "video"]

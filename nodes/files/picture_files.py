@@ -25,32 +25,29 @@ if TYPE_CHECKING:
     from PIL import Image as Pillow
     from torch import Tensor
 
-    Strip = Callable[[Pillow.Image], np.ndarray]
-    """Reads a strip of a picture as H W C, of 8 bits or floats."""
+    Strip = Callable[[Pillow.Image], np.ndarray]  # reads a strip of a picture as H W C, of 8 bits or floats
 
 Channel = Literal["red", "green", "blue", "alpha", "luminance"]
 CHANNELS = get_args(Channel)
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP")
+# The most pixels of a picture that is read or made, unless whoever runs it says otherwise: 768 MB as floats.
 MAX_PIXELS = 64_000_000
-"""The most pixels of a picture that is read or made, unless whoever runs it says otherwise: 768 MB as floats."""
+# What the largest picture takes that is not packed at all: a longer file is not read into the memory.
 FILE_BYTES_PER_PIXEL = 8
-"""What the largest picture takes that is not packed at all: a longer file is not read into the memory."""
 LARGE_PIXELS = 8 << 20
+# Pictures written at a time, where there are so many cores: packing one takes longer than a few steps on a GPU, and
+# lets go of Python's lock.
 WRITERS = 4
-"""Pictures written at a time, where there are so many cores: packing one takes longer than a few steps on a GPU, and
-lets go of Python's lock."""
+# A large picture is converted strip by strip: as a whole, each step on the way would take its memory once more.
 STRIP_PIXELS = 1 << 20
-"""A large picture is converted strip by strip: as a whole, each step on the way would take its memory once more."""
-PACKING = 4
-"""zlib's level: 6 takes a quarter longer for files of the same size."""
-WORKFLOW_KEY = "latentloom"
-"""The PNG text chunk (and video tag) that holds the workflow file."""
+PACKING = 4  # zlib's level: 6 takes a quarter longer for files of the same size
+WORKFLOW_KEY = "latentloom"  # the PNG text chunk (and video tag) that holds the workflow file
+# That which says what 0, "" and "auto" meant, for people: of ours only `NOISE_KEY`'s absence has it read.
 VALUES_KEY = "latentloom.values"
-"""That which says what 0, "" and "auto" meant, for people: of ours only `NOISE_KEY`'s absence has it read."""
+# That which says that noise was drawn by `seed` where the workflow names none. Results without it are of a time when
+# all noise was what diffusers draws.
 NOISE_KEY = "latentloom.noise"
-"""That which says that noise was drawn by `seed` where the workflow names none. Results without it are of a time when
-all noise was what diffusers draws."""
 
 
 def pixel_limit(asked: int | None) -> int:
@@ -189,8 +186,7 @@ def read_metadata(path: Path) -> dict[str, str]:
         return {str(key): str(value) for key, value in text.items() if isinstance(value, str)}
 
 
-_FILTERS = threading.Lock()
-"""The warning filters belong to the whole process, and nodes run in threads."""
+_FILTERS = threading.Lock()  # the warning filters belong to the whole process, and nodes run in threads
 
 
 @contextlib.contextmanager

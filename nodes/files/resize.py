@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Method = Literal["bicubic", "bilinear", "nearest"]
-MOST_TOGETHER = 4
-"""A batch may have the pixels of so many of the largest pictures."""
+MOST_TOGETHER = 4  # a batch may have the pixels of so many of the largest pictures
 
 
 def size_like(model: Model, image: Image, *, width: int, height: int) -> tuple[int, int]:

@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from PIL import Image as Pillow
 
 Format = Literal["WEBP", "PNG"]
-QUALITY = 80
-"""The quality of WebP pictures, from 0 to 100."""
-SOUND_COLOR = (124, 140, 214)
-"""Seen on light and on dark."""
+QUALITY = 80  # the quality of WebP pictures, from 0 to 100
+SOUND_COLOR = (124, 140, 214)  # seen on light and on dark
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +33,9 @@ class Facts:
     height: int = 0
     frames: int = 1
     fps: float = 0.0
-    rate: int = 0
-    """Samples a second of a sound, or of a video's; 0 is silence."""
+    rate: int = 0  # samples a second of a sound, or of a video's; 0 is silence
     channels: int = 0
-    length_s: float = 0.0
-    """Of a sound."""
+    length_s: float = 0.0  # of a sound
 
 
 def preview_webp(pixels: bytes, *, size: tuple[int, int], side: int) -> bytes:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MAX_FPS = 1000
-MAX_BYTES = 16 << 30
-"""The longest file that is read."""
+MAX_BYTES = 16 << 30  # the longest file that is read
 
 
 def write_video(

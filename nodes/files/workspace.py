@@ -23,8 +23,8 @@ from .picture_files import MAX_PIXELS
 
 READ = "read"
 
+# Who runs the nodes, where a sentence must name a remedy that only this host has.
 Host = Literal["python", "command line", "page", "comfyui"]
-"""Who runs the nodes, where a sentence must name a remedy that only this host has."""
 
 ALLOW: dict[Host, str] = {
     "python": "move it there, or add its folder to the workspace's roots",
@@ -33,23 +33,23 @@ ALLOW: dict[Host, str] = {
     "comfyui": "move or link it there",
 }
 
+# For a model that is not here; the other hosts can name our command.
 PULL: dict[Host, str] = {
     "page": "choose another, or fetch it first: the tab Models says how",
     "comfyui": "download its whole repository with the hub's own command (hf download), or give the path of its folder "
     "below ComfyUI's models",
 }
-"""For a model that is not here; the other hosts can name our command."""
 
+# For a file that is not there, in place of where it was looked for.
 FIND: dict[Host, str] = {"page": "choose one of those that are here, or upload it"}
-"""For a file that is not there, in place of where it was looked for."""
 
+# For nodes that are not here.
 INSTALL: dict[Host, str] = {
     "python": "install it, or name the folder it lies in with LATENTLOOM_NODES",
     "command line": "install it, or name the folder it lies in with --nodes",
     "page": "ask whoever runs this server to install it",
     "comfyui": "install it",
 }
-"""For nodes that are not here."""
 
 SMALLER: dict[Host, str] = {
     "python": "make it smaller, or raise the workspace's max_pixels",
@@ -68,21 +68,20 @@ class Workspace:
 
     output_dir: Path = field(default_factory=lambda: Path("output"))
     roots: tuple[Path, ...] | None = None
+    # Written into every picture and video, such as the workflow that made it; names are ASCII.
     metadata: Mapping[str, str] = field(default_factory=dict)
-    """Written into every picture and video, such as the workflow that made it; names are ASCII."""
+    # Files that this run reads or writes, so that no two of its nodes meet in one. None: nobody keeps count.
     claims: dict[Path, object] | None = field(default=None, compare=False)
-    """Files that this run reads or writes, so that no two of its nodes meet in one. None: nobody keeps count."""
 
+    # Where the models of this run work, whatever the workflow says; no devices: where it says.
     place: Place = field(default_factory=Place)
-    """Where the models of this run work, whatever the workflow says; no devices: where it says."""
-    max_pixels: int = MAX_PIXELS
-    """The most pixels of a picture that is read from a file or made by resizing."""
+    max_pixels: int = MAX_PIXELS  # the most pixels of a picture that is read from a file or made by resizing
     host: Host = "python"
+    # Told of each file that a node writes, once it is whole and others may still follow.
     on_file: Callable[[Path], None] = field(default=lambda file: None, compare=False)
-    """Told of each file that a node writes, once it is whole and others may still follow."""
+    # Each saved file is a new one, name_00001_.png and on, as ComfyUI's own; without it, a file of that name gives
+    # way to the new one.
     counts_up: bool = False
-    """Each saved file is a new one, name_00001_.png and on, as ComfyUI's own; without it, a file of that name gives
-    way to the new one."""
 
     def input_path(self, path: str, *, socket: str) -> Path:
         """The existing file or folder that `path` names, relative to the first root that has it.

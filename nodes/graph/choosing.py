@@ -19,10 +19,10 @@ from .resolve import param_values, plain_value
 if TYPE_CHECKING:
     from .spec import InputSpec, NodeSpec
 
+# Codes of problems: what leaves the sockets as they are, and after which nothing is known of them.
 NO_FIT, UNDECIDED = "no_fit", ("linked_choice", "unknown_choice")
-"""Codes of problems: what leaves the sockets as they are, and after which nothing is known of them."""
+# The socket that holds, as a JSON object, the values of those that a host with fixed sockets has no place for.
 ARGUMENTS = "arguments"
-"""The socket that holds, as a JSON object, the values of those that a host with fixed sockets has no place for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,18 +30,17 @@ class Chooser:
     """How a node's sockets follow from what is given at `by`. Nothing here imports torch."""
 
     by: tuple[str, ...]
+    # The node with the sockets that these values ask for; None where they do not say. Reads no file. Raises
+    # `ValueError` for what there is not.
     choose: Callable[[Mapping[str, Any]], NodeSpec | None]
-    """The node with the sockets that these values ask for; None where they do not say. Reads no file. Raises
-    `ValueError` for what there is not."""
+    # The values that files say where the workflow leaves them out. Raises `ValueError` where they cannot.
     find: Callable[[Mapping[str, Any], Workspace], Mapping[str, Any]] = lambda values, workspace: {}
-    """The values that files say where the workflow leaves them out. Raises `ValueError` where they cannot."""
+    # Why files say that what is chosen cannot be; "" where they do not. The sockets are those of the choice anyhow.
     fits: Callable[[Mapping[str, Any], Workspace], str] = lambda values, workspace: ""
-    """Why files say that what is chosen cannot be; "" where they do not. The sockets are those of the choice anyhow."""
-    may_link: tuple[str, ...] = ()
-    """Those of `by` that may come by a wire, and are then not known to `choose`."""
+    may_link: tuple[str, ...] = ()  # those of `by` that may come by a wire, and are then not known to `choose`
+    # For a host whose nodes always have the same sockets: beside the node's own, those that most choices have or that
+    # only a wire can feed, and `arguments` for the rest.
     fixed: tuple[InputSpec, ...] = ()
-    """For a host whose nodes always have the same sockets: beside the node's own, those that most choices have or that
-    only a wire can feed, and `arguments` for the rest."""
 
 
 def specs_of(graph: Graph, specs: Mapping[str, NodeSpec]) -> dict[str, NodeSpec]:

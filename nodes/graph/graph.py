@@ -25,15 +25,12 @@ from ...parallel.wording import worded
 from .json_text import parse_json, read_bytes
 from .problems import GraphError, Names, Problem, refuse, short
 
-FORMAT = 2
-"""Format 1 has no sub-workflows, lists and for-each; a file that has none of them is still written as that."""
+FORMAT = 2  # format 1 has no sub-workflows, lists and for-each; a file that has none of them is still written as that
 MAX_NODES = 10_000
-MAX_META_BYTES = 64 << 10
-"""The most bytes of `meta`, which travels in every picture that the workflow makes."""
+MAX_META_BYTES = 64 << 10  # the most bytes of `meta`, which travels in every picture that the workflow makes
 
 TYPE_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,127}$"
-SUB = "sub:"
-"""Before the name of a sub-workflow of the file, where a node's type stands."""
+SUB = "sub:"  # before the name of a sub-workflow of the file, where a node's type stands
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,63}$"
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Target = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}\.[a-z][a-z0-9_]{0,63}$")]
@@ -132,6 +129,7 @@ def _list_kind(value: Any) -> str | None:
     return kinds.get(type(value))
 
 
+# What a for-each goes through. A link is refused where it is unfolded: what it gives is known only in a run.
 Listed = Annotated[
     Annotated[Link, Tag("link")]
     | Annotated[ParamRef, Tag("param")]
@@ -141,7 +139,6 @@ Listed = Annotated[
     | Annotated[list[Scalar], Tag("list")],
     Discriminator(_list_kind),
 ]
-"""What a for-each goes through. A link is refused where it is unfolded: what it gives is known only in a run."""
 
 
 class Node(_Part):

@@ -17,17 +17,16 @@ from ...parallel.errors import BadInput
 from ...parallel.wording import worded
 
 SHOWN_PROBLEMS = 20
-NEAREST_POOL = 300
-"""difflib is slow; a hostile file with 10,000 names must not make the checker hang."""
+NEAREST_POOL = 300  # difflib is slow; a hostile file with 10,000 names must not make the checker hang
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
 _SHORT.maxlevel = 2
 
 
+# A fact that keeps the workflow from running; a reckoned need that may be off, which `--force` passes; or what nobody
+# knows before the run.
 Kind = Literal["error", "estimate", "unknown"]
-"""A fact that keeps the workflow from running; a reckoned need that may be off, which `--force` passes; or what nobody
-knows before the run."""
 
 
 @dataclass(frozen=True)

@@ -31,13 +31,10 @@ class Ready:
     types: Specs  # the nodes that are installed, by type
     host: Host  # who asks
     unfolding: Unfolded  # the way from unfolded nodes back to the file, and what could not be unfolded
-    written: Graph
-    """With the nodes that are switched off, and before any file was asked what sockets a node has."""
+    written: Graph  # with the nodes that are switched off, and before any file was asked what sockets a node has
     graph: Graph  # the nodes that run, with what files say of their sockets
-    specs: Mapping[str, NodeSpec]
-    """Of each node that is installed, by its name, those that are switched off among them."""
-    problems: tuple[Problem, ...]
-    """Nodes that cannot become today's version, or whose sockets cannot be decided."""
+    specs: Mapping[str, NodeSpec]  # of each node that is installed, by its name, those that are switched off among them
+    problems: tuple[Problem, ...]  # nodes that cannot become today's version, or whose sockets cannot be decided
 
     @cached_property
     def params(self) -> Mapping[str, Any]:

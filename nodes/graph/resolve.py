@@ -16,8 +16,7 @@ from .problems import Problem
 from .scalars import as_type
 from .spec import InputSpec, NodeSpec
 
-Overrides = Mapping[str, Any]
-"""By a param's name, or by "node.socket"."""
+Overrides = Mapping[str, Any]  # by a param's name, or by "node.socket"
 
 
 @dataclass(frozen=True, slots=True)

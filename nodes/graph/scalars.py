@@ -19,19 +19,16 @@ from .spec import SCALARS, InputSpec
 
 MAX_STRING = 1_000_000
 INT_RANGE = (-(2**63), 2**64 - 1)
+# JavaScript rounds whole numbers beyond: a browser may send them as text of their digits, which means the number.
 EXACT = 2**53 - 1
-"""JavaScript rounds whole numbers beyond: a browser may send them as text of their digits, which means the number."""
 
-MAX_LISTED = 30
-"""Choices that a sentence lists."""
+MAX_LISTED = 30  # choices that a sentence lists
 
 _DIGITS = re.compile(r"-?[1-9]\d{15,19}")
 
 SCALAR_TYPES = frozenset([*SCALARS.values(), "choice"])
-LISTS = {f"list[{name}]": name for name in SCALARS.values()}
-"""Types of lists of plain values: what they are lists of."""
-PLAIN_TYPES = SCALAR_TYPES | LISTS.keys()
-"""What can be written into a file; everything else comes by a link."""
+LISTS = {f"list[{name}]": name for name in SCALARS.values()}  # types of lists of plain values: what they are lists of
+PLAIN_TYPES = SCALAR_TYPES | LISTS.keys()  # what can be written into a file; everything else comes by a link
 _KINDS: dict[str, tuple[type, ...]] = {
     **{"int": (int,), "float": (float, int), "bool": (bool,)},
     **dict.fromkeys(("string", "choice"), (str,)),

@@ -86,25 +86,21 @@ class NotSeen:
         raise Unknown(f"its {name} is not known before the run")
 
 
+# What the node would give for these inputs, in the node's own form (a tuple for several outputs). A `Latents` has its
+# size and no tensor; for a `Conditioning` stands a `Text`, for a `References` a `Seen`, for an `Image`, a `Video` or an
+# `Audio` a `Made`. Raises `ValueError` where it cannot say. Torch-free.
 Sketch = Callable[[Given], Any]
-"""What the node would give for these inputs, in the node's own form (a tuple for several outputs). A `Latents` has its
-size and no tensor; for a `Conditioning` stands a `Text`, for a `References` a `Seen`, for an `Image`, a `Video` or an
-`Audio` a `Made`. Raises `ValueError` where it cannot say. Torch-free."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
     """What stands for a `Conditioning`."""
 
-    num_tokens: int
-    """Padding included."""
+    num_tokens: int  # padding included
     num_references: int = 0
-    refusal: str = ""
-    """Why the model cannot take these reference pictures, or none."""
-    family: str = ""
-    """Of the model that reads it; "" where nobody knows."""
-    saw_frame: bool | None = None
-    """Whether a first frame is read with it; None where nobody knows."""
+    refusal: str = ""  # why the model cannot take these reference pictures, or none
+    family: str = ""  # of the model that reads it; "" where nobody knows
+    saw_frame: bool | None = None  # whether a first frame is read with it; None where nobody knows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,25 +148,21 @@ class Denoising:
 
     model: Model
     latents: Latents | None
-    num_tokens: int = 0
-    """Of the prompt, padded; 0 is the model's own."""
+    num_tokens: int = 0  # of the prompt, padded; 0 is the model's own
     num_references: int = 0
-    steps: int = 0
-    """0 is the model's own number."""
+    steps: int = 0  # 0 is the model's own number
     guidance: float = 0.0
     guidance_2: float = 0.0
-    has_step_cache: bool = False
-    """Whether one may be in use."""
-    doubt: str = ""
-    """Why the latents are not known; their size is then taken to be the model's own."""
+    has_step_cache: bool = False  # whether one may be in use
+    doubt: str = ""  # why the latents are not known; their size is then taken to be the model's own
+    # The class of a pipeline that is run whole: guidance is then that of all its branches, 1 for one alone.
     pipeline: str = ""
-    """The class of a pipeline that is run whole: guidance is then that of all its branches, 1 for one alone."""
+    # What of its inputs the model does not take, in a sentence for each, by socket.
     refusals: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What of its inputs the model does not take, in a sentence for each, by socket."""
 
 
+# Of a node that denoises: what it would do, so that its plan and its need can be shown.
 Denoises = Callable[[Given], Denoising]
-"""Of a node that denoises: what it would do, so that its plan and its need can be shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,8 +172,8 @@ class Refusal:
     code: str
     why: str
     kind: Kind = "error"
+    # Values that it would take, each a set of them by socket, the nearest first.
     mends: tuple[Mapping[str, Any], ...] = ()
-    """Values that it would take, each a set of them by socket, the nearest first."""
 
 
 class Refused(BadInput):
@@ -194,19 +186,19 @@ class Refused(BadInput):
         self.socket, self.refusal = socket, refusal
 
 
+# What a node's inputs will be in the end, by socket, of those at which 0, "" or "auto" stands for something else, as
+# plain values. At a socket of a wire: what the inputs of the node before it will be, by their own names. Raises
+# `ValueError` where nobody knows. Torch-free.
 Means = Callable[[Given], Mapping[str, Any]]
-"""What a node's inputs will be in the end, by socket, of those at which 0, "" or "auto" stands for something else, as
-plain values. At a socket of a wire: what the inputs of the node before it will be, by their own names. Raises
-`ValueError` where nobody knows. Torch-free."""
 
 
+# Of a node that saves: at most how many bytes of files, 0 where nobody knows. May raise `ValueError`. Torch-free.
 Writes = Callable[[Given], int]
-"""Of a node that saves: at most how many bytes of files, 0 where nobody knows. May raise `ValueError`. Torch-free."""
 
 
+# What of a node's inputs cannot be, by socket: a sentence for what its model does not take, "" where it does. Raises
+# `ValueError` where nobody knows. Torch-free.
 Refuses = Callable[[Given], Mapping[str, str | Refusal]]
-"""What of a node's inputs cannot be, by socket: a sentence for what its model does not take, "" where it does. Raises
-`ValueError` where nobody knows. Torch-free."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,10 +207,9 @@ class Reading:
 
     model: Model
     texts: Mapping[str, str]
-    text_length: int = 0
-    """Tokens that are read; 0 is the model's own number."""
+    text_length: int = 0  # tokens that are read; 0 is the model's own number
 
 
+# Of a node whose texts are read by a model's text encoders: which, so that their tokens can be counted. Raises
+# `ValueError` where nobody knows. Torch-free.
 Reads = Callable[[Given], Reading]
-"""Of a node whose texts are read by a model's text encoders: which, so that their tokens can be counted. Raises
-`ValueError` where nobody knows. Torch-free."""

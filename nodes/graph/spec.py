@@ -38,28 +38,26 @@ class Socket:
     step: float | None = None
     widget: Widget = ""
     advanced: bool = False
-    auto: bool = False
-    """Whether zero stands for the model's own number."""
+    auto: bool = False  # whether zero stands for the model's own number
+    # Whether the node takes pixels as bytes, too (`values.Depth`), as who only writes or shows them does.
     takes_bytes: bool = False
-    """Whether the node takes pixels as bytes, too (`values.Depth`), as who only writes or shows them does."""
-    name: str = ""
-    """The socket name of an output; the value's type in lower case where empty."""
+    name: str = ""  # the socket name of an output; the value's type in lower case where empty
 
 
+# Names what a node reads besides its inputs (a file's content); part of the cache key.
 Fingerprint = Callable[[Mapping[str, Any], Workspace], str]
-"""Names what a node reads besides its inputs (a file's content); part of the cache key."""
 
+# Turns the inputs saved by an older version of a node into today's.
 Migrate = Callable[[int, dict[str, Any]], dict[str, Any]]
-"""Turns the inputs saved by an older version of a node into today's."""
 
+# The version and values by which the cache knows a node's results, where those of an older version are still good.
 Recipe = Callable[[Mapping[str, Any]], tuple[int, Mapping[str, Any]]]
-"""The version and values by which the cache knows a node's results, where those of an older version are still good."""
 
+# Arguments that a node gets from its host rather than from a socket; `depth` is that of the pixels that it gives.
 Injected = Literal["progress", "workspace", "depth"]
-"""Arguments that a node gets from its host rather than from a socket; `depth` is that of the pixels that it gives."""
 
+# With the type by which each is known.
 INJECTED: Mapping[Injected, Any] = {"progress": Progress, "workspace": Workspace, "depth": values.Depth}
-"""With the type by which each is known."""
 SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "string"}
 
 
@@ -70,6 +68,7 @@ class Saved:
     files: tuple[str, ...]
 
 
+# Ours by name; those of packages from outside, found in the signatures of their nodes, as `package_Name`.
 VALUE_TYPES: dict[str, type] = {
     t.__name__: t
     for t in (
@@ -77,7 +76,6 @@ VALUE_TYPES: dict[str, type] = {
         *(values.References, values.Sampling, Saved),
     )
 }
-"""Ours by name; those of packages from outside, found in the signatures of their nodes, as `package_Name`."""
 
 
 def type_name(kind: type) -> str:
@@ -104,8 +102,7 @@ class InputSpec(Socket):
     required: bool
     default: Any = None
     choices: tuple[str, ...] = ()
-    longest: int = 0
-    """Characters of a text that are taken; 0: as many as of any text."""
+    longest: int = 0  # characters of a text that are taken; 0: as many as of any text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,32 +125,31 @@ class NodeSpec:
     outputs: tuple[OutputSpec, ...]
     call: Callable[..., Any] = field(compare=False)
     injected: tuple[Injected, ...] = ()
+    # Texts that name a file: the node gets its path, once it was found inside the folders of the run.
     paths: tuple[str, ...] = ()
-    """Texts that name a file: the node gets its path, once it was found inside the folders of the run."""
+    # What a node from outside comes from, with the version of its distribution or the hash of its sources; it is part
+    # of the cache key. Empty for ours.
     origin: str = ""
-    """What a node from outside comes from, with the version of its distribution or the hash of its sources; it is part
-    of the cache key. Empty for ours."""
+    # Whether the node acts (writes files, shows text), and so runs although nothing asks for its value.
     is_output: bool = False
-    """Whether the node acts (writes files, shows text), and so runs although nothing asks for its value."""
     uses_device: bool = False
+    # False: what it gives holds for this machine and this run only; it costs little and is made each time.
     is_kept: bool = True
-    """False: what it gives holds for this machine and this run only; it costs little and is made each time."""
     fingerprint: Fingerprint | None = field(default=None, compare=False)
     migrate: Migrate | None = field(default=None, compare=False)
     recipe: Recipe | None = field(default=None, compare=False)
+    # Tells a planner what the node would make; None: that is known only when it has run.
     sketch: Sketch | None = field(default=None, compare=False)
-    """Tells a planner what the node would make; None: that is known only when it has run."""
     denoises: Denoises | None = field(default=None, compare=False)
     refuses: Refuses | None = field(default=None, compare=False)
     means: Means | None = field(default=None, compare=False)
     writes: Writes | None = field(default=None, compare=False)
     reads: Reads | None = field(default=None, compare=False)
+    # Of a node whose sockets depend on what is given at some of them: how. Those here are the ones it always has.
     chooser: Chooser | None = field(default=None, compare=False)
-    """Of a node whose sockets depend on what is given at some of them: how. Those here are the ones it always has."""
-    chosen: str = ""
-    """What they are then chosen by, such as a pipeline class."""
+    chosen: str = ""  # what they are then chosen by, such as a pipeline class
+    # Inputs that what is chosen has and this node never gives it, each with the reason.
     left_out: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Inputs that what is chosen has and this node never gives it, each with the reason."""
 
     def make(
         self,

@@ -23,8 +23,8 @@ logger = logging.getLogger("latentloom")
 
 LOCK_FILE = ".latentloom.lock"
 LOCKED = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
+# Windows locks bytes, and nobody else may read them: this one is beyond the text that says who holds the file.
 FAR = 1 << 30
-"""Windows locks bytes, and nobody else may read them: this one is beyond the text that says who holds the file."""
 HOLDER_BYTES = 200
 
 

@@ -25,8 +25,8 @@ from ..preview.meant import Meant
 from ..preview.room import why_no_room
 
 MOST_SHOWN = 60
+# The points of a sweep, each with its own values and what is known of it.
 Points = Sequence[tuple[Mapping[str, Any], Foretold]]
-"""The points of a sweep, each with its own values and what is known of it."""
 REMEDIES: Mapping[Kind, str] = {
     "error": "",
     "estimate": " (this is an estimate; --force runs it all the same)",

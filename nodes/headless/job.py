@@ -37,11 +37,9 @@ class Headless:
     cache_dir: Path | None = None
     resume: bool = False
     place: Place = field(default_factory=Place)
-    shares_out: bool = False
-    """Whether the number of groups is chosen, as lets the sweep end soonest."""
+    shares_out: bool = False  # whether the number of groups is chosen, as lets the sweep end soonest
     max_pixels: int = MAX_PIXELS
-    is_forced: bool = False
-    """Whether what is only reckoned (memory, disk) keeps nothing from running."""
+    is_forced: bool = False  # whether what is only reckoned (memory, disk) keeps nothing from running
 
 
 def read_job(file: Path, *, settings: Sequence[str], sweeps: Sequence[str], allowed: Sequence[Path]) -> Headless:

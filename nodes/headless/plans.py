@@ -29,8 +29,7 @@ from .workflow_files import PICTURES, SOUNDS, VIDEOS, read_workflow, roots_of
 SIZE = re.compile(r"([0-9]{1,5})[xX]([0-9]{1,5})")
 WORKFLOWS = (".json", *PICTURES, *VIDEOS, *SOUNDS)
 RUN_WHOLE = "{} is run whole, and how long its steps take is not known beforehand"
-Plans = list[tuple[str, Forecast]]
-"""By the node that denoises, or by nothing where a model is asked for."""
+Plans = list[tuple[str, Forecast]]  # by the node that denoises, or by nothing where a model is asked for
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,12 +20,12 @@ from ..execution.records import RunResult
 
 RunState = Literal["ok", "failed", "cancelled", "resumed", "busy"]
 
+# So many runs in a row that are refused in the very same words end a sweep: nothing speaks for the next one. Each
+# costs little, and a value that varies slowly may be to blame.
 MOST_REFUSED = 100
-"""So many runs in a row that are refused in the very same words end a sweep: nothing speaks for the next one. Each
-costs little, and a value that varies slowly may be to blame."""
+# So many failures in a row of one kind (memory, ranks, the disk), whose numbers may differ, end a sweep: they may cost
+# minutes each.
 MOST_FAULTS = 10
-"""So many failures in a row of one kind (memory, ranks, the disk), whose numbers may differ, end a sweep: they may cost
-minutes each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +40,8 @@ class Report:
     result: RunResult | None = field(repr=False, default=None)
     problem: str = ""
     problem_code: str = ""
-    is_busy: bool = False
-    """Another process is making it now."""
-    is_foretold: bool = False
-    """It was not begun, because `problem` was found before the first run."""
+    is_busy: bool = False  # another process is making it now
+    is_foretold: bool = False  # it was not begun, because `problem` was found before the first run
 
     @property
     def state(self) -> RunState:
@@ -104,8 +102,7 @@ class Tally:
 
     def __init__(self, num_runs: int, *, stops_on_error: bool = False) -> None:
         self.num_runs = num_runs
-        self.failures: list[Report] = []
-        """Without their results, which may be large."""
+        self.failures: list[Report] = []  # without their results, which may be large
         self.why_ended = ""
         self._stops_on_error = stops_on_error
         self._counts: Counter[RunState] = Counter()

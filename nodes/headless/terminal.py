@@ -21,15 +21,12 @@ from .headless import run_headless
 from .job import Headless
 from .reports import Report, Tally
 
-LONG_S = 5.0
-"""A phase that is predicted to take so long says so, since it has no steps to watch."""
+LONG_S = 5.0  # a phase that is predicted to take so long says so, since it has no steps to watch
 SHOWN_FAILURES = 20
-MOST_SHOWN = 2000
-"""Characters of an output that a terminal is given."""
+MOST_SHOWN = 2000  # characters of an output that a terminal is given
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {rate_fmt}{postfix}]"
 
-_printing = threading.Lock()
-"""Runs that overlap tell of their events from threads of their own."""
+_printing = threading.Lock()  # runs that overlap tell of their events from threads of their own
 
 
 def run_shown(job: Headless, *, as_json: bool, debug: bool, stops_on_error: bool) -> Tally:

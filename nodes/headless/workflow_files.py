@@ -26,11 +26,9 @@ PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 VIDEOS = (".mp4", ".mov", ".webm", ".mkv")
 SOUNDS = (".flac", ".wav", ".mp3", ".ogg", ".opus", ".m4a")
 SHIPPED = Path(__file__).parents[2] / "workflows"
-EXAMPLES = SHIPPED / "bobbin"
-"""With the pictures, the clip and the sound that shipped workflows load."""
+EXAMPLES = SHIPPED / "bobbin"  # with the pictures, the clip and the sound that shipped workflows load
 NODE_EXAMPLES = EXAMPLES / "nodes"
-HALF = re.compile('"(bf16|fp16)"')
-"""As JSON names a model's number format."""
+HALF = re.compile('"(bf16|fp16)"')  # as JSON names a model's number format
 
 
 def read_workflow(path: Path) -> Graph:

@@ -23,8 +23,7 @@ from ..graph.spec import InputSpec, NodeSpec
 
 Specs = Mapping[str, NodeSpec]
 WRAP = "__value__"
-OURS = " (latentloom)"
-"""Behind the titles of nodes that ComfyUI has one of its own of, on its page only."""
+OURS = " (latentloom)"  # behind the titles of nodes that ComfyUI has one of its own of, on its page only
 UI_FORMAT = "this is ComfyUI's file for its own editor; in ComfyUI use Workflow > Export (API) and give that file"
 
 

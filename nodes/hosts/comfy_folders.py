@@ -21,19 +21,17 @@ from ...pipelines.models.packed.packing import read_checkpoint, read_packing
 from ...pipelines.models.source import resolve_source
 from ..files.workspace import Workspace
 
-LORA, MODEL = "lora", "model"
-"""The widgets of sockets that take one."""
+LORA, MODEL = "lora", "model"  # the widgets of sockets that take one
+# ComfyUI's names for the folders in which it keeps them.
 KINDS = {MODEL: ("diffusion_models", "checkpoints", "diffusers"), LORA: ("loras",)}
-"""ComfyUI's names for the folders in which it keeps them."""
 ENDINGS = {MODEL: (".safetensors", ".gguf"), LORA: (".safetensors",)}
+# What stands at the socket there, in place of its help.
 TIPS = {
     MODEL: "Of ComfyUI's folders diffusers, diffusion_models, checkpoints, or of the hub's cache; FILE@BASE takes "
     "what the file lacks from BASE",
     LORA: "A .safetensors file of ComfyUI's folders loras",
 }
-"""What stands at the socket there, in place of its help."""
-FRESH_S = 2.0
-"""How long names are kept: ComfyUI asks for them several times in each prompt."""
+FRESH_S = 2.0  # how long names are kept: ComfyUI asks for them several times in each prompt
 
 
 def comfy_workspace(first: str = MODEL) -> Workspace:

@@ -30,29 +30,29 @@ from .comfy_process import ComfyProgress, hear_unloading
 
 logger = logging.getLogger("latentloom")
 
+# ComfyUI's own wire types; every other value travels as `LOOM_` and its name.
 TYPES = {
     **{"int": "INT", "float": "FLOAT", "bool": "BOOLEAN", "string": "STRING"},
     **{"Image": "IMAGE", "Mask": "MASK", "Audio": "AUDIO", "any": "*"},
 }
-"""ComfyUI's own wire types; every other value travels as `LOOM_` and its name."""
 
+# What ComfyUI has on its own wires as a bare tensor.
 TENSORS: Mapping[str, type[Image | Mask]] = {"Image": Image, "Mask": Mask}
-"""What ComfyUI has on its own wires as a bare tensor."""
 
+# What ComfyUI calls nodes of its own; ours of the same title say there whose they are.
 CORE_TITLES = (
     *("Boolean", "Crop Image", "Float", "Format Text", "Load Audio", "Load Image", "Load LoRA", "Load Video"),
     *("Note", "Replace Text", "Save Image", "Save Video", "Seed"),
 )
-"""What ComfyUI calls nodes of its own; ours of the same title say there whose they are."""
 
+# The step of a FLOAT that names none: ComfyUI's page would round it to 0.1, and 23.976 frames a second are 24 then.
 FINEST = 0.001
-"""The step of a FLOAT that names none: ComfyUI's page would round it to 0.1, and 23.976 frames a second are 24 then."""
 
+# What ComfyUI adds for nodes that write files: the prompt and the page's workflow.
 HIDDEN = (("comfy_prompt", "PROMPT"), ("comfy_extra", "EXTRA_PNGINFO"))
-"""What ComfyUI adds for nodes that write files: the prompt and the page's workflow."""
+# And for nodes with a migration, which find there what an older version saved: ComfyUI leaves out what it knows no
+# socket for.
 SAVED = (("comfy_prompt", "PROMPT"), ("comfy_id", "UNIQUE_ID"))
-"""And for nodes with a migration, which find there what an older version saved: ComfyUI leaves out what it knows no
-socket for."""
 
 
 class Node:
@@ -276,8 +276,8 @@ class _Standing:
         """Of sketches, which nobody asks here."""
 
 
+# Of ours, and of those from outside: whoever asks `latentloom` for it has opened the doors first.
 NODE_CLASS_MAPPINGS = {id: node_class(spec) for id, spec in SPECS.items()}
-"""Of ours, and of those from outside: whoever asks `latentloom` for it has opened the doors first."""
 NODE_DISPLAY_NAME_MAPPINGS = {
     id: spec.title + OURS if spec.title in CORE_TITLES else spec.title for id, spec in SPECS.items()
 }

@@ -19,12 +19,10 @@ from ..files.picture_files import opened, read_metadata
 from ..graph.problems import GraphError
 from .comfy_file import read_chunk
 
-MAX_CHARACTERS = 20_000
-"""Of a prompt; of anything else `MAX_WORD`."""
+MAX_CHARACTERS = 20_000  # of a prompt; of anything else `MAX_WORD`
 MAX_WORD = 300
 MAX_MORE = 40
-MAX_CHUNK = 1 << 20
-"""Characters of a text that is looked at."""
+MAX_CHUNK = 1 << 20  # characters of a text that is looked at
 MAX_SEED = 2**64 - 1
 USER_COMMENT, EXIF_IFD, MAKE, MODEL = 0x9286, 0x8769, 0x010F, 0x0110
 
@@ -173,6 +171,7 @@ def _named(value: object) -> str:
 
 MAX_NODES = 2000
 TEXTS = ("text", "text_g", "t5xxl", "clip_l", "prompt", "string", "value")
+# What the values of ComfyUI's own nodes are called, which its editor's file tells by their order only.
 WIDGETS = {
     "KSampler": ("seed", "", "steps", "cfg", "sampler_name", "scheduler", "denoise"),
     "KSamplerAdvanced": ("", "noise_seed", "", "steps", "cfg", "sampler_name", "scheduler"),
@@ -188,10 +187,8 @@ WIDGETS = {
     "LoraLoader": ("lora_name",),
     "LoraLoaderModelOnly": ("lora_name",),
 }
-"""What the values of ComfyUI's own nodes are called, which its editor's file tells by their order only."""
 
-Nodes = Mapping[str, Mapping[str, Any]]
-"""Inputs by node; a wire is [node, output]."""
+Nodes = Mapping[str, Mapping[str, Any]]  # inputs by node; a wire is [node, output]
 COMFY = {
     "seed": ("seed", "noise_seed"),
     "steps": ("steps",),
@@ -332,6 +329,7 @@ def _number(value: object) -> float | None:
     return number if math.isfinite(number) and abs(number) <= MAX_SEED else None
 
 
+# How what is said of each is read.
 BOUNDED: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("prompt", "negative_prompt"), _text),
     **dict.fromkeys(("seed", "steps", "width", "height"), _whole),
@@ -339,4 +337,3 @@ BOUNDED: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("sampler", "scheduler"), _word),
     "model": _named,
 }
-"""How what is said of each is read."""

@@ -142,8 +142,7 @@ def _device_lists(model: Model, machine: Sequence[DeviceNow]) -> list[tuple[str,
 
 # ---- How many groups of a run's devices share out a sweep, by what its denoises ask for.
 
-MOST_LOOKED_AT = 8
-"""Points of a sweep, taken evenly, that stand for all: each costs some 20 ms for a denoise."""
+MOST_LOOKED_AT = 8  # points of a sweep, taken evenly, that stand for all: each costs some 20 ms for a denoise
 
 
 def sharing_of(

@@ -17,14 +17,10 @@ from ..graph.scalars import PLAIN_TYPES
 from .preview import NodePlan
 from .walk import Walk
 
-MAX_NODES = 500
-"""How many nodes are asked; each takes about a millisecond."""
-Meant = dict[str, dict[str, Any]]
-"""Plain values by node and socket."""
-MOST_TAG = 16 << 10
-"""Characters of the tag in a result."""
-At = tuple[str, str, Any]
-"""(node, socket, value)."""
+MAX_NODES = 500  # how many nodes are asked; each takes about a millisecond
+Meant = dict[str, dict[str, Any]]  # plain values by node and socket
+MOST_TAG = 16 << 10  # characters of the tag in a result
+At = tuple[str, str, Any]  # (node, socket, value)
 
 
 def meant(walk: Walk, needed: Collection[str] | None = None, plans: Sequence[NodePlan] = ()) -> Meant:

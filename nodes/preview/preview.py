@@ -46,11 +46,11 @@ class NodePlan:
     ranks: Sequence[Mapping[str, Any]] = ()  # {rank, device, bytes, fits} of each
     need_bytes: int = 0
     problem: str = ""
+    # Values that make it fit, each a set of them by node.socket, the cheapest first.
     mends: Sequence[Mapping[str, Any]] = ()
-    """Values that make it fit, each a set of them by node.socket, the cheapest first."""
+    # `not_taken` of what the workflow asks for, `plan` of what the plan cannot be, `memory` of what does not fit; ""
+    # where the node's own inputs are not known.
     problem_code: str = ""
-    """`not_taken` of what the workflow asks for, `plan` of what the plan cannot be, `memory` of what does not fit; ""
-    where the node's own inputs are not known."""
 
 
 def planned(walk: Walk, machine: Sequence[DeviceNow]) -> tuple[list[NodePlan], list[Choice]]:

@@ -171,8 +171,7 @@ def _mend(walk: Walk, name: str, way: Mend, canvas: Latents) -> Mapping[str, Any
 
 # ---- Whether the disk has room for what a run will write, by what codings take at most.
 
-MOST_ASKED = 500
-"""Nodes that save."""
+MOST_ASKED = 500  # nodes that save
 FREE: Mapping[Host, str] = {
     "python": "free some space, or choose another output folder",
     "command line": "free some space, or choose another folder with --out",

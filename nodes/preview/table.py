@@ -23,10 +23,10 @@ from ...pipelines.values import Model
 from .choices import Choice, choices, usual
 from .room import quantizations_of
 
+# Number formats by their names in files; others are called as they are there.
 FORMATS = {"F64": "fp64", "F32": "fp32", "F16": "fp16", "BF16": "bf16", "F8_E4M3": "fp8", "F8_E5M2": "fp8"}
-"""Number formats by their names in files; others are called as they are there."""
+# How the names of parts begin, those first that a picture comes from.
 ORDER = ("transformer", "unet", "prior", "text_encoder", "image_encoder", "vae")
-"""How the names of parts begin, those first that a picture comes from."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,7 @@ from ..graph.ready import Ready
 from ..graph.sketch import Reading
 from .walk import Walk
 
-MOST_TEXTS = 64
-"""How many texts are counted; each may take a second of a process that all users share."""
+MOST_TEXTS = 64  # how many texts are counted; each may take a second of a process that all users share
 
 
 def text_tokens(

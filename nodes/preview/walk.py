@@ -25,19 +25,16 @@ from ..graph.sketch import Denoising, Given, Made, Refusal, Refused, Seen, Text,
 from ..graph.spec import VALUE_TYPES, InputSpec, NodeSpec
 from .carried import carried
 
-MAX_DENOISES = 100
-"""How many Denoise nodes are looked at; each takes about 20 ms, and a workflow may be a stranger's."""
-MAX_REFUSALS = 500
-"""How many nodes are asked what their models do not take."""
-LONGEST_WALK = 100
-"""Nodes in a row; a longer way is not followed."""
+MAX_DENOISES = 100  # how many Denoise nodes are looked at; each takes about 20 ms, and a workflow may be a stranger's
+MAX_REFUSALS = 500  # how many nodes are asked what their models do not take
+LONGEST_WALK = 100  # nodes in a row; a longer way is not followed
 Question = Literal["means", "reads", "refuses", "writes"]
+# Of types whose values hold what only a run makes.
 STAND_INS: Mapping[str, type] = {
     Conditioning.__name__: Text,
     References.__name__: Seen,
     **{kind.__name__: Made for kind in (Image, Video, Audio)},
 }
-"""Of types whose values hold what only a run makes."""
 
 logger = logging.getLogger("latentloom")
 
@@ -77,14 +74,12 @@ class Walk:
         self.accelerators = functools.cache(accelerators if callable(accelerators) else lambda: accelerators or ())
         self._known: dict[str, _Sketched] = {}
         self._denoises: dict[str, tuple[Denoising, Sequence[str]]] = {}
-        self._way: list[str] = []
-        """The nodes that are being asked, each by the one before it."""
+        self._way: list[str] = []  # the nodes that are being asked, each by the one before it
         self._go_on = go_on
+        # Of denoises the plans that they take from the result that the workflow is from, and why they take none.
         self.carried: dict[str, str] = {}
-        """Of denoises the plans that they take from the result that the workflow is from, and why they take none."""
         self.not_carried: dict[str, str] = {}
-        self.silent: dict[str, str] = {}
-        """Nodes from outside that were asked in vain, and where each comes from."""
+        self.silent: dict[str, str] = {}  # nodes from outside that were asked in vain, and where each comes from
 
     def denoising(self) -> list[str]:
         return [name for name, spec in self.specs.items() if spec.denoises is not None]

@@ -28,6 +28,7 @@ from ..graph.spec import VALUE_TYPES, Fingerprint, InputSpec
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# Which nodes make a value, by its type.
 MAKERS = {
     "Model": "load_model",
     "Conditioning": "encode_text",
@@ -40,9 +41,7 @@ MAKERS = {
     "Sampling": "sampler_options",
     "Saved": "save_image",
 }
-"""Which nodes make a value, by its type."""
-PATHS = ("model", "lora", "picture", "mask", "audio")
-"""Widgets of texts that name a file, which may be given as a path."""
+PATHS = ("model", "lora", "picture", "mask", "audio")  # widgets of texts that name a file, which may be given as a path
 DIMS = {"Image": "B H W C", "Mask": "B H W", "Video": "B F H W C"}
 
 
@@ -134,8 +133,8 @@ def _check_floats(name: str, tensor: Any, dims: str, *, span: str) -> None:
 
 # ---- What nodes that read or write files refuse before a run: a path that leads nowhere, a name that is not allowed.
 
+# Why files are refused: a file is looked at once while it stays as it is, since a page asks at every change.
 _UNFIT = Unchanged[str](512)
-"""Why files are refused: a file is looked at once while it stays as it is, since a page asks at every change."""
 
 
 def refused_by(code: str, ask: Callable[[], object], *mends: Mapping[str, Any]) -> str | Refusal:

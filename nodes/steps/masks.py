@@ -22,14 +22,11 @@ from .sockets import MAX_SIDE
 if TYPE_CHECKING:
     from torch import Tensor
 
-MAX_REACH = 512
-"""Pixels that a mask grows, shrinks or is blurred by: the work rises with it."""
-NARROW = 0.1
-"""Below it a Gaussian's deviation leaves a neighbour less than a float's precision."""
+MAX_REACH = 512  # pixels that a mask grows, shrinks or is blurred by: the work rises with it
+NARROW = 0.1  # below it a Gaussian's deviation leaves a neighbour less than a float's precision
 MAX_BORDER = 8192
 GREY = 0.5
-REACH = 3
-"""Deviations of a Gaussian that are counted; 0.3 % of it lies beyond."""
+REACH = 3  # deviations of a Gaussian that are counted; 0.3 % of it lies beyond
 
 Side = Annotated[int, Socket(min=0, max=MAX_BORDER, help="Pixels")]
 Corner = Annotated[int, Socket(min=0, max=MAX_SIDE, help="Pixels of the picture that lie before the part")]

@@ -14,8 +14,7 @@ from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked, sketch_by
 from .sockets import NewText, Seed, Text
 
-GRID = 1000
-"""Into so many parts FLUX.3 divides both sides of a picture."""
+GRID = 1000  # into so many parts FLUX.3 divides both sides of a picture
 BOX = re.compile(r"([A-Za-z]\w*)" + r"[\s,]+(\d{1,9})" * 4 + r"[\s,:]+(\S.*)", re.ASCII)
 
 

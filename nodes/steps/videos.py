@@ -18,8 +18,7 @@ from .arguments import checked, file_fingerprint, file_refusals, name_refusals
 from .sockets import FileName, Files
 
 FRAME_NUMBERS = 10**6
-PICTURES = 4
-"""A video may have the pixels of so many pictures, all frames together."""
+PICTURES = 4  # a video may have the pixels of so many pictures, all frames together
 
 
 @checked

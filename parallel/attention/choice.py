@@ -30,6 +30,9 @@ from .strategy import Kernel
 
 logger = logging.getLogger("latentloom")
 
+# By the major number of NVIDIA's compute capability, before torch's own choice. cuDNN is 1.7 to 2.3 times as fast as
+# FlashAttention 2 on Hopper and slower on Ampere and Ada (huggingface/transformers 48163), and faster than
+# FlashAttention 4 for diffusion on Blackwell (sgl-project/sglang 33655).
 FASTEST: Mapping[int, tuple[str, ...]] = {
     8: ("flash_attn",),
     9: ("flash3", "cudnn", "flash_attn"),
@@ -37,15 +40,11 @@ FASTEST: Mapping[int, tuple[str, ...]] = {
     11: ("cudnn", "flash_attn"),
     12: ("cudnn", "flash_attn"),
 }
-"""By the major number of NVIDIA's compute capability, before torch's own choice. cuDNN is 1.7 to 2.3 times as fast as
-FlashAttention 2 on Hopper and slower on Ampere and Ada (huggingface/transformers 48163), and faster than FlashAttention
-4 for diffusion on Blackwell (sgl-project/sglang 33655)."""
 NOT_INSTALLED = "not installed"
 DTYPES = {str(each): each for each in (torch.float32, *HALF)}
-_order = contextlib.ExitStack()
-"""Holds what `prefer` has set."""
+_order = contextlib.ExitStack()  # holds what `prefer` has set
+# What was chosen, by trials here or by those of another process.
 _found: dict[tuple[torch.device, torch.dtype], KernelChoice] = {}
-"""What was chosen, by trials here or by those of another process."""
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,9 @@ from torch import Tensor
 from .strategy import Kernel
 
 HALF = (torch.float16, torch.bfloat16)
-WIDEST = 256
-"""The widest heads that flash kernels take."""
+WIDEST = 256  # the widest heads that flash kernels take
+# Bytes of which the memory-efficient kernel wants multiples between any two rows: of heads, and of a bias.
 ALIGNMENT = 16
-"""Bytes of which the memory-efficient kernel wants multiples between any two rows: of heads, and of a bias."""
 
 
 def _sdpa(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None) -> Tensor:

@@ -31,14 +31,12 @@ from ..group import Group
 from ..layout import Layout, Range
 from ..traffic import among, heads_of, num_padded
 
-Sizes = tuple[int, int, int, int]
-"""Of a call: B, H, K, D; or of a tensor."""
+Sizes = tuple[int, int, int, int]  # of a call: B, H, K, D; or of a tensor
+# Reckoned by numpy, of which no torch mode that counts or fakes operators takes note.
 Positions = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
-"""Reckoned by numpy, of which no torch mode that counts or fakes operators takes note."""
-KEPT = 8
-"""Layouts and shapes whose index tensors are kept; those of a long video take a few megabytes each."""
+KEPT = 8  # layouts and shapes whose index tensors are kept; those of a long video take a few megabytes each
+# The numbers in a buffer that stands until the next call: where more is sent, the host is not what is waited for.
 MOST_STANDING = 8 << 20
-"""The numbers in a buffer that stands until the next call: where more is sent, the host is not what is waited for."""
 _held: weakref.WeakSet[PackedExchange | Gathering] = weakref.WeakSet()
 
 

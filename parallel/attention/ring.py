@@ -27,11 +27,10 @@ from .local import additive, attend_with_lse
 from .strategy import Attend, Kernel, Wired
 
 AXIS = Axis.EXCHANGE
+# Answers that are merged together, what was merged before among them; until then they wait as the kernel gives
+# them: in fp32 on a CPU and by the formula, in the model's format on a GPU, whose kernels round.
 AT_ONCE = 3
-"""Answers that are merged together, what was merged before among them; until then they wait as the kernel gives
-them: in fp32 on a CPU and by the formula, in the model's format on a GPU, whose kernels round."""
-Part = tuple[Tensor, Tensor]
-"""The answers to some keys, B H S D, and their fp32 log-sum-exp, B H S."""
+Part = tuple[Tensor, Tensor]  # the answers to some keys, B H S D, and their fp32 log-sum-exp, B H S
 LOW = -1e3  # added to a number this low the log-sum-exp of a block has too few digits left to merge by
 NOTHING = -1e30  # the log-sum-exp of no keys: it weighs nothing, and unlike -inf can be subtracted from itself
 ABSORBING = -1e9  # nothing is left of a score

@@ -41,10 +41,9 @@ class Kernel:
     error: float = 0.02  # the most that half precision may differ from plain attention to values of variance 1
 
 
-Attend = Callable[..., "Tensor"]
-"""`attend(q, k, v, *, layout, mesh, mask, scale, kernel)`, all else settled."""
+Attend = Callable[..., "Tensor"]  # `attend(q, k, v, *, layout, mesh, mask, scale, kernel)`, all else settled
+# An exchange in a graph: the name of its group, what never changes for the graph, and what each call is given.
 Wired = tuple[str, Sequence[int], Any]
-"""An exchange in a graph: the name of its group, what never changes for the graph, and what each call is given."""
 
 
 class Strategy(Protocol):

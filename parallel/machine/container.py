@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-UNLIMITED = 1 << 60
-"""Version 1 writes "no limit" as a number near 2**63."""
+UNLIMITED = 1 << 60  # version 1 writes "no limit" as a number near 2**63
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +74,7 @@ def num_free_cores() -> int:
     return num_cores() if allowed is None else max(1, min(num_cores(), int(allowed)))
 
 
-MEMORY = ("memory.max", "memory.limit_in_bytes")
-"""The file of version 2, and that of version 1."""
+MEMORY = ("memory.max", "memory.limit_in_bytes")  # the file of version 2, and that of version 1
 USED = ("memory.current", "memory.usage_in_bytes")
 MOST = ("memory.peak", "memory.max_usage_in_bytes")
 EVENTS = ("memory.events", "memory.oom_control")

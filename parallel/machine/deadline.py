@@ -18,12 +18,9 @@ from concurrent.futures import Future, wait
 from typing import TypeVar
 
 T = TypeVar("T")
-CHECK_S = 0.2
-"""Between questions whether to go on waiting."""
-KILL_S = 1.0
-"""For a killed command to go; one that waits inside a driver stays, and is left behind."""
-PIECES = 10
-"""A process that was stopped for a while has then waited for one of so many pieces, not for all of its time."""
+CHECK_S = 0.2  # between questions whether to go on waiting
+KILL_S = 1.0  # for a killed command to go; one that waits inside a driver stays, and is left behind
+PIECES = 10  # a process that was stopped for a while has then waited for one of so many pieces, not for all of its time
 
 
 def output_of(command: Sequence[str], *, timeout_s: float) -> str:

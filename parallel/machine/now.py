@@ -24,8 +24,8 @@ FIND_S = 60.0
 ASK_S = 5.0
 MIB = 1 << 20
 BUSY = 1.5
+# What drivers of NVIDIA and AMD leave in Linux, the last two under Windows and on Jetson boards.
 GPU_FILES = ("dev/nvidiactl", "dev/nvidia0", "dev/kfd", "dev/dxg", "dev/nvhost-gpu")
-"""What drivers of NVIDIA and AMD leave in Linux, the last two under Windows and on Jetson boards."""
 QUERY = "--query-gpu=uuid,memory.used,utilization.gpu"
 
 _finding = threading.Lock()

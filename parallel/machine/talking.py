@@ -17,8 +17,7 @@ from typing import Any
 
 from ..wording import SAID, remember
 
-END_S = 5.0
-"""For a killed process to go."""
+END_S = 5.0  # for a killed process to go
 
 
 class Talking:

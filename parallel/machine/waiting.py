@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+# All of them, GNU's, and LLVM's with Intel's.
 ASLEEP = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
-"""All of them, GNU's, and LLVM's with Intel's."""
 
 
 def asleep(environment: Mapping[str, str]) -> dict[str, str]:

@@ -15,8 +15,7 @@ from pathlib import Path
 
 logger = logging.getLogger("latentloom")
 PREFIX = "latentloom-pool-"
-FAILED = "failed"
-"""The file that says that the logs beside it are worth reading."""
+FAILED = "failed"  # the file that says that the logs beside it are worth reading
 KEEP_S = 3 * 24 * 3600.0
 
 

@@ -42,8 +42,7 @@ class Last:
     answers: list[Any] = field(default_factory=list)
 
 
-Told = Phase | StepDone | Picture | SpreadWork | Last
-"""What the caller is told."""
+Told = Phase | StepDone | Picture | SpreadWork | Last  # what the caller is told
 
 
 @dataclass(frozen=True, kw_only=True)

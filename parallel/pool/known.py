@@ -26,8 +26,7 @@ from .rank_process import RankProcess
 
 logger = logging.getLogger("latentloom")
 FILE = "ranks.json"
-MOST = 64
-"""Kinds of GPUs that are kept; the oldest go first."""
+MOST = 64  # kinds of GPUs that are kept; the oldest go first
 MOST_BYTES = 1 << 20
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 

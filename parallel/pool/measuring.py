@@ -25,25 +25,21 @@ if TYPE_CHECKING:
     from ..group import Group
 
 REPEATS, REPEATS_ALONE = 5, 11
-ROUNDS, ROUNDS_OF = 24, (1, 2, 6)
-"""In which of the rounds each of the sizes has its turn, among pieces of work."""
-SIZES = {"cpu": (64 << 10, 1 << 20, 8 << 20), "cuda": (256 << 10, 4 << 20, 64 << 20)}
-"""Bytes that each rank sends."""
+ROUNDS, ROUNDS_OF = 24, (1, 2, 6)  # in which of the rounds each of the sizes has its turn, among pieces of work
+SIZES = {"cpu": (64 << 10, 1 << 20, 8 << 20), "cuda": (256 << 10, 4 << 20, 64 << 20)}  # bytes that each rank sends
+# Rows, inner size and columns; on a CPU those of the built-in model, the one that is computed there.
 PRODUCTS = {"cpu": (512, 192, 768), "cuda": (4096, 4096, 4096)}
-"""Rows, inner size and columns; on a CPU those of the built-in model, the one that is computed there."""
-ATTENTIONS = {"cpu": ((128, 8, 24), (1024, 8, 24)), "cuda": ((4096, 24, 128),)}
-"""S, H, D."""
+ATTENTIONS = {"cpu": ((128, 8, 24), (1024, 8, 24)), "cuda": ((4096, 24, 128),)}  # s, H, D
+# Rows and columns of what is done number by number; on a CPU once in its caches, and once not.
 TOKENS = {"cpu": ((128, 192), (2048, 192)), "cuda": ((16384, 4096),)}
-"""Rows and columns of what is done number by number; on a CPU once in its caches, and once not."""
+# Times that it is read or written: on a CPU as often as the cost model counts it in an eager block.
 PASSES = {"cpu": 40, "cuda": 12}
-"""Times that it is read or written: on a CPU as often as the cost model counts it in an eager block."""
+# Channels, and pixels each way, of one of a decoder's last levels.
 CONVOLUTIONS = {"cpu": (32, 256), "cuda": (128, 1024)}
-"""Channels, and pixels each way, of one of a decoder's last levels."""
 HEAD = 24
 NUM_LAUNCHES = 50
 STEADY_S = 0.15
-NUM_OPERATIONS = 53
-"""Of `_as_a_block`; a test counts them."""
+NUM_OPERATIONS = 53  # of `_as_a_block`; a test counts them
 
 
 def measure(devices: Sequence[str], *, timeout_s: float = 100.0, asker: Progress = SILENT) -> dict[int, Any]:

@@ -27,8 +27,7 @@ from .rank_process import RankProcess
 from .replica import Replica
 from .supervisor import Supervisor
 
-CHECK_S = 0.02
-"""How often whoever waits for ranks asks its own caller whether to go on."""
+CHECK_S = 0.02  # how often whoever waits for ranks asks its own caller whether to go on
 
 
 class Pool:

@@ -34,12 +34,9 @@ from .server_process import ServerProcess, how_it_ended, is_stopped, last_line
 from .spare import Spare, SpareRanks
 
 logger = logging.getLogger("latentloom")
-MAX_FAILURES = 3
-"""To start something, in a row, before those who wait for it are told."""
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
-"""After the first of them, and at most; each is four times the last."""
-CODE_S = 0.1
-"""To wait for the fork server to tell how a rank ended, after the kernel has told that it did."""
+MAX_FAILURES = 3  # to start something, in a row, before those who wait for it are told
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0  # after the first of them, and at most; each is four times the last
+CODE_S = 0.1  # to wait for the fork server to tell how a rank ended, after the kernel has told that it did
 
 
 class Crew:

@@ -50,10 +50,8 @@ getattr(importlib.import_module(package + module), name)(*given)
 SERVER = ".parallel.ranks.fork_server:main"
 M = TypeVar("M", bound=Message)
 TAIL_BYTES = 4096
-LOG_BYTES = 4 << 20
-"""Kept of a rank's log when another process goes on with it."""
-END_S = 5.0
-"""For the server to end its ranks: an accelerator takes a moment to let go of one."""
+LOG_BYTES = 4 << 20  # kept of a rank's log when another process goes on with it
+END_S = 5.0  # for the server to end its ranks: an accelerator takes a moment to let go of one
 
 
 def calling(function: str, *given: Any) -> list[str]:

@@ -25,14 +25,12 @@ from .rank_process import RankProcess
 from .server_process import ServerProcess, is_stopped
 
 logger = logging.getLogger("latentloom")
+# Before another is forked, after the loss of one; four times as long where that one was never ready.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 60.0
-"""Before another is forked, after the loss of one; four times as long where that one was never ready."""
-MOST_LOSSES = 3
-"""Of the spares of a device, in a row, before it gets no other."""
+MOST_LOSSES = 3  # of the spares of a device, in a row, before it gets no other
+# From the moment when a spare has become a rank, until another is started: those that wait for it come first.
 AFTER_S = 2.0
-"""From the moment when a spare has become a rank, until another is started: those that wait for it come first."""
-LARGE_BYTES = 40 * 10**9
-"""Of memory on a GPU, from which on there is room for a spare."""
+LARGE_BYTES = 40 * 10**9  # of memory on a GPU, from which on there is room for a spare
 
 
 class Spare:

@@ -23,11 +23,11 @@ from .messages import Message, decode, encode
 if TYPE_CHECKING:
     from torch import Tensor
 
-MAX_BYTES = 64 << 10
-"""The most bytes of a message, without its body."""
+MAX_BYTES = 64 << 10  # the most bytes of a message, without its body
 MAX_FDS = 4
 TENSOR = "$tensor"
 PLAIN = "plain"
+# What safetensors calls torch's dtypes.
 DTYPES = {
     "float64": "F64",
     "float32": "F32",
@@ -46,7 +46,6 @@ DTYPES = {
     "uint8": "U8",
     "bool": "BOOL",
 }
-"""What safetensors calls torch's dtypes."""
 
 
 M = TypeVar("M", bound=Message)

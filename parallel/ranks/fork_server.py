@@ -47,11 +47,11 @@ ENVIRONMENT = {
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",  # we abort groups, and torch asks for it then
     "TORCH_NCCL_BLOCKING_WAIT": "0",  # a shell may ask for it, and each wait would hold up the host
 }
+# Where no rank has one: what asks for GPUs finds none, now and in the ranks.
 WITHOUT_GPUS = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
-"""Where no rank has one: what asks for GPUs finds none, now and in the ranks."""
 NEEDED = ("torch", "torch.distributed", "safetensors.torch", ".parallel.ranks.rank")
+# What the host's own launcher may have set, and ranks must not take for theirs.
 TORCHRUN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
-"""What the host's own launcher may have set, and ranks must not take for theirs."""
 
 
 def main(fd: int, host: int, preload: Sequence[str], num_gpus: int) -> None:

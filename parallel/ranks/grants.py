@@ -24,14 +24,13 @@ import time
 
 from ..errors import PeerLost, RankFailed
 
+# Steps granted beyond those that all ranks have told of. One is under way, and for so long the host may take to hear of
+# the last and grant the next. On an accelerator a rank tells of a step that is still under way there (`RunAhead`), so
+# that a job does three steps at most after it was to end, and elsewhere two.
 AHEAD = 2
-"""Steps granted beyond those that all ranks have told of. One is under way, and for so long the host may take to hear
-of the last and grant the next. On an accelerator a rank tells of a step that is still under way there (`RunAhead`), so
-that a job does three steps at most after it was to end, and elsewhere two."""
+# Between looks at what is not granted yet, the first one and the longest: the others are slow, or the host is.
 PAUSES_S = 0.00025, 0.01
-"""Between looks at what is not granted yet, the first one and the longest: the others are slow, or the host is."""
-DEADLINE_S = 6 * 3600.0
-"""As for a collective: longer than any wait that the pool allows, which ends waits by aborting."""
+DEADLINE_S = 6 * 3600.0  # as for a collective: longer than any wait that the pool allows, which ends waits by aborting
 WORD = 8
 GRANTED, LAST = range(2)
 

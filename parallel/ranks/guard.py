@@ -10,8 +10,8 @@ import signal
 import threading
 
 PR_SET_PDEATHSIG = 1
+# Connections of a process that dies are closed before it is dead, a while before where a driver holds it up.
 CLOSED_S = 5.0
-"""Connections of a process that dies are closed before it is dead, a while before where a driver holds it up."""
 
 
 def die_with_parent(parent: int) -> None:

@@ -15,12 +15,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+# Torch reads it once, when it first allocates. Without effect where the system has none to give.
 HUGE_PAGES = {"THP_MEM_ALLOC_ENABLE": "1"}
-"""Torch reads it once, when it first allocates. Without effect where the system has none to give."""
-LARGE_BYTES = 2 << 20
-"""A huge page: torch asks for some from this size on."""
-MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1
-"""The names of glibc's mallopt."""
+LARGE_BYTES = 2 << 20  # a huge page: torch asks for some from this size on
+MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # the names of glibc's mallopt
 
 
 def give_back_large() -> None:

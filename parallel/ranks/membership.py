@@ -24,12 +24,10 @@ from . import wires
 from .revoke import abort, revoke
 from .seat import World
 
-NO_LOOPBACK = "ifa != nullptr"
-"""Of what gloo says where the interface that it is to use has no address."""
-PROVE_S = 60.0
-"""For the proof of wires to end, which waits for 20 s itself: a call into a driver may not come back."""
+NO_LOOPBACK = "ifa != nullptr"  # of what gloo says where the interface that it is to use has no address
+PROVE_S = 60.0  # for the proof of wires to end, which waits for 20 s itself: a call into a driver may not come back
+# To revoke and abort, which hang where a driver does; the host is done waiting before that where a job is aborted.
 STOP_S = 20.0
-"""To revoke and abort, which hang where a driver does; the host is done waiting before that where a job is aborted."""
 
 
 class Membership:

@@ -265,10 +265,10 @@ FROM_SERVER: tuple[type[FromServer], ...] = typing.get_args(FromServer)
 TO_RANK: tuple[type[ToRank], ...] = typing.get_args(ToRank)
 FROM_RANK: tuple[type[FromRank], ...] = typing.get_args(FromRank)
 
+# By their names on the wire.
 KINDS: Mapping[str, type[Message]] = {
     re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower(): kind for kind in typing.get_args(Message)
 }
-"""By their names on the wire."""
 NAMES = {kind: name for name, kind in KINDS.items()}
 
 M = TypeVar("M", bound=Message)

@@ -35,18 +35,15 @@ from .rank_job import RankJob, loses_device
 from .seat import Seat, World
 
 logger = logging.getLogger("latentloom")
+# With the priority of each one's stream on an accelerator, the lowest number first: what one rank does meanwhile takes
+# what the steps leave, and no step waits for it in a queue. No tensor goes from one lane to the other: results travel
+# by way of the host, and what is loaded is lent to a lane once it is whole and until a stage, which waits for its
+# stream, has ended well (`pipelines/components/store.py`). After one that failed nobody waits, since its collectives
+# may never end; what it still has under way only reads what was lent.
 LANES = {"main": -1, "side": 0}
-"""With the priority of each one's stream on an accelerator, the lowest number first: what one rank does meanwhile takes
-what the steps leave, and no step waits for it in a queue.
-
-No tensor goes from one lane to the other: results travel by way of the host, and what is loaded is lent to a lane once
-it is whole and until a stage, which waits for its stream, has ended well (`pipelines/components/store.py`).
-After one that failed nobody waits, since its collectives may never end; what it still has under way only reads what was
-lent.
-"""
+# Of ranks that meet on one machine, unless the user says otherwise: NCCL looks for no network, which takes it time in
+# every rank, and starts no thread that listens for questions about it.
 ALONE = {"NCCL_RAS_ENABLE": "0", "NCCL_IB_DISABLE": "1", "NCCL_NET_PLUGIN": "none"}
-"""Of ranks that meet on one machine, unless the user says otherwise: NCCL looks for no network, which takes it time in
-every rank, and starts no thread that listens for questions about it."""
 
 
 def main(channel: Channel[ToRank], host_pidfd: int, order: Fork, *, server_pidfd: int) -> None:

@@ -28,12 +28,9 @@ from .grants import Granted
 from .messages import Ended, Failure, Phase, RunJob, SpreadWork, StepDone, ToRank
 
 logger = logging.getLogger("latentloom")
-PREVIEW_S = 1 / 12
-"""Between previews: nobody sees more."""
-PIECE_WORDS = 1 << 17
-"""How many words a digest takes at a time: their products take so much memory again."""
-WEIGHT, FACTOR = 7046029254386353131, 6364136223846793005
-"""Odd numbers without a pattern."""
+PREVIEW_S = 1 / 12  # between previews: nobody sees more
+PIECE_WORDS = 1 << 17  # how many words a digest takes at a time: their products take so much memory again
+WEIGHT, FACTOR = 7046029254386353131, 6364136223846793005  # odd numbers without a pattern
 
 
 class RankJob(Progress):
@@ -195,6 +192,7 @@ def _state(error: BaseException) -> Literal["cancelled", "refused", "failed"]:
     return "refused" if isinstance(error, ValueError) else "failed"
 
 
+# What torch says when it was another rank that failed; it has no class for it.
 LOST_CONNECTION = (
     "closed by peer",
     "reset by peer",
@@ -205,7 +203,6 @@ LOST_CONNECTION = (
     "gloo",
     "resolve the process group",
 )
-"""What torch says when it was another rank that failed; it has no class for it."""
 
 
 def failure_of(error: BaseException) -> Failure:

@@ -16,11 +16,9 @@ from typing import Any
 
 import torch
 
-DEFAULT, SUCCESS = 0, 0
-"""NCCL's flag, and its answer."""
+DEFAULT, SUCCESS = 0, 0  # NCCL's flag, and its answer
 
-Revoke = Callable[[int], int]
-"""Of NCCL: a communicator's address to its answer."""
+Revoke = Callable[[int], int]  # of NCCL: a communicator's address to its answer
 
 
 def revoke(groups: Sequence[Any], device: torch.device) -> bool:

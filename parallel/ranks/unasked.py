@@ -22,12 +22,10 @@ from typing import Any, NoReturn
 
 from . import guard
 
+# Packages that ask for others.
 PASSED_ON = {"torch", "triton", "importlib", "contextlib", (__package__ or "").partition(".")[0]}
-"""Packages that ask for others."""
-SUCCESS = 0
-"""What NVML and CUDA answer then."""
-Facts = Mapping[str, Any]
-"""A GPU's properties, by the names that torch has for them."""
+SUCCESS = 0  # what NVML and CUDA answer then
+Facts = Mapping[str, Any]  # a GPU's properties, by the names that torch has for them
 
 
 @contextlib.contextmanager

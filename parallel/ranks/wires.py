@@ -16,10 +16,8 @@ from ..collectives import add, start_exchange, start_hop
 from ..errors import BadWires
 from ..group import Group
 
-LIMIT_S = 20.0
-"""Also for NCCL to connect each two ranks, which takes it seconds where there are many."""
-EXCHANGED_BYTES = 1 << 20
-"""To each other rank."""
+LIMIT_S = 20.0  # also for NCCL to connect each two ranks, which takes it seconds where there are many
+EXCHANGED_BYTES = 1 << 20  # to each other rank
 BRIEF_BYTES = 4 << 10
 
 

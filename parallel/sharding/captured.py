@@ -43,22 +43,19 @@ from .padding import KeptKeys, Texts, keeping
 from .split_plan import Padding
 
 logger = logging.getLogger("latentloom")
-MOST = 4
-"""Kinds of calls that one series may have, such as branches of guidance whose texts differ in length."""
+MOST = 4  # kinds of calls that one series may have, such as branches of guidance whose texts differ in length
+# How much of what a forward took has to be free for a graph that nobody asked for, or beside graphs for another.
 ROOM = 1.3
-"""How much of what a forward took has to be free for a graph that nobody asked for, or beside graphs for another."""
 MOST_KNOWN = 256
+# Arguments that say all by their value.
 PLAIN = (type(None), bool, int, float, str, torch.dtype, torch.device, torch.Size)
-"""Arguments that say all by their value."""
 GIB = 1 << 30
 
 _living: weakref.WeakSet[Captured] = weakref.WeakSet()
-_registering = threading.Lock()
-"""A weak set may not grow while it is read."""
-_capturing = threading.Lock()
-"""Torch captures one graph of a process at a time."""
+_registering = threading.Lock()  # a weak set may not grow while it is read
+_capturing = threading.Lock()  # Torch captures one graph of a process at a time
+# Forms of calls that this process's earlier series had, the last used last: these come again.
 _known: dict[Hashable, None] = {}
-"""Forms of calls that this process's earlier series had, the last used last: these come again."""
 
 
 def forget_all() -> None:

@@ -36,8 +36,7 @@ from .graphs.wires import AttentionCall, Wire
 if TYPE_CHECKING:
     from .session import Session
 
-CAPTURING = ("reduce-overhead", "max-autotune")
-"""Modes that put whole graphs into CUDA graphs."""
+CAPTURING = ("reduce-overhead", "max-autotune")  # modes that put whole graphs into CUDA graphs
 
 
 def check_uncompiled(module: nn.Module, blocks: Sequence[nn.Module], title: str) -> None:

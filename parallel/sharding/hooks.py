@@ -32,8 +32,8 @@ from .session import Session
 from .split_plan import Halo, Leading, MadeAnew, Spec
 
 Remove = Callable[[], None]
+# Where a hooked module hangs: its parent's modules, its name among them, and itself.
 Place = tuple[Mapping[str, nn.Module | None], str, nn.Module]
-"""Where a hooked module hangs: its parent's modules, its name among them, and itself."""
 
 
 def install(module: nn.Module, session: Session) -> list[Remove]:

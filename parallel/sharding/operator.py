@@ -110,8 +110,8 @@ def at_work() -> AttentionSession | None:
     return _at_work.sessions[-1] if _at_work.sessions else None
 
 
+# Torch's `custom_op` would do as well, and costs a call three times as much around nothing.
 _library = torch.library.Library("latentloom", "FRAGMENT")
-"""Torch's `custom_op` would do as well, and costs a call three times as much around nothing."""
 _library.define(
     "attend(Tensor q, Tensor k, Tensor v, Tensor? mask, float? scale, bool causal, int kind) -> Tensor",
     tags=(torch.Tag.cudagraph_unsafe,),  # no CUDA graph may hold it: replayed, its Python would not run

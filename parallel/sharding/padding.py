@@ -25,12 +25,12 @@ from ..attention.rows import take
 from ..layout import Range
 from .split_plan import Padding, Place
 
+# Where rows hide different numbers of keys, and a mask stays, as many are kept as is a multiple of this: few prompts
+# then have a layout, and index tensors, of their own.
 BUCKET = 16
-"""Where rows hide different numbers of keys, and a mask stays, as many are kept as is a multiple of this: few prompts
-then have a layout, and index tensors, of their own."""
+# Forwards in a row whose masks are new. Whoever makes masks anew for each step would wait for the device each time:
+# from then on only those are known that were read before.
 MOST_READ = 8
-"""Forwards in a row whose masks are new. Whoever makes masks anew for each step would wait for the device each time:
-from then on only those are known that were read before."""
 
 _wanted: contextvars.ContextVar[bool | None] = contextvars.ContextVar("latentloom_padding", default=None)
 _decided: contextvars.ContextVar[tuple[KeptKeys, ...] | None] = contextvars.ContextVar("latentloom_kept", default=None)

@@ -61,8 +61,8 @@ class MadeAnew:
 
 
 Item = Along | Units | Leading | Trailing | Tail | None
+# For a tuple argument: one spec for each of its items; None leaves the argument or item alone.
 Spec = Item | MadeAnew | tuple[Item, ...]
-"""For a tuple argument: one spec for each of its items; None leaves the argument or item alone."""
 
 
 def image(dim: int, *, ndim: int | None = None, optional: bool = False) -> Along:
@@ -104,8 +104,8 @@ class Halo:
     reach: int
 
 
+# Where the keys of a text are in attention: before or behind all others, or in calls of their own.
 Place = Literal["first", "last", "alone"]
-"""Where the keys of a text are in attention: before or behind all others, or in calls of their own."""
 
 
 @dataclass(frozen=True)
@@ -122,64 +122,62 @@ class Padding:
 class SplitPlan:
     """Everything needed to shard one transformer class from outside; paths are module paths, `*` one path part."""
 
+    # The streams in the order of the joint sequence; an attention call not named below is self attention over them.
     order: tuple[str, ...] = ("image",)
-    """The streams in the order of the joint sequence; an attention call not named below is self attention over them."""
 
+    # Streams that may be sharded or replicated, as the plan's `text` says; the others are always sharded.
     either: tuple[str, ...] = ()
-    """Streams that may be sharded or replicated, as the plan's `text` says; the others are always sharded."""
 
+    # Streams that are always replicated. One that no input shows, or that only keys have, is as long as an attention
+    # call shows.
     whole: tuple[str, ...] = ()
-    """Streams that are always replicated. One that no input shows, or that only keys have, is as long as an attention
-    call shows."""
 
-    lacking: tuple[str, ...] = ()
-    """Streams that a forward may lack, such as that of a reference picture."""
+    lacking: tuple[str, ...] = ()  # streams that a forward may lack, such as that of a reference picture
 
+    # Module lists (or modules) whose members see sharded tokens; attention elsewhere is left alone.
     blocks: tuple[str, ...]
-    """Module lists (or modules) whose members see sharded tokens; attention elsewhere is left alone."""
 
+    # {module path: {argument: spec}}: cut before the module runs. A stream's length is that of the first tensor cut
+    # along it alone; "" is the transformer itself, and `.0` of a list the first of its modules that is not skipped.
     inputs: Mapping[str, Mapping[str, Spec]]
-    """{module path: {argument: spec}}: cut before the module runs. A stream's length is that of the first tensor cut
-    along it alone; "" is the transformer itself, and `.0` of a list the first of its modules that is not skipped."""
 
+    # {module path: spec of its output}: cut after the module ran, where a stream is needed before the first block.
     made: Mapping[str, Spec] = field(default_factory=dict)
-    """{module path: spec of its output}: cut after the module ran, where a stream is needed before the first block."""
 
+    # {module path: spec of its output}: gathered after the module ran; with the last one the streams are whole.
     outputs: Mapping[str, Spec]
-    """{module path: spec of its output}: gathered after the module ran; with the last one the streams are whole."""
 
+    # {end of a module path: what its calls do, first to last}; the last entry holds for all further calls.
     attention: Mapping[str, tuple[Attend, ...]] = field(default_factory=dict)
-    """{end of a module path: what its calls do, first to last}; the last entry holds for all further calls."""
 
+    # {stream: (arguments of the module that shows its length) -> how many tokens stay together}, such as a row's.
     units: Mapping[str, Callable[[Mapping[str, Any]], int]] = field(default_factory=dict)
-    """{stream: (arguments of the module that shows its length) -> how many tokens stay together}, such as a row's."""
 
+    # Tokens of a stream that each rank must have, or more ranks are refused: most blocks tell sizes by
+    # reshape(..., -1), which has no answer without elements. 2 where they squeeze a dim of one away, or a mask of one
+    # token could be anything; 0 where they are proven to run on none, as `tests/bench/matrix.py` asks of a class
+    # that says so.
     least: int = 1
-    """Tokens of a stream that each rank must have, or more ranks are refused: most blocks tell sizes by
-    reshape(..., -1), which has no answer without elements. 2 where they squeeze a dim of one away, or a mask of one
-    token could be anything; 0 where they are proven to run on none, as `tests/bench/matrix.py` asks of a class
-    that says so.
-    """
 
+    # {end of a module path: halo}: convolutions along the sequence.
     halos: Mapping[str, Halo] = field(default_factory=dict)
-    """{end of a module path: halo}: convolutions along the sequence."""
 
+    # {end of a module path: processor(old processor, session)}: attention that is no softmax, set while attached. Of a
+    # module that has no processor, the forward: forward(module, session).
     processors: Mapping[str, Callable[[Any, Any], Any]] = field(default_factory=dict)
-    """{end of a module path: processor(old processor, session)}: attention that is no softmax, set while attached. Of a
-    module that has no processor, the forward: forward(module, session)."""
 
+    # {end of a module path}: what the transformer also calls outside its block, so that shared weights are gathered
+    # for it by itself.
     lent: tuple[str, ...] = ()
-    """{end of a module path}: what the transformer also calls outside its block, so that shared weights are gathered
-    for it by itself."""
 
+    # Masks by which keys may be left out; keys that others hide are attended to with the mask, as the model does.
     paddings: tuple[Padding, ...] = ()
-    """Masks by which keys may be left out; keys that others hide are attended to with the mask, as the model does."""
 
+    # What a transformer's config changes of the plan of its class.
     adapt: Callable[[SplitPlan, Any], SplitPlan] | None = None
-    """What a transformer's config changes of the plan of its class."""
 
+    # (reason, config -> bool): configurations of the class that cannot be split.
     refused: tuple[tuple[str, Callable[[Any], bool]], ...] = ()
-    """(reason, config -> bool): configurations of the class that cannot be split."""
 
     def kinds(self) -> tuple[Attend, ...]:
         """Every thing an attention call may do; the first is self attention over all streams."""

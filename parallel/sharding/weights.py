@@ -21,10 +21,10 @@ from torch.distributed.tensor import DTensor, Shard
 from ..collectives import backend, gather_into
 from ..group import Axis, Group
 
+# `read(parameter, rows)`: those rows of it, or all of it for None, in the dtype and on the device it shall have.
 Read = Callable[[str, "slice | None"], Tensor]
-"""`read(parameter, rows)`: those rows of it, or all of it for None, in the dtype and on the device it shall have."""
+# `settle(module, name)`: called once the module's own parameter of that name has its value.
 Settle = Callable[[nn.Module, str], None]
-"""`settle(module, name)`: called once the module's own parameter of that name has its value."""
 
 
 def shard_weights(

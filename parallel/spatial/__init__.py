@@ -8,5 +8,5 @@ part: Parts of pictures: which dim of a tensor holds this rank's rows, and how m
 shapes: Functions that mix no rows: which dim of their result holds this rank's rows.
 """
 
+# On each rank. With one row only, a reshape does not show which dim holds it; a convolution's edge needs two.
 LEAST_ROWS = 2
-"""On each rank. With one row only, a reshape does not show which dim holds it; a convolution's edge needs two."""

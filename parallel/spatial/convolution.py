@@ -19,8 +19,7 @@ from ..collectives import start_exchange
 from ..group import Group
 from .part import Part, Parts
 
-Edges = tuple[Tensor | None, Tensor | None]
-"""Rows above and below; None at the edge of the picture."""
+Edges = tuple[Tensor | None, Tensor | None]  # rows above and below; None at the edge of the picture
 
 
 def start_edges(x: Tensor, dim: int, *, before: int, after: int, group: Group) -> Callable[[], Edges]:
@@ -51,8 +50,7 @@ def _rows(x: Tensor, dim: int, count: int) -> Tensor:
     return x.new_empty([count if each == dim else size for each, size in enumerate(x.shape)])
 
 
-LOCAL_PADS = ("constant", "replicate", "reflect")
-"""Each made from rows that the rank at the edge of the picture has."""
+LOCAL_PADS = ("constant", "replicate", "reflect")  # each made from rows that the rank at the edge of the picture has
 
 
 def pad(

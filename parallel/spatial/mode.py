@@ -30,6 +30,7 @@ READS = frozenset(
     ("size", "dim", "numel", "stride", "is_contiguous", "is_floating_point", "get_device", "__len__", "__get__")
 )
 
+# How a torch function is called on parts, by its name; any other is refused by it.
 RULES: dict[str, shapes.Rule] = {
     **dict.fromkeys(POINTWISE.split(), shapes.pointwise),
     **dict.fromkeys(RESHAPES.split(), shapes.reshaped),
@@ -62,9 +63,8 @@ RULES: dict[str, shapes.Rule] = {
     "matmul": multiply,
     "new_ones": lambda _, func, *args, **kwargs: func(*args, **kwargs),  # whole: of that size on every rank
 }
-"""How a torch function is called on parts, by its name; any other is refused by it."""
+# What may be done with rows that were padded: convolutions, of some frames after the others too.
 TO_PADDED = ("cat", "chunk", "__getitem__", "conv2d", "conv3d")
-"""What may be done with rows that were padded: convolutions, of some frames after the others too."""
 
 
 class ByRows(TorchFunctionMode):

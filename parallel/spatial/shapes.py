@@ -15,9 +15,9 @@ from torch import Tensor
 
 from .part import Part, Parts, tensors_in
 
+# Calls a torch function that is given a part, with the arguments behind it, in such a way that the ranks' results are
+# parts of the whole result.
 Rule = Callable[..., Any]
-"""Calls a torch function that is given a part, with the arguments behind it, in such a way that the ranks' results are
-parts of the whole result."""
 
 
 def pointwise(parts: Parts, func: Any, *args: Any, **kwargs: Any) -> Any:

@@ -27,15 +27,11 @@ from ...parallel.ranks.channel import read_body, write_body
 from ...parallel.ranks.seat import World
 from ..components.memory import wanted_spares
 
-SAME_EVERYWHERE = ("torch", "diffusers", "transformers")
-"""Packages of which other versions may draw another picture."""
-HOST_SILENCE_S = 60.0
-"""A job whose host has not listened for so long ends: the host is gone, or cannot reach us."""
+SAME_EVERYWHERE = ("torch", "diffusers", "transformers")  # packages of which other versions may draw another picture
+HOST_SILENCE_S = 60.0  # a job whose host has not listened for so long ends: the host is gone, or cannot reach us
 UNKNOWN_S = 0.01
-RANKS_S = 90.0
-"""For ranks to start before they are counted as there."""
-MEETING_PORTS = range(20000, 32768)
-"""Below those that Linux gives to connections by default (`ip_local_port_range`)."""
+RANKS_S = 90.0  # for ranks to start before they are counted as there
+MEETING_PORTS = range(20000, 32768)  # below those that Linux gives to connections by default (`ip_local_port_range`)
 TRIES = 64
 
 

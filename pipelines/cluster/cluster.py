@@ -27,10 +27,8 @@ from .machine import MachineLost, RayMachine, plain_answer, share
 logger = logging.getLogger("latentloom")
 
 MAX_ATTEMPTS = 2
-START_S = 180.0
-"""For an agent to import what it needs, or to come back."""
-LOOK_S = 2.0
-"""Between looks at which machines there are."""
+START_S = 180.0  # for an agent to import what it needs, or to come back
+LOOK_S = 2.0  # between looks at which machines there are
 
 
 class Cluster:
@@ -39,15 +37,13 @@ class Cluster:
     def __init__(self, address: str, devices: Sequence[str], *, replicas: int = 1, preload: Sequence[str] = ()) -> None:
         check_platform()
         self.address = address
-        self.size = len(devices) // replicas
-        """How many ranks of one machine work together."""
+        self.size = len(devices) // replicas  # how many ranks of one machine work together
         self._devices = tuple(devices)
         self._start = partial(RayMachine, devices=self._devices, replicas=replicas, preload=preload)
         self._machines: dict[str, RayMachine] = {}
         self._lock = threading.Lock()
         self._look_time = 0.0
-        self._is_asking = False
-        """Whether a thread waits for Ray to say which machines there are."""
+        self._is_asking = False  # whether a thread waits for Ray to say which machines there are
         self._is_gathered = False
         connect(address)
         self._look()

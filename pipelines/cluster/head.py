@@ -21,25 +21,18 @@ from ...parallel.machine.deadline import within
 logger = logging.getLogger("latentloom")
 
 MISSING = "--cluster needs Ray, which is not installed; run: pip install 'latentloom[ray]'"
-PROBE_S = 5.0
-"""For a cluster's address to take a connection."""
+PROBE_S = 5.0  # for a cluster's address to take a connection
 CONNECT_S = 60.0
-LOOK_S = 1.0
-"""Between looks at the head."""
-KNOCK_S = 2.0
-"""For the head's machine to take a connection, or to refuse it."""
-MAX_REFUSALS = 3
-"""In a row, before it is gone."""
-ANSWER_S = 10.0
-"""For a head that takes connections to answer; one that is busy may miss it, but not often."""
+LOOK_S = 1.0  # between looks at the head
+KNOCK_S = 2.0  # for the head's machine to take a connection, or to refuse it
+MAX_REFUSALS = 3  # in a row, before it is gone
+ANSWER_S = 10.0  # for a head that takes connections to answer; one that is busy may miss it, but not often
 MAX_SILENCES = 2
-LEAVE_S = 5.0
-"""For Ray to let go of a cluster."""
+LEAVE_S = 5.0  # for Ray to let go of a cluster
 _connecting = threading.Lock()
+# The address by which this process has joined its cluster: Ray tells another one, where it was localhost.
 _joined: set[str] = set()
-"""The address by which this process has joined its cluster: Ray tells another one, where it was localhost."""
-_heads: list[RayHead] = []
-"""The head of the cluster that this process has joined last, if any."""
+_heads: list[RayHead] = []  # the head of the cluster that this process has joined last, if any
 
 
 class RayHead:
@@ -47,10 +40,9 @@ class RayHead:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self.problem = ""
-        """What it does instead of answering."""
+        self.problem = ""  # what it does instead of answering
+        # Whether this process talks to it itself; a proxy of Ray's does for `ray://`.
         self._is_near = "://" not in address
-        """Whether this process talks to it itself; a proxy of Ray's does for `ray://`."""
         self.thread = threading.Thread(target=self._watch, name="latentloom head", daemon=True)
 
     def _watch(self) -> None:

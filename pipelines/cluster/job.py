@@ -16,12 +16,9 @@ from ...parallel.wording import worded
 from .head import check_head, has_head
 from .machine import MachineLost, RayMachine, plain_answer, ready
 
-LISTEN_S = 0.25
-"""How long an agent waits for news before it says that there are none."""
-SILENCE_S = 30.0
-"""An agent that does not even say that there are no news is lost."""
-CANCEL_S = 0.1
-"""Between cancels: one may overtake the job that it is for."""
+LISTEN_S = 0.25  # how long an agent waits for news before it says that there are none
+SILENCE_S = 30.0  # an agent that does not even say that there are no news is lost
+CANCEL_S = 0.1  # between cancels: one may overtake the job that it is for
 
 
 class MachinePart:

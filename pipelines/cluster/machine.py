@@ -18,14 +18,10 @@ from ...parallel.machine.deadline import within
 from .agent import unpack, versions
 from .head import count_gpus
 
-ANSWER_S = 30.0
-"""For an agent that is there to answer a question."""
-AGAIN_S = 0.2
-"""Between attempts to reach an agent that Ray is starting again."""
-KILL_S = 5.0
-"""For Ray to take the order to end an agent."""
-MAX_CALLS = 64
-"""How many calls an agent answers at a time: two for each job, and cancels."""
+ANSWER_S = 30.0  # for an agent that is there to answer a question
+AGAIN_S = 0.2  # between attempts to reach an agent that Ray is starting again
+KILL_S = 5.0  # for Ray to take the order to end an agent
+MAX_CALLS = 64  # how many calls an agent answers at a time: two for each job, and cancels
 
 
 class MachineLost(LoomError):
@@ -43,12 +39,9 @@ class RayMachine:
     ) -> None:
         self.node: str = node["NodeID"]
         self.name = f"machine {node['NodeManagerAddress']} ({self.node[:6]})"
-        self.jobs: Counter[str] = Counter()
-        """How many are under way, by lane."""
-        self.done: set[str] = set()
-        """What it has done before, and so has loaded."""
-        self.problem = ""
-        """Why it can never work for us."""
+        self.jobs: Counter[str] = Counter()  # how many are under way, by lane
+        self.done: set[str] = set()  # what it has done before, and so has loaded
+        self.problem = ""  # why it can never work for us
         self.is_ready = False
         # GPUs count from 0 on each machine, among those that Ray has set apart for the agent.
         numbers = iter(range(len(devices)))

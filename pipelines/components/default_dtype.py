@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+# Functions of torch whose tensors are of the default dtype, whatever they are asked for: made in it at once.
 FACTORIES = (torch.empty, torch.ones, torch.zeros, torch.rand, torch.randn)
-"""Functions of torch whose tensors are of the default dtype, whatever they are asked for: made in it at once."""
-OF_PROCESS = torch.get_default_dtype
-"""Torch's own: `kept_to_this_thread` puts another in its place."""
+OF_PROCESS = torch.get_default_dtype  # Torch's own: `kept_to_this_thread` puts another in its place
+# Functions that say by their name which dtype they give, and reading attributes.
 CASTS = ("float", "double", "half", "bfloat16", "type", "__get__")
-"""Functions that say by their name which dtype they give, and reading attributes."""
 
 
 class DefaultDtype(TorchFunctionMode):

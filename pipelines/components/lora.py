@@ -25,8 +25,7 @@ from .loading import offline, quiet_libraries
 
 logger = logging.getLogger("latentloom")
 
-TAKERS = ("transformer", "transformer_2", "text_encoder", "text_encoder_2")
-"""Names of components that can carry LoRAs."""
+TAKERS = ("transformer", "transformer_2", "text_encoder", "text_encoder_2")  # names of components that can carry LoRAs
 EXPERTS = {"transformer": re.compile(r"high[_\- ]?noise", re.I), "transformer_2": re.compile(r"low[_\- ]?noise", re.I)}
 
 

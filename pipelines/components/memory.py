@@ -15,32 +15,26 @@ from ...parallel.pool.spare import LARGE_BYTES
 from ..models.component_files import ComponentFiles
 from ..values import Model
 
+# Which part of the machine's or container's memory components on the CPU may take, of all ranks there together.
 HOST_SHARE = 0.6
-"""Which part of the machine's or container's memory components on the CPU may take, of all ranks there together."""
-DEVICE_SHARE = 0.85
-"""Which part of an accelerator's memory components may take; the rest is for activations."""
-USABLE_SHARE = 0.94
-"""Which part of a device's memory can be used; free memory lies in pieces, and drivers keep some."""
-CONTEXT_BYTES = 1_200_000_000
-"""What an accelerator's context and libraries take."""
+DEVICE_SHARE = 0.85  # which part of an accelerator's memory components may take; the rest is for activations
+USABLE_SHARE = 0.94  # which part of a device's memory can be used; free memory lies in pieces, and drivers keep some
+CONTEXT_BYTES = 1_200_000_000  # what an accelerator's context and libraries take
+# What a spare rank takes of an accelerator: a context and the libraries that it has loaded. An estimate, not yet
+# measured on a GPU.
 SPARE_BYTES = 600_000_000
-"""What a spare rank takes of an accelerator: a context and the libraries that it has loaded. An estimate, not yet
-measured on a GPU."""
 DTYPE_BITS = {"fp32": 32, "bf16": 16, "fp16": 16}
+# Bits of one quantized weight; scales, and a transformer's layers that are left alone, add a little.
 QUANTIZED_BITS = {"int8": 8, "fp8": 8, "fp8_dynamic": 8, "int4": 4}
-"""Bits of one quantized weight; scales, and a transformer's layers that are left alone, add a little."""
 QUANTIZED = ("transformer", "text_encoder")
+# Parts of the names of a text encoder's weights that transformers does not quantize.
 LEFT_WHOLE = ("embed", "shared", "lm_head", ".wo.")
-"""Parts of the names of a text encoder's weights that transformers does not quantize."""
+# Numbers of a weight that torchao is given at a time. Of fewer, fp32 copies would leave holes in a CPU's heap, which
+# keeps what is below 2 MiB, and a GPU would wait for the host.
 PACKED_AT_A_TIME, PACKED_ON_GPU = 3 * 2**18, 2**22
-"""Numbers of a weight that torchao is given at a time. Of fewer, fp32 copies would leave holes in a CPU's heap, which
-keeps what is below 2 MiB, and a GPU would wait for the host.
-"""
-PACKING_BYTES = 20
-"""What torchao takes beside each of them: fp32 copies, and whole numbers."""
+PACKING_BYTES = 20  # what torchao takes beside each of them: fp32 copies, and whole numbers
 SPARES = {"": None, "0": False, "1": True}
-SMALL_BYTES = 1 << 20
-"""What a tokenizer or a scheduler is counted as."""
+SMALL_BYTES = 1 << 20  # what a tokenizer or a scheduler is counted as
 
 
 @dataclass(frozen=True, kw_only=True)

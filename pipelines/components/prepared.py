@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("latentloom")
 
-ONE_RANK = ParallelPlan()
-"""The plan of a stage that one rank does, or this process."""
+ONE_RANK = ParallelPlan()  # the plan of a stage that one rank does, or this process
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +32,7 @@ class Condition:
     loras: tuple[Lora, ...] = ()
     plan: ParallelPlan = ONE_RANK
     engine: Engine = "eager"
-    graphs: Graphs = "off"
-    """Whether forwards are replayed as CUDA graphs; with auto where that pays, and memory allows."""
+    graphs: Graphs = "off"  # whether forwards are replayed as CUDA graphs; with auto where that pays, and memory allows
     step_cache: StepCache = "none"
 
     @property

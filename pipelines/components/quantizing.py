@@ -30,16 +30,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("latentloom")
 NO_KERNEL = "CUBLAS_STATUS_NOT_SUPPORTED"
 
+# Rows are taken by multiples of this many: a product in fp8 wants 16, and int4's kernel 8, to which torchao pads.
 TILE = 16
-"""Rows are taken by multiples of this many: a product in fp8 wants 16, and int4's kernel 8, to which torchao pads."""
-INT4_PACKING: Any = "tile_packed_to_4d"
-"""For the tensor cores of CUDA."""
-GROUP_SIZE = 128
-"""Weights that share a scale in int4."""
-FP8_TILE = 16
-"""What both widths of a layer are multiples of, for a product in fp8."""
-MIN_WIDTH = 32
-"""Narrower layers gain nothing."""
+INT4_PACKING: Any = "tile_packed_to_4d"  # for the tensor cores of CUDA
+GROUP_SIZE = 128  # weights that share a scale in int4
+FP8_TILE = 16  # what both widths of a layer are multiples of, for a product in fp8
+MIN_WIDTH = 32  # narrower layers gain nothing
 
 
 def settler(quantization: Quantization, *, device: str) -> Settle:

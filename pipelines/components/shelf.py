@@ -27,14 +27,12 @@ logger = logging.getLogger("latentloom")
 class StoredComponent:
     component: Any
     num_bytes: int
-    place: str
-    """The device it is on."""
+    place: str  # the device it is on
     last_use: int
     loras: tuple[Lora, ...] = ()
+    # Where this rank shares a transformer's weights with others: the mesh for which it is good, and the handle.
     share: tuple[Mesh, Handle] | None = None
-    """Where this rank shares a transformer's weights with others: the mesh for which it is good, and the handle."""
-    prepared: Prepared | None = None
-    """How a transformer is spread and compiled now."""
+    prepared: Prepared | None = None  # how a transformer is spread and compiled now
 
     @property
     def graph_bytes(self) -> int:
@@ -55,8 +53,7 @@ class Shelf:
         self._budget_bytes = budget_bytes
         self._entries: dict[tuple[Any, ...], StoredComponent] = {}
         self._num_ranks_here = 1
-        self._lock = threading.RLock()
-        """Held while components are loaded, never while somebody waits for a loan."""
+        self._lock = threading.RLock()  # held while components are loaded, never while somebody waits for a loan
         self._loans = Loans()
 
     def held(self) -> list[Held]:
@@ -170,11 +167,9 @@ class Shelf:
 # A *condition* is what a use changes of a component: which LoRAs are on it, whether its weights are shared, whether
 # hooks are. Threads that want the same one need not wait for each other.
 
-ASK_S = 0.1
-"""Between looks at whether a waiting job was cancelled; a loan that ends is heard of at once."""
+ASK_S = 0.1  # between looks at whether a waiting job was cancelled; a loan that ends is heard of at once
 
-Wanted = Mapping[Hashable, Hashable]
-"""{component: the condition it has to be in while it is used}."""
+Wanted = Mapping[Hashable, Hashable]  # {component: the condition it has to be in while it is used}
 
 
 def unshared() -> Hashable:
@@ -192,13 +187,11 @@ class Loans:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
+        # The condition of each component in use, and how many use it.
         self._lent: dict[Hashable, tuple[Hashable, int]] = {}
-        """The condition of each component in use, and how many use it."""
         self._num_held = 0
-        self._asking: list[Wanted] = []
-        """Who waits for a component, in the order in which they asked."""
-        self._mine = threading.local()
-        """`is_held`: whether this thread holds a loan."""
+        self._asking: list[Wanted] = []  # who waits for a component, in the order in which they asked
+        self._mine = threading.local()  # `is_held`: whether this thread holds a loan
 
     @contextlib.contextmanager
     def of(self, wanted: Wanted, check: Callable[[], None]) -> Iterator[None]:

@@ -34,10 +34,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("latentloom")
 
 GGUF_DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
-Get = Callable[[str], Tensor]
-"""A tensor as it lies in the file, mapped: numbers as they are, blocks as bytes."""
+Get = Callable[[str], Tensor]  # a tensor as it lies in the file, mapped: numbers as they are, blocks as bytes
+# `make(name)`: the tensor of that name in the file, unpacked, in the dtype and on the device that are asked for.
 Make = Callable[[str], Tensor]
-"""`make(name)`: the tensor of that name in the file, unpacked, in the dtype and on the device that are asked for."""
 
 
 def load(

@@ -82,8 +82,8 @@ class ComponentStore(Shelf):
         super().__init__(budget_bytes)
         self._files: dict[tuple[str, str], ModelFiles] = {}
         self._num_uses = 0
+        # Called before anything is loaded: what else this process keeps loaded is to be dropped.
         self.make_way: Callable[[], None] = lambda: None
-        """Called before anything is loaded: what else this process keeps loaded is to be dropped."""
 
     @contextlib.contextmanager
     def lent(

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+# Operators that no engine may hold, by Torch-TensorRT's names: which kernel attends is ours to choose, and what is
+# sent must not wait for an engine.
 BY_TORCH = frozenset(
     {
         "torch.ops.latentloom.attend.default",
@@ -40,12 +42,8 @@ BY_TORCH = frozenset(
         *(f"torch.ops.tensorrt.fused_nccl_{name}.default" for name in ("all_to_all", "all_gather", "all_reduce")),
     }
 )
-"""Operators that no engine may hold, by Torch-TensorRT's names: which kernel attends is ours to choose, and what is
-sent must not wait for an engine."""
-MOST_BYTES = 1 << 30
-"""Of an engine's file. It holds code and plans; weights come from outside."""
-NEAR = 1e-3
-"""How far the tiny block may be off, of its largest number: TensorRT sums in another order."""
+MOST_BYTES = 1 << 30  # of an engine's file. It holds code and plans; weights come from outside.
+NEAR = 1e-3  # how far the tiny block may be off, of its largest number: TensorRT sums in another order
 
 
 def backend(graph: torch.fx.GraphModule, inputs: Sequence[Tensor]) -> Callable[..., Any]:
@@ -129,8 +127,7 @@ class Engines:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.num_given = 0
-        """Graphs that were given to it to become engines."""
+        self.num_given = 0  # graphs that were given to it to become engines
         self._asked: dict[str, tuple[Any, Any]] = {}
 
     def get_hash(self, gm: torch.fx.GraphModule, input_specs: Sequence[Any], settings: Any) -> str:

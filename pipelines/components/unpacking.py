@@ -21,10 +21,10 @@ from torch import Tensor
 from ..models.packed.packing import Packing
 from ..models.tensor_file import TensorEntry
 
+# What is made between blocks and weights then takes some 16 MiB each, whatever the size of the tensor.
 WEIGHTS_AT_A_TIME = 1 << 22
-"""What is made between blocks and weights then takes some 16 MiB each, whatever the size of the tensor."""
+# What the sixteen numbers of IQ4 stand for.
 STEPS = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
-"""What the sixteen numbers of IQ4 stand for."""
 
 
 def unpack(part: Tensor, scale: Tensor | None, *, packing: Packing, entry: TensorEntry, dtype: torch.dtype) -> Tensor:
@@ -190,6 +190,7 @@ def _iq4_xs(block: Tensor) -> Tensor:
     return (_half(scale) * _signed(six, 32)).unsqueeze(2) * _iq4(numbers)
 
 
+# By ggml's name: bytes of a block, weights of a block, and what makes the ones of the other.
 FORMULAS: dict[str, tuple[int, int, Callable[[Tensor], Tensor]]] = {
     "Q4_0": (18, 32, partial(_simple, offset=8)),
     "Q4_1": (20, 32, _simple),
@@ -204,4 +205,3 @@ FORMULAS: dict[str, tuple[int, int, Callable[[Tensor], Tensor]]] = {
     "IQ4_NL": (18, 32, _iq4_nl),
     "IQ4_XS": (136, 256, _iq4_xs),
 }
-"""By ggml's name: bytes of a block, weights of a block, and what makes the ones of the other."""

@@ -9,16 +9,14 @@ from dataclasses import dataclass, replace
 from ..values import Dtype
 
 GIB = 1 << 30
+# Rows and columns of a tile of a matrix product, and which part of the best rate it reaches.
 TILES = ((128, 256, 1.0), (128, 128, 0.93), (64, 128, 0.8), (64, 64, 0.62))
-"""Rows and columns of a tile of a matrix product, and which part of the best rate it reaches."""
+# The products of a block (queries, keys and values; output; up; down): each one's share of the arithmetic, and how
+# many times the block's width it is wide.
 PRODUCTS = ((3, 3), (1, 1), (4, 4), (4, 1))
-"""The products of a block (queries, keys and values; output; up; down): each one's share of the arithmetic, and how
-many times the block's width it is wide."""
 QUERIES_PER_TILE = 128
-LEAST_SHARE = 0.55
-"""Of the units that an attention kernel keeps busy: it splits the keys where there are few queries."""
-CONVOLUTION_SHARE = 0.3
-"""Where nobody measured it; an assumption."""
+LEAST_SHARE = 0.55  # of the units that an attention kernel keeps busy: it splits the keys where there are few queries
+CONVOLUTION_SHARE = 0.3  # where nobody measured it; an assumption
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +35,12 @@ class Chip:
     num_units: int = 0  # multiprocessors
     gemm_share: float = 1.0
     attention_share: float = 1.0
-    query_s: float = 0.0
-    """What a head takes for each query, however few keys there are; counted on processors alone."""
+    query_s: float = 0.0  # what a head takes for each query, however few keys there are; counted on processors alone
+    # Of what matrix products reach, by a decoder of convolutions and norms.
     convolution_share: float = CONVOLUTION_SHARE
-    """Of what matrix products reach, by a decoder of convolutions and norms."""
+    # Of its caches, which hold tensors of up to `near_bytes`; from `far_bytes` on all come from memory. 0 where none
+    # differ.
     near_bytes_per_s: float = 0.0
-    """Of its caches, which hold tensors of up to `near_bytes`; from `far_bytes` on all come from memory. 0 where none
-    differ."""
     near_bytes: int = 0
     far_bytes: int = 0
 
@@ -113,6 +110,10 @@ def _gpu(
     )
 
 
+# Peaks, memory rates and multiprocessors: NVIDIA's data sheets and architecture papers (Ampere GA100, Ada AD102,
+# Hopper, Blackwell), those of 4090, 5090 and L20 at half rate for sums in fp32; memory as torch tells it. Which part is
+# reached: fitted on published times of one device (`tests/bench/published.py`); of H200's memory, seen: modulations are
+# read at 3.2 to 3.7 TB/s (`tests/bench/first_light.py`). Those of B200 are assumed.
 CHIPS: Mapping[str, Chip] = {
     chip.name: chip
     for chip in (
@@ -128,10 +129,6 @@ CHIPS: Mapping[str, Chip] = {
         _gpu("5090", 209, 104.8, 1.79, 31.3, 170, 0.85, 0.78),
     )
 }
-"""Peaks, memory rates and multiprocessors: NVIDIA's data sheets and architecture papers (Ampere GA100, Ada AD102,
-Hopper, Blackwell), those of 4090, 5090 and L20 at half rate for sums in fp32; memory as torch tells it. Which part is
-reached: fitted on published times of one device (`tests/bench/published.py`); of H200's memory, seen: modulations are
-read at 3.2 to 3.7 TB/s (`tests/bench/first_light.py`). Those of B200 are assumed."""
 
 
 # ----
@@ -153,9 +150,9 @@ read at 3.2 to 3.7 TB/s (`tests/bench/first_light.py`). Those of B200 are assume
 # became 2, 763 guards 60), by which a block on a CPU takes a quarter less, attention and all. What was seen before the
 # mends is in `tests/bench/first_light.py`.
 
+# What a device takes for each kernel, however little it does: 1.5 us between two of a graph, and the least time of a
+# small one (seen: the 1,300 smallest of a compiled step of rank 0 of 8 took 4.2 us each).
 KERNEL_S = 4e-6
-"""What a device takes for each kernel, however little it does: 1.5 us between two of a graph, and the least time of a
-small one (seen: the 1,300 smallest of a compiled step of rank 0 of 8 took 4.2 us each)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,23 +165,21 @@ class Software:
     sharded_kernels: float = 0.0  # more of them where tokens are spread
     merge_passes: float  # over a ring's fp32 answers, for each block that is merged
     relay_passes: float  # over what is exchanged, to pack it and to put it in order
+    # What a device loses at each hop of a ring beside the transfer: start, waiting of one stream for the other, and
+    # the launch of a merge.
     hop_s: float
-    """What a device loses at each hop of a ring beside the transfer: start, waiting of one stream for the other, and
-    the launch of a merge."""
     calls_in: int = 1  # exchanges in which queries, keys and values travel; one more brings the answers back
-    launches: float
-    """Host work for one layer, in the time that one line of Python takes to launch a small kernel."""
+    launches: float  # host work for one layer, in the time that one line of Python takes to launch a small kernel
+    # What it adds that tokens are spread: hooks, the mode that sees calls of torch, and Python around an attention
+    # call.
     sharded_launches: float = 0.0
-    """What it adds that tokens are spread: hooks, the mode that sees calls of torch, and Python around an attention
-    call."""
     exchange_launches: float = 24.0
     gather_launches: float = 21.0
+    # What an attention call adds likewise: 8, 7 and 6 kernels (`tests/bench/exchange_cost.py` counts them), each with
+    # Python around it that takes as long twice over.
     hop_launches: float = 18.0
-    """What an attention call adds likewise: 8, 7 and 6 kernels (`tests/bench/exchange_cost.py` counts them), each with
-    Python around it that takes as long twice over."""
     overlap: float = 1.0  # which part of a hop can hide under the attention to a block
-    is_captured: bool = False
-    """Whether steps are replayed as CUDA graphs; those of ranks that share weights are not."""
+    is_captured: bool = False  # whether steps are replayed as CUDA graphs; those of ranks that share weights are not
 
 
 EAGER = Software(
@@ -198,6 +193,7 @@ EAGER = Software(
     launches=320,
     sharded_launches=112,
 )
+# A hop's cost is fitted on published figures (`tests/bench/published.py`): 0.12 ms on H100 in xDiT's table.
 COMPILED = Software(
     name="compiled",
     passes=10,
@@ -209,30 +205,27 @@ COMPILED = Software(
     launches=120,
     sharded_launches=206,
 )
-"""A hop's cost is fitted on published figures (`tests/bench/published.py`): 0.12 ms on H100 in xDiT's table."""
-REPLAY_LAUNCHES = 20.0
-"""For one layer of a step that is replayed."""
+REPLAY_LAUNCHES = 20.0  # for one layer of a step that is replayed
 
+# To compile the blocks of a transformer the first time, on all devices side by side: a graph and its twin of each kind
+# of block. An assumption, on the long side; the next process finds most of it on the disk.
 COMPILE_S = 60.0
-"""To compile the blocks of a transformer the first time, on all devices side by side: a graph and its twin of each kind
-of block. An assumption, on the long side; the next process finds most of it on the disk."""
 
+# What a block of a sharded transformer on a CPU adds to its attention call, in launches: the mode that sees each call
+# of torch (80), and code and threads that the block before drove out of the caches. Fitted on runs of the built-in
+# model (`tests/bench/predicted_runs.py`).
 IN_A_RUN = 230.0
-"""What a block of a sharded transformer on a CPU adds to its attention call, in launches: the mode that sees each call
-of torch (80), and code and threads that the block before drove out of the caches. Fitted on runs of the built-in model
-(`tests/bench/predicted_runs.py`)."""
+# On gloo, which sends each stream and member by itself: 544, 222 and 216 us a call, attention included, where a launch
+# takes 3.4 (`tests/bench/exchange_cost.py`, column `pieces`, two ranks).
 BY_PIECES = {
     "sharded_launches": 0.0,
     "exchange_launches": 150.0 + IN_A_RUN,
     "gather_launches": 55.0 + IN_A_RUN,
     "hop_launches": 50.0 + IN_A_RUN,
 }
-"""On gloo, which sends each stream and member by itself: 544, 222 and 216 us a call, attention included, where a launch
-takes 3.4 (`tests/bench/exchange_cost.py`, column `pieces`, two ranks)."""
 
 
-CPU_PASSES = 40.0
-"""Of an eager layer on a CPU, as runs of the built-in model took."""
+CPU_PASSES = 40.0  # of an eager layer on a CPU, as runs of the built-in model took
 
 
 def software_of(*, is_compiled: bool, is_captured: bool = False, sends_pieces: bool = False) -> Software:

@@ -22,16 +22,13 @@ from .wires import FABRICS, Fabric
 
 NAME = re.compile(r"([0-9]{1,2})x([A-Za-z0-9]+)(?:-([a-z0-9-]+))?")
 NVLINK = {"A100": "nvlink3", "H800": "nvlink-h800", "B200": "nvlink5"}
-NO_PEERS = ("4090", "5090")
-"""GPUs whose driver lets none read another's memory, so that all goes through the host."""
-LAUNCH_S = 5e-6
-"""A launch by a line of Python, on a server's processor of 2023."""
+NO_PEERS = ("4090", "5090")  # GPUs whose driver lets none read another's memory, so that all goes through the host
+LAUNCH_S = 5e-6  # a launch by a line of Python, on a server's processor of 2023
 DISK_BYTES_PER_S = 2.5e9
-UPLOAD_BYTES_PER_S = 6e9
-"""From memory to a device, out of a mapped file."""
+UPLOAD_BYTES_PER_S = 6e9  # from memory to a device, out of a mapped file
 MAX_DEVICES = 64
+# By which earlier runs may correct a prediction: what is further off is wrong in kind, which no factor mends.
 LEAST_FACTOR, MOST_FACTOR = 0.5, 2.0
-"""By which earlier runs may correct a prediction: what is further off is wrong in kind, which no factor mends."""
 EXAMPLES = "8xH100-nvlink, 4x4090-pcie4, 2xL40S-pcie4"
 
 
@@ -48,11 +45,10 @@ class Machine:
     disk_bytes_per_s: float = DISK_BYTES_PER_S
     upload_bytes_per_s: float = UPLOAD_BYTES_PER_S
     is_measured: bool = False
+    # The same for some of its devices as for all, and another one once they were measured anew; "" where the rates of
+    # one device tell it.
     key: str = ""
-    """The same for some of its devices as for all, and another one once they were measured anew; "" where the rates of
-    one device tell it."""
-    factors: Factors = field(default_factory=Factors)
-    """What earlier runs here teach of the model that is planned."""
+    factors: Factors = field(default_factory=Factors)  # what earlier runs here teach of the model that is planned
     is_assumed: bool = False  # whether nothing tells its rates, no data sheet either
 
     @property
@@ -133,6 +129,7 @@ def _fabric(name: str, chip: Chip, wire: str) -> Fabric:
     return FABRICS[wanted]
 
 
+# Keys of a machine's file, each a number above 0, and what it sets.
 FIELDS: Mapping[str, tuple[str, float]] = {
     "half_tflops": ("chip.half_flops", 1e12),
     "single_tflops": ("chip.single_flops", 1e12),
@@ -148,7 +145,6 @@ FIELDS: Mapping[str, tuple[str, float]] = {
     "disk_gb_per_s": ("machine.disk_bytes_per_s", 1e9),
     "upload_gb_per_s": ("machine.upload_bytes_per_s", 1e9),
 }
-"""Keys of a machine's file, each a number above 0, and what it sets."""
 
 
 def _from_file(path: Path) -> Machine:

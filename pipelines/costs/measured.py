@@ -25,8 +25,8 @@ Plain = Mapping[str, Any]
 FORMAT = 3
 MAX_BYTES = 1 << 20
 LEAST_RATE, LEAST_S = 1e3, 1e-7
-TAX = 0.05
-"""How much longer attention takes on a GPU while a ring's blocks travel; an assumption, nobody measures it."""
+TAX = 0.05  # how much longer attention takes on a GPU while a ring's blocks travel; an assumption, nobody measures it
+# What one measurement has beside its seconds. The order is that of the file, and of the key made of it.
 PARTS: Mapping[str, tuple[str, ...]] = {
     "single": ("rows", "inner", "columns"),  # a matrix product in fp32: rows x inner by inner x columns
     "half": ("rows", "inner", "columns"),  # in bf16; None where the device has none to speak of
@@ -36,7 +36,6 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "convolution": ("channels", "side"),  # three by three, over a square of pixels, with norm and activation; or None
     "samples": ("operation", "degree", "stride", "sent_bytes"),  # by each rank, in groups of one kind
 }
-"""What one measurement has beside its seconds. The order is that of the file, and of the key made of it."""
 LISTS = ("attentions", "passes", "samples")
 
 

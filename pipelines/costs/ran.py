@@ -25,11 +25,9 @@ from ..models.regular_file import parse_strict
 from .units import duration, volume
 
 FILE = "runs.sqlite"
-MOST = 2000
-"""Denoises that are kept; the oldest go first."""
+MOST = 2000  # denoises that are kept; the oldest go first
 MAX_LINE = 4096
-WAIT_S = 2.0
-"""For another process that is writing."""
+WAIT_S = 2.0  # for another process that is writing
 MOST_S, MOST_BYTES = 1e7, 1 << 50
 
 logger = logging.getLogger("latentloom")
@@ -52,8 +50,8 @@ class Ran:
     took_step_s: float  # the median of the steps after the first
     took_text_s: float | None = None
     took_decode_s: float | None = None
+    # On the device that held most; 0 where it was not measured. Both without an accelerator's context.
     took_bytes: int = 0
-    """On the device that held most; 0 where it was not measured. Both without an accelerator's context."""
     step_factor: float = 1.0  # by which the prediction was corrected; so are the next two
     text_factor: float = 1.0
     decode_factor: float = 1.0
@@ -158,12 +156,9 @@ def _is_sound(ran: Ran) -> bool:
 #
 # Only what is warm is compared: to load comes before, and so does what a first step takes longer than the others.
 
-OFF = 0.2
-"""By which part a run may miss its prediction before something is said, and done, about it."""
-LEAST_TOLD_S = 0.05
-"""Parts that take less are not blamed."""
-COLD_PART = 0.1
-"""Of the steps' time: what a first step takes longer is told from here on."""
+OFF = 0.2  # by which part a run may miss its prediction before something is said, and done, about it
+LEAST_TOLD_S = 0.05  # parts that take less are not blamed
+COLD_PART = 0.1  # of the steps' time: what a first step takes longer is told from here on
 
 
 @dataclass(frozen=True, kw_only=True)

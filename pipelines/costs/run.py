@@ -9,17 +9,15 @@ from .chips import Software
 from .machine import Machine
 from .step import Forward, Speeds, Step, gathered_weights, step, times
 
-OUTSIDE_LAUNCHES = 60
-"""A step's launches outside of the layers: embeddings, the last projection, the solver."""
+OUTSIDE_LAUNCHES = 60  # a step's launches outside of the layers: embeddings, the last projection, the solver
+# What a stage takes in Python before and after its work: to check, to fetch what is kept, to wire what travels. About
+# twenty milliseconds on a server's processor of 2023, as runs of the built-in model took
+# (`tests/bench/predicted_runs.py`).
 STAGE_LAUNCHES = 5000
-"""What a stage takes in Python before and after its work: to check, to fetch what is kept, to wire what travels. About
-twenty milliseconds on a server's processor of 2023, as runs of the built-in model took
-(`tests/bench/predicted_runs.py`)."""
+# Of a convolution or a normalisation over rows of several ranks: the interception in Python, a copy of each edge, the
+# exchange, and the convolution of the edges by themselves; an assumption, as few have been measured.
 EDGE_LAUNCHES = 30
-"""Of a convolution or a normalisation over rows of several ranks: the interception in Python, a copy of each edge, the
-exchange, and the convolution of the edges by themselves; an assumption, as few have been measured."""
-ENCODER_LAUNCHES = 160
-"""Of a text encoder's layer: half as many as a block of a transformer has (`software.py`)."""
+ENCODER_LAUNCHES = 160  # of a text encoder's layer: half as many as a block of a transformer has (`software.py`)
 ENCODER_WIDTH = 4096
 
 
@@ -33,9 +31,9 @@ class Job:
     encode_tokens: int = 0
     encode_layers: int = 0  # layers that are passed, one prompt after the other
     decode_flops: float = 0.0
+    # How often ranks that decode by rows wait for each other: once for each convolution, for the rows at its edge, and
+    # once for each group normalisation (`parallel/spatial`), in each piece of a video.
     decode_exchanges: int = 0
-    """How often ranks that decode by rows wait for each other: once for each convolution, for the rows at its edge, and
-    once for each group normalisation (`parallel/spatial`), in each piece of a video."""
     decode_edge_bytes: float = 0.0  # what a rank sends of such rows to both its neighbours
     pixel_bytes: float = 0.0  # what they gather at the end
     load_bytes: int = 0  # all weights, as files hold them
@@ -48,8 +46,8 @@ class Run:
 
     plan: ParallelPlan
     replicas: int = 1  # groups that do the like side by side
+    # Ranks that decode together, each some rows, which rounds differently: only where one alone has no room.
     decoders: int = 1
-    """Ranks that decode together, each some rows, which rounds differently: only where one alone has no room."""
     num_runs: int = 1  # so many were asked for, of all groups
     step: Step
     steps: int
@@ -58,9 +56,9 @@ class Run:
     around_s: float  # what the denoise takes beside its steps
     decode_s: float
     load_s: float  # before the first run
+    # What a new prompt adds, where text encoders have no room beside the transformer on the first device; it is told,
+    # and chooses no plan, since nobody knows how often the prompt will change.
     turns_s: float = 0.0
-    """What a new prompt adds, where text encoders have no room beside the transformer on the first device; it is told,
-    and chooses no plan, since nobody knows how often the prompt will change."""
     num_bytes: int = 0  # on the device that holds most
     lacking_bytes: int = 0  # what does not fit there
 

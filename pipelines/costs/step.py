@@ -37,8 +37,8 @@ class Step:
 
     linear: float
     attention: float
+    # Norms, packing and merging: passes over memory, starts of kernels, and what a ring loses at its hops.
     memory: float
-    """Norms, packing and merging: passes over memory, starts of kernels, and what a ring loses at its hops."""
     exposed: float  # waiting for what travels
     weights: float  # waiting for shared weights
     waiting: float  # of the device for the host
@@ -201,8 +201,8 @@ class Forward:
     heads: int
     kv_heads: int
     head_dim: int
+    # Weights of matrix products that each token of the image passes, in all layers. The next two likewise.
     image_weights: float
-    """Weights of matrix products that each token of the image passes, in all layers. The next two likewise."""
     text_weights: float
     context_weights: float = 0.0
     block_bytes: int = 0  # a layer's weights
@@ -210,8 +210,7 @@ class Forward:
     batch: int = 1
     latent_bytes: int = 0  # a prediction, which two branches of guidance exchange
     dtype: Dtype = "bf16"
-    shards_text: bool = True
-    """Whether the model's class lets text that is attended to jointly be spread over ranks."""
+    shards_text: bool = True  # whether the model's class lets text that is attended to jointly be spread over ranks
 
     @property
     def tokens(self) -> int:

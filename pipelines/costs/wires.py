@@ -13,8 +13,7 @@ from typing import Literal
 
 Operation = Literal["exchange", "gather", "hop"]
 OPERATIONS: tuple[Operation, ...] = ("exchange", "gather", "hop")
-LATER_HOP = 0.3
-"""Of a hop's start, what each further member adds to a gather's."""
+LATER_HOP = 0.3  # of a hop's start, what each further member adds to a gather's
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,8 @@ class Speed:
         return self.start_s + sent_bytes / self.bytes_per_s
 
 
+# What groups of `degree` ranks do, each `stride` from the next, while `talking` ranks do so in groups alike.
 Kind = tuple[Operation, int, int, int]
-"""What groups of `degree` ranks do, each `stride` from the next, while `talking` ranks do so in groups alike."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,15 +37,15 @@ class Fabric:
 
     name: str
     bytes_per_s: float  # what one rank sends to a neighbour, as far as it can be reached
+    # What all send together at most, through the host's memory say; 0 has no limit, as a switch has none.
     total_bytes_per_s: float = 0.0
-    """What all send together at most, through the host's memory say; 0 has no limit, as a switch has none."""
     start_s: float = 20e-6  # of a collective, as the device sees it
     hop_s: float = 12e-6
+    # From how many ranks on an all-to-all reaches which part of the rate: it leaves a PCIe switch, and its messages
+    # are small.
     exchange_shares: Mapping[int, float]
-    """From how many ranks on an all-to-all reaches which part of the rate: it leaves a PCIe switch, and its messages
-    are small."""
+    # How much longer attention takes while a ring's blocks travel, whose kernels take units; an assumption.
     tax: float = 0.03
-    """How much longer attention takes while a ring's blocks travel, whose kernels take units; an assumption."""
 
     def speed(self, operation: Operation, degree: int, stride: int, talking: int) -> Speed:
         rate = self.bytes_per_s
@@ -84,6 +83,10 @@ Wires = Fabric | Measured
 SWITCHED = {2: 0.9, 4: 0.85, 8: 0.8}
 PEER = {2: 1.0, 4: 0.65, 8: 0.45}
 THROUGH_HOST = {2: 1.0, 4: 0.95, 8: 0.85}
+# NVLink 3, 4, 5: 300, 450, 900 GB/s each way by NVIDIA's data sheets (H800 200), of which 80 % are reached
+# (nccl-tests). PCIe x16: 32 and 64 GB/s each way by the standard, of which 25 and 50 are. Through the host, where GPUs
+# cannot read each other's memory (GeForce): fitted on one published row of 4 x 4090, PCIe 5 is twice that. Starts and
+# shares of an all-to-all are fitted on rows of `tests/bench/published.py` that do not count there.
 FABRICS: Mapping[str, Fabric] = {
     fabric.name: fabric
     for fabric in (
@@ -111,7 +114,3 @@ FABRICS: Mapping[str, Fabric] = {
         ),
     )
 }
-"""NVLink 3, 4, 5: 300, 450, 900 GB/s each way by NVIDIA's data sheets (H800 200), of which 80 % are reached
-(nccl-tests). PCIe x16: 32 and 64 GB/s each way by the standard, of which 25 and 50 are. Through the host, where GPUs
-cannot read each other's memory (GeForce): fitted on one published row of 4 x 4090, PCIe 5 is twice that. Starts and
-shares of an all-to-all are fitted on rows of `tests/bench/published.py` that do not count there."""

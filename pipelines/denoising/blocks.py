@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from ..families.family import OnStep, Parts
 
+# What a block says of itself, and of those within.
 DECLARED = ("inputs", "intermediate_outputs", "expected_components", "expected_configs")
-"""What a block says of itself, and of those within."""
 
 
 class Assembly:
@@ -59,8 +59,8 @@ class Assembly:
         # FLUX's blocks that takes longer than all they compute; so it is read once.
         _settle(self.block)
         self.inputs = frozenset(str(each.name) for each in self.block.inputs if each.name)
+        # What all of its blocks make, in order.
         self.outputs = tuple(str(each.name) for each in self.block.intermediate_outputs)
-        """What all of its blocks make, in order."""
         specs = self.block.expected_components
         self._components = frozenset(str(each.name) for each in specs)
         self._own = frozenset(str(each.name) for each in specs if each.default_creation_method == "from_config")

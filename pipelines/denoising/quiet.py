@@ -9,6 +9,7 @@ import logging
 import warnings
 
 CUT = "The following part of your input was truncated"
+# Logger -> how the messages begin.
 QUIET: dict[str, tuple[str, ...]] = {
     # prompt.py says how much of a prompt is cut
     "diffusers.modular_pipelines.flux.encoders": (CUT,),
@@ -20,7 +21,6 @@ QUIET: dict[str, tuple[str, ...]] = {
     "diffusers.guiders.guider_utils": ("Guiders are currently an experimental feature",),
     "transformers.utils.import_utils": ("`CLIPImageProcessor` requires", "`SiglipImageProcessor` requires"),
 }
-"""Logger -> how the messages begin."""
 
 
 def _silence(logger: str, beginnings: tuple[str, ...]) -> None:

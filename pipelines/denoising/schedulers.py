@@ -27,6 +27,7 @@ from ...parallel.errors import did_you_mean
 from ..values import Sampling
 
 NUM_TRAIN_TIMESTEPS = 1000
+# What else in a scheduler's config bends the noise levels; a shift that the user gives replaces it.
 PLAIN = {
     "use_dynamic_shifting": False,
     "shift_terminal": None,
@@ -34,7 +35,6 @@ PLAIN = {
     "use_exponential_sigmas": False,
     "use_beta_sigmas": False,
 }
-"""What else in a scheduler's config bends the noise levels; a shift that the user gives replaces it."""
 
 
 def choose(model_scheduler: Any, sampling: Sampling) -> Any:
@@ -229,14 +229,13 @@ def _place_multistep(inner: Any, table: Tensor, device: Any) -> None:
 
 
 FLOW = {"prediction_type": "flow_prediction", "use_flow_sigmas": True}
+# How to make each solver, and how to put a table of N+1 noise levels, of which the last is 0, into it.
 SOLVERS: Mapping[str, tuple[Callable[[], Any], Callable[[Any, Tensor, Any], None]]] = {
     "euler": (FlowMatchEulerDiscreteScheduler, _place_euler),
     "heun": (_heun, _place_heun),
     "unipc": (lambda: UniPCMultistepScheduler(**FLOW), _place_multistep),
     "dpm++2m": (lambda: DPMSolverMultistepScheduler(**FLOW), _place_multistep),
 }
-"""How to make each solver, and how to put a table of N+1 noise levels, of which the last is 0, into it."""
+# The schedulers that models come with, and which solver each is.
 OWN = {"FlowMatchEulerDiscreteScheduler": "euler", "UniPCMultistepScheduler": "unipc"}
-"""The schedulers that models come with, and which solver each is."""
-UPWARD = ("MiniMaxH3Scheduler",)
-"""Flows that count time up to the picture, to which their predictions point."""
+UPWARD = ("MiniMaxH3Scheduler",)  # flows that count time up to the picture, to which their predictions point

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from ..families.family import Parts
 
+# The transformers for which diffusers ships MagCache's ratios: FLUX.1 dev and schnell.
 CALIBRATED = {"FluxTransformer2DModel": {"num_layers": 19, "num_single_layers": 38}}
-"""The transformers for which diffusers ships MagCache's ratios: FLUX.1 dev and schnell."""
+# Transformers that no guider of ours asks, which would tell a cache the branch and the step.
 WITHOUT_GUIDER = ("LTX2VideoTransformer3DModel", "MiniMaxH3Transformer3DModel")
-"""Transformers that no guider of ours asks, which would tell a cache the branch and the step."""
+# What TaylorSeer predicts. Diffusers' own patterns leave out Wan, whose attention is called attn1 and attn2.
 ATTENTION = (r"(?:.*_)?blocks\.\d+\.attn\d*",)
-"""What TaylorSeer predicts. Diffusers' own patterns leave out Wan, whose attention is called attn1 and attn2."""
 
 
 def check_step_cache(request: Denoise) -> None:

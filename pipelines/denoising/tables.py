@@ -14,13 +14,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
+# Blocks of diffusers that look at what they declare as inputs, of tensors at no more than shape, format and device,
+# and beside them at configs of components.
 BLOCKS = ("FluxSetTimestepsStep", "FluxImg2ImgSetTimestepsStep", "FluxRoPEInputsStep")
-"""Blocks of diffusers that look at what they declare as inputs, of tensors at no more than shape, format and device,
-and beside them at configs of components."""
+# Those whose timesteps, once set, are numbers and tensors that no step writes into.
 SCHEDULERS = ("FlowMatchEulerDiscreteScheduler",)
-"""Those whose timesteps, once set, are numbers and tensors that no step writes into."""
+# By a transformer's class: its module that makes angles, and the arguments of the forward of which it makes them.
 ANGLES = {"FluxTransformer2DModel": ("pos_embed", ("txt_ids", "img_ids"))}
-"""By a transformer's class: its module that makes angles, and the arguments of the forward of which it makes them."""
 PLAIN = (type(None), bool, int, float, str)
 
 _prepared: weakref.WeakKeyDictionary[nn.Module, Tables] = weakref.WeakKeyDictionary()
@@ -44,8 +44,7 @@ def keep_tables(transformer: nn.Module, *, in_forwards: bool = True) -> Callable
 class _KeptTable:
     made_of: object
     made: Any
-    tensors: Sequence[tuple[Tensor, int]]
-    """What it holds, and how often that was written into."""
+    tensors: Sequence[tuple[Tensor, int]]  # what it holds, and how often that was written into
 
 
 class Tables:

@@ -7,8 +7,7 @@ from ...parallel.machine.probe import KERNEL_PACKAGES
 from ..components.memory import spare_rank_bytes
 from .finding import Finding, gib
 
-ROOM = 0.1
-"""A GPU with less than this share of its memory free is in use by somebody else."""
+ROOM = 0.1  # a GPU with less than this share of its memory free is in use by somebody else
 
 
 def examine_devices(machine: Machine) -> list[Finding]:

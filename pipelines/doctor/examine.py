@@ -16,8 +16,7 @@ from .system import system_checks
 if TYPE_CHECKING:
     from ...parallel.pool.trial import Tried
 
-PROBE_S = 120.0
-"""Eight cold GPUs behind a cold file system take most of a minute."""
+PROBE_S = 120.0  # eight cold GPUs behind a cold file system take most of a minute
 CHECK_S = 10.0
 Check = Callable[[], list[Finding]]
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 PROJECT = "latentloom"
+# Packages whose new versions change what models compute, or how they are loaded; and those that are named when
+# well.
 CORE = ("torch", "diffusers", "transformers", "accelerate", "safetensors", "peft")
-"""Packages whose new versions change what models compute, or how they are loaded; and those that are named when
-well."""
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 

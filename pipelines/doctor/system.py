@@ -15,8 +15,8 @@ from ...parallel.machine.needs import NEEDS
 from .finding import Finding, State, gib
 
 GIB = 1 << 30
+# NCCL keeps its queues in /dev/shm, some tens of MiB for each pair of GPUs without peer access.
 SHARED_BYTES = 256 << 20
-"""NCCL keeps its queues in /dev/shm, some tens of MiB for each pair of GPUs without peer access."""
 FEW_FILES, FEW_PROCESSES = 1024, 256
 TEMPORARY_MEND = "free some space there, or set TMPDIR to a folder with more"
 CACHE_MEND = "free some space there, or give --cache DIR to `latentloom run`; results are not kept until then"

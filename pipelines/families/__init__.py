@@ -31,8 +31,8 @@ FAMILIES: dict[str, Family] = {
     **{name: row.family for name, row in ROWS.items()},
 }
 
+# (module, origin) of families from outside, which `doors.py` adds to both tables.
 OUTSIDE: dict[str, tuple[FamilyModule, str]] = {}
-"""(module, origin) of families from outside, which `doors.py` adds to both tables."""
 
 
 def family_module(name: str) -> FamilyModule:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from ..signatures.calls import blocks_of
 from ..values import as_bytes
 from .checks import check_channels, check_latents, check_text, repeated, warn_if_cut
-from .family import Family, OnStep, Parts
+from .family import Family, OnStep, Parts, of_several
 from .row import (
     Row,
     flat,
@@ -28,6 +28,7 @@ from .row import (
     in_lists,
     latent_channels,
     latent_width,
+    leaf_of,
     listed,
     picture,
     pictures,
@@ -46,11 +47,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("latentloom")
 
 TEXT = ("text_encoder",)
+# Blocks that put other words for the prompt's are left out: what the user wrote is what the model reads.
 WRITERS = ("prompt_enhancer", "prompt_upsample", "prompt_upsampler")
-"""Blocks that put other words for the prompt's are left out: what the user wrote is what the model reads."""
 NEGATIVE = "negative_"
-FRAME = "first_frame"
-"""Among the extras of latents, the picture itself."""
+FRAME = "first_frame"  # among the extras of latents, the picture itself
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,10 +58,10 @@ class ByBlocks:
     """A `FamilyModule` made from a row."""
 
     row: Row
+    # Those made so far, by pipeline, stage, whether there is a first frame, or a mask, and leaf.
     assemblies: dict[Hashable, Assembly] = dataclasses.field(
         default_factory=dict[Hashable, "Assembly"], compare=False, repr=False
     )
-    """Those made so far, by pipeline, stage, whether there is a first frame, or a mask, and leaf."""
 
     @property
     def FAMILY(self) -> Family:
@@ -148,7 +148,7 @@ class ByBlocks:
             return tensor if sound is None else (tensor, sound)
         count = len(generators)
         each = [
-            self._painted(parts, request, [generator], _of_several(on_step, place, count))
+            self._painted(parts, request, [generator], of_several(on_step, place, count))
             for place, generator in enumerate(generators)
         ]
         tensor = torch.cat([tensor for tensor, _ in each])
@@ -290,7 +290,7 @@ class ByBlocks:
             block = self._blocks(pipeline, stage, has_frame)
             if has_mask:
                 block = extended(block, keep_outside=KeepOutside())
-            self.assemblies[key] = Assembly(_leaf(block, leaf) if leaf else block)
+            self.assemblies[key] = Assembly(leaf_of(block, leaf) if leaf else block)
         return self.assemblies[key]
 
     def _blocks(self, pipeline: str, stage: str, has_frame: bool) -> ModularPipelineBlocks:
@@ -337,18 +337,6 @@ def _keyframe(block: Assembly, parts: Parts, request: EncodeImage) -> dict[str, 
     asked = {"image": picture(frame[0]), "width": request.width, "height": request.height}
     found = _run(block, parts, asked, outputs=("condition_latents",))
     return {**flat(found), FRAME: frame}
-
-
-def _leaf(block: ModularPipelineBlocks, output: str) -> ModularPipelineBlocks:
-    """The first of its blocks without others inside that makes this."""
-    if not block.sub_blocks:
-        return block
-    return next(_leaf(each, output) for each in block.sub_blocks.values() if output in each.intermediate_output_names)
-
-
-def _of_several(on_step: OnStep, place: int, count: int) -> OnStep:
-    """For the video at that place of several, which are made one after the other."""
-    return lambda done, total, current: on_step(place * total + done, count * total, current)
 
 
 def _run(

@@ -23,17 +23,14 @@ class Card:
     licence: str = ""
     width: int = 1024
     height: int = 1024
-    most_side: int = 0
-    """Of the largest pictures that it is good for; 0 where nobody says."""
+    most_side: int = 0  # of the largest pictures that it is good for; 0 where nobody says
     frames: int = 1
     fps: float = 0.0
     steps: int = 28
     guidance: float = 1.0
-    second_guidance: float = 0.0
-    """That of a second expert, as a share of the first's; 0 of a model without one."""
+    second_guidance: float = 0.0  # that of a second expert, as a share of the first's; 0 of a model without one
     distilled_guidance: float = 0.0
-    text_length: int = 512
-    """Tokens that a prompt is padded or cut to."""
+    text_length: int = 512  # tokens that a prompt is padded or cut to
     negative_prompt: str = ""
 
     def filled(self, **asked: Any) -> dict[str, Any]:

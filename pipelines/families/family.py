@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from ..requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Stage
 
+# A model's loaded components by the names of its `model_index.json`; absent optional ones are missing.
 Parts = Mapping[str, Any]
-"""A model's loaded components by the names of its `model_index.json`; absent optional ones are missing."""
 
+# (steps done, steps in all, makes an estimate of the finished latents as B C H W or B C F H W) after every step.
 OnStep = Callable[[int, int, "Callable[[], Tensor]"], None]
-"""(steps done, steps in all, makes an estimate of the finished latents as B C H W or B C F H W) after every step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,34 +32,26 @@ class Family:
 
     name: str
     title: str
-    pipelines: tuple[str, ...]
-    """The `_class_name`s of `model_index.json` that this family reads."""
+    pipelines: tuple[str, ...]  # the `_class_name`s of `model_index.json` that this family reads
     output: Literal["image", "video"]
+    # What each stage loads, and nothing else; a name ending in `?` may be absent from a model. Only a family with
+    # sound has `decode_audio`.
     components: Mapping[Stage, tuple[str, ...]]
-    """What each stage loads, and nothing else; a name ending in `?` may be absent from a model. Only a family with
-    sound has `decode_audio`."""
+    # (model_index, reader of a component's config by name) -> defaults of this model.
     card: Callable[[Mapping[str, Any], Callable[[str], Mapping[str, Any]]], Card]
-    """(model_index, reader of a component's config by name) -> defaults of this model."""
+    # Pixels that width and height must be a multiple of, from the component configs.
     size_multiple: Callable[[Callable[[str], Mapping[str, Any]]], int]
-    """Pixels that width and height must be a multiple of, from the component configs."""
-    frame_multiple: int = 0
-    """Video lengths are a multiple of this plus `frame_rest`; 0 for pictures."""
+    frame_multiple: int = 0  # video lengths are a multiple of this plus `frame_rest`; 0 for pictures
     frame_rest: int = 1
     least_frames: int = 1
-    most_frames: int = 0
-    """0 is any number."""
-    latent_frames: int = 1
-    """How many frames of latents `frame_multiple` frames are."""
-    fps: float = 0.0
-    """Frames a second of all its videos; 0 where that is a choice."""
+    most_frames: int = 0  # 0 is any number
+    latent_frames: int = 1  # how many frames of latents `frame_multiple` frames are
+    fps: float = 0.0  # frames a second of all its videos; 0 where that is a choice
+    # What an input picture is to it: where denoising starts (strength), the first frame of a video, or no input.
     takes_image: Literal["start", "first_frame", "nothing"] = "start"
-    """What an input picture is to it: where denoising starts (strength), the first frame of a video, or no input."""
-    reads_frame: bool = False
-    """Whether its text encoder looks at the first frame, too."""
-    takes_mask: bool = False
-    """Whether a part of the start picture can be kept while the rest is painted anew."""
-    references: tuple[int, int] = (0, 0)
-    """The fewest and the most pictures that it looks at beside a prompt."""
+    reads_frame: bool = False  # whether its text encoder looks at the first frame, too
+    takes_mask: bool = False  # whether a part of the start picture can be kept while the rest is painted anew
+    references: tuple[int, int] = (0, 0)  # the fewest and the most pictures that it looks at beside a prompt
 
     @property
     def has_sound(self) -> bool:
@@ -121,3 +113,8 @@ class FamilyModule(Protocol):
         """Of one that takes reference pictures: normalised latents of pictures H W C in 0..1; `parts` are those of
         `encode_image`."""
         ...
+
+
+def of_several(on_step: OnStep, place: int, count: int) -> OnStep:
+    """For the video at that place of several, which are made one after the other."""
+    return lambda done, total, current: on_step(place * total + done, count * total, current)

@@ -21,15 +21,16 @@ if TYPE_CHECKING:
 
     from ..values import Latents
 
-LEVELS = "sample_sigmas"
-"""Entry of model_index.json: the noise levels that a model was distilled for, and no others."""
+LEVELS = "sample_sigmas"  # entry of model_index.json: the noise levels that a model was distilled for, and no others
+# Entries of which configs of VAEs of videos have one.
 TEMPORAL = (
     "temperal_downsample",
     "temporal_compression_ratio",
     "spatio_temporal_scaling",
     "temporal_downsample_factors",
 )
-"""Entries of which configs of VAEs of videos have one."""
+# Which part of a pipeline has the rate of its sounds, and what its config calls it. Of LTX-2 the vocoder, which comes
+# last, and whose rate may be a multiple of that of `audio_vae`.
 RATES = (
     ("vocoder", "output_sampling_rate"),
     ("vocoder", "sampling_rate"),
@@ -39,8 +40,6 @@ RATES = (
     ("vae", "sampling_rate"),
     ("vae", "sample_rate"),
 )
-"""Which part of a pipeline has the rate of its sounds, and what its config calls it. Of LTX-2 the vocoder, which comes
-last, and whose rate may be a multiple of that of `audio_vae`."""
 Configs = Callable[[str], Mapping[str, Any]]
 
 
@@ -49,13 +48,11 @@ class Variant:
     """One of a family's models: its defaults, and the blocks that run it."""
 
     card: Card
-    blocks: str
-    """The modular pipeline of diffusers whose blocks it takes."""
+    blocks: str  # the modular pipeline of diffusers whose blocks it takes
+    # By which values one knows it: of entries of model_index.json, or of configs (`scheduler.shift`); or what such a
+    # value must be, as a function.
     when: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """By which values one knows it: of entries of model_index.json, or of configs (`scheduler.shift`); or what such a
-    value must be, as a function."""
-    marked_by: str = ""
-    """An entry of model_index.json that only it has."""
+    marked_by: str = ""  # an entry of model_index.json that only it has
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,31 +62,25 @@ class Row:
 
     name: str
     title: str
+    # The `_class_name`s of `model_index.json` that it reads, beside its variants' modular ones.
     pipelines: tuple[str, ...]
-    """The `_class_name`s of `model_index.json` that it reads, beside its variants' modular ones."""
-    reads_modular: bool = True
-    """Whether it reads those, too."""
-    variants: tuple[Variant, ...]
-    """The first that fits is the model's."""
-    longest_text: int
-    """Tokens that it reads at most; with `text_is_fixed` that is no choice. 0 is all of a text."""
+    reads_modular: bool = True  # whether it reads those, too
+    variants: tuple[Variant, ...]  # the first that fits is the model's
+    longest_text: int  # tokens that it reads at most; with `text_is_fixed` that is no choice. 0 is all of a text.
     text_is_fixed: bool = False
     output: Literal["image", "video"] = "image"
+    # What the text stage loads; a name ending in `?` may be absent from a model.
     text: tuple[str, ...] = ("tokenizer", "text_encoder")
-    """What the text stage loads; a name ending in `?` may be absent from a model."""
+    # What its transformer calls the mask of its text, of one that needs none where nothing is hidden.
     text_mask: str = ""
-    """What its transformer calls the mask of its text, of one that needs none where nothing is hidden."""
+    # Makes what takes the place of the block `denoiser` in the loop of its blocks.
     denoiser: Callable[[], ModularPipelineBlocks] | None = None
-    """Makes what takes the place of the block `denoiser` in the loop of its blocks."""
     image: tuple[str, ...] = ("vae",)
     denoise: tuple[str, ...] = ("transformer", "scheduler")
-    sound: tuple[str, ...] = ()
-    """What decoding its sound loads; none of a row without sound."""
+    sound: tuple[str, ...] = ()  # what decoding its sound loads; none of a row without sound
     least_steps: int = 1
-    one_by_one: bool = False
-    """Whether its blocks make one video at a time."""
-    patch: int = 2
-    """How many latents wide a token of the transformer is."""
+    one_by_one: bool = False  # whether its blocks make one video at a time
+    patch: int = 2  # how many latents wide a token of the transformer is
     frame_multiple: int = 0
     frame_rest: int = 1
     least_frames: int = 1
@@ -98,30 +89,28 @@ class Row:
     fps: float = 0.0
     takes_image: Literal["start", "first_frame", "nothing"] = "nothing"
     takes_mask: bool = False
+    # Whether latents of a start picture are drawn by a seed; else they are the most likely ones.
     draws_picture: bool = False
-    """Whether latents of a start picture are drawn by a seed; else they are the most likely ones."""
+    # The fewest and the most pictures that it looks at beside the prompt; the blocks say whether the text encoders see
+    # them as well.
     references: tuple[int, int] = (0, 0)
-    """The fewest and the most pictures that it looks at beside the prompt; the blocks say whether the text encoders see
-    them as well."""
+    # Which branches of its blocks know of a first frame, of a row whose text encoder looks at it.
     frame_branches: tuple[str, ...] = ()
-    """Which branches of its blocks know of a first frame, of a row whose text encoder looks at it."""
+    # Whether guidance of g adds g times the branches' difference to the prompt's own prediction, rather than to the
+    # other one's: the number is then what others call the scale less one.
     adds_guidance: bool = False
-    """Whether guidance of g adds g times the branches' difference to the prompt's own prediction, rather than to the
-    other one's: the number is then what others call the scale less one."""
+    # Guiders that its blocks have in their code, of which the first takes the guidance; none are ours alone.
     guiders: tuple[str, ...] = ()
-    """Guiders that its blocks have in their code, of which the first takes the guidance; none are ours alone."""
-    packed: bool = False
-    """Whether its blocks give and take latents as tokens."""
-    distilled: str = ""
-    """The name of the blocks' input that is distilled guidance."""
+    packed: bool = False  # whether its blocks give and take latents as tokens
+    distilled: str = ""  # the name of the blocks' input that is distilled guidance
+    # What the text block has another value of, by the name of its attribute.
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What the text block has another value of, by the name of its attribute."""
+    # What its blocks make on the CPU and look for there, whatever device they work on.
     kept_on_cpu: tuple[str, ...] = ()
-    """What its blocks make on the CPU and look for there, whatever device they work on."""
+    # Entries of model_index.json that diffusers' blocks have in their code: a model with others is refused.
     fixed: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Entries of model_index.json that diffusers' blocks have in their code: a model with others is refused."""
+    # From the classic pipeline, as tests/pipelines/route_differences.md tells them; empty where there is none.
     differences: str = ""
-    """From the classic pipeline, as tests/pipelines/route_differences.md tells them; empty where there is none."""
 
     def variant(self, index: Mapping[str, Any], config: Configs) -> Variant:
         """Raises ValueError for a model that diffusers' blocks would run wrong."""
@@ -281,3 +270,10 @@ def unpacked(tokens: Tensor, latents: Latents, *, vae: Mapping[str, Any], patch:
     rows, columns = latents.height // multiple, latents.width // multiple
     grid = tokens.unflatten(1, (-1, rows, columns)).unflatten(4, (-1, patch, patch))  # B F H/P W/P C P P
     return grid.permute(0, 4, 1, 2, 5, 3, 6).flatten(5, 6).flatten(3, 4)  # B C F H W
+
+
+def leaf_of(block: ModularPipelineBlocks, output: str) -> ModularPipelineBlocks:
+    """The first of its blocks without others inside that makes this."""
+    if not block.sub_blocks:
+        return block
+    return next(leaf_of(each, output) for each in block.sub_blocks.values() if output in each.intermediate_output_names)

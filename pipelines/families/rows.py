@@ -19,11 +19,11 @@ FLUX_3_KLEIN = "FLUX Kommunity License"
 HUNYUAN, LIGHTRICKS = "Tencent Hunyuan Community License", "LTX-Video Open Weights License"
 LIGHTRICKS_2 = "LTX-2 Community License Agreement"
 MINIMAX = "MiniMax H3 Community License Agreement"
+# What FLUX.2 dev was made with, line break included; the modular block has a space there.
 FLUX_2_SYSTEM = (
     "You are an AI that reasons about image descriptions. You give structured responses focusing on object "
     "relationships, object\nattribution and actions without speculation."
 )
-"""What FLUX.2 dev was made with, line break included; the modular block has a space there."""
 
 QWEN_IMAGE_CARD = Card(
     name="Qwen-Image",
@@ -274,5 +274,5 @@ MINIMAX_H3 = Row(
     kept_on_cpu=("text_token_tags",),
 )
 
+# All that stand above, in their order.
 ROWS: dict[str, Row] = {row.name: row for row in vars().copy().values() if isinstance(row, Row)}
-"""All that stand above, in their order."""

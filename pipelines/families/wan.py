@@ -22,16 +22,16 @@ LONGEST_TEXT = 512
 FRAMES_PER_LATENT = 4
 PATCH = (1, 2, 2)
 FROM_IMAGE = "WanImageToVideoPipeline"
+# The second expert's guidance as a share of the first's; Wan 2.2 was published with 4.0 and 3.0, and 3.5 and 3.5.
 SECOND_GUIDANCE = {"WanPipeline": 0.75, FROM_IMAGE: 1.0}
-"""The second expert's guidance as a share of the first's; Wan 2.2 was published with 4.0 and 3.0, and 3.5 and 3.5."""
 
+# What the makers of Wan steer away from, in diffusers' translation.
 NEGATIVE_PROMPT = (
     "bright tones, overexposed, static, blurred details, subtitles, style, works, paintings, images, overall gray, "
     "worst quality, low quality, JPEG compression residue, ugly, incomplete, extra fingers, poorly drawn hands, "
     "poorly drawn faces, deformed, disfigured, misshapen limbs, fused fingers, still picture, messy background, "
     "three legs, many people in the background, walking backwards"
 )
-"""What the makers of Wan steer away from, in diffusers' translation."""
 
 
 def _card(index: Mapping[str, Any], config: Configs) -> Card:

@@ -27,21 +27,20 @@ from .memory import Work
 from .weights import components_of
 
 BLOCK = re.compile(r"(?:^|\.)[a-z_]*(?:blocks|layers)\.\d+")
+# Passed by one vector a step, or by none.
 ONCE = re.compile(
     r"(?:^|[._])(?:norm\w*|mod|modulation|adaln|ada_ln\w*|scale_shift_table|time\w*|embed\w*)(?=[._])", re.I
 )
-"""Passed by one vector a step, or by none."""
 OF_TEXT = re.compile(r"(?:^|[._])(?:context|txt|add)(?=[._])")
 OF_CONTEXT = re.compile(r"attn2\.(?:to_)?[kv](?:_proj)?\.")
 QUERIES = re.compile(r"(?:attn\d?|attention)\.(?:to_q|q_proj|q)\.weight$")
 KEY_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads")
 LAYER = re.compile(r"(?:^|\.)(?:blocks?|layers?|h)\.\d+")
-NUM_TEXTS = 2
-"""The prompt and what to steer away from, which is always read."""
+NUM_TEXTS = 2  # the prompt and what to steer away from, which is always read
 EMBEDDINGS = ("embed", "shared", "lm_head", "wte", "wpe")
 UP_BLOCK = re.compile(r"decoder\.(?:up_blocks|up)\.(\d+)\.(.*)")
+# What branches of guidance exchange: about 16 numbers for each 8 x 8 pixels.
 LATENT_CHANNELS, LATENT_SCALE, LATENT_BYTES = 16, 8, 4
-"""What branches of guidance exchange: about 16 numbers for each 8 x 8 pixels."""
 
 
 def job_of(model: Model, work: Work, *, steps: int, branches: int, text_length: int, weight_bytes: int) -> Job:

@@ -27,14 +27,10 @@ from .memory import Need, fits
 from .plans import plans_for, transformers, why_unshared, why_whole
 from .terms import Wanted
 
-ROUNDING_GAIN = 0.1
-"""Which part of the time what rounds differently would save, where it is told; it is never chosen."""
-IDLE_GAIN = 0.05
-"""Which part of the time more devices must save, or they stay idle."""
-AS_FAST = 0.01
-"""Of plans that differ by less, the plainest is taken."""
-DOUBT = 0.25
-"""Which part of the time another plan than the rule's must save by rates that are assumed."""
+ROUNDING_GAIN = 0.1  # which part of the time what rounds differently would save, where it is told; it is never chosen
+IDLE_GAIN = 0.05  # which part of the time more devices must save, or they stay idle
+AS_FAST = 0.01  # of plans that differ by less, the plainest is taken
+DOUBT = 0.25  # which part of the time another plan than the rule's must save by rates that are assumed
 
 
 C = TypeVar("C")

@@ -15,12 +15,10 @@ from typing import Any
 
 from ..values import Latents
 
+# Tensors of full size that a decoder holds at once: what a block adds to, its input, output, and one on the way.
 DECODED = 4
-"""Tensors of full size that a decoder holds at once: what a block adds to, its input, output, and one on the way."""
-KEPT_FRAMES = 2
-"""What a convolution that is causal in time keeps of its last input, and puts before the next."""
-KERNEL = 3
-"""Frames, rows and columns that such a convolution looks at."""
+KEPT_FRAMES = 2  # what a convolution that is causal in time keeps of its last input, and puts before the next
+KERNEL = 3  # frames, rows and columns that such a convolution looks at
 MOST_UNFOLDED = 20_480
 NO_LIMIT = 1 << 62
 
@@ -31,8 +29,8 @@ class Decoder:
 
     frames: int
     widest: float  # 0 where the config does not tell
+    # Of a decoder whose convolutions torch may unfold, from full size downwards, each level half of the one before.
     widths: tuple[int, ...] = ()
-    """Of a decoder whose convolutions torch may unfold, from full size downwards, each level half of the one before."""
     patch: int = 1  # pixels to a position at full size, each way
     most_unfolded: int = MOST_UNFOLDED
     taps: int = KERNEL**3  # what a convolution looks at for each number that it makes of a channel

@@ -60,8 +60,7 @@ class Forecast:
     job: Job
     software: Software
     num_runs: int = 1
-    groups: int = 0
-    """So many equal groups of the devices work side by side; 0 are as many as end `num_runs` soonest."""
+    groups: int = 0  # so many equal groups of the devices work side by side; 0 are as many as end `num_runs` soonest
 
     @property
     def title(self) -> str:

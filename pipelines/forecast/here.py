@@ -20,10 +20,8 @@ from ..costs.machine import Machine
 from ..costs.measured import PARTS, Plain, checked, keep, kept, machine_of
 from .known import Spot, chip_of, machine_at, spot_of
 
-BUSY = 0.2
-"""Load of a device, or of each core, from which on something else is at work."""
-TURN_S = 120.0
-"""For another process's measurement; who has waited so long goes on without a turn."""
+BUSY = 0.2  # load of a device, or of each core, from which on something else is at work
+TURN_S = 120.0  # for another process's measurement; who has waited so long goes on without a turn
 
 logger = logging.getLogger("latentloom")
 
@@ -102,8 +100,7 @@ def _try(spot: Spot, folder: Path, progress: Progress, is_free: Callable[[], boo
         logger.warning("this machine was not measured (%s); data sheets tell its speed", error)
 
 
-_tried: set[str] = set()
-"""Machines by their keys that this process has tried to measure unasked."""
+_tried: set[str] = set()  # machines by their keys that this process has tried to measure unasked
 _measuring = threading.Lock()
 WAIT_S = 0.2
 

@@ -25,10 +25,8 @@ from ..models.source import split_source
 from ..values import Latents, Model
 from .plans import transformers
 
-LEAST_RUNS = 3
-"""Runs that teach something; fewer may be hiccups."""
-LAST_RUNS = 9
-"""The newest count: versions and drivers change."""
+LEAST_RUNS = 3  # runs that teach something; fewer may be hiccups
+LAST_RUNS = 9  # the newest count: versions and drivers change
 
 
 @dataclass(frozen=True, kw_only=True)

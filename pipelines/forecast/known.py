@@ -23,15 +23,15 @@ from ..costs.measured import kept, key_of, machine_of
 from ..costs.step import Speeds
 from ..costs.wires import FABRICS, Fabric
 
-MOST_RANKS = 8
-"""On a CPU, whose cores more ranks would only share out."""
+MOST_RANKS = 8  # on a CPU, whose cores more ranks would only share out
 PCIE5 = ("B200", "H200", "H100", "H800", "H20", "5090")
+# Of a processor's core that nobody measured: half the peak of 8 lanes with two sums each at 2.6 GHz, and a share of
+# two channels of memory. An assumption, as all numbers here.
 CORE_FLOPS, CORE_BYTES_PER_S, CORE_LAUNCH_S = 40e9, 8e9, 4e-6
-"""Of a processor's core that nobody measured: half the peak of 8 lanes with two sums each at 2.6 GHz, and a share of
-two channels of memory. An assumption, as all numbers here."""
 CORE_ATTENTION_SHARE = 0.5
+# What gloo makes of one machine's memory; an assumption.
 LOOPBACK = Fabric(name="loopback", bytes_per_s=1.5e9, start_s=150e-6, hop_s=120e-6, exchange_shares={2: 1.0}, tax=0.0)
-"""What gloo makes of one machine's memory; an assumption."""
+# One that no table names: about the middle of those that do; an assumption.
 UNKNOWN_GPU = Chip(
     name="GPU",
     half_flops=100e12,
@@ -41,7 +41,6 @@ UNKNOWN_GPU = Chip(
     gemm_share=0.7,
     attention_share=0.6,
 )
-"""One that no table names: about the middle of those that do; an assumption."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,22 +43,19 @@ from ..values import Latents, Model
 from .decoder import MOST_UNFOLDED, NO_LIMIT, Decoder, decoder_of, latent_scale, whole_number
 from .weights import Weights, weights_of
 
+# From so many pixels of all pictures or frames on, all ranks may decode together: less would not use their memory.
 SPLIT_PIXELS = 2 << 20
-"""From so many pixels of all pictures or frames on, all ranks may decode together: less would not use their memory."""
 
-REFERENCE_PIXELS = 1 << 20
-"""As many as the families scale a reference picture to, or at most to."""
-LIVE = 13
-"""Numbers alive at the widest point of a block, for each token and each of its channels."""
+REFERENCE_PIXELS = 1 << 20  # as many as the families scale a reference picture to, or at most to
+LIVE = 13  # numbers alive at the widest point of a block, for each token and each of its channels
 INDEX_BYTES = 4
 MOST_DECODERS = 64
-PIXEL_COPIES = 2
-"""In fp32: as the decoder gives them, and scaled."""
+PIXEL_COPIES = 2  # in fp32: as the decoder gives them, and scaled
+# What a rank on a CPU keeps beside: compiled kernels, reordered weights, buffers of exchanges, tokenizers.
 CPU_BYTES = 64_000_000
-"""What a rank on a CPU keeps beside: compiled kernels, reordered weights, buffers of exchanges, tokenizers."""
+# What a rank's heap on a CPU keeps at most of tensors that come and go: of three sizes that a decoder passes, each
+# with as many as are alive at once, all as large as such blocks can be.
 HOLES_BYTES = 28 * LARGE_BYTES
-"""What a rank's heap on a CPU keeps at most of tensors that come and go: of three sizes that a decoder passes, each
-with as many as are alive at once, all as large as such blocks can be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +80,9 @@ class Work:
     transformers: tuple[Weights, ...]
     vae: Need
     heads: int
+    # Numbers in an attention head. 0 where the transformer's config tells neither, and then its activations are not
+    # counted.
     width: int
-    """Numbers in an attention head. 0 where the transformer's config tells neither, and then its activations are not
-    counted."""
     tokens: int  # how many tokens a picture or video has in the transformer, its references included
     joint_text: int  # text tokens that are attended to with them, rather than by cross attention
     canvas: Latents

@@ -13,8 +13,7 @@ from ..shape import nearest_size, size_multiple
 from ..values import Latents, Model, Quantization
 
 GIB, MIB = 1 << 30, 1 << 20
-SMALLEST = 4
-"""A picture is not made smaller than the model's own area, divided by this."""
+SMALLEST = 4  # a picture is not made smaller than the model's own area, divided by this
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,10 +29,9 @@ class Mend:
         return f"{self.words} ({amount(self.num_bytes)})"
 
 
-Fit = tuple[int, str]
-"""How a denoise fits: bytes on the fullest device, and the plan where one was chosen for it."""
+Fit = tuple[int, str]  # how a denoise fits: bytes on the fullest device, and the plan where one was chosen for it
+# How a denoise of that model and size fits; None where it does not, or cannot be.
 Ask = Callable[[Model, Latents], Fit | None]
-"""How a denoise of that model and size fits; None where it does not, or cannot be."""
 
 
 def mends_of(

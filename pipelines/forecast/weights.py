@@ -18,8 +18,7 @@ from ..models.tensor_file import read_tensor_file
 from ..split_plans import SPLIT_PLANS
 from ..values import Model, Place
 
-UNPACKED_COPIES = 2
-"""In fp32: a weight times its scale, and what is rotated back."""
+UNPACKED_COPIES = 2  # in fp32: a weight times its scale, and what is rotated back
 FILE_DTYPES = {"fp32": "F32", "bf16": "BF16", "fp16": "F16"}
 
 
@@ -28,14 +27,11 @@ class Weights:
     """How large one component's weights are, in the model's number format."""
 
     num_bytes: int
-    mapped_bytes: int = 0
-    """The part that a CPU reads as it lies in the files: ranks hold it between them, once."""
-    loading_bytes: int = 0
-    """What is there beside them while they are unpacked or quantized, one after the other."""
-    largest_block_bytes: int = 0
-    """The largest block of a transformer: what ranks that share weights gather at a time."""
+    mapped_bytes: int = 0  # the part that a CPU reads as it lies in the files: ranks hold it between them, once
+    loading_bytes: int = 0  # what is there beside them while they are unpacked or quantized, one after the other
+    largest_block_bytes: int = 0  # the largest block of a transformer: what ranks that share weights gather at a time
+    # What of a transformer is in no block: ranks that share weights gather it for all of a forward.
     outside_bytes: int = 0
-    """What of a transformer is in no block: ranks that share weights gather it for all of a forward."""
 
 
 def weights_of(model: Model) -> Mapping[str, Weights]:

@@ -34,10 +34,10 @@ from torch import Tensor, nn
 from ...parallel.collectives import gather_into
 from ...parallel.group import Group
 
-DEVICES = ("cuda",)
-"""Where ranks share it out; on a CPU a gather costs more than the weights do."""
+DEVICES = ("cuda",)  # where ranks share it out; on a CPU a gather costs more than the weights do
 TWO = (("norm1.silu", "norm1.linear"), ("norm1_context.silu", "norm1_context.linear"))
 ONE = (("norm.silu", "norm.linear"),)
+# By a block's class: the activations of its argument `temb`, each with the layer that is given what it makes.
 MODULATED: Mapping[str, Sequence[tuple[str, str]]] = {
     "FluxTransformerBlock": TWO,
     "FluxSingleTransformerBlock": ONE,
@@ -53,11 +53,9 @@ MODULATED: Mapping[str, Sequence[tuple[str, str]]] = {
     "JointTransformerBlock": TWO,
     "HunyuanVideo15TransformerBlock": TWO,
 }
-"""By a block's class: the activations of its argument `temb`, each with the layer that is given what it makes."""
 
 
-Place = tuple[dict[str, Any], str, Any]
-"""Where a module hangs: its parent's modules, its name among them, and itself."""
+Place = tuple[dict[str, Any], str, Any]  # where a module hangs: its parent's modules, its name among them, and itself
 
 
 @dataclass(frozen=True, eq=False)

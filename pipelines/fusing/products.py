@@ -23,14 +23,15 @@ from torch import Tensor, nn
 
 logger = logging.getLogger("latentloom")
 
+# Where a transformer that is compiled for good has this form: those on which a launch costs more than it does.
 DEVICES = ("cuda",)
-"""Where a transformer that is compiled for good has this form: those on which a launch costs more than it does."""
 ATTENTION = ("attn.to_q", "attn.to_k", "attn.to_v")
 TEXT = ("attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj")
 FIRST = ("attn1.to_q", "attn1.to_k", "attn1.to_v")
 SECOND = ("attn2.to_q", "attn2.to_k", "attn2.to_v")
 NAMED = ("attention.to_q", "attention.to_k", "attention.to_v")
 SELF = ("self_attention.to_q", "self_attention.to_k", "self_attention.to_v")
+# By a block's class: its linear layers that are given one tensor, in the order in which they are called.
 SHARED: Mapping[str, Sequence[Sequence[str]]] = {
     **dict.fromkeys(
         (
@@ -68,7 +69,6 @@ SHARED: Mapping[str, Sequence[Sequence[str]]] = {
     "ZImageTransformerBlock": (NAMED,),
     "ErnieImageSharedAdaLNBlock": (SELF,),
 }
-"""By a block's class: its linear layers that are given one tensor, in the order in which they are called."""
 
 
 def fuse_products(transformer: nn.Module) -> Callable[[], None]:
@@ -140,8 +140,8 @@ class JoinedProduct:
         self.weight = nn.Parameter(_side_by_side([each.weight for each in layers]), requires_grad=False)
         biases = [each.bias for each in layers if each.bias is not None]
         self.bias = nn.Parameter(_side_by_side(biases), requires_grad=False) if biases else None
+        # What the first layer was given and what came of it, until the last has taken its part.
         self.made: tuple[Tensor, Sequence[Tensor]] | None = None
-        """What the first layer was given and what came of it, until the last has taken its part."""
 
 
 class SharedLayers:

@@ -25,11 +25,9 @@ from torch import Tensor, nn
 logger = logging.getLogger("latentloom")
 
 DEVICES = ("cuda",)
-WIDEST = 16384
-"""Numbers in a token, of all heads, that one program of the kernel holds."""
+WIDEST = 16384  # numbers in a token, of all heads, that one program of the kernel holds
 
-_faults: dict[Hashable, str] = {}
-"""By signature, why the kernel does not do; "" if it does."""
+_faults: dict[Hashable, str] = {}  # by signature, why the kernel does not do; "" if it does
 
 
 def fuse_rotary(transformer: nn.Module) -> Callable[[], None]:

@@ -17,11 +17,10 @@ from ...parallel.wording import worded
 from .listing import NotFetched
 from .look import HubModel
 
-SILENT_S = 90.0
-"""How long nothing may come: the client itself tries again for about a minute."""
+SILENT_S = 90.0  # how long nothing may come: the client itself tries again for about a minute
 LOOK_S = 45.0
+# Xet fetches by threads and a cache of its own, of which nothing can be counted or gone on with.
 CALM = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
-"""Xet fetches by threads and a cache of its own, of which nothing can be counted or gone on with."""
 
 
 class HubProcess(Talking):

@@ -35,13 +35,11 @@ from .listing import (
 )
 from .look import HubFile, HubModel, bring
 
-CHUNK_BYTES = 1 << 16
-"""What is on the way when a fetch is ended is lost."""
+CHUNK_BYTES = 1 << 16  # what is on the way when a fetch is ended is lost
 HASH_BYTES = 8 << 20
 LOCK_S = 2.0
 
-Report = Callable[[int, int], None]
-"""Takes the bytes that are there, and the files that are whole."""
+Report = Callable[[int, int], None]  # takes the bytes that are there, and the files that are whole
 
 
 def fetch(model: HubModel, cache: Path, report: Report) -> Path:

@@ -17,8 +17,8 @@ from ..models.source import HUB_ID, REVISION
 
 TOP_LEVEL = (INDEX, MODULAR_INDEX, "latentloom.json", "LICENSE", "LICENSE.md", "LICENSE.txt", "README.md")
 SUFFIXES = (".safetensors", ".json", ".txt", ".model", ".jinja")
+# Variants no run reads, and formats that are refused when loading.
 LEFT_OUT = ("*.fp16.*", "*.bf16.*", "*.non_ema.*", "*.bin", "*.ckpt", "*.pt", "*.pth", "*.pkl", "*.msgpack", "*.onnx")
-"""Variants no run reads, and formats that are refused when loading."""
 
 
 class NotFetched(BadInput):

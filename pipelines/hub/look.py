@@ -34,20 +34,15 @@ from .listing import (
     refusal,
 )
 
-MOST_INDEX_BYTES = 1 << 20
-"""Of a component's config, too."""
-MOST_CONFIG_BYTES = 16 << 20
-"""Of all its components' configs."""
+MOST_INDEX_BYTES = 1 << 20  # of a component's config, too
+MOST_CONFIG_BYTES = 16 << 20  # of all its components' configs
 MOST_FILES = 2000
-MOST_DEPTH = 2
-"""A component's folder, and a file in it; what lies deeper no run reads."""
-LONGEST = 200
-"""Characters of what a model's card says of its licence."""
+MOST_DEPTH = 2  # a component's folder, and a file in it; what lies deeper no run reads
+LONGEST = 200  # characters of what a model's card says of its licence
+# Of a file's name: nothing that leads elsewhere, and nothing hidden.
 PART = re.compile(r"[A-Za-z0-9_][\w.()+ -]{0,199}")
-"""Of a file's name: nothing that leads elsewhere, and nothing hidden."""
 HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-ADDRESS = re.compile(r"https://[\w.-]+(/[!-~]{0,400})?")
-"""Of a licence's text, where it is one that a page may lead to."""
+ADDRESS = re.compile(r"https://[\w.-]+(/[!-~]{0,400})?")  # of a licence's text, where it is one that a page may lead to
 Told = Callable[[int], None]
 
 
@@ -57,8 +52,7 @@ class HubFile:
 
     name: str
     num_bytes: int
-    hash: str
-    """The sha256 of a large file; of another what git calls it: the name of its content in the cache."""
+    hash: str  # the sha256 of a large file; of another what git calls it: the name of its content in the cache
 
     def __post_init__(self) -> None:
         parts = self.name.split("/")
@@ -75,22 +69,17 @@ class HubModel:
     """One commit of a model on the hub, and what of it a run needs. With `problem`, why it cannot be had."""
 
     id: str
-    revision: str
-    """As it was asked for; empty for the default."""
+    revision: str  # as it was asked for; empty for the default
     commit: str
-    licence: str
-    """Empty where its makers do not say."""
+    licence: str  # empty where its makers do not say
     licence_url: str
-    is_gated: bool
-    """Whether the makers ask for their terms to be accepted first."""
+    is_gated: bool  # whether the makers ask for their terms to be accepted first
     family: str = ""
-    does: str = ""
-    """What its family makes of what."""
+    does: str = ""  # what its family makes of what
     files: tuple[HubFile, ...] = ()
     problem: str = ""
     code: str = ""
-    looked: float = field(default=0.0, compare=False)
-    """When the hub told it, in seconds since the epoch."""
+    looked: float = field(default=0.0, compare=False)  # when the hub told it, in seconds since the epoch
 
     def __post_init__(self) -> None:
         check_id(self.id, self.revision)

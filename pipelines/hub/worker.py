@@ -17,10 +17,8 @@ from typing import IO, Any
 
 from ...parallel.wording import worded
 
-TELL_S = 1.0
-"""Between two lines about bytes."""
-LOOK_BYTES = 4 << 30
-"""Of address space, for what a hub tells of a model: all of it is read at once."""
+TELL_S = 1.0  # between two lines about bytes
+LOOK_BYTES = 4 << 30  # of address space, for what a hub tells of a model: all of it is read at once
 TELLING = threading.Lock()
 
 

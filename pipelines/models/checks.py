@@ -14,12 +14,12 @@ from ...parallel.wording import worded
 from ..values import Dtype, Engine, Graphs, Model, Quantization
 from .source import split_source
 
+# Quantizations whose kernels are for NVIDIA's GPUs, in bf16; fp8's for those from Ada and Hopper on.
 ON_CUDA = ("int4", "fp8_dynamic")
-"""Quantizations whose kernels are for NVIDIA's GPUs, in bf16; fp8's for those from Ada and Hopper on."""
 
+# Of a denoise that is captured in CUDA graphs where nobody asked for it, and nobody knows whether its like comes
+# again.
 LEAST_STEPS = 6
-"""Of a denoise that is captured in CUDA graphs where nobody asked for it, and nobody knows whether its like comes
-again."""
 
 
 def check_quantization(quantization: Quantization, *, device: str, dtype: Dtype) -> None:

@@ -40,10 +40,9 @@ VOCABULARIES = (
     *("tokenizer.json", "vocab.json", "vocab.txt"),
     *("spiece.model", "tokenizer.model", "sentencepiece.bpe.model"),
 )
-NO_VOCABULARY = ("ByT5Tokenizer",)
-"""Tokenizers of bytes."""
+NO_VOCABULARY = ("ByT5Tokenizer",)  # tokenizers of bytes
+# By library, what its weight files are called; `diffusion_pytorch_model` in all others.
 WEIGHT_NAMES = {"transformers": "model"}
-"""By library, what its weight files are called; `diffusion_pytorch_model` in all others."""
 CONTENT_SUFFIXES = (".json", ".txt", ".model", ".jinja")
 MAX_CONTENT_BYTES = 64 << 20
 MAX_FINGERPRINTS = 64
@@ -76,14 +75,11 @@ class ModelFiles:
     """A model folder that was read and found whole."""
 
     folder: Path
-    pipeline: str
-    """The `_class_name` of model_index.json."""
+    pipeline: str  # the `_class_name` of model_index.json
     family: Family
     index: Mapping[str, Any]
-    components: Mapping[str, ComponentFiles]
-    """The components that are there, by their names in model_index.json."""
-    fingerprint: str
-    """Changes when the files change, not when they move."""
+    components: Mapping[str, ComponentFiles]  # the components that are there, by their names in model_index.json
+    fingerprint: str  # changes when the files change, not when they move
 
 
 def inspect_model(folder: Path, *, roots: Sequence[Path] | None = None) -> ModelFiles:

@@ -20,6 +20,7 @@ from .regular_file import read_object
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
+# Key -> what a config says with it, at any depth, unless its value is empty. None of a supported model has one.
 FOREIGN_KEYS = {
     "auto_map": "names code of its own",
     "custom_pipelines": "names code of its own",
@@ -41,12 +42,12 @@ FOREIGN_KEYS = {
     "backbone": "names a model elsewhere",
     "audio_tokenizer": "names a model elsewhere",
 }
-"""Key -> what a config says with it, at any depth, unless its value is empty. None of a supported model has one."""
 FILE_KEYS = ("vocab_file", "merges_file", "tokenizer_file", "spm_file")
-DATA_KEYS = ("vocab", "merges")
-"""A tokenizer opens these where they are text."""
+DATA_KEYS = ("vocab", "merges")  # a tokenizer opens these where they are text
 ATTENTION = ("eager", "sdpa", "flex_attention", "flash_attention_2", "flash_attention_3", "flash_attention_4")
 EXPERTS = ("eager", "batched_mm", "grouped_mm")
+# Key -> transformers' own names; any other is a repository of kernels. Whatever a config says, `model_config` has the
+# last word.
 IMPLEMENTATIONS = {
     "attn_implementation": ATTENTION,
     "_attn_implementation": ATTENTION,
@@ -55,15 +56,12 @@ IMPLEMENTATIONS = {
     "_experts_implementation": EXPERTS,
     "_experts_implementation_internal": EXPERTS,
 }
-"""Key -> transformers' own names; any other is a repository of kernels. Whatever a config says, `model_config` has the
-last word."""
-MAX_ITEMS = 4096
-"""The longest list."""
+MAX_ITEMS = 4096  # the longest list
+# Layers that any config may speak of: MiniMax Music 3's condition encoder, of four tensors, names the eight of another
+# model that it reads.
 FEW = 16
-"""Layers that any config may speak of: MiniMax Music 3's condition encoder, of four tensors, names the eight of another
-model that it reads."""
+# Weights that a class ties or leaves out of its files may make it larger than they are, by this factor and number.
 ROOM, SPARE = 2, 1 << 20
-"""Weights that a class ties or leaves out of its files may make it larger than they are, by this factor and number."""
 CONSTRUCTORS = ("__init__", "__post_init__", "convert_rope_params_to_dict")
 
 

@@ -29,8 +29,8 @@ logger = logging.getLogger("latentloom")
 
 DtypeChoice = Literal["auto", "fp32", "bf16", "fp16"]
 DEVICE = re.compile(r"cpu|mps|cuda(:\d{1,3})?")
+# bf16 on MPS too (macOS 14): T5 and FLUX overflow in fp16.
 DEFAULT_DTYPES: dict[str, Dtype] = {"cpu": "fp32", "cuda": "bf16", "mps": "bf16"}
-"""bf16 on MPS too (macOS 14): T5 and FLUX overflow in fp16."""
 MAX_SCALE = 100.0
 
 

@@ -22,12 +22,12 @@ from .folder import component_in, read_config, read_index
 from .regular_file import FromFile, read_object
 
 MAX_MULTIPLE = 1024
+# What configs of schedulers call a shift that is the same for every size.
 SHIFTS = {"FlowMatchEulerDiscreteScheduler": "shift", "UniPCMultistepScheduler": "flow_shift"}
-"""What configs of schedulers call a shift that is the same for every size."""
 FILE_NAME = "latentloom.json"
 MAX_BYTES = 1 << 20
+# Longest text of each field of the card file.
 TEXTS = {"name": 200, "about": 2000, "licence": 200, "negative_prompt": 5000}
-"""Longest text of each field of the card file."""
 INTEGERS = {
     "width": (8, 16384),
     "height": (8, 16384),

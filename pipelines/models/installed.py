@@ -16,8 +16,7 @@ from .component_files import inspect_model
 from .folder import INDEX, MODULAR_INDEX, index_path
 from .source import BUILTINS, hub_cache
 
-MAX_DEPTH = 4
-"""How deep a folder of models is searched."""
+MAX_DEPTH = 4  # how deep a folder of models is searched
 UNSUPPORTED = "unsupported"
 
 
@@ -26,16 +25,14 @@ class InstalledModel:
     """One model found: `name` is what Load Model takes as its source."""
 
     name: str
-    family: str
-    """`UNSUPPORTED` where it cannot be used; `problem` then says why."""
+    family: str  # `UNSUPPORTED` where it cannot be used; `problem` then says why
     num_bytes: int
     location: str
     revision: str = ""
     problem: str = ""
-    does: str = ""
-    """What its family makes of what."""
+    does: str = ""  # what its family makes of what
+    # With what its family's stages were compared, and where they were not; nothing is known of one from outside.
     compared: str = ""
-    """With what its family's stages were compared, and where they were not; nothing is known of one from outside."""
 
     def to_plain(self) -> dict[str, Any]:
         return asdict(self)

@@ -25,11 +25,10 @@ from ...parallel.machine.folders import private, private_folder
 
 MOST_FILES = 256
 MOST_FOLDERS = 64
-MOST_BYTES = 64 << 10
-"""Of a file; what is made of a larger one is not kept."""
+MOST_BYTES = 64 << 10  # of a file; what is made of a larger one is not kept
+# Clocks of file systems tick as rarely as every two seconds: a file changed so shortly before it was read may be
+# changed once more without another time.
 SETTLED_NS = 2_000_000_000
-"""Clocks of file systems tick as rarely as every two seconds: a file changed so shortly before it was read may be
-changed once more without another time."""
 
 T = TypeVar("T")
 Mark = tuple[int, int, int, int, int]

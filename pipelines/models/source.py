@@ -22,8 +22,8 @@ from ...parallel.wording import worded
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,199}")
 PICKLES = (".bin", ".ckpt", ".pkl", ".pickle", ".pt", ".pth")
+# `FILE.safetensors@BASE`: the transformer comes from FILE, all else from BASE.
 JOINT = re.compile(r"(\.safetensors|\.gguf)@", re.IGNORECASE)
-"""`FILE.safetensors@BASE`: the transformer comes from FILE, all else from BASE."""
 BUILTINS = {"bobbin": Path(__file__).parents[1] / "bobbin" / "model"}
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -35,10 +35,8 @@ class ResolvedSource:
     kind: Literal["folder", "file", "hub", "builtin"]
     folder: Path
     file: Path | None = None
-    id: str
-    """The source with paths made absolute: means the same from any working folder."""
-    revision: str = ""
-    """The commit of a hub model; empty for any other."""
+    id: str  # the source with paths made absolute: means the same from any working folder
+    revision: str = ""  # the commit of a hub model; empty for any other
 
     @property
     def is_local(self) -> bool:

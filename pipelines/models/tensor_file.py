@@ -23,19 +23,14 @@ from ...parallel.recent import Recent
 from .regular_file import JsonFault, is_settled, open_regular, parse_object, sha256_of, without_texts
 
 MAX_HEADER_BYTES = 32 << 20
-MAX_TENSORS = 100_000
-"""The most tensors in one file; the largest models have some thousands."""
-TEXTS_PER_TENSOR = 5
-"""Texts in the header for each tensor: its name, three keys and its dtype."""
-MARKS_PER_TENSOR = 16
-"""Three brackets, and commas: six for a tensor of four dims."""
+MAX_TENSORS = 100_000  # the most tensors in one file; the largest models have some thousands
+TEXTS_PER_TENSOR = 5  # texts in the header for each tensor: its name, three keys and its dtype
+MARKS_PER_TENSOR = 16  # three brackets, and commas: six for a tensor of four dims
 MAX_METADATA_TEXTS = 20_000
-MAX_KEPT_BYTES = 128 << 20
-"""Memory for the headers of files read before; one of 100,000 tensors takes about 50 MiB."""
-ENTRY_BYTES = 300
-"""What one tensor's entry takes beside its name, roughly."""
+MAX_KEPT_BYTES = 128 << 20  # memory for the headers of files read before; one of 100,000 tensors takes about 50 MiB
+ENTRY_BYTES = 300  # what one tensor's entry takes beside its name, roughly
+# Larger files are told apart by what the file system says of them: reading a whole model takes minutes.
 MAX_HASHED_BYTES = 64 << 20
-"""Larger files are told apart by what the file system says of them: reading a whole model takes minutes."""
 BITS = {
     **dict.fromkeys(("F64", "I64", "U64", "C64"), 64),
     **dict.fromkeys(("F32", "I32", "U32"), 32),
@@ -48,11 +43,9 @@ BITS = {
 
 @dataclass(frozen=True)
 class TensorEntry:
-    dtype: str
-    """As safetensors names it, or ggml."""
+    dtype: str  # as safetensors names it, or ggml
     shape: tuple[int, ...]
-    start: int = 0
-    """Where in the file its bytes begin."""
+    start: int = 0  # where in the file its bytes begin
 
     @property
     def numel(self) -> int:
@@ -66,8 +59,7 @@ class TensorFile:
     path: Path
     header: bytes
     size_bytes: int
-    stamps: tuple[int, int, int]
-    """mtime_ns, ctime_ns and inode."""
+    stamps: tuple[int, int, int]  # mtime_ns, ctime_ns and inode
     tensors: Mapping[str, TensorEntry]
     metadata: Mapping[str, str]
 
@@ -78,8 +70,7 @@ class TensorFile:
         return len(self.header) + len(self.tensors) * ENTRY_BYTES + sum(map(sys.getsizeof, texts))
 
 
-READ = Recent[TensorFile](MAX_KEPT_BYTES)
-"""By path, size and stamps: one load asks for a header several times."""
+READ = Recent[TensorFile](MAX_KEPT_BYTES)  # by path, size and stamps: one load asks for a header several times
 
 
 def read_tensor_file(path: Path) -> TensorFile:

@@ -16,6 +16,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+# Parameters that take objects of diffusers', and what stands for them: what these are made of (`whole.modular`).
 MADE_OF = {
     "references": {
         "reference_images": "list[PIL.Image.Image]",
@@ -24,13 +25,11 @@ MADE_OF = {
         "reference_audio": "torch.Tensor",
     }
 }
-"""Parameters that take objects of diffusers', and what stands for them: what these are made of (`whole.modular`)."""
+# Blocks that rewrite the prompt by a language model, and the components that these are: a folder may lack them.
 REWRITERS = ("prompt_upsampler",)
-"""Blocks that rewrite the prompt by a language model, and the components that these are: a folder may lack them."""
-GUIDANCE = "guidance_scale"
-"""The call of a pipeline with a guider has no such parameter: its guider has, and is told."""
+GUIDANCE = "guidance_scale"  # the call of a pipeline with a guider has no such parameter: its guider has, and is told
+# What classes of conditions call the frame at which one holds; one without holds for the whole video.
 PLACES = ("index", "frame_index")
-"""What classes of conditions call the frame at which one holds; one without holds for the whole video."""
 
 
 def is_modular(kind: type) -> bool:

@@ -26,19 +26,20 @@ from .calls import PLACES, condition_class, is_modular, names_of, specs_of
 from .table import MAIN as KEYS
 from .table import REVIEWED, TABLE, TEXTS, Kind, Output, reviewed
 
+# `generator` and `seed` are what our own socket `seed` gives, and a sound has its rate. An IP adapter's picture wants
+# the adapter, which nothing loads. `prompt_enhancement_kwargs`
+# goes to transformers' `generate` as it is, which can be told to fetch code and run it: no workflow may say so. Nor may
+# one switch off `enable_safety_check`, without which the licence of the models forbids to run them.
 PLUMBING = re.compile(
     r"self|return_dict|output_type|callback(_.*)?|(cross_|joint_)?attention_kwargs|kwargs|args|generator|seed|eta|"
     r"clean_caption|enable_safety_check|initial_audio_sampling_rate|prompt_enhancement_kwargs|(negative_)?ip_adapter_image|_.*"
 )
-"""`generator` and `seed` are what our own socket `seed` gives, and a sound has its rate. An IP adapter's picture wants
-the adapter, which nothing loads. `prompt_enhancement_kwargs`
-goes to transformers' `generate` as it is, which can be told to fetch code and run it: no workflow may say so. Nor may
-one switch off `enable_safety_check`, without which the licence of the models forbids to run them."""
+# Classes of a package of their own, of which a pipeline makes one where it is given none.
 GUARD = re.compile(r"\bCosmosSafetyChecker\b")
-"""Classes of a package of their own, of which a pipeline makes one where it is given none."""
 TENSOR = re.compile(
     r"embeds|attention_mask(_2)?$|latents?$|_latents_|latent_ids|token_.*ids$|pooled|cu_seqlens|_grid_thw|camera_video"
 )
+# By name, what is no scalar.
 SHOWN: dict[Kind, re.Pattern[str]] = {
     "audio": re.compile(r"(^|_)audio$|audio_waveforms$"),
     "video": re.compile(r"(^|_)video$"),
@@ -46,17 +47,17 @@ SHOWN: dict[Kind, re.Pattern[str]] = {
     "mask": re.compile(r"(^|_)mask(_image)?$"),
     "picture": re.compile(r"(^|_)image$|^image_reference$"),
 }
-"""By name, what is no scalar."""
+# What is not folded away, beside what must be given.
 MAIN = re.compile(
     r"((negative|content|task)_)?prompt|lyrics|height|width|num_frames|video_length|frame_rate|fps|(audio_)?duration(_s)?|"
     r"num_inference_steps|guidance_scale|true_cfg_scale|strength|(mask_|control_|last_)?image|mask|(control_)?video|"
     r"(reference_)?conditions|((src|reference)_)?audio|reference_(images|video)|driving_video|initial_audio_waveforms|"
     r"class_labels"
 )
-"""What is not folded away, beside what must be given."""
 OPTIONAL = r"(typing\.optional\[|typing\.union\[)*"
 SCALARS: dict[str, Kind] = {"int": "integer", "float": "number", "str": "text", "bool": "switch"}
 LISTS: dict[str, Kind] = {"int": "integers", "float": "numbers", "str": "texts"}
+# What fields of output classes hold.
 OUTPUTS: dict[str, Output] = {
     "images": "image",
     "image": "image",
@@ -67,11 +68,10 @@ OUTPUTS: dict[str, Output] = {
     "audios": "audio",
     "sound": "audio",
 }
-"""What fields of output classes hold."""
 USUAL_FPS = 24.0
 TAUGHT_FPS = re.compile(r"export_to_video\([^)]*\bfps=(\d+)")
+# Characters; of longer ones, such as the instructions to an LLM, the table says nothing: not given is the default.
 LONGEST_DEFAULT = 200
-"""Characters; of longer ones, such as the instructions to an LLM, the table says nothing: not given is the default."""
 
 
 def live_pipelines() -> dict[str, type]:

@@ -15,19 +15,17 @@ from typing import Any, Literal, NamedTuple
 from ...parallel.errors import did_you_mean
 
 TABLE = Path(__file__).with_name("signatures.json")
+# What somebody has read of the classes' own code: for each text, path and JSON among their parameters a verdict, with
+# its reason. One that is not there is not given, so that no new diffusers brings a path, an address or a format string
+# that nobody has looked at.
 REVIEWED = Path(__file__).with_name("reviewed.json")
-"""What somebody has read of the classes' own code: for each text, path and JSON among their parameters a verdict, with
-its reason. One that is not there is not given, so that no new diffusers brings a path, an address or a format string
-that nobody has looked at."""
 
 Plain = Literal["text", "number", "integer", "switch", "choice", "texts", "numbers", "integers", "json"]
 Shown = Literal["picture", "pictures", "mask", "conditions", "references", "video", "audio"]
+# `conditions` are pictures at places of a video, `references` a clip beside it, as `calls.py` finds them.
 Kind = Plain | Shown
-"""`conditions` are pictures at places of a video, `references` a clip beside it, as `calls.py` finds them."""
-TEXTS: tuple[Kind, ...] = ("text", "texts", "json")
-"""What may hold any characters, and so needs a verdict."""
-SCALES = ("true_cfg_scale", "guidance_scale")
-"""Parameters that are scales of guidance; of two the first counts."""
+TEXTS: tuple[Kind, ...] = ("text", "texts", "json")  # what may hold any characters, and so needs a verdict
+SCALES = ("true_cfg_scale", "guidance_scale")  # parameters that are scales of guidance; of two the first counts
 Output = Literal["image", "video", "audio"]
 
 
@@ -49,20 +47,15 @@ class Signature:
 
     name: str
     parameters: tuple[Parameter, ...]
-    outputs: Mapping[Output, str]
-    """What it gives that can be shown, and what its output class calls that."""
-    fps: str | float = 0.0
-    """Frames a second of its videos, or the parameter that says so."""
-    parts: tuple[str, ...] = ()
-    """The components that every call of a modular pipeline needs."""
-    lacks: tuple[str, ...] = ()
-    """Tensors that it must be given, which no socket has."""
+    outputs: Mapping[Output, str]  # what it gives that can be shown, and what its output class calls that
+    fps: str | float = 0.0  # frames a second of its videos, or the parameter that says so
+    parts: tuple[str, ...] = ()  # the components that every call of a modular pipeline needs
+    lacks: tuple[str, ...] = ()  # tensors that it must be given, which no socket has
+    # Texts that it takes and is never given, each with the reason.
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """Texts that it takes and is never given, each with the reason."""
+    # Components that it makes itself, of a package of their own, to check what it is asked for and what it made.
     guard: tuple[str, ...] = ()
-    """Components that it makes itself, of a package of their own, to check what it is asked for and what it made."""
-    transformers: tuple[str, ...] = ()
-    """The classes that its transformers may have."""
+    transformers: tuple[str, ...] = ()  # the classes that its transformers may have
     takes_loras: bool = False
 
     def why_not_of(self, index: Mapping[str, Any]) -> str:

@@ -52,15 +52,15 @@ MODULES = (
     *(ltx, sana, single_stream, video, wan),
 )
 _PLANS: dict[str, SplitPlan] = {name: plan for module in MODULES for name, plan in module.PLANS.items()}
+# By class name.
 SPLIT_PLANS = {name: replace(plan, paddings=PADDINGS.get(name, plan.paddings)) for name, plan in _PLANS.items()}
-"""By class name."""
 
+# Class name to the reason why it runs on one device only.
 REFUSED: dict[str, str] = {
     "MiniMaxMusic3RVQDepthDecoder": "it writes the few codes of one audio frame one after the other, no denoising",
     "TransformerTemporalModel": "it is a stage of UNets, and its tokens are the frames of one pixel",
     "RFD4ProteinaTransformer": "it designs proteins, and its attention carries a bias for each pair of residues",
 }
-"""Class name to the reason why it runs on one device only."""
 
 
 def plan_named(name: str) -> SplitPlan:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+# What configs call the heads of attention between tokens; a model with several kinds is split by what divides all.
 HEADS = ("num_attention_heads", "audio_num_attention_heads", "num_heads", "n_heads", "dit_heads")
-"""What configs call the heads of attention between tokens; a model with several kinds is split by what divides all."""
 
 
 def heads_of(config: Mapping[str, Any]) -> int:

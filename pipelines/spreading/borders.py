@@ -29,10 +29,9 @@ class Borders:
     ) -> None:
         self._num_ranks, self._on_step, self._border, self._step_ends = num_ranks, on_step, border, step_ends
         self._wish = threading.Event()
-        self._total = 0
-        """Of the steps of all progress bars that the run has opened."""
+        self._total = 0  # of the steps of all progress bars that the run has opened
+        # Steps of solvers, in a run that has opened no progress bar; None in others, and between runs.
         self._num_solved: int | None = None
-        """Steps of solvers, in a run that has opened no progress bar; None in others, and between runs."""
 
     def begin(self) -> None:
         self._wish.clear()

@@ -35,8 +35,7 @@ from .waiting import Outline, WaitingValues, finished, is_waited_for
 
 Call = Callable[[Any], Any]
 Mode = Literal["whole", "rows", "turns"]
-NEAR = 100.0
-"""Times what rounding may change: a difference that is told, because rounding may have grown to it."""
+NEAR = 100.0  # times what rounding may change: a difference that is told, because rounding may have grown to it
 
 
 @dataclass(frozen=True)
@@ -44,11 +43,10 @@ class SeenCall:
     """A call of one step, as it was seen: which transformer, with what, and what came out."""
 
     module: str
-    signature: Hashable
-    """Of its arguments: shapes, number formats, texts; None where one of them is opaque."""
+    signature: Hashable  # of its arguments: shapes, number formats, texts; None where one of them is opaque
+    # Of the tensors it gave, in order; None where it gave something else besides. Nothing, as of a sound that is not
+    # asked for, is no tensor of it.
     outlines: tuple[Outline, ...] | None
-    """Of the tensors it gave, in order; None where it gave something else besides. Nothing, as of a sound that is not
-    asked for, is no tensor of it."""
     mode: Mode
     num_rows: int
 
@@ -76,16 +74,15 @@ class Turn:
 class KnownSteps:
     """What pipelines of one class have been seen to do; the same on every rank."""
 
+    # By how a step begins, what it asked.
     steps: dict[Hashable, tuple[SeenCall, ...]] = field(default_factory=dict[Hashable, tuple[SeenCall, ...]])
-    """By how a step begins, what it asked."""
+    # By a call's module and signature, how its tensors are put together, and which of what it gave is nothing.
     specs: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
-    """By a call's module and signature, how its tensors are put together, and which of what it gave is nothing."""
+    # By the same, the number of the way in which its rows are cut; -1 where none is right.
     way: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
-    """By the same, the number of the way in which its rows are cut; -1 where none is right."""
+    # How far the nearest of these ways was from right, as `rows.apart` tells it.
     nearest: dict[Hashable, float] = field(default_factory=dict[Hashable, float])
-    """How far the nearest of these ways was from right, as `rows.apart` tells it."""
-    early: set[Hashable] = field(default_factory=set[Hashable])
-    """Steps that look at a branch before they ask the next."""
+    early: set[Hashable] = field(default_factory=set[Hashable])  # steps that look at a branch before they ask the next
 
     def mark(self) -> int:
         """A number that is another one where ranks know different things."""
@@ -107,12 +104,10 @@ class SharedCalls:
     def __init__(self, group: Group, title: str) -> None:
         self.group = group
         self.known = KNOWN.setdefault(title, KnownSteps())
-        self.num_calls: Counter[Mode] = Counter()
-        """Of this run, by how they were computed."""
-        self.reasons: dict[str, None] = {}
-        """Why calls of this run were not shared out, in order."""
+        self.num_calls: Counter[Mode] = Counter()  # of this run, by how they were computed
+        self.reasons: dict[str, None] = {}  # why calls of this run were not shared out, in order
+        # A step of this run had something to share out, be it that this is done from the next one on.
         self.is_shared = False
-        """A step of this run had something to share out, be it that this is done from the next one on."""
         self._options: Hashable = None
         self._is_busy = False
         self._is_checked = False
@@ -338,8 +333,7 @@ class SharedCalls:
         self._expected: tuple[SeenCall, ...] = ()
         self._seen: list[SeenCall] = []
         self._turns: dict[int, Turn] = {}
-        self._asked: list[Turn] = []
-        """The turns that have come."""
+        self._asked: list[Turn] = []  # the turns that have come
         self._waiting: WaitingValues | None = None
 
 

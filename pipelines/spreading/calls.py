@@ -17,18 +17,18 @@ def _is_cached(cache: Any, given: Mapping[str, Any]) -> bool:
     return given.get("kv_cache_mode") == "cached"
 
 
+# Objects that calls take and fill, by class: whether a call given them and these arguments only reads. All ranks
+# compute the calls that fill it, so all have it.
 CACHES: Mapping[str, Callable[[Any, Mapping[str, Any]], bool]] = {
     "Flux2KVCache": _is_cached,
     "QwenImage21KVCache": _is_cached,
     "GlmImageKVCache": lambda cache, given: all(each.mode != "write" for each in cache.caches),
 }
-"""Objects that calls take and fill, by class: whether a call given them and these arguments only reads. All ranks
-compute the calls that fill it, so all have it."""
 
+# Pipelines whose guidance is never shared out, and why.
 NEVER_SHARED = {"AnyFlowFARPipeline": "it keeps the keys of all branches from one chunk to the next"}
-"""Pipelines whose guidance is never shared out, and why."""
+# Of those and of the pipelines with perturbed attention, which can be split by tokens.
 BY_TOKENS = ("AnyFlowFARPipeline", "HunyuanDiTPAGPipeline", "PixArtSigmaPAGPipeline")
-"""Of those and of the pipelines with perturbed attention, which can be split by tokens."""
 
 
 def is_perturbed(pipe: Any, call: Callable[..., Any], given: Mapping[str, Any]) -> bool:

@@ -8,6 +8,11 @@ from typing import Any
 
 from ...parallel.spatial import LEAST_ROWS
 
+# Classes whose decoders are known to compute nothing across rows but what `parallel.spatial` shares out.
+#
+# Not among them: AutoencoderKLMiniMaxH3, whose published pictures are those of its tiles, and whose decoder attends to
+# tokens besides the picture's; AutoencoderKLAllegro, which decodes tiles only; AutoencoderKLKVAEVideo, which writes
+# frames into tensors that it makes of a rank's size; those without `_decode`, such as AutoencoderTiny.
 DECODERS = (
     "AutoencoderKL",
     "AutoencoderDC",
@@ -27,16 +32,10 @@ DECODERS = (
     "AutoencoderKLQwenImage21",
     "AutoencoderKLWan",
 )
-"""Classes whose decoders are known to compute nothing across rows but what `parallel.spatial` shares out.
-
-Not among them: AutoencoderKLMiniMaxH3, whose published pictures are those of its tiles, and whose decoder attends to
-tokens besides the picture's; AutoencoderKLAllegro, which decodes tiles only; AutoencoderKLKVAEVideo, which writes
-frames into tensors that it makes of a rank's size; those without `_decode`, such as AutoencoderTiny.
-"""
+# Those that take large frames in pieces by their size: ranks with more rows than others could take other pieces.
 EVEN = ("AutoencoderKLCogVideoX",)
-"""Those that take large frames in pieces by their size: ranks with more rows than others could take other pieces."""
+# Options of a VAE's config that no split decode can follow: what they do.
 INEXACT = {"decoder_inject_noise": "noise is drawn for each place of the picture"}
-"""Options of a VAE's config that no split decode can follow: what they do."""
 HEIGHT = -2
 
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.utils.hooks import RemovableHandle
 
+# Transformers of a cfg plan that no split guider asks yet, each with the hook that refuses to run them so.
 _without_guider: weakref.WeakKeyDictionary[nn.Module, RemovableHandle] = weakref.WeakKeyDictionary()
-"""Transformers of a cfg plan that no split guider asks yet, each with the hook that refuses to run them so."""
 
 
 def require_guider(transformer: nn.Module, mesh: Mesh) -> None:
@@ -161,8 +161,8 @@ class _SameBranches:
         return super().__call__(self.branches.exchange())  # pyrefly: ignore[missing-attribute]
 
 
+# What a transformer is given alike in every branch, under the names that it has in one class or another.
 SHARED = ("hidden_states", "x", "timestep", "timesteps", "t")
-"""What a transformer is given alike in every branch, under the names that it has in one class or another."""
 
 
 def _check_first_call(transformer: Any, group: Group) -> None:

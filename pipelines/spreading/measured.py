@@ -61,8 +61,7 @@ class RunAhead:
 
     def __init__(self, device: str) -> None:
         self._device = device
-        self._before: Any = None
-        """What is over once the step before the last is."""
+        self._before: Any = None  # what is over once the step before the last is
 
     def asked(self) -> None:
         """A step was asked for; returns when the next one may be."""

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 
 logger = logging.getLogger("latentloom")
+# Arguments of a pipeline's call that decide how many branches a step has.
 OPTION = re.compile("guidance|cfg|negative|stg|modality|pag")
-"""Arguments of a pipeline's call that decide how many branches a step has."""
 _spread: weakref.WeakSet[Any] = weakref.WeakSet()
 
 

@@ -19,11 +19,10 @@ from torch.utils import _pytree as pytree
 from ...parallel.collectives import gather
 from ...parallel.group import Group
 
+# The names under which a transformer is given what it predicts for, where it is not the first argument.
 FIRST = ("hidden_states", "x", "latents")
-"""The names under which a transformer is given what it predicts for, where it is not the first argument."""
 TOLERANCE = 1e-5
-ROUNDING = 8
-"""Times the number format's epsilon: what another batch size may change in a format below fp32."""
+ROUNDING = 8  # times the number format's epsilon: what another batch size may change in a format below fp32
 
 
 def num_rows(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
@@ -44,13 +43,12 @@ class RowReading:
 
     lists: Lists
     dims: tuple[int, ...] = (0,)
-    but: str = ""
-    """An argument that all groups get whole."""
+    but: str = ""  # an argument that all groups get whole
 
 
+# The likeliest first. Not every list is one of rows: a ControlNet gives one of its blocks; and layers of a text
+# encoder stand before the rows in HiDream.
 WAYS = (RowReading("all"), RowReading("of tensors"), RowReading("none"), RowReading("all", (0, 1)))
-"""The likeliest first. Not every list is one of rows: a ControlNet gives one of its blocks; and layers of a text
-encoder stand before the rows in HiDream."""
 
 
 def ways(kwargs: Mapping[str, Any], count: int) -> list[RowReading]:

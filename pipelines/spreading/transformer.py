@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from ...parallel.mesh import DeviceMesh
 
 
+# Step caches that skip blocks when their tokens have changed little: ranks that share tokens decide together.
 DECIDE_BY_TOKENS = ("FirstBlockCacheConfig", "SeaCacheConfig")
-"""Step caches that skip blocks when their tokens have changed little: ranks that share tokens decide together."""
 
 
 BLOCK_SKIP = "TransformerBlockSkipHook"
+# Hooks by which guiders of diffusers leave a block out, or a part of it.
 SKIPS = (BLOCK_SKIP, "AttentionProcessorSkipHook", "FeedForwardSkipHook")
-"""Hooks by which guiders of diffusers leave a block out, or a part of it."""
 
 
 class Handle(ShardedModule):

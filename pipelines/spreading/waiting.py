@@ -23,8 +23,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-DEADLINE_S = 600.0
-"""For another thread than the pipeline's own, which alone may fetch: it waits for the step's end."""
+DEADLINE_S = 600.0  # for another thread than the pipeline's own, which alone may fetch: it waits for the step's end
 LOOKS = ("__array__", "__cuda_array_interface__", "__deepcopy__", "__dlpack__", "__reduce_ex__", "data", "data_ptr")
 LOOKS += ("numpy", "storage", "tolist", "untyped_storage")
 """Functions of a tensor that read its memory without asking torch's dispatcher."""

@@ -27,39 +27,30 @@ from ..models.folder import component_in, kind_of, read_config, read_index
 from ..values import Model
 from .known import unknown_words
 
-FIRST_S = 60.0
-"""For the first answer, before which libraries are imported: seconds on a busy disk."""
+FIRST_S = 60.0  # for the first answer, before which libraries are imported: seconds on a busy disk
 ANSWER_S = 15.0
-CHECK_S = 0.1
-"""Between questions whether anybody still wants to know."""
-MOST_BYTES = 128 << 20
-"""Of a tokenizer's files together; the largest that families have is 33 MB."""
-LONGEST_PROMPT = 100_000
-"""Characters; a longer text is not counted."""
+CHECK_S = 0.1  # between questions whether anybody still wants to know
+MOST_BYTES = 128 << 20  # of a tokenizer's files together; the largest that families have is 33 MB
+LONGEST_PROMPT = 100_000  # characters; a longer text is not counted
 MOST_KEPT = 4096
-LONGEST_OWN = 1 << 20
-"""A tokenizer's own maximum beyond is none."""
+LONGEST_OWN = 1 << 20  # a tokenizer's own maximum beyond is none
+# What is done to a prompt before: nothing, without spaces around it, or mended as Wan's blocks do.
 Cleaning = Literal["none", "strip", "ftfy"]
-"""What is done to a prompt before: nothing, without spaces around it, or mended as Wan's blocks do."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
     """One text encoder's way with a prompt."""
 
-    tokenizer: str
-    """The component's name in model_index.json; an encoder whose tokenizer a model lacks reads nothing."""
+    tokenizer: str  # the component's name in model_index.json; an encoder whose tokenizer a model lacks reads nothing
+    # Cut at the text length that Encode Text was given, or at the tokenizer's own maximum.
     length: Literal["text_length", "own"] = "text_length"
-    """Cut at the text length that Encode Text was given, or at the tokenizer's own maximum."""
-    more: int = 0
-    """Tokens beyond that length which the template takes."""
+    more: int = 0  # tokens beyond that length which the template takes
     before: str = ""
-    after: str = ""
-    """The template around the prompt, which is cut with it."""
-    tail: str = ""
-    """What follows once the prompt is cut."""
+    after: str = ""  # the template around the prompt, which is cut with it
+    tail: str = ""  # what follows once the prompt is cut
+    # With a value the prompt is one message of the tokenizer's own chat template, and this its `enable_thinking`.
     thinking: bool | None = None
-    """With a value the prompt is one message of the tokenizer's own chat template, and this its `enable_thinking`."""
     cleaning: Cleaning = "none"
 
 
@@ -68,11 +59,11 @@ _DESCRIBE = (
     "spatial relationships of the objects and background:<|im_end|>\n<|im_start|>user\n"
 )
 _ANSWER = "<|im_end|>\n<|im_start|>assistant\n"
-_NUM_DESCRIBE, _NUM_ANSWER = 34, 5
-"""Tokens of these as the blocks have them in their code."""
+_NUM_DESCRIBE, _NUM_ANSWER = 34, 5  # tokens of these as the blocks have them in their code
 _CLIP = Reader(tokenizer="tokenizer", length="own")
 _FLUX = (_CLIP, Reader(tokenizer="tokenizer_2"))
 
+# By the family's name.
 READERS: Mapping[str, tuple[Reader, ...]] = {
     "flux": _FLUX,
     "flux_kontext": _FLUX,
@@ -86,9 +77,8 @@ READERS: Mapping[str, tuple[Reader, ...]] = {
     "ltx_2": (Reader(tokenizer="tokenizer", cleaning="strip"),),
     "ernie_image": (Reader(tokenizer="tokenizer", length="own"),),
 }
-"""By the family's name."""
+# Pipelines of these families that read a prompt in another way: FLUX.2 dev has a system message.
 OTHERS = ("Flux2Pipeline", "Flux2ModularPipeline")
-"""Pipelines of these families that read a prompt in another way: FLUX.2 dev has a system message."""
 
 
 @dataclass(frozen=True, kw_only=True)

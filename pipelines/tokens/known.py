@@ -15,12 +15,10 @@ from ..models.regular_file import FromFile, read_object
 from ..values import Model
 
 WORD = re.compile(r"[^\W\d_]+")
-BEGIN = "\u2581"
-"""Of a piece that begins a word."""
+BEGIN = "\u2581"  # of a piece that begins a word
 MAX_BYTES = 1 << 20
 BUILT_IN = "builtin:"
-MOST_TOLD = 8
-"""Words that are named; of a long text the rest is not."""
+MOST_TOLD = 8  # words that are named; of a long text the rest is not
 
 
 def unknown_words(model: Model, text: str) -> tuple[str, ...]:

@@ -18,17 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-MOST_MEMORY = 6 << 30
-"""Address space, of which a vocabulary of 250,000 pieces takes a tenth."""
-MOST_S = 20
-"""For one text, after which the process is ended."""
+MOST_MEMORY = 6 << 30  # address space, of which a vocabulary of 250,000 pieces takes a tenth
+MOST_S = 20  # for one text, after which the process is ended
 IDLE_S = 900
-MOST_KEPT = 4
-"""Tokenizers."""
-MOST_LENGTH = 1 << 20
-"""A tokenizer's own maximum beyond is none."""
-MOST_CUT = 4000
-"""Characters of what is cut that are told."""
+MOST_KEPT = 4  # tokenizers
+MOST_LENGTH = 1 << 20  # a tokenizer's own maximum beyond is none
+MOST_CUT = 4000  # characters of what is cut that are told
 
 
 def main() -> None:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 
 
+# What a class may be made with that is text, or holds it, and which text an index may give for it. A closed list: what
+# a class of a new diffusers does with others nobody has looked at.
 TEXTS = {
     "hdr_transform": re.compile(r"\w{1,50}"),
     "prediction_type": re.compile(r"\w{1,50}"),
@@ -36,8 +38,6 @@ TEXTS = {
     "id2label": re.compile(r".{0,500}"),
     "target_properties": re.compile(r".{0,500}"),
 }
-"""What a class may be made with that is text, or holds it, and which text an index may give for it. A closed list: what
-a class of a new diffusers does with others nobody has looked at."""
 
 
 def load_pipeline(

@@ -34,12 +34,12 @@ from .assembled import load_pipeline, without_bars
 from .sound import heard, with_rate
 
 POLL_S = 0.2
+# What pipelines raise for arguments that they do not check, and no class derived from these, such as torch's for a
+# device that fails. Of several ranks it may be another's doing: the pool tells of it.
 CRASHES = (
     *(AssertionError, AttributeError, IndexError, KeyError, NotImplementedError, OverflowError),
     *(RuntimeError, UnboundLocalError, ZeroDivisionError),
 )
-"""What pipelines raise for arguments that they do not check, and no class derived from these, such as torch's for a
-device that fails. Of several ranks it may be another's doing: the pool tells of it."""
 WIRED = ("picture", "pictures", "mask", "video", "audio")
 
 
@@ -53,14 +53,12 @@ class Whole:
     revision: str = ""
     fingerprint: str = ""
     class_name: str = ""
-    loras: tuple[Lora, ...] = field(default=(), compare=False)
-    """What it carries while it is called, in order."""
+    loras: tuple[Lora, ...] = field(default=(), compare=False)  # what it carries while it is called, in order
 
 
+# The one pipeline that this process has loaded, and the LoRAs on it.
 _kept: dict[Whole, tuple[Any, tuple[Lora, ...]]] = {}
-"""The one pipeline that this process has loaded, and the LoRAs on it."""
-_lock = threading.Lock()
-"""A pipeline is changed while it is spread, and holds the state of its run: one call at a time."""
+_lock = threading.Lock()  # a pipeline is changed while it is spread, and holds the state of its run: one call at a time
 
 
 def call(

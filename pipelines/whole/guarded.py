@@ -15,10 +15,8 @@ from ..models.source import find_snapshot
 from ..signatures.table import Signature, class_names, signature_of
 
 PACKAGE = "cosmos_guardrail"
-FILES = ("nvidia/Cosmos-1.0-Guardrail", "Qwen/Qwen3Guard-Gen-0.6B")
-"""The hub's models that it loads when it is made."""
-SWITCHES = ("enable_safety_checker",)
-"""What a folder could say so that none is made."""
+FILES = ("nvidia/Cosmos-1.0-Guardrail", "Qwen/Qwen3Guard-Gen-0.6B")  # the hub's models that it loads when it is made
+SWITCHES = ("enable_safety_checker",)  # what a folder could say so that none is made
 
 
 def why_no_guard(signature: Signature) -> str:

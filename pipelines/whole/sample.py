@@ -15,12 +15,11 @@ from .called import asked
 from .modular import taken
 
 STEPS = 2
-FRAMES = 9
-"""One more than a multiple of what video VAEs make one latent frame of: four or eight."""
+FRAMES = 9  # one more than a multiple of what video VAEs make one latent frame of: four or eight
 SECONDS = 1.0
-SIDES = (256, 320)
-"""Width and height: not square, so that rows and columns that are mixed up show."""
+SIDES = (256, 320)  # width and height: not square, so that rows and columns that are mixed up show
 LENGTHS = ("num_frames", "frames", "video_length")
+# What a call is given where it has a parameter of the name; all else has the pipeline's own default.
 GIVEN: dict[str, Any] = {
     "prompt": PROMPT,
     "negative_prompt": "blurred",
@@ -37,7 +36,6 @@ GIVEN: dict[str, Any] = {
     **dict.fromkeys(("use_resolution_binning", "_auto_resize"), False),
     **dict.fromkeys(("clean_caption", "enable_prompt_rewrite"), False),
 }
-"""What a call is given where it has a parameter of the name; all else has the pipeline's own default."""
 SCENES = ("image", "control_image", "cond_image")
 MASKS = ("mask_image", "mask", "control_mask")
 VIDEOS = ("video", "control_video", "pose_video", "face_video")

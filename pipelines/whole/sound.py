@@ -13,14 +13,11 @@ from torch import Tensor
 from ..families.row import sound_rate
 from ..values import Audio
 
-SOUNDS = ("audio", "audios", "sound")
-"""What output classes call a sound."""
-RATE = "sampling_rate"
-"""Stands beside a sound in what a pipeline gives."""
-WITHOUT_BATCH = ("src_audio", "reference_audio")
-"""Parameters that take C S; the others take 1 C S."""
+SOUNDS = ("audio", "audios", "sound")  # what output classes call a sound
+RATE = "sampling_rate"  # stands beside a sound in what a pipeline gives
+WITHOUT_BATCH = ("src_audio", "reference_audio")  # parameters that take C S; the others take 1 C S
+# Parameters beside which another wants to be told the rate.
 WITH_RATE = {"initial_audio_waveforms": "initial_audio_sampling_rate"}
-"""Parameters beside which another wants to be told the rate."""
 
 
 def rate_of(pipe: Any) -> int:

@@ -98,12 +98,9 @@ class TransformerCall:
     """One call of a transformer."""
 
     part: str
-    inputs: Any
-    """Positional and named; None where they wait."""
-    output: Any
-    """What the pipeline was given, which may wait."""
-    processors: dict[nn.Module, Any]
-    """Attention processors of the pipeline's own, as in perturbed attention guidance."""
+    inputs: Any  # positional and named; None where they wait
+    output: Any  # what the pipeline was given, which may wait
+    processors: dict[nn.Module, Any]  # attention processors of the pipeline's own, as in perturbed attention guidance
 
 
 class CallRecorder:

@@ -23,8 +23,8 @@ LEFT_OUT = shutil.ignore_patterns(".git", "node_modules", "__pycache__", "build"
 HOUSE = ("tests/test_house.py", "tests/test_layers.py", "tests/test_packaging.py", "tests/test_public_names.py")
 PAGE = ("tests/ui/test_words.py", "tests/ui/test_bundle.py")
 
+# Looks at what a host finds when the checkout is not on the path, as the copy is here.
 OFF_THE_PATH = "tests/test_packaging.py::test_comfyui_needs_nothing_of_what_its_registry_leaves_out"
-"""Looks at what a host finds when the checkout is not on the path, as the copy is here."""
 
 NODE = '''
 @checked

@@ -24,8 +24,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FIRST = ROOT / "workflows" / "bobbin" / "first_picture.json"
+# LLVM's own default: said by its user, so that nothing is added, and GNU's library takes its default.
 SPINS = {"KMP_BLOCKTIME": "200"}
-"""LLVM's own default: said by its user, so that nothing is added, and GNU's library takes its default."""
 LOADS = {"idle": 0, "two busy loops a core": 2}
 PLANS = {"one device": [], "cpu*2": ["--devices", "cpu*2"]}
 WAYS = {"spinning": SPINS, "asleep": {}}

@@ -36,9 +36,9 @@ SHIMS = Path(__file__).resolve().parent / "comfyui_shims"
 START_S, ANSWER_S, RUN_S = 240.0, 60.0, 240.0
 FIRST = "workflows/bobbin/first_picture.json"
 HUGE = 2**64 - 1
+# Nothing is fetched (a fork of ComfyUI installs packages by itself), and pictures are compared at one thread, because
+# their last bit depends on the number.
 ALONE = {"PIP_NO_INDEX": "1", "HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1", "OMP_NUM_THREADS": "1"}
-"""Nothing is fetched (a fork of ComfyUI installs packages by itself), and pictures are compared at one thread, because
-their last bit depends on the number."""
 
 
 class Refused(Exception):

@@ -38,6 +38,7 @@ patch = subprocess, fork, _exit
 disable_warnings = no-data-collected, module-not-measured, couldnt-parse
 """
 SAVE_S = 0.2
+# What each Python process runs first. Other processes pass over the signal.
 IN_EACH = f"""
 import os, signal, time
 
@@ -62,11 +63,9 @@ def saved_first(send):
 os.kill, signal.pidfd_send_signal = saved_first(os.kill), saved_first(signal.pidfd_send_signal)
 signal.signal(signal.SIGURG, save)
 """
-"""What each Python process runs first. Other processes pass over the signal."""
-Ran = tuple[int, int, int, int]
-"""Lines that were run, all lines, branches that were taken, all branches."""
+Ran = tuple[int, int, int, int]  # lines that were run, all lines, branches that were taken, all branches
+# By file, by the function's name with its class's. What stands outside of functions is run by whoever imports it.
 Functions = Mapping[str, Mapping[str, Ran]]
-"""By file, by the function's name with its class's. What stands outside of functions is run by whoever imports it."""
 
 
 def main() -> int:

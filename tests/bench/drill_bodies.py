@@ -80,8 +80,7 @@ def load_and_read(request: Mapping[str, Any], progress: Any, seat: Seat) -> dict
     return {"num_bytes": num_bytes}
 
 
-step_ends: list[float] = []
-"""Of this process's last `delayed`, by the clock that all processes share."""
+step_ends: list[float] = []  # of this process's last `delayed`, by the clock that all processes share
 
 
 def delayed(request: Mapping[str, Any], progress: Any, seat: Seat) -> None:

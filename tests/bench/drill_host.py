@@ -21,8 +21,8 @@ from support.pool_processes import alive_with, server_of, spare_of
 MARK = "LATENTLOOM_DRILL"
 GONE_S = 1.0
 SHARED = Path("/dev/shm")
+# Semaphores of multiprocessing, which nothing of ours makes: a test beside this one may leave some for a while.
 FOREIGN = "sem.mp-"
-"""Semaphores of multiprocessing, which nothing of ours makes: a test beside this one may leave some for a while."""
 
 
 def live(devices: Sequence[str], *, steps: int, size: int) -> NoReturn:

@@ -14,8 +14,8 @@ from drill_work import DEADLINE_S, Work
 
 from latentloom.parallel.errors import RankFailed
 
+# Bytes of the group, and how many more for each GPU: its driver takes some of the host's memory.
 LIMIT, LIMIT_OF_GPU = 2 << 30, 4 << 30
-"""Bytes of the group, and how many more for each GPU: its driver takes some of the host's memory."""
 MIB = 1 << 20
 OWN, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 

@@ -24,11 +24,9 @@ from latentloom.pipelines.requests import Decode, Denoise, EncodeText
 from latentloom.pipelines.values import Conditioning, Latents, Model, Place
 
 PLANS = {2: "ulysses=2", 3: "allgather=3", 4: "cfg=2,allgather=2"}
-DEADLINE_S = 120.0
-"""For every wait of a drill: whatever takes longer hangs."""
+DEADLINE_S = 120.0  # for every wait of a drill: whatever takes longer hangs
 SEEDS = 2
-LOAD_S = 0.5
-"""From the beginning of a denoise, what new ranks load by then."""
+LOAD_S = 0.5  # from the beginning of a denoise, what new ranks load by then
 NOTICE_S = 10.0
 MOMENTS = ("load", "encode", "step", "decode", "idle")
 
@@ -40,8 +38,8 @@ class Moment(Progress):
         self.stage = ""
         self.steps: list[float] = []
         self.starts: dict[str, float] = {}
+        # What is done when a stage begins, or once a step was told: `step 2`.
         self.hooks: dict[str, Callable[[], object]] = {}
-        """What is done when a stage begins, or once a step was told: `step 2`."""
 
     def enter(self, stage: str) -> None:
         self.stage = stage
@@ -75,8 +73,7 @@ class Struck:
     """A picture during which something was done."""
 
     time: float
-    is_equal: bool
-    """Whether every byte is as it is undisturbed."""
+    is_equal: bool  # whether every byte is as it is undisturbed
     took_s: float
 
 

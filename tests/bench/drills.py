@@ -189,6 +189,7 @@ def titles(devices: Sequence[str]) -> list[str]:
     return sorted({torch.cuda.get_device_name(device) for device in devices if device.startswith("cuda")})
 
 
+# In a pool that lives on: what is done, how often, and the pool's limits.
 DRILLS: dict[str, tuple[Callable[..., list[Row]], int, Limits]] = {
     "kill": (kill, 200, Limits()),
     "server": (server, 50, Limits()),
@@ -197,15 +198,13 @@ DRILLS: dict[str, tuple[Callable[..., list[Row]], int, Limits]] = {
     "cancel": (cancel, 200, Limits()),
     "oom": (oom, 100, Limits()),
 }
-"""In a pool that lives on: what is done, how often, and the pool's limits."""
+# Each time with a host of its own.
 HOSTS: dict[str, tuple[Callable[..., list[Row]], int]] = {
     "host": (host, 50),
     "all": (all_at_once, 20),
     "memory": (memory, 3),
 }
-"""Each time with a host of its own."""
-PARTS: dict[str, Callable[..., Any]] = {"live": live, "starve": starve}
-"""What those hosts are."""
+PARTS: dict[str, Callable[..., Any]] = {"live": live, "starve": starve}  # what those hosts are
 
 
 def main() -> int:

@@ -31,6 +31,7 @@ def __getattr__(name):
     if name.startswith("__"): raise AttributeError(name)
     return MagicMock()
 """
+# Beside those that are refused by name: what the libraries look for in what they load, here or elsewhere.
 READ_BY_NAME = """
     _name_or_path name_or_path tokenizer_class processor_class image_processor_type feature_extractor_type _class_name
     model_type architectures dtype torch_dtype chat_template fusion_config per_layer_config distributed_config vocab
@@ -40,7 +41,6 @@ READ_BY_NAME = """
     _pre_quantization_dtype _use_default_values cache_config base_model_name_or_path adapter_config text_config
     vision_config added_tokens_decoder model_input_names attn_processor extra_files kernels experts activation
 """
-"""Beside those that are refused by name: what the libraries look for in what they load, here or elsewhere."""
 WATCHED = ("socket.", "subprocess.", "os.system", "os.exec", "os.posix_spawn", "pickle.find_class", "urllib.")
 
 
@@ -48,8 +48,7 @@ WATCHED = ("socket.", "subprocess.", "os.system", "os.exec", "os.posix_spawn", "
 class Case:
     component: Any
     file: str
-    place: tuple[str, ...]
-    """The keys that lead to the object where `key` is set."""
+    place: tuple[str, ...]  # the keys that lead to the object where `key` is set
     key: str
     value: str
 

@@ -19,8 +19,8 @@ from latentloom.nodes.registry import SPECS  # noqa: E402
 from support.checkout import ROOT  # noqa: E402
 from support.sentences import raised_in, texts_of_nodes, texts_of_templates, words_of  # noqa: E402
 
-MANY = 30
-"""More choices than that are names, such as those of pipeline classes."""
+MANY = 30  # more choices than that are names, such as those of pipeline classes
+# By folder modules of which all that they refuse or tell is in German; of others the most frequent sentences are.
 IN_GERMAN = {
     "nodes/execution": "failure preflight schedule",
     "nodes/files": "atomic audio_files containers resize video_files workspace",
@@ -42,7 +42,6 @@ IN_GERMAN = {
     "pipelines/models": "checks describe source",
     "pipelines/forecast": "asked choice known forecast plans",
 }
-"""By folder modules of which all that they refuse or tell is in German; of others the most frequent sentences are."""
 
 
 def names() -> set[str]:

@@ -26,11 +26,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 WAYS = ("one device", "eager", "operator", "graph")
-BURST = 5
-"""Forwards of a way before the next has its turn."""
+BURST = 5  # forwards of a way before the next has its turn
 NUM_SINGLE = 9
-LASTING = contextlib.ExitStack()
-"""To the end of a process."""
+LASTING = contextlib.ExitStack()  # to the end of a process
 SMALL = {
     "num_layers": 1,
     "num_single_layers": NUM_SINGLE,

@@ -56,8 +56,7 @@ ENTRIES = [
     {"tokenizer_file": "../../outside/secret.json"},
     {"transformers_weights": "../../outside/x.safetensors"},
 ]
-ENDLESS = "([a-z_0-9.]+)+!"
-"""A regular expression that takes longer than a life to fail on the name of a layer."""
+ENDLESS = "([a-z_0-9.]+)+!"  # a regular expression that takes longer than a life to fail on the name of a layer
 CODES = {0: "ok", 1: "failed in one sentence", 2: "refused"}
 NAMES = ["../x", "/tmp/evil", "a/../../x", ".git/hooks/post", "a\0b", "", ".", "a" * 300, "con", "x\n", "ünï/✓", "-rf"]
 
@@ -101,8 +100,8 @@ class Bench:
         return {name: (module.in_features, module.out_features) for name, module in linear.items()}
 
 
+# Makes a file in a folder; gives what is wrong with it, and what reads it.
 Case = Callable[[Bench, Path, random.Random], tuple[str, Callable[[], str]]]
-"""Makes a file in a folder; gives what is wrong with it, and what reads it."""
 
 
 def command(*arguments: str) -> str:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 WORKER = Path(__file__).with_name("hostile_worker.py")
+# Of a hundred files.
 SHARES = {
     "workflow": 29,
     "light": 12,
@@ -40,10 +41,8 @@ SHARES = {
     "comfyui": 3,
     "small": 8,
 }
-"""Of a hundred files."""
 GOOD = ("ok", "refused", "failed in one sentence")
-FRESH_AFTER = 1000
-"""Files after which a worker is exchanged for a new one."""
+FRESH_AFTER = 1000  # files after which a worker is exchanged for a new one
 HANG_S = 60.0
 START_S = 600.0
 

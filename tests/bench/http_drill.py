@@ -23,10 +23,8 @@ from http_host import Host, Tally, copy_of, hosting, opened, picture
 from http_hostile import hosts, malformed, raw, traversals
 
 HALF, BODIES, STEADY, SOCKETS, POLLERS = 900, 100, 100, 1000, 50
-SLOW_S = 10.0
-"""A user's request that takes longer is lost."""
-LONGEST_S = 32
-"""For what should be cut after 10 s: the attacker looks every 3 s, and shares the cores."""
+SLOW_S = 10.0  # a user's request that takes longer is lost
+LONGEST_S = 32  # for what should be cut after 10 s: the attacker looks every 3 s, and shares the cores
 MIB = 1 << 20
 READ_ROUTES = ("/loom/me", "/loom/workflows", "/loom/runs", "/loom/drafts", "/loom/results", "/loom/uploads")
 
@@ -85,8 +83,8 @@ class Trickle:
 FORM = b"Content-Type: application/x-www-form-urlencoded\r\n"
 HEADER = Trickle(b"X-A: ")
 BODY = Trickle(FORM + b"Content-Length: 16000\r\n\r\n")
+# At 1.1 KiB a second, which is just enough not to be cut.
 STEADY_BODY = Trickle(FORM + b"Content-Length: 16000\r\n\r\n", b"a" * 1127, 1.0)
-"""At 1.1 KiB a second, which is just enough not to be cut."""
 
 
 async def slow(port: int, source: str, sent: Trickle, until: float, seen: Counter[str]) -> None:
@@ -276,8 +274,7 @@ ATTACKS: dict[str, Callable[[Host, random.Random, float], Tally]] = {
     "websockets": websockets,
     "pollers": pollers,
 }
-FEW = ("slowloris", "flood")
-"""Once more against a server with 256 descriptors."""
+FEW = ("slowloris", "flood")  # once more against a server with 256 descriptors
 
 
 def attacked(names: list[str], seed: int, seconds: float, descriptors: int) -> bool:

@@ -27,8 +27,7 @@ from support.ports import free_port
 
 USERS = ("ann", "bob")
 START_S, SETTLE_S = 180.0, 40.0
-SPARE_FILES, SPARE_BYTES = 12, 256 << 20
-"""More than at first, that may still be open or in use after an attack."""
+SPARE_FILES, SPARE_BYTES = 12, 256 << 20  # more than at first, that may still be open or in use after an attack
 
 
 @dataclass
@@ -67,8 +66,7 @@ class Host:
     kept: dict[str, str] = field(default_factory=dict)
     first_files: int = 0
     first_bytes: int = 0
-    read: int = 0
-    """Characters of the log that were looked at."""
+    read: int = 0  # characters of the log that were looked at
 
     def ask(
         self, user: str, method: str, path: str, body: bytes = b"", timeout: float = 60.0, **headers: str

@@ -24,6 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON, SCRIPT, STYLE = (".py",), (".ts", ".tsx", ".mts", ".js", ".mjs", ".sh"), (".css",)
+# Bobbin's training made the built-in model, and is no part of the product. What is built is left out.
 KINDS: Mapping[str, Callable[[str], bool]] = {
     "bobbin's training": lambda path: path.startswith(("pipelines/bobbin/training/", "tests/bobbin/")),
     "tests": lambda path: path.startswith(("tests/", "ui/web/test/")) and path.endswith((*PYTHON, *SCRIPT)),
@@ -31,7 +32,7 @@ KINDS: Mapping[str, Callable[[str], bool]] = {
     "page, generated": lambda path: path.startswith("ui/web/src/generated/"),
     "page": lambda path: path.startswith("ui/web/") and path.endswith((*SCRIPT, *STYLE)),
 }
-"""Bobbin's training made the built-in model, and is no part of the product. What is built is left out."""
+# Where it is asked what a run would do. Classes with a leading underscore are counted beside.
 FORESIGHT = (
     "pipelines/forecast/",
     "pipelines/planning/",
@@ -45,7 +46,6 @@ FORESIGHT = (
     "parallel/pool/measuring.py",
     "ui/views/plan_view.py",
 )
-"""Where it is asked what a run would do. Classes with a leading underscore are counted beside."""
 LONG_FILE, LONG_FUNCTION = 350, 40
 
 
@@ -53,15 +53,14 @@ LONG_FILE, LONG_FUNCTION = 350, 40
 class House:
     """What was counted of one state of the repository."""
 
-    lines: Counter[str] = field(default_factory=Counter)
-    """By kind, and by "kind: folder"."""
+    lines: Counter[str] = field(default_factory=Counter)  # by kind, and by "kind: folder"
     files: Counter[str] = field(default_factory=Counter)
     comments: int = 0
     long_files: list[str] = field(default_factory=list)
     long_functions: list[str] = field(default_factory=list)
     num_functions: int = 0
+    # By name the files of the product that have one.
     classes: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """By name the files of the product that have one."""
     foresight: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
 

@@ -33,8 +33,7 @@ from latentloom.ui.runs.records import RunRecords
 
 LOCAL = "local"
 DAY_S = 86400.0
-A_DAY = 60
-"""Runs of one day."""
+A_DAY = 60  # runs of one day
 MAX_TILES = 250
 FRAMES = 90
 

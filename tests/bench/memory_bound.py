@@ -45,9 +45,9 @@ from support.tiny_models import FAMILIES
 MB = 1_000_000
 SHARE, SLACK = 1.25, 128 * MB
 PLANS = ("one", "cfg=2", "ulysses=2", "ring=2", "allgather=2", "ulysses=2,weights=2")
+# Of bf16 on a CPU that has no instructions to convolve it, which is two hundred times as slow as fp32; such a one gets
+# one bf16 in four settings.
 SLOW_SIDES = {"bobbin": (256, 384), "wan": (64,), "": (64, 96, 128)}
-"""Of bf16 on a CPU that has no instructions to convolve it, which is two hundred times as slow as fp32; such a one gets
-one bf16 in four settings."""
 OWN = re.compile(r"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
 LET_GO = "drill_bodies:let_go"
 WIDE = {"num_attention_heads": 8, "attention_head_dim": 64, "num_layers": 4}

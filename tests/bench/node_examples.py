@@ -12,8 +12,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "workflows" / "bobbin"
 LONGEST_S = 600
-REFUSED = ("load_lora",)
-"""What needs a file of one's own, and says so before it runs: exit 2."""
+REFUSED = ("load_lora",)  # what needs a file of one's own, and says so before it runs: exit 2
 
 
 def main() -> int:

@@ -37,13 +37,11 @@ from playwright.sync_api import Browser, Page
 PROBE = (Path(__file__).parent / "page_probe.js").read_text()
 ROOT = Path(__file__).parents[2]
 NODES = "tests/bench/page_nodes"
-OLD_HOST = "tests/bench/page_host.py"
-"""What commits had in its place that made runs in the server."""
+OLD_HOST = "tests/bench/page_host.py"  # what commits had in its place that made runs in the server
 EVENTS_PER_S = 13
 SETTLE_S = 2.0
 MOST_MS = {"interactive": 1300.0, "frame": 20.0, "latency": 100.0}
-MOST_SHARE = {"interactive": 1.1, "readable": 0.8}
-"""Of what the other commit takes."""
+MOST_SHARE = {"interactive": 1.1, "readable": 0.8}  # of what the other commit takes
 WAIT_MS = 60_000
 VIEWPORT: Any = {"width": 1440, "height": 900}
 

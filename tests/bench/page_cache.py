@@ -25,8 +25,7 @@ from support.large_models import write_large
 
 MIB = 1 << 20
 COLUMNS = ("Pss", "Pss_Anon", "Pss_File", "Private_Dirty")
-SMALL = ["vae", "text_encoder"]
-"""One of each library."""
+SMALL = ["vae", "text_encoder"]  # one of each library
 
 
 def raised(model: Model, name: str, num_ranks: int, *, is_new: bool) -> Mapping[str, float]:

@@ -41,13 +41,13 @@ WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows"
 BOBBIN, FAMILIES = "builtin:bobbin", ("flux", "sd3", "qwen_image", "wan")
 PARAMS = {"prompt": "a red star", "negative_prompt": "", "seed": 7, "image": "picture.png", "mask": "mask.png"}
 NUMBERS = {"blur": 2.0, "strength": 0.8, "devices": "cpu*2", "plan": "auto"}
+# Failures that the preflight does not foretell, by words of their sentences, and why.
 UNTOLD = {
     "its tensors are not those of this": "a single file's names are only known once diffusers has converted them",
     "cannot be loaded: Cannot load because": "shapes by a config are only known once the class was made",
     "use one made for it": "names of LoRAs of other projects are only known once diffusers has converted them",
     "holds such values itself": "of weights only headers are read",
 }
-"""Failures that the preflight does not foretell, by words of their sentences, and why."""
 WRONG = ("passed, failed", "refused, ran")
 Plain = dict[str, Any]
 

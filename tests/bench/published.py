@@ -34,8 +34,7 @@ THEIRS = replace(EAGER, **PEER, hop_launches=60)
 XDIT = replace(EAGER, **{**PEER, "exchange_launches": 64, "gather_launches": 16}, launches=460, hop_launches=60)
 GRAPHED = replace(COMPILED, **PEER, passes=16, hop_s=0.12e-3, launches=0)
 LAUNCH_S = 5e-6
-SERIAL_PARTS = 1.05
-"""How much longer the products of a tensor-parallel layer take than their share, being narrower."""
+SERIAL_PARTS = 1.05  # how much longer the products of a tensor-parallel layer take than their share, being narrower
 
 
 @dataclass(frozen=True, kw_only=True)

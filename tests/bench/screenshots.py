@@ -43,8 +43,7 @@ THEMES = ("light", "dark")
 RUN_S = 300
 WAIT_MS = 60_000
 SETTLE_MS = 600
-LONG_STEPS = 60
-"""Of the run that is caught in the middle."""
+LONG_STEPS = 60  # of the run that is caught in the middle
 
 
 def main() -> int:
@@ -313,8 +312,8 @@ VIEWS: dict[str, Callable[[Page], None]] = {
     "settings": _settings,
     "app": _app,
 }
+# Views of the workflow in the editor.
 FROM_LINK = ("build", "running", "plan", "machine", "problems", "library", "simple", "help", "loras")
-"""Views of the workflow in the editor."""
 
 
 if __name__ == "__main__":

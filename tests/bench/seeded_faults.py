@@ -43,8 +43,7 @@ FAULTS = Path(__file__).with_name("faults")
 LIMIT_S = 180.0
 LEFT_OUT = shutil.ignore_patterns(".git", "*venv", "node_modules", "__pycache__", "build", "*.egg-info")
 CAUGHT = "caught"
-ENDS = {0: "NOT CAUGHT", 1: CAUGHT, -signal.SIGKILL: "TOO LONG"}
-"""How pytest ends; any other number is told as it is."""
+ENDS = {0: "NOT CAUGHT", 1: CAUGHT, -signal.SIGKILL: "TOO LONG"}  # how pytest ends; any other number is told as it is
 IMPORTED = "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning"
 TIMES = itertools.count(1_000_000_000)
 
@@ -66,8 +65,7 @@ class Fault:
         return "\n".join(self.lines["+"])
 
 
-Tests = dict[str, list[Fault]]
-"""Of one file, the faults that each test catches."""
+Tests = dict[str, list[Fault]]  # of one file, the faults that each test catches
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from latentloom.pipelines.signatures.calls import is_modular, parameters_of, res
 from support.checkout import ROOT
 
 REVIEWED = Path(__file__).with_suffix(".json")
+# By input, the parameters of a pipeline's call, of which one is enough.
 TAKES = {
     "text": ("prompt",),
     "lyrics": ("lyrics",),
@@ -51,14 +52,14 @@ TAKES = {
     "camera": (),
     "LoRA": (),
 }
-"""By input, the parameters of a pipeline's call, of which one is enough."""
+# By output, the fields of a pipeline's output class.
 GIVES = {
     "picture": ("images", "image"),
     "video": ("frames", "video", "videos"),
     "sound": ("audios", "audio", "sound"),
     **dict.fromkeys(("text", "mesh", "mask", "depth", "normals", "albedo", "pose"), ()),
 }
-"""By output, the fields of a pipeline's output class."""
+# By input, what a workflow has for it; *Load LoRA* goes behind any *Load Model*.
 NODES = {
     "text": "LoomEncodeText",
     "picture": "LoomLoadImage",
@@ -67,7 +68,6 @@ NODES = {
     "LoRA": "LoomLoadModel",
     "boxes": "LoomLayoutPrompt",
 }
-"""By input, what a workflow has for it; *Load LoRA* goes behind any *Load Model*."""
 SAVES = {"picture": "LoomSaveImage", "video": "LoomSaveVideo", "sound": "LoomDecodeAudio"}
 TASKS = {
     *("text to picture", "edit", "reference to picture", "control to picture", "inpaint", "layers"),
@@ -76,10 +76,9 @@ TASKS = {
     *("upscale", "estimate", "3D", "text", "basics"),
 }
 FORMATS = {"plain", "int8 convrot", "int8", "fp8", "fp4", "nvfp4", "mxfp8", "w4a8", "gguf"}
-READ = {"plain", "fp8", "int8", "int8 convrot", "gguf"}
-"""What `FILE.safetensors@BASE` and `FILE.gguf@BASE` read."""
+READ = {"plain", "fp8", "int8", "int8 convrot", "gguf"}  # what `FILE.safetensors@BASE` and `FILE.gguf@BASE` read
+# Workflows of the one family whose transformer diffusers does not read from one file.
 FOLDER_ONLY = {"workflows/hunyuan_video_15/hunyuan_video_15.json"}
-"""Workflows of the one family whose transformer diffusers does not read from one file."""
 GOAL = 85.0
 
 

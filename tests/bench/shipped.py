@@ -14,8 +14,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+# One path for all: the keys of results depend on where a model lies.
 FOLDER = Path(tempfile.gettempdir()) / "latentloom-shipped"
-"""One path for all: the keys of results depend on where a model lies."""
+# For each workflow whose model is not built in.
 TINY = {
     "flux_text_to_image": ("flux",),
     "qwen_image": ("qwen_image",),
@@ -39,10 +40,8 @@ TINY = {
     "qwen_image_edit_plus": ("qwen_image_edit_plus",),
     "minimax_h3_image_to_video": ("minimax_h3",),
 }
-"""For each workflow whose model is not built in."""
 HOLLOW = {"flux_text_to_image": "flux", "qwen_image": "qwen_image", "wan_text_to_video": "wan22"}
-FRAMES = {"minimax_h3": 124, "minimax_h3_image_to_video": 124}
-"""Of a model that makes none shorter."""
+FRAMES = {"minimax_h3": 124, "minimax_h3_image_to_video": 124}  # of a model that makes none shorter
 FRAME = FOLDER / "frame.png"
 
 

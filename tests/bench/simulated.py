@@ -17,13 +17,10 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
-SPREAD = 0.3
-"""How far each constant may be from what is written here."""
-PLAIN = ("name", "memory_bytes", "num_units", "joined", "switched")
-"""What is drawn for no machine."""
+SPREAD = 0.3  # how far each constant may be from what is written here
+PLAIN = ("name", "memory_bytes", "num_units", "joined", "switched")  # what is drawn for no machine
 HALF = 2
-SIZES = (64 << 10, 4 << 20, 64 << 20)
-"""Bytes that each rank sends while its links are measured."""
+SIZES = (64 << 10, 4 << 20, 64 << 20)  # bytes that each rank sends while its links are measured
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,38 +30,27 @@ class Box:
     name: str
     memory_bytes: int
     num_units: int
-    joined: str
-    """By a "switch" that is none's limit, by a "tree" of switches, or by the "host", whose memory all share."""
-    gemm_flops: float
-    """What large products reach. The next one likewise."""
+    joined: str  # by a "switch" that is none's limit, by a "tree" of switches, or by the "host", whose memory all share
+    gemm_flops: float  # what large products reach. The next one likewise.
     attention_flops: float
     memory_rate: float
-    link_rate: float
-    """What one rank sends to one other while nobody else does."""
+    link_rate: float  # what one rank sends to one other while nobody else does
+    # What all send together at most, where `joined` is "host"; beyond 4 ranks on a tree of switches too.
     host_rate: float
-    """What all send together at most, where `joined` is "host"; beyond 4 ranks on a tree of switches too."""
-    exchange_fall: float
-    """How much of the rate an all-to-all loses with each doubling of its ranks."""
+    exchange_fall: float  # how much of the rate an all-to-all loses with each doubling of its ranks
     collective_s: float
     hop_s: float
     # what no measurement of single operations tells
-    gap_s: float
-    """Between two kernels on the device."""
-    eager_hop_s: float
-    """What a ring loses at each hop: start, one stream's wait for another, the merge's launches."""
-    serial_s: float
-    """Of each step, on every rank: embeddings, the solver, the guider."""
-    launch_s: float
-    """Of one kernel, on the host."""
+    gap_s: float  # between two kernels on the device
+    eager_hop_s: float  # what a ring loses at each hop: start, one stream's wait for another, the merge's launches
+    serial_s: float  # of each step, on every rank: embeddings, the solver, the guider
+    launch_s: float  # of one kernel, on the host
+    # Rows of a product at which half of its rate is lost to small tiles and waves. The next one likewise, of keys.
     small_rows: float
-    """Rows of a product at which half of its rate is lost to small tiles and waves. The next one likewise, of keys."""
     small_keys: float
-    small_message: float
-    """Bytes at which half of a link's rate is lost."""
-    straggling: float
-    """How much longer the slowest rank takes than the mean, for each doubling of the ranks."""
-    tax: float
-    """How much longer attention takes while blocks travel."""
+    small_message: float  # bytes at which half of a link's rate is lost
+    straggling: float  # how much longer the slowest rank takes than the mean, for each doubling of the ranks
+    tax: float  # how much longer attention takes while blocks travel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +64,7 @@ class Load:
     head_dim: int
     layers: int
     width: int
-    weights: float
-    """That each token passes."""
+    weights: float  # that each token passes
     weight_bytes: float
     other_bytes: float
     branches: int
@@ -119,13 +104,12 @@ class Told:
 class Measurements:
     """One count of ranks, all at work."""
 
+    # Rows, inner size, columns, seconds. The next: queries (and keys), heads, head size, seconds; bytes, seconds.
     gemm: tuple[int, int, int, float]
-    """Rows, inner size, columns, seconds. The next: queries (and keys), heads, head size, seconds; bytes, seconds."""
     attention: tuple[int, int, int, float]
     copy: tuple[float, float]
     launch_s: float
-    wires: Mapping[tuple[str, int, int], tuple[Told, ...]]
-    """By operation, degree and stride."""
+    wires: Mapping[tuple[str, int, int], tuple[Told, ...]]  # by operation, degree and stride
 
 
 def drawn(box: Box, seed: int) -> Box:
@@ -264,12 +248,11 @@ def _gather_s(box: Box, load: Load, way: Way) -> float:
 
 # ---- a sweep
 
+# Of the encoders of a prompt, and of a decoder for each pixel: Stable Diffusion's takes 2.5 TFLOP for 512 x 512.
 TEXT_FLOPS, PIXEL_FLOPS, PIXELS_A_TOKEN = 10e12, 9.5e6, 256
-"""Of the encoders of a prompt, and of a decoder for each pixel: Stable Diffusion's takes 2.5 TFLOP for 512 x 512."""
+# What a decode by rows waits at each of so many convolutions and normalisations, with Python around each.
 EDGE_S, NORMS = 90e-6, 60
-"""What a decode by rows waits at each of so many convolutions and normalisations, with Python around each."""
-BESIDE = 0.15
-"""How much longer what two streams of a device do takes than one after the other."""
+BESIDE = 0.15  # how much longer what two streams of a device do takes than one after the other
 
 
 def text_s(box: Box) -> float:
@@ -346,6 +329,7 @@ def _box(
     )
 
 
+# The machines of the reference's predictions, and an A100.
 BOXES = (
     _box("H200", 139.7, 132, "switch", (670, 590, 4400, 360), (18, 10)),
     _box("H100", 79.1, 132, "switch", (650, 570, 3100, 360), (18, 10)),
@@ -354,7 +338,6 @@ BOXES = (
     _box("4090", 23.5, 128, "host", (145, 132, 950, 14), (45, 35), host_rate=48e9),
     _box("5090", 31.3, 170, "host", (178, 163, 1600, 26), (45, 35), host_rate=90e9),
 )
-"""The machines of the reference's predictions, and an A100."""
 FLUX = {"text": 512, "heads": 24, "head_dim": 128, "layers": 57, "width": 3072, "weights": 6.46e9, "branches": 1}
 LOADS = (
     Load(name="FLUX.1 1024", image=4096, weight_bytes=23.8e9, other_bytes=9.9e9, **FLUX),

@@ -81,12 +81,9 @@ class Outcome:
     best: Way
     regret: float
     of_all: float
-    rule: float
-    """NaN where today's plan does not fit."""
-    error: float
-    """Of the chosen plan's predicted time."""
-    cost: float | None
-    """How much longer than a ring that is predicted to save a tenth; None where none is."""
+    rule: float  # NaN where today's plan does not fit
+    error: float  # of the chosen plan's predicted time
+    cost: float | None  # how much longer than a ring that is predicted to save a tenth; None where none is
 
 
 def cells(num_seeds: int) -> list[Cell]:
@@ -259,10 +256,9 @@ class SweepOutcome:
     chosen: Shared
     best: Shared
     regret: float
-    alone: float
-    """Regret of one group, whose plan is the planner's."""
+    alone: float  # regret of one group, whose plan is the planner's
+    # How much longer than with a ring or rows of a decode that are predicted to save a tenth; None without either.
     cost: float | None
-    """How much longer than with a ring or rows of a decode that are predicted to save a tenth; None without either."""
 
 
 def sweeps(num_seeds: int) -> list[Sweep]:

@@ -32,8 +32,8 @@ SOLVERS = ("euler", "heun", "unipc", "dpm++2m")
 PLANS = ("ulysses=2", "ring=2", "allgather=2", "cfg=2")
 PLANNED = ("flux", "wan", "qwen_image", "sd3")
 LEVELS_OF_ITS_OWN = ("qwen_image_21_turbo",)
+# A tiny model's name, what makes the request of its description, and a plan or none.
 Case = tuple[str, Callable[[Mapping[str, Any]], Mapping[str, Any]], str]
-"""A tiny model's name, what makes the request of its description, and a plan or none."""
 
 
 def main(names: list[str]) -> None:

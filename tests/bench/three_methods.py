@@ -42,6 +42,7 @@ from support.launches import ROUNDS
 from support.ranks import Ranks
 from zoo.cases import Case
 
+# The zoo's variant, and its heads.
 MODELS = {
     "FLUX": ("flux", 4),
     "Qwen-Image (3 heads)": ("qwen_image", 3),
@@ -50,19 +51,17 @@ MODELS = {
     "Z-Image": ("z_image", 4),
     "HunyuanVideo": ("hunyuan_video", 4),
 }
-"""The zoo's variant, and its heads."""
 SIZES = 2, 4
-SHAPES = (16, 16, 32), (15, 13, 33)
-"""Rows and columns of tokens, and of text."""
+SHAPES = (16, 16, 32), (15, 13, 33)  # rows and columns of tokens, and of text
 METHODS = ("ulysses", "ring", "allgather")
 PAIRS = ("u-a", "u-r", "a-r", "u-1", "r-1", "a-1")
+# Title; tokens, heads, width; what else; formats; plans.
 CALLS: Sequence[tuple[str, tuple[int, int, int], Mapping[str, Any], Sequence[str], Sequence[str]]] = (
     ("scores of variance 1", (1024, 32, 64), {}, ("bf16", "fp16"), ("ring=2", "ring=4", "ulysses=2,ring=2")),
     ("scores of variance 1600", (1024, 8, 64), {"deviation": 40.0}, ("bf16", "fp16"), ("ring=2", "ring=4")),
     ("512 + 1024 tokens", (1536, 24, 128), {"text": 512}, ("bf16", "fp16"), ("ring=2", "ulysses=2", "allgather=2")),
     ("causal", (3816, 5, 128), {"is_causal": True}, ("bf16",), ("ring=2", "ring=4")),
 )
-"""Title; tokens, heads, width; what else; formats; plans."""
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 

@@ -48,8 +48,8 @@ FAULTS: Mapping[str, Mapping[str, object]] = {
     "frames no multiple": {"frames": 6},
     "wrong model": {"source": "no_such_model"},
 }
+# Of the workflow that names its devices: right and wrong ones.
 PLANS = ("auto", "auto,compiled", "cfg=2", "ulysses=2", "ring=2", "allgather=2", "ulysses=3", "rings=2")
-"""Of the workflow that names its devices: right and wrong ones."""
 ASKED = {"": (), "compiled": ("--compiled",), "8 runs": ("--runs", "8"), "int8": ("--quantization", "int8")}
 TEXTS = {"message", "error", "why", "hint", "rule", "title", "words", "warnings"}
 PRINTED = 40
@@ -108,8 +108,8 @@ def stand_in_machine() -> None:
         setattr(owner, name, lambda *_, told=value, **__: told)
 
 
+# Its name, file and settings; whether keys are asked for, and the machines to plan for.
 Case = tuple[str, Path, dict[str, object], bool, Sequence[str]]
-"""Its name, file and settings; whether keys are asked for, and the machines to plan for."""
 
 
 def cases(file: Path) -> Iterator[Case]:

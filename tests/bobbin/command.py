@@ -22,8 +22,7 @@ class Stretch:
 
     minutes: float
     resume: bool
-    last_step: int | None = None
-    """Stop here although the schedule is longer; for tests."""
+    last_step: int | None = None  # stop here although the schedule is longer; for tests
 
 
 def parser(description: str, presets: Mapping[str, Any]) -> argparse.ArgumentParser:

@@ -36,11 +36,9 @@ def write_sheet(pictures: Sequence[np.ndarray], path: Path, *, columns: int) -> 
     page.save(path, quality=90)
 
 
-GATES = {1: 0.98, 2: 0.9}
-"""The least share of pictures of one and of two objects that must be right."""
+GATES = {1: 0.98, 2: 0.9}  # the least share of pictures of one and of two objects that must be right
 SHEET = 27  # pictures of each kind on the contact sheet
-NUMS = {1: 200, 2: 200, 3: 100}
-"""Prompts with one, two and three objects."""
+NUMS = {1: 200, 2: 200, 3: 100}  # prompts with one, two and three objects
 
 
 def prompts(num_things: int, num: int, *, series: str = "gate") -> list[Scene]:

@@ -17,6 +17,9 @@ from .world.render import render
 from .world.scene import Scene, sample
 from .world.wording import mention
 
+# From the second object to the first, to the right and towards the viewer, in scene units, when both are taken to
+# stand on the ground; so what stands on top of another seems to be a little way behind it. Last, how far to either side
+# it may be.
 STEPS = {
     "left of": (-2.0, 0.0, 0.1),
     "right of": (2.0, 0.0, 0.1),
@@ -24,9 +27,6 @@ STEPS = {
     "behind": (0.0, -2.4, 0.8),
     "on top of": (0.0, -1.45, 0.1),
 }
-"""From the second object to the first, to the right and towards the viewer, in scene units, when both are taken to
-stand on the ground; so what stands on top of another seems to be a little way behind it. Last, how far to either side
-it may be."""
 
 
 def judge(picture: np.ndarray | Tensor, scene: Scene) -> dict[str, bool]:

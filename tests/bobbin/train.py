@@ -39,8 +39,7 @@ Counts = tuple[float, float, float]
 PICTURE_FACTS_WEIGHT = 0.1
 CAPTION_FACTS_WEIGHT = 0.05
 SHORT = 64  # tokens; batches of longer captions are smaller by as much as they are longer
-RATES = {"muon": 2.5, "adamw": 1.0}
-"""Learning rates; Muon's steps are a fifth of it in size, AdamW's nearer to it."""
+RATES = {"muon": 2.5, "adamw": 1.0}  # learning rates; Muon's steps are a fifth of it in size, AdamW's nearer to it
 DECAY = 0.4  # the last part of the run, in which the learning rate falls
 
 
@@ -50,29 +49,24 @@ class Training:
     it had not been stopped.
     """
 
-    steps: int
-    """Until the last four tenths begin, this may still be changed: nothing before depends on it."""
+    steps: int  # until the last four tenths begin, this may still be changed: nothing before depends on it
     batch: int
-    sizes: tuple[Size, ...]
-    """Width and height of each pool of pictures."""
+    sizes: tuple[Size, ...]  # width and height of each pool of pictures
     pool: int
     pool_life: int
-    curriculum: tuple[tuple[int, Counts], ...]
-    """From which step on how often a batch of one, two and three objects."""
+    curriculum: tuple[tuple[int, Counts], ...]  # from which step on how often a batch of one, two and three objects
+    # What captions are padded to at least, drawn for every batch; at most to the next that holds them. FLUX does not
+    # mask padding: the model must learn to.
     text_lengths: tuple[int, ...]
-    """What captions are padded to at least, drawn for every batch; at most to the next that holds them. FLUX does not
-    mask padding: the model must learn to."""
-    reading_steps: int
-    """At first only the text encoders learn: to say what captions state."""
+    reading_steps: int  # at first only the text encoders learn: to say what captions state
     learning_rate: float = 1.5e-3
     warmup: int = 100
-    dropout: float = 0.1
-    """Share of empty captions, which true guidance and negative prompts lean on."""
+    dropout: float = 0.1  # share of empty captions, which true guidance and negative prompts lean on
     ema: float = 0.999
     seed: int = 0
     device: str = "cpu"
+    # Fuse the kernels of the transformer's blocks, which takes a C++ compiler and two minutes, and saves hours.
     is_compiled: bool = True
-    """Fuse the kernels of the transformer's blocks, which takes a C++ compiler and two minutes, and saves hours."""
 
     def counts_at(self, step: int) -> Counts:
         """How often a batch of one, two and three objects at this step."""

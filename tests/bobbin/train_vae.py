@@ -41,12 +41,10 @@ class VaeTraining:
     pool: int
     pool_life: int
     sizes: tuple[Size, ...]
-    crop: int = 0
-    """Show only a square of so many pixels with a thing in it, while batches are as many times larger."""
-    crop_steps: int = 0
-    """Whole pictures from then on."""
+    crop: int = 0  # show only a square of so many pixels with a thing in it, while batches are as many times larger
+    crop_steps: int = 0  # whole pictures from then on
+    # At the end the decoder learns alone, from latents that are a little off, as the transformer's will be.
     polish_steps: int
-    """At the end the decoder learns alone, from latents that are a little off, as the transformer's will be."""
     learning_rate: float = 2e-3
     seed: int = 0
     device: str = "cpu"

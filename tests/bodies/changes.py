@@ -49,6 +49,7 @@ def _processed(model: Any) -> dict[str, Any]:
     return before
 
 
+# What it is -> (do it, undo it with what that gave).
 CHANGES: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]] = {
     "the scale of a LoRA": (
         lambda model: model.set_adapters("default", 0.25),
@@ -59,4 +60,3 @@ CHANGES: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]] = {
     "q, k and v fused": (lambda model: model.fuse_qkv_projections(), lambda model, _: model.unfuse_qkv_projections()),
     "a hook on a layer": (_hooked, _unhook),
 }
-"""What it is -> (do it, undo it with what that gave)."""

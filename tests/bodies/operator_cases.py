@@ -38,9 +38,9 @@ PLANS = (
     "ulysses=2,allgather=2",
 )
 LENGTHS = (0, 1, 1, 2, 3, 4, 5, 7, 8, 12, 13, 16, 31)
+# bool, additive: of global size; dead: rows without a key; lost: rows of the lowest number; rows, columns: built from
+# local lengths on that axis; outer: from the local vector of valid tokens.
 FORMS = ("none", "bool", "additive", "dead", "lost", "rows", "columns", "outer", "causal")
-"""bool, additive: of global size; dead: rows without a key; lost: rows of the lowest number; rows, columns: built from
-local lengths on that axis; outer: from the local vector of valid tokens."""
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,7 @@ def is_first(request: Mapping[str, Any]) -> bool:
     return not is_there
 
 
-calls = 0
-"""Of `remember`, in this process: what a warm rank still knows."""
+calls = 0  # of `remember`, in this process: what a warm rank still knows
 last_step = 0
 
 
@@ -305,7 +304,7 @@ def _die_or_stop(parent: int) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
 
 
+# A variable that names a file: while that is there, what the fork server forks stops before it is ready.
 STOP_SPARES = "STOP_SPARES"
-"""A variable that names a file: while that is there, what the fork server forks stops before it is ready."""
 if STOP_SPARES in os.environ:
     die_with_parent, guard.die_with_parent = guard.die_with_parent, _die_or_stop

@@ -38,12 +38,9 @@ from latentloom.pipelines.whole.verified import CallRecorder, apart, first_step,
 from zoo.pipelines import tiny_of
 from zoo.pipelines.tiny import Tiny, build
 
-NUDGE = 1e-7
-"""Of the noise: what a free run is compared with, because later steps make small differences larger."""
-TOLERANCE = 1e-5
-"""Of what a run of several ranks makes: more is held against `NUDGE`."""
-CANCEL_AT = 2
-"""The step after which a run is cancelled."""
+NUDGE = 1e-7  # of the noise: what a free run is compared with, because later steps make small differences larger
+TOLERANCE = 1e-5  # of what a run of several ranks makes: more is held against `NUDGE`
+CANCEL_AT = 2  # the step after which a run is cancelled
 
 
 def compare(rank: int, name: str, plan: str, is_brief: bool = False) -> dict[str, Any]:

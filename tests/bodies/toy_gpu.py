@@ -10,8 +10,8 @@ import torch
 
 from latentloom.parallel.attention import choice
 
+# A variable that names a folder: there stand what was tried, a line each, and what is wrong with a kernel.
 FOLDER = "TOY_GPU"
-"""A variable that names a folder: there stand what was tried, a line each, and what is wrong with a kernel."""
 BF16, FP16 = torch.bfloat16, torch.float16
 
 

@@ -382,8 +382,8 @@ def test_a_session_with_a_real_comfyui(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(told) == len(comfyui_session.FORGETS) + len(comfyui_session.REMEMBERS) + 2
 
 
+# Load Model in a prompt of before there were engines.
 OLD = {"source": "builtin:bobbin", "dtype": "fp32", "compiled": False, "cuda_graph": False}
-"""Load Model in a prompt of before there were engines."""
 
 
 @pytest.mark.parametrize(

@@ -117,8 +117,8 @@ def test_pixels_are_made_as_bytes_where_every_use_takes_them(
 
 
 EAGER_KEY = "d76958da5e621af77dc55e7f90ebbf4afda718be51ab5f7ac6333b5122ad4e09"
+# What Load Model with builtin:bobbin had before there were engines, of files whose fingerprint is "files".
 COMPILED_KEY = "fb257bcba1f0646c7adefc93f2026e462db7d87d33dd76dfd4626e34ec5506db"
-"""What Load Model with builtin:bobbin had before there were engines, of files whose fingerprint is "files"."""
 
 
 def model_key(toys: ModuleType, version: int, inputs: dict[str, object]) -> str:

@@ -88,8 +88,8 @@ def test_texts() -> None:
     assert change_case("  A  red\tSTAR ", case="sentence") == "A red star"
 
 
+# A class that is compared with its members one by one.
 MANY = f"[{''.join(chr(0x10000 + 3000 * n) for n in range(200))}]{{400}}x"
-"""A class that is compared with its members one by one."""
 
 
 @pytest.mark.parametrize(

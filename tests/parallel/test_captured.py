@@ -21,8 +21,7 @@ from latentloom.parallel.sharding.split_plan import Padding
 from support.launches import lone_rank
 from support.tapes import CPU, Tape, Tapes
 
-runs = Counter[nn.Module]()
-"""Not on the module, whose own numbers its graphs depend on."""
+runs = Counter[nn.Module]()  # not on the module, whose own numbers its graphs depend on
 
 
 class Twice(nn.Module):

@@ -48,6 +48,8 @@ SIZES = [(4, 4), (3, 5)]  # even on two ranks, and not
 EAGER = {"backend": "eager"}
 BROKEN = {"fullgraph": False, "backend": "eager"}
 SINGLE = "num_single_layers"
+# A plan, sizes, which ranks compile, with what, and blocks that are left out: to trace takes seconds, and the other
+# rank only answers.
 IN_GRAPH = [
     ("ulysses=2", SIZE, {0: {"backend": "aot_eager"}}, ""),
     pytest.param("ulysses=2", SIZES, {1: EAGER}, "", marks=pytest.mark.by_hand),
@@ -56,8 +58,6 @@ IN_GRAPH = [
     pytest.param("ring=2", SIZES, {0: EAGER}, "", marks=pytest.mark.by_hand),
     pytest.param("ulysses=2", SIZES, {0: {"backend": "aot_eager"}, 1: EAGER}, "", marks=pytest.mark.by_hand),
 ]
-"""A plan, sizes, which ranks compile, with what, and blocks that are left out: to trace takes seconds, and the other
-rank only answers."""
 
 
 @pytest.mark.parametrize(("plan", "sizes", "by_rank", "without"), IN_GRAPH)

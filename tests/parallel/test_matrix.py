@@ -22,6 +22,7 @@ def chosen(index: int) -> tuple[str, str]:
     return PLANS[index % len(PLANS)], SHAPES[index % len(SHAPES)]
 
 
+# Variants of classes that two others or more, or a nearer one, stand for.
 BY_HAND = (
     "allegro_padded",
     "anyflow_far_step",
@@ -52,7 +53,6 @@ BY_HAND = (
     "sd35_middle_skipped",
     "z_image_controlnet",
 )
-"""Variants of classes that two others or more, or a nearer one, stand for."""
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ def cross(plain: Any) -> Any:
 
 
 BASE = torch.arange(24.0).view(4, 6)
+# Every dtype, empty ones, views of one storage, and what torch calls contiguous and does not view as bytes.
 TENSORS = {
     **{str(dtype): (torch.linspace(-2, 2, 15).view(3, 5) * 9).abs().to(dtype) for dtype in DTYPES},
     **{f"ones of {shape}": torch.ones(shape) for shape in ((), (0,), (2, 0, 3), (1, 1, 1))},
@@ -42,7 +43,6 @@ TENSORS = {
     "conjugated": torch.tensor([1 + 2j, 3j]).conj(),
     "negated": torch.tensor([1 + 2j]).conj().imag,
 }
-"""Every dtype, empty ones, views of one storage, and what torch calls contiguous and does not view as bytes."""
 
 
 def test_tensors_cross_together_bit_for_bit_and_are_summed_up_as_what_they_show() -> None:

@@ -34,8 +34,7 @@ from support.told import Told
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
 pytestmark = pytest.mark.timeout(600)  # agents and ranks import torch and diffusers, each for itself
 BODY = "bodies.pool:total"
-LATER_S = 10.0
-"""For what must come."""
+LATER_S = 10.0  # for what must come
 TESTS = Path(__file__).resolve().parent.parent
 
 

@@ -28,6 +28,7 @@ from support.tapes import Tapes
 from zoo.cases import Case
 
 TOLERANCE = 1e-6  # of the largest number, fp32
+# By variant: the products, of a launch each, that one forward of it needs no more.
 SAVED = {
     "flux3": 18,
     **dict.fromkeys(("flux", "chroma", "ovis_image", "longcat_image", "bria", "bria_fibo"), 14),
@@ -36,7 +37,6 @@ SAVED = {
     "krea2": 6,
     **dict.fromkeys(("qwen_image21", "wan", "skyreels_v2", "ernie_image", "ltx", "minimax_h3"), 4),
 }
-"""By variant: the products, of a launch each, that one forward of it needs no more."""
 LORA = {"r": 2, "target_modules": ["to_q", "to_v", "proj_mlp"], "init_lora_weights": False}
 
 

@@ -33,10 +33,8 @@ pytestmark = pytest.mark.gpu
 BOBBIN = "builtin:bobbin"
 TESTS = str(Path(__file__).resolve().parents[1])
 FIRST = Path(TESTS).parent / "workflows/bobbin/first_picture.json"
-NEAR = 0.01
-"""In pixels of 0 to 1: convolutions are in TF32."""
-NEAR_IN_BF16 = 0.005
-"""In the mean of a picture's pixels: what rounding to 8 bits leaves, in another order."""
+NEAR = 0.01  # in pixels of 0 to 1: convolutions are in TF32
+NEAR_IN_BF16 = 0.005  # in the mean of a picture's pixels: what rounding to 8 bits leaves, in another order
 
 
 @pytest.fixture(autouse=True)

@@ -29,6 +29,7 @@ from support.tiny_parts import image_vae, wan_vae
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARIES = ("diffusers", "transformers")
+# What our modules ask classes and modules for that no import names.
 HELD = {
     "components/lora.py": {"diffusers.loaders.lora_base:LoraBaseMixin": ["_lora_loadable_modules"]},
     "components/single_file.py": {
@@ -56,7 +57,6 @@ HELD = {
         "diffusers.modular_pipelines.modular_pipeline:ModularPipelineBlocks": ["get_execution_blocks"]
     },
 }
-"""What our modules ask classes and modules for that no import names."""
 
 
 def found(path: str) -> Any:

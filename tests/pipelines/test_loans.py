@@ -19,8 +19,7 @@ from latentloom.pipelines.components.store import ComponentStore, store
 from latentloom.pipelines.models.describe import add_lora, describe_model
 from latentloom.pipelines.values import Model, from_plain, to_plain
 
-SOON_S, LATER_S = 0.3, 20.0
-"""What may be held up by a lock is waited for so long; what must come, longer."""
+SOON_S, LATER_S = 0.3, 20.0  # what may be held up by a lock is waited for so long; what must come, longer
 
 
 def nothing() -> None:

@@ -18,8 +18,7 @@ from latentloom.pipelines.values import Lora, Model, to_plain
 from latentloom.pipelines.whole.assembled import load_pipeline
 from support.lora_files import write_lora
 
-ENDLESS = "([a-z_0-9.]+)+!"
-"""A regular expression that takes longer than a life to fail on the name of a layer."""
+ENDLESS = "([a-z_0-9.]+)+!"  # a regular expression that takes longer than a life to fail on the name of a layer
 WEIGHTS = "diffusion_pytorch_model.safetensors"
 
 

@@ -22,8 +22,7 @@ STOCK = {
     "qwen_image": "QwenImageInpaintPipeline",
 }
 FAMILY = pytest.mark.parametrize("family", STOCK)
-NEAR = {"flux": 0.0, "sd3": 2e-5, "qwen_image": 0.0}
-"""With guidance; see route_differences.md."""
+NEAR = {"flux": 0.0, "sd3": 2e-5, "qwen_image": 0.0}  # with guidance; see route_differences.md
 
 
 def box(batch: int = 1) -> Mask:

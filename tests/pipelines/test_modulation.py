@@ -6,6 +6,7 @@ from bodies.modulation import WAYS, built
 from latentloom.pipelines.fusing.modulation import MODULATED, _owners
 from support.ranks import Ranks
 
+# By variant: how many layers modulate its blocks.
 LAYERS = {
     "flux": 6,
     "ovis_image": 6,
@@ -16,7 +17,6 @@ LAYERS = {
     "sd35": 4,
     "hunyuan_video_15": 4,
 }
-"""By variant: how many layers modulate its blocks."""
 
 
 @pytest.mark.parametrize("name", LAYERS)

@@ -22,8 +22,8 @@ SEED = 5
 SOUND = ("ltx_2", "minimax_h3")
 TWO_STEPS = ("minimax_h3", "qwen_image_21_turbo")  # these take no fewer
 VARIANTS = ("flux_schnell", "flux_2_klein_base", "flux_3_distilled", "krea_2_turbo", "qwen_image_21_turbo")
+# Variants draw as those that they are variants of do.
 ALL = [pytest.param(name, marks=[pytest.mark.by_hand] if name in VARIANTS else []) for name in (*FAMILIES, *TINY_ROWS)]
-"""Variants draw as those that they are variants of do."""
 
 
 def asked(model: dict[str, Any], name: str, picture: torch.Tensor, **fields: Any) -> dict[str, Any]:

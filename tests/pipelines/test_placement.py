@@ -27,8 +27,7 @@ from latentloom.pipelines.settling import settled
 from latentloom.pipelines.values import Conditioning, Image, Latents, Model, Place, from_plain, to_plain
 
 BOBBIN = describe_model("builtin:bobbin", device="cpu")
-SIDE = 1456
-"""Of a square of just over two million pixels."""
+SIDE = 1456  # of a square of just over two million pixels
 
 
 TEXT = Conditioning(family="flux", prompt="a", negative_prompt="", positive={}, negative={})

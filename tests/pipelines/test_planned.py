@@ -39,6 +39,7 @@ from latentloom.pipelines.values import Graphs, Model
 from support.hollow_models import write_hollow
 
 PLANS = Path(__file__).parent / "plans"
+# Of each machine the model, its size, and what is asked beside.
 TEXTS = {
     "8xH100-nvlink": ("flux", {}, {}),
     "4x4090-pcie4": ("flux", {"width": 2048, "height": 2048}, {"quantization": "int8"}),
@@ -49,7 +50,6 @@ TEXTS = {
     "1x4090": ("qwen_image", {}, {}),
     "4xH100-nvlink": ("flux", {}, {"engine": "eager"}),
 }
-"""Of each machine the model, its size, and what is asked beside."""
 
 Models = Callable[[str], Path]
 

@@ -27,13 +27,13 @@ BOBBIN = describe_model("builtin:bobbin", device="cpu")
 EMPTY = Latents(family="flux", width=64, height=64)
 TEXT = Conditioning(family="flux", prompt="a", negative_prompt="", positive={})
 PICTURE = Image(pixels=torch.zeros(1, 64, 64, 3))
+# What each request cannot do without.
 GIVEN: dict[type[Request], dict[str, Any]] = {
     EncodeText: {"model": BOBBIN, "prompt": "a"},
     EncodeImage: {"model": BOBBIN, "image": PICTURE},
     Denoise: {"model": BOBBIN, "conditioning": TEXT, "latents": EMPTY},
     Decode: {"model": BOBBIN, "latents": EMPTY},
 }
-"""What each request cannot do without."""
 KINDS = pytest.mark.parametrize("kind", GIVEN, ids=lambda kind: kind.__name__)
 
 # ---- what is refused
@@ -124,8 +124,7 @@ FED = {
     nodes.decode_video: Decode,
 }
 SET_BY_PLACEMENT = {"plan", "split", "before"}
-HOSTS = {"progress", "workspace"}
-"""What a node gets from its host, no socket."""
+HOSTS = {"progress", "workspace"}  # what a node gets from its host, no socket
 
 
 @pytest.mark.parametrize("node", FED, ids=lambda node: node.__name__)

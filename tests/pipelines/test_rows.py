@@ -51,17 +51,17 @@ SPREAD = {
     "minimax_h3": ("ulysses=2",),
     "ltx_2": ("ulysses=2", "cfg=2"),
 }
+# What two ranks try here; tests/bench/families.py has them all try all.
 SPREAD_EDITS = {
     "flux_2_klein": ("ulysses=2",),
     "flux_3": ("ulysses=2",),
     "qwen_image_21": ("ulysses=2",),
     "qwen_image_edit_plus": ("ulysses=2", "cfg=2"),
 }
-"""What two ranks try here; tests/bench/families.py has them all try all."""
+# Rows whose stages are those of another one here.
 VARIANTS = dict.fromkeys(
     ("flux_2_klein", "flux_3_distilled", "krea_2_turbo", "qwen_image_21_turbo"), pytest.mark.by_hand
 )
-"""Rows whose stages are those of another one here."""
 EDIT_VARIANTS = dict.fromkeys(("flux_2_klein_base", "flux_3_distilled", "qwen_image_21_turbo"), pytest.mark.by_hand)
 
 

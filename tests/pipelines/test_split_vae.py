@@ -27,12 +27,12 @@ SHAPES = {
     ("hunyuan refiner", 9): (1, 4, 3, 9, 5),
     ("cogvideox", 8): (1, 4, 5, 8, 4),
 }
+# Rows that divide evenly are tried of one VAE of pictures and of one of videos; of all others, rows that do not, of
+# one config of a class.
 MORE = [
     *((kind, 8) for kind in (*IMAGES, *VIDEOS) if kind not in ("sd", "wan")),
     *(("no attention", 11), ("cosmos rearranged", 9), ("magvit by video", 9)),
 ]
-"""Rows that divide evenly are tried of one VAE of pictures and of one of videos; of all others, rows that do not, of
-one config of a class."""
 
 
 @pytest.mark.parametrize(

@@ -35,10 +35,9 @@ from latentloom.pipelines.values import Image, Latents, Model, Sampling, from_pl
 from support.by_hand import cells
 from support.told import Told, counted_calls
 
-NEAR = {"sd3": 2e-5}
-"""With guidance, from the classic pipeline, where it is not 0."""
+NEAR = {"sd3": 2e-5}  # with guidance, from the classic pipeline, where it is not 0
+# Those that ask the transformer as we do.
 MODULAR: dict[str, Any] = {"qwen_image": QwenImageAutoBlocks, "sd3": StableDiffusion3AutoBlocks}
-"""Those that ask the transformer as we do."""
 FROM_PICTURE = {
     "flux": "FluxImg2ImgPipeline",
     "qwen_image": "QwenImageImg2ImgPipeline",

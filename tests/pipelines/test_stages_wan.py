@@ -26,8 +26,8 @@ from support.told import Told, counted_calls
 
 KIND = pytest.mark.parametrize("kind", ["wan", "wan_i2v", "wan22", "wan22_i2v"])
 OTHERS = [pytest.param("wan_i2v", marks=pytest.mark.by_hand), pytest.param("wan22", marks=pytest.mark.by_hand)]
+# Of what `test_a_video_equals_the_classic_pipeline` asks of all: the least that a model has, and the most.
 ENDS = pytest.mark.parametrize("kind", ["wan", *OTHERS, "wan22_i2v"])
-"""Of what `test_a_video_equals_the_classic_pipeline` asks of all: the least that a model has, and the most."""
 GUIDED = pytest.mark.parametrize("guidance", [1.0, 4.0])
 SIZE = {"width": 64, "height": 32}
 FRAMES = 9

@@ -9,8 +9,7 @@ CODE = ("pickle.find_class", "subprocess.Popen", "os.system", "os.exec", "os.pos
 NETWORK = ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto")
 CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.symlink", "os.link", "os.chmod", "os.truncate")
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-FORBIDDEN = ("outside", "evil", "/etc/passwd")
-"""In the name of a file that no stranger's file may lead to."""
+FORBIDDEN = ("outside", "evil", "/etc/passwd")  # in the name of a file that no stranger's file may lead to
 
 
 class Audit:

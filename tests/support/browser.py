@@ -25,8 +25,8 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
+# Debian's Chromium without windows: the same engine for a fifth less processor time.
 SHELL = Path("/usr/bin/chromium-headless-shell")
-"""Debian's Chromium without windows: the same engine for a fifth less processor time."""
 CHROMIUM = Path(os.environ.get("CHROMIUM") or (SHELL if SHELL.exists() else "/usr/bin/chromium"))
 FLAGS = (
     "--headless=new",
@@ -42,10 +42,9 @@ FLAGS = (
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1440, "height": 900}}
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 USUAL: dict[str, Any] = {"locale": "en-US", "accept_downloads": True, **DESKTOP}
-WAIT_MS = 20_000
-"""How long a check waits: much longer than anything takes, for machines that are busy."""
-MODEL_MS = 60_000
-"""The same for what loads the model first."""
+WAIT_MS = 20_000  # how long a check waits: much longer than anything takes, for machines that are busy
+MODEL_MS = 60_000  # the same for what loads the model first
+# Ends when the canvas has not moved for a while.
 STILL = """async (viewport) => {
   const pause = () => new Promise((resolve) => setTimeout(resolve, 25));
   const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
@@ -55,7 +54,7 @@ STILL = """async (viewport) => {
     await (same < 7 ? pause() : frame());
   }
 }"""
-"""Ends when the canvas has not moved for a while."""
+# The middle of a thing that has not moved between two frames.
 STANDS = """async (thing, longest) => {
   const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
   const end = performance.now() + longest;
@@ -67,7 +66,7 @@ STANDS = """async (thing, longest) => {
   }
   throw new Error("it does not come to rest, or is not to be seen");
 }"""
-"""The middle of a thing that has not moved between two frames."""
+# What could be pressed, were it not for a message over it.
 UNDER = """region => {
   const root = region.getRootNode();
   const pressable = "button, a[href], input, select, textarea, [role=tab], .react-flow__handle, .react-flow__node";
@@ -77,7 +76,8 @@ UNDER = """region => {
     return width && height && under && region.contains(under) ? [each.outerHTML.slice(0, 200)] : [];
   });
 }"""
-"""What could be pressed, were it not for a message over it."""
+# Gradio, whose start is half of what it takes to open the page, begins when a test asks for one of its tabs; and as it
+# does for users where `gradioBegins` is set.
 GRADIO_WAITS = """(() => {
   let isWanted = false, held = [];
   addEventListener("loom-rests", (event) => {
@@ -93,8 +93,6 @@ GRADIO_WAITS = """(() => {
     if (waiting.length) dispatchEvent(new Event("loom-rests"));
   };
 })()"""
-"""Gradio, whose start is half of what it takes to open the page, begins when a test asks for one of its tabs; and as it
-does for users where `gradioBegins` is set."""
 STORED = "cookies,file_systems,indexeddb,local_storage,service_workers,cache_storage"
 LOOPBACK = ("127.0.0.1", "localhost", "")
 

@@ -24,13 +24,13 @@ from torch.utils._pytree import tree_leaves, tree_map
 import latentloom
 
 GPU = torch.device("cuda:0")
+# Operators whose answer's shape, or whose answer, the host has to know.
 SHAPED_BY_VALUES = {
     *("nonzero", "masked_select", "bincount", "_unique2", "unique_dim", "unique_consecutive"),
     *("_local_scalar_dense", "equal", "_linalg_check_errors"),
 }
-"""Operators whose answer's shape, or whose answer, the host has to know."""
+# Which argument of an operator its CUDA kernel is given as a number.
 READ_BY_THE_HOST = {"masked_fill": 2, "masked_fill_": 2, "index_fill": 3, "index_fill_": 3}
-"""Which argument of an operator its CUDA kernel is given as a number."""
 NUMBERS = {Tensor.item, Tensor.__float__, Tensor.__int__, Tensor.__bool__, Tensor.__index__, Tensor.__complex__}
 GUARDED = {Tensor.contiguous, Tensor.__invert__, F.scaled_dot_product_attention}
 INDEXING = {"index", "index_put", "index_put_", "_unsafe_index", "_unsafe_index_put", "_index_put_impl_"}

@@ -20,8 +20,7 @@ import pytest
 from latentloom.pipelines.hub.look import HubModel, look
 
 COMMIT = "c0ffee" * 6 + "c0ff"
-LARGE = 50_000
-"""Bytes from which a file is kept by its sha256."""
+LARGE = 50_000  # bytes from which a file is kept by its sha256
 PIECE = 1 << 14
 WAIT_S = 60.0
 
@@ -34,16 +33,13 @@ class FakeHub:
         self.gated: Any = False
         self.has_access = True
         self.licence = "apache-2.0"
-        self.listed: dict[str, int] = {}
-        """Files that it tells of, and has not."""
+        self.listed: dict[str, int] = {}  # files that it tells of, and has not
         self.is_damaged = False
-        self.sent: Counter[str] = Counter()
-        """Bytes of each file."""
+        self.sent: Counter[str] = Counter()  # bytes of each file
         self.asked: list[str] = []
-        self.tokens: set[str] = set()
-        """What clients logged in with."""
+        self.tokens: set[str] = set()  # what clients logged in with
+        # A file of which the first half is sent, and no more on that connection; after `go_on` others have it all.
         self.stop_at = ""
-        """A file of which the first half is sent, and no more on that connection; after `go_on` others have it all."""
         self.is_stopped = threading.Event()
         self.go_on = threading.Event()
         self.is_silent = False

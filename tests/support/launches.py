@@ -18,16 +18,16 @@ from latentloom.parallel.attention.kernels import KERNELS
 from latentloom.parallel.mesh import Mesh, planned_mesh
 from latentloom.parallel.plan import ParallelPlan
 
+# Operators that launch nothing, beside those whose answer is a view.
 FREE = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view", "set_"}
-"""Operators that launch nothing, beside those whose answer is a view."""
 
 
 def _rounded(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None) -> tuple[Tensor, Tensor]:
     return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, False, attn_mask=mask, scale=scale)
 
 
+# A CPU's kernel that gives its answers in the model's format, as those of GPUs do.
 ROUNDS = replace(KERNELS["cpu_flash"], with_lse=_rounded)
-"""A CPU's kernel that gives its answers in the model's format, as those of GPUs do."""
 
 
 class Operators(TorchDispatchMode):

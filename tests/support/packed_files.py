@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+# Name -> ggml's number, and the bytes of a block of it.
 GGML = {"F32": (0, 4), "F16": (1, 2), "Q4_0": (2, 18), "Q8_0": (8, 34), "Q4_K": (12, 144), "BF16": (30, 2)}
-"""Name -> ggml's number, and the bytes of a block of it."""
 
 
 def comfy_settings(**said: Any) -> Tensor:
@@ -108,6 +108,7 @@ def _value(value: Any) -> bytes:
     return struct.pack("<II", 4, value)
 
 
+# diffusers' names of a Wan transformer, and those of the files that its makers publish.
 MAKERS_NAMES = {
     "condition_embedder.time_embedder.linear_1": "time_embedding.0",
     "condition_embedder.time_embedder.linear_2": "time_embedding.2",
@@ -125,7 +126,6 @@ MAKERS_NAMES = {
     "ffn.net.2": "ffn.2",
     ".norm2.": ".norm3.",
 }
-"""diffusers' names of a Wan transformer, and those of the files that its makers publish."""
 
 
 def makers_name(name: str) -> str:

@@ -19,6 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
+# What a page and a run of the built-in model import.
 PRELOADED = (
     "latentloom.ui.app",
     "latentloom.ui.command",
@@ -29,14 +30,12 @@ PRELOADED = (
     "diffusers.models.transformers",
     "diffusers.pipelines.flux.pipeline_flux",
 )
-"""What a page and a run of the built-in model import."""
-LEFT_OUT = "peft"
-"""diffusers imports it where it is installed, which takes seconds: nothing of ours uses it."""
+LEFT_OUT = "peft"  # diffusers imports it where it is installed, which takes seconds: nothing of ours uses it
 POLL_S = 0.02
 SOME_STEPS, LONG_STEPS = 11, 200
+# Between the steps of a run of so many, which is seen at work, or goes on for longer than a test: without it, it would
+# take the processor from the page that the test is about.
 PAUSES_S = {SOME_STEPS: 0.2, LONG_STEPS: 0.3}
-"""Between the steps of a run of so many, which is seen at work, or goes on for longer than a test: without it, it would
-take the processor from the page that the test is about."""
 
 
 class Nursery:

@@ -10,8 +10,7 @@ import os
 import socket
 
 WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-PORTS = itertools.count(20_000 + 500 * WORKER)
-"""Each worker's own."""
+PORTS = itertools.count(20_000 + 500 * WORKER)  # each worker's own
 
 
 def free_port() -> int:

@@ -9,11 +9,11 @@ import functorch.compile  # noqa: F401 - what compiles and attends by torch impo
 import torch._dynamo
 import torch.distributed  # noqa: F401
 
+# diffusers imports the pipeline of each, and the text encoders of it, when it is asked for by name.
 FAMILIES = (
     *("AnyFlowFAR", "Chroma", "Flux2", "Flux", "Helios", "HunyuanVideo15", "LTX2"),
     *("QwenImage21", "QwenImage", "Sana", "SanaSprint", "StableDiffusion3", "Wan", "ZImage"),
 )
-"""diffusers imports the pipeline of each, and the text encoders of it, when it is asked for by name."""
 
 for name in FAMILIES:
     getattr(diffusers, f"{name}Pipeline")

@@ -18,8 +18,7 @@ class Asked:
     target: str = "/loom/me"
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
-    num_chunks: int = 1
-    """The body comes in so many messages of this size, without a length."""
+    num_chunks: int = 1  # the body comes in so many messages of this size, without a length
 
 
 @dataclass(frozen=True, kw_only=True)

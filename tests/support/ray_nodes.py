@@ -11,8 +11,7 @@ from typing import Any
 
 TESTS = Path(__file__).resolve().parents[1]
 OPTIONS: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80 << 20, "include_dashboard": False}
-ATTEMPTS = 3
-"""Ray gives a node 30 s to start, which may be too little on a busy machine."""
+ATTEMPTS = 3  # Ray gives a node 30 s to start, which may be too little on a busy machine
 
 
 @contextlib.contextmanager

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+# Where a statement, a handler of an exception or a case of a match holds statements.
 PARTS = ("body", "orelse", "finalbody", "handlers", "cases")
-"""Where a statement, a handler of an exception or a case of a match holds statements."""
 
 
 def held_by(node: ast.AST) -> list[ast.AST]:

@@ -33,10 +33,8 @@ LEAST_OPERATORS = 5
 class Graphs:
     """What was made of the graphs that came."""
 
-    engines: list[int] = field(default_factory=list[int])
-    """Of each graph."""
-    left: Counter[str] = field(default_factory=Counter[str])
-    """Operators outside engines, in all graphs."""
+    engines: list[int] = field(default_factory=list[int])  # of each graph
+    left: Counter[str] = field(default_factory=Counter[str])  # operators outside engines, in all graphs
     keys: list[str] = field(default_factory=list[str])
     num_built: int = 0
 

@@ -33,8 +33,7 @@ from transformers import (
 from latentloom.pipelines.components.loading import without_video
 from support.tiny_tokenizers import chat_tokenizer, t5_tokenizer
 
-UMT5 = (UMT5EncoderModel, UMT5Config)
-"""What `t5` makes it of."""
+UMT5 = (UMT5EncoderModel, UMT5Config)  # what `t5` makes it of
 
 
 def euler(*, shift: float = 3.0, dynamic: bool = False) -> FlowMatchEulerDiscreteScheduler:

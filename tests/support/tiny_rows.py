@@ -25,30 +25,22 @@ class TinyRow:
     """A tiny model, and one run of it that both routes can make."""
 
     make: Callable[[], Any]
-    guidance: float = 1.0
-    """1 is off."""
-    scale: str = "guidance_scale"
-    """What the classic call names it; empty where it takes none, or has a guider."""
-    distilled: float = 0.0
-    """Guidance that is an input of the transformer."""
-    off: float = 0.0
-    """What the classic call takes for no guidance."""
+    guidance: float = 1.0  # 1 is off
+    scale: str = "guidance_scale"  # what the classic call names it; empty where it takes none, or has a guider
+    distilled: float = 0.0  # guidance that is an input of the transformer
+    off: float = 0.0  # what the classic call takes for no guidance
     text_length: int = 64
     width: int = 80
     height: int = 48
     frames: int = 1
     steps: int = STEPS
-    passes: int = STEPS
-    """How many steps are told of these."""
-    references: int = 0
-    """How many pictures it looks at beside the prompt, each of another size."""
-    call: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What else the classic call takes."""
-    stock: str = ""
-    """The classic pipeline's class, where it is not that of the folder."""
+    passes: int = STEPS  # how many steps are told of these
+    references: int = 0  # how many pictures it looks at beside the prompt, each of another size
+    call: dict[str, Any] = field(default_factory=dict[str, Any])  # what else the classic call takes
+    stock: str = ""  # the classic pipeline's class, where it is not that of the folder
+    # How far our pixels may be from the classic pipeline's, which are from 0 to 1; 1.0 is another picture. More than
+    # 1e-5 is a named difference (tests/pipelines/route_differences.md).
     close: float = 1e-5
-    """How far our pixels may be from the classic pipeline's, which are from 0 to 1; 1.0 is another picture. More than
-    1e-5 is a named difference (tests/pipelines/route_differences.md)."""
 
 
 def request_of(model: dict[str, Any], row: TinyRow) -> dict[str, Any]:
@@ -259,5 +251,5 @@ LOOKING = {
     **{"flux_2": 1, "flux_2_klein": 2, "flux_2_klein_base": 2, "flux_3": 1, "flux_3_distilled": 2},
     **{"flux_kontext": 1, "qwen_image_21": 2, "qwen_image_21_turbo": 1},
 }
+# Runs of models that may look at pictures, or not, with some.
 EDITS = {name: replace(TINY_ROWS[name], references=count) for name, count in LOOKING.items()}
-"""Runs of models that may look at pictures, or not, with some."""

@@ -26,8 +26,7 @@ from support import toys
 DEADLINE_S = 60.0
 OPEN: defaultdict[str, threading.Event] = defaultdict(threading.Event)
 REACHED: defaultdict[str, threading.Event] = defaultdict(threading.Event)
-ORDER: list[str] = []
-"""The names of the gates, as they were reached."""
+ORDER: list[str] = []  # the names of the gates, as they were reached
 
 
 def gate(value: float = 0.0, name: str = "gate", progress: Progress = SILENT) -> float:

@@ -16,8 +16,7 @@ from latentloom.pipelines.values import Image
 
 CALLS: list[str] = []
 SPANS: list[tuple[str, float, float]] = []
-WAITING = threading.Event()
-"""Set when `wait_steps` has begun."""
+WAITING = threading.Event()  # set when `wait_steps` has begun
 
 
 def reset() -> None:

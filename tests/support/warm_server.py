@@ -18,6 +18,7 @@ from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.pools import preloads
 from support.checkout import TESTS
 
+# Beside what the built-in model needs: what tests run in ranks.
 MORE = (
     "bodies.pool",
     ".pipelines.families.by_blocks",
@@ -26,7 +27,6 @@ MORE = (
     "diffusers:QwenImagePipeline",
     "diffusers:WanPipeline",
 )
-"""Beside what the built-in model needs: what tests run in ranks."""
 
 
 class Forked(ServerProcess):

@@ -17,8 +17,7 @@ from latentloom.ui.bundle import read_bundle
 ROOT = Path(__file__).parents[2]
 WEB, STATIC = ROOT / "ui/web", ROOT / "ui/static"
 BUILT = ("loom.js", "loom.css", "loom.de.json", "loom.router.js", "THIRD_PARTY_LICENSES.txt")
-MAX_JS_BYTES = 450_000
-"""Of what is read before anything is drawn, each file gzipped."""
+MAX_JS_BYTES = 450_000  # of what is read before anything is drawn, each file gzipped
 ADDRESSES = {
     "http://www.w3.org": "namespaces of SVG and XHTML, never fetched",
     "https://www.w3.org": "the same",

@@ -29,8 +29,8 @@ from latentloom.ui.access.throttle import MAX_TRIES, Throttle
 from latentloom.ui.settings import Settings
 from support.toy_server import until
 
+# For clients that have to be cut. Those that have to succeed get `CALM`, however busy the machine is.
 QUICK = Patience(header_s=0.3, body_window_s=0.3, unread_s=0.3)
-"""For clients that have to be cut. Those that have to succeed get `CALM`, however busy the machine is."""
 CALM = Patience(header_s=20.0, body_window_s=20.0, unread_s=20.0)
 HALF = b"POST /echo HTTP/1.1\r\nHost: x\r\nX-A: "
 SLOW = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nx"

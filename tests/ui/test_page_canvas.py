@@ -233,12 +233,12 @@ def test_letters_after_a_node_was_added_go_into_its_text_until_something_else_is
     assert file_graph(page)["nodes"]["encode_text_2"]["inputs"]["prompt"] == "little owl"
 
 
+# Notes whether the view moves, and is dragged, whenever that changes.
 MARKS = """(canvas) => {
   window.marks = [];
   const note = () => window.marks.push(["data-moving", "data-dragged"].map((name) => canvas.hasAttribute(name)));
   new MutationObserver(note).observe(canvas, { attributeFilter: ["data-moving", "data-dragged"] });
 }"""
-"""Notes whether the view moves, and is dragged, whenever that changes."""
 
 
 @pytest.mark.by_hand

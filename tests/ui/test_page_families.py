@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from support.browser import MODEL_MS, card
 from support.checkout import ROOT
 
+# Played to its end; whether a sound was decoded meanwhile.
 PLAYED = """async (video) => {
   video.loop = false;
   video.playbackRate = 8;
@@ -19,7 +20,6 @@ PLAYED = """async (video) => {
   await ended;
   return { ended: video.ended, sound: video.webkitAudioDecodedByteCount > 0 };
 }"""
-"""Played to its end; whether a sound was decoded meanwhile."""
 
 
 @pytest.mark.by_hand

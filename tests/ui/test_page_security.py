@@ -50,6 +50,7 @@ def test_gradio_begins_also_where_our_script_does_not(
     expect(page.get_by_test_id("canvas")).to_have_count(0)
 
 
+# What lies over each other in the middle of the window, whenever anything changes once the canvas is there.
 STACKS = """(() => {
   window.stacks = [];
   const look = () => {
@@ -58,7 +59,6 @@ STACKS = """(() => {
   };
   new MutationObserver(look).observe(document, { childList: true, subtree: true, attributes: true });
 })()"""
-"""What lies over each other in the middle of the window, whenever anything changes once the canvas is there."""
 
 
 def test_what_gradio_shows_while_it_begins_takes_no_press(

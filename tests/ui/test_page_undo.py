@@ -9,10 +9,8 @@ from playwright.sync_api import Locator, Page
 from support.browser import card, enter, file_text, toolbar
 from support.first_picture import FIRST
 
-MOST = 100
-"""Steps that a button takes back before it counts as one without an end."""
-MERGED = 6
-"""At most: an edit that goes on with the one just before it is one step with it."""
+MOST = 100  # steps that a button takes back before it counts as one without an end
+MERGED = 6  # at most: an edit that goes on with the one just before it is one step with it
 
 
 @pytest.mark.parametrize("num_edits", [8, pytest.param(56, marks=pytest.mark.by_hand)])

@@ -16,6 +16,7 @@ FIRST, INPAINT = (
     json.loads((ROOT / f"workflows/bobbin/{name}.json").read_text()) for name in ("first_picture", "inpaint")
 )
 OPEN, CLOSE = "\u27e6", "\u27e7"
+# What is read on the page: texts, names, tooltips; not what stands in fields, and no code.
 SHOWN = """() => {
   const found = [];
   const isSeen = (element) => element.checkVisibility({ visibilityProperty: true, opacityProperty: true });
@@ -34,26 +35,24 @@ SHOWN = """() => {
   walk(document);
   return found;
 }"""
-"""What is read on the page: texts, names, tooltips; not what stands in fields, and no code."""
 OURS = re.compile(f"{OPEN}[^{OPEN}{CLOSE}]*{CLOSE}")
 NODES = "|".join(FIRST["nodes"] | INPAINT["nodes"])
+# A node, one of its sockets, a part of a plan, a param.
 NAMED = re.compile(rf"\b({NODES})(\.\w+)?|\b\w+=\d|\b(negative_)?prompt\b|\bseed\b")
-"""A node, one of its sockets, a part of a plan, a param."""
-KEYS = re.compile(r"\b([A-Z]|F\d+|Alt|Esc|Tab)\b")
-"""Keys on which the same stands in all languages."""
+KEYS = re.compile(r"\b([A-Z]|F\d+|Alt|Esc|Tab)\b")  # keys on which the same stands in all languages
 WORKFLOWS = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "workflows").rglob("*.json"))
+# Models on the hub that workflows name.
 HUB = re.compile(
     "|".join(sorted({*map(re.escape, re.findall(r'"([\w-]+/[\w.-]+)"', WORKFLOWS))}, key=len, reverse=True))
 )
-"""Models on the hub that workflows name."""
 NO_WORDS = re.compile(r"\b(B|KiB|MiB|GiB|TiB|ms|\u00b5s|s|min|h|x)\b|[\W\d_]")
+# Of models, packages and this machine, and what languages call themselves.
 NAMES = """
 builtin:bobbin bobbin FluxPipeline FluxImg2ImgPipeline Qwen/Qwen-Image FlowMatchEulerDiscreteScheduler flux latentloom
 transformers diffusers safetensors tokenizers torch numpy pillow peft torchao python av CPU cpu fp32 cfg ulysses ring
 tokenizer_2 tokenizer text_encoder_2 text_encoder transformer vae allgather weights text
 Seed PNG JPEG WebP BMP English Deutsch
 """
-"""Of models, packages and this machine, and what languages call themselves."""
 THEIRS = (
     # of the workflow: its name, its nodes with their sockets, its prompt, its files, what it says of itself
     *("first_picture", "a red star", "picture.png", "picture", FIRST["description"], "part", "middle.png"),

@@ -112,6 +112,7 @@ BAD_GRAPHS: list[Any] = [
     graph(a=node()) | {"name": ""},
     graph(a=node()) | {"exec": "import os"},
 ]
+# Such a thing may be kept, as work that is not done, but not be run.
 WRONG_GRAPHS = [
     graph(a={"type": "NoSuchNode"}),
     graph(a=node(inputs={"image": {"from": "a.image"}})),
@@ -122,7 +123,6 @@ WRONG_GRAPHS = [
     graph(a=node()) | {"outputs": {"o": {"from": "zzz.zzz"}}},
     graph(a=node()) | {"requires": {"torch": "~~~"}},
 ]
-"""Such a thing may be kept, as work that is not done, but not be run."""
 
 BAD_JSON = [
     b"",

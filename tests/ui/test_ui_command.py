@@ -290,12 +290,12 @@ def test_a_server_that_says_nothing_does_not_answer() -> None:
         assert not answers("127.0.0.1", silent.getsockname()[1], 0.1)  # nobody accepts
 
 
+# The login page and its POST, the files that it loads, and whether the server is up.
 WITHOUT_A_LOGIN = {
     *("GET /", "HEAD /", "POST /login", "POST /login/"),
     *("GET /assets/{path:path}", "GET /static/{path:path}", "GET /theme.css", "GET /favicon.ico", "GET /manifest.json"),
     *("GET /health", "HEAD /health"),
 }
-"""The login page and its POST, the files that it loads, and whether the server is up."""
 
 
 WALK = """

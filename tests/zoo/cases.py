@@ -33,6 +33,7 @@ class Case:
         return self.rows * self.columns * self.frames
 
 
+# So few tokens in a frame that some ranks may hold none: right, or refused by name.
 FEW = (
     Case("few1", rows=1, columns=1),
     Case("few2", rows=1, columns=2),
@@ -40,14 +41,12 @@ FEW = (
     Case("few1_masked", rows=1, columns=1, masked=True, batch=2),
     Case("few2_masked", rows=1, columns=2, masked=True, batch=2),
 )
-"""So few tokens in a frame that some ranks may hold none: right, or refused by name."""
+# Texts of which keys are left out: of a batch those behind its longest prompt, and all but two of one prompt.
 PADDED = (
     Case("padded", masked=True, rows=3, columns=5, text=21, batch=2, padded=9),
     Case("padded_alone", masked=True, rows=3, columns=5, text=11),
 )
-"""Texts of which keys are left out: of a batch those behind its longest prompt, and all but two of one prompt."""
-SKIPPED = Case("skipped", layers=3, rows=3, columns=5, text=7)
-"""Of three blocks each one is left out in turn."""
+SKIPPED = Case("skipped", layers=3, rows=3, columns=5, text=7)  # of three blocks each one is left out in turn
 CASES = {
     case.name: case
     for case in (
@@ -65,8 +64,8 @@ CASES = {
     )
 }
 
+# Model class, config, inputs of its forward (without return_dict).
 Built = tuple[type, Mapping[str, Any], dict[str, Any]]
-"""Model class, config, inputs of its forward (without return_dict)."""
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from zoo.cases import Built, Case, blocks, grid_ids, noise, text_mask, varied, words
 
-WIDTH = 16
-"""Width of a head; the rotary axes below add up to it."""
+WIDTH = 16  # width of a head; the rotary axes below add up to it
 
 
 def flux(case: Case) -> Built:

@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+# How many bits of an IPv6 address count: whoever has one has all that share these, and would else be as many strangers
+# as they like.
 HOME_BITS = 64
-"""How many bits of an IPv6 address count: whoever has one has all that share these, and would else be as many strangers
-as they like."""
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,11 @@ from ..errors import NotLoggedIn
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
-LOCAL = "local"
-"""The user where nobody logs in."""
+LOCAL = "local"  # the user where nobody logs in
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 MAX_FILE_BYTES = 1 << 20
 REMEDY = "give a file of name:password lines"
-COOKIES = ("access-token-{}", "access-token-unsecure-{}")
-"""In which Gradio looks for a session, first to last."""
+COOKIES = ("access-token-{}", "access-token-unsecure-{}")  # in which Gradio looks for a session, first to last
 
 
 def read_users(file: Path) -> dict[str, str]:

@@ -22,24 +22,21 @@ from ..errors import error_body
 from .address import asker_of
 from .crowd import Crowd, Patience
 
+# By the event loop in a turn. It takes four turns to look at one and close it, and so many more are open meanwhile.
 ACCEPTED_AT_ONCE = 16
-"""By the event loop in a turn. It takes four turns to look at one and close it, and so many more are open meanwhile."""
 WAITING_TO_BE_ACCEPTED = 2048
-OWN_FILES = 64 + 4 * ACCEPTED_AT_ONCE
-"""Descriptors that are left for all that is no connection: records, models, ranks."""
+OWN_FILES = 64 + 4 * ACCEPTED_AT_ONCE  # descriptors that are left for all that is no connection: records, models, ranks
 WANTED_FILES = 16_384
-SHARES = 4
-"""One address gets at most this part of all connections."""
+SHARES = 4  # one address gets at most this part of all connections
+# Where the part is smaller than this it is half: one of fewer would make room before its header was looked at, when
+# others of its address come as fast as they are accepted.
 FEW = 3 * ACCEPTED_AT_ONCE
-"""Where the part is smaller than this it is half: one of fewer would make room before its header was looked at, when
-others of its address come as fast as they are accepted."""
 NOT_ACCEPTED = "ASGI callable returned without completing handshake."
 QUIET_S = 60.0
-START_S = 30.0
-"""For the event loop to change over, on a busy machine."""
+START_S = 30.0  # for the event loop to change over, on a busy machine
 
+# What a connection must bring in time; "rest" is a body that is still being sent although it was answered.
 Phase = Literal["", "header", "body", "rest"]
-"""What a connection must bring in time; "rest" is a body that is still being sent although it was answered."""
 
 
 class Connection(H11Protocol):

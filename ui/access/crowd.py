@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .connections import Connection
 
-LOOK_S = 1.0
-"""How often ended websockets are looked for, at most."""
+LOOK_S = 1.0  # how often ended websockets are looked for, at most
 
 
 @dataclass(frozen=True, kw_only=True)

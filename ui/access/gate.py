@@ -25,14 +25,11 @@ logger = logging.getLogger("latentloom")
 PREFIX = "/loom"
 MIB = 1 << 20
 JSON_BYTES = 8 * MIB
-GRADIO_BYTES = 1 * MIB
-"""The most bytes of a call of `gradio_client`: a thousand of these may wait in memory."""
-LOGIN_BYTES = 16 << 10
-"""Anybody may send one, and hold a connection for as long as it may take to come."""
+GRADIO_BYTES = 1 * MIB  # the most bytes of a call of `gradio_client`: a thousand of these may wait in memory
+LOGIN_BYTES = 16 << 10  # anybody may send one, and hold a connection for as long as it may take to come
 THUMB_BYTES = 1 * MIB
 UPLOAD_BYTES = 64 * MIB
-OPEN_BYTES = 512 * MIB
-"""A video may carry a workflow, too."""
+OPEN_BYTES = 512 * MIB  # a video may carry a workflow, too
 
 BODY_LIMITS = (
     (re.compile(r"/loom/open"), OPEN_BYTES),
@@ -41,16 +38,14 @@ BODY_LIMITS = (
     (re.compile(r"/login/?"), LOGIN_BYTES),
     (re.compile(r"(?!/loom/).*", re.DOTALL), GRADIO_BYTES),
 )
+# Gradio's own way to send files, which nothing counts, and to fetch from elsewhere: no view of ours uses them.
 UNUSED = (
     (re.compile(r"(/gradio_api)?/upload/?"), f"send pictures to {PREFIX}/uploads"),
     (re.compile(r"(/gradio_api)?/proxy=.*", re.DOTALL), "this server fetches nothing from others"),
 )
-"""Gradio's own way to send files, which nothing counts, and to fetch from elsewhere: no view of ours uses them."""
-MAX_ASKING = 512
-"""Requests of one address that are being answered, streams and websockets included."""
+MAX_ASKING = 512  # requests of one address that are being answered, streams and websockets included
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-BODY_WAIT_S = 60.0
-"""How long the next piece of a body may take."""
+BODY_WAIT_S = 60.0  # how long the next piece of a body may take
 DEFAULT_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"cross-origin-resource-policy", b"same-origin"),

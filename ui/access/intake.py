@@ -16,8 +16,7 @@ from ...parallel.wording import worded
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-AT_A_TIME = 2
-"""A packed picture may need a GiB to be read. Other requests have threads of their own."""
+AT_A_TIME = 2  # a packed picture may need a GiB to be read. Other requests have threads of their own.
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -31,16 +31,13 @@ if TYPE_CHECKING:
 
 KEY_FILE = "login.key"
 KEY_BYTES = 32
-KNOWN_S = 90 * 24 * 3600
-"""How long a browser is known after it logged in."""
+KNOWN_S = 90 * 24 * 3600  # how long a browser is known after it logged in
 MAX_FIELD = 4096
-MAX_SESSIONS = 1000
-"""How many sessions a user may have; the oldest ends where another begins."""
+MAX_SESSIONS = 1000  # how many sessions a user may have; the oldest ends where another begins
+# What is read without a login: the login page with the files that it loads, and whether the server is up.
 OPEN = re.compile(r"/|/health|/favicon\.ico|/manifest\.json|/theme\.css|/(assets|static)/.+")
-"""What is read without a login: the login page with the files that it loads, and whether the server is up."""
 LOGIN = re.compile(r"/login/?")
-STARTED = "/gradio_api/startup-events"
-"""What `launch` asks for, before anybody else can."""
+STARTED = "/gradio_api/startup-events"  # what `launch` asks for, before anybody else can
 
 
 class Guard:

@@ -12,8 +12,7 @@ from jinja2 import BaseLoader, Environment
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-NONCE = "latentloom.nonce"
-"""The key of the nonce in the scope of a request."""
+NONCE = "latentloom.nonce"  # the key of the nonce in the scope of a request
 POLICY = "; ".join(
     (
         "default-src 'self'",
@@ -35,8 +34,10 @@ POLICY = "; ".join(
 )
 SCRIPT = re.compile(r"<script(?=[\s>])")
 MARKED = f"<script nonce=\"{{{{ request.scope['{NONCE}'] }}}}\""
-BASE = re.compile(r"<base\s[^>]*>")
-"""`./`, which is what it would be without, and which base-uri forbids."""
+BASE = re.compile(r"<base\s[^>]*>")  # `./`, which is what it would be without, and which base-uri forbids
+# Our own files are read before Gradio's, and draw before Gradio is up; none where a login comes first.
+#
+# Gradio begins when our script says that the canvas rests, for both at once are late; without that script, later.
 FIRST = """<head>{{% if not config.get('auth_required') %}}
 {parts}<script type="module" async src="{script}"></script><link rel="preload" as="style" href="{styles}">{asked}
 <script>
@@ -53,18 +54,14 @@ FIRST = """<head>{{% if not config.get('auth_required') %}}
 }})();
 </script>
 {{% endif %}}"""
-"""Our own files are read before Gradio's, and draw before Gradio is up; none where a login comes first.
-
-Gradio begins when our script says that the canvas rests, for both at once are late; without that script, later.
-"""
 MOST_MS = 4000
 MODULE = 'type="module" crossorigin'
+# Gradio's own script, before and after.
 HELD = "type=\"{% if config.get('auth_required') %}module{% else %}loom/held{% endif %}\" crossorigin"
-"""Gradio's own script, before and after."""
 PART = '<link rel="modulepreload" href="{}">'
+# What the script asks first, on the way before it is read. `crossorigin` as its `fetch` is, without which it is asked
+# twice.
 ASKED = '<link rel="preload" as="fetch" crossorigin href="{}">'
-"""What the script asks first, on the way before it is read. `crossorigin` as its `fetch` is, without which it is asked
-twice."""
 
 
 class Policy:

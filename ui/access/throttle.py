@@ -19,18 +19,12 @@ from dataclasses import dataclass, field
 
 from starlette.exceptions import HTTPException
 
-WRONG_S = 1.0
-"""How long a wrong password takes."""
-AT_ONCE = 4
-"""Passwords for one user that strangers may have tried at once, each from another address."""
-MAX_TRIES = 20
-"""In one queue."""
-MAX_STRANGERS = 1000
-"""Tries under way in all, those from known browsers aside."""
-MAX_WAIT_S = 30.0
-"""For a turn: somebody before may himself wait for a user's queue."""
-MAX_PLACES = 16
-"""Addresses that are remembered of a user."""
+WRONG_S = 1.0  # how long a wrong password takes
+AT_ONCE = 4  # passwords for one user that strangers may have tried at once, each from another address
+MAX_TRIES = 20  # in one queue
+MAX_STRANGERS = 1000  # tries under way in all, those from known browsers aside
+MAX_WAIT_S = 30.0  # for a turn: somebody before may himself wait for a user's queue
+MAX_PLACES = 16  # addresses that are remembered of a user
 
 Key = tuple[str, ...]
 

@@ -35,6 +35,7 @@ from ..store.paging import FIRST_ROWS, MAX_ROWS, page_of, short_values, shortene
 
 logger = logging.getLogger("latentloom")
 
+# The endpoints, each with what its callers have to give.
 TAKES = {
     "list_workflows": "takes limit (how many at most) and before (text, an id or nothing), in this order",
     "run_workflow": "takes workflow (text), params (an object, or null) and wait (seconds), in this order",
@@ -42,16 +43,13 @@ TAKES = {
     "cancel_runs": "takes runs (a list of ids, or null for all)",
     "fetch_result": "takes result (text)",
 }
-"""The endpoints, each with what its callers have to give."""
 NAMES = ", ".join(TAKES)
-CALL = re.compile(r"/gradio_api/((call|run|api)/|queue/join/?$)")
-"""The routes by which endpoints are called."""
+CALL = re.compile(r"/gradio_api/((call|run|api)/|queue/join/?$)")  # the routes by which endpoints are called
+# Gradio's functions that look for an endpoint, and put named arguments in order.
 MATCHERS = ("get_fn", "construct_args")
-"""Gradio's functions that look for an endpoint, and put named arguments in order."""
 MAX_WAIT_S = 86400.0
 POLL_S = 0.2
-AT_A_TIME = 64
-"""Calls that wait for their runs; each costs a task, and no thread."""
+AT_A_TIME = 64  # calls that wait for their runs; each costs a task, and no thread
 
 
 def add_endpoints(server: Server, *, copies: set[str]) -> None:
@@ -101,8 +99,8 @@ async def misused(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse(error_body(said, 400), 400)
 
 
+# What Gradio's routes raise for an unknown endpoint, and for named arguments that are wrong.
 MISUSES = {FnIndexInferError: misused, KeyError: misused, TypeError: misused, RecursionError: misused}
-"""What Gradio's routes raise for an unknown endpoint, and for named arguments that are wrong."""
 
 
 class ClientApi:
@@ -233,10 +231,9 @@ def _mistake(said: str) -> gr.Error:
     return gr.Error(said, print_exception=False)
 
 
+# Of the direct call that is being answered.
 _MISTAKES: ContextVar[list[str] | None] = ContextVar("mistakes", default=None)
-"""Of the direct call that is being answered."""
-COPIES = "copies"
-"""What stands in names of files for Gradio's folder of copies."""
+COPIES = "copies"  # what stands in names of files for Gradio's folder of copies
 
 
 def _without_folder(file: dict[str, Any]) -> dict[str, Any]:

@@ -20,12 +20,9 @@ from ..views.devices import DeviceWatch
 logger = logging.getLogger("latentloom")
 
 GAP_S = 1 / 12
-LOOK_S = 15.0
-"""How often a socket with nothing to tell looks whether its user is still logged in."""
-MAX_SOCKETS = 64
-"""How many sockets a user may have open: one for each page."""
-MAX_MESSAGE = 1024
-"""Characters that a page may send at once: it has nothing to say but pings."""
+LOOK_S = 15.0  # how often a socket with nothing to tell looks whether its user is still logged in
+MAX_SOCKETS = 64  # how many sockets a user may have open: one for each page
+MAX_MESSAGE = 1024  # characters that a page may send at once: it has nothing to say but pings
 POLICY, TOO_BIG, FAILED = 1008, 1009, 1011
 
 

@@ -30,8 +30,7 @@ from ..views.installed import lora_picture, loras_view, models_view, node_use, t
 from .requests import Id, User, sends
 
 FOR_EVER = "public, max-age=31536000, immutable"
-PART = re.compile(r"loom\.\w+\.[0-9A-Z]{8}\.js")
-"""What the page loads later has its hash in its name."""
+PART = re.compile(r"loom\.\w+\.[0-9A-Z]{8}\.js")  # what the page loads later has its hash in its name
 
 
 def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:

@@ -123,11 +123,10 @@ def _user(request: Request) -> str:
     return request.state.user
 
 
-User = Annotated[str, Depends(_user)]
-"""Who asks."""
+User = Annotated[str, Depends(_user)]  # who asks
+# The id of a workflow, run, batch, result or draft, in a path.
 Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
-"""The id of a workflow, run, batch, result or draft, in a path."""
 Limit = Annotated[int, Query(ge=1, le=MAX_ROWS, description="Rows at most.")]
 Before = Annotated[str, Query(max_length=128, description="The last row of the page before.")]
+# Of a node that was unfolded with `:` for each `/`.
 NodeName = Annotated[str, Path(pattern=r"^[a-z][a-z0-9_]{0,63}(:[a-z0-9_]{1,64}){0,40}$")]
-"""Of a node that was unfolded with `:` for each `/`."""

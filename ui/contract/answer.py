@@ -17,11 +17,10 @@ class Answer(BaseModel):
     )
 
 
-FROM_DISK = ConfigDict(extra="ignore")
-"""Of answers that are records, too: a newer server may have written more."""
+FROM_DISK = ConfigDict(extra="ignore")  # of answers that are records, too: a newer server may have written more
+# A workflow as `latentloom run` takes it; the schema of the file describes it.
 WorkflowFile = Annotated[
     dict[str, Any], WithJsonSchema({"type": "object", "description": "A workflow file.", "tsType": "GraphFile"})
 ]
-"""A workflow as `latentloom run` takes it; the schema of the file describes it."""
+# A number that may need 64 bits: the page reads one that JavaScript would round as its digits (`exact.ts`).
 Exact = Annotated[int, WithJsonSchema({"type": "integer", "tsType": "number | string"})]
-"""A number that may need 64 bits: the page reads one that JavaScript would round as its digits (`exact.ts`)."""

@@ -73,8 +73,7 @@ class DraftWithGraph(Draft):
     """What was on the canvas; it need not be a sound workflow."""
 
 
-UploadKind = Literal["image", "audio", "video"]
-"""A video comes from a result only."""
+UploadKind = Literal["image", "audio", "video"]  # a video comes from a result only
 
 
 class UploadRow(Answer):

@@ -14,8 +14,7 @@ from .answer import FROM_DISK, Answer, Exact, WorkflowFile
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 Kind = Literal["image", "video", "audio"]
-Priority = Literal["next", "normal", "idle"]
-"""Of a run among its user's own; "idle" gives way to everybody's."""
+Priority = Literal["next", "normal", "idle"]  # of a run among its user's own; "idle" gives way to everybody's
 NodeStage = Literal["waiting", "running", "done", "cached", "failed", "cancelled", "skipped"]
 
 

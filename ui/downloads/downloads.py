@@ -29,10 +29,8 @@ from .records import Pace, Record, as_left, kept_in
 
 logger = logging.getLogger("latentloom")
 
-MOST_UNDER_WAY = 3
-"""Of one user."""
-SLOW_S, SLOW_BYTES = 600.0, 1 << 20
-"""What comes slower than this keeps all others waiting."""
+MOST_UNDER_WAY = 3  # of one user
+SLOW_S, SLOW_BYTES = 600.0, 1 << 20  # what comes slower than this keeps all others waiting
 
 
 class Downloads:

@@ -12,10 +12,8 @@ from ...pipelines.models.source import home_of, hub_cache
 from ..errors import Conflict
 from ..store.quota import FREE_BYTES, Quota, sized
 
-MOST_AT_ONCE = 4
-"""Of all users; each has one."""
-MOST_KEPT = 32
-"""Of each user."""
+MOST_AT_ONCE = 4  # of all users; each has one
+MOST_KEPT = 32  # of each user
 
 
 class Looks:

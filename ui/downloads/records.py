@@ -13,8 +13,7 @@ from ...pipelines.models.source import home_of, hub_cache
 from ..contract.kept import Download, DownloadState
 from ..store.user_files import ID, put_aside, read_record
 
-PACE_S = 8.0
-"""How much of the past tells how fast it goes."""
+PACE_S = 8.0  # how much of the past tells how fast it goes
 
 
 class Record(BaseModel):

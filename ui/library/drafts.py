@@ -20,8 +20,7 @@ from ..store.quota import KEPT, Quota, size_of
 from ..store.user_files import read_record, user_folder
 
 KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
-MAX_DRAFTS = KEPT["drafts"].count
-"""How many drafts a user may keep; the oldest goes when one more comes."""
+MAX_DRAFTS = KEPT["drafts"].count  # how many drafts a user may keep; the oldest goes when one more comes
 MAX_BYTES = 8 << 20
 
 

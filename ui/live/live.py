@@ -17,11 +17,10 @@ from ...parallel.machine.now import DeviceNow
 from ..contract.run import LiveMessage, NodeState, QueuePlace
 from .state import RunRecord
 
-KEPT_RUNS = 200
-"""Runs that are over and still told to a page that connects; older ones are asked for over HTTP."""
+KEPT_RUNS = 200  # runs that are over and still told to a page that connects; older ones are asked for over HTTP
+# Of the runs that are told of, so many with their nodes; and so many of those that wait, the others once they
+# begin.
 KEPT_NODES = 20
-"""Of the runs that are told of, so many with their nodes; and so many of those that wait, the others once they
-begin."""
 KEPT_REMOVALS = 1000
 
 

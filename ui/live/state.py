@@ -18,8 +18,8 @@ from ..contract.answer import FROM_DISK
 from ..contract.run import LiveRun, MadeFacts, NodeStage, NodeState, RunFacts, RunParts, RunRow, State
 from ..store.paging import short_values
 
+# A run that was under way when the server was killed so often is not started once more: it may be what ended it.
 MAX_RESTARTS = 2
-"""A run that was under way when the server was killed so often is not started once more: it may be what ended it."""
 
 AGAIN = "its process ended while this ran, so it was started again"
 GIVEN_UP = worded(

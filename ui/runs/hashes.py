@@ -30,11 +30,9 @@ from .runs import Runs
 logger = logging.getLogger("latentloom")
 
 CHUNK_BYTES = 8 << 20
-MOST_UNDER_WAY = 4
-"""Of one user: each may read hundreds of GiB."""
+MOST_UNDER_WAY = 4  # of one user: each may read hundreds of GiB
 MOST_JOBS = 256
-MOST_KEPT = 4096
-"""Files whose hashes are remembered."""
+MOST_KEPT = 4096  # files whose hashes are remembered
 
 
 @dataclass

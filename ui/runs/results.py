@@ -25,8 +25,7 @@ from .runs import Runs
 from .search import terms_of
 
 THUMB_SIDE = 384
-MOST_TAGS = 32
-"""Of one result; so many boards, too, may have it."""
+MOST_TAGS = 32  # of one result; so many boards, too, may have it
 MOST_BOARDS = 32
 MOST_TAGS_TOLD = 1000
 MOST_MAKERS_TOLD = 1000

@@ -52,12 +52,10 @@ from .workers import RunWorkers
 logger = logging.getLogger("latentloom")
 
 MAX_WAITING = 1000
-MOST_TOLD = 10
-"""Points of a sweep that are left out; of the rest only how many there are."""
+MOST_TOLD = 10  # points of a sweep that are left out; of the rest only how many there are
 CLOSE_S = 10.0
 PREVIEW_SIDE = 512
-KEPT_PREVIEWS = 20
-"""Runs whose previews are kept: those that had one last."""
+KEPT_PREVIEWS = 20  # runs whose previews are kept: those that had one last
 
 LOST = "the workflow of this run could not be read again; it was put aside in the data folder; run it anew"
 

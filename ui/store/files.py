@@ -11,6 +11,7 @@ from starlette.types import Send as Sends
 from ...parallel.wording import worded
 from ..errors import NotHere, error_body
 
+# What a browser may show in the page; anything else is a download.
 MEDIA_TYPES = {
     ".png": "image/png",
     ".jpg": "image/jpeg",
@@ -25,7 +26,6 @@ MEDIA_TYPES = {
     ".opus": "audio/ogg",
     ".m4a": "audio/mp4",
 }
-"""What a browser may show in the page; anything else is a download."""
 SECURITY = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'self'"
 HEADERS = {"Content-Security-Policy": SECURITY, "X-Content-Type-Options": "nosniff"}
 KEEP = "private, max-age=86400, immutable"

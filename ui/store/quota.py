@@ -35,15 +35,13 @@ KEPT: dict[Kind, Most] = {
     "boards": Most(words="boards", count=500, num_bytes=MIB),
     "models": Most(words="models that were fetched", count=200, num_bytes=1 << 60),
 }
-OWN: tuple[Kind, ...] = ("results", "models")
-"""Where there is no login these do not count: the disk is the user's own."""
-ALL_TIMES = 20
-"""All users together keep so many times as many things as one may."""
-USER_BYTES = 20 * 1024 * MIB
-"""Bytes that one user may keep, all kinds together."""
-FREE_BYTES = 256 * MIB
-"""Bytes that stay free on the disk, whoever asks."""
+OWN: tuple[Kind, ...] = ("results", "models")  # where there is no login these do not count: the disk is the user's own
+ALL_TIMES = 20  # all users together keep so many times as many things as one may
+USER_BYTES = 20 * 1024 * MIB  # bytes that one user may keep, all kinds together
+FREE_BYTES = 256 * MIB  # bytes that stay free on the disk, whoever asks
 
+# Below the user's folder, the first with an entry for each thing. Results and models are elsewhere, and known by their
+# runs and downloads.
 FOLDERS: dict[Kind, tuple[str, ...]] = {
     "workflows": ("workflows", "apps"),
     "drafts": ("drafts",),
@@ -51,8 +49,6 @@ FOLDERS: dict[Kind, tuple[str, ...]] = {
     "runs": ("runs", "batches"),
     "boards": ("boards",),
 }
-"""Below the user's folder, the first with an entry for each thing. Results and models are elsewhere, and known by their
-runs and downloads."""
 
 
 @dataclass(kw_only=True)

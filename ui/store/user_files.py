@@ -24,12 +24,12 @@ from ...pipelines.models.regular_file import read_regular
 from ..contract.run import Kind
 from ..errors import NotHere
 
+# What files are, by the ends of their names.
 KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(PICTURES, "image"),
     **dict.fromkeys(VIDEOS, "video"),
     **dict.fromkeys(SOUNDS, "audio"),
 }
-"""What files are, by the ends of their names."""
 MAX_NAME = 200
 MAX_FOLDER = 200
 MAX_DEPTH = 8

@@ -72,8 +72,7 @@ def asked_place(devices: str, plan: str, *, own: Place, here: Sequence[str]) -> 
     return place
 
 
-FRESH_S = 1.0
-"""So often the machine is asked at most, whatever number of pages watch it."""
+FRESH_S = 1.0  # so often the machine is asked at most, whatever number of pages watch it
 
 
 _LATEST: Latest[list[DeviceNow]] = Latest()

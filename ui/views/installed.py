@@ -24,8 +24,7 @@ from ..settings import Settings
 from .devices import devices_now
 from .newest import Latest
 
-FRESH_S = 30.0
-"""How long an answer is good for: reading the headers of many models takes seconds."""
+FRESH_S = 30.0  # how long an answer is good for: reading the headers of many models takes seconds
 THUMB_SIDE = 192
 ORDER: tuple[Verdict, ...] = ("fits", "likely", "unknown", "other")
 UNASKED = Fit("unknown")

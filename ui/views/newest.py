@@ -17,11 +17,10 @@ from ...parallel.errors import Cancelled
 from ..errors import Superseded
 
 T = TypeVar("T")
+# Works an answer out; calls what it is given before each node, which raises `Cancelled` once nobody waits for it.
 Ask = Callable[[Callable[[], None]], T]
-"""Works an answer out; calls what it is given before each node, which raises `Cancelled` once nobody waits for it."""
 NUM_THREADS = 4
-OF_ONE_USER = 2
-"""Answers that are worked out for one user at a time."""
+OF_ONE_USER = 2  # answers that are worked out for one user at a time
 
 
 class Newest:

@@ -44,8 +44,7 @@ NOT_KEPT = (
     "what was measured is not kept, because something else began to work meanwhile or its folder cannot be written; "
     "try again later, or look into the log"
 )
-MOST_PREDICTED = 4
-"""Denoises of a run that waits: each costs some 20 ms."""
+MOST_PREDICTED = 4  # denoises of a run that waits: each costs some 20 ms
 MACHINES = [str(name) for name in EXAMPLES.split(", ")]
 NOTHING = "this workflow denoises nothing, so no plan is needed; add a Denoise node or Run Pipeline"
 

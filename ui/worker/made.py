@@ -19,8 +19,7 @@ from ..live.state import MadeFile
 from ..store.user_files import KINDS, fresh_id, user_folder
 
 MAX_PROMPT = 2000
-MAX_WORD = 120
-"""Characters of one value among the words; prompts are searched whole."""
+MAX_WORD = 120  # characters of one value among the words; prompts are searched whole
 MAX_WORDS = 4000
 FACTS = {"image": picture_facts, "video": video_facts, "audio": sound_facts}
 

@@ -33,24 +33,20 @@ from ..live.state import Outcome
 from .wire import Ask, Cancel, Line, Message, Order, Start, read_line, written
 from .work import Tell, WorkerLost
 
-LOOK_S = 0.1
-"""How often whoever waits for the worker looks whether its run is cancelled, or held up."""
-SILENT_S = 3.0
-"""A worker with a run says something three times as often."""
+LOOK_S = 0.1  # how often whoever waits for the worker looks whether its run is cancelled, or held up
+SILENT_S = 3.0  # a worker with a run says something three times as often
 LIMIT_S = 10.0
 LOADED_S = 5.0
 MEASURED_S = 300.0
-END_S = 5.0
-"""For the worker to end its ranks."""
+END_S = 5.0  # for the worker to end its ranks
 
 logger = logging.getLogger("latentloom")
 
 
 NUMBERS = itertools.count(1)
+# What one run, or one question, is told; None at the end of the worker. Where it is full, the worker has to wait, or a
+# cancel would come behind all that was told before it.
 Said = queue.Queue[Line | None]
-"""What one run, or one question, is told; None at the end of the worker. Where it is full, the worker has to wait, or a
-cancel would come behind all that was told before it.
-"""
 MOST_SAID = 8
 
 

@@ -22,10 +22,8 @@ from .work import Here, Tell, stopped
 
 logger = logging.getLogger("latentloom")
 
-PREVIEW_S = 1 / 13
-"""A page is told of changes twelve times a second at most."""
-ALIVE_S = 1.0
-"""So often it says that it is alive while it has work: whoever holds the interpreter keeps it from that."""
+PREVIEW_S = 1 / 13  # a page is told of changes twelve times a second at most
+ALIVE_S = 1.0  # so often it says that it is alive while it has work: whoever holds the interpreter keeps it from that
 
 
 def main(server: int) -> None:

@@ -15,10 +15,9 @@ from ...files.workspace import Workspace
 from ..graph import MAX_NODES, Folder, Lines, Link, Listed, ParamRef, Span
 from ..problems import short
 
-MAX_FILES = 100_000
-"""Of a folder that are looked at."""
+MAX_FILES = 100_000  # of a folder that are looked at
+# The plain value of a param. Raises `ValueError` where it comes by a wire, or is not there.
 Lookup = Callable[[ParamRef], Any]
-"""The plain value of a param. Raises `ValueError` where it comes by a wire, or is not there."""
 
 
 def elements(source: Listed, value: Lookup, workspace: Workspace | None) -> list[Any]:

@@ -29,14 +29,12 @@ class Folded(BadInput):
 class Scope:
     """Nodes of one list of nodes in the file, at one place where they are used."""
 
-    path: str
-    """Before the names of its nodes: "", or such as "paint/3/"."""
+    path: str  # before the names of its nodes: "", or such as "paint/3/"
     words: str
     nodes: Mapping[str, Node]
     sub: Sub | None = None
     outer: Scope | None = None
-    user: str = ""
-    """The node of the outer scope that uses it."""
+    user: str = ""  # the node of the outer scope that uses it
     element: Mapping[str, Any] = field(default_factory=dict[str, Any])
     mode: str = "run"
 

@@ -24,8 +24,7 @@ from .lists import elements, made_while_running
 from .subs import Copy, Folded, Scope, Specs, sub_of, unusable, with_subs
 from .unfolded import JOINERS, Unfolded, gathered, link_to, named_apart
 
-UNKNOWN = Node(type=f"{SUB}unknown")
-"""What stands for a node that cannot be unfolded."""
+UNKNOWN = Node(type=f"{SUB}unknown")  # what stands for a node that cannot be unfolded
 
 
 def is_folded(graph: Graph) -> bool:
@@ -48,10 +47,8 @@ class _Found:
     """What stands at an input in the end."""
 
     entry: Any
-    place: str = ""
-    """The input of the file's node where it stands."""
-    is_element: bool = False
-    """Whether it is, or comes from, an element of a for-each."""
+    place: str = ""  # the input of the file's node where it stands
+    is_element: bool = False  # whether it is, or comes from, an element of a for-each
     is_there: bool = True
 
 

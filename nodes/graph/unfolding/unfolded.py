@@ -13,8 +13,7 @@ from ..problems import Problem
 from ..resolve import Overrides, Resolved
 from ..spec import NodeSpec
 
-NUMBER = re.compile(r"/\d+(?=/|$)")
-"""Of an element, in the name of an unfolded node."""
+NUMBER = re.compile(r"/\d+(?=/|$)")  # of an element, in the name of an unfolded node
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,11 +21,10 @@ class Unfolded:
     """The workflow of ordinary nodes. A node that cannot be unfolded stays as it is, and is in `problems`."""
 
     graph: Graph
-    overrides: Overrides
-    """Without those that are in the graph now."""
+    overrides: Overrides  # without those that are in the graph now
     problems: tuple[Problem, ...] = ()
+    # Inputs of unfolded nodes, and the input of the file's node where their value stands; both as node.socket.
     places: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Inputs of unfolded nodes, and the input of the file's node where their value stands; both as node.socket."""
 
     def told(self, problems: Iterable[Problem]) -> list[Problem]:
         """Problems of unfolded nodes at the nodes of the file; what several elements have in common is told once."""
@@ -83,15 +81,14 @@ class Joiner:
     type: str
     sockets: tuple[str, ...]
     output: str
-    given: Mapping[str, Any]
-    """What else it is given."""
+    given: Mapping[str, Any]  # what else it is given
 
 
+# By the type of what they join.
 JOINERS: Mapping[str, Joiner] = {
     "Image": Joiner("LoomBatchPictures", ("image", *(f"image_{number}" for number in range(2, 9))), "image", {}),
     "string": Joiner("LoomJoinText", ("first", "second", "third", "fourth"), "text", {"separator": "\n"}),
 }
-"""By the type of what they join."""
 
 
 def gathered(

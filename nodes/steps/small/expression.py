@@ -17,15 +17,13 @@ from typing import Any
 
 MAX_LENGTH = 1000
 MAX_DEPTH = 50
-LARGEST = 1e15
-"""Of what a power may give, so that no number grows without end."""
-MOST = 10**300
-"""Of any other whole number on the way."""
+LARGEST = 1e15  # of what a power may give, so that no number grows without end
+MOST = 10**300  # of any other whole number on the way
+# That `round` keeps, and that it rounds away: Python reckons 10 to the power of them, however long that takes.
 MOST_DIGITS = 20
-"""That `round` keeps, and that it rounds away: Python reckons 10 to the power of them, however long that takes."""
 Number = int | float
+# What no formula has: the one `=` of an assignment too.
 _FOREIGN = re.compile(r"[^\w\s.,()<>=!%*/+-]|(?<![<>=!])=(?!=)|!(?!=)", re.ASCII)
-"""What no formula has: the one `=` of an assignment too."""
 
 
 def _rounded(value: Number, digits: Number = 0) -> Number:

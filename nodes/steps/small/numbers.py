@@ -19,8 +19,7 @@ KINDS = get_args(Kind)
 SIDES = {True: "if_true", False: "if_false"}
 OUTPUT = "chosen"
 ID = "LoomSwitch"
-ANY = "any"
-"""What a socket takes in a host whose nodes always have the same ones."""
+ANY = "any"  # what a socket takes in a host whose nodes always have the same ones
 
 
 @checked

@@ -20,8 +20,7 @@ from ..sockets import NewText, Text
 
 PLACE = re.compile(r"\{(\w*)(?::(\d{0,2})(?:\.(\d{1,2}))?)?\}", re.ASCII)
 
-LONGEST_NUMBER = 400
-"""Characters: 1e308 and 99 digits."""
+LONGEST_NUMBER = 400  # characters: 1e308 and 99 digits
 
 
 @checked
@@ -114,8 +113,7 @@ def change_case(
 
 # ---- regular expressions whose work is bounded before they are asked
 
-MAX_WORK = 50_000_000
-"""Characters that are compared at most, about a second of them."""
+MAX_WORK = 50_000_000  # characters that are compared at most, about a second of them
 MAX_PATTERN = 500
 ONE = (sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN, sre.CATEGORY)
 

@@ -20,12 +20,9 @@ from ..arguments import checked, refused_by
 from ..sockets import NewText, Seed, Text
 
 MOST_IN_EACH_OTHER = 16
-MOST_DRAWN = 1000
-"""Lines that one text takes from files, those within lines included."""
-MOST_CHOICES = 10_000
-"""Of a text, or of a line of a file."""
-MOST_BYTES = 1 << 20
-"""Of a file."""
+MOST_DRAWN = 1000  # lines that one text takes from files, those within lines included
+MOST_CHOICES = 10_000  # of a text, or of a line of a file
+MOST_BYTES = 1 << 20  # of a file
 FOLDER = "wildcards"
 PLAIN = re.compile(r"\\[{|}]|[{|}]|[^\\{|}]+|\\")
 NAME = r"__[A-Za-z0-9]+(?:[/_-][A-Za-z0-9]+)*__"

@@ -24,11 +24,9 @@ from ..sockets import Seed
 from .model import BOBBIN, adapted, index_of, whole_denoises, whole_fingerprint, whole_means, whole_model
 from .sockets import TYPES, arguments_of, input_of, inputs_of, outputs_of, tell_size, values_of, why_not
 
-AUTO = "auto"
-"""The class that the model folder names."""
+AUTO = "auto"  # the class that the model folder names
 PROMPTS = ("prompt", "negative_prompt")
-LORAS = ("loras", "lora_scales")
-"""Sockets of the classes that take LoRAs."""
+LORAS = ("loras", "lora_scales")  # sockets of the classes that take LoRAs
 
 
 @checked

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
 logger = logging.getLogger("latentloom")
+# Socket types of kinds of parameters. What has none cannot be given.
 TYPES: dict[Kind, str] = {
     "text": "string",
     "number": "float",
@@ -36,9 +37,8 @@ TYPES: dict[Kind, str] = {
     "audio": "Audio",
     "json": "string",
 }
-"""Socket types of kinds of parameters. What has none cannot be given."""
+# What pipelines give, as values. What has none is dropped.
 SHOWN: dict[Output, type] = {"image": Image, "video": Video, "audio": Audio}
-"""What pipelines give, as values. What has none is dropped."""
 RANGES: dict[str, tuple[float, float]] = {
     "num_inference_steps": (1, 10_000),
     "height": (1, 16384),
@@ -50,9 +50,9 @@ RANGES: dict[str, tuple[float, float]] = {
     "video_length": (1, 4096),
     **dict.fromkeys(("max_sequence_length", "max_text_length", "max_lyric_length", "tokenizer_max_length"), (1, 16384)),
 }
-LONGEST = 10_000
-"""Characters of a text: some classes clean it with patterns whose work grows with its square."""
+LONGEST = 10_000  # characters of a text: some classes clean it with patterns whose work grows with its square
 LONG_TEXTS = ("prompt", "lyrics", "instruction")
+# By kind.
 HELP = {
     "picture": "A batch gives several pictures",
     "pictures": "A batch gives several pictures",
@@ -63,9 +63,7 @@ HELP = {
     "audio": "One sound, at any rate",
     "json": "JSON; empty is the pipeline's own",
 }
-"""By kind."""
-PLACE, STRENGTH = "_index", "_strength"
-"""How the sockets beside one of conditions end."""
+PLACE, STRENGTH = "_index", "_strength"  # how the sockets beside one of conditions end
 
 
 def inputs_of(signature: Signature) -> list[InputSpec]:

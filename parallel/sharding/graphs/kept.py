@@ -19,10 +19,9 @@ from torch import nn
 from .traced import free
 from .wires import AttentionCall
 
+# Of one kind of block, for all states and the like that a process meets; those not used for longest are dropped.
 MOST_GRAPHS = 64
-"""Of one kind of block, for all states and the like that a process meets; those not used for longest are dropped."""
-MOST_SHAPES = 512
-"""Of one kind of block, for which its attention calls are known."""
+MOST_SHAPES = 512  # of one kind of block, for which its attention calls are known
 
 
 @dataclass

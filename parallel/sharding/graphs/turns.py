@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 logger = logging.getLogger("latentloom")
+# For another process's compiler. Less than the pool allows a first step (`Limits.work_s`), so that this one has time
+# to compile by itself then.
 WAIT_S = 600.0
-"""For another process's compiler. Less than the pool allows a first step (`Limits.work_s`), so that this one has time
-to compile by itself then."""
 VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 
 

@@ -30,16 +30,16 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ...group import Group
 
+# What says all by its value.
 PLAIN = (type(None), bool, int, float, complex, str, bytes, enum.Enum, type, torch.dtype, torch.device, torch.Size)
-"""What says all by its value."""
+# What every module has, what is put on it to compile it or to replay it, and what peft was given for a layer, by whose
+# path no two are equal.
 BUILT_IN = frozenset(vars(nn.Module())) - {"training"} | {"_compiled_call_impl", "compile", "kwargs"}
-"""What every module has, what is put on it to compile it or to replay it, and what peft was given for a layer, by whose
-path no two are equal."""
 FORM = attrgetter("dtype", "device", "requires_grad")
 NOT_FOLLOWED = (Tensor, nn.Module, ModuleType, TorchFunctionMode, Group, threading.local)
+# So far it is followed what a hook or a processor refers to: a hook of diffusers is two objects behind the forward
+# that it replaces.
 DEEPEST = 2
-"""So far it is followed what a hook or a processor refers to: a hook of diffusers is two objects behind the forward
-that it replaces."""
 
 
 class State:

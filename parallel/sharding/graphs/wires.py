@@ -26,9 +26,9 @@ from ...plan import ParallelPlan
 from ...process_groups import name_of, point
 from ...traffic import Shape, Traffic, traffic_of
 
+# How an attention call goes in a graph: "plain" as torch's own operator, "opaque" as the one that asks the session at
+# work, or the strategy by the operators of whose exchange.
 Way = str
-"""How an attention call goes in a graph: "plain" as torch's own operator, "opaque" as the one that asks the session at
-work, or the strategy by the operators of whose exchange."""
 
 
 @dataclass(frozen=True)

@@ -21,22 +21,18 @@ from ..regular_file import JsonFault, parse_strict, read_object
 from ..tensor_file import TensorFile, read_tensor_file
 from .lora_file import PAIRS, check_lora, is_lora, ranks_in
 
-MOST_WORDS = 12
-"""Trigger words of one LoRA."""
-MOST_TAGS = 5
-"""Of them, what stood most often in the texts of its training."""
+MOST_WORDS = 12  # trigger words of one LoRA
+MOST_TAGS = 5  # of them, what stood most often in the texts of its training
 LONGEST_WORD = 100
 LONGEST_TEXT = 200
-MOST_TAG_BYTES = 1 << 20
-"""Of the texts of a training, counted; more of them is not read."""
-MOST_NOTE_BYTES = 256 << 10
-"""Of the JSON file beside it."""
+MOST_TAG_BYTES = 1 << 20  # of the texts of a training, counted; more of them is not read
+MOST_NOTE_BYTES = 256 << 10  # of the JSON file beside it
 NOTE = ".json"
-PICTURES = (".png", ".preview.png", ".jpg", ".jpeg", ".webp")
-"""How a picture of its name may end."""
+PICTURES = (".png", ".preview.png", ".jpg", ".jpeg", ".webp")  # how a picture of its name may end
 
 Families = tuple[str, ...]
 
+# Families by how their names begin in metadata, letters and digits only; none of ours for what we do not read.
 MADE_FOR: Mapping[str, Families] = {
     "flux2": ("flux_2",),
     "flux3": ("flux_3",),
@@ -60,7 +56,7 @@ MADE_FOR: Mapping[str, Families] = {
     "sdv1": (),
     "sdv2": (),
 }
-"""Families by how their names begin in metadata, letters and digits only; none of ours for what we do not read."""
+# Parts of tensors' names by which other projects' LoRAs are told, where the metadata says nothing.
 NAMED_LIKE: Mapping[str, tuple[str, Families]] = {
     "joint_blocks": ("Stable Diffusion 3", ("sd3",)),
     "lora_unet_down_blocks": ("Stable Diffusion (U-Net)", ()),
@@ -68,7 +64,6 @@ NAMED_LIKE: Mapping[str, tuple[str, Families]] = {
     "lora_unet_blocks_0_cross_attn": ("Wan", ("wan",)),
     "diffusion_model.blocks.0.cross_attn": ("Wan", ("wan",)),
 }
-"""Parts of tensors' names by which other projects' LoRAs are told, where the metadata says nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)

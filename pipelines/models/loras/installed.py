@@ -23,31 +23,23 @@ from ..tensor_file import read_tensor_file
 from .facts import NOTE, PICTURES, LoraFacts, lora_facts
 from .lora_file import what_differs
 
-MAX_DEPTH = 6
-"""How deep a folder of models is searched."""
-MOST_FILES = 20_000
-"""Looked at in one look; the rest is not seen."""
+MAX_DEPTH = 6  # how deep a folder of models is searched
+MOST_FILES = 20_000  # looked at in one look; the rest is not seen
 MOST_LORAS = 2_000
-READING_S = 8.0
-"""For one look."""
-MOST_KEPT = 20_000
-"""Files whose facts are kept, some hundred bytes each."""
+READING_S = 8.0  # for one look
+MOST_KEPT = 20_000  # files whose facts are kept, some hundred bytes each
 MOST_VERDICTS = 4_096
-BESIDE = (NOTE, *PICTURES)
-"""How the files of a LoRA's name end that tell of it."""
+BESIDE = (NOTE, *PICTURES)  # how the files of a LoRA's name end that tell of it
 
+# Whether its layers are the model's; whether what it says it was made for is; whether nobody knows; or neither.
 Verdict = Literal["fits", "likely", "unknown", "other"]
-"""Whether its layers are the model's; whether what it says it was made for is; whether nobody knows; or neither."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class InstalledLoras:
-    loras: tuple[LoraFacts, ...]
-    """By path."""
-    has_more: bool = False
-    """There are more than are looked at."""
-    may_grow: bool = False
-    """No time was left: the next look goes on."""
+    loras: tuple[LoraFacts, ...]  # by path
+    has_more: bool = False  # there are more than are looked at
+    may_grow: bool = False  # no time was left: the next look goes on
 
     @property
     def is_whole(self) -> bool:
@@ -57,14 +49,12 @@ class InstalledLoras:
 @dataclass(frozen=True)
 class Fit:
     verdict: Verdict
-    why: str = ""
-    """Why it does not fit, as a sentence that begins small; empty where it may."""
+    why: str = ""  # why it does not fit, as a sentence that begins small; empty where it may
 
 
-_FACTS = Unchanged[LoraFacts | None](MOST_KEPT)
-"""Of each file and of those of its name; None: no LoRA."""
+_FACTS = Unchanged[LoraFacts | None](MOST_KEPT)  # of each file and of those of its name; None: no LoRA
+# What the model lacks of a LoRA's layers, as `what_differs` says it, by these layers and the model.
 _verdicts: dict[tuple[str, str, str, str], str | None] = {}
-"""What the model lacks of a LoRA's layers, as `what_differs` says it, by these layers and the model."""
 _lock = threading.Lock()
 
 

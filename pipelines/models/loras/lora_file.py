@@ -16,8 +16,9 @@ from ..packed.experts import single_files
 from ..regular_file import JsonFault, parse_strict
 from ..tensor_file import TensorEntry, TensorFile
 
+# The key under which diffusers keeps a LoRA's settings, which go to peft as they are, such as `transformer.r`.
 METADATA = "lora_adapter_metadata"
-"""The key under which diffusers keeps a LoRA's settings, which go to peft as they are, such as `transformer.r`."""
+# Parts of the names of a layer's two tensors: (rank, in) and (out, rank).
 PAIRS = (
     ("lora_A", "lora_B"),
     ("lora_down", "lora_up"),
@@ -25,7 +26,6 @@ PAIRS = (
     ("lokr_w1_b", "lokr_w1_a"),
     ("lokr_w2_b", "lokr_w2_a"),
 )
-"""Parts of the names of a layer's two tensors: (rank, in) and (out, rank)."""
 FOREIGN_SETTINGS = {
     "auto_mapping": "names code of its own",
     "megatron_config": "names a package to import",
@@ -35,8 +35,9 @@ FOREIGN_SETTINGS = {
     "loftq_config": "asks for quantized weights",
     "layer_replication": "changes the model's layers",
 }
-INITIAL = ("gaussian",)
-"""`init_lora_weights` by name: its weights are then overwritten. Others change the model's own."""
+INITIAL = ("gaussian",)  # `init_lora_weights` by name: its weights are then overwritten. Others change the model's own.
+# Settings whose texts peft runs as regular expressions, which can take for ever; `rank_pattern` is also made of the
+# names of tensors.
 PATTERNS = (
     "target_modules",
     "target_parameters",
@@ -46,16 +47,13 @@ PATTERNS = (
     "rank_pattern",
     "alpha_pattern",
 )
-"""Settings whose texts peft runs as regular expressions, which can take for ever; `rank_pattern` is also made of the
-names of tensors."""
-LAYER = re.compile(r"\^?[\w.-]+\$?")
-"""A name as a pattern: nothing in it repeats."""
+LAYER = re.compile(r"\^?[\w.-]+\$?")  # a name as a pattern: nothing in it repeats
 
 
+# How diffusers names what changes a transformer; the names of other projects are converted when it is loaded.
 PREFIX, DOWN, UP = "transformer.", ".lora_A.weight", ".lora_B.weight"
-"""How diffusers names what changes a transformer; the names of other projects are converted when it is loaded."""
+# Families of which diffusers fills a LoRA that takes fewer numbers with zeros, as for those that see a drawing too.
 PADDED = ("flux",)
-"""Families of which diffusers fills a LoRA that takes fewer numbers with zeros, as for those that see a drawing too."""
 
 
 def is_lora(file: TensorFile) -> bool:

@@ -21,19 +21,16 @@ from ..tensor_file import MAX_HEADER_BYTES, MAX_TENSORS, TensorEntry, TensorFile
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
-MAX_DIMS = 5
-"""ggml has 4, and a convolution's original shape 5."""
+MAX_DIMS = 5  # ggml has 4, and a convolution's original shape 5
 MAX_NAME_BYTES = 256
-MAX_ENTRIES = 20_000
-"""Of metadata."""
-MAX_ITEMS = 1_000_000
-"""Texts in all lists of the metadata; the largest vocabularies have 300,000."""
+MAX_ENTRIES = 20_000  # of metadata
+MAX_ITEMS = 1_000_000  # texts in all lists of the metadata; the largest vocabularies have 300,000
 MAX_ALIGNMENT = 1 << 16
+# Number of a type of metadata -> its form; a text is 8 and a list 9.
 NUMBERS = dict(enumerate(("B", "b", "H", "h", "I", "i", "f", "?", "", "", "Q", "q", "d")))
-"""Number of a type of metadata -> its form; a text is 8 and a list 9."""
 TEXT, LIST = 8, 9
-ORIGINAL_SHAPE = "comfy.gguf.orig_shape."
-"""Before a tensor's name: a list of its dims, where ggml's are others."""
+ORIGINAL_SHAPE = "comfy.gguf.orig_shape."  # before a tensor's name: a list of its dims, where ggml's are others
+# ggml's number of a type -> its name, how many weights a block has, and how many bytes.
 TYPES = {
     0: ("F32", 1, 4),
     1: ("F16", 1, 2),
@@ -51,7 +48,6 @@ TYPES = {
     23: ("IQ4_XS", 256, 136),
     30: ("BF16", 1, 2),
 }
-"""ggml's number of a type -> its name, how many weights a block has, and how many bytes."""
 OTHER_TYPES = {
     **{9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 21: "IQ3_S", 22: "IQ2_S"},
     **{24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0"},
@@ -67,8 +63,7 @@ class _Header:
     file: BufferedReader
     left: int
     read: bytearray
-    num_items: int = 0
-    """Texts in the lists that were read."""
+    num_items: int = 0  # texts in the lists that were read
 
     def fault(self, reason: str, remedy: str = "copy it again") -> ValueError:
         """The error: what is wrong with the file, as a verb and its object, and what to do."""

@@ -18,33 +18,31 @@ from ..regular_file import open_regular, parse_object
 from ..tensor_file import TensorEntry, TensorFile, read_tensor_file
 from .gguf_file import TYPES, read_gguf_file
 
+# Before the names of a transformer, where a file may hold text encoders and a VAE besides.
 PREFIXES = ("model.diffusion_model.", "diffusion_model.")
-"""Before the names of a transformer, where a file may hold text encoders and a VAE besides."""
 FLOATS = ("F64", "F32", "F16", "BF16")
 FP8 = ("F8_E4M3", "F8_E5M2")
 GGML = tuple(name for name, per_block, _ in TYPES.values() if per_block > 1)
-SCALES = (".weight_scale", ".scale_weight")
-"""The same, in ComfyUI's newer names and in its older ones."""
-SETTINGS = ".comfy_quant"
-"""A layer's settings, as JSON in bytes."""
+SCALES = (".weight_scale", ".scale_weight")  # the same, in ComfyUI's newer names and in its older ones
+SETTINGS = ".comfy_quant"  # a layer's settings, as JSON in bytes
+# For activations in fp8, which are computed in the model's number format here.
 IGNORED = (".input_scale", ".scale_input")
-"""For activations in fp8, which are computed in the model's number format here."""
+# What a layer whose weight is packed may have.
 KNOWN_BESIDE = {"weight", "bias", *(each[1:] for each in (*SCALES, SETTINGS, *IGNORED))}
-"""What a layer whose weight is packed may have."""
 MARKERS = ("scaled_fp8",)
 METADATA = "_quantization_metadata"
+# ComfyUI's name of a packing -> the numbers that it is made of.
 FORMATS = {"float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "int8_tensorwise": "I8"}
-"""ComfyUI's name of a packing -> the numbers that it is made of."""
 ROTATED = {"convrot", "convrot_groupsize"}
 KNOWN_SETTINGS = {"format", "full_precision_matrix_mult", "params", *ROTATED}
+# In the last part of a tensor's name: that it tells how others are meant.
 FOREIGN = re.compile(
     r"weight_?scale|scale_?weight|scales?_?inv|(input|output|act|block|group|quant)_?scale|scale_?(input|[0-9]$)"
     r"|zero_?point|zeros|absmax|quant|qweight|g_idx|rotat|hadamard|codebook|s_rel$|s_channel$|smooth|nested|lookup|^lut"
 )
-"""In the last part of a tensor's name: that it tells how others are meant."""
 MAX_SETTINGS_BYTES = 4096
+# How many numbers of a row may be rotated together: a regular Hadamard matrix has a power of 4.
 ROTATIONS = (4, 16, 64, 256, 1024, 4096)
-"""How many numbers of a row may be rotated together: a regular Hadamard matrix has a power of 4."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,10 +50,8 @@ class Packing:
     """How one tensor of a file becomes the one that it stands for."""
 
     kind: Literal["plain", "fp8", "int8", "ggml"]
-    scale: str = ""
-    """The name of the tensor that holds its scale, or one for each row."""
-    rotation: int = 0
-    """How many numbers of a row were rotated together; 0 for none."""
+    scale: str = ""  # the name of the tensor that holds its scale, or one for each row
+    rotation: int = 0  # how many numbers of a row were rotated together; 0 for none
 
 
 PLAIN = Packing(kind="plain")

@@ -14,12 +14,11 @@ from typing import Any
 from ..regular_file import parse_object
 from ..tensor_file import TensorEntry, TensorFile
 
+# The kinds that are read, and of which numbers they are.
 NUMBERS = {"Int8Tensor": ("I8",), "Float8Tensor": ("F8_E4M3", "F8_E5M2")}
-"""The kinds that are read, and of which numbers they are."""
 PARTS = ("qdata", "scale", "zero_point")
 PLAIN = "Tensor"
-PACKED = "torchao "
-"""Before the numbers that it is made of: the dtype of a weight that is put together."""
+PACKED = "torchao "  # before the numbers that it is made of: the dtype of a weight that is put together
 
 
 def part_of(name: str, part: str) -> str:

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from ....parallel.sharding.operator import in_no_graph
 
-Sum = Callable[[Tensor], Tensor]
-"""Collective: the sum over the ranks that share the sequence."""
+Sum = Callable[[Tensor], Tensor]  # collective: the sum over the ranks that share the sequence
 
 
 def summed(processor: Any, session: Any) -> Any:

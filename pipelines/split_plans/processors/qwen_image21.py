@@ -14,8 +14,7 @@ from torch import Tensor
 from ....parallel.sharding.operator import in_no_graph
 from . import StandIn
 
-Segment = tuple[int, int, bool]
-"""First token, one past the last, and whether they are words."""
+Segment = tuple[int, int, bool]  # first token, one past the last, and whether they are words
 
 
 @dataclass(frozen=True)

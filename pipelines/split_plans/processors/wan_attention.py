@@ -24,8 +24,7 @@ from ....parallel.sharding.operator import in_no_graph
 from . import StandIn
 
 FLEX_BLOCK = 128  # flex attention pads a sequence to a multiple of this
-Grid = tuple[int, int, int]
-"""Frames, rows and columns of a video's tokens."""
+Grid = tuple[int, int, int]  # frames, rows and columns of a video's tokens
 
 
 class FaceAttention(StandIn):

@@ -22,21 +22,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 BENCH = "tests/bench"
-TAIL = 4000
-"""Characters of what a block printed that are told again at the end."""
+TAIL = 4000  # characters of what a block printed that are told again at the end
 KILL_S = 5.0
-DRY_SLOWNESS = 8
-"""How much longer a CPU that others use may take."""
+DRY_SLOWNESS = 8  # how much longer a CPU that others use may take
 AS_IT_SHOULD = "as it should"
 CARD, BEFORE = "H200", "before"
+# Milliseconds of a FLUX step as rank 0 of 8, on an H200.
 BARS = {("ulysses=8", "compiled, captured"): 20.0, ("ulysses=8", "compiled"): 60.0}
-"""Milliseconds of a FLUX step as rank 0 of 8, on an H200."""
 GPU_TESTS = ("tests/parallel/test_gpu.py", "tests/parallel/test_kernels.py", "tests/pipelines/test_gpu.py")
+# Tests that look at the memory of the whole card.
 ALONE = "without_room or repeats_an_error or second_model or quantized_load or what_is_loaded"
-"""Tests that look at the memory of the whole card."""
 PYTEST = ("-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "-m", "gpu", "--tb=short", "--timeout=120")
+# A machine's own libraries are not those of constraints.txt, and deprecate other things.
 OTHER_VERSIONS = ("-W", "ignore::DeprecationWarning", "-W", "ignore::FutureWarning")
-"""A machine's own libraries are not those of constraints.txt, and deprecate other things."""
 PAINT = ("-m", "latentloom", "run", "workflows/bobbin/first_picture.json", "--no-cache", "--out", "{scratch}/{name}")
 STEP = (f"{BENCH}/one_gpu.py", "step", "--models", "flux-1024", "--plans", "ulysses=8", "{tiny}")
 
@@ -48,11 +46,9 @@ class Block:
     name: str
     command: tuple[str, ...]
     deadline_s: int
-    shares_card: bool = False
-    """Its ranks share the card, by an NCCL of its own."""
+    shares_card: bool = False  # its ranks share the card, by an NCCL of its own
     environment: Mapping[str, str] = field(default_factory=dict)
-    tree: str = ""
-    """The folder whose code is run, of the set-up; "" is this checkout."""
+    tree: str = ""  # the folder whose code is run, of the set-up; "" is this checkout
 
 
 Wave = tuple[Block, ...]

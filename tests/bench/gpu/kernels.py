@@ -18,12 +18,11 @@ from latentloom.parallel.attention.local import attend_plain, attend_with_lse
 from latentloom.parallel.attention.strategy import Kernel
 
 WIDTHS = (16, 40, 64, 72, 80, 96, 100, 128, 160, 192, 256)
-SIZES = ((1, 1, 6), (77, 333, 6), (130, 259, 2))
-"""Queries, keys, key heads; there are 6 heads."""
+SIZES = ((1, 1, 6), (77, 333, 6), (130, 259, 2))  # queries, keys, key heads; there are 6 heads
+# The most that a kernel may differ from fp64 for values of variance 1.
 ERROR = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
-"""The most that a kernel may differ from fp64 for values of variance 1."""
+# Forgotten after a section that had others stand in for torch's flash kernel: the next trial has the right one do.
 TRIALS = (choice.choose, choice.chosen, choice.fault)
-"""Forgotten after a section that had others stand in for torch's flash kernel: the next trial has the right one do."""
 
 
 @dataclass(frozen=True)

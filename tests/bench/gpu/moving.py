@@ -17,8 +17,7 @@ from latentloom.parallel.process_groups import Use, ballot, connected, make
 from latentloom.parallel.ranks.membership import Membership
 from latentloom.parallel.ranks.seat import World
 
-T5_GB = 9.5
-"""T5-XXL in bf16, the largest text encoder that leaves a card and comes back."""
+T5_GB = 9.5  # T5-XXL in bf16, the largest text encoder that leaves a card and comes back
 NUM_TENSORS = 16
 
 

@@ -19,10 +19,10 @@ from collections import Counter
 from pathlib import Path
 
 LIBRARY = "nvidia/nccl/lib/libnccl.so.2"
+# Sections of the library: kernels for every GPU, and the device code for programs that bring kernels of their own.
 KERNELS, LINKED_ELSEWHERE = ".nv_fatbin", "__nv_relfatbin"
-"""Sections of the library: kernels for every GPU, and the device code for programs that bring kernels of their own."""
+# Begins each bundle of kernels; its header tells its own length and that of the entries, one for each GPU.
 MAGIC = 0xBA55ED50
-"""Begins each bundle of kernels; its header tells its own length and that of the entries, one for each GPU."""
 
 
 def main() -> int:

@@ -11,8 +11,7 @@ from torch import Tensor
 from bench.gpu.measuring import Bench, head, reason, row
 
 BOBBIN = "builtin:bobbin"
-NEAR = 0.005
-"""In the mean of pixels, the most that bf16 may differ from fp32: another picture is 0.1 away."""
+NEAR = 0.005  # in the mean of pixels, the most that bf16 may differ from fp32: another picture is 0.1 away
 
 
 @dataclass(frozen=True)

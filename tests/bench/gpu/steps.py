@@ -19,10 +19,9 @@ from latentloom.parallel.sharding.captured import Captured
 from latentloom.parallel.sharding.shard import shard
 from latentloom.pipelines.spreading.transformer import split_plan_of
 
+# Of the largest number of an eager step, the most that a compiled one may differ from it.
 APART = {torch.float32: 1e-4, torch.bfloat16: 5e-2}
-"""Of the largest number of an eager step, the most that a compiled one may differ from it."""
-NUM_BESIDE = 11
-"""Steps beside decodes, of which the first does not count."""
+NUM_BESIDE = 11  # steps beside decodes, of which the first does not count
 
 
 def step(bench: Bench, models: list[str], plans: list[str]) -> bool:

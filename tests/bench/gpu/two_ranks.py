@@ -26,8 +26,7 @@ WAYS: dict[str, dict[str, str]] = {
     "graphs": {"graphs": "on"},
     "inductor": {"engine": "inductor"},
 }
-NEAR = 1e-4
-"""Of the largest latent, the most that several ranks may differ from one: they add up in another order."""
+NEAR = 1e-4  # of the largest latent, the most that several ranks may differ from one: they add up in another order
 
 
 def main() -> int:

@@ -14,8 +14,7 @@ from .tokenizers import TokenIds, build_clip_tokenizer, build_t5_tokenizer
 CLIP_TOKENS = TEXT_LENGTH + 1  # CLIP looks back only, so padding after its end mark changes nothing: none is computed
 
 
-MIDDLE = 2
-"""The single block after which picture tokens must say what they show."""
+MIDDLE = 2  # the single block after which picture tokens must say what they show
 CELLS = 4  # of a token
 
 

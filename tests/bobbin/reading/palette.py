@@ -22,8 +22,7 @@ from ..world.solids import SOLIDS
 LEVELS = 32
 SIDE = 56  # pixels of the pictures that fill the table
 TURNS = (0.1, 0.5, 0.9)  # of the way from a solid's first turn to its last
-EMPTY = len(COLOURS)
-"""The label of a pixel that shows no object."""
+EMPTY = len(COLOURS)  # the label of a pixel that shows no object
 
 
 @cache

@@ -36,8 +36,7 @@ class Sighting:
     thing: Thing
     x: float
     z: float
-    visible: float
-    """The share of its outline that shows its colour."""
+    visible: float  # the share of its outline that shows its colour
 
 
 @dataclass(frozen=True, kw_only=True)

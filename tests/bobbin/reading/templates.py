@@ -16,8 +16,8 @@ from ..world.solids import SOLIDS
 # T templates, H W pixels
 
 SIDE = 128  # pictures are read at this many pixels on their shorter edge
+# How much smaller or larger things look for being far or near, among one, two and three.
 DEPTHS = ((1.0,), (0.88, 0.96, 1.04, 1.13), (0.78, 0.85, 0.92, 1.0, 1.1, 1.21))
-"""How much smaller or larger things look for being far or near, among one, two and three."""
 NUM_TURNS = 5
 WINDOWS = (112, 76, 64)  # pixels per side that hold any solid, for one, two and three things
 

@@ -17,12 +17,12 @@ from .scene import COLOURS, MATERIALS, RELATIONS, SHAPES, SIZES, Scene, Thing
 
 CELL = 8  # pixels per side: a cell is one latent
 VALUES = (tuple(COLOURS), SHAPES, MATERIALS, tuple(SIZES))
+# How many answers each question has; the first, 0, is "nothing stands here".
 COUNTS = tuple(len(values) + 1 for values in VALUES)
-"""How many answers each question has; the first, 0, is "nothing stands here"."""
 UNCLEAR = -100  # of a cell on an outline; what torch's cross entropy leaves out
 SLOTS = 3
+# How many values each fact has that a caption tells of one thing, and of how it stands to the second.
 NAMED = (*COUNTS, len(RELATIONS) + 1)
-"""How many values each fact has that a caption tells of one thing, and of how it stands to the second."""
 
 
 def cells(scenes: Sequence[Scene], owner: Tensor) -> Tensor:

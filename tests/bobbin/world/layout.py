@@ -15,8 +15,8 @@ from .solids import SOLIDS
 
 ELEVATION = math.radians(36)
 DISTANCE = 9.0
+# Scene units from the centre to the nearer edge of the picture, for one, two and three things.
 HALF_VIEW = (1.25, 2.05, 2.7)
-"""Scene units from the centre to the nearer edge of the picture, for one, two and three things."""
 
 
 @dataclass(frozen=True, kw_only=True)

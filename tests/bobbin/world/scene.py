@@ -17,8 +17,8 @@ COLOURS: dict[str, tuple[int, int, int]] = {
 }
 SHAPES = ("sphere", "cube", "cylinder", "cone", "pyramid", "ring", "capsule", "star", "heart")
 MATERIALS = ("matte", "metal")
-SIZES: dict[str, float] = {"small": 0.45, "large": 0.75}
-"""The radius of a solid, in scene units."""
+SIZES: dict[str, float] = {"small": 0.45, "large": 0.75}  # the radius of a solid, in scene units
+# The direction from the second object to the first: x right, y up, z towards the viewer.
 RELATIONS: dict[str, tuple[int, int, int]] = {
     "left of": (-1, 0, 0),
     "right of": (1, 0, 0),
@@ -26,10 +26,9 @@ RELATIONS: dict[str, tuple[int, int, int]] = {
     "behind": (0, 0, -1),
     "on top of": (0, 1, 0),
 }
-"""The direction from the second object to the first: x right, y up, z towards the viewer."""
 OPPOSITE = {"left of": "right of", "right of": "left of", "in front of": "behind", "behind": "in front of"}
-FLAT_TOPS = ("cube", "cylinder")
-"""What another object can stand on."""
+FLAT_TOPS = ("cube", "cylinder")  # what another object can stand on
+# The colour near the viewer and the colour far away.
 GROUNDS: dict[str, tuple[tuple[int, int, int], tuple[int, int, int]]] = {
     "paper": ((238, 236, 232), (250, 249, 247)),
     "sand": ((222, 203, 166), (240, 228, 204)),
@@ -37,7 +36,6 @@ GROUNDS: dict[str, tuple[tuple[int, int, int], tuple[int, int, int]]] = {
     "stone": ((150, 155, 162), (190, 196, 204)),
     "dusk": ((176, 160, 190), (236, 204, 196)),
 }
-"""The colour near the viewer and the colour far away."""
 
 # Pairs that no training picture shows: drawing them right is composition, not memory.
 HELD_OUT = frozenset(
@@ -53,8 +51,7 @@ HELD_OUT = frozenset(
         ("black", "cylinder"),
     }
 )
-HELD_OUT_SHARE = 16
-"""One in this many pairings of two objects and their relation is never trained on either."""
+HELD_OUT_SHARE = 16  # one in this many pairings of two objects and their relation is never trained on either
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from .scene import COLOURS, GROUNDS, Scene, Thing
 
 TEXT_LENGTH = 40  # tokens; the longest wording takes fewer of T5's, its end mark included
 
+# The plain word first; the empty shape is one that a caption leaves open.
 SHAPE_WORDS: dict[str, tuple[str, ...]] = {
     "sphere": ("sphere", "ball"),
     "cube": ("cube", "box"),
@@ -19,7 +20,6 @@ SHAPE_WORDS: dict[str, tuple[str, ...]] = {
     "heart": ("heart",),
     "": ("object", "thing", "shape"),
 }
-"""The plain word first; the empty shape is one that a caption leaves open."""
 MATERIAL_WORDS = {"matte": ("matte", "rubber", "dull"), "metal": ("metal", "shiny", "metallic"), "": ("",)}
 SIZE_WORDS = {"small": ("small", "little", "tiny"), "large": ("large", "big"), "": ("",)}
 COLOUR_WORDS = {**{name: (name,) for name in COLOURS}, "purple": ("purple", "violet"), "": ("",)}

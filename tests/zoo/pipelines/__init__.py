@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
     MODULES: tuple[ModuleType, ...]
     TINY: dict[str, Tiny]
-    LEFT_OUT: dict[str, str]
-    """Classes that are not tried, each with the reason."""
+    LEFT_OUT: dict[str, str]  # classes that are not tried, each with the reason
 
 NAMES = (
     "blocks",

@@ -85,8 +85,8 @@ def _cosmos2(kind: Any, *, in_channels: int) -> Any:
     return kind(**parts, transformer=_transformer(in_channels))
 
 
+# All layers of the text encoder, side by side.
 QWEN = {"use_crossattn_projection": True, "crossattn_proj_in_channels": 64, "encoder_hidden_states_channels": 32}
-"""All layers of the text encoder, side by side."""
 
 
 def predict(kind: Any, *, controlnet: Any = None, **config: Any) -> Any:

@@ -55,13 +55,12 @@ def _flux2_parts(*, guidance: bool) -> dict[str, Any]:
 
 
 TEXT: dict[str, Any] = {"prompt": PROMPT, "max_sequence_length": 32}
-TRUE: dict[str, Any] = {"negative_prompt": "bad", "true_cfg_scale": 2.0}
-"""Two calls in each step, one after the other."""
+TRUE: dict[str, Any] = {"negative_prompt": "bad", "true_cfg_scale": 2.0}  # two calls in each step, one after the other
+# Three layers of the text encoder are stacked: published ones are deeper.
 LAYERED: dict[str, Any] = {"prompt": PROMPT, "max_sequence_length": 64, "text_encoder_out_layers": (1, 2, 3), **SIZED}
-"""Three layers of the text encoder are stacked: published ones are deeper."""
 LONG: dict[str, Any] = {**LAYERED, "max_sequence_length": 256}
+# What VisualCloze is asked; without its own long sentence on the layout being cut off.
 GRID = {"task_prompt": "a circle from a square", "content_prompt": PROMPT, "num_inference_steps": 4}
-"""What VisualCloze is asked; without its own long sentence on the layout being cut off."""
 FIXED: dict[str, Any] = {"max_area": 48 * 80, "_auto_resize": False}
 
 

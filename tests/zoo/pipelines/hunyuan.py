@@ -14,8 +14,8 @@ from zoo import hunyuan
 from zoo.cases import Built, Case, tiny_transformer
 from zoo.pipelines.tiny import HEIGHT, PROMPT, WIDTH, Tiny, picture, table, video_call
 
+# Short: tiny tokenizers make many tokens of the default one, and would cut the prompt off.
 TEMPLATE = {"template": "system: describe the video. user: {}", "crop_start": 5}
-"""Short: tiny tokenizers make many tokens of the default one, and would cut the prompt off."""
 SPECIAL = ["<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<image>"]
 PICTURED = (
     "<|start_header_id|><|end_header_id|><image>describe<|eot_id|>"

@@ -20,8 +20,7 @@ from zoo.cases import tiny_transformer
 from zoo.pipelines.tiny import PROMPT, Tiny, frames, picture, table, video_call
 
 HEADS = 3
-WIDTH, HEIGHT = 160, 96
-"""Three by five tokens a latent frame."""
+WIDTH, HEIGHT = 160, 96  # three by five tokens a latent frame
 PLAIN = {"block_out_channels": (8, 8, 8, 8), "layers_per_block": (1, 1, 1, 1, 1)}
 
 
@@ -161,9 +160,9 @@ def referring(**changed: Any) -> dict[str, Any]:
 
 
 FIRST, SECOND, THIRD = (partial(_ltx2, version=version) for version in ("2.0", "2.3", "2.5"))
+# Four branches: a doubled batch, a call that skips a block's attention, and one where picture and sound do not see
+# each other.
 SKIPPED = {"spatio_temporal_guidance_blocks": [1]}
-"""Four branches: a doubled batch, a call that skips a block's attention, and one where picture and sound do not see
-each other."""
 TINY = table(
     Tiny("LTXPipeline", _ltx, _call),
     Tiny("LTXImageToVideoPipeline", _ltx, lambda: _call(image=first_frame())),

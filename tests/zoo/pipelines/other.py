@@ -12,8 +12,7 @@ from zoo import cross, hunyuan, image_joint, single_stream
 from zoo.cases import tiny_transformer
 from zoo.pipelines.tiny import NO_ROWS, PICTURE, Tiny, mask, picture, table
 
-LATENTS = {"in_channels": 16, "out_channels": 32}
-"""The mean and what is dropped of the variance."""
+LATENTS = {"in_channels": 16, "out_channels": 32}  # the mean and what is dropped of the variance
 HUNYUAN = {
     "in_channels": 16,
     "cross_attention_dim": 16,
@@ -130,8 +129,7 @@ def _vae() -> Any:
 SHORT = PICTURE | {"max_sequence_length": 31}
 UNBINNED = PICTURE | {"use_resolution_binning": False}
 RAW = SHORT | {"clean_caption": False, "use_resolution_binning": False}
-PERTURBED: dict[str, Any] = {"branches": 3, "unshared": NO_ROWS}
-"""A tripled batch."""
+PERTURBED: dict[str, Any] = {"branches": 3, "unshared": NO_ROWS}  # a tripled batch
 
 
 def _edit() -> dict[str, Any]:

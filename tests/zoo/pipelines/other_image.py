@@ -39,8 +39,7 @@ def ideogram4(kind: Any) -> Any:
     )
 
 
-CODES = 64
-"""That GLM-Image's language model can write: each stands for 2 x 2 tokens of its transformer."""
+CODES = 64  # that GLM-Image's language model can write: each stands for 2 x 2 tokens of its transformer
 
 
 def glm_image(kind: Any) -> Any:
@@ -118,13 +117,13 @@ def composed(steps: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
     return run
 
 
+# What OmniGen's processor uses of torchvision, which then need not be there.
 TRANSFORMS = SimpleNamespace(
     Compose=composed,
     Lambda=lambda function: function,
     ToTensor=lambda: lambda picture: torch.from_numpy(np.array(picture)).permute(2, 0, 1) / 255,
     Normalize=lambda **_: lambda pixels: pixels * 2 - 1,
 )
-"""What OmniGen's processor uses of torchvision, which then need not be there."""
 
 
 def with_pictures() -> dict[str, Any]:
@@ -143,8 +142,8 @@ def glm_picture() -> dict[str, Any]:
     }
 
 
+# Three by five codes; what is in quotes goes to the transformer as well.
 SIGN: dict[str, Any] = {**SIZED, "prompt": "a sign, 'hello'", "guidance_scale": 3.0, "height": 96, "width": 160}
-"""Three by five codes; what is in quotes goes to the transformer as well."""
 
 
 TINY = table(

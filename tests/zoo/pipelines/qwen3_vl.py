@@ -89,8 +89,7 @@ def processor(tokenizer: Any) -> transformers.Qwen3VLProcessor:
     return made
 
 
-JOY = PICTURE | {"height": 896, "width": 1152}
-"""Seven by nine tokens."""
+JOY = PICTURE | {"height": 896, "width": 1152}  # seven by nine tokens
 TINY = table(
     Tiny("BriaFibo2Pipeline", fibo, lambda: PICTURE),
     Tiny("BriaFibo2Pipeline:edit", fibo, lambda: PICTURE | {"image": picture(64, 64)}),

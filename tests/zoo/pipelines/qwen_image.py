@@ -81,10 +81,10 @@ def krea2(kind: Any, *, read: tuple[int, ...] = (1, 2, 3), layers: int = 4, **ho
 
 TEXT: dict[str, Any] = {"prompt": PROMPT, "negative_prompt": "bad", "true_cfg_scale": 3.0}
 SHORT: dict[str, Any] = {**TEXT, **SIZED, "max_sequence_length": 32}
+# Three by five tokens beside 8 x 8 of each square picture.
 EDIT: dict[str, Any] = {**TEXT, "num_inference_steps": 4, "height": 384, "width": 640}
-"""Three by five tokens beside 8 x 8 of each square picture."""
+# Three by five slots of 2 x 2 tokens: Qwen-Image 2.1 takes no odd number.
 SLOTS: dict[str, Any] = {**TEXT, "num_inference_steps": 4, "height": 96, "width": 160}
-"""Three by five slots of 2 x 2 tokens: Qwen-Image 2.1 takes no odd number."""
 
 
 def to_repaint() -> dict[str, Any]:

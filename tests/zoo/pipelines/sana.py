@@ -88,6 +88,7 @@ def _image_vae() -> diffusers.AutoencoderDC:
     )
 
 
+# Three by five tokens, and 31 of text.
 TEXT: dict[str, Any] = {
     "prompt": PROMPT,
     "height": 96,
@@ -96,12 +97,9 @@ TEXT: dict[str, Any] = {
     "guidance_scale": 3.0,
     "max_sequence_length": 31,
 }
-"""Three by five tokens, and 31 of text."""
 PLAIN = {"complex_human_instruction": None, "use_resolution_binning": False}
-GUIDED = {**TEXT, **PLAIN, "negative_prompt": "bad"}
-"""Two branches, in a doubled batch."""
-SPRINT = {**TEXT, **PLAIN, "intermediate_timesteps": None}
-"""Distilled: guidance is an input of the transformer."""
+GUIDED = {**TEXT, **PLAIN, "negative_prompt": "bad"}  # two branches, in a doubled batch
+SPRINT = {**TEXT, **PLAIN, "intermediate_timesteps": None}  # distilled: guidance is an input of the transformer
 
 
 def seen(name: str = "image") -> dict[str, Any]:

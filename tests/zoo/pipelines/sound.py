@@ -112,10 +112,9 @@ def _oobleck(rate: int) -> diffusers.AutoencoderOobleck:
 
 STEPS = {"prompt": PROMPT, "num_inference_steps": 4}
 GUIDED: dict[str, Any] = {**STEPS, "negative_prompt": "bad", "guidance_scale": 3.0}
+# 29 latents, two a token, and two branches in a doubled batch.
 SONG: dict[str, Any] = {**STEPS, "guidance_scale": 3.0, "lyrics": "la la", "audio_duration": 1.45}
-"""29 latents, two a token, and two branches in a doubled batch."""
-LONG = {"duration": 0.875}
-"""14 latents after five tokens of memory."""
+LONG = {"duration": 0.875}  # 14 latents after five tokens of memory
 
 
 def _wave() -> torch.Tensor:

@@ -24,23 +24,17 @@ NO_ROWS = "perturbed attention (pag_scale) needs the rows of all branches in one
 class Tiny:
     """A tiny pipeline. `call` gives its arguments, without `generator` and `output_type`: small sizes, four steps."""
 
-    row: str
-    """The pipeline's class; a second way to call one is `Class:what is different`."""
-    made: Callable[[Any], Any]
-    """Of parts with random weights, given the class."""
+    row: str  # the pipeline's class; a second way to call one is `Class:what is different`
+    made: Callable[[Any], Any]  # of parts with random weights, given the class
     call: Callable[[], dict[str, Any]]
+    # Of guidance in a step of this call, which `cfg=2` may share out: rows of a doubled batch, or calls.
     branches: int = 2
-    """Of guidance in a step of this call, which `cfg=2` may share out: rows of a doubled batch, or calls."""
+    # What its call takes in place of a generator with seed 0 and `output_type="np"`.
     options: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What its call takes in place of a generator with seed 0 and `output_type="np"`."""
-    embeds: str = ""
-    """Why `prompt_embeds` stand in for what a text encoder would make; empty where the encoder works."""
-    refused: str = ""
-    """Words by which plans that split tokens are refused in its first run; empty where they are not."""
-    unshared: str = ""
-    """Words by which `cfg=2` is refused before its first step; empty where it is not."""
-    rounds: str = ""
-    """Why ring, whose sums have other last bits, is not compared; empty where it is."""
+    embeds: str = ""  # why `prompt_embeds` stand in for what a text encoder would make; empty where the encoder works
+    refused: str = ""  # words by which plans that split tokens are refused in its first run; empty where they are not
+    unshared: str = ""  # words by which `cfg=2` is refused before its first step; empty where it is not
+    rounds: str = ""  # why ring, whose sums have other last bits, is not compared; empty where it is
 
     def make(self) -> Any:
         return self.made(getattr(diffusers, self.row.partition(":")[0]))
@@ -103,11 +97,9 @@ def seeded(**call: Any) -> dict[str, Any]:
 
 
 PROMPT = "a red circle above a blue square"
-WIDTH, HEIGHT = 80, 48
-"""Three by five tokens where a token is 16 pixels wide."""
+WIDTH, HEIGHT = 80, 48  # three by five tokens where a token is 16 pixels wide
 SIZED: dict[str, Any] = {"height": HEIGHT, "width": WIDTH, "num_inference_steps": 4}
-FEWER: dict[str, Any] = {"num_inference_steps": 5, "strength": 0.8}
-"""Four steps of five, from a picture."""
+FEWER: dict[str, Any] = {"num_inference_steps": 5, "strength": 0.8}  # four steps of five, from a picture
 GUIDED: dict[str, Any] = {"negative_prompt": "bad", "guidance_scale": 3.0}
 PICTURE: dict[str, Any] = {"prompt": PROMPT, **GUIDED, **SIZED}
 

@@ -85,8 +85,7 @@ def pyramid() -> dict[str, Any]:
 
 
 SKY, SEES = partial(made, model="SkyReelsV2"), partial(made, sees=True)
-FORCED = partial(SKY, inject_sample_info=True)
-"""A timestep a frame."""
+FORCED = partial(SKY, inject_sample_info=True)  # a timestep a frame
 FLOW = diffusers.FlowMapEulerDiscreteScheduler
 HELIOS = partial(made, model="Helios", rope_dim=(4, 4, 4))
 # With the default gamma of 1/3 the noise's covariance is singular, which a CPU may refuse.
