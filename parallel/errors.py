@@ -10,7 +10,7 @@ and libraries raise counts as the class that `kind_of` finds for it, so a plain 
     |  +- GraphError        bad-workflow          2   400  nodes/graph/problems.py
     |  +- Unknown           not-known             2   400  nodes/graph/sketch.py: within the checker only
     |  +- Refused           refused               2   400  nodes/graph/sketch.py: within the checker only
-    |  +- Folded            folded                2   400  nodes/graph/unfolding/unfold.py: within the checker only
+    |  +- Folded            folded                2   400  nodes/graph/unfolding/subs.py: within the checker only
     |  +- JsonFault         bad-json              2   400  pipelines/models/regular_file.py
     |  +- OutsideRoots      outside-roots         2   400  pipelines/models/source.py
     |  +- NotPulled         not-pulled            2   400  pipelines/models/source.py

@@ -47,6 +47,8 @@ class Counting:
         code = frame.f_code
         if event not in ("call", "return") or not code.co_filename.startswith(self.root):
             return
+        if code.co_filename.startswith(f"{self.root}."):  # a virtual environment in the checkout
+            return
         depth = getattr(self._importing, "depth", 0)
         if code.co_name == "<module>":
             self._importing.depth = depth + (1 if event == "call" else -1)

@@ -15,18 +15,19 @@ ONCE = {
     "nodes/preview/preview.py:planned": 1,
     "pipelines/settling.py:settled": 3,  # text, denoise, decode
     "pipelines/forecast/forecast.py:forecast": 1,
-    "pipelines/models/folder.py:_read_named": 1,  # the index's file: the model's one, since it stayed as it was
 }
+READ = "pipelines/models/folder.py:_read_named"  # the file of the model's index
 
 
 @pytest.fixture(scope="module", params=["", "cpu*2"])
 def counted(request: pytest.FixtureRequest) -> dict[str, Any]:
-    return one_run(devices=request.param, names=[*ONCE])
+    return one_run(devices=request.param, names=[*ONCE, READ])
 
 
 def test_one_run_prepares_settles_forecasts_and_reads_once(counted: dict[str, Any]) -> None:
     assert {name: counted["named"][name] for name in ONCE} == ONCE
+    assert 1 <= counted["named"][READ] <= 2  # once, as it stayed as it was, but for two threads that ask at one moment
 
 
 def test_one_run_goes_through_no_more_of_the_house(counted: dict[str, Any]) -> None:
-    assert counted["files"] <= 156 and counted["functions"] <= 890
+    assert counted["files"] <= 143 and counted["functions"] <= 890

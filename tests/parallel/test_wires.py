@@ -65,6 +65,7 @@ def test_a_rank_on_an_accelerator_proves_its_wires_when_it_joins_and_leaves_if_t
     monkeypatch.setattr(membership.dist, "init_process_group", lambda backend, **_: done.append(backend))
     monkeypatch.setattr(membership.process_groups, "begin", lambda device: None)
     monkeypatch.setattr(membership.process_groups, "group_of", group_of)
+    monkeypatch.setattr(membership.process_groups, "connected", lambda: [])
     monkeypatch.setattr(membership, "_store", lambda *_: None)
     monkeypatch.setattr(membership, "_abort_process_group", lambda: done.append("left"))
     monkeypatch.setattr(wires, "prove", prove)
