@@ -1,7 +1,5 @@
 """The catalog of nodes: as data for a page and other tools, and as text for people."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 from typing import Any

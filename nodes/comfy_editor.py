@@ -4,8 +4,6 @@ Run `python -m latentloom.nodes.comfy_editor` after a change of `workflows/` or 
 release: it writes `node_list.json`, too, by which ComfyUI-Manager finds our nodes without running us.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import uuid

@@ -1,7 +1,5 @@
 """Nodes from outside: what packages and the owner's folder bring is added to the registry when the process starts."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import threading

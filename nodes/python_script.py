@@ -4,8 +4,6 @@ Params are variables at the top; a value is written only where it is not the fun
 is left out, as in a run. Texts go into it as Python's literals, so that none of them can be code.
 """
 
-from __future__ import annotations
-
 import keyword
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Every node there is: what the modules of `steps` list as `NODES`. An id is a promise to saved files; never rename."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import pkgutil

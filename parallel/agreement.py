@@ -4,8 +4,6 @@ Ranks that share a token sequence exchange in every block: one that skipped a bl
 leave the others waiting. So a step cache, which skips what has changed little, asks here.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -6,8 +6,6 @@ a GPU through host memory, because it cannot send those between two ranks.
 
 # N flat elements
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

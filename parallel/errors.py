@@ -38,8 +38,6 @@ and libraries raise counts as the class that `kind_of` finds for it, so a plain 
     Cancelled               cancelled           130   500  parallel/errors.py: a BaseException; Ctrl-C counts as one
 """
 
-from __future__ import annotations
-
 import difflib
 import errno
 import sys

@@ -5,8 +5,6 @@ group for good, and a job takes the first so many of them: there a group is made
 do not know of the job.
 """
 
-from __future__ import annotations
-
 import inspect
 import threading
 import weakref

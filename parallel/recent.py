@@ -1,7 +1,5 @@
 """What was used of late, within a budget of bytes: the least recently used goes first."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Hashable, Mapping

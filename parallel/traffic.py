@@ -5,8 +5,6 @@ Ulysses: Jacobs et al., 2023 (arXiv:2309.14509). Ring: Liu et al., 2023 (arXiv:2
 2024 (arXiv:2407.21783). Hybrids: Fang and Zhao, 2024 (arXiv:2405.07719).
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass, replace
 

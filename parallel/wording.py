@@ -6,8 +6,6 @@ such a sentence itself. Where sentences leave the process as plain data, `known_
 where they come in `remember` takes it over. Whoever knows no other words for a sentence shows the English.
 """
 
-from __future__ import annotations
-
 import functools
 import string
 import threading

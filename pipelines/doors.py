@@ -7,8 +7,6 @@ Only whoever starts the process opens doors; no workflow, upload, request or set
 told by name, once, and everything else works. Ranks open the same ones, and refuse to work where they are not the same.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import importlib

@@ -4,8 +4,6 @@ They are known by all that they are made of: the model as it encodes, the texts,
 within a budget.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """When memory is not enough: one sentence, with how much was lacking as far as torch tells."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Callable, Iterator

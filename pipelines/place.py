@@ -4,8 +4,6 @@ A *place* is where a model works: devices, the plan for them, how many groups th
 address. Without devices it is the process that asks.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import sys

@@ -1,7 +1,5 @@
 """This process's pools of ranks, one for each place (its devices): started with the first job, ended to make room."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import threading

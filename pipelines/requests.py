@@ -5,8 +5,6 @@ everywhere, but for a seed. A new field is a line here, one in the node, and its
 model does not take of it is a rule in `settling.py`.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import math

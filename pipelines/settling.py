@@ -7,8 +7,6 @@ Loading may take minutes, so that what can be known from config files is refused
 sockets.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar

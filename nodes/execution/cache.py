@@ -4,8 +4,6 @@ A result's key is made of everything that it depends on, so a hit is the result.
 disk entries appear whole or not at all; one that is damaged, or whose files changed, is dropped and counts as absent.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

@@ -1,7 +1,5 @@
 """How a node's failure is told: one sentence for the user, the cause kept for whoever debugs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ...parallel.errors import LoomError, code_of, is_out_of_memory

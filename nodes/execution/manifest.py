@@ -1,7 +1,5 @@
 """`manifest.json`: what a run was given, what it made, and with which versions."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

@@ -2,8 +2,6 @@
 weights by its size and the hash of its header. No weights are read.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections.abc import Iterable, Sequence

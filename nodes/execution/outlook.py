@@ -4,8 +4,6 @@ A denoise's steps take what was predicted until a few are measured, and then tho
 for the decoding that follows, too. What nobody knows stays unknown: nothing is made up.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Hashable, Mapping
 from statistics import fmean, median

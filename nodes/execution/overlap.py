@@ -5,8 +5,6 @@ decoded, while the steps of the present one are going. Without, the next run sta
 left of the last one, such as packing and writing its pictures, is done beside it.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator

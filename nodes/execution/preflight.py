@@ -4,8 +4,6 @@ Torch is not imported and nothing is loaded. What headers and numbers can tell i
 that may be off, and what is seen to be known to nobody before the run a note, which keeps nothing from running.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The executor: calls the nodes a result needs, in order, each at most once, and tells what happens."""
 
-from __future__ import annotations
-
 import logging
 import queue
 import threading

@@ -4,8 +4,6 @@ The *key* of a node is a hash of its type, its inputs, the keys of the nodes tha
 files that it reads: the recipe of its result.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import secrets

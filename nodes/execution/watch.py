@@ -3,8 +3,6 @@
 A *token* is anything that can say whether to end. A *sink* is who is told; one that fails does not end the run.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import threading

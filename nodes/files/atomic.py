@@ -1,7 +1,5 @@
 """Write a file so that it is there whole or not at all: temporary name in the same folder, fsync, rename."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

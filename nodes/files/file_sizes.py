@@ -1,7 +1,5 @@
 """How large a file can get: what the coding of a picture, a clip or a sound takes at most, for the room on a disk."""
 
-from __future__ import annotations
-
 AROUND_BYTES = 1 << 16  # the workflow in a file, and the file's own heads; most have a tenth of it
 PNG_PIXEL_BYTES = 3.01  # what nothing can pack: a byte for each colour, and what filters and packing add
 H264_PIXEL_BITS = 12.0

@@ -4,8 +4,6 @@ A node that touches the disk takes a `Workspace` from its host, and asks it for 
 host allows nothing is read or written.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

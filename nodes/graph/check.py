@@ -1,7 +1,5 @@
 """The checker: everything that is wrong with a workflow, found before anything runs and reported all at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any

@@ -1,7 +1,5 @@
 """Reading JSON from strangers: bounded size and nesting, no duplicate keys, no NaN, and one sentence when refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

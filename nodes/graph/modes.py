@@ -4,8 +4,6 @@ A bypassed node hands its first linked input of an output's type on to that outp
 out, and so is one whose required input comes from such a node; an optional input loses the link, an output goes.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 

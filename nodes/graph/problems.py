@@ -4,8 +4,6 @@ Each has the node and socket that it is about, a code for programs and a sentenc
 nearest.
 """
 
-from __future__ import annotations
-
 import difflib
 import reprlib
 from collections.abc import Collection, Iterable, Mapping

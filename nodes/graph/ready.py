@@ -4,8 +4,6 @@ Six steps, whose order matters, stand here alone. Whoever checks, previews, orde
 handed a `Ready` and prepares nothing again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

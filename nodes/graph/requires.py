@@ -1,7 +1,5 @@
 """What a workflow requires besides us: packages, and modules of the owner's folder, by name and range of versions."""
 
-from __future__ import annotations
-
 import functools
 import importlib.metadata
 from collections.abc import Callable, Iterator, Mapping

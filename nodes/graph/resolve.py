@@ -4,8 +4,6 @@ An *override* is a value given for one run, for a param by its name or for one i
 node applies its migration to inputs that an older version saved.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

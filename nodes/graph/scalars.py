@@ -3,8 +3,6 @@
 The checker, the command line, the page and a node called by hand all ask here, and so refuse alike.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import json

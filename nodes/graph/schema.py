@@ -1,7 +1,5 @@
 """The JSON Schema of the workflow file, generated from its model and committed beside it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 By a lock file that the process holds open; it says who holds it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import logging

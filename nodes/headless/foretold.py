@@ -1,7 +1,5 @@
 """What is known of each point of a sweep before the first is begun, and how the command line tells it."""
 
-from __future__ import annotations
-
 import dataclasses
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence

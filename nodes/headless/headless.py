@@ -4,8 +4,6 @@ A *sweep* is one run for each combination of values; each has a folder, a lock a
 `--resume` knows what is left.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence

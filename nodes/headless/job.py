@@ -1,7 +1,5 @@
 """What is asked of a headless run: the workflow with the points of its sweep, and what is known of them before."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

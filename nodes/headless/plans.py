@@ -1,7 +1,5 @@
 """What `latentloom plan` answers: how a model, or each denoise of a workflow, would run on a machine."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Sequence

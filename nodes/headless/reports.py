@@ -3,8 +3,6 @@
 A *report* is what became of one run of a sweep, the *tally* counts them and decides when going on is of no use.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Values from the command line: `NAME=VALUE` for one run, `NAME=1..4` or `NAME=a,b,c` for a run each."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

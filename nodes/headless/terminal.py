@@ -1,7 +1,5 @@
 """What a headless run and a terminal tell each other: events as JSON, reports, Ctrl-C and SIGTERM."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Where workflows come from: a file of their own or ComfyUI's, or a picture, video or sound; and what they may read."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence

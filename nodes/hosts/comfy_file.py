@@ -4,8 +4,6 @@ A link there is [node id, output index], so lists and objects that are plain val
 become their values; outputs and layout have no place there. What is muted or bypassed is left out, as ComfyUI does.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ What a user has told ComfyUI of his models (`extra_model_paths.yaml`) counts for
 own nodes call it: by its path inside the folder of its kind.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import os

@@ -1,7 +1,5 @@
 """ComfyUI's process around a node: its progress bar, previews and interrupt, and what it is asked to free."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import logging

@@ -1,7 +1,5 @@
 """ComfyUI's V1 node classes, made from the specs: one class per node, none written by hand."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import json

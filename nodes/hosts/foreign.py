@@ -4,8 +4,6 @@ It is read and shown, and nothing of it is ever run. Whatever such a text says i
 left out.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -4,8 +4,6 @@ Who runs a result's workflow again asks for the same by it, unless somebody name
 result, and is not carried; what older results carry of it is passed over.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import logging

@@ -4,8 +4,6 @@ For each plan that the model and the devices allow: whether it can run, what eac
 memory, and whether that fits.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache

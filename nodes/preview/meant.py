@@ -1,7 +1,5 @@
 """What stand-ins will be: the numbers and names that a run will use where 0, "" or "auto" is written."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

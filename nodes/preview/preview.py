@@ -3,8 +3,6 @@
 Nothing is loaded and torch is not imported: files' headers, configs and what the machine says of itself are enough.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any

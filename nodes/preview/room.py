@@ -1,7 +1,5 @@
 """Whether a denoise has room on its devices, and a run's files on the disk: what lacks, and what makes it fit."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import shutil

@@ -3,8 +3,6 @@
 It is part of the key of what a node makes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from ...parallel.progress import SILENT, Progress

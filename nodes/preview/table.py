@@ -3,8 +3,6 @@
 What the page's list of models shows; from the files' headers, no weights are read.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 A text that only a run makes is left out; one that comes by wires through nodes that say what they give is counted.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 

@@ -3,8 +3,6 @@
 Each node answers by the sketch on its spec, without torch: nothing is loaded, compiled, quantized or hashed here.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import logging

@@ -3,8 +3,6 @@
 In a workflow the checker has looked at all inputs before; in plain Python nobody has. The messages are the same.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """Load Audio and Save Audio: sounds from files and as files."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from ...pipelines.values import Audio

@@ -1,7 +1,5 @@
 """Empty Latents and Upscale Latents: the canvas that denoising paints on."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Annotated, Any
 

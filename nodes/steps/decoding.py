@@ -1,7 +1,5 @@
 """Decode, Decode Video, Decode Audio and Video Frames: from latents to what can be seen and heard."""
 
-from __future__ import annotations
-
 import dataclasses
 from functools import partial
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Denoise and Sampler Options: walk from noise to latents, step by step."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path

@@ -2,8 +2,6 @@
 
 # H height, W width, C channels
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from functools import partial

@@ -1,7 +1,5 @@
 """Load Model and Load LoRA: say which weights to use; the weights themselves are read when a stage needs them."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping

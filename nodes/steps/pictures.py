@@ -2,8 +2,6 @@
 
 # B batch, H height, W width, C channels
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

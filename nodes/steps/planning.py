@@ -1,7 +1,5 @@
 """Parallel Plan: on which devices a model works, and how a denoise uses them together."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Annotated

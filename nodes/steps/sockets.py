@@ -1,7 +1,5 @@
 """Sockets that several nodes have alike; a node adds what it means by them."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from ...pipelines.values import Noise

@@ -1,7 +1,5 @@
 """Text and number steps: Join Text, Choose Text, Layout Prompt, Seed and Note."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

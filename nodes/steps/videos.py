@@ -1,7 +1,5 @@
 """Load Video and Save Video: clips from files, and as MP4 files, with sound."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Annotated
 

@@ -14,8 +14,6 @@ strategy: What an attention strategy is: four functions, and the values they spe
 ulysses: Ulysses: ranks trade tokens for heads, attend to whole sequences with their heads, and trade back.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from ..plan import ParallelPlan

@@ -6,8 +6,6 @@ parallelism of Llama 3, Dubey et al., 2024, arXiv:2407.21783, section 3.3.2).
 
 # B batch, H heads of q, K heads of k and v, S tokens here, T tokens of the joint sequence, D head width
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any

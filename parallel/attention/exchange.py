@@ -2,8 +2,6 @@
 
 # B batch, H heads, S tokens here, D head width
 
-from __future__ import annotations
-
 import functools
 
 from torch import Tensor

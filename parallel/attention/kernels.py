@@ -7,8 +7,6 @@ kernel in the whole process, by torch's own switch: a process has one of them. `
 
 # B batch, H heads, S queries, T keys, D head width
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

@@ -2,8 +2,6 @@
 
 # B batch, H heads, S queries, T keys, D head width
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

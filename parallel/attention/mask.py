@@ -6,8 +6,6 @@ a model made it from the tokens that this rank holds. Strategies take global one
 
 # B batch, H heads, S queries, T keys
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -7,8 +7,6 @@ rank ever holds more than two.
 
 # B batch, H heads of q, K heads of k and v, S tokens here, D head width
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from typing import Any

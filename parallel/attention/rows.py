@@ -6,8 +6,6 @@ no copy made.
 
 # B batch, S tokens, H heads of all packed tensors, D head width
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 from itertools import accumulate

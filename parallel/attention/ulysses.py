@@ -7,8 +7,6 @@ along. Around ring or allgather it is USP (Fang and Zhao, 2024, arXiv:2405.07719
 
 # B batch, H heads of q, K heads of k and v, S tokens here, G tokens of the ulysses group, D head width
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

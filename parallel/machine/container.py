@@ -1,7 +1,5 @@
 """What the container or service around this process allows it: memory, CPU time and processes, from Linux's cgroups."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Both are left behind when their time is over: a thread cannot be ended, and a pr
 not die. Only a process that others replace may end itself instead (`or_end`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import os

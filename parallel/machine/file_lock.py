@@ -1,7 +1,5 @@
 """One process at a time, by a lock on an open file, on Linux and macOS. The kernel ends the turn of one that dies."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Where this user's results, measurements and choices are kept between runs, for nobody else on the machine to read."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The machine: its accelerators and the links between them, and how a user names devices."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

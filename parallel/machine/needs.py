@@ -4,8 +4,6 @@ The doctor calls each of them to say what is missing before a pool fails for wan
 passed over sockets, pidfds, forks, the loopback.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import select

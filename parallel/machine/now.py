@@ -4,8 +4,6 @@ GPUs are found by a process of their own (see `machine.py`), once; NVIDIA's tool
 it does not know, AMD's GPUs, are as full as they were when they were found, and their load is unknown.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import platform

@@ -5,8 +5,6 @@ Run by path, as `python -P probe.py`, so it imports nothing of ours.
 
 # B batch, H heads, S tokens, D head width
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import json

@@ -3,8 +3,6 @@
 What it does may hang, or take all memory: whoever asks it goes on without it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """How NVIDIA's GPUs are wired, as `nvidia-smi topo -m` tells it, and on how many sockets the processor sits."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -9,8 +9,6 @@ An OpenMP library reads its environment once, when it is loaded: torch loads one
 that is ours; in a host's own process it is the host's to set.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 # All of them, GNU's, and LLVM's with Intel's.

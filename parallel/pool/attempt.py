@@ -10,8 +10,6 @@ collective they may wait in. Whoever has not left in time is killed, the others 
              cancel ----> after the last step granted                  -(leaving)-> abort, then killed
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Where a rank failed, the logs stay for some days.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

@@ -6,8 +6,6 @@ until the machine is started again. A file that is none, or says what cannot be,
 again. A rank looks at what it is told before it believes it (`attention/choice.py`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import itertools

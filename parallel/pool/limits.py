@@ -6,8 +6,6 @@ steps before it, and where none is known, while parts are loaded or compiled, it
 with all that they have loaded; too long a one only makes whoever waits for a hang wait longer. When in doubt: longer.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

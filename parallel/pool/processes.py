@@ -10,8 +10,6 @@ Between the last two may be seconds, in which a driver clears up. A rank that st
 memory taken; jobs that waited for it would lose them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

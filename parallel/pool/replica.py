@@ -5,8 +5,6 @@ process group when they are there, and stay in it while they are in step: a job 
 (`parallel/process_groups.py`).
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from pathlib import Path

@@ -8,8 +8,6 @@ started ahead, on each device, which is in no process group and has no weights. 
 short.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import Counter

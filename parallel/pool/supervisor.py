@@ -3,8 +3,6 @@
 All state is this thread's; others only post orders. It waits for file descriptors, and looks at the clock in between.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import queue

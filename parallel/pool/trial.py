@@ -1,7 +1,5 @@
 """A trial of this machine: ranks started for a moment on its devices, which meet and add up what each holds."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -15,8 +15,6 @@ A module that starts CUDA as it is imported spoils what is forked from here; mos
 (`ForkServer.culprit`): the same process, connections and death with the server, and some seconds of imports.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import gc

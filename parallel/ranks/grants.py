@@ -15,8 +15,6 @@ load or store on x86-64 and arm64.
     granted        2   3   4   5            told a step ago: it is there before a rank asks for it
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import threading

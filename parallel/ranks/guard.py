@@ -1,7 +1,5 @@
 """No process outlives the one it works for: what a child does so that the kernel ends it with its parent, on Linux."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -10,8 +10,6 @@ FLUX's takes what it took before, a step of FLUX 512 wide 11 % more, 1536 wide 2
 more, but Wan's tensors of one frame are smaller, and left 140 to 190 MB more than was said in 2 of 50 settings.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 

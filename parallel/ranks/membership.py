@@ -5,8 +5,6 @@ which would wait for a rank that is gone; each has a store of its own, so that n
 group is of is sockets; accelerators are connected in groups within it, first of all in one of all ranks.
 """
 
-from __future__ import annotations
-
 import threading
 from datetime import timedelta
 

@@ -35,8 +35,6 @@ That a step may begin is no message: the host writes it into memory that comes w
 what `StepDone` tells (grants.py), and a cancel is there before `Cancel` is.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import re

@@ -4,8 +4,6 @@ Its first thread only listens, so that it hears a cancel in the middle of a step
 takes a process group or the most time, `side` what one rank does meanwhile (encode the next text, decode the last).
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import importlib

@@ -1,7 +1,5 @@
 """One job as a rank sees it: what its work reports to, and how it ends."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

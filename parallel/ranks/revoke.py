@@ -6,8 +6,6 @@ is to); so it is called here, on the communicators that torch tells. Torch's `sh
 one rank at least, needs all others at the same time, and aborts every other group one by one.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 Plain values: what a job's function is told of its rank (`Seat`), and which process group it is in (`World`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -4,8 +4,6 @@ Descriptors, disk, memory: errors of the operating system with what to do about 
 process because memory ran out, which it tells nobody but its own counters.
 """
 
-from __future__ import annotations
-
 import errno
 import time
 from pathlib import Path

@@ -4,8 +4,6 @@ Peer-to-peer between GPUs may be there and not work, with ACS or an IOMMU in the
 then the first exchange of a job would hang until its deadline, or bring other bytes than were sent.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ Tensors along a stream become this rank's tokens of it, counts of units or token
 and dicts are followed item by item.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

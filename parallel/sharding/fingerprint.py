@@ -4,8 +4,6 @@ wrong output.
 One number for each argument is compared, not the tensors.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import zlib
 from collections.abc import Callable, Iterator, Mapping

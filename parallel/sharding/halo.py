@@ -9,8 +9,6 @@ A rank's tokens are neighbours, so a convolution over them lacks what is beyond 
 
 # U units of the stream on this rank (rows of a picture, say), along the halo's dim
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -13,8 +13,6 @@ with what undoes it, so that `remove()` leaves the module as it was.
                        _leaving, after a failure too: no attention is seen any more
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence

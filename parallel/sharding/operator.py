@@ -5,8 +5,6 @@ that transformers of a class, plans and runs share graphs: the operator asks the
 thread.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence

@@ -16,8 +16,6 @@ of the split plan. Hooks say the kinds of the coming calls before a module runs:
 
 # B batch, H heads, S tokens here, T keys here, D head width
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ Everything is done by hooks and by processors that are set while the handle live
 changed. The *handle* that `shard` gives is the way back.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar

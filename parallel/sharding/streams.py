@@ -4,8 +4,6 @@ A *stream* is a sequence of tokens that the transformer carries. Each rank holds
 replicated one. Lengths are those of the tensors that the forward is given: nobody sends any.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from ..attention.rows import cut_along, gather_along

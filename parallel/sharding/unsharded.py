@@ -6,8 +6,6 @@ where the forward is given a mask that it knows, so that graphs of blocks see it
 
 # B batch, H heads, S queries, T keys, D head width
 
-from __future__ import annotations
-
 import inspect
 import threading
 from collections.abc import Callable, Sequence

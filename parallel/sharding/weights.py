@@ -7,8 +7,6 @@ groups share, wants one dtype of all parameters that may be trained, and stays h
 
 # N flat elements
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ Linear attention multiplies keys by values first: the ranks' products are summed
 
 # B batch, H heads, S tokens here, K tokens of all ranks, D head width, T frames
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -6,8 +6,6 @@ function added is remembered, because models pad in one call and convolve in the
 
 # N C ... H W pictures, or frames before H W; the rows may be in any dim after C
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

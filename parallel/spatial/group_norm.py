@@ -6,8 +6,6 @@ in double precision: no difference of large sums loses digits.
 
 # N samples, G groups, C channels, P ranks
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

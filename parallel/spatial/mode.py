@@ -5,8 +5,6 @@ Exchanging borders before convolutions is how DistriFusion (Li et al., 2024) spl
 decoder; here statistics and attention are exact too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ layer the rows become more by the same factor on all ranks.
 
 # R rows of this rank
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ Each is told which of its arguments are parts, and says which dim of the result 
 would mix them. `mode.py` looks them up.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace

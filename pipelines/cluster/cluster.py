@@ -4,8 +4,6 @@ A job that fits into one machine goes to one; a denoise whose plan has k times t
 branches of guidance to each. Ray starts agents and carries bytes; ranks stay with each machine's own pool.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -1,7 +1,5 @@
 """A job under way on one or more machines of a cluster: what it tells, how it ends, and that all its parts end."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import time

@@ -1,7 +1,5 @@
 """The dtype of new tensors, for one thread: `torch.set_default_dtype` sets it for what other threads compute, too."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence

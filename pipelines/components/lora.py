@@ -4,8 +4,6 @@ A file made for Wan 2.2's two experts is recognised by `high_noise` or `low_nois
 only; any other file goes to both. Text-encoder parts go to the CLIP encoders of FLUX and SD3, as diffusers does.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import warnings

@@ -3,8 +3,6 @@
 Each memory (the host's, each accelerator's) has a budget for components, and the rest of it is for what is computed.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A component is what a model's `model_index.json` names. The store is keyed by th
 describe the same model use the same weights.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import functools

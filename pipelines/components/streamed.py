@@ -4,8 +4,6 @@ None of the ranks ever holds all weights of such a transformer. A shell stands f
 load, and is built without any.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Collection, Mapping
 from pathlib import Path

@@ -9,8 +9,6 @@ formula.
 
 # N rows, K columns, G numbers that are rotated together; B blocks
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from functools import partial

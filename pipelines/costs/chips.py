@@ -1,7 +1,5 @@
 """Devices as they compute, and what software asks of them: rates, memory, kernels and launches of a step."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

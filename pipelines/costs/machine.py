@@ -4,8 +4,6 @@ A name says how many of which device, and what joins them: `8xH100-nvlink`, `4x4
 begin with, and what is known better, with rates in the units that data sheets use.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ and torch; whoever changes one of these measures anew. By the number of ranks th
 names, of each the slowest rank's.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -4,8 +4,6 @@ SQLite keeps several processes apart and a line whole. A line that cannot be rea
 begun anew: what is lost is only what predictions learn from. Neither prompts nor paths are in it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

@@ -1,7 +1,5 @@
 """A whole run: text, steps, decoding, and what loading takes before the first."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ...parallel.plan import ParallelPlan

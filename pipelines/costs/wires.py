@@ -4,8 +4,6 @@ A *fabric* is the make of a machine's links, as data sheets tell it; `Speed` is 
 groups of one kind, and what this machine's ranks measure.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 of `cfg=2` each branch has ranks of its own.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import math

@@ -6,8 +6,6 @@ granted of diffusers meanwhile stands in `tests/pipelines/test_inside.py`: a ver
 there, with the name of what has changed, and not in a picture.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -7,8 +7,6 @@ generator therefore runs within `DrawnInFp32`: one seed is then one picture on e
 quantization. Who asks for `diffusers` noise has diffusers' own bits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

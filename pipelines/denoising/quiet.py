@@ -3,8 +3,6 @@
 Importing this module is enough: it adds filters to their loggers, and to warnings, which let everything else through.
 """
 
-from __future__ import annotations
-
 import logging
 import warnings
 

@@ -5,8 +5,6 @@ shift or the levels themselves; the solver is the model's own unless the user na
 (sigmas) fall from 1 to 0 and x = sigma * noise + (1 - sigma) * picture.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import itertools

@@ -1,7 +1,5 @@
 """The doctor on accelerators: each GPU, the links between them, collectives, and attention kernels."""
 
-from __future__ import annotations
-
 from ...parallel.machine.machine import Device, Machine, Torch
 from ...parallel.machine.probe import KERNEL_PACKAGES
 from ..components.memory import spare_rank_bytes

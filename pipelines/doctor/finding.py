@@ -1,7 +1,5 @@
 """A finding of `latentloom doctor`: one thing that was looked at, how it is, and how to mend it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

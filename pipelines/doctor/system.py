@@ -1,7 +1,5 @@
 """The doctor on the operating system: memory, space, limits, and what the ranks of a pool need of it."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import tempfile

@@ -13,8 +13,6 @@ wan_denoiser: Wan's denoiser for one transformer or two experts, with or without
 wan_first_frame: What an image-to-video Wan is told of the first frame: its latents and, in 2.1, what CLIP sees in it.
 """
 
-from __future__ import annotations
-
 from typing import cast
 
 from ...parallel.errors import did_you_mean

@@ -4,8 +4,6 @@ Zero, or an empty text, means the model's own: this is the one place where it be
 what they use, and so does whoever tells of a run before it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

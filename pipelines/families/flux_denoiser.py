@@ -1,7 +1,5 @@
 """FLUX's denoiser through a guider: modular FLUX has none, and so knows no negative prompt."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -3,8 +3,6 @@
 Numbers are those of the makers' model cards and of the classic pipelines' signatures.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from .card import Card

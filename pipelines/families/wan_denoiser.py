@@ -5,8 +5,6 @@ Diffusers' blocks have one for each of these cases. All of them round the timest
 further from the fp32 one than ours is. In fp32 all are the same, bit for bit.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

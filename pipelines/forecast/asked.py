@@ -5,8 +5,6 @@ text pass (`add_q_proj`, `txt_mlp`, `ff_context`), those that keys and values of
 those that one vector a step passes (modulations), and all others, which every token passes.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -6,8 +6,6 @@ Devices stay idle where twice as many would save next to nothing. A step that is
 of one that is not.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace

@@ -7,8 +7,6 @@ most 20,480 (`use_mkldnn` in ATen's `Convolution.cpp`). The same area takes twic
 fp16 it unfolds the input of every convolution, pictures' too, where oneDNN has no instructions for them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A plan in words: one screen for people, and the same as plain data."""
 
-from __future__ import annotations
-
 import textwrap
 from dataclasses import asdict
 from functools import partial

@@ -4,8 +4,6 @@ One value is asked for everything: what `auto` takes, what is told before a run 
 `latentloom plan` answers, and how many ranks decode together.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 from functools import cached_property, lru_cache

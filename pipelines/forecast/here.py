@@ -1,7 +1,5 @@
 """This machine to plan for: what its ranks measured of it, once for its devices, driver and torch, kept for later."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

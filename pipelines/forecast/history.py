@@ -5,8 +5,6 @@ that it changes what is predicted and not which plan is the fastest; steps, text
 their closed forms err apart. Those that compute and those that travel are not told apart: runs of one plan cannot tell.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

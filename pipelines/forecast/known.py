@@ -3,8 +3,6 @@
 No rank is started and torch is not imported. What is measured lies in the folder of `latentloom plan`.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -23,8 +23,6 @@ the libraries of each process.
 
 # S tokens of the joint sequence, P ranks of the sequence, H heads, D head width
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 A rule, not a measurement: exact for every model, and near the fastest where links between all devices are equal.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from pathlib import Path

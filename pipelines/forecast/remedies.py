@@ -1,7 +1,5 @@
 """What to ask differently so that a denoise fits: each way is reckoned anew, and told only where it does."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

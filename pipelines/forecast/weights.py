@@ -1,7 +1,5 @@
 """How large a model's weights are, from the headers of its files: what a device will hold, and what it may share."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import defaultdict
 from collections.abc import Mapping

@@ -9,8 +9,6 @@ head's numbers in another order would round differently.
 
 # B batch, S tokens, H heads, D head width
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Hashable, Sequence
 from importlib.util import find_spec

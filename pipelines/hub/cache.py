@@ -5,8 +5,6 @@ As its documentation lays it out: `models--ORG--NAME/blobs/HASH`, `snapshots/COM
 that it could go on with, and removes what it has where it fails.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -4,8 +4,6 @@ The access token is in the environment or the login that the hub's client finds 
 no order, answer or sentence has it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ The bytes come into a file of ours: since 2.x the hub's client begins every file
 large files, is not needed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -3,8 +3,6 @@
 The access token is the hub client's business (its login, or HF_TOKEN); nothing here reads, prints or stores it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

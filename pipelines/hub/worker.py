@@ -4,8 +4,6 @@ Run by `child.py`. It is a process of its own because a hub that hangs, or a cli
 only with its process.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import queue

@@ -3,8 +3,6 @@
 These are the refusals that depend on this machine's packages and on the model's files together.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """From what the user chose to a `Model`: which files, which device, which number format. No weights are read."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import logging

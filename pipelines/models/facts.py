@@ -5,8 +5,6 @@ damaged, and told so by name. The card file, `latentloom.json` beside model_inde
 overrides the family's defaults.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import math

@@ -1,7 +1,5 @@
 """Which models are on this machine: the built-in one, those in folders of models, those in the hub's local cache."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterable, Iterator

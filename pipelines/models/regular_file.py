@@ -3,8 +3,6 @@
 What was made of a small one is kept while the file stays as it is: every stage asks for the same few configs.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

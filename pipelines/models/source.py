@@ -6,8 +6,6 @@ client's cache, as the client's documentation lays it out: `models--ORG--NAME/re
 `snapshots/COMMIT` the files. (The client itself takes 0.2 s of CPU to be imported.)
 """
 
-from __future__ import annotations
-
 import difflib
 import os
 import re

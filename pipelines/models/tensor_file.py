@@ -7,8 +7,6 @@ short meanwhile ends the process (SIGBUS). And it takes one name twice. One that
 replace `_read_entries`; what refuses names twice and counts before anything is parsed would stay.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import os

@@ -6,8 +6,6 @@ of them takes that none of its own blocks makes, and must have what all of them 
 *Conditions* are frames that a video is to show or to follow, which a pipeline takes as objects of a class of its own.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import importlib

@@ -6,8 +6,6 @@ A parameter becomes a kind by its name and annotation. What steers the call itse
 and tensors that the pipeline makes when they are not given (embeddings, latents) are no sockets.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import inspect

@@ -3,8 +3,6 @@
 Importing this imports neither torch nor diffusers, so that files are checked and sockets are drawn without them.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Mapping

@@ -26,8 +26,6 @@ wan: Split plans of Wan and of the models grown from it: ChronoEdit, SkyReels-V2
 processors/: Attention processors and layers that stand in for those of diffusers where tokens are spread.
 """
 
-from __future__ import annotations
-
 import difflib
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Split plans of audio transformers: latents in time, text by cross attention if any."""
 
-from __future__ import annotations
-
 from ...parallel.sharding.split_plan import LOCAL, Leading, SplitPlan, Tail, tokens
 from .processors import stand_in
 from .sequence import sequence

@@ -4,8 +4,6 @@ PixArt, DiT, the general 2D transformer, DreamLite and Lumina-Next read by cross
 rank, and the call stays local. In PRX and Nucleus-Image its keys stand beside the picture's own in one call.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -3,8 +3,6 @@
 FLUX.1, FLUX.2, FLUX.3, Chroma, Ovis-Image, LongCat-Image, Bria and Bria Fibo; Fibo 2 is in `single_stream`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ...parallel.sharding.split_plan import LOCAL, Along, Attend, MadeAnew, SplitPlan, image, text

@@ -1,7 +1,5 @@
 """How many heads a transformer's attention has, found in its config."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

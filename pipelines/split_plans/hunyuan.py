@@ -1,7 +1,5 @@
 """Split plans of Tencent's Hunyuan models: HunyuanVideo and what grew from it, HunyuanImage and HunyuanDiT."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ...parallel.sharding.split_plan import LOCAL, Attend, Leading, SplitPlan, image, text

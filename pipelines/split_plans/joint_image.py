@@ -4,8 +4,6 @@ Stable Diffusion 3 and 3.5, AuraFlow, CogView3-Plus, CogView4, GLM-Image, HiDrea
 Edit-Plus.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Split plans of Kandinsky 5 and 6 and of Kandinsky 6 super-resolution: text joins by cross attention."""
 
-from __future__ import annotations
-
 from ...parallel.sharding.split_plan import LOCAL, Along, Attend, SplitPlan, image
 from .processors import stand_in
 from .sequence import sequence

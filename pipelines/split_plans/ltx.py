@@ -1,7 +1,5 @@
 """Split plans of LTX, of LTX-2 with its sound, and of the SANA-WM refiner, which is LTX-2 without it."""
 
-from __future__ import annotations
-
 from ...parallel.sharding.split_plan import LOCAL, Along, Attend, SplitPlan, image
 from .processors import stand_in
 

@@ -6,8 +6,6 @@ words of each row elsewhere (Lumina 2, Z-Image, JoyImage Edit Plus, FIBO 2), kee
 2.1), or cut texts by themselves (Mochi).
 """
 
-from __future__ import annotations
-
 from ...parallel.sharding.split_plan import Padding
 
 TEXT = "encoder_attention_mask"

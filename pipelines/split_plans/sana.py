@@ -3,8 +3,6 @@
 Pictures are cut between rows, videos between frames.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

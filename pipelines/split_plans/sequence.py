@@ -1,7 +1,5 @@
 """The form that most split plans have: one sequence of tokens enters the first block and leaves behind the last."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

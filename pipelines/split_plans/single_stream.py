@@ -4,8 +4,6 @@ Z-Image, Lumina 2, Bria Fibo 2, OmniGen, Krea 2, Ideogram 4, ERNIE-Image, the pr
 first three refine the picture alone before they join it to the text: until then it is a stream of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ Text and video attend jointly in CogVideoX, ConsisID, EasyAnimate, Mochi and Mot
 MiniMax-H3. Allegro, Latte, Helios and Cosmos read text by cross attention, Cosmos 3 by keys beside the video's own.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Split plans of Wan and of the models grown from it: ChronoEdit, SkyReels-V2, VACE, Animate and AnyFlow."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ...parallel.sharding.split_plan import LOCAL, Attend, SplitPlan, image

@@ -10,8 +10,6 @@ A call is *its own*, computed by all, where skipping it might be wrong: it takes
 text (a cache that it fills), its transformer keeps something from step to step, or nothing like it was seen before.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import zlib

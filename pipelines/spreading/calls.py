@@ -1,7 +1,5 @@
 """What is known of a transformer's calls before they are made: what tells two apart, and which are never shared out."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Which VAEs decode by rows, and into how many ranks' rows latents can be cut: told without torch."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What one rank has worked out, handed to the others: plain data with tensors in it, as bytes."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Callable

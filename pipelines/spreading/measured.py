@@ -3,8 +3,6 @@
 The numbers go into the run's events and its manifest, for each rank, or for this process where it works alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import platform

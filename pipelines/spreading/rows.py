@@ -5,8 +5,6 @@ looks so may also be something else, such as a table of as many positions; so a 
 compared with that of the whole call.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A VAE that decodes on several ranks, each with some of the rows: exactly the picture of its untiled decode."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import logging

@@ -3,8 +3,6 @@
 By default that is a pipeline's arguments and results: pictures, sounds, arrays, tensors, and generators by their state.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

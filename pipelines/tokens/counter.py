@@ -7,8 +7,6 @@ data. It says again what diffusers' blocks do in their code, so that a prompt ca
 tests compare it with the ids that the encoders are given. What has no row here is not known, and said to be so.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading

@@ -2,8 +2,6 @@
 of the built-in model does. Of a model that was trained on what people write nobody can say it, and nothing is said.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

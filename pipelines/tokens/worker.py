@@ -4,8 +4,6 @@ Run as a script by `counter.py`, one line of JSON in, one out. It is a process o
 are anybody's: a pattern, a template or a vocabulary that takes for ever, or all memory, costs this process only.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import html

@@ -3,8 +3,6 @@
 LoRAs stay on it until a call asks for others or for none.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Iterator, Mapping

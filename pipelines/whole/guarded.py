@@ -5,8 +5,6 @@ of the checker is not read, and a class whose package or files are not here is r
 made and runs as the package has it, without a network.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """A small call of any pipeline, made of its signature: what `latentloom verify` asks it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -2,8 +2,6 @@
 
 # B batch, C channels, S samples
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 It reads config files and headers of weights; nothing is loaded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 

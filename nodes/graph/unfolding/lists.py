@@ -4,8 +4,6 @@ A list is known when the workflow is read: it stands there, or is a param, the l
 the files of a folder.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import math
 from collections.abc import Callable

@@ -7,8 +7,6 @@ What a for-each gives is gathered where a socket takes it: pictures into a batch
 workflow each element is one by itself, `name/3`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice

@@ -1,7 +1,5 @@
 """A workflow that was unfolded: the way back to places in the file, and what a for-each gives, gathered."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence

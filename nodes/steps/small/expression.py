@@ -4,8 +4,6 @@ Numbers, names, + - * / // % **, comparisons, and or not, `a if b else c`, brack
 What is not on these lists is refused. All parts are reckoned, also those that `or` and `if` do not take.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import math

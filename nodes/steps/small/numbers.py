@@ -1,7 +1,5 @@
 """Integer, Float, Boolean and Calculate; and Switch: one of two inputs, of which the other is not made."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args

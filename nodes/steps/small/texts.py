@@ -4,8 +4,6 @@ Python's `re` tries one way after the other, which can take for ever. So only pa
 counted: what is repeated is one character or a class of them, and nothing refers back or looks around.
 """
 
-from __future__ import annotations
-
 import re
 from re import _constants as sre  # pyrefly: ignore[missing-module-attribute]
 from re import _parser  # pyrefly: ignore[missing-module-attribute]

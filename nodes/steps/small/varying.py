@@ -1,7 +1,5 @@
 """Vary Text: a text with choices and with lines of files, made by a seed, alike on every machine and version."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """Which model Run Pipeline runs and where: described with its LoRAs, named for the cache, and told before a run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Run Pipeline itself, and how its sockets are chosen: run whole, in this process or on all devices."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence

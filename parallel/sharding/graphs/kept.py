@@ -4,8 +4,6 @@ Graphs outlive the transformer that they were made for: another of the class, or
 finds them again. What was not used for longest makes way, and is let go of by torch, too.
 """
 
-from __future__ import annotations
-
 import threading
 import weakref
 from collections import OrderedDict

@@ -5,8 +5,6 @@ of a forward; here it goes on without, and the user is told once. Nothing runs t
 order, and a rank where something fails works on with those where it does not.
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 import threading

@@ -1,7 +1,5 @@
 """What makes CUDA graphs of actions on one device, and what sees that an action can be repeated by one."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol

@@ -4,8 +4,6 @@ A mode that is entered around a graph sees each of its calls, in Python, some si
 block. What else the graph depends on, torch would ask by guards each time; here `watched.Watched` is asked instead.
 """
 
-from __future__ import annotations
-
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

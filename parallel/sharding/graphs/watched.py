@@ -11,8 +11,6 @@ blocks of a kind have equal states. With `by_address` a processor is known by it
 a captured graph holds addresses.
 """
 
-from __future__ import annotations
-
 import copy
 import enum
 import functools

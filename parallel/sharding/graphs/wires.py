@@ -8,8 +8,6 @@ kept by it. All collectives of a call depend on each other, so that no compiler 
 
 # B batch, H heads of q, K heads of k and v, h heads here while attending, S tokens here, G tokens of the ulysses group
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ AUTOMATIC1111's page keeps one. All of that is anybody's text: it is cut, and no
 text. Whether it fits a model its tensors say, where their names can be compared (`lora_file`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import re

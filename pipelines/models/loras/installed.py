@@ -4,8 +4,6 @@ A folder may hold thousands, and files that are no LoRAs: one look reads headers
 whether it saw all; the next goes on where it ended, because what was read is kept while the files stay as they are.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import time

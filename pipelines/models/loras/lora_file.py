@@ -1,7 +1,5 @@
 """What a LoRA file may say, checked from its header, before a library builds from it what no tensor of it bears out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path

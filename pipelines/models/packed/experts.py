@@ -4,8 +4,6 @@ They are published in pairs whose names differ in one word: `high_noise` and `lo
 file's name and, where each has a folder of its own, in that as well.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path

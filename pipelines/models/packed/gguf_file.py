@@ -5,8 +5,6 @@ file and believes it: it makes a list of as many items, and takes as many bytes,
 believed that the file has no room for.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import struct

@@ -6,8 +6,6 @@ each weight or row, and with ComfyUI's rotation (*ConvRot*); GGUF. Whatever says
 its numbers, and is not known here, is refused by its name: a cast would make a picture of noise.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

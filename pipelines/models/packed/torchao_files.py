@@ -5,8 +5,6 @@ and the metadata of a file says of what kind each is. torchao is not needed to r
 no class is made of what a file says.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any

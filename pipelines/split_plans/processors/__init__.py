@@ -19,8 +19,6 @@ wan_attention: Processors of the Wan family, for attention that is no plain call
     forwards.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from typing import Any

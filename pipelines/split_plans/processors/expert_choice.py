@@ -5,8 +5,6 @@ Expert choice is Zhou et al., 2022, arXiv:2202.09368; the layer is Nucleus-Image
 
 # B batch, E experts, S tokens of all ranks, T tokens here, C channels, N pairs of an expert and a token here
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -2,8 +2,6 @@
 
 # B batch, S tokens of the whole sequence, H heads, D head width
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

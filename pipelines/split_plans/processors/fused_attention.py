@@ -2,8 +2,6 @@
 
 # B batch, S queries here, T keys, H heads, D head width
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch.nn.functional as F

@@ -7,8 +7,6 @@ runs the recurrence itself. The recurrence is that of Yang et al., 2024 (Gated D
 
 # B batch, H heads, D head width, F frames here, G frames of all ranks, S tokens of a frame, C channels
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

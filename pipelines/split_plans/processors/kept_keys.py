@@ -1,7 +1,5 @@
 """Keys and values that a pipeline keeps for later forwards: whole on every rank, around the model's own processors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor

@@ -5,8 +5,6 @@ Sana (Xie et al., 2024, arXiv:2410.10629) and SANA-Video (Chen et al., 2025, arX
 
 # B batch, S tokens here, H heads, D head width
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

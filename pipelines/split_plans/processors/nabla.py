@@ -7,8 +7,6 @@ attention, as in diffusers, so this attention runs the same way whichever strate
 
 # B batch, S tokens here, T tokens in all, R tokens of the blocks that this rank's tokens are in, H heads, D head width
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

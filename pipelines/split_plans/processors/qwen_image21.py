@@ -2,8 +2,6 @@
 
 # B batch, S tokens of the whole sequence, P tokens before the picture that is made
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

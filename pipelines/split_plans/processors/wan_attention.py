@@ -11,8 +11,6 @@ with a part of one at each end:
 
 # B batch, F frames, N tokens of a frame, S tokens here, P tokens of the past, H heads, D head width
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 
