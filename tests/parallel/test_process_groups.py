@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import signal
 import threading
 import time
@@ -231,7 +232,7 @@ def test_a_rank_that_hangs_in_nccl_ends_with_its_stacks_in_its_log_and_is_replac
     with start_warm_pool(["cpu"] * 3) as pool:
         assert connect(pool, progress, limit_s=1.0, busy_s=0.0, hangs=hangs, flag=str(tmp_path / "flag")) == [6.0]
         log = pool.states()[1].log.read_text()
-    assert any(
-        f"rank 1 (cpu) ended with exit code 1: it hung: {what} took over 1 s" in text for text in progress.phases
-    )
+    # Its exit code may come after the end of its connection, by which the pool sees that it is gone.
+    ended = re.compile(rf"rank 1 \(cpu\) (ended with exit code 1|was killed, or ended): it hung: {what} took over 1 s")
+    assert any(map(ended.search, progress.phases))
     assert "in hang_once" in log and "most recent call first" in log
