@@ -26,7 +26,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PYTHON, SCRIPT, STYLE = (".py",), (".ts", ".tsx", ".mts", ".js", ".mjs", ".sh"), (".css",)
 # Bobbin's training made the built-in model, and is no part of the product. What is built is left out.
 KINDS: Mapping[str, Callable[[str], bool]] = {
-    "bobbin's training": lambda path: path.startswith(("pipelines/bobbin/training/", "tests/bobbin/")),
+    "bobbin's training": lambda path: (
+        path.startswith(("pipelines/bobbin/training/", "tests/bobbin/")) and "/test_" not in path
+    ),
     "tests": lambda path: path.startswith(("tests/", "ui/web/test/")) and path.endswith((*PYTHON, *SCRIPT)),
     "product Python": lambda path: path.endswith(PYTHON),
     "page, generated": lambda path: path.startswith("ui/web/src/generated/"),
