@@ -7,8 +7,6 @@ and the wheel together, and those that try what was added. Green, or which were 
 cores that have nothing else to do.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -8,8 +8,6 @@ beside two busy loops a core; the four ways to run take turns. It prints medians
 denoise, and how the two ways compare. OMP_NUM_THREADS is not set, as it is not for users.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import statistics

@@ -9,8 +9,6 @@ environment and families. `compare` prints each difference by its way, and exits
 changed; what came is only printed, and of texts how many changed.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib

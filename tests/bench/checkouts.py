@@ -3,8 +3,6 @@
 Both checkouts run in this Python, so that the libraries are the same.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

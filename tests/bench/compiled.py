@@ -7,8 +7,6 @@ round nothing is missing there, and nothing is compiled; what is started are ind
 and trials of the processor's instructions, which it does in each process.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

@@ -8,8 +8,6 @@ found is kept in the file, and not run again; the table of all that is there is 
 seconds a class and size, more by inductor.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

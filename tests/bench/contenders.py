@@ -1,7 +1,5 @@
 """A Flux-like model that is large enough for each of its parameters to matter, and what it is given."""
 
-from __future__ import annotations
-
 import functools
 import math
 

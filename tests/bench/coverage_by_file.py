@@ -12,8 +12,6 @@ its file any more is looked for by its name in the others: what was moved is com
 told and lowers nothing.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -6,8 +6,6 @@ Of each class, tiny, fp32, on two ranks of a CPU: how far it is from one process
 of block, and what is left to torch. Ten seconds a class, 3 GB.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import warnings

@@ -8,8 +8,6 @@ each stream a rank, 24 heads of 16 numbers) that to compute is next to nothing. 
 before a GPU has its work. `pieces` is the way of gloo. Microseconds are processor time, the least of 200 calls.
 """
 
-from __future__ import annotations
-
 import math
 import platform
 import sys

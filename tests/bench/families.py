@@ -6,8 +6,6 @@ Tiny random models on a CPU, fp32: about ten seconds a row, 2 GB. With `--compil
 each plan is compared with one process that has none.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import warnings

@@ -10,8 +10,6 @@ has measured yet. Not in the model are the weights of modulations, which every r
 second run of the last row took 26.8 ms.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

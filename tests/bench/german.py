@@ -6,8 +6,6 @@ One line for each gap, and exit 1 where there is one. By hand, before a change o
 no German, and what has none is shown in English. That no key is stale is a test (`tests/ui/test_words.py`).
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

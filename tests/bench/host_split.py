@@ -11,8 +11,6 @@ compiled, `operator` has each exchange in an operator that a graph does not look
 is the other checkout, sharded and compiled. On a GPU it is what the host takes to ask for the work.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib.util

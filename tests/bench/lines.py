@@ -9,8 +9,6 @@ is one that has a `#` comment; strings, those below constants too, are none. It 
 said. CI prints it.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import io

@@ -7,8 +7,6 @@ full matrix: 20 minutes on two cores. With --trim it is that of the classes whos
 out, under every plan and on one device.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -15,8 +15,6 @@ Each section prints a table; a claim that does not hold, or a way that fails, ma
 small shapes, also on a CPU, where what needs a GPU is left out. `one_gpu.sh` has the order that pays.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

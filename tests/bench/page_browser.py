@@ -1,7 +1,5 @@
 """The real page for scripts that are run by hand: a server in a process of its own, and Chromium to look at it."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

@@ -8,8 +8,6 @@ that was never read, its steps, decoding. A step is the median interval between 
 all that the prediction knows, and it is measured anew between settings, because a shared machine changes.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import statistics

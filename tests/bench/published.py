@@ -8,8 +8,6 @@ were described. All others are predictions, 33 of them: `error` is theirs. Seria
 were guessed beforehand. Times are of a step, in seconds.
 """
 
-from __future__ import annotations
-
 import statistics
 import sys
 from collections.abc import Sequence

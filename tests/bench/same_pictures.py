@@ -11,8 +11,6 @@ decoded pixels and samples, or the sentence where a plan is refused. What a file
 that a recording can be ended and taken up. `compare` exits with 1 if anything differs that both have.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io

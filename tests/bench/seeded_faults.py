@@ -14,8 +14,6 @@ runs are forked from.
     +return start, start + self.shares[rank] + 1                             what stands there instead
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import functools

@@ -14,8 +14,6 @@ files that it points to; *plain* is bf16, fp16 or fp32. What its makers publish 
 Exits with 1 if the file says what is not so.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

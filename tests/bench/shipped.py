@@ -1,7 +1,5 @@
 """The workflows that ship, with tiny models of their families in place of their own, for benches that record them."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

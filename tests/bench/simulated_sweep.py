@@ -15,8 +15,6 @@ are put (`forecast/auto.py`), and by which plan each works. Best is the least tr
 that the rules allow.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 import sys

@@ -5,8 +5,6 @@ seconds are those of user and system. Exits with 1 where a command ends otherwis
     python tests/bench/start_up.py [RUNS]       # 11: two minutes
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import resource

@@ -7,8 +7,6 @@ Tiny random models, 4 steps, on a GPU that is none: its tensors say that they ar
 the steps after the first wait for, with the innermost line of ours or else of diffusers.
 """
 
-from __future__ import annotations
-
 import functools
 import sys
 import tempfile

@@ -5,8 +5,6 @@ python tests/bench/support_table.py --cells cells.jsonl     # sums up to tests/m
 python tests/bench/support_table.py                         # writes the table from tests/matrix_results.json
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

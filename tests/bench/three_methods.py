@@ -11,8 +11,6 @@ CPU, which answers in fp32, once by one that rounds each answer to the model's f
 
 # B batch, H heads, S tokens, D head width
 
-from __future__ import annotations
-
 import argparse
 import math
 import sys

@@ -18,8 +18,6 @@ and nobody tells, and of `plan` for this machine, which tells what a run takes a
 differ, and are counted.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """What a rank does to test step caches: whole denoises with a cache, and votes that rounding would split."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

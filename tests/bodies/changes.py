@@ -1,7 +1,5 @@
 """What may be changed of a transformer between two forwards, and a graph must not miss."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

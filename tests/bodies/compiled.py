@@ -1,7 +1,5 @@
 """What a rank does for the tests of compiled blocks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """What a rank does to test engines of Torch-TensorRT, by the stand-in for it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

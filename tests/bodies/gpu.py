@@ -1,7 +1,5 @@
 """What ranks do in the tests that need a GPU; on a CPU each does the same there."""
 
-from __future__ import annotations
-
 import os
 import threading
 import zlib

@@ -1,7 +1,5 @@
 """What a rank does to test guidance in parallel: a whole denoise, split and not."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What a rank does to test that ranks share the pages of weights: it loads a component and looks at its own memory."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

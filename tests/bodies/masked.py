@@ -1,7 +1,5 @@
 """What a rank does to test masked denoising: a whole inpainting, under several plans and alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

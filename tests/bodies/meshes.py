@@ -1,7 +1,5 @@
 """How ranks of tests come to a mesh: bodies are called on all ranks, and run on those that a plan takes."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect

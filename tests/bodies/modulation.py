@@ -1,7 +1,5 @@
 """What a rank does to test modulation that is shared out."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """What was drawn from generators, here or on each rank: the noise before it is rounded to a number format."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

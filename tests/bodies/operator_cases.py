@@ -2,8 +2,6 @@
 
 # B batch, H heads, K heads of k and v, S tokens of the joint sequence, D head width
 
-from __future__ import annotations
-
 import functools
 import random
 import zlib

@@ -2,8 +2,6 @@
 
 # B batch, H heads, S tokens of the joint sequence, D head width
 
-from __future__ import annotations
-
 import zlib
 from dataclasses import dataclass
 from typing import Any

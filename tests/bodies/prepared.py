@@ -1,7 +1,5 @@
 """What a rank does to test transformers that are kept spread and compiled between denoises."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import itertools

@@ -1,7 +1,5 @@
 """What ranks do in the tests of `parallel`: each function runs on every rank and gives back plain data."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import os

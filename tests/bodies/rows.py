@@ -1,7 +1,5 @@
 """What a rank does to test families that are rows: a whole denoise, by each plan and by this rank alone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a rank does for the tests of weight sharding."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from pathlib import Path

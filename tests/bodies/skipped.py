@@ -1,7 +1,5 @@
 """What ranks do in tests of transformers that leave blocks out, as the arguments, guiders or forks of a class do."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

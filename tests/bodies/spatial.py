@@ -1,7 +1,5 @@
 """What ranks do in the tests of single functions over rows of a picture that several ranks hold."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

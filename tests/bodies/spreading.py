@@ -1,7 +1,5 @@
 """Any tiny pipeline spread over ranks, compared with one process: what ranks of the tests and of the bench run."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What a rank does to test weights shared in the component store: a whole denoise, and the group made anew."""
 
-from __future__ import annotations
-
 import weakref
 from datetime import timedelta
 from typing import Any

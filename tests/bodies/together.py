@@ -1,7 +1,5 @@
 """What a rank does to test weights that ranks read together, each a share."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """What ranks do in the tests of VAEs split by rows: tiny decoders of every class, whole and split."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import functools

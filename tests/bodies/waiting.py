@@ -1,7 +1,5 @@
 """A toy pipeline whose steps are scripts, spread over two groups of guidance: what values that wait must get right."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 from collections.abc import Callable, Iterator

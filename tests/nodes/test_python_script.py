@@ -1,7 +1,5 @@
 """A workflow as a script: it compiles, calls what there is, runs, and holds no code of a text."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import json

@@ -1,7 +1,5 @@
 """Layers that share an input share a product: the same numbers, fewer products, and a module as it was afterwards."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path

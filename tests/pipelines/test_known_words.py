@@ -1,7 +1,5 @@
 """What a toy model cannot know is told before it runs: in the check, and in one line of the command line."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

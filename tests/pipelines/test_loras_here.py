@@ -1,7 +1,5 @@
 """Which LoRAs are here, what their headers tell, and which fit a model; what they tell is anybody's."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

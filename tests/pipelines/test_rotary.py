@@ -1,7 +1,5 @@
 """Positions turned in one launch: the bits of the plain formula, or the plain formula."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType

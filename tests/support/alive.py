@@ -1,7 +1,5 @@
 """Bytes of tensors that are alive while something runs: what operators make, for as long as anybody holds it."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """Tables of which the check runs some cells, and `pytest -m by_hand` the others."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Collection, Iterable
 from typing import Any

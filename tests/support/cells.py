@@ -1,7 +1,5 @@
 """What a rank does for one cell of the equality matrix: one model variant, one shape, one plan."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import importlib

@@ -1,7 +1,5 @@
 """A hub of our own for the real hub client: one folder as the repository org/name, over HTTP on the loopback."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -5,8 +5,6 @@
 From a tiny model of the family, which gives what is small in the large one too.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -1,7 +1,5 @@
 """Counting what a GPU would be asked to launch, in one process: the other ranks of its group do not exist."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Packages from outside, put where Python finds them without pip, and processes that find them there."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

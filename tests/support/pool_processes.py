@@ -1,7 +1,5 @@
 """The processes behind a pool's ranks, as the kernel knows them."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 import time

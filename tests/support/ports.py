@@ -3,8 +3,6 @@
 Below those that the system gives: of these, one that nobody has yet may go to any connection in the meantime.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import socket

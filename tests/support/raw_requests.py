@@ -1,7 +1,5 @@
 """Requests to an ASGI app exactly as they are written: a client library would tidy `..` and bad headers away."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """A Ray cluster of two nodes on this machine, which stand for two machines; without dashboard and telemetry."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import warnings

@@ -1,8 +1,6 @@
 """What the page may have to say: sentences of modules, read from their sources with {} where a value stands, the texts
 of nodes and templates, and its words for them in each language."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

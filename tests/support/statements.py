@@ -1,7 +1,5 @@
 """The statements of a source, wherever they stand: what looks for imports needs no expressions, most of a source."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What of a denoise waits for the device, step by step, on a GPU that is none; under a plan, as one rank sees it."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from collections import Counter

@@ -1,7 +1,5 @@
 """What stands for CUDA graphs where there is no GPU: a tape computes anew, from the buffers that were captured."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

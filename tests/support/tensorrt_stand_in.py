@@ -4,8 +4,6 @@ What it takes is cut out of a block's graph and runs as it is: an engine of the 
 than five operators are none, and each engine is asked for in the cache of engines before it is built.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import operator

@@ -3,8 +3,6 @@
 Their configs are those of `tests/zoo/pipelines`, with as many layers of text as diffusers' blocks read.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 from collections.abc import Callable, Iterator

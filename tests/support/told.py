@@ -1,7 +1,5 @@
 """What a run tells, remembered, and how often it asks a transformer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

@@ -4,8 +4,6 @@ It prints the statuses as JSON: of every route for a stranger, of some for Ann. 
 looks again for calls.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

@@ -3,8 +3,6 @@
 For tests of what ranks do; how a pool starts is told by tests/parallel/test_pool*.py and by every process of its own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator, Sequence

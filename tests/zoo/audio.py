@@ -1,7 +1,5 @@
 """Tiny transformers of audio pipelines, and the image prior, with inputs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import diffusers

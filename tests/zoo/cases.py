@@ -1,7 +1,5 @@
 """The shapes in which every transformer class is tried, and what its builders share."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Mapping

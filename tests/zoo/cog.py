@@ -1,7 +1,5 @@
 """Tiny CogVideoX, ConsisID, CogView, EasyAnimate, GLM-Image and ERNIE-Image transformers with inputs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

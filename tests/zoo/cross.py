@@ -1,7 +1,5 @@
 """Tiny transformers that read text by cross attention (PixArt, Sana, DiT, DreamLite) with inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

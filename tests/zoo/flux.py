@@ -1,7 +1,5 @@
 """Tiny FLUX-like transformers: text and image in two streams, then in one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import diffusers

@@ -1,7 +1,5 @@
 """Tiny HunyuanVideo, HunyuanVideo 1.5, FramePack, HunyuanImage and HunyuanDiT transformers with inputs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

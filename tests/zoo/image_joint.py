@@ -1,7 +1,5 @@
 """Tiny image transformers whose picture and text attend jointly, other than the FLUX-like ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

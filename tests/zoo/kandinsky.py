@@ -1,7 +1,5 @@
 """Tiny Kandinsky 5 and 6, JoyImage-Edit and MiniMax-H3 transformers with inputs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

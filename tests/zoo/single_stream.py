@@ -1,7 +1,5 @@
 """Tiny Z-Image, Lumina, Nucleus-Image, OmniGen and PRX transformers with inputs."""
 
-from __future__ import annotations
-
 import diffusers
 import torch
 

@@ -1,7 +1,5 @@
 """Tiny LTX, LTX-2, SANA-WM refiner, Cosmos, Mochi, Allegro, Latte and Motif-Video transformers with inputs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

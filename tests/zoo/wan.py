@@ -1,7 +1,5 @@
 """Tiny Wan, ChronoEdit, SkyReels-V2, VACE, Animate, AnyFlow and Helios transformers with inputs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch

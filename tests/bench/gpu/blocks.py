@@ -7,8 +7,6 @@ at the end, after a table of how all of them went. `--dry` runs every block on a
 would run at all. Where the card is no H200, for which the bars are, 8c3eb376 is timed beside, and ratios are told.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

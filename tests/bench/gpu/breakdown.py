@@ -1,7 +1,5 @@
 """Where a step's device time goes, by kernel: compiled and as a CUDA graph, as rank 0 of a plan, nothing on a wire."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections import Counter

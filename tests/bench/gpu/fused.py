@@ -9,8 +9,6 @@ modulation: the ranks that would make the rest do not exist. Then what a block l
 operators; on a CPU one that does nothing stands for the kernel that turns q and k.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import sys

@@ -8,8 +8,6 @@ start CUDA as they are imported: a tensor on a GPU, or past torch. Exits with 1 
 compiler would miss Triton, or a pool does not start its ranks afresh and name the module.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -2,8 +2,6 @@
 
 # B batch, H heads, K key heads, S queries, T keys, D head width
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

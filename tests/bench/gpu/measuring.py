@@ -1,7 +1,5 @@
 """Where a section of `one_gpu.py` runs, and how it measures: host and device time, kernels, syncs, rows of a table."""
 
-from __future__ import annotations
-
 import statistics
 import time
 import warnings

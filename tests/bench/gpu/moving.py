@@ -1,7 +1,5 @@
 """What moving costs: weights between a file, the host and the device, and a rank into and out of process groups."""
 
-from __future__ import annotations
-
 import itertools
 import tempfile
 import threading

@@ -5,8 +5,6 @@ brings an older one, before which this is loaded (`LD_PRELOAD`). The library of 
 MB, most of it kernels for other GPUs and device code to be linked elsewhere, which is zeroed and so packed away.
 """
 
-from __future__ import annotations
-
 import argparse
 import lzma
 import shutil

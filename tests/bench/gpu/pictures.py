@@ -1,7 +1,5 @@
 """Pictures of the built-in model, compared: the same seed in other number formats, and by whoever paints it."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from typing import Any

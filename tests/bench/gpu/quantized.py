@@ -1,7 +1,5 @@
 """What torchao takes beside a weight that it quantizes, some rows at a time and as a whole, and the bits of both."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

@@ -5,8 +5,6 @@ In a process of its own, because only a first time is a first time. What hangs i
 `NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV` has NCCL tell its own part.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import os
 import sys

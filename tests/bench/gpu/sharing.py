@@ -1,7 +1,5 @@
 """Ranks that share one GPU, which the product refuses: NCCL allows it from 2.30 on, asked by its own variable."""
 
-from __future__ import annotations
-
 import os
 
 from latentloom.parallel.machine import machine

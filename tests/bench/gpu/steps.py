@@ -1,7 +1,5 @@
 """What a step costs one rank of several, eager, compiled and as a CUDA graph, and beside another picture's decode."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import statistics

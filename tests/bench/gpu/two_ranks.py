@@ -6,8 +6,6 @@ On a GPU by NCCL, which takes two ranks on one from 2.30 on (`LD_PRELOAD`, `NCCL
 gloo. Each row is told as soon as it is there; exits with 1 where one differs or fails.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a row holds, pictures to give them, and how one is built."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
