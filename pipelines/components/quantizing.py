@@ -196,8 +196,11 @@ def add_bias_apart_where_it_must(layer: Any, num_rows: int) -> None:
     """
     if layer.bias is None:
         return
+    # Its own bias may not be read yet: it comes behind the weight.
+    like = {"dtype": layer.weight.dtype, "device": layer.weight.device}
+    rows, bias = torch.zeros(num_rows, layer.in_features, **like), torch.zeros(layer.out_features, **like)
     try:
-        layer(layer.bias.new_zeros(num_rows, layer.in_features))
+        F.linear(rows, layer.weight, bias)
     except RuntimeError as error:
         if NO_KERNEL not in str(error):
             raise
