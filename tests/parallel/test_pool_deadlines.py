@@ -1,5 +1,4 @@
 import os
-import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from latentloom.parallel.pool.trial import Deadline
 from latentloom.parallel.progress import Progress
 from latentloom.parallel.ranks.messages import NAMES, OfJob, Phase, Preview, StepDone, ToRank
 from latentloom.parallel.ranks.seat import World
+from support.ports import free_port
 
 LIMITS = Limits(abort_s=1, leave_s=10, step_s=120, work_s=900)
 
@@ -145,9 +145,7 @@ def test_a_cancel_while_other_machines_are_waited_for_takes_effect_at_once(pool:
             if time.monotonic() > self.end:
                 raise Cancelled
 
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    world = World(name="wide", store=f"127.0.0.1:{port}", size=2)
+    world = World(name="wide", store=f"127.0.0.1:{free_port()}", size=2)
     with pytest.raises(Cancelled):
         pool.call("bodies.pool:echo", {}, Impatient(), world=world)
     start = time.monotonic()

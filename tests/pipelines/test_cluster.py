@@ -29,6 +29,7 @@ from latentloom.pipelines.cluster.job import ClusterJob, MachinePart
 from latentloom.pipelines.cluster.machine import MachineLost, RayMachine, answer
 from latentloom.pipelines.requests import Decode, Denoise, EncodeText
 from latentloom.pipelines.values import Latents, Model, Place
+from support.ports import free_port
 from support.told import Told
 
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
@@ -296,8 +297,9 @@ def test_a_head_that_is_late_keeps_no_other_job_from_giving_its_machines_back(mo
 
 
 def test_a_head_that_takes_no_connection_says_why() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
+    port = free_port()
+    address = f"127.0.0.1:{port}"
+    with socket.create_server(("127.0.0.1", port)):
         assert RayHead(address)._knock() == ""
     assert RayHead(address)._knock() == "Connection refused"
 
