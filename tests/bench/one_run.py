@@ -47,7 +47,7 @@ class Counting:
         code = frame.f_code
         if event not in ("call", "return") or not code.co_filename.startswith(self.root):
             return
-        if code.co_filename.startswith(f"{self.root}."):  # a virtual environment in the checkout
+        if code.co_filename.startswith((f"{self.root}.", f"{self.root}tests/")):  # a virtual environment; this script
             return
         depth = getattr(self._importing, "depth", 0)
         if code.co_name == "<module>":
