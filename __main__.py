@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.is_short:  # before anything is imported
         gc.disable()  # it looks at what is imported again and again, a seventh of the time
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looks for them in every package there is
-    from .nodes.headless.terminal import as_program
+    from .nodes.headless.lifetime import as_program
 
     return as_program(lambda: _run(arguments))
 

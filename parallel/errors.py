@@ -16,7 +16,7 @@ and libraries raise counts as the class that `kind_of` finds for it, so a plain 
     |  +- NotPulled         not-pulled            2   400  pipelines/models/source.py
     |  +- NotFinite         not-finite            2   400  pipelines/finite.py
     |  +- NotWritten        not-written           2   400  nodes/files/atomic.py
-    |  +- InUse             in-use                2   400  nodes/headless/claim.py
+    |  +- InUse             in-use                2   400  nodes/headless/lifetime.py
     |  +- NotFetched        not-fetched           2   400  pipelines/hub/listing.py
     |  |  +- Gated          gated                 2   400  pipelines/hub/listing.py
     |  +- NoRoom            no-room               2   507  ui/errors.py

@@ -6,7 +6,7 @@ import webbrowser
 from contextlib import closing
 from types import ModuleType
 
-from ..nodes.headless.terminal import interrupts
+from ..nodes.headless.lifetime import interrupts
 from .bundle import read_bundle
 from .server import Server
 from .settings import Settings

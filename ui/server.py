@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 from typing import IO
 
-from ..nodes.headless.claim import InUse, claim
+from ..nodes.headless.lifetime import InUse, claim
 from ..parallel.machine.folders import private_folder, why_open
 from ..pipelines.tokens.counter import Counter
 from .access.intake import Intake

@@ -23,9 +23,9 @@ from ..graph.problems import GraphError
 from ..graph.ready import ready
 from ..preview.choices import sharing_of
 from ..registry import SPECS
-from .claim import LOCK_FILE, InUse, claimed
 from .foretold import Point, with_remedy
 from .job import Headless, points_of, told_of
+from .lifetime import LOCK_FILE, InUse, claimed
 from .reports import Report, Tally
 
 logger = logging.getLogger("latentloom")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from latentloom.nodes.files.workspace import Workspace
-from latentloom.nodes.headless.claim import LOCK_FILE, InUse, claim, claimed
+from latentloom.nodes.headless.lifetime import LOCK_FILE, InUse, claim, claimed
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -19,7 +19,7 @@ def other_process(folder: Path) -> Iterator[subprocess.Popen]:
     """Another process that has claimed the folder."""
     code = (
         f"import runpy, sys; runpy.run_path({str(ROOT / 'tests' / 'support' / 'checkout.py')!r})\n"
-        "from pathlib import Path\nfrom latentloom.nodes.headless.claim import claimed\n"
+        "from pathlib import Path\nfrom latentloom.nodes.headless.lifetime import claimed\n"
         f"with claimed(Path({str(folder)!r})):\n    print('has it', flush=True)\n    sys.stdin.read()"
     )
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -59,7 +59,7 @@ def test_a_file_system_without_locks_is_told(
     def refuse(file: object) -> None:
         raise OSError(37, "No locks available")
 
-    monkeypatch.setattr("latentloom.nodes.headless.claim._lock", refuse)
+    monkeypatch.setattr("latentloom.nodes.headless.lifetime._lock", refuse)
     claim(tmp_path / "a.lock").close()
     assert "cannot be locked (No locks available), so nothing keeps other processes out" in caplog.text
 

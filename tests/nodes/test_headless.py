@@ -16,9 +16,9 @@ from latentloom.nodes.execution.records import RunResult
 from latentloom.nodes.graph.graph import graph_from_plain, graph_to_plain
 from latentloom.nodes.graph.problems import Problem
 from latentloom.nodes.headless import foretold, headless, job
-from latentloom.nodes.headless.claim import InUse, claimed
 from latentloom.nodes.headless.headless import run_headless
 from latentloom.nodes.headless.job import Headless
+from latentloom.nodes.headless.lifetime import InUse, claimed
 from latentloom.nodes.headless.reports import MOST_FAULTS, Report, Tally
 from support.prepared import spied
 

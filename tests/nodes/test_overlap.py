@@ -10,7 +10,7 @@ import pytest
 from latentloom.nodes.execution.events import Event, Sink
 from latentloom.nodes.execution.overlap import Attempt, overlapped
 from latentloom.nodes.execution.watch import Token
-from latentloom.nodes.headless.terminal import interrupts
+from latentloom.nodes.headless.lifetime import interrupts
 
 WAIT_S = 10.0
 
