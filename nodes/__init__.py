@@ -24,13 +24,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # what a checker of types and an editor see
     from .steps.audio import *  # noqa: F403
     from .steps.canvas import *  # noqa: F403
-    from .steps.decoding import *  # noqa: F403
+    from .steps.coding import *  # noqa: F403
     from .steps.denoising import *  # noqa: F403
-    from .steps.encoding import *  # noqa: F403
     from .steps.masks import *  # noqa: F403
     from .steps.models import *  # noqa: F403
     from .steps.pictures import *  # noqa: F403
-    from .steps.planning import *  # noqa: F403
     from .steps.small.measures import *  # noqa: F403
     from .steps.small.numbers import *  # noqa: F403
     from .steps.small.texts import *  # noqa: F403

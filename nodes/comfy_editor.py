@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from .files.atomic import write_atomic
-from .graph.choosing import fixed_inputs, folded
 from .graph.graph import Graph, Link, Node, in_order, read_graph
 from .graph.ready import ready
 from .graph.resolve import param_values, plain_value
@@ -20,6 +19,7 @@ from .graph.scalars import SCALAR_TYPES
 from .graph.spec import InputSpec, NodeSpec
 from .headless.workflow_files import SHIPPED, shipped_files
 from .hosts import comfy_folders
+from .hosts.comfy_file import fixed_inputs, folded
 from .hosts.comfyui import comfy_type
 from .registry import SPECS
 

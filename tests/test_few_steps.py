@@ -20,9 +20,8 @@ from latentloom.nodes.files import picture_files
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, read_graph
 from latentloom.nodes.graph.signature import read_spec
-from latentloom.nodes.headless.headless import run_headless
+from latentloom.nodes.headless.headless import Tally, run_headless
 from latentloom.nodes.headless.job import Headless
-from latentloom.nodes.headless.reports import Tally
 from latentloom.nodes.hosts.comfyui import NODE_CLASS_MAPPINGS
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.progress import Progress

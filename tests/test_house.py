@@ -97,8 +97,7 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
 
 # The steps that prepare a workflow, whose order matters.
 PREPARING = {
-    "nodes/graph/choosing.py": {"settled", "specs_of"},
-    "nodes/graph/modes.py": {"effective"},
+    "nodes/graph/ready.py": {"effective", "settled", "specs_of"},
     "nodes/graph/resolve.py": {"upgrade", "with_overrides"},
     "nodes/graph/unfolding/unfold.py": {"unfold"},
 }

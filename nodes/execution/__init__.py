@@ -9,12 +9,10 @@ manifest: `manifest.json`: what a run was given, what it made, and with which ve
 models_used: The models that a workflow uses, for whoever asks later what made something: revision, LoRAs, and each file
     of weights by its size and the hash of its header. No weights are read.
 outlook: How long a run will take yet: what was predicted of its nodes, corrected as their steps are done.
-overlap: Runs a little into each other: the next one prepares, and the last one finishes, while the steps of one are
-    going.
 preflight: Whether a workflow will run, found before it does: wiring and values, then files, models, plans, memory
     and disk.
 records: What became of a run and of each of its nodes, and the most memory that one needed.
 run: The executor: calls the nodes a result needs, in order, each at most once, and tells what happens.
 schedule: What a run will do, known before it starts: which nodes its results need, in which order, and their keys.
-watch: Watching a run: its clock, its events, and the token that ends it.
+watch: Watching a run: its clock, its events, and the token that ends it; and runs that overlap, by what each tells.
 """

@@ -16,9 +16,9 @@ from ...pipelines.costs.ran import keep, ran_of
 from ...pipelines.values import Audio, Image, Mask, Place, Video
 from ..files.picture_files import MAX_PIXELS, WORKFLOW_KEY
 from ..files.workspace import Workspace, numbered
+from ..graph.check import with_requires
 from ..graph.graph import graph_text
 from ..graph.ready import Ready
-from ..graph.requires import with_requires
 from ..hosts.comfy_file import to_comfy
 from ..preview.carried import with_plans, without_plans
 from ..preview.meant import tagged

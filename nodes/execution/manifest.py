@@ -14,8 +14,8 @@ from pydantic import TypeAdapter
 from ...pipelines.models.regular_file import read_regular, sha256_of
 from ...pipelines.spreading.measured import title_of
 from ..files.atomic import write_atomic
+from ..graph.check import installed_version
 from ..graph.graph import Graph, graph_text
-from ..graph.requires import installed_version
 from ..graph.spec import Saved
 from ..preview.carried import without_plans
 from .models_used import ModelFacts

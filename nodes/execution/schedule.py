@@ -18,9 +18,8 @@ from ...pipelines.values import Depth
 from ..files.workspace import Workspace
 from ..graph.check import ensure
 from ..graph.graph import Graph, in_order
-from ..graph.modes import left_out, nothing_left
 from ..graph.problems import Names, refuse
-from ..graph.ready import Ready
+from ..graph.ready import Ready, left_out, nothing_left
 from ..graph.resolve import Resolved, resolve
 from ..graph.unfolding.unfolded import made_in
 from ..preview.meant import Meant, brought, meant

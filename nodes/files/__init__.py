@@ -4,8 +4,6 @@ atomic: Write a file so that it is there whole or not at all: temporary name in 
 audio_files: Sounds as files: reading what may be hostile, writing WAV and FLAC, and the track of a video.
 containers: Files that a user names, opened, or one sentence that says what was wanted; video and sound by FFmpeg's
     readers.
-file_sizes: How large a file can get: what the coding of a picture, a clip or a sound takes at most, for the room on a
-    disk.
 picture_files: Pictures as files: reading what may be hostile, writing PNG with the workflow inside.
 resize: Picture sizes: which size a picture gets, and scaling it to that size.
 thumbnails: Small pictures for a page: of latents on their way, of picture files, of videos and of sounds; and what

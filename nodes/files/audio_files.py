@@ -14,7 +14,7 @@ from ...parallel.wording import worded
 from ...pipelines.values import Audio
 from .atomic import replacing
 from .containers import num_bytes_of, opened_container
-from .picture_files import check_numbers
+from .picture_files import AROUND_BYTES, check_numbers
 
 if TYPE_CHECKING:
     from av import AudioFrame, Packet
@@ -33,6 +33,8 @@ FULL_SCALE = 1 << 15  # what 1.0 is among samples of 16 bits
 CODERS = {"wav": "pcm_s16le", "flac": "flac"}
 AAC_RATES = (96000, 88200, 64000, 48000, 44100, 32000, 24000, 22050, 16000, 12000, 11025, 8000)
 AAC_BITS = 96_000  # a second, for each channel: as good as AAC gets for most ears
+# A second of what models make: at most 48 kHz in stereo, of 16 bits. FLAC can only be smaller.
+SECOND_BYTES = 48_000 * 2 * 2
 COMMENT = "comment"  # the one tag of WAV that takes any text
 
 
@@ -88,6 +90,11 @@ def write_audio(waveform: Tensor, target: Path, *, rate: int, metadata: Mapping[
             shorts = block.round().clamp(-FULL_SCALE, FULL_SCALE - 1).short()
             container.mux(stream.encode(_frame(shorts, format="s16", rate=rate, start=start)))
         container.mux(stream.encode())
+
+
+def sound_bytes(length_s: float) -> int:
+    """How large a WAV or FLAC can get, for the room on a disk."""
+    return round(length_s * SECOND_BYTES) + AROUND_BYTES
 
 
 class Track:

@@ -41,6 +41,8 @@ LARGE_PIXELS = 8 << 20
 WRITERS = 4
 # A large picture is converted strip by strip: as a whole, each step on the way would take its memory once more.
 STRIP_PIXELS = 1 << 20
+AROUND_BYTES = 1 << 16  # the workflow in a file, and the file's own heads; most have a tenth of it
+PIXEL_BYTES = 3.01  # of a PNG that nothing can pack: a byte for each colour, and what filters and packing add
 PACKING = 4  # zlib's level: 6 takes a quarter longer for files of the same size
 WORKFLOW_KEY = "latentloom"  # the PNG text chunk (and video tag) that holds the workflow file
 # That which says what 0, "" and "auto" meant, for people: of ours only `NOISE_KEY`'s absence has it read.
@@ -129,9 +131,14 @@ def _channel(strip: Pillow.Image, channel: Channel) -> np.ndarray:
     return np.array(strip.convert("RGBA"))[:, :, CHANNELS.index(channel), None]
 
 
-def write_picture(pixels: Tensor, target: Path, metadata: Mapping[str, str]) -> None:
+def picture_bytes(width: int, height: int) -> int:
+    """How large a PNG can get, for the room on a disk."""
+    return round(width * height * PIXEL_BYTES) + AROUND_BYTES
+
+
+def write_picture(pixels: Tensor, target: Path, metadata: Mapping[str, str]) -> Path:
     """PNG of one picture H W 3 in 0..1, rounded to 8 bits, or of bytes, with `metadata` as text chunks. It is written
-    whole or not at all.
+    whole or not at all. Gives `target`.
     """
     from PIL import Image as Pillow
     from PIL import PngImagePlugin
@@ -146,6 +153,7 @@ def write_picture(pixels: Tensor, target: Path, metadata: Mapping[str, str]) -> 
     picture = Pillow.fromarray(as_bytes(pixels).cpu().numpy())
     with replacing(target) as temporary:
         picture.save(temporary, format="PNG", pnginfo=chunks, compress_level=PACKING)
+    return target
 
 
 def write_pictures(pixels: Tensor, targets: Sequence[Path], metadata: Mapping[str, str]) -> Iterator[Path]:
@@ -155,12 +163,7 @@ def write_pictures(pixels: Tensor, targets: Sequence[Path], metadata: Mapping[st
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(min(WRITERS, num_free_cores()), "pictures") as threads:
-        yield from threads.map(functools.partial(_written, metadata=metadata), pixels, targets)
-
-
-def _written(pixels: Tensor, target: Path, metadata: Mapping[str, str]) -> Path:
-    write_picture(pixels, target, metadata)
-    return target
+        yield from threads.map(functools.partial(write_picture, metadata=metadata), pixels, targets)
 
 
 def check_numbers(values: Tensor, *, what: str) -> None:

@@ -1,21 +1,44 @@
-"""The checker: everything that is wrong with a workflow, found before anything runs and reported all at once."""
+"""The checker: everything that is wrong with a workflow, found before anything runs and reported all at once.
 
+Packages that it requires and that are not here are a part of that.
+"""
+
+import functools
+import importlib.metadata
 from collections.abc import Callable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from ...parallel.wording import worded
-from ..files.workspace import INSTALL
-from .choosing import UNDECIDED
+from ...pipelines.doors import provided
+from ..files.workspace import INSTALL, Host
 from .graph import Graph, Link, ParamRef, in_order
 from .problems import GraphError, Names, Problem, short
-from .ready import Ready
-from .requires import from_where, installed_version, unmet
+from .ready import UNDECIDED, Ready
 from .resolve import param_socket, plain_value
 from .scalars import PLAIN_TYPES, can_feed, fault
 from .spec import InputSpec, NodeSpec
 
 SHOWN_CYCLES = 10
+
+
+def installed_version(package: str) -> str | None:
+    """The version of an installed distribution, or of a module in the folder for nodes; None where there is none."""
+    try:
+        return _version(package)
+    except importlib.metadata.PackageNotFoundError:
+        pass
+    if package == "latentloom":  # run from a checkout that is not installed
+        from ... import __version__
+
+        return __version__
+    return provided().get(package)
+
+
+@functools.lru_cache(maxsize=256)
+def _version(package: str) -> str:
+    """Kept, because its file is parsed each time; one that is not there may yet come."""
+    return importlib.metadata.version(package)
 
 
 def check(ready: Ready, require: Callable[[str], str | None] = installed_version) -> list[Problem]:
@@ -34,7 +57,7 @@ def check(ready: Ready, require: Callable[[str], str | None] = installed_version
         *_overrides(ready, names),
         *(problem for problem in _nodes(ready, known, names, require) if problem.node not in folded),
         *_outputs(plain, known, names),
-        *_cycles({name: _sources(plain, node.inputs) for name, node in plain.nodes.items()}),
+        *_cycles(plain),
     ]
     return ready.unfolding.told(found)
 
@@ -196,12 +219,12 @@ def _outputs(graph: Graph, known: Mapping[str, NodeSpec], names: Names) -> Itera
             yield Problem("", name, "unknown_output", message)
 
 
-def _sources(graph: Graph, entries: Mapping[str, Any]) -> set[str]:
-    links = (entry.source.partition(".")[0] for entry in entries.values() if isinstance(entry, Link))
-    return {node for node in links if node in graph.nodes}
-
-
-def _cycles(sources: dict[str, set[str]]) -> Iterator[Problem]:
+def _cycles(graph: Graph) -> Iterator[Problem]:
+    links = {
+        name: [entry.node for entry in node.inputs.values() if isinstance(entry, Link)]
+        for name, node in graph.nodes.items()
+    }
+    sources = {name: {node for node in nodes if node in graph.nodes} for name, nodes in links.items()}
     if len(in_order(sources)) == len(sources):
         return
     for _ in range(SHOWN_CYCLES):
@@ -213,3 +236,41 @@ def _cycles(sources: dict[str, set[str]]) -> Iterator[Problem]:
         way = " -> ".join(cycle if len(cycle) <= 12 else [*cycle[:10], "...", cycle[-1]])
         yield Problem(cycle[0], "", "cycle", worded("it needs its own result ({}); remove one of these links", way))
         sources[cycle[1]].discard(cycle[0])
+
+
+# ---- What a workflow requires besides us: packages, and modules of the owner's folder, by name and range of versions.
+
+
+def with_requires(graph: Graph, specs: Mapping[str, NodeSpec]) -> Graph:
+    """The workflow that also says which packages its nodes from outside come from, unless it does already."""
+    nodes = [*graph.nodes.values(), *(node for sub in graph.subs.values() for node in sub.nodes.values())]
+    origins = (specs[node.type].origin for node in nodes if node.type in specs)
+    sources = dict(origin.split(" ", 1) for origin in origins if origin)
+    lacking = {
+        source: "" if version.startswith("sha256:") else f">={version.partition('+')[0]}"
+        for source, version in sorted(sources.items())
+        if source not in graph.requires
+    }
+    return graph.model_copy(update={"requires": {**graph.requires, **lacking}}) if lacking else graph
+
+
+def unmet(graph: Graph, require: Callable[[str], str | None], host: Host) -> Iterator[Problem]:
+    """One problem for each package that is not here, or in another version."""
+    for package, wanted in graph.requires.items():
+        from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+        have = require(package)
+        try:
+            if have is not None and SpecifierSet(wanted).contains(have, prereleases=True):
+                continue
+            got = f"{have} is installed; install that version" if have else f"none is installed; {INSTALL[host]}"
+            message = f"{f'the workflow needs {package} {wanted}'.rstrip()}, and {got}"
+        except (InvalidSpecifier, ValueError):
+            message = f"requires says {short(wanted)} of {package}; write a range of versions such as >=0.1,<1"
+        yield Problem("", package, "requires_unmet", message)
+
+
+def from_where(graph: Graph, kind: str, require: Callable[[str], str | None]) -> str:
+    """The required package that is not here and that a type of nodes comes from, by its name; "" where none does."""
+    missing = (package for package in graph.requires if require(package) is None)
+    return next((each for each in missing if kind.startswith(f"{each.replace('-', '_')}_")), "")

@@ -22,8 +22,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from ...parallel.wording import worded
-from .json_text import parse_json, read_bytes
-from .problems import GraphError, Names, Problem, refuse, short
+from .problems import GraphError, Names, Problem, parse_json, read_bytes, refuse, short
 
 FORMAT = 2  # format 1 has no sub-workflows, lists and for-each; a file that has none of them is still written as that
 MAX_NODES = 10_000

@@ -1,7 +1,7 @@
-"""What is wrong with a workflow: one `Problem` per fault, and the error that carries all of them.
+"""What is wrong with a workflow: one `Problem` per fault, the error that carries all of them, and JSON that is none.
 
 Each has the node and socket that it is about, a code for programs and a sentence for people; unknown names offer the
-nearest.
+nearest. What a stranger's file says is read here, within bounds.
 """
 
 import difflib
@@ -9,10 +9,12 @@ import reprlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any, Literal
 
 from ...parallel.errors import BadInput
 from ...parallel.wording import worded
+from ...pipelines.models.regular_file import JsonFault, open_regular, parse_strict
 
 SHOWN_PROBLEMS = 20
 NEAREST_POOL = 300  # difflib is slow; a hostile file with 10,000 names must not make the checker hang
@@ -84,3 +86,39 @@ class Names:
         pool = islice(known, NEAREST_POOL)
         near = difflib.get_close_matches(name[:128], [*pool], n=1) if self.budget >= 0 else []
         return worded("did you mean {!r}? there is {}", near[0], listed) if near else worded("there is {}", listed)
+
+
+# ---- Reading JSON from strangers: bounded size and nesting, no duplicate keys, no NaN, and one sentence when refused.
+
+MAX_BYTES = 4 * 2**20
+
+REMEDIES = {
+    "not_text": "is it a workflow?",
+    "too_deep": "a workflow needs 6 levels, is it one?",
+    "not_json": "correct it there",
+    "duplicate_key": "keep one of them",
+    "not_a_number": "write a finite number of at most 64 bits",
+}
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a workflow file; `GraphError` when it is missing, no plain file, or too large."""
+    try:
+        with open_regular(path) as file:
+            return file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise refuse(
+            "file", worded("{} cannot be read: {}; give a workflow's .json file", short(str(path)), reason)
+        ) from None
+
+
+def parse_json(source: str | bytes, *, takes_nan: bool = False) -> Any:
+    """Plain data from JSON text. Raises `GraphError`, and nothing else, whatever the text is."""
+    if len(source) > MAX_BYTES:
+        raise refuse("too_large", worded("the file is larger than {} bytes, the limit; is it a workflow?", MAX_BYTES))
+    try:
+        return parse_strict(source, takes_nan=takes_nan)
+    except JsonFault as error:
+        remedy = REMEDIES[error.fault]
+        raise refuse(error.fault, worded("the file is not JSON that we read: {}; {}", error.reason, remedy)) from None

@@ -1,23 +1,26 @@
 """A workflow made ready: ordinary nodes of today's versions, with their values, sockets and modes decided.
 
-Six steps, whose order matters, stand here alone. Whoever checks, previews, orders, exports or explains a workflow is
-handed a `Ready` and prepares nothing again.
+Six steps, whose order matters, are called here alone; those that decide sockets and modes lie below. Whoever checks,
+previews, orders, exports or explains a workflow is handed a `Ready` and prepares nothing again.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ...parallel.wording import worded
 from ..files.workspace import Host, Workspace
-from .choosing import settled, specs_of
-from .graph import Graph, Link
-from .modes import Specs, effective
-from .problems import Problem
-from .resolve import Overrides, baked, param_values, upgrade
-from .spec import NodeSpec
+from .graph import Graph, Link, Node, ParamRef
+from .problems import GraphError, Problem, refuse
+from .resolve import Overrides, baked, param_values, plain_value, upgrade
+from .spec import Chooser, NodeSpec, Specs
 from .unfolding.unfold import unfold
 from .unfolding.unfolded import Unfolded
+
+# Codes of problems: what leaves the sockets as they are, and after which nothing is known of them.
+NO_FIT, UNDECIDED = "no_fit", ("linked_choice", "unknown_choice")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,3 +74,183 @@ def ready(
         specs=known,
         problems=(*too_old, *undecided),
     )
+
+
+# ---- Sockets: those of a node that has others by what is given at some of them. The workflow file says all that is
+# needed for that, or names files that do; nothing else is asked.
+
+
+def specs_of(graph: Graph, specs: Mapping[str, NodeSpec]) -> dict[str, NodeSpec]:
+    """The spec of each node that is installed, by the node's name; one that cannot be chosen is the node's own."""
+    found = {name: specs[node.type] for name, node in graph.nodes.items() if node.type in specs}
+    params = param_values(graph, {})
+    for name, spec in found.items():
+        if spec.chooser is not None:
+            try:
+                found[name] = spec.chooser.choose(_given(spec.chooser, graph.nodes[name], params)) or spec
+            except ValueError:
+                continue  # `settled` tells
+    return found
+
+
+def settled(graph: Graph, specs: Mapping[str, NodeSpec], workspace: Workspace | None) -> tuple[Graph, list[Problem]]:
+    """The graph with what files say of its nodes' sockets written into it, and what is wrong with what is written.
+
+    Without a workspace no file is read, and a node that only a file tells of stays as it is.
+    """
+    changed: dict[str, Node] = {}
+    problems: list[Problem] = []
+    params = param_values(graph, {})
+    for name, node in graph.nodes.items():
+        chooser = specs[node.type].chooser if node.type in specs else None
+        if chooser is None:
+            continue
+        decides = [each for each in chooser.by if each not in chooser.may_link]
+        if linked := next((each for each in decides if isinstance(node.inputs.get(each), Link)), None):
+            message = worded("{} comes from another node, but the sockets depend on it; write it", linked)
+            problems.append(Problem(name, linked, "linked_choice", message))
+            continue
+        given = _given(chooser, node, params)
+        try:
+            more = chooser.find(given, workspace) if workspace is not None else {}
+            if more:
+                changed[name] = node.model_copy(update={"inputs": {**node.inputs, **more}})
+                given = {**given, **more}
+            chooser.choose(given)
+            if workspace is not None and not more and (why := chooser.fits(given, workspace)):
+                problems.append(Problem(name, chooser.by[-1], NO_FIT, why))
+        except ValueError as error:
+            problems.append(Problem(name, chooser.by[-1], "unknown_choice", str(error)))
+    return (graph.model_copy(update={"nodes": {**graph.nodes, **changed}}) if changed else graph), problems
+
+
+def _given(chooser: Chooser, node: Node, params: Mapping[str, Any]) -> dict[str, Any]:
+    """What is written at the sockets that decide; without what comes by a wire, or by a param that is not there."""
+    inputs = node.inputs
+    entries = {name: inputs[name] for name in chooser.by if name in inputs and not isinstance(inputs[name], Link)}
+    return {
+        name: plain_value(entry, params)
+        for name, entry in entries.items()
+        if not isinstance(entry, ParamRef) or params.get(entry.param) is not None
+    }
+
+
+def chosen(spec: NodeSpec, values: Mapping[str, Any], workspace: Workspace) -> NodeSpec:
+    """The node as these plain values have it, files asked. Raises `ValueError`."""
+    if spec.chooser is None:
+        return spec
+    given = {name: values[name] for name in spec.chooser.by if name in values}
+    return spec.chooser.choose({**given, **spec.chooser.find(given, workspace)}) or spec
+
+
+# ---- Modes: a run, the checker and an export see the graph without the nodes that are switched off. A bypassed
+# node hands its first linked input of an output's type on to that output's consumers. A muted node is left out, and so
+# is one whose required input comes from such a node; an optional input loses the link, an output goes.
+
+
+def effective(graph: Graph, specs: Specs) -> Graph:
+    """The graph of the nodes that run. Specs are by node."""
+    if all(node.mode == "run" for node in graph.nodes.values()):
+        return graph
+    sources = _Sources(graph, specs)
+    links = {name: sources.links(name) for name in graph.nodes}
+    gone = _left_out(graph, specs, links)
+    nodes = {
+        name: _rewired(node, {socket: _if_there(link, gone) for socket, link in links[name].items()})
+        for name, node in graph.nodes.items()
+        if name not in gone
+    }
+    results = {name: _if_there(sources.of(link), gone) for name, link in graph.outputs.items()}
+    outputs = {name: link for name, link in results.items() if link is not None}
+    return graph.model_copy(update={"nodes": nodes, "outputs": outputs})
+
+
+def left_out(graph: Graph, name: str) -> GraphError:
+    """Why a node that was asked for is not in the effective graph."""
+    why = {
+        "mute": "it is muted; run it, or ask for another node",
+        "bypass": "it is bypassed and makes nothing of its own; run it, or ask for another node",
+        "run": "it needs a node that is muted; run that one too, or ask for another node",
+    }
+    return refuse("left_out", why[graph.nodes[name].mode], node=name)
+
+
+def nothing_left() -> GraphError:
+    """For a run whose every result is left out."""
+    message = "nothing is left to run, because all outputs are muted or need a muted node; let one of them run"
+    return refuse("nothing_to_run", message)
+
+
+class _Sources:
+    """Where links really come from, through bypassed nodes; each output is followed once. Specs are by node."""
+
+    def __init__(self, graph: Graph, specs: Specs) -> None:
+        self._graph, self._specs = graph, specs
+        self._known: dict[str, Link | None] = {}
+
+    def links(self, name: str) -> dict[str, Link | None]:
+        """Where the linked inputs of a node that runs come from, by socket; None where nothing comes."""
+        if self._graph.nodes[name].mode != "run":
+            return {}
+        entries = self._graph.nodes[name].inputs.items()
+        return {socket: self.of(entry) for socket, entry in entries if isinstance(entry, Link)}
+
+    def of(self, link: Link) -> Link | None:
+        """The output that a link leads to; None for one that is muted or has nothing to hand on."""
+        way: list[str] = []
+        current: Link | None = link
+        while current is not None and self._is_off(current):
+            if current.source in self._known:
+                current = self._known[current.source]
+                break
+            self._known[current.source] = None  # till the way's end is known; nodes in a circle have none
+            way.append(current.source)
+            current = self._handed_on(current)
+        self._known.update(dict.fromkeys(way, current))
+        return current
+
+    def _is_off(self, link: Link) -> bool:
+        node = self._graph.nodes.get(link.node)
+        return node is not None and node.mode != "run"
+
+    def _handed_on(self, link: Link) -> Link | None:
+        node = self._graph.nodes[link.node]
+        spec = self._specs.get(link.node)
+        output = spec.output(link.socket) if spec else None
+        if node.mode == "mute" or spec is None or output is None:
+            return None
+        given = (node.inputs.get(each.name) for each in spec.inputs if each.type == output.type)
+        return next((entry for entry in given if isinstance(entry, Link)), None)
+
+
+def _left_out(graph: Graph, specs: Specs, links: Mapping[str, Mapping[str, Link | None]]) -> set[str]:
+    users: dict[str, set[str]] = defaultdict(set)
+    gone = {name for name, node in graph.nodes.items() if node.mode != "run"}
+    waiting: list[str] = []
+    for name, sources in links.items():
+        spec = specs.get(name)  # one that is not known needs nothing: the node stays, so that the checker names it
+        required = [socket.name for socket in spec.inputs if socket.required] if spec else []
+        for link in (sources[socket] for socket in required if socket in sources):
+            if link is None:
+                waiting.append(name)
+            else:
+                users[link.node].add(name)
+    while waiting:
+        name = waiting.pop()
+        if name not in gone:
+            gone.add(name)
+            waiting.extend(users[name])
+    return gone
+
+
+def _if_there(link: Link | None, gone: set[str]) -> Link | None:
+    return None if link is None or link.node in gone else link
+
+
+def _rewired(node: Node, links: Mapping[str, Link | None]) -> Node:
+    """The node with these links; None takes one away."""
+    if all(node.inputs.get(socket) == link for socket, link in links.items()):
+        return node
+    lost = {socket for socket, link in links.items() if link is None}
+    inputs = {socket: links.get(socket, entry) for socket, entry in node.inputs.items() if socket not in lost}
+    return node.model_copy(update={"inputs": inputs})

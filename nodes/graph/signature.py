@@ -9,7 +9,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ..files.workspace import Workspace, content_hash
 from .sketch import Denoises, Means, Reads, Refuses, Sketch, Writes
@@ -17,6 +17,7 @@ from .spec import (
     INJECTED,
     SCALARS,
     VALUE_TYPES,
+    Chooser,
     Fingerprint,
     InputSpec,
     Migrate,
@@ -27,9 +28,6 @@ from .spec import (
     Widget,
     type_name,
 )
-
-if TYPE_CHECKING:
-    from .choosing import Chooser
 
 NO_MARKS = Socket()
 BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

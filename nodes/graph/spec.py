@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ...parallel.progress import Progress
 from ...pipelines import values
@@ -13,9 +13,6 @@ from ...pipelines.doors import FOLDER
 from ...pipelines.values import NUM_SEEDS
 from ..files.workspace import Workspace
 from .sketch import Denoises, Means, Reads, Refuses, Sketch, Writes
-
-if TYPE_CHECKING:
-    from .choosing import Chooser
 
 Widget = Literal["", "seed", "strength", "multiline", "json", "model", "lora", "picture", "mask", "audio"]
 
@@ -112,6 +109,28 @@ class OutputSpec:
     help: str = ""
 
 
+# The socket that holds, as a JSON object, the values of those that a host with fixed sockets has no place for.
+ARGUMENTS = "arguments"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chooser:
+    """How a node's sockets follow from what is given at some of them, `by`. Nothing here imports torch."""
+
+    by: tuple[str, ...]
+    # The node with the sockets that these values ask for; None where they do not say. Reads no file. Raises
+    # `ValueError` for what there is not.
+    choose: Callable[[Mapping[str, Any]], NodeSpec | None]
+    # The values that files say where the workflow leaves them out. Raises `ValueError` where they cannot.
+    find: Callable[[Mapping[str, Any], Workspace], Mapping[str, Any]] = lambda values, workspace: {}
+    # Why files say that what is chosen cannot be; "" where they do not. The sockets are those of the choice anyhow.
+    fits: Callable[[Mapping[str, Any], Workspace], str] = lambda values, workspace: ""
+    may_link: tuple[str, ...] = ()  # those of `by` that may come by a wire, and are then not known to `choose`
+    # For a host whose nodes always have the same sockets: beside the node's own, those that most choices have or that
+    # only a wire can feed, and `arguments` for the rest.
+    fixed: tuple[InputSpec, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class NodeSpec:
     """One node. `call` takes the inputs by name, plus `progress` and `workspace` where `injected` lists them."""
@@ -193,3 +212,6 @@ class NodeSpec:
 
     def output(self, name: str) -> OutputSpec | None:
         return next((socket for socket in self.outputs if socket.name == name), None)
+
+
+Specs = Mapping[str, NodeSpec]  # by type

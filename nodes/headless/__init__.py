@@ -1,12 +1,10 @@
 """Runs from the command line: one or many, claimed, interrupted, reported.
 
 foretold: What is known of each point of a sweep before the first is begun, and how the command line tells it.
-headless: Run a workflow file without a page: sweeps, one folder per run, resume, manifests.
-job: What is asked of a headless run: the workflow with the points of its sweep, and what is known of them before.
+headless: Run a workflow file without a page: sweeps, one folder per run, resume, manifests; what became of each run.
+job: What is asked of a headless run: a workflow with values, the points of a sweep, and what is known of them before.
 lifetime: A process at work: a folder is its own until it ends, however it ends; and what Ctrl-C and SIGTERM do to it.
 plans: What `latentloom plan` answers: how a model, or each denoise of a workflow, would run on a machine.
-reports: What became of each run of a sweep, and of all of them together.
-sweep: Values from the command line: `NAME=VALUE` for one run, `NAME=1..4` or `NAME=a,b,c` for a run each.
 terminal: What a headless run tells a terminal: events as lines or as JSON, reports, and how a sweep ended.
 workflow_files: Where workflows come from: a file of their own or ComfyUI's, or a picture, video or sound; and what they
     may read.

@@ -18,7 +18,7 @@ from ..graph.ready import Ready
 from ..graph.resolve import param_values, plain_value
 from ..graph.scalars import fault
 from ..graph.spec import NodeSpec
-from ..graph.unfolding.unfold import is_folded
+from ..graph.unfolding.unfold import folded_in
 from ..preview.meant import Meant
 from ..preview.room import why_no_room
 
@@ -108,7 +108,7 @@ def _with_room(
 def _mark_of(graph: Graph, specs: Mapping[str, NodeSpec]) -> str:
     """The same for points whose seeds differ and nothing else, which are looked at once."""
     params = param_values(graph, {})
-    if is_folded(graph):
+    if folded_in(graph):
         return graph_text(graph)
     marked = [
         (name, node.type, node.mode, socket, _marked(specs.get(node.type), socket, plain_value(entry, params)))

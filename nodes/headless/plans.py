@@ -21,7 +21,7 @@ from ..graph.ready import ready
 from ..preview.rounding import wanted_of
 from ..preview.walk import MAX_DENOISES, Walk
 from ..registry import SPECS
-from .sweep import parse_set
+from .job import parse_set
 from .workflow_files import PICTURES, SOUNDS, VIDEOS, read_workflow, roots_of
 
 SIZE = re.compile(r"([0-9]{1,5})[xX]([0-9]{1,5})")

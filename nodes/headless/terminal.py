@@ -12,10 +12,9 @@ from typing import Any
 from ...pipelines.costs.units import duration
 from ..execution.events import Event
 from ..execution.manifest import MANIFEST_FILE
-from .headless import run_headless
+from .headless import Report, Tally, run_headless
 from .job import Headless
 from .lifetime import interrupts
-from .reports import Report, Tally
 
 LONG_S = 5.0  # a phase that is predicted to take so long says so, since it has no steps to watch
 SHOWN_FAILURES = 20

@@ -14,7 +14,7 @@ from ..files.video_files import read_video_metadata
 from ..files.workspace import Workspace
 from ..graph.check import ensure
 from ..graph.graph import Graph, Node, graph_from_plain, graph_text, read_graph
-from ..graph.json_text import parse_json, read_bytes
+from ..graph.problems import parse_json, read_bytes
 from ..graph.ready import ready
 from ..hosts.comfy_file import from_comfy, is_comfy, read_chunk, to_comfy
 from ..registry import SPECS

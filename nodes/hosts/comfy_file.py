@@ -10,16 +10,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...parallel.wording import worded
-from ..graph.choosing import ARGUMENTS, fixed_inputs, folded, unfolded
 from ..graph.graph import Graph, Link, graph_from_plain
-from ..graph.json_text import parse_json
-from ..graph.problems import GraphError, Problem, refuse, short
+from ..graph.problems import GraphError, Problem, parse_json, refuse, short
 from ..graph.ready import Ready
 from ..graph.resolve import plain_value
 from ..graph.scalars import as_type
-from ..graph.spec import InputSpec, NodeSpec
+from ..graph.spec import ARGUMENTS, InputSpec, NodeSpec, Specs
 
-Specs = Mapping[str, NodeSpec]
 WRAP = "__value__"
 OURS = " (latentloom)"  # behind the titles of nodes that ComfyUI has one of its own of, on its page only
 UI_FORMAT = "this is ComfyUI's file for its own editor; in ComfyUI use Workflow > Export (API) and give that file"
@@ -179,3 +176,42 @@ def _import_input(name: str, socket: str, value: Any, kinds: Specs, names: Mappi
         message = f"comes from output {index} of {names[source]}, which has {len(outputs)}; link one of those"
         raise refuse("unknown_output", message, node=name, socket=socket)
     return {"from": f"{names[source]}.{outputs[index].name}"}
+
+
+# ---- Nodes whose sockets depend on what is given at some of them: here they always have the same ones.
+
+
+def fixed_inputs(spec: NodeSpec) -> tuple[InputSpec, ...]:
+    """A node's sockets in ComfyUI."""
+    return (*spec.inputs, *spec.chooser.fixed) if spec.chooser else spec.inputs
+
+
+def folded(spec: NodeSpec, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of any of a node's sockets, for those that it has in ComfyUI."""
+    if spec.chooser is None:
+        return dict(values)
+    fixed = {socket.name for socket in fixed_inputs(spec)}
+    rest = {name: value for name, value in values.items() if name not in fixed}
+    kept = {name: value for name, value in values.items() if name in fixed}
+    return {**kept, ARGUMENTS: json.dumps(rest)} if rest else kept
+
+
+def unfolded(spec: NodeSpec, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `folded`; a text that is empty at a socket of the host counts as not given. Raises
+    `ValueError`."""
+    if spec.chooser is None:
+        return dict(values)
+    fixed = {socket.name for socket in spec.chooser.fixed}
+    kept = {name: value for name, value in values.items() if name != ARGUMENTS and (name not in fixed or value != "")}
+    text = values.get(ARGUMENTS) or "{}"
+    try:
+        rest = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        rest = None
+    if not isinstance(rest, dict):
+        raise ValueError(
+            worded('{} is {}; write a JSON object of sockets, such as {{"height": 512}}', ARGUMENTS, short(text))
+        )
+    if twice := next((name for name in rest if name in kept), None):
+        raise ValueError(worded("{} is given by its own socket and in {}; leave one of them out", twice, ARGUMENTS))
+    return {**kept, **rest}

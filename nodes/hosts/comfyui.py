@@ -15,14 +15,13 @@ from ...parallel.errors import Cancelled
 from ...pipelines.values import Audio, Image, Mask
 from ..files.audio_files import CODERS
 from ..files.workspace import Workspace
-from ..graph.choosing import fixed_inputs, unfolded
 from ..graph.problems import short
 from ..graph.scalars import fault
 from ..graph.sketch import Refusal, Unknown
 from ..graph.spec import InputSpec, NodeSpec, Saved, files_of
 from ..preview.meant import tagged
 from ..registry import SPECS
-from .comfy_file import OURS, version_of, without_marks
+from .comfy_file import OURS, fixed_inputs, unfolded, version_of, without_marks
 from .comfy_folders import LORA, MODEL, TIPS, comfy_workspace, names
 from .comfy_process import ComfyProgress, hear_unloading
 

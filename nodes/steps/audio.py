@@ -3,8 +3,7 @@
 from typing import Annotated, Literal
 
 from ...pipelines.values import Audio
-from ..files.audio_files import check_audio, check_audio_file, read_audio, write_audio
-from ..files.file_sizes import sound_bytes
+from ..files.audio_files import check_audio, check_audio_file, read_audio, sound_bytes, write_audio
 from ..files.workspace import HERE, Workspace
 from ..graph.signature import read_spec
 from ..graph.sketch import Given, Made

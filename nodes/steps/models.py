@@ -1,25 +1,24 @@
-"""Load Model and Load LoRA: say which weights to use; the weights themselves are read when a stage needs them."""
+"""Load Model, Load LoRA and Parallel Plan: which weights are used, and on which devices. No weights are read."""
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from ...parallel.wording import worded
+from ...pipelines import place as places
 from ...pipelines.families import OUTSIDE
 from ...pipelines.models.checks import check_engine, check_graphs, check_quantization
 from ...pipelines.models.describe import add_lora, describe_model, find_lora, pick_device, pick_dtype
 from ...pipelines.models.loras.lora_file import check_lora, why_of_another
 from ...pipelines.models.source import NotPulled, OutsideRoots
 from ...pipelines.models.tensor_file import read_tensor_file
-from ...pipelines.place import placed
 from ...pipelines.values import Lora, Model, compiled_in_keys
 from ..files.workspace import ALLOW, HERE, PULL, Workspace, content_hash
 from ..graph.signature import read_spec
 from ..graph.sketch import Given, Refusal, Unknown
 from ..graph.spec import Socket
 from .arguments import checked, refused_by
-from .planning import named_plan
 
 
 @checked
@@ -62,7 +61,7 @@ def _model(chosen: Mapping[str, Any], device: str, workspace: Workspace, *, is_h
     place = workspace.place
     device = place.devices[0] if place.devices else device
     with remedies(workspace):
-        return placed(describe_model(**chosen, device=device, roots=workspace.roots, is_here=is_here), place)
+        return places.placed(describe_model(**chosen, device=device, roots=workspace.roots, is_here=is_here), place)
 
 
 @contextlib.contextmanager
@@ -207,6 +206,85 @@ def with_lora(model: Model, path: str, workspace: Workspace) -> Model:
     return dataclasses.replace(model, loras=(*model.loras, Lora(path=str(file), sha256="", adapter="")))
 
 
+# ---- Parallel Plan: on which devices a model works, and how a denoise uses them together.
+
+
+@checked
+def parallel_plan(
+    model: Model,
+    *,
+    devices: Annotated[str, "all, or a list such as cuda:0,cuda:1, cuda*4 or cpu*2"] = "all",
+    plan: Annotated[
+        str,
+        "auto, auto,compiled (which rounds differently), or degrees such as cfg=2,ulysses=2,allgather=2,weights=8; "
+        "their product, without weights, is the number of devices",
+    ] = "auto",
+    workspace: Workspace = HERE,
+) -> Model:
+    """The model spread over devices: one rank on each, started when it is first needed, and kept warm.
+
+    The picture is that of one device. `latentloom run --devices` and `--plan` take precedence, so that a workflow runs
+    on another machine too.
+    """
+    return spread(model, devices, plan, workspace=workspace)
+
+
+def spread(model: Model, devices: str, plan: str, *, workspace: Workspace, here: Sequence[str] | None = None) -> Model:
+    """What the node does; `here` names this machine's accelerators, and without it torch is asked."""
+    if (run := workspace.place).devices:
+        return places.placed(model, places.checked(dataclasses.replace(run, plan=run.plan or places.read_plan(plan))))
+    place = places.read_place(devices, plan, here=here)
+    is_typed = workspace.host == "command line"
+    places.check_cores(place, more=f"run it with --devices cpu*{len(place.devices)}" if is_typed else "")
+    return places.placed(model, place)
+
+
+def plan_refusals(given: Given) -> dict[str, str]:
+    """A plan that is none on any machine."""
+    try:
+        places.read_plan("" if given.workspace.place.plan else str(given.value("plan")))
+    except ValueError as error:
+        return {"plan": str(error)}
+    return {}
+
+
+def named_plan(workspace: Workspace) -> str:
+    """A plan that the command line names; one that is chosen changes no result."""
+    return workspace.place.plan if places.names_plan(workspace.place) else ""
+
+
+def plan_means(given: Given) -> dict[str, str]:
+    """The devices one by one, and a plan that the command line names."""
+    if not given.is_machine_known:
+        raise Unknown("nobody has looked for this machine's devices")
+    return means_of_spread(sketch_of_spread(given.value("model"), given), given)
+
+
+def means_of_spread(model: Model, given: Given) -> dict[str, str]:
+    place, asked = model.place, given.workspace.place.plan
+    plan = {"plan": asked} if asked and places.names_plan(place) else {}
+    return {**({"devices": listed(place.devices)} if place.devices else {}), **plan}
+
+
+def listed(devices: Sequence[str]) -> str:
+    """Devices as one writes them."""
+    return f"cpu*{len(devices)}" if set(devices) == {"cpu"} and len(devices) > 1 else ",".join(devices)
+
+
+def sketch_of_spread(model: Model, given: Given) -> Model:
+    """The model spread as the inputs `devices` and `plan` say; by the plan `auto`, or on its own device, where that is
+    all that can be."""
+    devices = given.value("devices")
+    try:
+        return spread(model, devices, given.value("plan"), workspace=given.workspace, here=given.accelerators)
+    except ValueError as error:
+        given.tell(str(error))
+    try:
+        return spread(model, devices, "auto", workspace=given.workspace, here=given.accelerators)
+    except ValueError:
+        return model
+
+
 NODES = {
     "LoomLoadModel": read_spec(
         load_model,
@@ -229,5 +307,15 @@ NODES = {
         fingerprint=lora_fingerprint,
         sketch=lambda given: with_lora(given.value("model"), given.value("path"), given.workspace),
         refuses=lora_refusals,
+    ),
+    "LoomParallelPlan": read_spec(
+        parallel_plan,
+        title="Parallel Plan",
+        category="model",
+        is_kept=False,
+        fingerprint=lambda inputs, workspace: workspace.place.plan,
+        sketch=lambda given: sketch_of_spread(given.value("model"), given),
+        refuses=plan_refusals,
+        means=plan_means,
     ),
 }

@@ -12,8 +12,7 @@ from typing import Annotated, Literal
 from ...parallel.wording import worded
 from ...pipelines.values import Image
 from ..files import resize
-from ..files.file_sizes import picture_bytes
-from ..files.picture_files import check_file_size, check_picture, read_picture, write_pictures
+from ..files.picture_files import check_file_size, check_picture, picture_bytes, read_picture, write_pictures
 from ..files.workspace import HERE, SMALLER, Workspace
 from ..graph.signature import read_spec
 from ..graph.sketch import Given, Made, Refusal

@@ -6,8 +6,7 @@ from typing import Annotated
 from ...parallel.progress import SILENT, Progress
 from ...parallel.wording import worded
 from ...pipelines.values import Audio, Video
-from ..files.file_sizes import video_bytes
-from ..files.video_files import Cut, check_video, check_video_size, read_video, write_video
+from ..files.video_files import Cut, check_video, check_video_size, read_video, video_bytes, write_video
 from ..files.workspace import HERE, SMALLER, Workspace
 from ..graph.signature import read_spec
 from ..graph.sketch import Given, Made

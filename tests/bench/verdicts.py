@@ -260,7 +260,7 @@ def keys(file: Path, settings: Sequence[str]) -> dict[str, Any]:
     """The key of every node, and where a plan that `auto` chose is part of one, what it would be without."""
     from latentloom.nodes.execution import schedule as scheduling
     from latentloom.nodes.files.workspace import Workspace
-    from latentloom.nodes.headless.sweep import parse_set
+    from latentloom.nodes.headless.job import parse_set
     from latentloom.nodes.headless.workflow_files import read_workflow, roots_of
     from latentloom.nodes.registry import SPECS
 

@@ -20,10 +20,9 @@ import latentloom
 from latentloom.nodes import load_model
 from latentloom.nodes.files.picture_files import NOISE_KEY, read_metadata
 from latentloom.nodes.files.workspace import Workspace
-from latentloom.nodes.graph.choosing import fixed_inputs
 from latentloom.nodes.graph.resolve import upgrade
 from latentloom.nodes.hosts import comfy_folders
-from latentloom.nodes.hosts.comfy_file import from_comfy
+from latentloom.nodes.hosts.comfy_file import fixed_inputs, from_comfy
 from latentloom.nodes.hosts.comfy_folders import LORA, MODEL, comfy_workspace
 from latentloom.nodes.hosts.comfy_process import ComfyProgress
 from latentloom.nodes.hosts.comfyui import CORE_TITLES, NODE_CLASS_MAPPINGS

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from latentloom.nodes.files.audio_files import write_audio
-from latentloom.nodes.files.file_sizes import AROUND_BYTES, picture_bytes, sound_bytes, video_bytes
-from latentloom.nodes.files.picture_files import write_picture
-from latentloom.nodes.files.video_files import write_video
+from latentloom.nodes.files.audio_files import sound_bytes, write_audio
+from latentloom.nodes.files.picture_files import AROUND_BYTES, picture_bytes, write_picture
+from latentloom.nodes.files.video_files import video_bytes, write_video
 
 SEED = torch.Generator().manual_seed(7)
 

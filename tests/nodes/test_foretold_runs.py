@@ -15,7 +15,7 @@ from latentloom.nodes.execution.manifest import manifest
 from latentloom.nodes.execution.records import RunResult
 from latentloom.nodes.graph.signature import read_spec
 from latentloom.nodes.graph.sketch import Denoising, Given
-from latentloom.nodes.headless.reports import Report
+from latentloom.nodes.headless.headless import Report
 from latentloom.nodes.headless.terminal import ProgressBars
 from latentloom.nodes.hosts.comfy_process import ComfyProgress
 from latentloom.parallel.progress import Foreseen, Progress, RankWork, Setting

@@ -13,8 +13,7 @@ import pytest
 
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import graph_text, read_graph
-from latentloom.nodes.graph.json_text import parse_json
-from latentloom.nodes.graph.problems import GraphError
+from latentloom.nodes.graph.problems import GraphError, parse_json
 from latentloom.nodes.hosts.comfy_file import from_comfy
 from support.damage import damage_text, mutate, places
 from support.prepared import check, schedule

@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from latentloom.nodes.graph.graph import FORMAT, Link, graph_from_plain, graph_text, read_graph
-from latentloom.nodes.graph.json_text import MAX_BYTES
-from latentloom.nodes.graph.problems import GraphError
+from latentloom.nodes.graph.problems import MAX_BYTES, GraphError
 from latentloom.nodes.graph.schema import SCHEMA_FILE, schema_text
 
 GOLDEN = Path(__file__).with_name("golden")

@@ -16,10 +16,9 @@ from latentloom.nodes.execution.records import RunResult
 from latentloom.nodes.graph.graph import graph_from_plain, graph_to_plain
 from latentloom.nodes.graph.problems import Problem
 from latentloom.nodes.headless import foretold, headless, job
-from latentloom.nodes.headless.headless import run_headless
+from latentloom.nodes.headless.headless import MOST_FAULTS, Report, Tally, run_headless
 from latentloom.nodes.headless.job import Headless
 from latentloom.nodes.headless.lifetime import InUse, claimed
-from latentloom.nodes.headless.reports import MOST_FAULTS, Report, Tally
 from support.prepared import spied
 
 Sweep = Callable[..., tuple[list[Report], Tally]]
@@ -97,8 +96,8 @@ def test_it_stops_at_the_first_error_where_that_is_asked(sweep: Sweep, tmp_path:
 def test_the_same_failure_in_a_row_ends_a_sweep_soon_where_the_machine_is_at_fault(
     sweep: Sweep, toys: ModuleType, kind: str, most: int, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("latentloom.nodes.headless.reports.MOST_FAULTS", 2)
-    monkeypatch.setattr("latentloom.nodes.headless.reports.MOST_REFUSED", 4)
+    monkeypatch.setattr("latentloom.nodes.headless.headless.MOST_FAULTS", 2)
+    monkeypatch.setattr("latentloom.nodes.headless.headless.MOST_REFUSED", 4)
     graph = toys.graph({"f": ("Fail", {"kind": kind}), "n": ("Number", {})}, outputs={"x": "f.float", "n": "n.int"})
     reports, tally = sweep({"n.value": range(6)}, graph)
     assert len(reports) == most and tally.num_left == 6 - most

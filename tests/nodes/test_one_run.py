@@ -10,7 +10,7 @@ ONCE = {
     "nodes/graph/ready.py:ready": 1,
     "nodes/graph/unfolding/unfold.py:unfold": 1,
     "nodes/graph/resolve.py:upgrade": 1,
-    "nodes/graph/modes.py:effective": 1,
+    "nodes/graph/ready.py:effective": 1,
     "nodes/execution/schedule.py:schedule": 1,
     "nodes/preview/preview.py:planned": 1,
     "pipelines/settling.py:settled": 3,  # text, denoise, decode

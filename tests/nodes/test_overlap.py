@@ -8,8 +8,7 @@ import time
 import pytest
 
 from latentloom.nodes.execution.events import Event, Sink
-from latentloom.nodes.execution.overlap import Attempt, overlapped
-from latentloom.nodes.execution.watch import Token
+from latentloom.nodes.execution.watch import Attempt, Token, overlapped
 from latentloom.nodes.headless.lifetime import interrupts
 
 WAIT_S = 10.0

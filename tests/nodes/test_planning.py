@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from latentloom.nodes.files.workspace import Workspace
-from latentloom.nodes.steps.models import load_model, model_fingerprint
-from latentloom.nodes.steps.planning import NODES, parallel_plan
+from latentloom.nodes.steps.models import NODES, load_model, model_fingerprint, parallel_plan
 from latentloom.pipelines import place as place_module
 from latentloom.pipelines.place import read_place
 from latentloom.pipelines.values import Model, Place

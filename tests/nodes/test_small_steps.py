@@ -22,7 +22,7 @@ from latentloom.nodes import (
 )
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import graph_from_plain
-from latentloom.nodes.headless.sweep import parse_set
+from latentloom.nodes.headless.job import parse_set
 from latentloom.nodes.hosts.comfy_file import from_comfy
 from latentloom.nodes.registry import SPECS
 from latentloom.pipelines.values import Image

@@ -14,7 +14,7 @@ from latentloom.nodes.execution.records import NodeRecord, RunResult
 from latentloom.nodes.files.workspace import HERE, Workspace
 from latentloom.nodes.graph.signature import read_spec
 from latentloom.nodes.graph.spec import NodeSpec, Saved, Socket
-from latentloom.nodes.headless.sweep import parse_set
+from latentloom.nodes.headless.job import parse_set
 from latentloom.nodes.hosts.comfyui import NODE_CLASS_MAPPINGS
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.progress import SILENT, Progress

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from latentloom.nodes.headless.sweep import check_apart, parse_set, parse_sweep
+from latentloom.nodes.headless.job import check_apart, parse_set, parse_sweep
 
 PARAMS = {
     "prompt": {"type": "string", "default": "a"},

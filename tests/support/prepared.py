@@ -12,12 +12,12 @@ from latentloom.nodes.execution.run import run as run_prepared
 from latentloom.nodes.files.workspace import HERE, Workspace
 from latentloom.nodes.graph import ready as preparing
 from latentloom.nodes.graph.check import check as check_prepared
+from latentloom.nodes.graph.check import installed_version
 from latentloom.nodes.graph.graph import Graph
-from latentloom.nodes.graph.modes import Specs
 from latentloom.nodes.graph.problems import Problem
 from latentloom.nodes.graph.ready import ready
-from latentloom.nodes.graph.requires import installed_version
 from latentloom.nodes.graph.resolve import Overrides
+from latentloom.nodes.graph.spec import Specs
 from latentloom.nodes.graph.unfolding.unfold import unfold
 from latentloom.nodes.hosts import comfy_file
 

@@ -218,7 +218,7 @@ def test_a_file_that_cannot_be_read_for_a_while_is_not_put_aside(
     with monkeypatch.context() as broken:
         broken.setattr("latentloom.ui.store.user_files.read_regular", refuse)
         broken.setattr(Path, "open", refuse)
-        broken.setattr("latentloom.nodes.graph.json_text.open_regular", refuse)
+        broken.setattr("latentloom.nodes.graph.problems.open_regular", refuse)
         again = Library(settings_in(tmp_path), Live())
         assert again.list("ada") == again.drafts.list("ada") == []
         with pytest.raises(NotHere):

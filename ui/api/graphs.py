@@ -9,12 +9,10 @@ from fastapi import APIRouter, Header, Request
 
 from ...nodes.catalog import entry, find
 from ...nodes.execution.preflight import foretell
-from ...nodes.graph.check import ensure
-from ...nodes.graph.choosing import chosen
+from ...nodes.graph.check import ensure, with_requires
 from ...nodes.graph.graph import Graph, graph_from_plain, graph_text, graph_to_plain
 from ...nodes.graph.problems import GraphError
-from ...nodes.graph.ready import ready
-from ...nodes.graph.requires import with_requires
+from ...nodes.graph.ready import chosen, ready
 from ...nodes.headless.workflow_files import read_text, read_workflow
 from ...nodes.hosts.comfy_file import to_comfy
 from ...nodes.hosts.foreign import read_foreign

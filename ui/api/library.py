@@ -4,8 +4,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
+from ...nodes.graph.check import with_requires
 from ...nodes.graph.graph import graph_from_plain, graph_text
-from ...nodes.graph.requires import with_requires
 from ...nodes.registry import SPECS
 from ..contract.bodies import DraftBody, Empty, NewWorkflowBody, RenameBody, SaveBody
 from ..contract.kept import Draft, DraftWithGraph, NamedGraph, Token, Workflow, WorkflowVersion, WorkflowWithGraph

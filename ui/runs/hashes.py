@@ -15,7 +15,7 @@ from typing import Any
 
 from ...nodes.execution.models_used import ModelFacts, name_of, weights_of
 from ...nodes.files.atomic import write_atomic
-from ...nodes.graph.json_text import parse_json
+from ...nodes.graph.problems import parse_json
 from ...parallel.errors import Cancelled
 from ...pipelines.models.regular_file import check_regular, open_regular, read_regular
 from ...pipelines.models.source import resolve_source

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ...nodes.files.atomic import write_atomic
 from ...nodes.graph.graph import Graph
-from ...nodes.graph.json_text import parse_json
+from ...nodes.graph.problems import parse_json
 from ...pipelines.models.regular_file import read_regular
 from ..live.state import RunRecord
 from ..store.quota import Quota

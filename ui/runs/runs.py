@@ -14,10 +14,9 @@ from typing import Any
 
 from ...nodes.execution.events import Event
 from ...nodes.execution.manifest import MANIFEST_FILE, told_by
-from ...nodes.execution.overlap import BESIDE, next_on, width_of
 from ...nodes.execution.preflight import blocking
 from ...nodes.execution.schedule import needs_of
-from ...nodes.execution.watch import Token
+from ...nodes.execution.watch import BESIDE, Token, next_on, width_of
 from ...nodes.files.thumbnails import preview_webp
 from ...nodes.files.workspace import Workspace, folder_name
 from ...nodes.graph.graph import Graph, graph_to_plain
@@ -26,7 +25,7 @@ from ...nodes.graph.ready import ready
 from ...nodes.graph.resolve import baked
 from ...nodes.graph.spec import NodeSpec
 from ...nodes.headless.foretold import Point, foretold
-from ...nodes.headless.sweep import parse_sweep
+from ...nodes.headless.job import parse_sweep
 from ...nodes.headless.workflow_files import drawn_by_diffusers
 from ...nodes.preview.choices import sharing_of
 from ...nodes.registry import SPECS

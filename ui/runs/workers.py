@@ -1,6 +1,6 @@
 """The threads that take runs from the queue, each as soon as the one before lets the next one start.
 
-So what runs share is made once, and one prepares or finishes beside another's steps, as `nodes/execution/overlap.py`
+So what runs share is made once, and one prepares or finishes beside another's steps, as `nodes/execution/watch.py`
 does it.
 """
 
@@ -10,8 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from ...nodes.execution.events import Event
-from ...nodes.execution.overlap import BESIDE, NextOn, steps_began
-from ...nodes.execution.watch import Token
+from ...nodes.execution.watch import BESIDE, NextOn, Token, steps_began
 from ..errors import Conflict
 from ..live.state import Outcome, RunRecord
 from ..worker.work import WorkerLost, stopped

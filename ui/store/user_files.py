@@ -16,8 +16,7 @@ from pydantic import BaseModel
 
 from ...nodes.files.atomic import write_atomic
 from ...nodes.graph.graph import Graph, graph_text, read_graph
-from ...nodes.graph.json_text import MAX_BYTES
-from ...nodes.graph.problems import GraphError
+from ...nodes.graph.problems import MAX_BYTES, GraphError
 from ...nodes.headless.workflow_files import PICTURES, SOUNDS, VIDEOS
 from ...parallel.wording import SAID, known_in, remember, worded
 from ...pipelines.models.regular_file import read_regular

@@ -9,10 +9,9 @@ from typing import Any
 
 from ....parallel.errors import BadInput
 from ..graph import SUB, Graph, Node, ParamRef, Sub, SubParam, in_order
-from ..spec import InputSpec, NodeSpec, OutputSpec
+from ..spec import InputSpec, NodeSpec, OutputSpec, Specs
 
 MAX_LEVELS = 16
-Specs = Mapping[str, NodeSpec]
 
 
 class Folded(BadInput):

@@ -18,24 +18,22 @@ from ..graph import MAX_NODES, SUB, Graph, Link, Node, ParamRef, Sub, Wrapped
 from ..problems import Names, Problem, short
 from ..resolve import Overrides, param_values, with_overrides
 from ..scalars import fault
+from ..spec import Specs
 from .lists import elements, made_while_running
-from .subs import Copy, Folded, Scope, Specs, sub_of, unusable, with_subs
+from .subs import Copy, Folded, Scope, sub_of, unusable, with_subs
 from .unfolded import JOINERS, Unfolded, gathered, link_to, named_apart
 
 UNKNOWN = Node(type=f"{SUB}unknown")  # what stands for a node that cannot be unfolded
 
 
-def is_folded(graph: Graph) -> bool:
-    return any(map(_is_folded, graph.nodes.values()))
-
-
-def _is_folded(node: Node) -> bool:
-    return bool(node.each) or node.type.startswith(SUB)
+def folded_in(graph: Graph) -> list[str]:
+    """The nodes that are to be unfolded."""
+    return [name for name, node in graph.nodes.items() if node.each or node.type.startswith(SUB)]
 
 
 def unfold(graph: Graph, specs: Specs, overrides: Overrides, workspace: Workspace | None) -> Unfolded:
     """The workflow with these values, as ordinary nodes. Without a workspace no folder can be looked into."""
-    if not is_folded(graph):
+    if not folded_in(graph):
         return Unfolded(graph=graph, overrides=overrides)
     return _Unfolding(graph, specs, overrides, workspace).done()
 
@@ -53,8 +51,7 @@ class _Found:
 class _Unfolding:
     def __init__(self, graph: Graph, specs: Specs, overrides: Overrides, workspace: Workspace | None) -> None:
         inputs = with_overrides(graph, overrides)
-        self.graph, self.specs, self.workspace = graph, specs, workspace
-        self.folded = [name for name, node in graph.nodes.items() if _is_folded(node)]
+        self.graph, self.specs, self.workspace, self.folded = graph, specs, workspace, folded_in(graph)
         self.left = {
             name: value
             for name, value in overrides.items()

@@ -4,10 +4,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from ...graph.choosing import Chooser
 from ...graph.scalars import INT_RANGE
 from ...graph.signature import read_spec
-from ...graph.spec import InputSpec, NodeSpec, OutputSpec, Socket
+from ...graph.spec import Chooser, InputSpec, NodeSpec, OutputSpec, Socket
 from ..arguments import checked, sketch_by
 from .expression import reckon
 

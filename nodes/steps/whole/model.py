@@ -12,8 +12,7 @@ from ....pipelines.signatures.table import SCALES, signature_of
 from ....pipelines.values import Model
 from ...files.workspace import Workspace
 from ...graph.sketch import Denoising, Given, Refusal, Refused, Unknown
-from ..models import described, remedies, with_lora
-from ..planning import means_of_spread, named_plan, plan_refusals, sketch_of_spread
+from ..models import described, means_of_spread, named_plan, plan_refusals, remedies, sketch_of_spread, with_lora
 
 BOBBIN = "builtin:bobbin"
 CHOSEN = ("source", "revision", "dtype")

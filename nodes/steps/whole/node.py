@@ -12,12 +12,10 @@ from ....pipelines.signatures.table import class_names, signature_of
 from ....pipelines.values import Audio, Image, Video
 from ....pipelines.whole.guarded import why_no_guard
 from ...files.workspace import HERE, Workspace
-from ...graph.choosing import ARGUMENTS, Chooser
 from ...graph.signature import read_spec
-from ...graph.spec import VALUE_TYPES, InputSpec, NodeSpec, Socket
+from ...graph.spec import ARGUMENTS, VALUE_TYPES, Chooser, InputSpec, NodeSpec, Socket
 from ..arguments import checked
-from ..models import remedies
-from ..planning import spread
+from ..models import remedies, spread
 from ..sockets import Seed
 from .model import BOBBIN, adapted, index_of, whole_denoises, whole_fingerprint, whole_means, whole_model
 from .sockets import TYPES, arguments_of, input_of, inputs_of, outputs_of, tell_size, values_of, why_not
