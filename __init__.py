@@ -14,7 +14,7 @@ HOMES = {
     "Socket": "nodes.graph.spec",
     "SplitPlan": "parallel.sharding.split_plan",
     "load_sharded": "pipelines.components.streamed",
-    "open_doors": "nodes.doors",
+    "open_doors": "nodes.registry",
     "read_spec": "nodes.graph.signature",
     "shard": "pipelines.spreading.transformer",
     "spread": "pipelines.spreading.pipeline",
@@ -22,8 +22,8 @@ HOMES = {
 }
 # Names behind which there are tables that packages from outside add to, and who lets these in.
 OPENS = {
-    "NODE_CLASS_MAPPINGS": "nodes.doors",
-    "NODE_DISPLAY_NAME_MAPPINGS": "nodes.doors",
+    "NODE_CLASS_MAPPINGS": "nodes.registry",
+    "NODE_DISPLAY_NAME_MAPPINGS": "nodes.registry",
     "load_sharded": "pipelines.doors",
     "shard": "pipelines.doors",
     "spread": "pipelines.doors",

@@ -55,7 +55,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _code_of(arguments: argparse.Namespace) -> int:
     try:
         if arguments.opens_doors:
-            from .nodes.doors import open_doors
+            from .nodes.registry import open_doors
 
             open_doors(getattr(arguments, "nodes_dir", None))
         code = arguments.command(arguments)

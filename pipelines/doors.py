@@ -313,7 +313,7 @@ def _add_split_plans(door: Door, found: Any) -> None:
     SPLIT_PLANS.update(found)
 
 
-# Who lets in what ranks need; nodes/doors.py lets in nodes.
+# Who lets in what ranks need; nodes/registry.py lets in nodes.
 ADDED_BY: Mapping[Group, Callable[[Door, Any], None]] = {"families": _add_families, "split_plans": _add_split_plans}
 
 

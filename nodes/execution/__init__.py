@@ -11,7 +11,7 @@ models_used: The models that a workflow uses, for whoever asks later what made s
 outlook: How long a run will take yet: what was predicted of its nodes, corrected as their steps are done.
 preflight: Whether a workflow will run, found before it does: wiring and values, then files, models, plans, memory
     and disk.
-records: What became of a run and of each of its nodes, and the most memory that one needed.
+records: What became of a run and of each of its nodes, and which devices this process has in use.
 run: The executor: calls the nodes a result needs, in order, each at most once, and tells what happens.
 schedule: What a run will do, known before it starts: which nodes its results need, in which order, and their keys.
 watch: Watching a run: its clock, its events, and the token that ends it; and runs that overlap, by what each tells.

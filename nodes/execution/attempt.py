@@ -122,11 +122,14 @@ def open_caches(folder: Path | None) -> Caches:
 def workspace_of(
     ready: Ready, folder: Path, *, roots: tuple[Path, ...], place: Place, max_pixels: int = MAX_PIXELS
 ) -> Workspace:
-    """Of a run that writes into `folder`, reads below `roots`, and leaves the workflow in what it writes."""
+    """Of a run that writes into `folder`, reads below `roots`, and leaves the workflow in what it writes, and the same
+    for ComfyUI, unfolded. Raises `GraphError`.
+    """
+    graph = with_requires(without_plans(ready.file), ready.types)  # the plans of this run come when it has them
     return Workspace(
         output_dir=folder.resolve(),
         roots=roots,
-        metadata=provenance(ready),
+        metadata={WORKFLOW_KEY: graph_text(graph), "prompt": json.dumps(to_comfy(ready))},
         claims={},
         place=place,
         host=ready.host,
@@ -180,9 +183,3 @@ def attempt(
     if problem is None:
         return Attempt(result=result)
     return Attempt(result=result, problem=str(problem), problem_code=code_of(problem))
-
-
-def provenance(ready: Ready) -> dict[str, str]:
-    """What a result carries: the workflow file, and the same for ComfyUI, unfolded. Raises `GraphError`."""
-    graph = without_plans(ready.file)  # those of this run come when it has them
-    return {WORKFLOW_KEY: graph_text(with_requires(graph, ready.types)), "prompt": json.dumps(to_comfy(ready))}

@@ -1,4 +1,4 @@
-"""What became of a run and of each of its nodes, and the most memory that one needed.
+"""What became of a run and of each of its nodes, and which devices this process has in use.
 
 They are what a run gives back, in memory; `manifest.py` writes them down.
 """
@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from ...parallel.progress import Foreseen, RankWork
 from ...pipelines.costs.ran import Took, foreseen_to_plain, took_to_plain
-from ...pipelines.spreading.measured import peak, reset_peak
 from .failure import NodeFailed
 from .models_used import ModelFacts
 
@@ -107,33 +106,13 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__} is no plain value")
 
 
-# ---- How much memory a node needed at its peak: of the GPU where one is in use, else of this process.
-
-
-class PeakMemory:
-    """A context that measures while it is open. Nodes that overlap would disturb each other: one at a time."""
-
-    def __init__(self, *, measure: bool) -> None:
-        self.peak_bytes = 0
-        self._measure = measure
-
-    def __enter__(self) -> PeakMemory:
-        if self._measure:
-            for device in devices_in_use():
-                reset_peak(device)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._measure:
-            self.peak_bytes = max(map(peak, devices_in_use()))
-
-
 def has_torch() -> bool:
     """Whether this process has loaded it: what needs it first waits for that."""
     return "torch" in sys.modules
 
 
 def devices_in_use() -> list[str]:
+    """Those whose memory is measured: GPUs, else this process's own, the CPU."""
     # looking at CUDA must not start it, nor import torch
     if not has_torch():
         return ["cpu"]

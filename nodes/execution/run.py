@@ -13,6 +13,7 @@ from graphlib import TopologicalSorter
 from typing import Any, Literal
 
 from ...parallel.errors import Cancelled
+from ...pipelines.spreading.measured import peak, reset_peak
 from ...pipelines.values import Model
 from ..files.workspace import HERE, Workspace
 from ..graph.graph import Link
@@ -26,7 +27,7 @@ from .cache import Cache, Share
 from .events import Sink
 from .failure import NodeFailed
 from .outlook import outlook_of
-from .records import Cached, NodeRecord, PeakMemory, RunResult, has_torch
+from .records import Cached, NodeRecord, RunResult, devices_in_use, has_torch
 from .schedule import Schedule, schedule
 from .watch import NodeProgress, Token, Watch
 
@@ -205,21 +206,23 @@ class _Session:
         try:
             if spec.uses_device and not has_torch():
                 progress.phase("loading PyTorch", is_loading=True)  # which takes longer than what the node does with it
-            with PeakMemory(measure=spec.uses_device) as memory:
-                inputs = self._inputs(name)
-                plain = {each.name: inputs[each.name] for each in spec.inputs if each.type in PLAIN_TYPES}
-                record = self._record(name, plain)
-                value = spec.make(
-                    inputs,
-                    progress=progress,
-                    workspace=self._workspace(name),
-                    depth=self.schedule.depths.get(name, "floats"),
-                )
+            for device in devices_in_use() if spec.uses_device else ():  # nodes that do come one at a time
+                reset_peak(device)
+            inputs = self._inputs(name)
+            plain = {each.name: inputs[each.name] for each in spec.inputs if each.type in PLAIN_TYPES}
+            record = self._record(name, plain)
+            value = spec.make(
+                inputs,
+                progress=progress,
+                workspace=self._workspace(name),
+                depth=self.schedule.depths.get(name, "floats"),
+            )
+            most_bytes = max(map(peak, devices_in_use())) if spec.uses_device else 0
             seconds = time.perf_counter() - start  # without what keeping takes
             self._store(name, value)
-            peak = max((rank.peak_memory_bytes for rank in progress.ranks), default=0) or memory.peak_bytes
+            most_bytes = max((rank.peak_memory_bytes for rank in progress.ranks), default=0) or most_bytes
             told = {"plan": progress.plan, "ranks": progress.ranks, "files": files_of(value)}
-            record = replace(record, peak_memory_bytes=peak, **told)
+            record = replace(record, peak_memory_bytes=most_bytes, **told)
         except Cancelled:
             seconds, record = time.perf_counter() - start, replace(record, state="cancelled")
         except BaseException as error:

@@ -92,6 +92,7 @@ class Watch:
         pace, encoders = self.outlook.pace(name), self.outlook.beside(name, "text")
         own, texts = records[name], [records[other] for other in encoders]
         decoded = [records[other] for other in self.outlook.beside(name, "decoding")]
+        works = [rank for record in (own, *texts, *decoded) for rank in record.ranks]
         # what follows loading takes many times as long
         is_warm = not any(self.outlook.pace(other).has_loaded for other in encoders)
         return Took(
@@ -100,7 +101,8 @@ class Watch:
             steps_s=_warm_s(own) or 0.0,
             text_s=_sum_of(map(_warm_s, texts)) if is_warm else None,
             decode_s=_sum_of(map(_warm_s, decoded)),
-            num_bytes=max(map(_held_bytes, (own, *texts, *decoded))),
+            # of the rank that held most beyond what an idle one has; 0 where it was not measured
+            num_bytes=max([0, *(rank.peak_memory_bytes - rank.idle_bytes for rank in works)]),
             is_busy=is_busy(len(own.ranks)),
         )
 
@@ -108,11 +110,6 @@ class Watch:
 def _warm_s(record: NodeRecord) -> float | None:
     """Of the stage that ranks, or this process, ran; loading is before it. None where none was run to its end."""
     return max((rank.seconds for rank in record.ranks), default=None) if record.state == "ok" else None
-
-
-def _held_bytes(record: NodeRecord) -> int:
-    """Of the rank that held most beyond what an idle one has; 0 where it was not measured."""
-    return max((max(0, rank.peak_memory_bytes - rank.idle_bytes) for rank in record.ranks), default=0)
 
 
 def _sum_of(seconds: Iterable[float | None]) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -279,6 +280,9 @@ def _plain_nodes(nodes: Mapping[str, Node], plain: Mapping[str, Any]) -> dict[st
     return {name: {"type": node.type, "version": node.version, **plain[name]} for name, node in nodes.items()}
 
 
+_scalar = partial(json.dumps, ensure_ascii=False, allow_nan=False)
+
+
 def graph_text(graph: Graph) -> str:
     """The file's text: one line for each value and link, so that a diff shows what changed."""
     return _text(graph_to_plain(graph), "") + "\n"
@@ -290,10 +294,6 @@ def _text(value: Any, indent: str, *, tall: bool = False) -> str:
         lines = [f"{inner}{_scalar(key)}: {_text(item, inner, tall=key == 'inputs')}" for key, item in value.items()]
         return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
     return _scalar(value)
-
-
-def _scalar(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def _known(path: Sequence[str]) -> list[str]:

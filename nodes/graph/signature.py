@@ -137,22 +137,19 @@ def _is_sayable(value: Any) -> bool:
 
 
 def _outputs(call: Callable[..., Any], hint: Any) -> tuple[OutputSpec, ...]:
-    if hint is type(None):
+    if hint is types.NoneType:
         return ()
     members = typing.get_args(hint) if typing.get_origin(hint) is tuple and typing.get_args(hint)[-1:] != (...,) else ()
-    outputs = tuple(_output(call, each) for each in members or (hint,))
+    outputs: list[OutputSpec] = []
+    for kind, socket, optional in map(_read, members or (hint,)):
+        if optional or kind is Path:
+            raise TypeError(f"{call.__name__}: an output cannot be optional, and files that it wrote are a Saved")
+        type = _type(kind)
+        name = socket.name or type.rpartition("_")[2].removeprefix("list[").removesuffix("]").lower()
+        outputs.append(OutputSpec(name=name, type=type, help=socket.help))
     if len(names := {output.name for output in outputs}) < len(outputs):
         raise TypeError(f"{call.__name__}: outputs are called {', '.join(sorted(names))}; name each with Socket(name=)")
-    return outputs
-
-
-def _output(call: Callable[..., Any], hint: Any) -> OutputSpec:
-    kind, socket, optional = _read(hint)
-    if optional or kind is Path:
-        raise TypeError(f"{call.__name__}: an output cannot be optional, and files that it wrote are a Saved")
-    type = _type(kind)
-    name = socket.name or type.rpartition("_")[2].removeprefix("list[").removesuffix("]").lower()
-    return OutputSpec(name=name, type=type, help=socket.help)
+    return tuple(outputs)
 
 
 def _with_files(own: Fingerprint | None, paths: Sequence[str]) -> Fingerprint:

@@ -47,30 +47,27 @@ class ProgressBars:
         self._bars: dict[tuple[str, str], Any] = {}
 
     def __call__(self, event: Event) -> None:
-        with self._lock:  # runs that overlap tell from threads of their own
-            self._show(event)
-
-    def _show(self, event: Event) -> None:
         name = self._titles.get(event.node, event.node)
-        if event.kind == "progress":
-            self._advance(event, name)
-        elif event.kind == "phase" and not event.is_loading and (event.left_s or 0.0) >= LONG_S:
-            self._line(f"{name:<18} {event.message}, about {duration(event.left_s or 0.0)}")
-        elif event.kind == "spread" and len(event.ranks) > 1:
-            self._line(f"{name:<18} {event.message} on {len(event.ranks)} ranks")
-        elif event.is_loading or event.kind in ("foreseen", "took", "shared_out"):
-            self._line(f"{name:<18} {event.message}")
-        elif event.kind == "finished":
-            self._end((event.run, event.node))
-            self._line(f"{name:<18} {event.seconds:6.2f} s")
-        elif event.kind == "cached":
-            self._line(f"{name:<18} cached")
-        elif event.kind in ("run_finished", "run_failed", "run_cancelled"):
-            for key in [key for key in self._bars if key[0] == event.run]:
-                self._end(key)
-        elif event.kind in ("failed", "skipped"):
-            self._end((event.run, event.node))
-            self._line(f"{name:<18} {event.kind}")
+        with self._lock:  # runs that overlap tell from threads of their own
+            if event.kind == "progress":
+                self._advance(event, name)
+            elif event.kind == "phase" and not event.is_loading and (event.left_s or 0.0) >= LONG_S:
+                self._line(f"{name:<18} {event.message}, about {duration(event.left_s or 0.0)}")
+            elif event.kind == "spread" and len(event.ranks) > 1:
+                self._line(f"{name:<18} {event.message} on {len(event.ranks)} ranks")
+            elif event.is_loading or event.kind in ("foreseen", "took", "shared_out"):
+                self._line(f"{name:<18} {event.message}")
+            elif event.kind == "finished":
+                self._end((event.run, event.node))
+                self._line(f"{name:<18} {event.seconds:6.2f} s")
+            elif event.kind == "cached":
+                self._line(f"{name:<18} cached")
+            elif event.kind in ("run_finished", "run_failed", "run_cancelled"):
+                for key in [key for key in self._bars if key[0] == event.run]:
+                    self._end(key)
+            elif event.kind in ("failed", "skipped"):
+                self._end((event.run, event.node))
+                self._line(f"{name:<18} {event.kind}")
 
     def _advance(self, event: Event, name: str) -> None:
         from tqdm import tqdm

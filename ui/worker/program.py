@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import IO
 
-from ...nodes.doors import open_doors
+from ...nodes.registry import open_doors
 from ...parallel.errors import code_of
 from ...parallel.ranks.guard import die_with_parent
 from ...pipelines import doors

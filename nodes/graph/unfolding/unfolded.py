@@ -111,7 +111,8 @@ def parts_of(name: str, nodes: Mapping[str, Resolved]) -> tuple[str, ...]:
     """The nodes whose pictures a node makes or is given as one batch, in order; empty where they are not of several
     nodes, or of more than a workflow may have."""
     joiner = JOINERS["Image"]
-    batches = [each for each in (name, *_sources(nodes[name])) if nodes[each].spec.id == joiner.type]
+    sources = dict.fromkeys(link.node for link in nodes[name].links.values())
+    batches = [each for each in (name, *sources) if nodes[each].spec.id == joiner.type]
     if not batches or (len(batches) > 1 and batches[0] != name):
         return ()
     parts: list[str] = []
@@ -126,10 +127,6 @@ def parts_of(name: str, nodes: Mapping[str, Resolved]) -> tuple[str, ...]:
         if len(parts) + len(left) > MAX_NODES:
             return ()
     return tuple(parts)
-
-
-def _sources(node: Resolved) -> list[str]:
-    return [*dict.fromkeys(link.node for link in node.links.values())]
 
 
 def link_to(node: str, socket: str) -> Link:
