@@ -20,19 +20,18 @@ steps/: The node functions, by what they do; each imports what it needs when it 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what a checker of types and an editor see
-    from .steps.audio import *  # noqa: F403
     from .steps.canvas import *  # noqa: F403
     from .steps.coding import *  # noqa: F403
     from .steps.denoising import *  # noqa: F403
     from .steps.masks import *  # noqa: F403
     from .steps.models import *  # noqa: F403
     from .steps.pictures import *  # noqa: F403
+    from .steps.recordings import *  # noqa: F403
     from .steps.small.measures import *  # noqa: F403
     from .steps.small.numbers import *  # noqa: F403
     from .steps.small.texts import *  # noqa: F403
     from .steps.small.varying import *  # noqa: F403
     from .steps.text import *  # noqa: F403
-    from .steps.videos import *  # noqa: F403
     from .steps.whole.node import *  # noqa: F403
 
 

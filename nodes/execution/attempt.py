@@ -22,9 +22,8 @@ from ..graph.ready import Ready
 from ..hosts.comfy_file import to_comfy
 from ..preview.carried import with_plans, without_plans
 from ..preview.meant import tagged
-from ..steps.audio import save_audio
 from ..steps.pictures import save_image
-from ..steps.videos import save_video
+from ..steps.recordings import save_audio, save_video
 from .cache import Cache, DiskCache, MemoryCache, Share
 from .events import Sink
 from .manifest import versions, write_manifest

@@ -1,11 +1,12 @@
-"""Load Video and Save Video: clips from files, and as MP4 files, with sound."""
+"""Load and Save Video, Load and Save Audio: clips and sounds from files, and as files."""
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 from ...parallel.progress import SILENT, Progress
 from ...parallel.wording import worded
 from ...pipelines.values import Audio, Video
+from ..files.audio_files import check_audio, check_audio_file, read_audio, sound_bytes, write_audio
 from ..files.video_files import Cut, check_video, check_video_size, read_video, video_bytes, write_video
 from ..files.workspace import HERE, SMALLER, Workspace
 from ..graph.signature import read_spec
@@ -80,6 +81,47 @@ def _sounds(audio: Audio, count: int) -> list[Audio]:
     return [Audio(waveform=audio.waveform[i % have][None], rate=audio.rate) for i in range(count)]
 
 
+# ---- Load Audio and Save Audio: sounds from files and as files.
+
+Seconds = Annotated[float, Socket(min=0, max=86400)]
+
+
+@checked
+def load_audio(
+    path: Annotated[str, Socket(widget="audio", help="WAV, FLAC, MP3, OGG, M4A, or a video with sound")],
+    *,
+    start: Annotated[Seconds, "Seconds that are left out at its beginning"] = 0.0,
+    duration: Annotated[Seconds, "Seconds at most; 0 is to its end"] = 0.0,
+    workspace: Workspace = HERE,
+) -> Audio:
+    """The sound of a file, or a part of it, at its own rate; of a video its first track."""
+    return read_audio(workspace.input_path(path, socket="path"), start=start, duration=duration)
+
+
+@checked
+def save_audio(
+    audio: Audio,
+    *,
+    name: FileName = "sound",
+    format: Annotated[Literal["flac", "wav"], "Both lose nothing of 16 bits; flac is half as large"] = "flac",
+    workspace: Workspace = HERE,
+) -> Files:
+    """Sound files of 16 bits in the output folder, with the workflow inside. A batch gets numbers.
+
+    What is louder than full scale is cut off there.
+    """
+    with workspace.output_files(name, len(audio.waveform), format, socket="name") as targets:
+        for waveform, target in zip(audio.waveform, targets, strict=True):
+            write_audio(waveform, target, rate=audio.rate, metadata=workspace.metadata)
+            workspace.on_file(target)
+    return Saved(files=tuple(map(str, targets)))
+
+
+def sounds_written(given: Given) -> int:
+    made: Made = given.value("audio")
+    return made.count * sound_bytes(made.frames / made.fps if made.fps else 0.0)
+
+
 NODES = {
     "LoomLoadVideo": read_spec(
         load_video,
@@ -96,5 +138,21 @@ NODES = {
         is_output=True,
         refuses=partial(name_refusals, made="video", ending="mp4"),
         writes=videos_written,
+    ),
+    "LoomLoadAudio": read_spec(
+        load_audio,
+        title="Load Audio",
+        category="sound",
+        fingerprint=file_fingerprint(lambda file, workspace: check_audio_file(file)),
+        sketch=lambda given: Made(count=1),
+        refuses=lambda given: file_refusals(given, check_audio),
+    ),
+    "LoomSaveAudio": read_spec(
+        save_audio,
+        title="Save Audio",
+        category="sound",
+        is_output=True,
+        refuses=lambda given: name_refusals(given, "audio", str(given.value("format"))),
+        writes=sounds_written,
     ),
 }
