@@ -22,9 +22,9 @@ MANY = 30  # more choices than that are names, such as those of pipeline classes
 IN_GERMAN = {
     "nodes/execution": "failure preflight schedule",
     "nodes/files": "atomic audio_files containers resize video_files workspace",
-    "nodes/graph": "check choosing json_text problems scalars",
-    "nodes/preview": "disk walk",
-    "nodes/steps": "decoding denoising masks models pictures planning text videos",
+    "nodes/graph": "check problems ready scalars",
+    "nodes/preview": "room walk",
+    "nodes/steps": "coding denoising masks models pictures recordings text",
     "nodes/steps/small": "varying",
     "nodes/steps/whole": "model",
     "ui/access": "answers intake throttle",

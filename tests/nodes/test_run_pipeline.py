@@ -139,7 +139,7 @@ def test_the_class_is_that_of_the_revision(monkeypatch: pytest.MonkeyPatch) -> N
         asked.append(revision)
         return resolve_source("builtin:bobbin")
 
-    monkeypatch.setattr("latentloom.nodes.steps.whole.node.resolve_source", resolve)
+    monkeypatch.setattr("latentloom.nodes.steps.whole.model.resolve_source", resolve)
     check(workflow(source="org/name", revision="v2", prompt="a"), SPECS, workspace=Workspace())
     assert asked == ["v2"]
 
