@@ -20,7 +20,6 @@ steps/: The node functions, by what they do; each imports what it needs when it 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what a checker of types and an editor see
-    from .steps.canvas import *  # noqa: F403
     from .steps.coding import *  # noqa: F403
     from .steps.denoising import *  # noqa: F403
     from .steps.masks import *  # noqa: F403

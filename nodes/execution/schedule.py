@@ -26,8 +26,7 @@ from ..preview.meant import Meant, brought, meant
 from ..preview.rounding import plans_of, rows_of
 from ..preview.walk import Walk, refused
 from ..steps.denoising import noise_recipe
-from .failure import NodeFailed
-from .models_used import ModelFacts, models_of
+from .records import ModelFacts, NodeFailed, models_of
 
 logger = logging.getLogger("latentloom")
 

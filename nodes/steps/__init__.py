@@ -1,9 +1,8 @@
 """The node functions, by what they do; each imports what it needs when it is called.
 
 arguments: A node called by hand: each argument is checked against its sockets, and files are refused before a run.
-canvas: Empty Latents and Upscale Latents: the canvas that denoising paints on.
 coding: Encode and Decode steps: from what a person gives to what steers a model, from latents to what is seen or heard.
-denoising: Denoise and Sampler Options: walk from noise to latents, step by step.
+denoising: Denoise and Sampler Options, from noise to latents step by step; and the canvas that they paint on.
 masks: Mask steps: Load Mask, Grow and Blur Mask, and Outpaint.
 models: Load Model, Load LoRA and Parallel Plan: which weights are used, and on which devices.
 pictures: Picture steps: Load Image, Save Image, Resize Image and Image Grid.

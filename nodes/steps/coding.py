@@ -18,8 +18,7 @@ from ..graph.signature import read_spec
 from ..graph.sketch import Asked, Given, Made, Reading, Seen, Text, Unknown
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
-from .canvas import canvas_means, canvas_refusals, canvas_sketch
-from .denoising import noise_recipe
+from .denoising import canvas_means, canvas_refusals, canvas_sketch, noise_recipe
 from .sockets import Frames, NoiseChoice, Pixels
 from .sockets import Text as Words
 

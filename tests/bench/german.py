@@ -20,7 +20,7 @@ from support.sentences import raised_in, texts_of_nodes, texts_of_templates, wor
 MANY = 30  # more choices than that are names, such as those of pipeline classes
 # By folder modules of which all that they refuse or tell is in German; of others the most frequent sentences are.
 IN_GERMAN = {
-    "nodes/execution": "failure preflight schedule",
+    "nodes/execution": "preflight records schedule",
     "nodes/files": "atomic audio_files containers resize video_files workspace",
     "nodes/graph": "check problems ready scalars",
     "nodes/preview": "room walk",

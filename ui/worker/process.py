@@ -20,7 +20,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from ...nodes.execution.events import Event
-from ...nodes.execution.failure import NodeFailed
+from ...nodes.execution.records import NodeFailed
 from ...nodes.execution.watch import ENDS, Token
 from ...parallel.errors import LoomError, RankFailed
 from ...parallel.pool.server_process import calling

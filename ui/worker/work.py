@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...nodes.execution.attempt import Attempt, attempt, open_caches, workspace_of
 from ...nodes.execution.events import Event
-from ...nodes.execution.failure import NodeFailed, sentence
+from ...nodes.execution.records import NodeFailed, sentence
 from ...nodes.execution.watch import Token
 from ...nodes.files.workspace import Workspace
 from ...nodes.graph.graph import graph_from_plain
