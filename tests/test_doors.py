@@ -360,7 +360,7 @@ def test_a_node_that_the_catalog_could_not_tell_is_left_out(
     inputs: str, more: str, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It would take the page with it."""
-    from latentloom.nodes import doors as node_doors
+    from latentloom.nodes import registry
 
     code = f"""
 import math
@@ -383,7 +383,7 @@ NODES = {{
 
     before = dict(SPECS)
     door = doors.Door(title="studio", package="studio", source="studio", version="1", load=load)
-    assert not doors.enter(door, node_doors._add)
+    assert not doors.enter(door, registry._add)
     assert words in caplog.text and before == SPECS
 
 

@@ -121,19 +121,15 @@ def _input(parameter: inspect.Parameter, kind: Any, socket: Socket, optional: bo
     if socket.widget not in typing.get_args(Widget):
         known = ", ".join(filter(None, typing.get_args(Widget)))
         raise TypeError(f"input {parameter.name}: there is no widget {socket.widget!r}; use one of {known}, or none")
-    if not all(map(_is_sayable, (socket.min, socket.max, socket.step, default))):
+    told = [each for each in (socket.min, socket.max, socket.step, default) if each is not None]
+    scalars = [part for each in told for part in (each if isinstance(each, list | tuple) else (each,))]
+    if not all(isinstance(each, str | int) or (isinstance(each, float) and math.isfinite(each)) for each in scalars):
         raise TypeError(
             f"input {parameter.name}: its default or range is nothing that a page can be told; use finite numbers, "
             "texts, truth values and lists of these, and None for what is made when the node runs"
         )
-    told: dict[str, Any] = {**vars(socket), "name": parameter.name, "default": default, "choices": choices}
-    return InputSpec(type=_type(kind), required=required, **told)
-
-
-def _is_sayable(value: Any) -> bool:
-    """Whether JSON has it, and a socket: a scalar, or a list of scalars."""
-    parts = value if isinstance(value, list | tuple) else () if value is None else (value,)
-    return all(isinstance(each, str | int) or (isinstance(each, float) and math.isfinite(each)) for each in parts)
+    given: dict[str, Any] = {**vars(socket), "name": parameter.name, "default": default, "choices": choices}
+    return InputSpec(type=_type(kind), required=required, **given)
 
 
 def _outputs(call: Callable[..., Any], hint: Any) -> tuple[OutputSpec, ...]:

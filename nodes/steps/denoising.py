@@ -232,10 +232,6 @@ def canvas_refusals(given: Given, *, own: tuple[int, int] = (0, 0)) -> dict[str,
     return refusals
 
 
-def empty_sketch(given: Given) -> Latents:
-    return Empty(**vars(canvas_sketch(given, batch=max(1, int(given.number("batch"))))))
-
-
 def canvas_sketch(given: Given, *, batch: int) -> Latents:
     """By the sockets `model`, `width`, `height`, `frames` and `fps`; the model's own size where that cannot be."""
     model, width, height, frames = given.value("model"), *(int(given.number(n)) for n in ("width", "height", "frames"))
@@ -280,7 +276,7 @@ NODES = {
         empty_latents,
         title="Empty Latents",
         category="latents",
-        sketch=empty_sketch,
+        sketch=lambda given: Empty(**vars(canvas_sketch(given, batch=max(1, int(given.number("batch")))))),
         refuses=empty_refusals,
         means=lambda given: canvas_means(given, has_shape=given.has("like")),
     ),

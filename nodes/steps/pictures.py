@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import math
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Literal
 
 from ...parallel.wording import worded
@@ -30,11 +29,9 @@ def load_image(
     return Image(pixels=read_picture(file, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host]))
 
 
-def _check_length(file: Path, workspace: Workspace) -> None:
-    check_file_size(file, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
-
-
-picture_fingerprint = file_fingerprint(_check_length)
+picture_fingerprint = file_fingerprint(
+    lambda file, workspace: check_file_size(file, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
+)
 
 
 def picture_refusals(given: Given) -> dict[str, str | Refusal]:
@@ -43,9 +40,8 @@ def picture_refusals(given: Given) -> dict[str, str | Refusal]:
 
 
 def resize_sketch(given: Given) -> Made:
-    return dataclasses.replace(
-        given.value("image"), width=int(given.number("width")), height=int(given.number("height"))
-    )
+    width, height = int(given.number("width")), int(given.number("height"))
+    return dataclasses.replace(given.value("image"), width=width, height=height)
 
 
 @checked
