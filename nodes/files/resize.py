@@ -104,9 +104,5 @@ def interpolate(planes: Tensor, width: int, height: int, method: Method) -> Tens
 
     is_smooth = method != "nearest"
     return torch.nn.functional.interpolate(
-        planes,
-        size=(height, width),
-        mode=method,
-        antialias=is_smooth,
-        align_corners=False if is_smooth else None,
+        planes, size=(height, width), mode=method, antialias=is_smooth, align_corners=False if is_smooth else None
     )

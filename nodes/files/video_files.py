@@ -32,13 +32,7 @@ PIXEL_BITS, HALVED_AT = 12.0, 8
 
 
 def write_video(
-    pixels: Tensor,
-    target: Path,
-    *,
-    fps: float,
-    quality: int,
-    metadata: Mapping[str, str],
-    audio: Audio | None = None,
+    pixels: Tensor, target: Path, *, fps: float, quality: int, metadata: Mapping[str, str], audio: Audio | None = None
 ) -> None:
     """MP4 of one clip F H W 3 in 0..1, or of bytes. `quality` is x264's constant rate factor: 0 is lossless, 51 worst.
 

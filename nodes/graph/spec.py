@@ -171,12 +171,7 @@ class NodeSpec:
     left_out: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def make(
-        self,
-        inputs: Mapping[str, Any],
-        *,
-        progress: Progress,
-        workspace: Workspace,
-        depth: values.Depth = "floats",
+        self, inputs: Mapping[str, Any], *, progress: Progress, workspace: Workspace, depth: values.Depth = "floats"
     ) -> Any:
         """Call the node as its host: the value of its output, a tuple of them for several, None for none.
 

@@ -52,9 +52,7 @@ class ComfyProgress(Progress):
 
     def check(self) -> None:
         try:
-            from comfy.model_management import (
-                throw_exception_if_processing_interrupted,
-            )
+            from comfy.model_management import throw_exception_if_processing_interrupted
         except ImportError:
             return
         try:

@@ -40,8 +40,7 @@ def encode_text(
         References | None, "Pictures to change, or to take things from, for a model that looks at some"
     ] = None,
     first_frame: Annotated[
-        Latents | None,
-        "What Encode Image made of a first frame, for a model that looks at it as it reads (MiniMax H3)",
+        Latents | None, "What Encode Image made of a first frame, for a model that looks at it as it reads (MiniMax H3)"
     ] = None,
     progress: Progress = SILENT,
 ) -> Conditioning:

@@ -143,9 +143,7 @@ def paste_image(
         one, other = (f"{len(pixels)} of {pixels.shape[3]} channels" for pixels in (above, below))
         raise ValueError(
             worded(
-                "image is {} and onto is {}; give one picture for all or one for each, of as many channels",
-                one,
-                other,
+                "image is {} and onto is {}; give one picture for all or one for each, of as many channels", one, other
             )
         )
     if mask is not None and len(mask.pixels) not in (1, len(above)):

@@ -46,10 +46,7 @@ def resize_sketch(given: Given) -> Made:
 
 @checked
 def save_image(
-    image: Annotated[Image, Socket(takes_bytes=True)],
-    *,
-    name: FileName = "picture",
-    workspace: Workspace = HERE,
+    image: Annotated[Image, Socket(takes_bytes=True)], *, name: FileName = "picture", workspace: Workspace = HERE
 ) -> Files:
     """PNG files in the output folder, with the workflow inside. A batch gets numbers: picture-0.png, picture-1.png.
 

@@ -170,5 +170,5 @@ NODES = {
         fingerprint=vary_fingerprint,
         sketch=vary_sketch,
         refuses=vary_refusals,
-    ),
+    )
 }

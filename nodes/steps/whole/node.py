@@ -191,6 +191,4 @@ def _fixed() -> list[InputSpec]:
     return [*prompts, *sorted(named, key=lambda socket: socket.name), rest]
 
 
-NODES = {
-    "LoomRunPipeline": base_spec(),
-}
+NODES = {"LoomRunPipeline": base_spec()}
