@@ -289,7 +289,7 @@ def plan_command(arguments: argparse.Namespace) -> int:
 
 
 def nodes_command(arguments: argparse.Namespace) -> int:
-    from .nodes.catalog import catalog, describe, table
+    from .nodes.registry import catalog, describe, table
 
     return _told(arguments, catalog(arguments.id), describe(arguments.id) if arguments.id else table())
 

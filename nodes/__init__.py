@@ -3,11 +3,11 @@
 In plain Python, import the steps from here: `from latentloom.nodes import load_model, encode_text, denoise, decode`.
 Nothing heavy is imported: each step imports what it needs when it is called.
 
-catalog: The catalog of nodes: as data for a page and other tools, and as text for people.
 comfy_editor: ComfyUI's file for its own editor (litegraph), written from ours: `example_workflows/`, which it offers
     as templates.
 python_script: A workflow as a script in Python: each node is a call of its function in `latentloom.nodes`.
-registry: Every node there is: what the modules of `steps` list as `NODES`, and what comes from outside.
+registry: Every node there is: what the modules of `steps` list as `NODES`, and what comes from outside; and
+    their catalog.
 execution/: A run: what is due, in which order, what it made, what is kept of it and how it failed.
 files/: Files that nodes read and write, inside the folders that they may use.
 graph/: The workflow: its file, its nodes and values, and what is wrong with it. Nothing here runs anything.

@@ -6,6 +6,7 @@ disk entries appear whole or not at all; one that is damaged, or whose files cha
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -272,5 +273,4 @@ def _size(folder: Path) -> int:
     return total
 
 
-def _remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+_remove = functools.partial(shutil.rmtree, ignore_errors=True)

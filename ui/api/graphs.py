@@ -7,7 +7,6 @@ from urllib.parse import unquote
 
 from fastapi import APIRouter, Header, Request
 
-from ...nodes.catalog import entry, find
 from ...nodes.execution.preflight import foretell
 from ...nodes.graph.check import ensure, with_requires
 from ...nodes.graph.graph import Graph, graph_from_plain, graph_text, graph_to_plain
@@ -18,7 +17,7 @@ from ...nodes.hosts.comfy_file import to_comfy
 from ...nodes.hosts.foreign import read_foreign
 from ...nodes.preview.text_tokens import text_tokens
 from ...nodes.python_script import to_python
-from ...nodes.registry import SPECS
+from ...nodes.registry import SPECS, entry, find
 from ...parallel.machine.folders import user_cache
 from ...pipelines.costs.ran import kept
 from ...pipelines.forecast.history import history_table

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse
 
 from ... import __version__
-from ...nodes.catalog import catalog
+from ...nodes.registry import catalog
 from ...parallel.wording import worded
 from ..access.answers import plain
 from ..access.auth import COOKIES, token_of
