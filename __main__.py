@@ -44,15 +44,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    code = _code_of(arguments)
-    if getattr(arguments, "cluster", ""):
-        from .pipelines.cluster.head import leave
-
-        leave(code)
-    return code
-
-
-def _code_of(arguments: argparse.Namespace) -> int:
     try:
         if arguments.opens_doors:
             from .nodes.registry import open_doors
@@ -60,22 +51,25 @@ def _code_of(arguments: argparse.Namespace) -> int:
             open_doors(getattr(arguments, "nodes_dir", None))
         code = arguments.command(arguments)
         print(end="", flush=True)  # nothing is left to say when the process ends
-        return code
     except (ValueError, LoomError) as error:
         if arguments.debug:
             raise
-        exit_code = kind_of(error).exit_code
+        code = kind_of(error).exit_code
         if getattr(arguments, "json", False):
-            state = "refused" if exit_code == BAD else "failed"
+            state = "refused" if code == BAD else "failed"
             print(json.dumps({"kind": "result", "state": state, "error": str(error), "code": code_of(error)}))
         print(f"latentloom: {error}", file=sys.stderr)
-        return exit_code
     except KeyboardInterrupt:
         print("latentloom: cancelled", file=sys.stderr)
-        return CANCELLED
+        code = CANCELLED
     except BrokenPipeError:  # `latentloom nodes | head`
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (Python would complain once more when it ends)
-        return OK
+        code = OK
+    if getattr(arguments, "cluster", ""):
+        from .pipelines.cluster.head import leave
+
+        leave(code)
+    return code
 
 
 def parser() -> argparse.ArgumentParser:
