@@ -205,7 +205,9 @@ class _Session:
         try:
             if spec.uses_device and not has_torch():
                 progress.phase("loading PyTorch", is_loading=True)  # which takes longer than what the node does with it
-            for device in devices_in_use() if spec.uses_device else ():  # nodes that do come one at a time
+            for device in (
+                devices_in_use() if spec.uses_device else ()
+            ):  # such nodes come one at a time, so none disturbs it
                 reset_peak(device)
             inputs = self._inputs(name)
             plain = {each.name: inputs[each.name] for each in spec.inputs if each.type in PLAIN_TYPES}
