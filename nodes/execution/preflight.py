@@ -15,10 +15,9 @@ from ..files.workspace import Workspace
 from ..graph.check import check
 from ..graph.problems import GraphError, Problem
 from ..graph.ready import Ready
-from ..preview.meant import Meant, Sizes, meant, sizes
+from ..preview.meant import Meant, Sizes, meant, readings_of, sizes
 from ..preview.preview import TOO_MANY, planned
 from ..preview.room import why_no_room, written
-from ..preview.text_tokens import readings_of
 from ..preview.walk import Walk, refused
 from .schedule import needs_of_checked
 

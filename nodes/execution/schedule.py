@@ -23,8 +23,8 @@ from ..graph.problems import Names, refuse
 from ..graph.ready import Ready
 from ..graph.resolve import Resolved, resolve
 from ..graph.unfolding.unfolded import made_in
+from ..preview.carried import plans_of, rows_of
 from ..preview.meant import Meant, brought, meant
-from ..preview.rounding import plans_of, rows_of
 from ..preview.walk import Walk, refused
 from ..steps.denoising import noise_recipe
 from .failure import NodeFailed

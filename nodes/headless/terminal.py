@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ...pipelines.costs.units import duration
+from ...pipelines.costs.run import duration
 from ..execution.events import Event
 from ..execution.manifest import MANIFEST_FILE
 from ..files.atomic import remove_temporaries

@@ -12,15 +12,15 @@ from ...parallel.machine.container import num_cores
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import ParallelPlan
 from ...pipelines.forecast.auto import shared_out
-from ...pipelines.forecast.memory import Need, Work, fits, work_of
-from ...pipelines.forecast.plans import plans_for, why_not
-from ...pipelines.forecast.terms import Wanted, is_guided
+from ...pipelines.forecast.memory import Work, fits, work_of
+from ...pipelines.forecast.plans import Wanted, is_guided, plans_for, why_not
+from ...pipelines.forecast.weights import Need
 from ...pipelines.models.describe import card_of
 from ...pipelines.place import has_ranks, names_plan
 from ...pipelines.values import Model, Place
 from ..files.workspace import Workspace
 from ..graph.ready import Ready
-from .rounding import wanted_of
+from .carried import wanted_of
 from .walk import Walk
 
 

@@ -10,16 +10,16 @@ from typing import Any
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import DEGREES, ParallelPlan
 from ...parallel.wording import worded
-from ...pipelines.forecast.memory import Need, asked_of, fits, spares_beside, whole_bytes, whole_needs
-from ...pipelines.forecast.plans import why_not
-from ...pipelines.forecast.remedies import amount
-from ...pipelines.forecast.terms import ALONE, spelt_at_work
+from ...pipelines.forecast.choice import amount
+from ...pipelines.forecast.memory import asked_of, fits, spares_beside, whole_bytes, whole_needs
+from ...pipelines.forecast.plans import ALONE, spelt_at_work, why_not
+from ...pipelines.forecast.weights import Need
 from ...pipelines.models.describe import card_of
 from ...pipelines.place import names_plan, plan_for
 from ..graph.sketch import Denoising
+from .carried import wanted_of
 from .choices import Choice, choices, devices_of, for_all, memories_of, needs_of, usual
 from .room import lack_of
-from .rounding import wanted_of
 from .walk import MAX_DENOISES, Walk
 
 GIB = 2**30

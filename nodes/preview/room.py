@@ -12,10 +12,9 @@ from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import ParallelPlan
 from ...parallel.wording import worded
 from ...pipelines.components.memory import USABLE_SHARE
+from ...pipelines.forecast.choice import MIB, Ask, Fit, Mend, amount, mends_of
 from ...pipelines.forecast.memory import asked_of, fits
-from ...pipelines.forecast.plans import why_not
-from ...pipelines.forecast.remedies import MIB, Ask, Fit, Mend, amount, mends_of
-from ...pipelines.forecast.terms import Wanted
+from ...pipelines.forecast.plans import Wanted, why_not
 from ...pipelines.models.checks import check_quantization
 from ...pipelines.place import names_plan
 from ...pipelines.values import Latents, Model, Quantization

@@ -5,14 +5,14 @@ text pass (`add_q_proj`, `txt_mlp`, `ff_context`), those that keys and values of
 those that one vector a step passes (modulations), and all others, which every token passes.
 """
 
+import dataclasses
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ...parallel.wording import worded
-from ..costs.run import Job
-from ..costs.step import ITEMSIZE, Forward
+from ..costs.step import ITEMSIZE, Demand
 from ..families import FAMILIES
 from ..models.component_files import ComponentFiles
 from ..models.folder import read_config
@@ -41,7 +41,7 @@ UP_BLOCK = re.compile(r"decoder\.(?:up_blocks|up)\.(\d+)\.(.*)")
 LATENT_CHANNELS, LATENT_SCALE, LATENT_BYTES = 16, 8, 4
 
 
-def job_of(model: Model, work: Work, *, steps: int, branches: int, text_length: int, weight_bytes: int) -> Job:
+def demand_of(model: Model, work: Work, *, steps: int, branches: int, text_length: int, weight_bytes: int) -> Demand:
     """Raises `ValueError` for a model whose files cannot be read, or whose transformer has no blocks."""
     components, family = components_of(model), FAMILIES[model.family]
     named = {stage: [name.rstrip("?") for name in names] for stage, names in family.components.items()}
@@ -52,8 +52,9 @@ def job_of(model: Model, work: Work, *, steps: int, branches: int, text_length: 
     pixels = canvas.batch * canvas.frames * canvas.width * canvas.height
     exchanges, edge_bytes = _edges(decoder, model, canvas) if decoder else (0, 0.0)
     passed = sum(_passed(each) for each in encoders)
-    return Job(
-        forward=forward_of(model, transformer, work, branches=branches, text_length=text_length),
+    forward = _forward(model, transformer, work, branches=branches, text_length=text_length)
+    return dataclasses.replace(
+        forward,
         steps=steps,
         encode_flops=2 * passed * text_length * NUM_TEXTS,
         encode_tokens=text_length,
@@ -67,7 +68,7 @@ def job_of(model: Model, work: Work, *, steps: int, branches: int, text_length: 
     )
 
 
-def forward_of(model: Model, transformer: ComponentFiles, work: Work, *, branches: int, text_length: int) -> Forward:
+def _forward(model: Model, transformer: ComponentFiles, work: Work, *, branches: int, text_length: int) -> Demand:
     """One forward of a branch. Raises `ValueError` for a transformer without blocks of matrices."""
     blocks = _blocks(transformer)
     if not blocks:
@@ -85,7 +86,7 @@ def forward_of(model: Model, transformer: ComponentFiles, work: Work, *, branche
     canvas, split = work.canvas, SPLIT_PLANS.get(transformer.class_name)
     pixels, first = canvas.width * canvas.height, work.transformers[0]
     latent_frames = max(1, work.tokens * size_multiple(model) ** 2 // max(1, pixels))
-    return Forward(
+    return Demand(
         image=work.tokens,
         text=work.joint_text,
         context=0 if work.joint_text else text_length,

@@ -20,8 +20,7 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Foreseen
 from ...parallel.wording import worded
 from ..components.memory import CONTEXT_BYTES
-from ..costs.run import Run
-from ..costs.units import duration
+from ..costs.run import Run, duration
 from ..models.checks import why_not_compiled
 from ..models.describe import card_of
 from ..values import MARK, Model, Place
@@ -29,8 +28,18 @@ from .choice import AS_FAST, DOUBT, graphs_told, replicas_of, spelt
 from .forecast import Forecast, forecast_at, rejected
 from .known import spot_of
 from .memory import work_of
-from .plans import auto_plan, why_whole
-from .terms import ALONE, BY_HAND, LEFT_OPEN, Wanted, at_work, num_steps_of, spelt_at_work, wanted_by
+from .plans import (
+    ALONE,
+    BY_HAND,
+    LEFT_OPEN,
+    Wanted,
+    at_work,
+    auto_plan,
+    num_steps_of,
+    spelt_at_work,
+    wanted_by,
+    why_whole,
+)
 
 if TYPE_CHECKING:
     from ..requests import Denoise

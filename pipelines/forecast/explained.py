@@ -5,8 +5,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from ..costs.run import Run
-from ..costs.units import duration, volume
+from ..costs.run import Run, duration, volume
 from .choice import is_captured, spelt
 from .forecast import GIB, Forecast, of_each_kind
 from .history import in_words
@@ -25,17 +24,17 @@ def as_text(answer: Forecast, *, compares: bool = False) -> str:
 
 
 def _headline(answer: Forecast) -> str:
-    model, canvas, job = answer.model, answer.canvas, answer.job
+    model, canvas, demand = answer.model, answer.canvas, answer.demand
     size = f"{canvas.width} x {canvas.height}"
     if canvas.frames > 1:
         size += f" x {canvas.frames} frames"
     kind: list[str] = [model.dtype, *([model.quantization] if model.quantization != "none" else [])]
     kind.append(model.engine)
-    if is_captured(model, answer.machine, steps=job.steps) and answer.taken.plan.weights == 1:
+    if is_captured(model, answer.machine, steps=demand.steps) and answer.taken.plan.weights == 1:
         kind.append("CUDA graphs")
-    guided = ", guided" if job.forward.branches > 1 else ""
+    guided = ", guided" if demand.branches > 1 else ""
     times = f", {answer.num_runs} runs" if answer.num_runs > 1 else ""
-    return f"{answer.title}, {size}, {job.steps} steps{guided}{times}; {', '.join(kind)}; on {answer.machine.title}"
+    return f"{answer.title}, {size}, {demand.steps} steps{guided}{times}; {', '.join(kind)}; on {answer.machine.title}"
 
 
 def _chosen(answer: Forecast, chosen: Run) -> list[str]:
@@ -79,7 +78,7 @@ def _times(answer: Forecast, chosen: Run) -> list[tuple[str, str]]:
             f"{made} {duration(run.decode_s)}",
         ),
         *([("all", f"{duration(chosen.all_s)} for {answer.num_runs} runs")] if answer.num_runs > 1 else []),
-        ("first", f"{duration(run.load_s)} before it, to read {volume(answer.job.load_bytes)} of weights"),
+        ("first", f"{duration(run.load_s)} before it, to read {volume(answer.demand.load_bytes)} of weights"),
     ]
 
 
@@ -174,7 +173,7 @@ def to_plain(answer: Forecast) -> dict[str, Any]:
         "width": answer.canvas.width,
         "height": answer.canvas.height,
         "frames": answer.canvas.frames,
-        "steps": answer.job.steps,
+        "steps": answer.demand.steps,
         "runs": answer.num_runs,
         "encoder_bytes": answer.work.encoder_bytes,
         "machine": {

@@ -14,19 +14,21 @@ from ...parallel.wording import worded
 from ..components.memory import USABLE_SHARE
 from ..costs.chips import Software, software_of
 from ..costs.machine import Machine
-from ..costs.run import Job, Run, predict, turns_s
-from ..costs.step import Step
-from ..costs.units import duration, volume
+from ..costs.run import Run, duration, predict, volume
+from ..costs.step import Demand, Step
 from ..models.describe import card_of
 from ..values import Latents, Model, Quantization
-from .asked import job_of
+from .asked import demand_of
 from .choice import (
     IDLE_GAIN,
+    Fit,
+    Mend,
     best,
     compiled_hint,
     is_captured,
     lacking,
     may_compile,
+    mends_of,
     pick,
     plainness,
     possible,
@@ -36,9 +38,7 @@ from .choice import (
 )
 from .known import Spot, machine_at
 from .memory import Work, whole_bytes, work_of
-from .plans import auto_plan, why_whole
-from .remedies import Fit, Mend, mends_of
-from .terms import Wanted
+from .plans import Wanted, auto_plan, why_whole
 
 GIB = 1 << 30
 NUM_REJECTED = 3
@@ -55,7 +55,7 @@ class Forecast:
     wanted: Wanted
     machine: Machine
     work: Work
-    job: Job
+    demand: Demand
     software: Software
     num_runs: int = 1
     groups: int = 0  # so many equal groups of the devices work side by side; 0 are as many as end `num_runs` soonest
@@ -137,14 +137,20 @@ class Forecast:
         return by_rows if by_rows.lacking_bytes < whole.lacking_bytes else whole
 
     def _by(self, plan: ParallelPlan, replicas: int, decoders: int) -> Run:
-        job, work, machine = self.job, self.work, self.machine
+        demand, work, machine = self.demand, self.work, self.machine
         needs, asked = work.needs(plan, decoders=decoders), {"replicas": replicas, "decoders": decoders}
-        has_room = work.together(plan) <= USABLE_SHARE * machine.memory_bytes
+        turns_s = 0.0
+        # Where text encoders and transformer have no room beside each other on the first device, each goes up anew for
+        # a new prompt, out of files that memory keeps (`components/store.py`); a share of weights stays. On a CPU the
+        # files are mapped, and nothing moves.
+        if machine.kind != "cpu" and work.together(plan) > USABLE_SHARE * machine.memory_bytes:
+            again = demand.transformer_bytes if plan.weights == 1 else 0
+            turns_s = (work.encoder_bytes + again) / machine.upload_bytes_per_s
         return dataclasses.replace(
-            predict(job, plan, machine, self.software, num_runs=self.num_runs, **asked),
+            predict(demand, plan, machine, self.software, num_runs=self.num_runs, **asked),
             num_bytes=max(need.num_bytes for need in needs),
             lacking_bytes=lacking(needs * replicas, machine),
-            turns_s=0.0 if has_room else turns_s(job, plan, machine, encoder_bytes=work.encoder_bytes),
+            turns_s=turns_s,
         )
 
     def _fit(self, changed: Model, size: Latents) -> Fit | None:
@@ -161,7 +167,7 @@ def forecast(model: Model, wanted: Wanted, machine: Machine, *, num_runs: int = 
     card = card_of(model)
     text_length = wanted.text_length or card.text_length
     work = work_of(model, canvas=canvas, text_length=text_length, num_references=wanted.num_references)
-    job = job_of(
+    demand = demand_of(
         model,
         work,
         steps=wanted.steps or card.steps,
@@ -171,11 +177,11 @@ def forecast(model: Model, wanted: Wanted, machine: Machine, *, num_runs: int = 
     )
     software = software_of(
         is_compiled=model.is_compiled,
-        is_captured=is_captured(model, machine, steps=job.steps, has_step_cache=wanted.has_step_cache),
+        is_captured=is_captured(model, machine, steps=demand.steps, has_step_cache=wanted.has_step_cache),
         sends_pieces=machine.kind == "cpu",
     )
     asked = {"model": model, "wanted": wanted, "machine": machine, "num_runs": num_runs, "groups": groups}
-    return Forecast(**asked, work=work, job=job, software=software)
+    return Forecast(**asked, work=work, demand=demand, software=software)
 
 
 def forecast_at(model: Model, wanted: Wanted, spot: Spot, groups: int) -> Forecast:

@@ -17,7 +17,7 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Basis, Factors, Foreseen, Setting
 from ..costs.machine import LEAST_FACTOR, MOST_FACTOR, Machine, corrects
 from ..costs.ran import Ran
-from ..costs.units import duration
+from ..costs.run import duration
 from ..models.describe import card_of
 from ..models.source import split_source
 from ..values import Latents, Model
@@ -184,7 +184,7 @@ def key_of(machine: Machine) -> str:
     """The same for some of a machine's devices as for all; another one when they were measured anew."""
     if machine.key:
         return machine.key
-    alone = machine.speeds(1)
-    chip = dataclasses.replace(alone.chip, memory_bytes=0)
-    rates = [machine.kind, machine.is_measured, dataclasses.asdict(chip), alone.launch_s]
+    alone = dataclasses.replace(machine.speeds(1), memory_bytes=0)
+    chip = {name: rate for name, rate in vars(alone).items() if name not in ("wires", "launch_s", "is_async")}
+    rates = [machine.kind, machine.is_measured, chip, alone.launch_s]
     return hashlib.sha256(json.dumps(rates).encode()).hexdigest()[:16]

@@ -21,7 +21,8 @@ from latentloom.nodes.registry import SPECS
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.forecast import auto
-from latentloom.pipelines.forecast.memory import CPU_BYTES, Need
+from latentloom.pipelines.forecast.memory import CPU_BYTES
+from latentloom.pipelines.forecast.weights import Need
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.values import Latents, Model, Place

@@ -14,7 +14,7 @@ from latentloom.pipelines.forecast import forecast as forecasts
 from latentloom.pipelines.forecast.auto import shared_out
 from latentloom.pipelines.forecast.forecast import forecast
 from latentloom.pipelines.forecast.known import Spot, with_devices
-from latentloom.pipelines.forecast.terms import Wanted
+from latentloom.pipelines.forecast.plans import Wanted
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.values import COMPILING, Place
 

@@ -18,7 +18,7 @@ from ...nodes.graph.requires import with_requires
 from ...nodes.headless.workflow_files import read_text, read_workflow
 from ...nodes.hosts.comfy_file import to_comfy
 from ...nodes.hosts.foreign import read_foreign
-from ...nodes.preview.text_tokens import text_tokens
+from ...nodes.preview.meant import text_tokens
 from ...nodes.python_script import to_python
 from ...nodes.registry import SPECS
 from ...parallel.machine.folders import user_cache

@@ -9,7 +9,7 @@ from typing import Any
 from ...nodes.files.workspace import Workspace
 from ...nodes.graph.graph import Graph
 from ...nodes.graph.ready import Ready, ready
-from ...nodes.headless.plans import Asked, plan_denoise
+from ...nodes.headless.plans import plan_denoise
 from ...nodes.preview.preview import planned
 from ...nodes.preview.walk import Walk
 from ...nodes.registry import SPECS
@@ -22,8 +22,8 @@ from ...pipelines.forecast.choice import spelt
 from ...pipelines.forecast.forecast import Forecast, of_each_kind
 from ...pipelines.forecast.here import is_busy, machine_here
 from ...pipelines.forecast.known import machine_at, machines_folder, spot_of, with_devices
-from ...pipelines.forecast.terms import AUTO
-from ...pipelines.values import MARK, Place
+from ...pipelines.forecast.plans import AUTO
+from ...pipelines.values import MARK, Engine, Place
 from ..contract.shown import (
     PlanMachine,
     PlanNode,
@@ -100,7 +100,7 @@ def predicted_seconds(prepared: Ready, needed: Collection[str], *, workspace: Wo
         names = [name for name in walk.denoising() if name in needed]
         if not 0 < len(names) <= MOST_PREDICTED:
             return None
-        found = [_answer(walk, name, Asked(), now) for name in names]
+        found = [_answer(walk, name, now) for name in names]
     except ValueError:  # which the run tells
         return None
     known = [answer for answer in found if answer is not None and answer.machine.is_timed]
@@ -109,14 +109,14 @@ def predicted_seconds(prepared: Ready, needed: Collection[str], *, workspace: Wo
 
 
 def _answer(
-    walk: Walk, name: str, asked: Asked, now: Sequence[DeviceNow], there: Machine | None = None
+    walk: Walk, name: str, now: Sequence[DeviceNow], there: Machine | None = None, engine: Engine = "eager"
 ) -> Forecast | None:
     """None where machines of a cluster would do it. Raises `ValueError`."""
     model = walk.denoise(name)[0].model
     if model.place.cluster:
         return None
     devices = model.place.devices[: model.place.group_size] or (model.device,)
-    return plan_denoise(walk, name, there or machine_at(spot_of(devices, now)), asked)
+    return plan_denoise(walk, name, there or machine_at(spot_of(devices, now)), engine=engine)
 
 
 def _foretold(node: PlanNode, walk: Walk, now: Sequence[DeviceNow], there: Machine | None) -> PlanNode:
@@ -124,8 +124,8 @@ def _foretold(node: PlanNode, walk: Walk, now: Sequence[DeviceNow], there: Machi
     if not node.plan:
         return node
     try:
-        asked = Asked(engine="inductor" if there is None and node.plan.endswith(MARK) else "eager")
-        answer = _answer(walk, node.node, asked, now, there)
+        engine = "inductor" if there is None and node.plan.endswith(MARK) else "eager"
+        answer = _answer(walk, node.node, now, there, engine)
     except ValueError:  # which the node's own problem tells, or nobody can tell
         return node
     if answer is None:
@@ -163,7 +163,7 @@ def _prediction(answer: Forecast, plan: str) -> Prediction | None:
         plan=spelt(shown),
         why=answer.why if by_itself else "",
         num_devices=shown.num_devices,
-        steps=answer.job.steps,
+        steps=answer.demand.steps,
         **(seconds if is_timed else dict.fromkeys(seconds)),
         bytes=shown.num_bytes,
         lacking_bytes=shown.lacking_bytes,
