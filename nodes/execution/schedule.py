@@ -141,7 +141,15 @@ def needs_of_checked(ready: Ready, targets: Collection[str] | None = None) -> Ne
     wanted = frozenset({*(node for node, _ in results.values()), *acting})
     if not wanted and len(graph.nodes) < len(ready.written.nodes):
         raise nothing_left()
-    sources = _needed(nodes, wanted)
+    found: dict[str, tuple[str, ...]] = {}
+    waiting = list(wanted)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = tuple(dict.fromkeys(link.source.partition(".")[0] for link in nodes[name].links.values()))
+            waiting.extend(found[name])
+    # the file's order decides between nodes that are free to come in any order
+    sources = {name: found[name] for name in nodes if name in found}
     return Needs(order=tuple(in_order(sources)), nodes=nodes, sources=sources, results=results, targets=wanted)
 
 
@@ -190,18 +198,6 @@ def _results(graph: Graph, whole: Graph, targets: Collection[str] | None) -> dic
             hint = Names().offer(target, [*graph.outputs, *graph.nodes])
             raise refuse("unknown_target", worded("{!r} is no output or node of this workflow; {}", target, hint))
     return results
-
-
-def _needed(nodes: Mapping[str, Resolved], wanted: Collection[str]) -> dict[str, tuple[str, ...]]:
-    sources: dict[str, tuple[str, ...]] = {}
-    waiting = list(wanted)
-    while waiting:
-        name = waiting.pop()
-        if name not in sources:
-            sources[name] = tuple(dict.fromkeys(link.source.partition(".")[0] for link in nodes[name].links.values()))
-            waiting.extend(sources[name])
-    # the file's order decides between nodes that are free to come in any order
-    return {name: sources[name] for name in nodes if name in sources}
 
 
 def _fingerprints(

@@ -23,7 +23,6 @@ from ...pipelines.values import COMPILING, MARK, Latents, Model, Place
 from ..files.picture_files import WORKFLOW_KEY
 from ..graph.graph import MAX_META_BYTES, Graph, graph_text, read_graph
 from ..graph.sketch import Denoising
-from ..graph.spec import InputSpec, NodeSpec
 
 if TYPE_CHECKING:
     from .walk import Walk
@@ -113,25 +112,21 @@ def plans_of(
                 from ...pipelines.placement import measuring
 
                 measuring(progress_of(name))(place.devices)
-            if place.plan in (walk.workspace.place.plan, walk.carried.get(name)) and _rounds(asked):
+            plan = named_plan(place)
+            rounds = (plan is not None and plan.ring > 1) or compiles(asked.model, has_step_cache=asked.has_step_cache)
+            if rounds and place.plan in (walk.workspace.place.plan, walk.carried.get(name)):
                 found[name] = place.plan
         except ValueError:  # which the run tells
             continue
     return found
 
 
-def _rounds(asked: Denoising) -> bool:
-    plan = named_plan(asked.model.place)
-    if plan is not None and plan.ring > 1:
-        return True
-    return compiles(asked.model, has_step_cache=asked.has_step_cache)
-
-
 def rows_of(walk: Walk, names: Iterable[str]) -> dict[str, int]:
     """Of these nodes those that decode by rows, on how many ranks."""
     found: dict[str, int] = {}
     for name in names:
-        model, latents = (_input(walk.specs[name], kind) for kind in (Model, Latents))
+        sockets = {socket.type: socket for socket in reversed(walk.specs[name].inputs)}
+        model, latents = (sockets.get(kind.__name__) for kind in (Model, Latents))
         if not (model and latents and any(each.type in DECODED for each in walk.specs[name].outputs)):
             continue
         try:
@@ -143,10 +138,6 @@ def rows_of(walk: Walk, names: Iterable[str]) -> dict[str, int]:
         except ValueError:  # not known before the run
             continue
     return {name: rows for name, rows in found.items() if rows > 1}
-
-
-def _input(spec: NodeSpec, kind: type) -> InputSpec | None:
-    return next((each for each in spec.inputs if each.type == kind.__name__), None)
 
 
 def wanted_of(asked: Denoising) -> Wanted:

@@ -38,8 +38,9 @@ def meant(walk: Walk, needed: Collection[str] | None = None, plans: Sequence[Nod
         told[node, socket].append(value)
     found: Meant = defaultdict(dict)
     for (node, socket), values in told.items():
-        if all(value == values[0] for value in values) and _is_other(walk, node, socket, values[0]):
-            found[node][socket] = values[0]
+        with contextlib.suppress(ValueError):  # what is written there may not be known
+            if all(value == values[0] for value in values) and walk.written(node, socket) != values[0]:
+                found[node][socket] = values[0]
     return dict(found)
 
 
@@ -144,13 +145,6 @@ def _holder(walk: Walk, link: Link | None, socket: str) -> str:
         seen.add(link.node)
         link = walk.link(link.node, link.socket)
     return ""
-
-
-def _is_other(walk: Walk, node: str, socket: str, value: Any) -> bool:
-    try:
-        return walk.written(node, socket) != value
-    except ValueError:
-        return False
 
 
 # ---- How many tokens of a workflow's texts its models read, before it runs, and which words are cut.

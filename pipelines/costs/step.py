@@ -62,10 +62,6 @@ class Demand:
     def tokens(self) -> int:
         return self.image + self.text
 
-    @property
-    def itemsize(self) -> int:
-        return ITEMSIZE[self.dtype]
-
     def is_text_sharded(self, plan: ParallelPlan) -> bool:
         """`auto` shards it wherever the model's class offers that."""
         return self.shards_text and plan.text != "replicated"
@@ -115,11 +111,24 @@ def step(demand: Demand, plan: ParallelPlan, chip: Chip, software: Software, *, 
     kernels = software.kernels + software.sharded_kernels * (plan.sequence > 1)
     memory = _memory(demand, plan, chip, software) + kernels * KERNEL_S * chip.is_async
     exposed, hidden = _travel(sent, plan, chip, software, attention, talking)
-    host = chip.launch_s * _launches(sent, plan, software)
+    launches = REPLAY_LAUNCHES
+    if not software.is_captured or plan.weights > 1:
+        launches = (
+            software.launches
+            + software.sharded_launches * (plan.sequence > 1)
+            + software.exchange_launches * (plan.ulysses > 1)
+            + software.gather_launches * sent.num_gathers
+            + software.hop_launches * sent.num_hops
+        )
+    host = chip.launch_s * launches
     device = linear + attention + memory + exposed
     # A GPU works off a queue that the host fills ahead of it; a processor asks itself, and does nothing else meanwhile.
     waiting = max(0.0, host - device) if chip.is_async else host
-    weights, hidden_weights = _weights(demand, plan, chip, device + waiting, talking)
+    weights = hidden_weights = 0.0  # of a block: those that travel, and of them those that hide under the block before
+    if plan.weights > 1 and chip.wires:
+        gathered = gathered_weights(demand.block_bytes, plan.weights)
+        weights = chip.wires.seconds("gather", plan.weights, 1, talking, gathered)
+        hidden_weights = min(weights, device + waiting) if chip.is_async else 0.0
     times = demand.layers * demand.branches / plan.cfg
     # What a rank sends once a step of its branch's prediction, at its end: nothing is left to hide it under.
     predicted = demand.latent_bytes * (plan.cfg - 1)
@@ -154,7 +163,7 @@ def _attention(demand: Demand, plan: ParallelPlan, chip: Chip) -> float:
 
 
 def _memory(demand: Demand, plan: ParallelPlan, chip: Chip, software: Software) -> float:
-    rows, item = sum(demand.rows(plan)) * demand.batch, demand.itemsize
+    rows, item = sum(demand.rows(plan)) * demand.batch, ITEMSIZE[demand.dtype]
     tensor = rows * demand.width * item
     share = demand.tokens * demand.batch * demand.head_dim / plan.sequence
     passed = software.passes * tensor
@@ -190,27 +199,6 @@ def _travel(
     return exposed, hidden
 
 
-def _launches(sent: Traffic, plan: ParallelPlan, software: Software) -> float:
-    if software.is_captured and plan.weights == 1:
-        return REPLAY_LAUNCHES
-    return (
-        software.launches
-        + software.sharded_launches * (plan.sequence > 1)
-        + software.exchange_launches * (plan.ulysses > 1)
-        + software.gather_launches * sent.num_gathers
-        + software.hop_launches * sent.num_hops
-    )
-
-
-def _weights(demand: Demand, plan: ParallelPlan, chip: Chip, layer_s: float, talking: int) -> tuple[float, float]:
-    """(seconds that a block's weights travel, those of them that hide under the block before)."""
-    if plan.weights == 1 or chip.wires is None:
-        return 0.0, 0.0
-    sent_bytes = gathered_weights(demand.block_bytes, plan.weights)
-    seconds = chip.wires.seconds("gather", plan.weights, 1, talking, sent_bytes)
-    return seconds, min(seconds, layer_s) if chip.is_async else 0.0
-
-
 def gathered_weights(block_bytes: int, degree: int) -> float:
     """What a rank sends of a block's weights that `degree` ranks share (FSDP; Zhao et al., 2023, arXiv:2304.11277)."""
     return (degree - 1) * block_bytes / degree if degree > 1 else 0.0
@@ -231,6 +219,6 @@ def sent_in_call(demand: Demand, plan: ParallelPlan) -> Traffic:
         heads=demand.heads,
         kv_heads=demand.kv_heads,
         head_dim=demand.head_dim,
-        itemsize=demand.itemsize,
+        itemsize=ITEMSIZE[demand.dtype],
     )
     return traffic_of(Layout(streams, count), planned_mesh(plan, 0), shape=shape)

@@ -165,6 +165,11 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
     if family.frame_multiple:
         num_frames = -(-canvas.frames * family.latent_frames // family.frame_multiple)
     references = num_references * REFERENCE_PIXELS // multiple**2
+    vae_class, row_counts = classes.get("vae", ""), frozenset[int]()
+    if why_not(vae_class, vae) is None:
+        scale = latent_scale(vae)
+        latents = canvas.height // scale, canvas.width // scale
+        row_counts = frozenset(each for each in range(2, MOST_DECODERS + 1) if has_rows(vae_class, vae, latents, each))
     is_cpu, most_unfolded = model.device == "cpu", 0
     if is_cpu:
         most_unfolded = MOST_UNFOLDED if model.dtype == "fp32" else 0 if convolves(model.dtype) else NO_LIMIT
@@ -185,7 +190,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
         context_bytes=CPU_BYTES + HOLES_BYTES if is_cpu else CONTEXT_BYTES,
         packs=not is_cpu,
         encoder_bytes=sum(part.num_bytes for part in stages["encode_text"]),
-        row_counts=_row_counts(classes.get("vae", ""), vae, canvas),
+        row_counts=row_counts,
     )
 
 
@@ -229,14 +234,6 @@ def spares_beside(asked: Mapping[str, int], memories: Mapping[str, int]) -> dict
     spares = {device: spare_rank_bytes(device, memory) for device, memory in known.items()}
     room = {device: USABLE_SHARE * memory - asked[device] for device, memory in known.items()}
     return {device: spare for device, spare in spares.items() if 0 < spare <= room[device]}
-
-
-def _row_counts(class_name: str, config: Mapping[str, Any], canvas: Latents) -> frozenset[int]:
-    if why_not(class_name, config) is not None:
-        return frozenset()
-    scale = latent_scale(config)
-    latents = canvas.height // scale, canvas.width // scale
-    return frozenset(each for each in range(2, MOST_DECODERS + 1) if has_rows(class_name, config, latents, each))
 
 
 def _need(parts: Sequence[Need]) -> Need:

@@ -78,13 +78,23 @@ def _weights(model: Model) -> Mapping[str, Need]:
 
 def _component(component: ComponentFiles, model: Model, checkpoint: Path | None) -> Need:
     num_bytes, loading = expected_bytes(component, model), loading_bytes(component, model)
-    loading += _unpacking_bytes(checkpoint) if checkpoint else 0
-    mapped = min(num_bytes, _mapped(component, model, checkpoint))
+    held, mapped, bits = [file.tensors for file in component.weights], 0, DTYPE_BITS[model.dtype]
+    if checkpoint:
+        held = [transformer_tensors(read_checkpoint(checkpoint))]
+        # Beside a single file's largest packed weight, maybe several of ours, while it is unpacked.
+        packed = (entry.numel for entry in held[0].values() if entry.dtype not in FLOATS)
+        loading += max(packed, default=0) * UNPACKED_COPIES * 32 // 8
+    # On a CPU, tensors that lie in the files as they are used.
+    if model.device.startswith("cpu") and (model.quantization == "none" or not is_quantized(component.name)):
+        kept = (entry for tensors in held for entry in tensors.values() if entry.dtype == FILE_DTYPES[model.dtype])
+        mapped = min(num_bytes, sum(entry.numel for entry in kept) * bits // 8)
     if not component.name.startswith("transformer"):
         return Need(own_bytes=num_bytes - mapped, shared_bytes=mapped, loading_bytes=loading)
     blocks, outside = _blocks(component, model)
     if model.loras:
-        num_bytes, mapped = num_bytes + sum(_lora_bytes(lora.path, model) for lora in model.loras), 0
+        files = [read_tensor_file(Path(lora.path)).tensors.values() for lora in model.loras]
+        num_bytes += sum(sum(entry.numel for entry in entries) * bits // 8 for entries in files)
+        mapped = 0
     return Need(
         own_bytes=num_bytes - mapped,
         shared_bytes=mapped,
@@ -94,46 +104,20 @@ def _component(component: ComponentFiles, model: Model, checkpoint: Path | None)
     )
 
 
-def _mapped(component: ComponentFiles, model: Model, checkpoint: Path | None) -> int:
-    """On a CPU, tensors that lie in the files as they are used."""
-    if not model.device.startswith("cpu") or (model.quantization != "none" and is_quantized(component.name)):
-        return 0
-    held = [transformer_tensors(read_checkpoint(checkpoint))] if checkpoint else [f.tensors for f in component.weights]
-    kept = (entry for tensors in held for entry in tensors.values())
-    wanted = FILE_DTYPES[model.dtype]
-    return sum(entry.numel for entry in kept if entry.dtype == wanted) * DTYPE_BITS[model.dtype] // 8
-
-
-def _unpacking_bytes(checkpoint: Path) -> int:
-    """What is there beside a single file's largest packed weight, maybe several of ours, while it is unpacked."""
-    entries = transformer_tensors(read_checkpoint(checkpoint)).values()
-    largest = max((entry.numel for entry in entries if entry.dtype not in FLOATS), default=0)
-    return largest * UNPACKED_COPIES * 32 // 8
-
-
 def _blocks(component: ComponentFiles, model: Model) -> tuple[int, int]:
     """(the largest block's bytes, the bytes outside of blocks) of a transformer whose class has a split plan."""
     split = SPLIT_PLANS.get(component.class_name)
+    lists = split.blocks if split else ()
     sizes: dict[str, int] = defaultdict(int)
     for file in component.weights:
         for name, entry in file.tensors.items():
-            sizes[_block_of(name, split.blocks if split else ())] += entry.numel * DTYPE_BITS[model.dtype] // 8
+            path = next((path for path in lists if name.startswith(f"{path}.")), "")
+            member = name[len(path) + 1 :].partition(".")[0]
+            # `transformer_blocks.3`; the list's name where its members have names, and "" outside of all.
+            block = f"{path}.{member}" if path and member.isdecimal() else path
+            sizes[block] += entry.numel * DTYPE_BITS[model.dtype] // 8
     outside = sizes.pop("", 0)
     return max(sizes.values(), default=0), outside
-
-
-def _block_of(tensor: str, lists: tuple[str, ...]) -> str:
-    """`transformer_blocks.3` of a tensor in it, the list's name where its members have names; "" outside."""
-    for path in lists:
-        if tensor.startswith(f"{path}."):
-            member = tensor[len(path) + 1 :].partition(".")[0]
-            return f"{path}.{member}" if member.isdecimal() else path
-    return ""
-
-
-def _lora_bytes(path: str, model: Model) -> int:
-    entries = read_tensor_file(Path(path)).tensors.values()
-    return sum(entry.numel for entry in entries) * DTYPE_BITS[model.dtype] // 8
 
 
 def decoded_numbers(

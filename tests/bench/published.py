@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import support.checkout  # noqa: F401 (makes the checkout importable)
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.costs.chips import CHIPS, COMPILED, EAGER, FABRICS, Chip, Fabric, Software
-from latentloom.pipelines.costs.step import Demand, step
+from latentloom.pipelines.costs.step import ITEMSIZE, Demand, step
 
 PEER = {"relay_passes": 4, "merge_passes": 8, "calls_in": 3, "exchange_launches": 120, "gather_launches": 30}
 PEER |= {
@@ -198,7 +198,7 @@ def _tensor_parallel(table: Table, chip: Chip, degree: int) -> float:
     flops = 2 * f.tokens * f.image_weights / f.layers
     linear = chip.gemm_s(flops, rows=f.tokens, width=f.width, dtype=f.dtype) / degree * SERIAL_PARTS
     attention = chip.attention_s(f.tokens, f.tokens, f.heads / degree, f.head_dim, f.dtype)
-    whole = f.tokens * f.width * f.itemsize
+    whole = f.tokens * f.width * ITEMSIZE[f.dtype]
     memory = chip.copy_s(software.passes * whole) * (0.5 + 0.5 / degree)
     reduced = 2 * (fabric.start_s * 1.4 + 2 * (degree - 1) / degree * whole / fabric.bytes_per_s)
     host = LAUNCH_S * (software.launches + 60)
