@@ -148,19 +148,12 @@ class Chip:
         return num_bytes / (self.near_bytes_per_s ** (1 - way) * self.bytes_per_s**way)
 
 
-def _gpu(
-    name: str,
-    half: float,
-    single: float,
-    memory: float,
-    gib: float,
-    units: int,
-    gemm: float,
-    attention: float,
-    passes: float = 1.0,
-) -> Chip:
-    """TFLOP/s, TB/s, GiB; then which part of them products, attention and passes over memory reach."""
-    return Chip(
+# Peaks, memory rates and multiprocessors: NVIDIA's data sheets and architecture papers (Ampere GA100, Ada AD102,
+# Hopper, Blackwell), those of 4090, 5090 and L20 at half rate for sums in fp32; memory as torch tells it. Which part is
+# reached: fitted on published times of one device (`tests/bench/published.py`); of H200's memory, seen: modulations are
+# read at 3.2 to 3.7 TB/s (`tests/bench/first_light.py`). Those of B200 are assumed.
+CHIPS: Mapping[str, Chip] = {
+    name: Chip(
         name=name,
         half_flops=half * 1e12,
         single_flops=single * 1e12,
@@ -170,25 +163,18 @@ def _gpu(
         gemm_share=gemm,
         attention_share=attention,
     )
-
-
-# Peaks, memory rates and multiprocessors: NVIDIA's data sheets and architecture papers (Ampere GA100, Ada AD102,
-# Hopper, Blackwell), those of 4090, 5090 and L20 at half rate for sums in fp32; memory as torch tells it. Which part is
-# reached: fitted on published times of one device (`tests/bench/published.py`); of H200's memory, seen: modulations are
-# read at 3.2 to 3.7 TB/s (`tests/bench/first_light.py`). Those of B200 are assumed.
-CHIPS: Mapping[str, Chip] = {
-    chip.name: chip
-    for chip in (
-        _gpu("B200", 2250, 75, 8.0, 178.3, 148, 0.68, 0.6, 0.7),
-        _gpu("H200", 989, 67, 4.8, 139.7, 132, 0.68, 0.6, 0.7),
-        _gpu("H100", 989, 67, 3.35, 79.1, 132, 0.66, 0.58),
-        _gpu("H800", 989, 67, 3.35, 79.1, 132, 0.66, 0.58),
-        _gpu("H20", 148, 44, 4.0, 95.0, 78, 0.8, 0.7),
-        _gpu("A100", 312, 19.5, 2.0, 79.1, 108, 0.8, 0.62),
-        _gpu("L40S", 362, 91.6, 0.864, 44.4, 142, 0.55, 0.45),
-        _gpu("L20", 119.5, 59.8, 0.864, 44.4, 92, 0.85, 0.8),
-        _gpu("4090", 165, 82.6, 1.008, 23.5, 128, 0.88, 0.8),
-        _gpu("5090", 209, 104.8, 1.79, 31.3, 170, 0.85, 0.78),
+    # TFLOP/s, TB/s, GiB; then which part of them products, attention and passes over memory reach.
+    for name, half, single, memory, gib, units, gemm, attention, passes in (
+        ("B200", 2250, 75, 8.0, 178.3, 148, 0.68, 0.6, 0.7),
+        ("H200", 989, 67, 4.8, 139.7, 132, 0.68, 0.6, 0.7),
+        ("H100", 989, 67, 3.35, 79.1, 132, 0.66, 0.58, 1.0),
+        ("H800", 989, 67, 3.35, 79.1, 132, 0.66, 0.58, 1.0),
+        ("H20", 148, 44, 4.0, 95.0, 78, 0.8, 0.7, 1.0),
+        ("A100", 312, 19.5, 2.0, 79.1, 108, 0.8, 0.62, 1.0),
+        ("L40S", 362, 91.6, 0.864, 44.4, 142, 0.55, 0.45, 1.0),
+        ("L20", 119.5, 59.8, 0.864, 44.4, 92, 0.85, 0.8, 1.0),
+        ("4090", 165, 82.6, 1.008, 23.5, 128, 0.88, 0.8, 1.0),
+        ("5090", 209, 104.8, 1.79, 31.3, 170, 0.85, 0.78, 1.0),
     )
 }
 

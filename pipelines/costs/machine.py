@@ -82,7 +82,12 @@ def named_machine(name: str) -> Machine:
     found = NAME.fullmatch(name)
     if found is None:
         raise ValueError(f"{name[:100]!r} is no machine; write it like {EXAMPLES}")
-    count, chip, wire = int(found[1]), _chip(name, found[2]), found[3] or ""
+    known = {each.lower(): chip for each, chip in CHIPS.items()}
+    chip = known.get(found[2].lower().removeprefix("rtx"))
+    if chip is None:
+        hint = did_you_mean(found[2], CHIPS)
+        raise ValueError(f"machine {name}: {found[2]!r} is no device known here; {hint}give one of {', '.join(CHIPS)}")
+    count, wire = int(found[1]), found[3] or ""
     if not 1 <= count <= MAX_DEVICES:
         raise ValueError(f"machine {name}: it has {count} devices; give 1 to {MAX_DEVICES}")
     if count > 1 and not wire:
@@ -97,15 +102,6 @@ def named_machine(name: str) -> Machine:
         memory_bytes=chip.memory_bytes,
         at={each: chip if each == 1 else joining for each in range(1, count + 1)},
     )
-
-
-def _chip(name: str, wanted: str) -> Chip:
-    known = {each.lower(): chip for each, chip in CHIPS.items()}
-    short = wanted.lower().removeprefix("rtx")
-    if short not in known:
-        hint = did_you_mean(wanted, CHIPS)
-        raise ValueError(f"machine {name}: {wanted!r} is no device known here; {hint}give one of {', '.join(CHIPS)}")
-    return known[short]
 
 
 def _fabric(name: str, chip: Chip, wire: str) -> Fabric:

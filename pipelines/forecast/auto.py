@@ -177,14 +177,17 @@ def shared_out(
     options: dict[int, list[Run]] = {}
     for groups in replicas_of(len(place.devices), num_runs):
         spot = spot_of(_grouped(place, groups).devices, now)
-        found = [forecast_at(at_work(model), wanted, spot, groups) for model, wanted in asked]
-        known = [each.chosen for each in found if each.chosen is not None]
-        is_assumed = found[0].machine.is_assumed
-        if len(known) == len(found):
+        answers = [forecast_at(at_work(model), wanted, spot, groups) for model, wanted in asked]
+        known = [each.chosen for each in answers if each.chosen is not None]
+        is_assumed = answers[0].machine.is_assumed
+        if len(known) == len(answers):
             options[groups] = known
     if not options:
         return None
-    seconds = {groups: _all_s(found, -(-num_runs // groups)) for groups, found in options.items()}
+    seconds: dict[int, float] = {}
+    for groups, found in options.items():
+        rounds = -(-num_runs // groups)  # one after the other, each as long as the mean of those that were looked at
+        seconds[groups] = fmean(each.seconds + (rounds - 1) * each.next_s for each in found)
     if is_warm:
         seconds = {n: each + (n != place.replicas) * options[n][0].load_s for n, each in seconds.items()}
     chosen = fewest(seconds, is_assumed=is_assumed)
@@ -195,11 +198,6 @@ def shared_out(
 def _grouped(place: Place, groups: int) -> Place:
     most = len(place.devices) // groups * groups
     return Place(devices=place.devices[:most], plan=place.plan, replicas=groups, cluster=place.cluster)
-
-
-def _all_s(found: Sequence[Run], num_rounds: int) -> float:
-    """So many runs of a group one after the other, as long as the mean of those that were looked at."""
-    return fmean(each.seconds + (num_rounds - 1) * each.next_s for each in found)
 
 
 def fewest(seconds: dict[int, float], *, is_assumed: bool) -> int:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from ...parallel.plan import ParallelPlan, Text
 from ...parallel.wording import worded
-from ..costs.chips import COMPILE_S
+from ..costs.chips import COMPILE_S, GIB
 from ..costs.machine import Machine
 from ..costs.run import Run, duration
 from ..families import FAMILIES
@@ -46,7 +46,9 @@ def possible(model: Model, num_devices: int, *, is_guided: bool) -> list[Paralle
     """The plans that the model can run by on so many devices, or on fewer."""
     if why_whole(Path(model.folder)):
         return [ParallelPlan(cfg=cfg) for cfg in (1, 2) if cfg <= min(num_devices, 1 + is_guided)]
-    texts = _texts(model)
+    classes, texts = transformers(Path(model.folder)).values(), tuple[Text, ...](("auto",))
+    if all(name in SPLIT_PLANS and "text" in SPLIT_PLANS[name].either for name in classes):
+        texts = ("auto", "replicated")
     found = [
         replace(plan, text=text) if plan.sequence > 1 else plan
         for count in counts(num_devices)
@@ -133,12 +135,6 @@ def replicas_of(num_groups: int, num_runs: int) -> list[int]:
     return sorted({most, *(each for each in counts(num_groups) if each <= most)})
 
 
-def _texts(model: Model) -> tuple[Text, ...]:
-    classes = transformers(Path(model.folder)).values()
-    either = all("text" in SPLIT_PLANS[name].either for name in classes if name in SPLIT_PLANS)
-    return ("auto", "replicated") if either and all(name in SPLIT_PLANS for name in classes) else ("auto",)
-
-
 def ring_hint(found: Iterable[Run], chosen: Run | None) -> str:
     """What a ring would save of the choice, or that one alone has room; "" where less than a tenth is saved."""
     rings = [each for each in found if each.rounds_differently and not each.lacking_bytes]
@@ -200,7 +196,7 @@ def graphs_told(model: Model, machine: Machine, plan: ParallelPlan, *, steps: in
 
 # ---- What to ask differently so that a denoise fits: each way is reckoned anew, and told only where it does.
 
-GIB, MIB = 1 << 30, 1 << 20
+MIB = 1 << 20
 SMALLEST = 4  # a picture is not made smaller than the model's own area, divided by this
 
 

@@ -5,9 +5,10 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from ..costs.chips import GIB
 from ..costs.run import Run, duration, volume
 from .choice import is_captured, spelt
-from .forecast import GIB, Forecast, of_each_kind
+from .forecast import Forecast, of_each_kind
 from .history import in_words
 from .memory import spares_beside
 
@@ -40,8 +41,10 @@ def _headline(answer: Forecast) -> str:
 def _chosen(answer: Forecast, chosen: Run) -> list[str]:
     room = answer.machine.memory_bytes / GIB
     where = "the fullest rank, of the memory for all" if answer.machine.kind == "cpu" else "the fullest device"
+    used, there = chosen.num_devices, answer.machine.num_devices
+    devices = f"all {there} devices" if used == there else f"{used} of {there} devices"
     rows = [
-        ("plan", f"{spelt(chosen)}, {_devices(answer, chosen)}"),
+        ("plan", f"{spelt(chosen)}, on {'its one device' if there == 1 else devices}"),
         ("why", answer.why),
         *(_times(answer, chosen) if answer.machine.is_timed else [("time", "not measured yet")]),
         ("memory", f"{chosen.num_bytes / GIB:.3g} of {room:.3g} GiB on {where}{_spare(answer, chosen)}"),
@@ -52,7 +55,9 @@ def _chosen(answer: Forecast, chosen: Run) -> list[str]:
         rows.append(("learned", words))
     if answer.rejected:
         width = max(len(spelt(each)) for each, _ in answer.rejected)
-        rows += [("not", f"{spelt(each):{width}}  {_a_step(answer, each)}{why}") for each, why in answer.rejected]
+        for each, why in answer.rejected:
+            took = f"{duration(each.step.seconds)} a step, " if answer.machine.is_timed else ""
+            rows.append(("not", f"{spelt(each):{width}}  {took}{why}"))
     if answer.hint:
         rows.append(("faster", answer.hint))
     return [line for name, text in rows for line in _wrapped(name, text)]
@@ -80,10 +85,6 @@ def _times(answer: Forecast, chosen: Run) -> list[tuple[str, str]]:
         *([("all", f"{duration(chosen.all_s)} for {answer.num_runs} runs")] if answer.num_runs > 1 else []),
         ("first", f"{duration(run.load_s)} before it, to read {volume(answer.demand.load_bytes)} of weights"),
     ]
-
-
-def _a_step(answer: Forecast, run: Run) -> str:
-    return f"{duration(run.step.seconds)} a step, " if answer.machine.is_timed else ""
 
 
 def _spare(answer: Forecast, chosen: Run) -> str:
@@ -156,13 +157,6 @@ def _source(answer: Forecast) -> str:
     if answer.machine.is_assumed:
         return "chosen by what is assumed of any such machine, as nobody has measured this one: --measure does"
     return "predicted from data sheets and other systems' published times; a real machine measures itself"
-
-
-def _devices(answer: Forecast, chosen: Run) -> str:
-    used, there = chosen.num_devices, answer.machine.num_devices
-    if there == 1:
-        return "on its one device"
-    return f"on all {there} devices" if used == there else f"on {used} of {there} devices"
 
 
 def to_plain(answer: Forecast) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from ...parallel.plan import ParallelPlan
 from ...parallel.wording import worded
 from ..components.memory import USABLE_SHARE
-from ..costs.chips import Software, software_of
+from ..costs.chips import GIB, Software, software_of
 from ..costs.machine import Machine
 from ..costs.run import Run, duration, predict, volume
 from ..costs.step import Demand, Step
@@ -40,7 +40,6 @@ from .known import Spot, machine_at
 from .memory import Work, whole_bytes, work_of
 from .plans import Wanted, auto_plan, why_whole
 
-GIB = 1 << 30
 NUM_REJECTED = 3
 QUANTIZATIONS: tuple[Quantization, ...] = ("int8", "int4")
 
@@ -102,7 +101,28 @@ class Forecast:
 
     @cached_property
     def why(self) -> str:
-        return "" if self.chosen is None else reasons(self, self.chosen)
+        """Why this plan, in plain words; "" where none fits."""
+        chosen, there = self.chosen, self.machine.num_devices
+        if chosen is None:
+            return ""
+        plan, sent, idle = chosen.plan, chosen.step.sent_bytes, there - chosen.num_devices
+        told = [
+            why_whole(Path(self.model.folder)),
+            chosen.replicas > 1
+            and worded("{} groups work on separate runs, since those wait for nobody", chosen.replicas),
+            plan.cfg > 1 and "each branch of guidance has a group of its own, and predictions travel between them",
+            plan.ulysses > 1 and worded("{} devices trade tokens for heads of attention", plan.ulysses),
+            plan.allgather > 1 and worded("{} devices gather keys and values at once", plan.allgather),
+            plan.ring > 1
+            and worded("keys and values go round {} devices while these attend, which rounds differently", plan.ring),
+            plan.weights > 1
+            and worded("{} devices hold the weights between them, {}", plan.weights, _why_shared(self, chosen)),
+            chosen.decoders > 1
+            and worded("{} devices decode, each some rows, because one has no room for all", chosen.decoders),
+            sent and worded("each device sends {} a step", volume(sent)),
+            idle and worded("{} of {} devices stay idle{}", idle, there, _why_idle(self, chosen)),
+        ]
+        return "; ".join(each for each in told if isinstance(each, str) and each) or "it is the only device"
 
     @cached_property
     def rejected(self) -> list[tuple[Run, str]]:
@@ -194,28 +214,6 @@ def forecast_at(model: Model, wanted: Wanted, spot: Spot, groups: int) -> Foreca
 @lru_cache(maxsize=256)
 def _kept(model: Model, wanted: Wanted, spot: Spot, groups: int) -> Forecast:
     return forecast(model, wanted, machine_at(spot), groups=groups)
-
-
-def reasons(answer: Forecast, chosen: Run) -> str:
-    """Why this plan, in plain words."""
-    plan, sent = chosen.plan, chosen.step.sent_bytes
-    there, idle = answer.machine.num_devices, answer.machine.num_devices - chosen.num_devices
-    told = [
-        why_whole(Path(answer.model.folder)),
-        chosen.replicas > 1 and worded("{} groups work on separate runs, since those wait for nobody", chosen.replicas),
-        plan.cfg > 1 and "each branch of guidance has a group of its own, and predictions travel between them",
-        plan.ulysses > 1 and worded("{} devices trade tokens for heads of attention", plan.ulysses),
-        plan.allgather > 1 and worded("{} devices gather keys and values at once", plan.allgather),
-        plan.ring > 1
-        and worded("keys and values go round {} devices while these attend, which rounds differently", plan.ring),
-        plan.weights > 1
-        and worded("{} devices hold the weights between them, {}", plan.weights, _why_shared(answer, chosen)),
-        chosen.decoders > 1
-        and worded("{} devices decode, each some rows, because one has no room for all", chosen.decoders),
-        sent and worded("each device sends {} a step", volume(sent)),
-        idle and worded("{} of {} devices stay idle{}", idle, there, _why_idle(answer, chosen)),
-    ]
-    return "; ".join(each for each in told if isinstance(each, str) and each) or "it is the only device"
 
 
 def _why_shared(answer: Forecast, chosen: Run) -> str:

@@ -56,24 +56,24 @@ def history_table(ran: Sequence[Ran], *, model: str = "") -> list[HistoryRow]:
         if wanted in _letters(each.setting.model):
             key = (each.setting.model, each.title, each.setting.dtype, each.plan)
             alike.setdefault(key, []).append(each)
-    return [_row(found) for _, found in sorted(alike.items())]
-
-
-def _row(found: Sequence[Ran]) -> HistoryRow:
-    ratios, last = [each.ratio for each in found], found[-1]
-    return HistoryRow(
-        model=last.setting.model,
-        plan=last.plan,
-        machine=last.title,
-        dtype=last.setting.dtype,
-        num_runs=len(found),
-        median=median(ratios),
-        worst=max(ratios, key=lambda ratio: max(ratio, 1 / ratio)),
-        last=last.ratio,
-        last_day=last.day,
-        last_predicted_s=last.step_s,
-        last_took_s=last.took_step_s,
-    )
+    rows: list[HistoryRow] = []
+    for _, found in sorted(alike.items()):
+        ratios, last = [each.ratio for each in found], found[-1]
+        row = HistoryRow(
+            model=last.setting.model,
+            plan=last.plan,
+            machine=last.title,
+            dtype=last.setting.dtype,
+            num_runs=len(found),
+            median=median(ratios),
+            worst=max(ratios, key=lambda ratio: max(ratio, 1 / ratio)),
+            last=last.ratio,
+            last_day=last.day,
+            last_predicted_s=last.step_s,
+            last_took_s=last.took_step_s,
+        )
+        rows.append(row)
+    return rows
 
 
 def as_table(rows: Sequence[HistoryRow], *, model: str = "") -> str:

@@ -86,7 +86,12 @@ def auto_plan(model: Model, num_devices: int, *, is_guided: bool) -> tuple[Paral
     if num_devices == 1:
         return ParallelPlan(), "plan auto is one process, because one device was given"
     if whole := why_whole(Path(model.folder)):
-        return _unsplit(whole, num_devices, is_guided)
+        if not is_guided:
+            return ParallelPlan(), worded("plan auto is one process on 1 of {} devices: {}", num_devices, whole)
+        plan = ParallelPlan(cfg=2)
+        return plan, worded(
+            "plan auto is {} on 2 of {} devices, one for each branch of guidance: {}", plan, num_devices, whole
+        )
     cfg = 2 if is_guided and num_devices % 2 == 0 else 1
     left, heads = num_devices // cfg, num_heads(Path(model.folder))
     ulysses = math.gcd(heads, left)
@@ -107,15 +112,6 @@ def check_plan(plan: ParallelPlan, num_devices: int) -> None:
                 _count(plan.num_ranks, "device"),
             )
         )
-
-
-def _unsplit(reason: str, num_devices: int, is_guided: bool) -> tuple[ParallelPlan, str]:
-    if is_guided:
-        plan = ParallelPlan(cfg=2)
-        return plan, worded(
-            "plan auto is {} on 2 of {} devices, one for each branch of guidance: {}", plan, num_devices, reason
-        )
-    return ParallelPlan(), worded("plan auto is one process on 1 of {} devices: {}", num_devices, reason)
 
 
 def _why_split(plan: ParallelPlan, heads: int, is_guided: bool) -> str:

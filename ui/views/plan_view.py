@@ -4,6 +4,7 @@ It reads config files and headers of weights; nothing is loaded.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...nodes.files.workspace import Workspace
@@ -14,10 +15,9 @@ from ...nodes.preview.preview import planned
 from ...nodes.preview.walk import Walk
 from ...nodes.registry import SPECS
 from ...parallel.machine.now import DeviceNow
-from ...parallel.plan import DEGREES, ParallelPlan
+from ...parallel.plan import DEGREES
 from ...parallel.progress import SILENT
 from ...pipelines.costs.machine import EXAMPLES, Machine, named_machine
-from ...pipelines.costs.run import Run
 from ...pipelines.forecast.choice import spelt
 from ...pipelines.forecast.forecast import Forecast, of_each_kind
 from ...pipelines.forecast.here import is_busy, machine_here
@@ -66,8 +66,11 @@ def plan_view(
     try:
         there = named_machine(machine.strip()) if machine.strip() else None
     except ValueError as error:
-        return _empty(now, str(error))
-    shown = now if there is None else _devices(there)
+        return PlanView(devices=now, nodes=[], choices=[], problem=str(error), examples=MACHINES)
+    shown = now
+    if there is not None:
+        unused = DeviceNow(name="", title=there.title, total_bytes=there.memory_bytes, used_bytes=0, load=None)
+        shown = [replace(unused, name=name) for name in there.devices]
     own = settings.place if there is None else Place(devices=there.devices, plan=AUTO)
     here = accelerators(shown)
     place, problem = _place(devices, plan, own, here=here)
@@ -132,13 +135,10 @@ def _foretold(node: PlanNode, walk: Walk, now: Sequence[DeviceNow], there: Machi
         return node
     if there is None or node.is_chosen_by_hand:
         return node.model_copy(update={"prediction": _prediction(answer, node.plan.removesuffix(MARK))})
-    chosen = _chosen(answer.taken.plan, answer.why)
+    plan = answer.taken.plan
+    strategies = PlanStrategies.model_validate({name: getattr(plan, name) for name in (*DEGREES, "text")})
+    chosen = {"plan": str(plan), "why": answer.why, "num_ranks": plan.num_ranks, "strategies": strategies}
     return node.model_copy(update={"prediction": _prediction(answer, ""), "ranks": [], "problem": "", **chosen})
-
-
-def _chosen(plan: ParallelPlan, why: str) -> dict[str, Any]:
-    strategies = PlanStrategies.model_validate({**{name: getattr(plan, name) for name in DEGREES}, "text": plan.text})
-    return {"plan": str(plan), "why": why, "num_ranks": plan.num_ranks, "strategies": strategies}
 
 
 def _prediction(answer: Forecast, plan: str) -> Prediction | None:
@@ -173,20 +173,19 @@ def _prediction(answer: Forecast, plan: str) -> Prediction | None:
         ]
         if by_itself
         else [],
-        plans=[_row(each, shown, is_timed=is_timed) for each in rows],
+        plans=[
+            PredictedPlan(
+                plan=spelt(each),
+                num_devices=each.num_devices,
+                seconds=each.all_s if is_timed else None,
+                bytes=each.num_bytes,
+                lacking_bytes=each.lacking_bytes,
+                is_shown=each == shown,
+            )
+            for each in rows
+        ],
         remedy=" · ".join(each.words for each in answer.mends),
         hint=answer.hint if by_itself else "",
-    )
-
-
-def _row(run: Run, shown: Run, *, is_timed: bool) -> PredictedPlan:
-    return PredictedPlan(
-        plan=spelt(run),
-        num_devices=run.num_devices,
-        seconds=run.all_s if is_timed else None,
-        bytes=run.num_bytes,
-        lacking_bytes=run.lacking_bytes,
-        is_shown=run == shown,
     )
 
 
@@ -201,17 +200,6 @@ def measured() -> PlanMachine:
     if spot_of(before.devices).stamp == before.stamp:
         raise Conflict(NOT_KEPT)
     return PlanMachine.model_validate(machine)
-
-
-def _devices(machine: Machine) -> list[DeviceNow]:
-    return [
-        DeviceNow(name=name, title=machine.title, total_bytes=machine.memory_bytes, used_bytes=0, load=None)
-        for name in machine.devices
-    ]
-
-
-def _empty(devices: list[DeviceNow], problem: str) -> PlanView:
-    return PlanView(devices=devices, nodes=[], choices=[], problem=problem, examples=MACHINES)
 
 
 def _place(devices: str, plan: str, own: Place, *, here: Sequence[str]) -> tuple[Place, str]:
