@@ -4,6 +4,7 @@ The *key* of a node is a hash of its type, its inputs, the keys of the nodes tha
 files that it reads: the recipe of its result.
 """
 
+import contextlib
 import hashlib
 import logging
 import secrets
@@ -165,16 +166,17 @@ def depths_of(needs: Needs) -> dict[str, Depth]:
 
 def drawn_by_seed(walk: Walk, needs: Needs) -> frozenset[str]:
     """Which nodes draw other noise than diffusers would: in fp32, for a model that is not known to work in it."""
-
-    def is_fp32(name: str) -> bool:
-        model = needs.nodes[name].spec.input("model")
-        try:
-            return model is not None and walk.value(name, model)[0].dtype == "fp32"
-        except ValueError:
-            return False
-
-    seeded = (name for name in needs.order if needs.nodes[name].spec.recipe is noise_recipe)
-    return frozenset(n for n in seeded if needs.nodes[n].values.get("noise") != "diffusers" and not is_fp32(n))
+    drawn: set[str] = set()
+    for name in needs.order:
+        node = needs.nodes[name]
+        if node.spec.recipe is not noise_recipe or node.values.get("noise") == "diffusers":
+            continue
+        model = node.spec.input("model")
+        with contextlib.suppress(ValueError):  # the model is not known before the run
+            if model is not None and walk.value(name, model)[0].dtype == "fp32":
+                continue
+        drawn.add(name)
+    return frozenset(drawn)
 
 
 def _results(graph: Graph, whole: Graph, targets: Collection[str] | None) -> dict[str, tuple[str, str]]:

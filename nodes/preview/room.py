@@ -107,15 +107,12 @@ def _ways(
         needs, devices = needs_of(changed, other, chosen, machine), devices_of(changed, chosen)
         return (max(asked_of(needs, devices).values()), "") if all(fits(needs, devices, memories)) else None
 
-    plans = [
-        Mend(
-            words=f"plan {choice.plan}" + ("" if model.place.devices else f" on {choice.devices}"),
-            values={"plan": choice.plan},
-            num_bytes=choice.bytes_per_device,
-        )
-        for choice in listed
-        if choice.fits and _has_room(choice, memories)
-    ]
+    plans: list[Mend] = []
+    for choice in listed:
+        room = [USABLE_SHARE * memories[device] for device in choice.devices.split(",") if device in memories]
+        if choice.fits and all(choice.bytes_per_device <= each for each in room):
+            words = f"plan {choice.plan}" + ("" if model.place.devices else f" on {choice.devices}")
+            plans.append(Mend(words=words, values={"plan": choice.plan}, num_bytes=choice.bytes_per_device))
     ways = mends_of(model, canvas, ask, quantizations=quantizations_of(model), plans=plans)
     mended = [(way, _mend(walk, name, way, canvas)) for way in [*ways, *_fewer_ranks(model, canvas, ask)]]
     return [(way, mend) for way, mend in mended if mend or way in plans]
@@ -131,11 +128,6 @@ def quantizations_of(model: Model) -> list[Quantization]:
             continue
         found.append(each)
     return found
-
-
-def _has_room(choice: Choice, memories: Mapping[str, int]) -> bool:
-    devices = [device for device in choice.devices.split(",") if device in memories]
-    return all(choice.bytes_per_device <= USABLE_SHARE * memories[device] for device in devices)
 
 
 def _fewer_ranks(model: Model, canvas: Latents, ask: Ask) -> list[Mend]:

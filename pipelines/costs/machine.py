@@ -14,7 +14,7 @@ from typing import Any
 from ...parallel.errors import did_you_mean
 from ...parallel.progress import Factors
 from ..models.regular_file import read_object
-from .chips import CHIPS, FABRICS, GIB, Chip, Fabric
+from .chips import CHIPS, FABRICS, GIB, Chip
 
 NAME = re.compile(r"([0-9]{1,2})x([A-Za-z0-9]+)(?:-([a-z0-9-]+))?")
 NVLINK = {"A100": "nvlink3", "H800": "nvlink-h800", "B200": "nvlink5"}
@@ -92,7 +92,18 @@ def named_machine(name: str) -> Machine:
         raise ValueError(f"machine {name}: it has {count} devices; give 1 to {MAX_DEVICES}")
     if count > 1 and not wire:
         raise ValueError(f"machine {name}: what joins its {count} devices? write {name}-nvlink or {name}-pcie4")
-    fabric = _fabric(name, chip, wire) if wire else None
+    wanted = wire
+    if wire == "nvlink":
+        wanted = NVLINK.get(chip.name, "nvlink4")
+    elif wire in ("pcie4", "pcie5"):
+        wanted = f"{wire}-{'host' if chip.name in NO_PEERS else 'p2p'}"
+    if wire and wanted not in FABRICS:
+        names = ("nvlink", "pcie4", "pcie5", *FABRICS)
+        raise ValueError(
+            f"machine {name}: {wire!r} is no fabric known here; {did_you_mean(wire, names)}give one of "
+            f"{', '.join(dict.fromkeys(names))}"
+        )
+    fabric = FABRICS.get(wanted)
     joining = dataclasses.replace(chip, wires=fabric)
     joined = f", {fabric.name}" if fabric and count > 1 else ""
     return Machine(
@@ -102,21 +113,6 @@ def named_machine(name: str) -> Machine:
         memory_bytes=chip.memory_bytes,
         at={each: chip if each == 1 else joining for each in range(1, count + 1)},
     )
-
-
-def _fabric(name: str, chip: Chip, wire: str) -> Fabric:
-    wanted = wire
-    if wire == "nvlink":
-        wanted = NVLINK.get(chip.name, "nvlink4")
-    elif wire in ("pcie4", "pcie5"):
-        wanted = f"{wire}-{'host' if chip.name in NO_PEERS else 'p2p'}"
-    if wanted not in FABRICS:
-        names = ("nvlink", "pcie4", "pcie5", *FABRICS)
-        raise ValueError(
-            f"machine {name}: {wire!r} is no fabric known here; {did_you_mean(wire, names)}give one of "
-            f"{', '.join(dict.fromkeys(names))}"
-        )
-    return FABRICS[wanted]
 
 
 # Keys of a machine's file, each a number above 0, and what it sets.

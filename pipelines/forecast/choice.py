@@ -234,7 +234,7 @@ def mends_of(
         *_smaller(model, canvas, ask),
         *_shorter(model, canvas, ask),
         *others,
-        *_fewer(model, canvas, ask),
+        *_largest(model, canvas, ask, [{"batch": batch} for batch in range(canvas.batch - 1, 0, -1)], "batch {batch}"),
     ]
 
 
@@ -269,10 +269,6 @@ def _shorter(model: Model, canvas: Latents, ask: Ask) -> list[Mend]:
     step = family.frame_multiple or 1
     lengths = range(canvas.frames - step, family.least_frames - 1, -step) if family.frame_multiple else ()
     return _largest(model, canvas, ask, [{"frames": frames} for frames in lengths], "{frames} frames")
-
-
-def _fewer(model: Model, canvas: Latents, ask: Ask) -> list[Mend]:
-    return _largest(model, canvas, ask, [{"batch": batch} for batch in range(canvas.batch - 1, 0, -1)], "batch {batch}")
 
 
 def _largest(model: Model, canvas: Latents, ask: Ask, shapes: Sequence[Mapping[str, Any]], words: str) -> list[Mend]:

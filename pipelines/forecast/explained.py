@@ -7,6 +7,7 @@ from typing import Any
 
 from ..costs.chips import GIB
 from ..costs.run import Run, duration, volume
+from ..models.describe import card_of
 from .choice import is_captured, spelt
 from .forecast import Forecast, of_each_kind
 from .history import in_words
@@ -35,7 +36,8 @@ def _headline(answer: Forecast) -> str:
         kind.append("CUDA graphs")
     guided = ", guided" if demand.branches > 1 else ""
     times = f", {answer.num_runs} runs" if answer.num_runs > 1 else ""
-    return f"{answer.title}, {size}, {demand.steps} steps{guided}{times}; {', '.join(kind)}; on {answer.machine.title}"
+    title = card_of(model).name or model.source
+    return f"{title}, {size}, {demand.steps} steps{guided}{times}; {', '.join(kind)}; on {answer.machine.title}"
 
 
 def _chosen(answer: Forecast, chosen: Run) -> list[str]:
@@ -60,7 +62,8 @@ def _chosen(answer: Forecast, chosen: Run) -> list[str]:
             rows.append(("not", f"{spelt(each):{width}}  {took}{why}"))
     if answer.hint:
         rows.append(("faster", answer.hint))
-    return [line for name, text in rows for line in _wrapped(name, text)]
+    wrapped = partial(textwrap.wrap, width=WIDTH, subsequent_indent=" " * 8, break_long_words=False)
+    return [line for name, text in rows for line in wrapped(f"{name:8}{text}")]
 
 
 def _times(answer: Forecast, chosen: Run) -> list[tuple[str, str]]:
@@ -111,10 +114,6 @@ def _encoder(answer: Forecast, chosen: Run) -> str:
         return told
     told += f"; by {spelt(other)} they have room beside it"
     return f"{told}, and a run takes {duration(other.seconds)}" if answer.machine.is_timed else told
-
-
-def _wrapped(name: str, text: str) -> list[str]:
-    return textwrap.wrap(f"{name:8}{text}", WIDTH, subsequent_indent=" " * 8, break_long_words=False)
 
 
 def _refused(answer: Forecast) -> list[str]:

@@ -15,8 +15,7 @@ from ..components.memory import USABLE_SHARE
 from ..costs.chips import GIB, Software, software_of
 from ..costs.machine import Machine
 from ..costs.run import Run, duration, predict, volume
-from ..costs.step import Demand, Step
-from ..models.describe import card_of
+from ..costs.step import Demand
 from ..values import Latents, Model, Quantization
 from .asked import demand_of
 from .choice import (
@@ -58,10 +57,6 @@ class Forecast:
     software: Software
     num_runs: int = 1
     groups: int = 0  # so many equal groups of the devices work side by side; 0 are as many as end `num_runs` soonest
-
-    @property
-    def title(self) -> str:
-        return card_of(self.model).name or self.model.source
 
     @property
     def canvas(self) -> Latents:
@@ -183,14 +178,13 @@ def forecast(model: Model, wanted: Wanted, machine: Machine, *, num_runs: int = 
     """Reads configs and headers. Raises `ValueError` for files that cannot be read, a size that cannot be made, and a
     model whose time cannot be predicted.
     """
-    canvas = wanted.canvas(model)
-    card = card_of(model)
-    text_length = wanted.text_length or card.text_length
-    work = work_of(model, canvas=canvas, text_length=text_length, num_references=wanted.num_references)
+    own = wanted.settled(model)
+    text_length, num_references = own.text_length, own.num_references
+    work = work_of(model, canvas=own.canvas(model), text_length=text_length, num_references=num_references)
     demand = demand_of(
         model,
         work,
-        steps=wanted.steps or card.steps,
+        steps=own.steps,
         branches=2 if wanted.is_guided else 1,
         text_length=text_length,
         weight_bytes=whole_bytes(model),
@@ -271,7 +265,11 @@ def _why_not(chosen: Run, other: Run, *, is_timed: bool) -> str:
     if change >= 0.005 and not is_timed:
         return worded("{:.0%} slower, by what is assumed of such machines", change)
     if change >= 0.005:
-        return worded("{:.0%} slower: {}", change, _difference(chosen.step, other.step))
+        # What of a step takes so much longer.
+        part = max(PARTS, key=lambda each: getattr(other.step, each) - getattr(chosen.step, each))
+        took, was = (duration(getattr(run.step, part)) for run in (other, chosen))
+        longer = worded(PARTS[part], took=took, was=was, sent=volume(other.step.sent_bytes))
+        return worded("{:.0%} slower: {}", change, longer)
     if change <= -0.005 and other.rounds_differently:
         return worded("{:.0%} faster, but it rounds differently", -change)
     if change <= -0.005 and other.num_devices > chosen.num_devices:
@@ -279,14 +277,6 @@ def _why_not(chosen: Run, other: Run, *, is_timed: bool) -> str:
     if change <= -0.01:
         return worded("{:.0%} faster by this prediction alone", -change)
     return worded("as fast, with {:.1f} GiB on a device", other.num_bytes / GIB)
-
-
-def _difference(chosen: Step, other: Step) -> str:
-    """What of a step takes so much longer."""
-    more = {part: getattr(other, part) - getattr(chosen, part) for part in PARTS}
-    part = max(more, key=lambda each: more[each])
-    took, was = (duration(getattr(step, part)) for step in (other, chosen))
-    return worded(PARTS[part], took=took, was=was, sent=volume(other.sent_bytes))
 
 
 PARTS = {
