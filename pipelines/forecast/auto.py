@@ -66,9 +66,18 @@ def _chosen(model: Model, wanted: Wanted, now: Sequence[DeviceNow] | None) -> tu
             reason = "the machines of a cluster are not measured"
         else:
             try:
-                return _taken(_answer(model, wanted, now))
+                answer = _answer(model, wanted, now)
+                taken, there, why = answer.taken, answer.machine.num_devices, answer.why
             except ValueError as error:
                 reason = str(error)
+            else:
+                mark = MARK * answer.model.place.compiles * answer.model.is_compiled
+                devices = "one device" if there == 1 else f"{there} devices"
+                where = devices if taken.num_devices == there else f"{taken.num_devices} of {devices}"
+                each = "" if taken.replicas == 1 else f" in each of {taken.replicas} groups"
+                why = why or "no plan fits, and it lacks least"
+                told = worded("plan auto is {}{}{} on {}: {}", taken.plan, mark, each, where, why)
+                return taken.plan, worded("{}; reckoned for {}", told, answer.machine.title)
     plan, why = auto_plan(model, place.group_size, is_guided=wanted.is_guided)
     return plan, worded("{}; by rule, because {}", why, reason) if reason else why
 
@@ -82,17 +91,6 @@ def _answer(model: Model, wanted: Wanted, now: Sequence[DeviceNow] | None = None
     wanted = replace(wanted, text_length=max(wanted.text_length, card_of(model).text_length))
     working = at_work(model, has_step_cache=wanted.has_step_cache)
     return forecast_at(working, wanted, spot_of(model.place.devices, now), model.place.replicas)
-
-
-def _taken(answer: Forecast) -> tuple[ParallelPlan, str]:
-    taken, there = answer.taken, answer.machine.num_devices
-    mark = MARK * answer.model.place.compiles * answer.model.is_compiled
-    devices = "one device" if there == 1 else f"{there} devices"
-    where = devices if taken.num_devices == there else f"{taken.num_devices} of {devices}"
-    each = "" if taken.replicas == 1 else f" in each of {taken.replicas} groups"
-    why = answer.why or "no plan fits, and it lacks least"
-    told = worded("plan auto is {}{}{} on {}: {}", taken.plan, mark, each, where, why)
-    return taken.plan, worded("{}; reckoned for {}", told, answer.machine.title)
 
 
 def foreseen_for(request: Denoise, plan: ParallelPlan, *, is_guided: bool, why: str = "") -> Foreseen | None:

@@ -163,7 +163,13 @@ def _gpus(gpus: Sequence[DeviceNow], count: int, kind: str, memory_bytes: int) -
     chips = [chip_of(gpu.title) or UNKNOWN_GPU for gpu in gpus] or [UNKNOWN_GPU]
     memory = min((gpu.total_bytes for gpu in gpus), default=memory_bytes)
     chip = replace(min(chips, key=lambda each: each.half_flops), memory_bytes=memory)
-    fabric, title = _fabric(chip), gpus[0].title if gpus else chip.name
+    # As NVIDIA's tool tells of the slowest pair; where it tells nothing, PCIe.
+    wires, title = links_now(), gpus[0].title if gpus else chip.name
+    if wires and all(link.wire.startswith("NVLink") for link in wires):
+        fabric = FABRICS[NVLINK.get(chip.name, "nvlink4")]
+    else:
+        has_peers = chip.name not in NO_PEERS and all(link.is_direct for link in wires)
+        fabric = FABRICS[f"{'pcie5' if chip.name in PCIE5 else 'pcie4'}-{'p2p' if has_peers else 'host'}"]
     joined = f", {fabric.name}" if count > 1 else ""
     is_assumed = any(each is UNKNOWN_GPU for each in chips)
     return Machine(
@@ -182,15 +188,6 @@ def chip_of(title: str) -> Chip | None:
     words = title.upper().replace("-", " ").split()
     found = [chip for name, chip in CHIPS.items() if name in words]
     return found[0] if found else None
-
-
-def _fabric(chip: Chip) -> Fabric:
-    """As NVIDIA's tool tells of the slowest pair; where it tells nothing, PCIe."""
-    wires = [(link.wire, link.is_direct) for link in links_now()]
-    if wires and all(wire.startswith("NVLink") for wire, _ in wires):
-        return FABRICS[NVLINK.get(chip.name, "nvlink4")]
-    has_peers = chip.name not in NO_PEERS and all(is_direct for _, is_direct in wires)
-    return FABRICS[f"{'pcie5' if chip.name in PCIE5 else 'pcie4'}-{'p2p' if has_peers else 'host'}"]
 
 
 @lru_cache(maxsize=8)  # the driver stays while a process uses it

@@ -195,9 +195,8 @@ class Wanted:
     def settled(self, model: Model) -> Wanted:
         """With the model's own numbers where zeros are. Raises as `canvas` does."""
         canvas, card = self.canvas(model), card_of(model)
-        size = {"width": canvas.width, "height": canvas.height, "frames": canvas.frames}
         steps, text_length = self.steps or card.steps, self.text_length or card.text_length
-        return dataclasses.replace(self, **size, steps=steps, text_length=text_length)
+        return dataclasses.replace(self.of_size(canvas), steps=steps, text_length=text_length)
 
 
 def wanted_by(request: Denoise, *, is_guided: bool) -> Wanted:
