@@ -268,15 +268,16 @@ def plan_command(arguments: argparse.Namespace) -> int:
             return OK
     if not arguments.what:
         raise ValueError("no model or workflow is named; give one, or --history for what runs here took")
-    from .nodes.headless.plans import Asked, first_devices, machine_named, plans_as_text, plans_of, read_size
+    from .nodes.headless.plans import first_devices, machine_named, plans_as_text, plans_of, read_wanted
     from .pipelines.forecast.explained import to_plain
 
-    width, height = read_size(arguments.size)
-    names = ("frames", "batch", "steps", "guidance", "dtype", "quantization", "engine")
-    given = {name: getattr(arguments, name) for name in names}
-    asked = Asked(width=width, height=height, num_runs=arguments.runs, **given)
+    given = {name: getattr(arguments, name) for name in ("frames", "batch", "steps")}
+    asked = {"guidance": arguments.guidance, "num_runs": arguments.runs}
+    written = read_wanted(arguments.size, **given, **asked)
     machine = first_devices(machine_named(arguments.machine, anew=arguments.measure), arguments.devices)
-    found = plans_of(arguments.what, machine, asked, settings=arguments.set, allowed=_allowed(arguments))
+    asked |= {name: getattr(arguments, name) for name in ("dtype", "quantization", "engine")}
+    allowed = _allowed(arguments)
+    found = plans_of(arguments.what, machine, written=written, settings=arguments.set, allowed=allowed, **asked)
     plain = [{"node": node, **to_plain(answer)} for node, answer in found]
     is_found = all(answer.chosen for _, answer in found)
     return _told(arguments, plain, plans_as_text(found, compares=arguments.compare), code=OK if is_found else FAILED)

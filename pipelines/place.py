@@ -14,8 +14,7 @@ from ..parallel.machine.machine import parse_devices
 from ..parallel.machine.now import DeviceNow
 from ..parallel.plan import ParallelPlan
 from ..parallel.wording import worded
-from .forecast.plans import check_plan
-from .forecast.terms import BY_HAND, LEFT_OPEN, Wanted
+from .forecast.plans import BY_HAND, LEFT_OPEN, Wanted, check_plan
 from .values import MARK, Model, Place
 
 Measures = Callable[[Sequence[str]], object]  # measures these devices if nobody has yet

@@ -25,8 +25,7 @@ from .doors import follow, order
 from .families import FAMILIES
 from .forecast.auto import decoders_for, foreseen_for
 from .forecast.here import measure_first
-from .forecast.plans import why_not
-from .forecast.terms import ALONE, Wanted, at_work, is_guided, spelt_at_work, wanted_by
+from .forecast.plans import ALONE, Wanted, at_work, is_guided, spelt_at_work, wanted_by, why_not
 from .kept import KEPT, key_of
 from .models.folder import components_of, read_config, read_index
 from .models.source import resolve_source, split_source

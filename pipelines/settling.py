@@ -71,10 +71,6 @@ def own_numbers(asked: Any) -> dict[str, Any]:
     return OWN[asked.stage](asked) if asked.stage in OWN else {}
 
 
-def _own_text(r: EncodeText) -> dict[str, Any]:
-    return card_of(r.model).filled(negative_prompt=r.negative_prompt, text_length=r.text_length)
-
-
 def _own_canvas(r: EncodeImage) -> dict[str, Any]:
     """Of the picture's size."""
     rows, columns = r.image.pixels.shape[1:3] if r.image.pixels.ndim == 4 else (0, 0)
@@ -91,7 +87,7 @@ def _own_steps(r: Denoise) -> dict[str, Any]:
 
 
 OWN: Mapping[Stage, Callable[[Any], dict[str, Any]]] = {
-    "encode_text": _own_text,
+    "encode_text": lambda r: card_of(r.model).filled(negative_prompt=r.negative_prompt, text_length=r.text_length),
     "encode_image": _own_canvas,
     "denoise": _own_steps,
 }
@@ -108,7 +104,7 @@ DENOISE: Rules = (
     ("conditioning", lambda r: _why_other_family(r, r.conditioning.family, what="text was encoded")),
     ("steps", lambda r: why_no_steps(r.model, r.steps) if r.steps and not r.sampling.sigmas else ""),
     ("latents", lambda r: _why_other_family(r, r.latents.family, what="latents were made")),
-    ("latents", lambda r: _why_one_frame(r)),
+    ("latents", lambda r: "" if r.conditioning.saw_frame is None else _why_one_frame(r)),
     ("guidance_2", lambda r: why_no_guidance_2(r.model, r.guidance_2)),
     ("distilled_guidance", lambda r: why_no_distilled(r.model, r.distilled_guidance)),
     ("strength", lambda r: _why_no_strength(r.strength)),
@@ -134,8 +130,7 @@ def _why_other_family(r: Request, family: str, *, what: str) -> str:
 
 
 def _why_one_frame(r: Denoise) -> str:
-    seen: bool | None = r.conditioning.saw_frame  # None: nobody knows
-    return "" if seen is None else why_one_frame(r.model, saw_frame=seen, has_frame=bool(r.latents.extras))
+    return why_one_frame(r.model, saw_frame=r.conditioning.saw_frame, has_frame=bool(r.latents.extras))
 
 
 def _why_no_strength(strength: float) -> str:

@@ -34,7 +34,7 @@ from .denoising.step_cache import cached, check_step_cache
 from .families import FAMILIES, family_module
 from .finite import check_finite
 from .forecast.memory import work_of
-from .forecast.terms import num_steps_of, text_length_of
+from .forecast.plans import num_steps_of, text_length_of
 from .models.describe import card_of
 from .models.facts import scheduler_of
 from .models.folder import read_config, read_index

@@ -85,11 +85,6 @@ class Pace:
         return None if self.step_s is None or left <= 0 else left * self.step_s
 
     @property
-    def is_done(self) -> bool:
-        """Whether its last step is."""
-        return 0 < self.total <= self.done
-
-    @property
     def ratio(self) -> float:
         """What steps take to what was predicted, for what follows them."""
         if self.predicted is None or self.step_s is None or not self.predicted.step_s:
@@ -121,7 +116,8 @@ class Outlook:
 
     def left_s(self) -> float | None:
         """Seconds until the device has done all of it; None where some of it is not known, or nothing is left."""
-        names = [name for name in self._due if not self._paces[name].is_over and not self._paces[name].is_done]
+        due = {name: self._paces[name] for name in self._due}
+        names = [name for name, each in due.items() if not (each.is_over or 0 < each.total <= each.done)]
         known = [seconds for name in names if (seconds := self.node_left_s(name)) is not None]
         return sum(known) if known and len(known) == len(names) else None
 
@@ -166,21 +162,16 @@ def outlook_of(needs: Schedule, todo: Mapping[str, None]) -> Outlook:
 def _due(name: str, needs: Schedule, denoising: Collection[str]) -> Pace:
     node, made = needs.nodes[name], {output.type for output in needs.nodes[name].spec.outputs}
     if name in denoising:
-        return Pace("steps", kind=_kind(name, needs))
+        varied = {
+            socket.name
+            for socket in node.spec.inputs
+            if socket.type == Conditioning.__name__ or "seed" in (socket.widget, socket.name)
+        }
+        values = [(socket, repr(value)) for socket, value in node.values.items() if socket not in varied]
+        links = [(socket, needs.keys[link.node]) for socket, link in node.links.items() if socket not in varied]
+        return Pace("steps", kind=(node.spec.id, *sorted(values), *sorted(links)))
     if Conditioning.__name__ in made:
         return Pace("text", tuple(other for other in denoising if name in needs.sources[other]))
     takes = {socket.name for socket in node.spec.inputs if socket.type == Latents.__name__}
     denoises = tuple(link.node for socket, link in node.links.items() if socket in takes and link.node in denoising)
     return Pace("decoding", denoises) if denoises and made & {Image.__name__, Video.__name__} else Pace("")
-
-
-def _kind(name: str, needs: Schedule) -> Hashable:
-    node = needs.nodes[name]
-    varied = {
-        socket.name
-        for socket in node.spec.inputs
-        if socket.type == Conditioning.__name__ or "seed" in (socket.widget, socket.name)
-    }
-    values = [(socket, repr(value)) for socket, value in node.values.items() if socket not in varied]
-    links = [(socket, needs.keys[link.node]) for socket, link in node.links.items() if socket not in varied]
-    return node.spec.id, *sorted(values), *sorted(links)

@@ -15,10 +15,9 @@ from ..files.workspace import Workspace
 from ..graph.check import check
 from ..graph.problems import GraphError, Problem
 from ..graph.ready import Ready
-from ..preview.meant import Meant, Sizes, meant, sizes
+from ..preview.meant import Meant, Sizes, meant, readings_of, sizes
 from ..preview.preview import TOO_MANY, planned
 from ..preview.room import why_no_room, written
-from ..preview.text_tokens import readings_of
 from ..preview.walk import Walk, refused
 from .schedule import needs_of_checked
 
@@ -70,8 +69,16 @@ def foretell(
             found.append(_note(node.node, TOO_MANY))
         elif workspace.place.cluster and not node.problem:
             found.append(_note(node.node, NOT_ASKED))
-    found += _not_known_to_model(walk)
-    found += [_note(name, _silent(origin)) for name, origin in walk.silent.items()]
+    for name, reading in readings_of(walk).items():  # words that a toy model would pass over, and make something else
+        for socket, text in reading.texts.items():
+            if why := why_unknown(reading.model, text):
+                found.append(Problem(name, socket, UNKNOWN_WORDS, why, kind="unknown"))
+    for name, origin in walk.silent.items():
+        why = worded(
+            "what it gives is known only when it runs, as it comes from {} without a sketch; what uses it may fail",
+            origin,
+        )
+        found.append(_note(name, why))
     saved = written(walk, needed)
     num_bytes = sum(saved.values())
     if why := why_no_room(num_bytes, workspace):
@@ -88,17 +95,3 @@ def blocking(problems: Iterable[Problem], *, is_forced: bool) -> Iterator[Proble
 
 def _note(node: str, message: str) -> Problem:
     return Problem(node, "", "not_known", message, kind="unknown")
-
-
-def _not_known_to_model(walk: Walk) -> Iterator[Problem]:
-    """Words that a toy model would pass over, and make something else of the rest."""
-    for name, reading in readings_of(walk).items():
-        for socket, text in reading.texts.items():
-            if why := why_unknown(reading.model, text):
-                yield Problem(name, socket, UNKNOWN_WORDS, why, kind="unknown")
-
-
-def _silent(origin: str) -> str:
-    return worded(
-        "what it gives is known only when it runs, as it comes from {} without a sketch; what uses it may fail", origin
-    )

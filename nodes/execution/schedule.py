@@ -4,6 +4,7 @@ The *key* of a node is a hash of its type, its inputs, the keys of the nodes tha
 files that it reads: the recipe of its result.
 """
 
+import contextlib
 import hashlib
 import logging
 import secrets
@@ -22,8 +23,8 @@ from ..graph.problems import Names, refuse
 from ..graph.ready import Ready, left_out, nothing_left
 from ..graph.resolve import Resolved, resolve
 from ..graph.unfolding.unfolded import made_in
+from ..preview.carried import plans_of, rows_of
 from ..preview.meant import Meant, brought, meant
-from ..preview.rounding import plans_of, rows_of
 from ..preview.walk import Walk, refused
 from ..steps.denoising import noise_recipe
 from .records import ModelFacts, NodeFailed, models_of
@@ -139,7 +140,15 @@ def needs_of_checked(ready: Ready, targets: Collection[str] | None = None) -> Ne
     wanted = frozenset({*(node for node, _ in results.values()), *acting})
     if not wanted and len(graph.nodes) < len(ready.written.nodes):
         raise nothing_left()
-    sources = _needed(nodes, wanted)
+    found: dict[str, tuple[str, ...]] = {}
+    waiting = list(wanted)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = tuple(dict.fromkeys(link.source.partition(".")[0] for link in nodes[name].links.values()))
+            waiting.extend(found[name])
+    # the file's order decides between nodes that are free to come in any order
+    sources = {name: found[name] for name in nodes if name in found}
     return Needs(order=tuple(in_order(sources)), nodes=nodes, sources=sources, results=results, targets=wanted)
 
 
@@ -155,16 +164,17 @@ def depths_of(needs: Needs) -> dict[str, Depth]:
 
 def drawn_by_seed(walk: Walk, needs: Needs) -> frozenset[str]:
     """Which nodes draw other noise than diffusers would: in fp32, for a model that is not known to work in it."""
-
-    def is_fp32(name: str) -> bool:
-        model = needs.nodes[name].spec.input("model")
-        try:
-            return model is not None and walk.value(name, model)[0].dtype == "fp32"
-        except ValueError:
-            return False
-
-    seeded = (name for name in needs.order if needs.nodes[name].spec.recipe is noise_recipe)
-    return frozenset(n for n in seeded if needs.nodes[n].values.get("noise") != "diffusers" and not is_fp32(n))
+    drawn: set[str] = set()
+    for name in needs.order:
+        node = needs.nodes[name]
+        if node.spec.recipe is not noise_recipe or node.values.get("noise") == "diffusers":
+            continue
+        model = node.spec.input("model")
+        with contextlib.suppress(ValueError):  # the model is not known before the run
+            if model is not None and walk.value(name, model)[0].dtype == "fp32":
+                continue
+        drawn.add(name)
+    return frozenset(drawn)
 
 
 def _results(graph: Graph, whole: Graph, targets: Collection[str] | None) -> dict[str, tuple[str, str]]:
@@ -188,18 +198,6 @@ def _results(graph: Graph, whole: Graph, targets: Collection[str] | None) -> dic
             hint = Names().offer(target, [*graph.outputs, *graph.nodes])
             raise refuse("unknown_target", worded("{!r} is no output or node of this workflow; {}", target, hint))
     return results
-
-
-def _needed(nodes: Mapping[str, Resolved], wanted: Collection[str]) -> dict[str, tuple[str, ...]]:
-    sources: dict[str, tuple[str, ...]] = {}
-    waiting = list(wanted)
-    while waiting:
-        name = waiting.pop()
-        if name not in sources:
-            sources[name] = tuple(dict.fromkeys(link.source.partition(".")[0] for link in nodes[name].links.values()))
-            waiting.extend(sources[name])
-    # the file's order decides between nodes that are free to come in any order
-    return {name: sources[name] for name in nodes if name in sources}
 
 
 def _fingerprints(

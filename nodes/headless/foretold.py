@@ -110,18 +110,15 @@ def _mark_of(graph: Graph, specs: Mapping[str, NodeSpec]) -> str:
     params = param_values(graph, {})
     if folded_in(graph):
         return graph_text(graph)
-    marked = [
-        (name, node.type, node.mode, socket, _marked(specs.get(node.type), socket, plain_value(entry, params)))
-        for name, node in graph.nodes.items()
-        for socket, entry in node.inputs.items()
-        if not (isinstance(entry, ParamRef) and entry.param not in params)
-    ]
+    marked = []
+    for name, node in graph.nodes.items():
+        for socket, entry in node.inputs.items():
+            if not (isinstance(entry, ParamRef) and entry.param not in params):
+                spec, value = specs.get(node.type), plain_value(entry, params)
+                found = spec.input(socket) if spec else None
+                is_seed = found is not None and found.widget == "seed" and not fault(found, value)
+                marked.append((name, node.type, node.mode, socket, "seed" if is_seed else value))
     return repr(marked)
-
-
-def _marked(spec: NodeSpec | None, socket: str, value: Any) -> Any:
-    found = spec.input(socket) if spec else None
-    return "seed" if found is not None and found.widget == "seed" and not fault(found, value) else value
 
 
 def is_refused(points: Points) -> bool:

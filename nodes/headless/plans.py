@@ -3,8 +3,8 @@
 import dataclasses
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ...parallel.machine.folders import user_cache
 from ...pipelines.costs.machine import Machine, read_machine
@@ -13,12 +13,12 @@ from ...pipelines.forecast.explained import as_text
 from ...pipelines.forecast.forecast import Forecast, forecast
 from ...pipelines.forecast.history import learned, setting_of
 from ...pipelines.forecast.known import machines_folder, with_devices
-from ...pipelines.forecast.terms import AUTO, Wanted, is_guided
+from ...pipelines.forecast.plans import AUTO, Wanted, is_guided
 from ...pipelines.models.describe import DtypeChoice, card_of, describe_model
 from ...pipelines.values import Engine, Model, Place, Quantization
 from ..files.workspace import Workspace
 from ..graph.ready import ready
-from ..preview.rounding import wanted_of
+from ..preview.carried import wanted_of
 from ..preview.walk import MAX_DENOISES, Walk
 from ..registry import SPECS
 from .job import parse_set
@@ -28,39 +28,24 @@ SIZE = re.compile(r"([0-9]{1,5})[xX]([0-9]{1,5})")
 WORKFLOWS = (".json", *PICTURES, *VIDEOS, *SOUNDS)
 RUN_WHOLE = "{} is run whole, and how long its steps take is not known beforehand"
 Plans = list[tuple[str, Forecast]]  # by the node that denoises, or by nothing where a model is asked for
+OWN = Wanted(batch=0)  # nothing is written in place of the model's, or the workflow's, own numbers
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What the user wrote; zeros are the model's, or the workflow's, own."""
-
-    width: int = 0
-    height: int = 0
-    frames: int = 0
-    batch: int = 0
-    steps: int = 0
-    guidance: float = 0.0
-    num_runs: int = 1
-    dtype: DtypeChoice = "auto"
-    quantization: Quantization = "none"
-    engine: Engine = "eager"
-
-    def __post_init__(self) -> None:
-        if self.num_runs < 1:
-            raise ValueError(f"--runs is {self.num_runs}; give 1 or more")
-        for name in ("frames", "batch", "steps", "guidance"):
-            if (value := getattr(self, name)) < 0:
-                raise ValueError(f"--{name} is {value:g}; give more, or 0 for the model's own")
-
-
-def read_size(text: str) -> tuple[int, int]:
-    """`1024x768`; "" is the model's own. Raises `ValueError`."""
-    if not text:
-        return 0, 0
-    found = SIZE.fullmatch(text.strip())
+def read_wanted(
+    size: str, *, frames: int = 0, batch: int = 0, steps: int = 0, guidance: float = 0.0, num_runs: int = 1
+) -> Wanted:
+    """What the user wrote of a denoise; zeros, and the size "", are the model's, or the workflow's, own. Raises
+    `ValueError`.
+    """
+    found = SIZE.fullmatch((size or "0x0").strip())
     if found is None:
-        raise ValueError(f"--size {text[:50]!r} is no size; write it like 1024x768")
-    return int(found[1]), int(found[2])
+        raise ValueError(f"--size {size[:50]!r} is no size; write it like 1024x768")
+    if num_runs < 1:
+        raise ValueError(f"--runs is {num_runs}; give 1 or more")
+    for name, value in {"frames": frames, "batch": batch, "steps": steps, "guidance": guidance}.items():
+        if value < 0:
+            raise ValueError(f"--{name} is {value:g}; give more, or 0 for the model's own")
+    return Wanted(width=int(found[1]), height=int(found[2]), frames=frames, batch=batch, steps=steps)
 
 
 def machine_named(name: str, *, anew: bool) -> Machine:
@@ -83,12 +68,29 @@ def first_devices(machine: Machine, count: int) -> Machine:
     return with_devices(machine, count)
 
 
-def plans_of(what: str, machine: Machine, asked: Asked, *, settings: Sequence[str], allowed: Sequence[Path]) -> Plans:
+def plans_of(
+    what: str,
+    machine: Machine,
+    *,
+    # of each denoise, as `read_wanted` read it
+    written: Wanted,
+    guidance: float,
+    num_runs: int,
+    # of a model; those of a workflow's are in it, but for the engine
+    dtype: DtypeChoice,
+    quantization: Quantization,
+    engine: Engine,
+    # for a workflow, and what it may read
+    settings: Sequence[str],
+    allowed: Sequence[Path],
+) -> Plans:
     """How a model, or each denoise of a workflow by its node, would run on all of a machine. Raises `ValueError` where
     one is not known.
     """
+    asked: dict[str, Any] = {"written": written, "guidance": guidance, "num_runs": num_runs, "engine": engine}
     if "@" in what or not what.lower().endswith(WORKFLOWS):
-        return [("", plan_model(what, machine, asked, roots=roots_of(Path(what), [what], allowed)))]
+        roots = roots_of(Path(what), [what], allowed)
+        return [("", plan_model(what, machine, roots=roots, dtype=dtype, quantization=quantization, **asked))]
     file = Path(what)
     graph = read_workflow(file)
     place = Place(devices=machine.devices, plan=AUTO)
@@ -96,7 +98,7 @@ def plans_of(what: str, machine: Machine, asked: Asked, *, settings: Sequence[st
     workspace = Workspace(roots=roots_of(file, named, allowed), place=place, host="command line")
     overrides = parse_set(graph, SPECS, settings, workspace=workspace)
     walk = Walk(ready(graph, SPECS, overrides, workspace=workspace), workspace=workspace, accelerators=machine.devices)
-    found = [(name, plan_denoise(walk, name, machine, asked)) for name in walk.denoising()[:MAX_DENOISES]]
+    found = [(name, plan_denoise(walk, name, machine, **asked)) for name in walk.denoising()[:MAX_DENOISES]]
     if not found:
         raise ValueError(f"{file} denoises nothing, so that there is nothing to plan; give a workflow with a Denoise")
     return found
@@ -107,14 +109,34 @@ def plans_as_text(plans: Plans, *, compares: bool) -> str:
     return "\n\n".join(f"{node}: {text}" if node else text for node, text in texts)
 
 
-def plan_model(source: str, machine: Machine, asked: Asked, *, roots: Sequence[Path]) -> Forecast:
+def plan_model(
+    source: str,
+    machine: Machine,
+    *,
+    roots: Sequence[Path],
+    written: Wanted = OWN,
+    guidance: float = 0.0,
+    num_runs: int = 1,
+    dtype: DtypeChoice = "auto",
+    quantization: Quantization = "none",
+    engine: Engine = "eager",
+) -> Forecast:
     """Raises `ValueError` for a model that is not here, and for what it cannot make."""
-    named = {name: getattr(asked, name) for name in ("dtype", "quantization", "engine")}
-    model = describe_model(source, device=machine.devices[0], roots=tuple(roots), is_here=False, **named)
-    return _forecast(model, machine, Wanted(is_guided=is_guided(model, guidance=asked.guidance)), asked)
+    where: dict[str, Any] = {"device": machine.devices[0], "roots": tuple(roots), "is_here": False}
+    model = describe_model(source, dtype=dtype, quantization=quantization, engine=engine, **where)
+    return _forecast(model, machine, Wanted(is_guided=is_guided(model, guidance=guidance)), written, num_runs)
 
 
-def plan_denoise(walk: Walk, name: str, machine: Machine, asked: Asked) -> Forecast:
+def plan_denoise(
+    walk: Walk,
+    name: str,
+    machine: Machine,
+    *,
+    written: Wanted = OWN,
+    guidance: float = 0.0,
+    num_runs: int = 1,
+    engine: Engine = "eager",
+) -> Forecast:
     """One denoise of a workflow. Raises `ValueError` where it cannot be, or how long it takes is not known."""
     denoising, problems = walk.denoise(name)
     if problem := next(filter(None, [*problems, *denoising.refusals.values()]), ""):
@@ -122,22 +144,21 @@ def plan_denoise(walk: Walk, name: str, machine: Machine, asked: Asked) -> Forec
     if denoising.pipeline:
         raise ValueError(RUN_WHOLE.format(denoising.pipeline))
     model = denoising.model
-    if asked.engine != "eager":
-        model = dataclasses.replace(model, engine=asked.engine)
-    guided = is_guided(model, guidance=asked.guidance or denoising.guidance, guidance_2=denoising.guidance_2)
-    return _forecast(model, machine, dataclasses.replace(wanted_of(denoising), is_guided=guided), asked)
+    if engine != "eager":
+        model = dataclasses.replace(model, engine=engine)
+    guided = is_guided(model, guidance=guidance or denoising.guidance, guidance_2=denoising.guidance_2)
+    wanted = dataclasses.replace(wanted_of(denoising), is_guided=guided)
+    return _forecast(model, machine, wanted, written, num_runs)
 
 
-def _forecast(model: Model, machine: Machine, wanted: Wanted, asked: Asked) -> Forecast:
-    """With the size that the user wrote, in place of another."""
+def _forecast(model: Model, machine: Machine, wanted: Wanted, written: Wanted, num_runs: int) -> Forecast:
+    """With the numbers that the user wrote, in place of others."""
     if not model.family:
         raise ValueError(RUN_WHOLE.format(model.source))
-    written = {
-        name: value for name in ("width", "height", "frames", "batch", "steps") if (value := getattr(asked, name))
-    }
     # As if without a step cache: what one skips depends on the picture.
-    wanted = dataclasses.replace(wanted, has_step_cache=False, **written)
+    numbers = {name: value for name, value in vars(written).items() if value}
+    wanted = dataclasses.replace(wanted, has_step_cache=False, **numbers)
     tokens = wanted.text_length or card_of(model).text_length
     setting = setting_of(model, wanted.canvas(model), machine, text_tokens=tokens)
     factors = learned(setting, kept(user_cache()) if machine.name == "here" else ())
-    return forecast(model, wanted, dataclasses.replace(machine, factors=factors), num_runs=asked.num_runs)
+    return forecast(model, wanted, dataclasses.replace(machine, factors=factors), num_runs=num_runs)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...pipelines.costs.units import duration
+from ...pipelines.costs.run import duration
 from ..execution.events import Event
 from ..execution.manifest import MANIFEST_FILE
 from .headless import Report, Tally, run_headless

@@ -1,24 +1,31 @@
-"""Plans that round differently, carried by what a run makes: in its workflow's `meta`, by the names of the nodes.
+"""What of the devices changes a result: a plan that rounds differently, and rows of a decode. It is part of the key of
+what a node makes, and such a plan is carried by it: in its workflow's `meta`, by the names of the nodes.
 
 Who runs a result's workflow again asks for the same by it, unless somebody names a plan. What `auto` chooses changes no
 result, and is not carried; what older results carry of it is passed over.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from ...parallel.plan import ParallelPlan
+from ...parallel.progress import SILENT, Progress
 from ...parallel.wording import worded
-from ...pipelines.forecast.plans import why_not
-from ...pipelines.forecast.terms import AUTO
-from ...pipelines.models.checks import why_not_compiled
+from ...pipelines.forecast.plans import AUTO, Wanted, is_guided, why_not
+from ...pipelines.models.checks import compiles, why_not_compiled
 from ...pipelines.place import named_plan, names_plan
-from ...pipelines.values import COMPILING, MARK, Model, Place
+from ...pipelines.values import COMPILING, MARK, Latents, Model, Place
 from ..files.picture_files import WORKFLOW_KEY
 from ..graph.graph import MAX_META_BYTES, Graph, graph_text, read_graph
+from ..graph.sketch import Denoising
+
+if TYPE_CHECKING:
+    from .walk import Walk
 
 PLANS_KEY = "latentloom_plans"
 
@@ -80,3 +87,67 @@ def without_plans(graph: Graph) -> Graph:
     if PLANS_KEY not in graph.meta:
         return graph
     return graph.model_copy(update={"meta": {key: value for key, value in graph.meta.items() if key != PLANS_KEY}})
+
+
+# ---- What of this run's devices changes a result.
+
+DECODED = ("Image", "Video")
+
+
+def plans_of(
+    walk: Walk, names: Iterable[str], progress_of: Callable[[str], Progress] = lambda name: SILENT
+) -> dict[str, str]:
+    """Of these nodes those that denoise by a plan that rounds differently, and that the run asks for, or the result
+    that the workflow is from: the plan. GPUs that nobody measured are measured, where a plan is to be chosen for them;
+    the node's progress hears of it.
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        try:
+            asked, _ = walk.denoise(name)
+            place = asked.model.place
+            if not place.devices or asked.pipeline:
+                continue
+            if not (names_plan(place) or place.cluster):  # before ranks work here, which would be measured as well
+                from ...pipelines.placement import measuring
+
+                measuring(progress_of(name))(place.devices)
+            plan = named_plan(place)
+            rounds = (plan is not None and plan.ring > 1) or compiles(asked.model, has_step_cache=asked.has_step_cache)
+            if rounds and place.plan in (walk.workspace.place.plan, walk.carried.get(name)):
+                found[name] = place.plan
+        except ValueError:  # which the run tells
+            continue
+    return found
+
+
+def rows_of(walk: Walk, names: Iterable[str]) -> dict[str, int]:
+    """Of these nodes those that decode by rows, on how many ranks."""
+    found: dict[str, int] = {}
+    for name in names:
+        sockets = {socket.type: socket for socket in reversed(walk.specs[name].inputs)}
+        model, latents = (sockets.get(kind.__name__) for kind in (Model, Latents))
+        if not (model and latents and any(each.type in DECODED for each in walk.specs[name].outputs)):
+            continue
+        try:
+            decoder: Model = walk.value(name, model)[0]
+            if decoder.place.group_size > 1:
+                from ...pipelines.placement import decoders_of
+
+                found[name] = decoders_of(decoder, walk.value(name, latents)[0])
+        except ValueError:  # not known before the run
+            continue
+    return {name: rows for name, rows in found.items() if rows > 1}
+
+
+def wanted_of(asked: Denoising) -> Wanted:
+    """A pipeline that is run whole says itself whether it is guided."""
+    by_guidance = {"guidance": asked.guidance, "guidance_2": asked.guidance_2}
+    found = Wanted(
+        steps=asked.steps,
+        text_length=asked.num_tokens,
+        num_references=asked.num_references,
+        is_guided=asked.guidance > 1 if asked.pipeline else is_guided(asked.model, **by_guidance),
+        has_step_cache=asked.has_step_cache,
+    )
+    return found if asked.latents is None else found.of_size(asked.latents)

@@ -5,22 +5,22 @@ memory, and whether that fits.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from ...parallel.machine.container import num_cores
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import ParallelPlan
-from ...pipelines.forecast.auto import shared_out
-from ...pipelines.forecast.memory import Need, Work, fits, work_of
-from ...pipelines.forecast.plans import plans_for, why_not
-from ...pipelines.forecast.terms import Wanted, is_guided
+from ...pipelines.forecast.auto import decoders_for, shared_out
+from ...pipelines.forecast.memory import Work, fits, work_of
+from ...pipelines.forecast.plans import Wanted, is_guided, plans_for, why_not
+from ...pipelines.forecast.weights import Need
 from ...pipelines.models.describe import card_of
 from ...pipelines.place import has_ranks, names_plan
 from ...pipelines.values import Model, Place
 from ..files.workspace import Workspace
 from ..graph.ready import Ready
-from .rounding import wanted_of
+from .carried import wanted_of
 from .walk import Walk
 
 
@@ -46,11 +46,8 @@ def work_for(model: Model, wanted: Wanted) -> Work:
 def needs_of(model: Model, wanted: Wanted, plan: ParallelPlan, machine: Sequence[DeviceNow]) -> tuple[Need, ...]:
     """Of each rank of a denoise, where as many decode together as a run would have."""
     work = work_for(model, wanted)
-    # To ask for a forecast takes a planner, which a check on one device need not load.
     if work.decoders(plan) == 1:
         return work.needs(plan, decoders=1)
-    from ...pipelines.forecast.auto import decoders_for
-
     if not model.place.devices:
         model = dataclasses.replace(model, place=Place(devices=(model.device,) * plan.num_ranks))
     return work.needs(plan, decoders=decoders_for(model, wanted, plan, now=machine))
@@ -78,12 +75,20 @@ def choices(model: Model, wanted: Wanted, machine: Sequence[DeviceNow]) -> list[
     """The plans for the devices that the model is on; for one that is on none, for what this machine could give."""
     place = model.place
     lists = [place.devices[: place.group_size]] if place.devices else _device_lists(model, machine)
-    memories = memories_of(machine)
-    return [
-        _choice(model, wanted, plan, devices, memories, machine)
-        for devices in lists
-        for plan in plans_for(model, len(devices), is_guided=wanted.is_guided)
-    ]
+    memories, found = {} if place.cluster else memories_of(machine), []
+    for devices in lists:
+        for plan in plans_for(model, len(devices), is_guided=wanted.is_guided):
+            needs, problem = needs_of(model, wanted, plan, machine), why_not(plan, model)
+            choice = Choice(
+                plan=str(plan),
+                devices=f"cpu*{len(devices)}" if devices[0] == "cpu" else ",".join(devices),
+                num_ranks=plan.num_ranks,
+                fits=False if problem else _all(fits(needs, devices, memories)),
+                bytes_per_device=max(need.num_bytes for need in needs),
+                problem=problem,
+            )
+            found.append(choice)
+    return found
 
 
 def for_all(each: Sequence[Sequence[Choice]]) -> list[Choice]:
@@ -103,25 +108,6 @@ def for_all(each: Sequence[Sequence[Choice]]) -> list[Choice]:
         for found in alike.values()
         if len(found) == len(each)
     ]
-
-
-def _choice(
-    model: Model,
-    wanted: Wanted,
-    plan: ParallelPlan,
-    devices: Sequence[str],
-    memories: Mapping[str, int],
-    machine: Sequence[DeviceNow],
-) -> Choice:
-    needs, problem = needs_of(model, wanted, plan, machine), why_not(plan, model)
-    return Choice(
-        plan=str(plan),
-        devices=f"cpu*{len(devices)}" if devices[0] == "cpu" else ",".join(devices),
-        num_ranks=plan.num_ranks,
-        fits=False if problem else _all(fits(needs, devices, {} if model.place.cluster else memories)),
-        bytes_per_device=max(need.num_bytes for need in needs),
-        problem=problem,
-    )
 
 
 def _all(verdicts: Sequence[bool | None]) -> bool | None:

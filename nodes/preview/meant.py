@@ -1,17 +1,23 @@
-"""What stand-ins will be: the numbers and names that a run will use where 0, "" or "auto" is written."""
+"""What stand-ins will be: the numbers and names that a run will use where 0, "" or "auto" is written;
+and how many tokens its models will read of texts.
+"""
 
 import contextlib
 import dataclasses
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...parallel.progress import SILENT
+from ...pipelines.tokens.counter import Counter, TokenCount
 from ..files.picture_files import NOISE_KEY, VALUES_KEY
 from ..files.workspace import Workspace
 from ..graph.graph import Link
+from ..graph.ready import Ready
 from ..graph.scalars import PLAIN_TYPES
+from ..graph.sketch import Reading
 from .preview import NodePlan
 from .walk import Walk
 
@@ -32,8 +38,9 @@ def meant(walk: Walk, needed: Collection[str] | None = None, plans: Sequence[Nod
         told[node, socket].append(value)
     found: Meant = defaultdict(dict)
     for (node, socket), values in told.items():
-        if all(value == values[0] for value in values) and _is_other(walk, node, socket, values[0]):
-            found[node][socket] = values[0]
+        with contextlib.suppress(ValueError):  # what is written there may not be known
+            if all(value == values[0] for value in values) and walk.written(node, socket) != values[0]:
+                found[node][socket] = values[0]
     return dict(found)
 
 
@@ -140,8 +147,41 @@ def _holder(walk: Walk, link: Link | None, socket: str) -> str:
     return ""
 
 
-def _is_other(walk: Walk, node: str, socket: str, value: Any) -> bool:
-    try:
-        return walk.written(node, socket) != value
-    except ValueError:
-        return False
+# ---- How many tokens of a workflow's texts its models read, before it runs, and which words are cut.
+#
+# A text that only a run makes is left out; one that comes by wires through nodes that say what they give is counted.
+
+MOST_TEXTS = 64  # how many texts are counted; each may take a second of a process that all users share
+
+
+def text_tokens(
+    ready: Ready,
+    *,
+    workspace: Workspace,
+    counter: Counter,
+    go_on: Callable[[], None] = SILENT.check,
+) -> dict[str, dict[str, tuple[TokenCount, ...]]]:
+    """Of each node that has a text read, by socket: what each text encoder makes of it, the one with the least room
+    first, none where that is not known. An empty text is left out. `go_on` raises `Cancelled` where nobody wants to
+    know any more.
+    """
+    walk = Walk(ready, workspace=workspace, go_on=go_on)
+    found: dict[str, dict[str, tuple[TokenCount, ...]]] = {}
+    for name, reading in readings_of(walk).items():
+        for socket, text in reading.texts.items():
+            if sum(map(len, found.values())) == MOST_TEXTS:
+                return found
+            if text:
+                counted = counter.counts(reading.model, text, text_length=reading.text_length, go_on=go_on)
+                found.setdefault(name, {})[socket] = counted
+    return found
+
+
+def readings_of(walk: Walk) -> dict[str, Reading]:
+    """The texts of each node whose model is known."""
+    found: dict[str, Reading] = {}
+    for name in [name for name, spec in walk.specs.items() if spec.reads]:
+        with contextlib.suppress(ValueError):
+            reading = walk.tells(name, "reads")
+            found |= {name: reading} if isinstance(reading, Reading) else {}
+    return found

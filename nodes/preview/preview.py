@@ -10,19 +10,19 @@ from typing import Any
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import DEGREES, ParallelPlan
 from ...parallel.wording import worded
-from ...pipelines.forecast.memory import Need, asked_of, fits, spares_beside, whole_bytes, whole_needs
-from ...pipelines.forecast.plans import why_not
-from ...pipelines.forecast.remedies import amount
-from ...pipelines.forecast.terms import ALONE, spelt_at_work
+from ...pipelines.forecast.choice import GIB, amount
+from ...pipelines.forecast.memory import asked_of, fits, spares_beside, whole_bytes, whole_needs
+from ...pipelines.forecast.plans import ALONE, spelt_at_work, why_not
+from ...pipelines.forecast.weights import Need
 from ...pipelines.models.describe import card_of
 from ...pipelines.place import names_plan, plan_for
+from ...pipelines.values import Model
 from ..graph.sketch import Denoising
+from .carried import wanted_of
 from .choices import Choice, choices, devices_of, for_all, memories_of, needs_of, usual
 from .room import lack_of
-from .rounding import wanted_of
 from .walk import MAX_DENOISES, Walk
 
-GIB = 2**30
 MADE_BY = "the workflow's result was made by it; plan auto, where it is asked for by name, chooses anew"
 TOO_MANY = worded(
     "its plan is not shown, because only the first {} denoises are looked at; it can run all the same", MAX_DENOISES
@@ -67,9 +67,9 @@ def planned(walk: Walk, machine: Sequence[DeviceNow]) -> tuple[list[NodePlan], l
                 why = f"{walk.not_carried[name]}; {why}"
             problem = next(filter(None, (*problems, *asked.refusals.values())), "")
             if asked.pipeline:
-                nodes.append(_whole(name, asked, plan, why, problem, memories=memories_of(machine)))
+                nodes.append(_whole(name, asked, plan, why, problem, machine))
             else:
-                node, listed = _node(walk, name, asked, plan, why, problem, machine=machine)
+                node, listed = _node(walk, name, asked, plan, why, problem, machine)
                 nodes.append(node)
                 found.append(listed)
         except ValueError as error:
@@ -79,14 +79,7 @@ def planned(walk: Walk, machine: Sequence[DeviceNow]) -> tuple[list[NodePlan], l
 
 
 def _node(
-    walk: Walk,
-    name: str,
-    asked: Denoising,
-    plan: ParallelPlan,
-    why: str,
-    problem: str,
-    *,
-    machine: Sequence[DeviceNow],
+    walk: Walk, name: str, asked: Denoising, plan: ParallelPlan, why: str, problem: str, machine: Sequence[DeviceNow]
 ) -> tuple[NodePlan, list[Choice]]:
     model = asked.model
     length = asked.num_tokens or card_of(model).text_length
@@ -101,13 +94,11 @@ def _node(
         why = worded(
             "{}; memory is that of the model's own {} x {}, because {}", why, own.width, own.height, asked.doubt
         )
-    needs, devices, memories = needs_of(model, wanted, plan, machine), devices_of(model, plan), memories_of(machine)
-    if model.place.cluster:  # whose machines' memory nobody has asked for
-        memories = {}
-    elif model.place.devices and (spares := spares_beside(asked_of(needs, devices), memories)):
+    needs, memories = needs_of(model, wanted, plan, machine), _memories(model, machine)
+    if model.place.devices and (spares := spares_beside(asked_of(needs, devices_of(model, plan)), memories)):
         device, spare = max(spares.items(), key=lambda each: each[1])
         why = f"{why}; a spare rank takes {amount(spare)} more of {device} and its like, while there is room"
-    found = _node_plan(name, asked, plan, why, problem, needs=needs, fit=fits(needs, devices, memories))
+    found = _node_plan(name, asked, plan, why, problem, needs, memories)
     listed = choices(model, wanted, machine)
     if not found.problem and (short := lack_of(walk, name, model, wanted, plan, machine=machine, listed=listed)):
         found = dataclasses.replace(found, problem=short[0], problem_code="memory", mends=short[1])
@@ -115,22 +106,26 @@ def _node(
 
 
 def _whole(
-    name: str, asked: Denoising, plan: ParallelPlan, why: str, problem: str, *, memories: Mapping[str, int]
+    name: str, asked: Denoising, plan: ParallelPlan, why: str, problem: str, machine: Sequence[DeviceNow]
 ) -> NodePlan:
     """Of a pipeline that is run whole: that its weights do not fit is known, that all the rest does is not."""
-    model = asked.model
-    needs, devices = whole_needs(model, plan.num_ranks), devices_of(model, plan)
-    room = fits(needs, devices, {} if model.place.cluster else memories)
     why = f"{why}; memory is that of the weights, which each rank holds; what the steps take is not known"
-    found = _node_plan(name, asked, plan, why, problem, needs=needs, fit=[None if each else each for each in room])
-    if found.problem or False not in room:
+    needs, memories = whole_needs(asked.model, plan.num_ranks), _memories(asked.model, machine)
+    found = _node_plan(name, asked, plan, why, problem, needs, memories)
+    short = next((rank for rank in found.ranks if rank["fits"] is False), None)
+    found = dataclasses.replace(found, ranks=[{**rank, "fits": rank["fits"] and None} for rank in found.ranks])
+    if found.problem or short is None:
         return found
-    short = room.index(False)
     told = (
-        f"it does not fit: the weights take {needs[short].num_bytes / GIB:.1f} GiB on {devices[short]}, which has "
-        f"{memories[devices[short]] / GIB:.1f} GiB for all; take a smaller dtype, or a device with more"
+        f"it does not fit: the weights take {short['bytes'] / GIB:.1f} GiB on {short['device']}, which has "
+        f"{memories[short['device']] / GIB:.1f} GiB for all; take a smaller dtype, or a device with more"
     )
     return dataclasses.replace(found, problem=told, problem_code="memory")
+
+
+def _memories(model: Model, machine: Sequence[DeviceNow]) -> Mapping[str, int]:
+    """None of a cluster, whose machines' memory nobody has asked for."""
+    return {} if model.place.cluster else memories_of(machine)
 
 
 def _node_plan(
@@ -139,13 +134,12 @@ def _node_plan(
     plan: ParallelPlan,
     why: str,
     problem: str,
-    *,
     needs: Sequence[Need],
-    fit: Sequence[bool | None],
+    memories: Mapping[str, int],
 ) -> NodePlan:
     model, code = asked.model, "not_taken" if problem else "plan"
-    problem = problem or why_not(plan, model)
-    ranks = zip(devices_of(model, plan), needs, fit, strict=True)
+    problem, devices = problem or why_not(plan, model), devices_of(model, plan)
+    ranks = zip(devices, needs, fits(needs, devices, memories), strict=True)
     return NodePlan(
         node=name,
         model=model.source,

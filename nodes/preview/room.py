@@ -12,10 +12,9 @@ from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import ParallelPlan
 from ...parallel.wording import worded
 from ...pipelines.components.memory import USABLE_SHARE
+from ...pipelines.forecast.choice import MIB, Ask, Fit, Mend, amount, mends_of
 from ...pipelines.forecast.memory import asked_of, fits
-from ...pipelines.forecast.plans import why_not
-from ...pipelines.forecast.remedies import MIB, Ask, Fit, Mend, amount, mends_of
-from ...pipelines.forecast.terms import Wanted
+from ...pipelines.forecast.plans import Wanted, why_not
 from ...pipelines.models.checks import check_quantization
 from ...pipelines.place import names_plan
 from ...pipelines.values import Latents, Model, Quantization
@@ -108,15 +107,12 @@ def _ways(
         needs, devices = needs_of(changed, other, chosen, machine), devices_of(changed, chosen)
         return (max(asked_of(needs, devices).values()), "") if all(fits(needs, devices, memories)) else None
 
-    plans = [
-        Mend(
-            words=f"plan {choice.plan}" + ("" if model.place.devices else f" on {choice.devices}"),
-            values={"plan": choice.plan},
-            num_bytes=choice.bytes_per_device,
-        )
-        for choice in listed
-        if choice.fits and _has_room(choice, memories)
-    ]
+    plans: list[Mend] = []
+    for choice in listed:
+        room = [USABLE_SHARE * memories[device] for device in choice.devices.split(",") if device in memories]
+        if choice.fits and all(choice.bytes_per_device <= each for each in room):
+            words = f"plan {choice.plan}" + ("" if model.place.devices else f" on {choice.devices}")
+            plans.append(Mend(words=words, values={"plan": choice.plan}, num_bytes=choice.bytes_per_device))
     ways = mends_of(model, canvas, ask, quantizations=quantizations_of(model), plans=plans)
     mended = [(way, _mend(walk, name, way, canvas)) for way in [*ways, *_fewer_ranks(model, canvas, ask)]]
     return [(way, mend) for way, mend in mended if mend or way in plans]
@@ -132,11 +128,6 @@ def quantizations_of(model: Model) -> list[Quantization]:
             continue
         found.append(each)
     return found
-
-
-def _has_room(choice: Choice, memories: Mapping[str, int]) -> bool:
-    devices = [device for device in choice.devices.split(",") if device in memories]
-    return all(choice.bytes_per_device <= USABLE_SHARE * memories[device] for device in devices)
 
 
 def _fewer_ranks(model: Model, canvas: Latents, ask: Ask) -> list[Mend]:

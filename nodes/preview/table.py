@@ -11,7 +11,7 @@ from pathlib import Path
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import DEGREES
 from ...pipelines.forecast.plans import transformers, why_whole
-from ...pipelines.models.component_files import ComponentFiles, inspect_model
+from ...pipelines.models.component_files import inspect_model
 from ...pipelines.models.describe import describe_model
 from ...pipelines.models.installed import InstalledModel, installed_models
 from ...pipelines.models.tensor_file import BITS
@@ -83,10 +83,15 @@ def _row(found: InstalledModel, model_dirs: Sequence[Path], machine: Sequence[De
     try:
         roots = [folder.resolve() for folder in model_dirs]
         model = describe_model(found.name, revision=found.revision, device=device, roots=roots, is_here=False)
-        split_problem = why_whole(Path(model.folder))
+        folder = Path(model.folder)
+        split_problem = why_whole(folder)
+        strategies: tuple[str, ...] = ("cfg",)
+        if not split_problem:  # the axes of a plan; `text` where its text may be sharded or not
+            either = all(SPLIT_PLANS[name].either for name in transformers(folder).values())
+            strategies = (*DEGREES, *(("text",) if either else ()))
         return dataclasses.replace(
             row,
-            strategies=("cfg",) if split_problem else strategies_of(Path(model.folder)),
+            strategies=strategies,
             split_problem=split_problem,
             plans=tuple(choices(model, usual(model), machine)),
             quantized=tuple(
@@ -96,40 +101,29 @@ def _row(found: InstalledModel, model_dirs: Sequence[Path], machine: Sequence[De
                 )
                 for each in quantizations_of(model)
             ),
-            parts=parts_of(model),
+            parts=_parts_of(model),
         )
     except ValueError as error:
         return dataclasses.replace(row, problem=str(error))
 
 
-def strategies_of(folder: Path) -> tuple[str, ...]:
-    """The axes of a plan that a model with a split plan can have; `text` where its text may be sharded or not."""
-    either = all(SPLIT_PLANS[name].either for name in transformers(folder).values())
-    return (*DEGREES, *(("text",) if either else ()))
-
-
-def parts_of(model: Model) -> tuple[ModelPart, ...]:
+def _parts_of(model: Model) -> tuple[ModelPart, ...]:
     """The model's components that have weights, the transformer first."""
-    components = inspect_model(Path(model.folder)).components.values()
     tokens = {name.replace("tokenizer", "text_encoder"): most for name, most in longest_texts(model).items()}
-    found = [_part(each, tokens.get(each.name)) for each in components if each.weights]
-    return tuple(sorted(found, key=lambda part: (_place(part.name), part.name)))
-
-
-def _part(component: ComponentFiles, tokens: int | None) -> ModelPart:
-    formats: Counter[str] = Counter()
-    for file in component.weights:
-        for entry in file.tensors.values():
-            formats[FORMATS.get(entry.dtype, entry.dtype.lower())] += entry.numel * BITS.get(entry.dtype, 8)
-    return ModelPart(
-        name=component.name,
-        class_name=component.class_name,
-        num_bytes=sum(file.size_bytes for file in component.weights),
-        num_parameters=component.num_parameters,
-        dtypes=tuple(name for name, _ in formats.most_common()),
-        tokens=tokens,
-    )
-
-
-def _place(name: str) -> int:
-    return next((place for place, begin in enumerate(ORDER) if name.startswith(begin)), len(ORDER))
+    found: list[tuple[int, str, ModelPart]] = []
+    for component in inspect_model(Path(model.folder)).components.values():
+        formats: Counter[str] = Counter()
+        for file in component.weights:
+            for entry in file.tensors.values():
+                formats[FORMATS.get(entry.dtype, entry.dtype.lower())] += entry.numel * BITS.get(entry.dtype, 8)
+        part = ModelPart(
+            name=component.name,
+            class_name=component.class_name,
+            num_bytes=sum(file.size_bytes for file in component.weights),
+            num_parameters=component.num_parameters,
+            dtypes=tuple(name for name, _ in formats.most_common()),
+            tokens=tokens.get(component.name),
+        )
+        place = next((at for at, begin in enumerate(ORDER) if part.name.startswith(begin)), len(ORDER))
+        found += [(place, part.name, part)] if component.weights else []
+    return tuple(part for _, _, part in sorted(found, key=lambda each: each[:2]))

@@ -27,7 +27,7 @@ MAX_DENOISES = 100  # how many Denoise nodes are looked at; each takes about 20 
 MAX_REFUSALS = 500  # how many nodes are asked what their models do not take
 LONGEST_WALK = 100  # nodes in a row; a longer way is not followed
 Question = Literal["means", "reads", "refuses", "writes"]
-# Of types whose values hold what only a run makes.
+# What sketches give for a wire type whose values hold what only a run makes.
 STAND_INS: Mapping[str, type] = {
     Conditioning.__name__: Text,
     References.__name__: Seen,
@@ -168,7 +168,7 @@ class Walk:
         source = self._sketched(link.node)
         if source.fault:
             raise Unknown(source.fault)
-        value, wanted = source.values.get(link.socket), stand_in(socket.type)
+        value, wanted = source.values.get(link.socket), STAND_INS.get(socket.type) or VALUE_TYPES.get(socket.type)
         if value is None or (wanted is not None and not isinstance(value, wanted)):
             raise Unknown(
                 worded("{} of {} comes from {}, so it is not known before the run", socket.name, name, link.node)
@@ -242,11 +242,6 @@ def _problem(name: str, socket: str, why: str | Refusal) -> Problem:
         return Problem(name, socket, "not_taken", why)
     mends = tuple({f"{name}.{each}": value for each, value in mend.items()} for mend in why.mends)
     return Problem(name, socket, why.code, why.why, kind=why.kind, mends=mends)
-
-
-def stand_in(kind: str) -> type | None:
-    """The class of what a sketch gives for a wire type; None of a scalar."""
-    return STAND_INS.get(kind) or VALUE_TYPES.get(kind)
 
 
 class _Given:

@@ -1,8 +1,13 @@
-"""Devices as they compute, and what software asks of them: rates, memory, kernels and launches of a step."""
+"""Devices as they compute, what joins them, and what software asks of both: rates, memory, kernels and launches.
+
+A *fabric* is the make of a machine's links, as data sheets tell it or as its ranks measured them; `Speed` is what
+follows of it for one operation in groups of one kind.
+"""
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from ..values import Dtype
 
@@ -15,11 +20,66 @@ PRODUCTS = ((3, 3), (1, 1), (4, 4), (4, 1))
 QUERIES_PER_TILE = 128
 LEAST_SHARE = 0.55  # of the units that an attention kernel keeps busy: it splits the keys where there are few queries
 CONVOLUTION_SHARE = 0.3  # where nobody measured it; an assumption
+LAUNCH_S = 5e-6  # a launch by a line of Python, on a server's processor of 2023
+
+Operation = Literal["exchange", "gather", "hop"]
+OPERATIONS: tuple[Operation, ...] = ("exchange", "gather", "hop")
+LATER_HOP = 0.3  # of a hop's start, what each further member adds to a gather's
+
+
+# What groups of `degree` ranks do, each `stride` from the next, while `talking` ranks do so in groups alike.
+Kind = tuple[Operation, int, int, int]
+# How long an operation takes to start, in seconds, and at how many bytes a second each rank sends then.
+Speed = tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fabric:
+    """What joins the devices of a machine; rates are of one direction, and both are used at a time."""
+
+    name: str
+    bytes_per_s: float = 0.0  # what one rank sends to a neighbour, as far as it can be reached
+    # What all send together at most, through the host's memory say; 0 has no limit, as a switch has none.
+    total_bytes_per_s: float = 0.0
+    start_s: float = 20e-6  # of a collective, as the device sees it
+    hop_s: float = 12e-6
+    # From how many ranks on an all-to-all reaches which part of the rate: it leaves a PCIe switch, and its messages
+    # are small.
+    exchange_shares: Mapping[int, float] = field(default_factory=dict)
+    # How much longer attention takes while a ring's blocks travel, whose kernels take units; an assumption.
+    tax: float = 0.03
+    # What was measured, in place of the rates above. It stands for the groups that it was not measured for, the nearest
+    # one by its degree first.
+    measured: Mapping[Kind, Speed] = field(default_factory=dict)
+
+    def speed(self, operation: Operation, degree: int, stride: int, talking: int) -> Speed:
+        if found := self.measured.get((operation, degree, stride, talking)):
+            return found
+
+        def distance(kind: Kind) -> tuple[float, ...]:
+            pairs = ((kind[1], degree), (kind[3], talking), (kind[2], stride))
+            return *(abs(math.log2(one / other)) for one, other in pairs), kind[1]
+
+        if self.measured:
+            return self.measured[min((kind for kind in self.measured if kind[0] == operation), key=distance)]
+        rate = self.bytes_per_s
+        if self.total_bytes_per_s:
+            rate = min(rate, self.total_bytes_per_s / talking)
+        if operation == "exchange":
+            share = [part for least, part in sorted(self.exchange_shares.items()) if least <= max(2, talking)][-1]
+            return self.start_s, rate * share
+        if operation == "gather":
+            return self.start_s + self.hop_s * LATER_HOP * (degree - 2), rate
+        return self.hop_s, rate
+
+    def seconds(self, operation: Operation, degree: int, stride: int, talking: int, sent_bytes: float) -> float:
+        start_s, bytes_per_s = self.speed(operation, degree, stride, talking)
+        return start_s + sent_bytes / bytes_per_s
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chip:
-    """One device, or one rank's share of a processor.
+    """One device, or one rank's share of a processor, while so many of a machine's work together.
 
     Peaks are dense, with sums in fp32. Where `num_units` is 0 (processors, and rates that were measured) work of any
     size reaches them.
@@ -41,6 +101,10 @@ class Chip:
     near_bytes_per_s: float = 0.0
     near_bytes: int = 0
     far_bytes: int = 0
+    # How it works with others and with the host.
+    wires: Fabric | None = None  # None where it works alone
+    launch_s: float = LAUNCH_S  # what one launch costs the host
+    is_async: bool = True  # whether the host runs ahead of the device; on a CPU it is the device
 
     def flops(self, dtype: Dtype) -> float:
         return self.single_flops if dtype == "fp32" else self.half_flops
@@ -84,19 +148,12 @@ class Chip:
         return num_bytes / (self.near_bytes_per_s ** (1 - way) * self.bytes_per_s**way)
 
 
-def _gpu(
-    name: str,
-    half: float,
-    single: float,
-    memory: float,
-    gib: float,
-    units: int,
-    gemm: float,
-    attention: float,
-    passes: float = 1.0,
-) -> Chip:
-    """TFLOP/s, TB/s, GiB; then which part of them products, attention and passes over memory reach."""
-    return Chip(
+# Peaks, memory rates and multiprocessors: NVIDIA's data sheets and architecture papers (Ampere GA100, Ada AD102,
+# Hopper, Blackwell), those of 4090, 5090 and L20 at half rate for sums in fp32; memory as torch tells it. Which part is
+# reached: fitted on published times of one device (`tests/bench/published.py`); of H200's memory, seen: modulations are
+# read at 3.2 to 3.7 TB/s (`tests/bench/first_light.py`). Those of B200 are assumed.
+CHIPS: Mapping[str, Chip] = {
+    name: Chip(
         name=name,
         half_flops=half * 1e12,
         single_flops=single * 1e12,
@@ -106,25 +163,53 @@ def _gpu(
         gemm_share=gemm,
         attention_share=attention,
     )
+    # TFLOP/s, TB/s, GiB; then which part of them products, attention and passes over memory reach.
+    for name, half, single, memory, gib, units, gemm, attention, passes in (
+        ("B200", 2250, 75, 8.0, 178.3, 148, 0.68, 0.6, 0.7),
+        ("H200", 989, 67, 4.8, 139.7, 132, 0.68, 0.6, 0.7),
+        ("H100", 989, 67, 3.35, 79.1, 132, 0.66, 0.58, 1.0),
+        ("H800", 989, 67, 3.35, 79.1, 132, 0.66, 0.58, 1.0),
+        ("H20", 148, 44, 4.0, 95.0, 78, 0.8, 0.7, 1.0),
+        ("A100", 312, 19.5, 2.0, 79.1, 108, 0.8, 0.62, 1.0),
+        ("L40S", 362, 91.6, 0.864, 44.4, 142, 0.55, 0.45, 1.0),
+        ("L20", 119.5, 59.8, 0.864, 44.4, 92, 0.85, 0.8, 1.0),
+        ("4090", 165, 82.6, 1.008, 23.5, 128, 0.88, 0.8, 1.0),
+        ("5090", 209, 104.8, 1.79, 31.3, 170, 0.85, 0.78, 1.0),
+    )
+}
 
-
-# Peaks, memory rates and multiprocessors: NVIDIA's data sheets and architecture papers (Ampere GA100, Ada AD102,
-# Hopper, Blackwell), those of 4090, 5090 and L20 at half rate for sums in fp32; memory as torch tells it. Which part is
-# reached: fitted on published times of one device (`tests/bench/published.py`); of H200's memory, seen: modulations are
-# read at 3.2 to 3.7 TB/s (`tests/bench/first_light.py`). Those of B200 are assumed.
-CHIPS: Mapping[str, Chip] = {
-    chip.name: chip
-    for chip in (
-        _gpu("B200", 2250, 75, 8.0, 178.3, 148, 0.68, 0.6, 0.7),
-        _gpu("H200", 989, 67, 4.8, 139.7, 132, 0.68, 0.6, 0.7),
-        _gpu("H100", 989, 67, 3.35, 79.1, 132, 0.66, 0.58),
-        _gpu("H800", 989, 67, 3.35, 79.1, 132, 0.66, 0.58),
-        _gpu("H20", 148, 44, 4.0, 95.0, 78, 0.8, 0.7),
-        _gpu("A100", 312, 19.5, 2.0, 79.1, 108, 0.8, 0.62),
-        _gpu("L40S", 362, 91.6, 0.864, 44.4, 142, 0.55, 0.45),
-        _gpu("L20", 119.5, 59.8, 0.864, 44.4, 92, 0.85, 0.8),
-        _gpu("4090", 165, 82.6, 1.008, 23.5, 128, 0.88, 0.8),
-        _gpu("5090", 209, 104.8, 1.79, 31.3, 170, 0.85, 0.78),
+SWITCHED = {2: 0.9, 4: 0.85, 8: 0.8}
+PEER = {2: 1.0, 4: 0.65, 8: 0.45}
+THROUGH_HOST = {2: 1.0, 4: 0.95, 8: 0.85}
+# NVLink 3, 4, 5: 300, 450, 900 GB/s each way by NVIDIA's data sheets (H800 200), of which 80 % are reached
+# (nccl-tests). PCIe x16: 32 and 64 GB/s each way by the standard, of which 25 and 50 are. Through the host, where GPUs
+# cannot read each other's memory (GeForce): fitted on one published row of 4 x 4090, PCIe 5 is twice that. Starts and
+# shares of an all-to-all are fitted on rows of `tests/bench/published.py` that do not count there.
+FABRICS: Mapping[str, Fabric] = {
+    fabric.name: fabric
+    for fabric in (
+        Fabric(name="nvlink5", bytes_per_s=720e9, start_s=18e-6, hop_s=10e-6, exchange_shares=SWITCHED, tax=0.08),
+        Fabric(name="nvlink4", bytes_per_s=360e9, start_s=18e-6, hop_s=10e-6, exchange_shares=SWITCHED, tax=0.08),
+        Fabric(name="nvlink3", bytes_per_s=234e9, exchange_shares=SWITCHED, tax=0.08),
+        Fabric(name="nvlink-h800", bytes_per_s=160e9, start_s=18e-6, hop_s=10e-6, exchange_shares=SWITCHED, tax=0.08),
+        Fabric(name="pcie4-p2p", bytes_per_s=25e9, start_s=30e-6, hop_s=20e-6, exchange_shares=PEER),
+        Fabric(name="pcie5-p2p", bytes_per_s=50e9, start_s=30e-6, hop_s=20e-6, exchange_shares=PEER),
+        Fabric(
+            name="pcie4-host",
+            bytes_per_s=14e9,
+            total_bytes_per_s=48e9,
+            start_s=45e-6,
+            hop_s=35e-6,
+            exchange_shares=THROUGH_HOST,
+        ),
+        Fabric(
+            name="pcie5-host",
+            bytes_per_s=26e9,
+            total_bytes_per_s=90e9,
+            start_s=45e-6,
+            hop_s=35e-6,
+            exchange_shares=THROUGH_HOST,
+        ),
     )
 }
 

@@ -14,14 +14,11 @@ from typing import Any
 from ...parallel.errors import did_you_mean
 from ...parallel.progress import Factors
 from ..models.regular_file import read_object
-from .chips import CHIPS, GIB, Chip
-from .step import Speeds
-from .wires import FABRICS, Fabric
+from .chips import CHIPS, FABRICS, GIB, Chip
 
 NAME = re.compile(r"([0-9]{1,2})x([A-Za-z0-9]+)(?:-([a-z0-9-]+))?")
 NVLINK = {"A100": "nvlink3", "H800": "nvlink-h800", "B200": "nvlink5"}
 NO_PEERS = ("4090", "5090")  # GPUs whose driver lets none read another's memory, so that all goes through the host
-LAUNCH_S = 5e-6  # a launch by a line of Python, on a server's processor of 2023
 DISK_BYTES_PER_S = 2.5e9
 UPLOAD_BYTES_PER_S = 6e9  # from memory to a device, out of a mapped file
 MAX_DEVICES = 64
@@ -38,7 +35,7 @@ class Machine:
     title: str
     num_devices: int
     memory_bytes: int  # of each device; on a CPU, of all ranks together
-    at: Mapping[int, Speeds]
+    at: Mapping[int, Chip]
     kind: str = "cuda"
     disk_bytes_per_s: float = DISK_BYTES_PER_S
     upload_bytes_per_s: float = UPLOAD_BYTES_PER_S
@@ -54,7 +51,7 @@ class Machine:
         """Whether its seconds are told: not while they follow from assumed rates that no earlier run has corrected."""
         return not self.is_assumed or corrects(self.factors)
 
-    def speeds(self, num_devices: int) -> Speeds:
+    def speeds(self, num_devices: int) -> Chip:
         found = self.at.get(num_devices)
         return found or self.at[min(self.at, key=lambda count: (abs(count - num_devices), count))]
 
@@ -85,46 +82,37 @@ def named_machine(name: str) -> Machine:
     found = NAME.fullmatch(name)
     if found is None:
         raise ValueError(f"{name[:100]!r} is no machine; write it like {EXAMPLES}")
-    count, chip, wire = int(found[1]), _chip(name, found[2]), found[3] or ""
+    known = {each.lower(): chip for each, chip in CHIPS.items()}
+    chip = known.get(found[2].lower().removeprefix("rtx"))
+    if chip is None:
+        hint = did_you_mean(found[2], CHIPS)
+        raise ValueError(f"machine {name}: {found[2]!r} is no device known here; {hint}give one of {', '.join(CHIPS)}")
+    count, wire = int(found[1]), found[3] or ""
     if not 1 <= count <= MAX_DEVICES:
         raise ValueError(f"machine {name}: it has {count} devices; give 1 to {MAX_DEVICES}")
     if count > 1 and not wire:
         raise ValueError(f"machine {name}: what joins its {count} devices? write {name}-nvlink or {name}-pcie4")
-    fabric = _fabric(name, chip, wire) if wire else None
-    alone = Speeds(chip=chip, wires=None, launch_s=LAUNCH_S)
-    speeds = dataclasses.replace(alone, wires=fabric)
+    wanted = wire
+    if wire == "nvlink":
+        wanted = NVLINK.get(chip.name, "nvlink4")
+    elif wire in ("pcie4", "pcie5"):
+        wanted = f"{wire}-{'host' if chip.name in NO_PEERS else 'p2p'}"
+    if wire and wanted not in FABRICS:
+        names = ("nvlink", "pcie4", "pcie5", *FABRICS)
+        raise ValueError(
+            f"machine {name}: {wire!r} is no fabric known here; {did_you_mean(wire, names)}give one of "
+            f"{', '.join(dict.fromkeys(names))}"
+        )
+    fabric = FABRICS.get(wanted)
+    joining = dataclasses.replace(chip, wires=fabric)
     joined = f", {fabric.name}" if fabric and count > 1 else ""
     return Machine(
         name=name,
         title=f"{count} x {chip.name}{joined}",
         num_devices=count,
         memory_bytes=chip.memory_bytes,
-        at={each: alone if each == 1 else speeds for each in range(1, count + 1)},
+        at={each: chip if each == 1 else joining for each in range(1, count + 1)},
     )
-
-
-def _chip(name: str, wanted: str) -> Chip:
-    known = {each.lower(): chip for each, chip in CHIPS.items()}
-    short = wanted.lower().removeprefix("rtx")
-    if short not in known:
-        hint = did_you_mean(wanted, CHIPS)
-        raise ValueError(f"machine {name}: {wanted!r} is no device known here; {hint}give one of {', '.join(CHIPS)}")
-    return known[short]
-
-
-def _fabric(name: str, chip: Chip, wire: str) -> Fabric:
-    wanted = wire
-    if wire == "nvlink":
-        wanted = NVLINK.get(chip.name, "nvlink4")
-    elif wire in ("pcie4", "pcie5"):
-        wanted = f"{wire}-{'host' if chip.name in NO_PEERS else 'p2p'}"
-    if wanted not in FABRICS:
-        names = ("nvlink", "pcie4", "pcie5", *FABRICS)
-        raise ValueError(
-            f"machine {name}: {wire!r} is no fabric known here; {did_you_mean(wire, names)}give one of "
-            f"{', '.join(dict.fromkeys(names))}"
-        )
-    return FABRICS[wanted]
 
 
 # Keys of a machine's file, each a number above 0, and what it sets.
@@ -139,7 +127,7 @@ FIELDS: Mapping[str, tuple[str, float]] = {
     "links_total_gb_per_s": ("fabric.total_bytes_per_s", 1e9),
     "start_us": ("fabric.start_s", 1e-6),
     "hop_us": ("fabric.hop_s", 1e-6),
-    "launch_us": ("speeds.launch_s", 1e-6),
+    "launch_us": ("chip.launch_s", 1e-6),
     "disk_gb_per_s": ("machine.disk_bytes_per_s", 1e9),
     "upload_gb_per_s": ("machine.upload_bytes_per_s", 1e9),
 }
@@ -151,7 +139,7 @@ def _from_file(path: Path) -> Machine:
     if not isinstance(like, str):
         raise ValueError(f'{path}: "like" is missing; name a machine to begin with, such as "like": "8xH100-nvlink"')
     title = plain.pop("name", path.stem)
-    known: dict[str, dict[str, Any]] = {kind: {} for kind in ("chip", "fabric", "speeds", "machine")}
+    known: dict[str, dict[str, Any]] = {kind: {} for kind in ("chip", "fabric", "machine")}
     for key, value in plain.items():
         if key not in FIELDS:
             hint = did_you_mean(key, FIELDS)
@@ -163,12 +151,10 @@ def _from_file(path: Path) -> Machine:
         known[kind][field] = int(value * unit) if field == "memory_bytes" else value * unit
     machine = named_machine(like)
 
-    def better(old: Speeds) -> Speeds:
-        assert old.wires is None or isinstance(old.wires, Fabric), "a machine by name"
-        chip = dataclasses.replace(old.chip, **known["chip"])
+    def better(old: Chip) -> Chip:
         wires = old.wires and dataclasses.replace(old.wires, **known["fabric"])
-        return dataclasses.replace(old, chip=chip, wires=wires, **known["speeds"])
+        return dataclasses.replace(old, wires=wires, **known["chip"])
 
     at = {count: better(old) for count, old in machine.at.items()}
-    memory = at[1].chip.memory_bytes
+    memory = at[1].memory_bytes
     return dataclasses.replace(machine, title=str(title)[:100], memory_bytes=memory, at=at, **known["machine"])

@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ..models.regular_file import read_object, write_object
-from .chips import Chip
+from .chips import OPERATIONS, Chip, Fabric, Kind, Speed
 from .machine import MAX_DEVICES, Machine
-from .step import Speeds
-from .wires import OPERATIONS, Kind, Measured, Speed
 
 Plain = Mapping[str, Any]
 FORMAT = 3
@@ -45,47 +43,42 @@ def machine_of(found: Plain) -> Machine:
         title=found["title"],
         num_devices=most,
         memory_bytes=found["memory_bytes"],
-        at={count: _speeds(found, count, seen) for count, seen in found["seen"].items()},
+        at={count: _chip(found, count, seen) for count, seen in found["seen"].items()},
         kind=found["kind"],
         is_measured=True,
         key=hashlib.sha256(json.dumps(found).encode()).hexdigest()[:16],
     )
 
 
-def _speeds(found: Plain, count: int, seen: Plain) -> Speeds:
+def _chip(found: Plain, count: int, seen: Plain) -> Chip:
     is_cpu, points = found["kind"] == "cpu", defaultdict[Kind, list[tuple[float, float]]](list)
     for each in seen["samples"]:
         points[each["operation"], each["degree"], each["stride"], count].append((each["sent_bytes"], each["seconds"]))
-    speeds = {kind: fitted(alike) for kind, alike in points.items()}
-    wires = Measured(speeds=speeds, tax=0.0 if is_cpu else TAX) if speeds else None
-    return Speeds(chip=_chip(found, seen), wires=wires, launch_s=seen["launch_s"], is_async=not is_cpu)
-
-
-def _chip(found: Plain, seen: Plain) -> Chip:
+    measured = {kind: fitted(alike) for kind, alike in points.items()}
     small, large = seen["passes"][0], seen["passes"][-1]
+    near = small["passed_bytes"] / small["seconds"] if large["tensor_bytes"] > small["tensor_bytes"] else 0.0
     plain = Chip(
         name=found["title"],
         half_flops=1.0,
         single_flops=1.0,
         bytes_per_s=large["passed_bytes"] / large["seconds"],
-        near_bytes_per_s=small["passed_bytes"] / small["seconds"]
-        if large["tensor_bytes"] > small["tensor_bytes"]
-        else 0.0,
+        near_bytes_per_s=near,
         near_bytes=small["tensor_bytes"],
         far_bytes=large["tensor_bytes"],
         memory_bytes=found["memory_bytes"],
         num_units=found["num_units"],
+        wires=Fabric(name="measured", measured=measured, tax=0.0 if is_cpu else TAX) if measured else None,
+        launch_s=seen["launch_s"],
+        is_async=not is_cpu,
     )
     single = _rate(plain, seen["single"])
     flops = _rate(plain, seen["half"]) if seen["half"] else single
     query_s, attention = _attention(plain, seen["attentions"])
-    chip = dataclasses.replace(
-        plain, single_flops=single, half_flops=flops, attention_share=attention / flops, query_s=query_s
-    )
-    if (one := seen["convolution"]) is None:
-        return chip
-    asked = 2 * 9 * one["channels"] ** 2 * one["side"] ** 2
-    return dataclasses.replace(chip, convolution_share=asked / one["seconds"] / flops)
+    rates = {"single_flops": single, "half_flops": flops, "attention_share": attention / flops, "query_s": query_s}
+    if one := seen["convolution"]:
+        asked = 2 * 9 * one["channels"] ** 2 * one["side"] ** 2
+        rates["convolution_share"] = asked / one["seconds"] / flops
+    return dataclasses.replace(plain, **rates)
 
 
 def _attention(plain: Chip, calls: Sequence[Plain]) -> tuple[float, float]:
@@ -122,27 +115,11 @@ def fitted(points: Sequence[tuple[float, float]]) -> Speed:
     slope = sum(w * (x - mean_x) * (y - mean_y) for w, (x, y) in zip(weights, points, strict=True)) / (across or 1.0)
     largest = max(points)
     if slope <= 0:  # noise: all of the largest counts as transfer
-        return Speed(LEAST_S, max(LEAST_RATE, largest[0] / largest[1]))
-    return Speed(max(LEAST_S, mean_y - slope * mean_x), 1 / slope)
+        return LEAST_S, max(LEAST_RATE, largest[0] / largest[1])
+    return max(LEAST_S, mean_y - slope * mean_x), 1 / slope
 
 
 # ---- kept
-
-
-def key_of(
-    devices: Sequence[str],
-    titles: Sequence[str],
-    driver: str,
-    torch: str,
-    *,
-    wiring: Sequence[tuple[str, str, str, bool]] = (),
-    num_sockets: int = 1,
-) -> str:
-    """Of the file that holds what was measured with these; `wiring` are pairs of devices, what joins them, and whether
-    each reads the other's memory.
-    """
-    told = [FORMAT, [*devices], [*titles], driver, torch, sorted(wiring), num_sockets]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
 
 
 def keep(found: Plain, folder: Path, key: str) -> None:

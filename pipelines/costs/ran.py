@@ -20,7 +20,7 @@ from ...parallel.machine.folders import private_folder
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Foreseen, Setting
 from ..models.regular_file import parse_strict
-from .units import duration, volume
+from .run import duration, volume
 
 FILE = "runs.sqlite"
 MOST = 2000  # denoises that are kept; the oldest go first

@@ -1,11 +1,13 @@
-"""A whole run: text, steps, decoding, and what loading takes before the first."""
+"""A whole run: text, steps, decoding, and what loading takes before the first; and seconds and bytes as people read
+them.
+"""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...parallel.plan import ParallelPlan
-from .chips import Software
+from .chips import Chip, Software
 from .machine import Machine
-from .step import Forward, Speeds, Step, gathered_weights, step, times
+from .step import Demand, Step, gathered_weights, step
 
 OUTSIDE_LAUNCHES = 60  # a step's launches outside of the layers: embeddings, the last projection, the solver
 # What a stage takes in Python before and after its work: to check, to fetch what is kept, to wire what travels. About
@@ -15,27 +17,8 @@ STAGE_LAUNCHES = 5000
 # Of a convolution or a normalisation over rows of several ranks: the interception in Python, a copy of each edge, the
 # exchange, and the convolution of the edges by themselves; an assumption, as few have been measured.
 EDGE_LAUNCHES = 30
-ENCODER_LAUNCHES = 160  # of a text encoder's layer: half as many as a block of a transformer has (`software.py`)
+ENCODER_LAUNCHES = 160  # of a text encoder's layer: half as many as a block of a transformer has (`chips.py`)
 ENCODER_WIDTH = 4096
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """What a run asks beside its plan."""
-
-    forward: Forward
-    steps: int
-    encode_flops: float = 0.0  # of all text encoders, for all prompts
-    encode_tokens: int = 0
-    encode_layers: int = 0  # layers that are passed, one prompt after the other
-    decode_flops: float = 0.0
-    # How often ranks that decode by rows wait for each other: once for each convolution, for the rows at its edge, and
-    # once for each group normalisation (`parallel/spatial`), in each piece of a video.
-    decode_exchanges: int = 0
-    decode_edge_bytes: float = 0.0  # what a rank sends of such rows to both its neighbours
-    pixel_bytes: float = 0.0  # what they gather at the end
-    load_bytes: int = 0  # all weights, as files hold them
-    transformer_bytes: int = 0  # those of them that the denoise works with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +71,7 @@ class Run:
 
 
 def predict(
-    job: Job,
+    demand: Demand,
     plan: ParallelPlan,
     machine: Machine,
     software: Software,
@@ -99,62 +82,67 @@ def predict(
 ) -> Run:
     """Its seconds, while `replicas` groups do the like."""
     busy = min(plan.num_ranks * replicas, machine.num_devices)
-    speeds, factors = machine.speeds(busy), machine.factors
-    one = times(step(job.forward, plan, speeds, software, talking=busy), factors.step)
-    outside = OUTSIDE_LAUNCHES * speeds.launch_s * factors.step
+    chip, factors = machine.speeds(busy), machine.factors
+    one = step(demand, plan, chip, software, talking=busy)
+    if factors.step != 1:  # it takes so many times as long, and sends what it sends
+        seconds = {name: value * factors.step for name, value in vars(one).items() if name != "sent_bytes"}
+        one = replace(one, **seconds)
+    outside = OUTSIDE_LAUNCHES * chip.launch_s * factors.step
     # What one rank of a group does alone has the rates of one while the others wait: on a CPU all cores are its own.
     alone = machine.speeds(replicas)  # one rank of each group; whatever the plan, so that it speaks for none
     around = STAGE_LAUNCHES * alone.launch_s
+    # Files are read once, into memory that all ranks map; each rank's share goes up to its device meanwhile.
+    load_s = demand.load_bytes / machine.disk_bytes_per_s
+    if machine.kind != "cpu":
+        whole, shared = demand.load_bytes - demand.transformer_bytes, demand.transformer_bytes / plan.weights
+        load_s = max(load_s, (whole + shared) / machine.upload_bytes_per_s)
     return Run(
         plan=plan,
         replicas=replicas,
         decoders=decoders,
         num_runs=num_runs,
         step=one,
-        steps=job.steps,
-        text_s=(around + _encoding(job, alone)) * factors.text,
-        steps_s=job.steps * (one.seconds + outside),
+        steps=demand.steps,
+        text_s=(around + _encoding(demand, alone)) * factors.text,
+        steps_s=demand.steps * (one.seconds + outside),
         around_s=around,
-        decode_s=(around + _decoding(job, speeds if decoders > 1 else alone, decoders, busy)) * factors.decode,
-        load_s=_loading(job, plan, machine),
+        decode_s=(around + _decoding(demand, chip if decoders > 1 else alone, decoders, busy)) * factors.decode,
+        load_s=load_s,
     )
 
 
-def _encoding(job: Job, speeds: Speeds) -> float:
+def _encoding(demand: Demand, chip: Chip) -> float:
     """Two for each weight and token, as in a transformer; on one rank, which takes the longer of device and host."""
-    rows, dtype = job.encode_tokens, job.forward.dtype
-    device = speeds.chip.gemm_s(job.encode_flops, rows=rows, width=ENCODER_WIDTH, dtype=dtype)
-    host = job.encode_layers * ENCODER_LAUNCHES * speeds.launch_s
-    return max(device, host) if speeds.is_async else device + host
+    rows, dtype = demand.encode_tokens, demand.dtype
+    device = chip.gemm_s(demand.encode_flops, rows=rows, width=ENCODER_WIDTH, dtype=dtype)
+    host = demand.encode_layers * ENCODER_LAUNCHES * chip.launch_s
+    return max(device, host) if chip.is_async else device + host
 
 
-def _decoding(job: Job, speeds: Speeds, decoders: int, talking: int) -> float:
+def _decoding(demand: Demand, chip: Chip, decoders: int, talking: int) -> float:
     """On one rank, or by rows on several, which trade the rows at their edges and gather the pixels once."""
-    chip = speeds.chip
-    whole = job.decode_flops / (chip.flops(job.forward.dtype) * chip.gemm_share * chip.convolution_share)
-    if decoders == 1 or speeds.wires is None:
+    whole = demand.decode_flops / (chip.flops(demand.dtype) * chip.gemm_share * chip.convolution_share)
+    if decoders == 1 or chip.wires is None:
         return whole / decoders
-    hop, gather = (speeds.wires.speed(operation, decoders, 1, talking) for operation in ("hop", "gather"))
-    host = job.decode_exchanges * EDGE_LAUNCHES * speeds.launch_s
-    trading = job.decode_exchanges * hop.start_s + job.decode_edge_bytes / hop.bytes_per_s
-    return whole / decoders + host + trading + gather.seconds(gathered_weights(int(job.pixel_bytes), decoders))
+    start_s, bytes_per_s = chip.wires.speed("hop", decoders, 1, talking)
+    host = demand.decode_exchanges * EDGE_LAUNCHES * chip.launch_s
+    trading = demand.decode_exchanges * start_s + demand.decode_edge_bytes / bytes_per_s
+    gathered = gathered_weights(int(demand.pixel_bytes), decoders)
+    return whole / decoders + host + trading + chip.wires.seconds("gather", decoders, 1, talking, gathered)
 
 
-def turns_s(job: Job, plan: ParallelPlan, machine: Machine, *, encoder_bytes: int) -> float:
-    """What a new prompt adds where text encoders and transformer have no room beside each other on the first device:
-    each goes up anew, out of files that memory keeps (`components/store.py`); a share of weights stays. On a CPU the
-    files are mapped, and nothing moves.
-    """
-    if machine.kind == "cpu":
-        return 0.0
-    again = job.transformer_bytes if plan.weights == 1 else 0
-    return (encoder_bytes + again) / machine.upload_bytes_per_s
+# ---- Seconds and bytes as people read them, with three digits.
 
 
-def _loading(job: Job, plan: ParallelPlan, machine: Machine) -> float:
-    """Files are read once, into memory that all ranks map; each rank's share goes up to its device meanwhile."""
-    read = job.load_bytes / machine.disk_bytes_per_s
-    if machine.kind == "cpu":
-        return read
-    whole, shared = job.load_bytes - job.transformer_bytes, job.transformer_bytes / plan.weights
-    return max(read, (whole + shared) / machine.upload_bytes_per_s)
+def duration(seconds: float) -> str:
+    for limit, unit, name in ((1e-3, 1e-6, "us"), (1, 1e-3, "ms"), (120, 1, "s"), (7200, 60, "min")):
+        if seconds < 0.9995 * limit:
+            return f"{seconds / unit:.3g} {name}"
+    return f"{seconds / 3600:.3g} h"
+
+
+def volume(num_bytes: float) -> str:
+    for unit, name in ((1e9, "GB"), (1e6, "MB")):
+        if num_bytes >= 0.9995 * unit:
+            return f"{num_bytes / unit:.3g} {name}"
+    return f"{num_bytes / 1e3:.3g} KB"

@@ -5,14 +5,14 @@ text pass (`add_q_proj`, `txt_mlp`, `ff_context`), those that keys and values of
 those that one vector a step passes (modulations), and all others, which every token passes.
 """
 
+import dataclasses
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ...parallel.wording import worded
-from ..costs.run import Job
-from ..costs.step import ITEMSIZE, Forward
+from ..costs.step import ITEMSIZE, Demand
 from ..families import FAMILIES
 from ..models.component_files import ComponentFiles
 from ..models.folder import read_config
@@ -41,7 +41,7 @@ UP_BLOCK = re.compile(r"decoder\.(?:up_blocks|up)\.(\d+)\.(.*)")
 LATENT_CHANNELS, LATENT_SCALE, LATENT_BYTES = 16, 8, 4
 
 
-def job_of(model: Model, work: Work, *, steps: int, branches: int, text_length: int, weight_bytes: int) -> Job:
+def demand_of(model: Model, work: Work, *, steps: int, branches: int, text_length: int, weight_bytes: int) -> Demand:
     """Raises `ValueError` for a model whose files cannot be read, or whose transformer has no blocks."""
     components, family = components_of(model), FAMILIES[model.family]
     named = {stage: [name.rstrip("?") for name in names] for stage, names in family.components.items()}
@@ -51,13 +51,22 @@ def job_of(model: Model, work: Work, *, steps: int, branches: int, text_length: 
     canvas = work.canvas
     pixels = canvas.batch * canvas.frames * canvas.width * canvas.height
     exchanges, edge_bytes = _edges(decoder, model, canvas) if decoder else (0, 0.0)
-    passed = sum(_passed(each) for each in encoders)
-    return Job(
-        forward=forward_of(model, transformer, work, branches=branches, text_length=text_length),
+    passed = num_layers = 0  # of text encoders: weights that each token of a prompt passes, and layers
+    for each in encoders:
+        passed += sum(
+            entry.numel
+            for name, entry in _tensors(each)
+            if len(entry.shape) >= 2 and not any(part in name for part in EMBEDDINGS)
+        )
+        layers = (LAYER.search(name) for name, _ in _tensors(each))
+        num_layers += len({layer.string[: layer.end()] for layer in layers if layer})
+    forward = _forward(model, transformer, work, branches=branches, text_length=text_length)
+    return dataclasses.replace(
+        forward,
         steps=steps,
         encode_flops=2 * passed * text_length * NUM_TEXTS,
         encode_tokens=text_length,
-        encode_layers=NUM_TEXTS * sum(_num_layers(each) for each in encoders),
+        encode_layers=NUM_TEXTS * num_layers,
         decode_flops=_decoding(decoder, pixels) if decoder else 0.0,
         decode_exchanges=exchanges,
         decode_edge_bytes=edge_bytes,
@@ -67,7 +76,7 @@ def job_of(model: Model, work: Work, *, steps: int, branches: int, text_length: 
     )
 
 
-def forward_of(model: Model, transformer: ComponentFiles, work: Work, *, branches: int, text_length: int) -> Forward:
+def _forward(model: Model, transformer: ComponentFiles, work: Work, *, branches: int, text_length: int) -> Demand:
     """One forward of a branch. Raises `ValueError` for a transformer without blocks of matrices."""
     blocks = _blocks(transformer)
     if not blocks:
@@ -78,14 +87,16 @@ def forward_of(model: Model, transformer: ComponentFiles, work: Work, *, branche
     image, text, context = (sum(each[part] for each in passed) for part in range(3))
     asked = (entry.shape for each in blocks.values() for name, entry in each.items() if QUERIES.search(name))
     queries, width = next((shape for shape in asked if len(shape) == 2), (0, 0))
-    width = width or _width(blocks)
+    if not width:  # the commonest number of columns
+        columns = Counter(entry.shape[-1] for tensors in blocks.values() for entry in tensors.values())
+        width = columns.most_common(1)[0][0]
     config = read_config(Path(model.folder), transformer.name)
     heads = heads_of(config)
     keys = next((config[name] for name in KEY_HEADS if type(config.get(name)) is int), heads)
     canvas, split = work.canvas, SPLIT_PLANS.get(transformer.class_name)
     pixels, first = canvas.width * canvas.height, work.transformers[0]
     latent_frames = max(1, work.tokens * size_multiple(model) ** 2 // max(1, pixels))
-    return Forward(
+    return Demand(
         image=work.tokens,
         text=work.joint_text,
         context=0 if work.joint_text else text_length,
@@ -115,42 +126,21 @@ def _passed_by(block: Mapping[str, TensorEntry]) -> tuple[int, int, int]:
     return rest, of_text or rest, of_context  # without weights of its own, text passes those of the image
 
 
-def _width(blocks: Mapping[str, Mapping[str, TensorEntry]]) -> int:
-    """The commonest number of columns."""
-    columns = Counter(entry.shape[-1] for tensors in blocks.values() for entry in tensors.values())
-    return columns.most_common(1)[0][0]
-
-
 def _blocks(transformer: ComponentFiles) -> dict[str, dict[str, TensorEntry]]:
     """{block: its matrices by their names in it}; vectors cost next to nothing."""
     split = SPLIT_PLANS.get(transformer.class_name)
-    lists = split.blocks if split else ()
+    lists = "|".join(map(re.escape, split.blocks)) if split else ""
+    block = re.compile(rf"^(?:{lists})\.\d+") if lists else BLOCK
     found: dict[str, dict[str, TensorEntry]] = defaultdict(dict)
     for name, entry in _tensors(transformer):
-        block = _block(name, lists)
-        if block and len(entry.shape) >= 2:
-            found[block][name.removeprefix(block)] = entry
+        begin = block.search(name)
+        if begin and len(entry.shape) >= 2:
+            found[name[: begin.end()]][name[begin.end() :]] = entry
     return dict(found)
-
-
-def _block(name: str, lists: Sequence[str]) -> str:
-    found = re.match(rf"(?:{'|'.join(map(re.escape, lists))})\.\d+", name) if lists else BLOCK.search(name)
-    return name[: found.end()] if found else ""
 
 
 def _tensors(component: ComponentFiles) -> Iterable[tuple[str, TensorEntry]]:
     return (pair for file in component.weights for pair in file.tensors.items())
-
-
-def _passed(encoder: ComponentFiles) -> int:
-    """Weights that each token of a prompt passes."""
-    matrices = ((name, entry) for name, entry in _tensors(encoder) if len(entry.shape) >= 2)
-    return sum(entry.numel for name, entry in matrices if not any(part in name for part in EMBEDDINGS))
-
-
-def _num_layers(encoder: ComponentFiles) -> int:
-    found = (LAYER.search(name) for name, _ in _tensors(encoder))
-    return len({each.string[: each.end()] for each in found if each})
 
 
 def _decoding(decoder: ComponentFiles, pixels: int) -> float:

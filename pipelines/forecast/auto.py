@@ -20,8 +20,7 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Foreseen
 from ...parallel.wording import worded
 from ..components.memory import CONTEXT_BYTES
-from ..costs.run import Run
-from ..costs.units import duration
+from ..costs.run import Run, duration
 from ..models.checks import why_not_compiled
 from ..models.describe import card_of
 from ..values import MARK, Model, Place
@@ -29,8 +28,18 @@ from .choice import AS_FAST, DOUBT, graphs_told, replicas_of, spelt
 from .forecast import Forecast, forecast_at, rejected
 from .known import spot_of
 from .memory import work_of
-from .plans import auto_plan, why_whole
-from .terms import ALONE, BY_HAND, LEFT_OPEN, Wanted, at_work, num_steps_of, spelt_at_work, wanted_by
+from .plans import (
+    ALONE,
+    BY_HAND,
+    LEFT_OPEN,
+    Wanted,
+    at_work,
+    auto_plan,
+    num_steps_of,
+    spelt_at_work,
+    wanted_by,
+    why_whole,
+)
 
 if TYPE_CHECKING:
     from ..requests import Denoise
@@ -57,9 +66,18 @@ def _chosen(model: Model, wanted: Wanted, now: Sequence[DeviceNow] | None) -> tu
             reason = "the machines of a cluster are not measured"
         else:
             try:
-                return _taken(_answer(model, wanted, now))
+                answer = _answer(model, wanted, now)
+                taken, there, why = answer.taken, answer.machine.num_devices, answer.why
             except ValueError as error:
                 reason = str(error)
+            else:
+                mark = MARK * answer.model.place.compiles * answer.model.is_compiled
+                devices = "one device" if there == 1 else f"{there} devices"
+                where = devices if taken.num_devices == there else f"{taken.num_devices} of {devices}"
+                each = "" if taken.replicas == 1 else f" in each of {taken.replicas} groups"
+                why = why or "no plan fits, and it lacks least"
+                told = worded("plan auto is {}{}{} on {}: {}", taken.plan, mark, each, where, why)
+                return taken.plan, worded("{}; reckoned for {}", told, answer.machine.title)
     plan, why = auto_plan(model, place.group_size, is_guided=wanted.is_guided)
     return plan, worded("{}; by rule, because {}", why, reason) if reason else why
 
@@ -73,17 +91,6 @@ def _answer(model: Model, wanted: Wanted, now: Sequence[DeviceNow] | None = None
     wanted = replace(wanted, text_length=max(wanted.text_length, card_of(model).text_length))
     working = at_work(model, has_step_cache=wanted.has_step_cache)
     return forecast_at(working, wanted, spot_of(model.place.devices, now), model.place.replicas)
-
-
-def _taken(answer: Forecast) -> tuple[ParallelPlan, str]:
-    taken, there = answer.taken, answer.machine.num_devices
-    mark = MARK * answer.model.place.compiles * answer.model.is_compiled
-    devices = "one device" if there == 1 else f"{there} devices"
-    where = devices if taken.num_devices == there else f"{taken.num_devices} of {devices}"
-    each = "" if taken.replicas == 1 else f" in each of {taken.replicas} groups"
-    why = answer.why or "no plan fits, and it lacks least"
-    told = worded("plan auto is {}{}{} on {}: {}", taken.plan, mark, each, where, why)
-    return taken.plan, worded("{}; reckoned for {}", told, answer.machine.title)
 
 
 def foreseen_for(request: Denoise, plan: ParallelPlan, *, is_guided: bool, why: str = "") -> Foreseen | None:
@@ -168,14 +175,17 @@ def shared_out(
     options: dict[int, list[Run]] = {}
     for groups in replicas_of(len(place.devices), num_runs):
         spot = spot_of(_grouped(place, groups).devices, now)
-        found = [forecast_at(at_work(model), wanted, spot, groups) for model, wanted in asked]
-        known = [each.chosen for each in found if each.chosen is not None]
-        is_assumed = found[0].machine.is_assumed
-        if len(known) == len(found):
+        answers = [forecast_at(at_work(model), wanted, spot, groups) for model, wanted in asked]
+        known = [each.chosen for each in answers if each.chosen is not None]
+        is_assumed = answers[0].machine.is_assumed
+        if len(known) == len(answers):
             options[groups] = known
     if not options:
         return None
-    seconds = {groups: _all_s(found, -(-num_runs // groups)) for groups, found in options.items()}
+    seconds: dict[int, float] = {}
+    for groups, found in options.items():
+        rounds = -(-num_runs // groups)  # one after the other, each as long as the mean of those that were looked at
+        seconds[groups] = fmean(each.seconds + (rounds - 1) * each.next_s for each in found)
     if is_warm:
         seconds = {n: each + (n != place.replicas) * options[n][0].load_s for n, each in seconds.items()}
     chosen = fewest(seconds, is_assumed=is_assumed)
@@ -186,11 +196,6 @@ def shared_out(
 def _grouped(place: Place, groups: int) -> Place:
     most = len(place.devices) // groups * groups
     return Place(devices=place.devices[:most], plan=place.plan, replicas=groups, cluster=place.cluster)
-
-
-def _all_s(found: Sequence[Run], num_rounds: int) -> float:
-    """So many runs of a group one after the other, as long as the mean of those that were looked at."""
-    return fmean(each.seconds + (num_rounds - 1) * each.next_s for each in found)
 
 
 def fewest(seconds: dict[int, float], *, is_assumed: bool) -> int:

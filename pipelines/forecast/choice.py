@@ -1,4 +1,4 @@
-"""The fastest plan among those that fit, and what would be faster and rounds differently.
+"""The fastest plan among those that fit, what would be faster and rounds differently, and what makes one fit.
 
 What is chosen cannot change a result: plans that compute each number by the same sums are chosen from freely, one that
 rounds differently (a ring merges partial answers, a compiled transformer) never, but what it would save is told.
@@ -6,24 +6,27 @@ Devices stay idle where twice as many would save next to nothing. A step that is
 of one that is not.
 """
 
+import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ...parallel.plan import ParallelPlan, Text
 from ...parallel.wording import worded
-from ..costs.chips import COMPILE_S
+from ..costs.chips import COMPILE_S, GIB
 from ..costs.machine import Machine
-from ..costs.run import Run
-from ..costs.units import duration
+from ..costs.run import Run, duration
+from ..families import FAMILIES
 from ..models.checks import LEAST_STEPS, check_engine, why_no_graphs
+from ..models.describe import card_of
+from ..shape import nearest_size, size_multiple
 from ..split_plans import SPLIT_PLANS
-from ..values import Model
-from .memory import Need, fits
-from .plans import plans_for, transformers, why_unshared, why_whole
-from .terms import Wanted
+from ..values import Latents, Model, Quantization
+from .memory import fits
+from .plans import Wanted, plans_for, transformers, why_unshared, why_whole
+from .weights import Need
 
 ROUNDING_GAIN = 0.1  # which part of the time what rounds differently would save, where it is told; it is never chosen
 IDLE_GAIN = 0.05  # which part of the time more devices must save, or they stay idle
@@ -43,7 +46,9 @@ def possible(model: Model, num_devices: int, *, is_guided: bool) -> list[Paralle
     """The plans that the model can run by on so many devices, or on fewer."""
     if why_whole(Path(model.folder)):
         return [ParallelPlan(cfg=cfg) for cfg in (1, 2) if cfg <= min(num_devices, 1 + is_guided)]
-    texts = _texts(model)
+    classes, texts = transformers(Path(model.folder)).values(), tuple[Text, ...](("auto",))
+    if all(name in SPLIT_PLANS and "text" in SPLIT_PLANS[name].either for name in classes):
+        texts = ("auto", "replicated")
     found = [
         replace(plan, text=text) if plan.sequence > 1 else plan
         for count in counts(num_devices)
@@ -130,12 +135,6 @@ def replicas_of(num_groups: int, num_runs: int) -> list[int]:
     return sorted({most, *(each for each in counts(num_groups) if each <= most)})
 
 
-def _texts(model: Model) -> tuple[Text, ...]:
-    classes = transformers(Path(model.folder)).values()
-    either = all("text" in SPLIT_PLANS[name].either for name in classes if name in SPLIT_PLANS)
-    return ("auto", "replicated") if either and all(name in SPLIT_PLANS for name in classes) else ("auto",)
-
-
 def ring_hint(found: Iterable[Run], chosen: Run | None) -> str:
     """What a ring would save of the choice, or that one alone has room; "" where less than a tenth is saved."""
     rings = [each for each in found if each.rounds_differently and not each.lacking_bytes]
@@ -193,3 +192,94 @@ def graphs_told(model: Model, machine: Machine, plan: ParallelPlan, *, steps: in
     if not reason and not is_captured(model, machine, steps=steps):
         reason = f"{steps} are too few to pay for them the first time"
     return worded("steps without CUDA graphs: {}", reason) if reason else "steps as CUDA graphs, where memory allows"
+
+
+# ---- What to ask differently so that a denoise fits: each way is reckoned anew, and told only where it does.
+
+MIB = 1 << 20
+SMALLEST = 4  # a picture is not made smaller than the model's own area, divided by this
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mend:
+    """One way: what it is in words, and the values by the names of sockets."""
+
+    words: str
+    values: Mapping[str, str | int]
+    num_bytes: int  # what the fullest device then holds
+    plan: str = ""  # the plan that was chosen for it, where one was
+
+    def __str__(self) -> str:
+        return f"{self.words} ({amount(self.num_bytes)})"
+
+
+Fit = tuple[int, str]  # how a denoise fits: bytes on the fullest device, and the plan where one was chosen for it
+# How a denoise of that model and size fits; None where it does not, or cannot be.
+Ask = Callable[[Model, Latents], Fit | None]
+
+
+def mends_of(
+    model: Model, canvas: Latents, ask: Ask, *, quantizations: Sequence[Quantization], plans: Sequence[Mend] = ()
+) -> list[Mend]:
+    """The cheapest first: fewer bits, shared weights, a smaller picture, fewer frames, another plan, fewer at once.
+
+    `plans` are those that fit the model as it is. Reads config files and headers only.
+    """
+    is_shared = [("weights=" in plan.words) for plan in plans]
+    shared = [plan for plan, shares in zip(plans, is_shared, strict=True) if shares][:1]
+    others = [plan for plan, shares in zip(plans, is_shared, strict=True) if not shares][:1]
+    return [
+        *_fewer_bits(model, canvas, ask, quantizations),
+        *shared,
+        *_smaller(model, canvas, ask),
+        *_shorter(model, canvas, ask),
+        *others,
+        *_largest(model, canvas, ask, [{"batch": batch} for batch in range(canvas.batch - 1, 0, -1)], "batch {batch}"),
+    ]
+
+
+def amount(num_bytes: float) -> str:
+    """For people."""
+    return f"{num_bytes / GIB:.1f} GiB" if num_bytes >= GIB else f"{num_bytes / MIB:.0f} MiB"
+
+
+def _fewer_bits(model: Model, canvas: Latents, ask: Ask, quantizations: Sequence[Quantization]) -> list[Mend]:
+    if model.quantization != "none":
+        return []
+    for each in quantizations:
+        if fit := ask(dataclasses.replace(model, quantization=each), canvas):
+            return [Mend(words=f"quantization {each}", values={"quantization": each}, num_bytes=fit[0], plan=fit[1])]
+    return []
+
+
+def _smaller(model: Model, canvas: Latents, ask: Ask) -> list[Mend]:
+    """The largest picture of about this shape."""
+    card, num_steps = card_of(model), max(canvas.width, canvas.height) // size_multiple(model)
+    sizes = [
+        nearest_size(model, canvas.width * step // num_steps, canvas.height * step // num_steps)
+        for step in range(num_steps - 1, 0, -1)
+    ]
+    shapes = [{"width": w, "height": h} for w, h in sizes if SMALLEST * w * h >= card.width * card.height]
+    return _largest(model, canvas, ask, shapes, "{width} x {height}")
+
+
+def _shorter(model: Model, canvas: Latents, ask: Ask) -> list[Mend]:
+    """The longest video."""
+    family = FAMILIES[model.family]
+    step = family.frame_multiple or 1
+    lengths = range(canvas.frames - step, family.least_frames - 1, -step) if family.frame_multiple else ()
+    return _largest(model, canvas, ask, [{"frames": frames} for frames in lengths], "{frames} frames")
+
+
+def _largest(model: Model, canvas: Latents, ask: Ask, shapes: Sequence[Mapping[str, Any]], words: str) -> list[Mend]:
+    """The first of these shapes that fits, in a list; none where none does."""
+    low, high, found = 0, len(shapes), list[Mend]()
+    while low < high:  # each takes less than the one before, so that the first that fits is found by halves
+        middle = (low + high) // 2
+        values = shapes[middle]
+        if fit := ask(model, dataclasses.replace(canvas, **values)):
+            high = middle
+            found = [Mend(words=words.format(**values), values=values, num_bytes=fit[0], plan=fit[1])]
+        else:
+            low = middle + 1
+    return found

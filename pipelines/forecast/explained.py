@@ -5,10 +5,11 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from ..costs.run import Run
-from ..costs.units import duration, volume
+from ..costs.chips import GIB
+from ..costs.run import Run, duration, volume
+from ..models.describe import card_of
 from .choice import is_captured, spelt
-from .forecast import GIB, Forecast, of_each_kind
+from .forecast import Forecast, of_each_kind
 from .history import in_words
 from .memory import spares_beside
 
@@ -25,24 +26,27 @@ def as_text(answer: Forecast, *, compares: bool = False) -> str:
 
 
 def _headline(answer: Forecast) -> str:
-    model, canvas, job = answer.model, answer.canvas, answer.job
+    model, canvas, demand = answer.model, answer.canvas, answer.demand
     size = f"{canvas.width} x {canvas.height}"
     if canvas.frames > 1:
         size += f" x {canvas.frames} frames"
     kind: list[str] = [model.dtype, *([model.quantization] if model.quantization != "none" else [])]
     kind.append(model.engine)
-    if is_captured(model, answer.machine, steps=job.steps) and answer.taken.plan.weights == 1:
+    if is_captured(model, answer.machine, steps=demand.steps) and answer.taken.plan.weights == 1:
         kind.append("CUDA graphs")
-    guided = ", guided" if job.forward.branches > 1 else ""
+    guided = ", guided" if demand.branches > 1 else ""
     times = f", {answer.num_runs} runs" if answer.num_runs > 1 else ""
-    return f"{answer.title}, {size}, {job.steps} steps{guided}{times}; {', '.join(kind)}; on {answer.machine.title}"
+    title = card_of(model).name or model.source
+    return f"{title}, {size}, {demand.steps} steps{guided}{times}; {', '.join(kind)}; on {answer.machine.title}"
 
 
 def _chosen(answer: Forecast, chosen: Run) -> list[str]:
     room = answer.machine.memory_bytes / GIB
     where = "the fullest rank, of the memory for all" if answer.machine.kind == "cpu" else "the fullest device"
+    used, there = chosen.num_devices, answer.machine.num_devices
+    devices = f"all {there} devices" if used == there else f"{used} of {there} devices"
     rows = [
-        ("plan", f"{spelt(chosen)}, {_devices(answer, chosen)}"),
+        ("plan", f"{spelt(chosen)}, on {'its one device' if there == 1 else devices}"),
         ("why", answer.why),
         *(_times(answer, chosen) if answer.machine.is_timed else [("time", "not measured yet")]),
         ("memory", f"{chosen.num_bytes / GIB:.3g} of {room:.3g} GiB on {where}{_spare(answer, chosen)}"),
@@ -53,10 +57,13 @@ def _chosen(answer: Forecast, chosen: Run) -> list[str]:
         rows.append(("learned", words))
     if answer.rejected:
         width = max(len(spelt(each)) for each, _ in answer.rejected)
-        rows += [("not", f"{spelt(each):{width}}  {_a_step(answer, each)}{why}") for each, why in answer.rejected]
+        for each, why in answer.rejected:
+            took = f"{duration(each.step.seconds)} a step, " if answer.machine.is_timed else ""
+            rows.append(("not", f"{spelt(each):{width}}  {took}{why}"))
     if answer.hint:
         rows.append(("faster", answer.hint))
-    return [line for name, text in rows for line in _wrapped(name, text)]
+    wrapped = partial(textwrap.wrap, width=WIDTH, subsequent_indent=" " * 8, break_long_words=False)
+    return [line for name, text in rows for line in wrapped(f"{name:8}{text}")]
 
 
 def _times(answer: Forecast, chosen: Run) -> list[tuple[str, str]]:
@@ -79,12 +86,8 @@ def _times(answer: Forecast, chosen: Run) -> list[tuple[str, str]]:
             f"{made} {duration(run.decode_s)}",
         ),
         *([("all", f"{duration(chosen.all_s)} for {answer.num_runs} runs")] if answer.num_runs > 1 else []),
-        ("first", f"{duration(run.load_s)} before it, to read {volume(answer.job.load_bytes)} of weights"),
+        ("first", f"{duration(run.load_s)} before it, to read {volume(answer.demand.load_bytes)} of weights"),
     ]
-
-
-def _a_step(answer: Forecast, run: Run) -> str:
-    return f"{duration(run.step.seconds)} a step, " if answer.machine.is_timed else ""
 
 
 def _spare(answer: Forecast, chosen: Run) -> str:
@@ -111,10 +114,6 @@ def _encoder(answer: Forecast, chosen: Run) -> str:
         return told
     told += f"; by {spelt(other)} they have room beside it"
     return f"{told}, and a run takes {duration(other.seconds)}" if answer.machine.is_timed else told
-
-
-def _wrapped(name: str, text: str) -> list[str]:
-    return textwrap.wrap(f"{name:8}{text}", WIDTH, subsequent_indent=" " * 8, break_long_words=False)
 
 
 def _refused(answer: Forecast) -> list[str]:
@@ -159,13 +158,6 @@ def _source(answer: Forecast) -> str:
     return "predicted from data sheets and other systems' published times; a real machine measures itself"
 
 
-def _devices(answer: Forecast, chosen: Run) -> str:
-    used, there = chosen.num_devices, answer.machine.num_devices
-    if there == 1:
-        return "on its one device"
-    return f"on all {there} devices" if used == there else f"on {used} of {there} devices"
-
-
 def to_plain(answer: Forecast) -> dict[str, Any]:
     """What `--json` prints; seconds that follow from assumptions are None."""
     plain = partial(_plain, is_timed=answer.machine.is_timed)
@@ -174,7 +166,7 @@ def to_plain(answer: Forecast) -> dict[str, Any]:
         "width": answer.canvas.width,
         "height": answer.canvas.height,
         "frames": answer.canvas.frames,
-        "steps": answer.job.steps,
+        "steps": answer.demand.steps,
         "runs": answer.num_runs,
         "encoder_bytes": answer.work.encoder_bytes,
         "machine": {

@@ -12,21 +12,22 @@ from pathlib import Path
 from ...parallel.plan import ParallelPlan
 from ...parallel.wording import worded
 from ..components.memory import USABLE_SHARE
-from ..costs.chips import Software, software_of
+from ..costs.chips import GIB, Software, software_of
 from ..costs.machine import Machine
-from ..costs.run import Job, Run, predict, turns_s
-from ..costs.step import Step
-from ..costs.units import duration, volume
-from ..models.describe import card_of
+from ..costs.run import Run, duration, predict, volume
+from ..costs.step import Demand
 from ..values import Latents, Model, Quantization
-from .asked import job_of
+from .asked import demand_of
 from .choice import (
     IDLE_GAIN,
+    Fit,
+    Mend,
     best,
     compiled_hint,
     is_captured,
     lacking,
     may_compile,
+    mends_of,
     pick,
     plainness,
     possible,
@@ -36,11 +37,8 @@ from .choice import (
 )
 from .known import Spot, machine_at
 from .memory import Work, whole_bytes, work_of
-from .plans import auto_plan, why_whole
-from .remedies import Fit, Mend, mends_of
-from .terms import Wanted
+from .plans import Wanted, auto_plan, why_whole
 
-GIB = 1 << 30
 NUM_REJECTED = 3
 QUANTIZATIONS: tuple[Quantization, ...] = ("int8", "int4")
 
@@ -55,14 +53,10 @@ class Forecast:
     wanted: Wanted
     machine: Machine
     work: Work
-    job: Job
+    demand: Demand
     software: Software
     num_runs: int = 1
     groups: int = 0  # so many equal groups of the devices work side by side; 0 are as many as end `num_runs` soonest
-
-    @property
-    def title(self) -> str:
-        return card_of(self.model).name or self.model.source
 
     @property
     def canvas(self) -> Latents:
@@ -102,7 +96,28 @@ class Forecast:
 
     @cached_property
     def why(self) -> str:
-        return "" if self.chosen is None else reasons(self, self.chosen)
+        """Why this plan, in plain words; "" where none fits."""
+        chosen, there = self.chosen, self.machine.num_devices
+        if chosen is None:
+            return ""
+        plan, sent, idle = chosen.plan, chosen.step.sent_bytes, there - chosen.num_devices
+        told = [
+            why_whole(Path(self.model.folder)),
+            chosen.replicas > 1
+            and worded("{} groups work on separate runs, since those wait for nobody", chosen.replicas),
+            plan.cfg > 1 and "each branch of guidance has a group of its own, and predictions travel between them",
+            plan.ulysses > 1 and worded("{} devices trade tokens for heads of attention", plan.ulysses),
+            plan.allgather > 1 and worded("{} devices gather keys and values at once", plan.allgather),
+            plan.ring > 1
+            and worded("keys and values go round {} devices while these attend, which rounds differently", plan.ring),
+            plan.weights > 1
+            and worded("{} devices hold the weights between them, {}", plan.weights, _why_shared(self, chosen)),
+            chosen.decoders > 1
+            and worded("{} devices decode, each some rows, because one has no room for all", chosen.decoders),
+            sent and worded("each device sends {} a step", volume(sent)),
+            idle and worded("{} of {} devices stay idle{}", idle, there, _why_idle(self, chosen)),
+        ]
+        return "; ".join(each for each in told if isinstance(each, str) and each) or "it is the only device"
 
     @cached_property
     def rejected(self) -> list[tuple[Run, str]]:
@@ -137,14 +152,20 @@ class Forecast:
         return by_rows if by_rows.lacking_bytes < whole.lacking_bytes else whole
 
     def _by(self, plan: ParallelPlan, replicas: int, decoders: int) -> Run:
-        job, work, machine = self.job, self.work, self.machine
+        demand, work, machine = self.demand, self.work, self.machine
         needs, asked = work.needs(plan, decoders=decoders), {"replicas": replicas, "decoders": decoders}
-        has_room = work.together(plan) <= USABLE_SHARE * machine.memory_bytes
+        turns_s = 0.0
+        # Where text encoders and transformer have no room beside each other on the first device, each goes up anew for
+        # a new prompt, out of files that memory keeps (`components/store.py`); a share of weights stays. On a CPU the
+        # files are mapped, and nothing moves.
+        if machine.kind != "cpu" and work.together(plan) > USABLE_SHARE * machine.memory_bytes:
+            again = demand.transformer_bytes if plan.weights == 1 else 0
+            turns_s = (work.encoder_bytes + again) / machine.upload_bytes_per_s
         return dataclasses.replace(
-            predict(job, plan, machine, self.software, num_runs=self.num_runs, **asked),
+            predict(demand, plan, machine, self.software, num_runs=self.num_runs, **asked),
             num_bytes=max(need.num_bytes for need in needs),
             lacking_bytes=lacking(needs * replicas, machine),
-            turns_s=0.0 if has_room else turns_s(job, plan, machine, encoder_bytes=work.encoder_bytes),
+            turns_s=turns_s,
         )
 
     def _fit(self, changed: Model, size: Latents) -> Fit | None:
@@ -157,25 +178,24 @@ def forecast(model: Model, wanted: Wanted, machine: Machine, *, num_runs: int = 
     """Reads configs and headers. Raises `ValueError` for files that cannot be read, a size that cannot be made, and a
     model whose time cannot be predicted.
     """
-    canvas = wanted.canvas(model)
-    card = card_of(model)
-    text_length = wanted.text_length or card.text_length
-    work = work_of(model, canvas=canvas, text_length=text_length, num_references=wanted.num_references)
-    job = job_of(
+    own = wanted.settled(model)
+    text_length, num_references = own.text_length, own.num_references
+    work = work_of(model, canvas=own.canvas(model), text_length=text_length, num_references=num_references)
+    demand = demand_of(
         model,
         work,
-        steps=wanted.steps or card.steps,
+        steps=own.steps,
         branches=2 if wanted.is_guided else 1,
         text_length=text_length,
         weight_bytes=whole_bytes(model),
     )
     software = software_of(
         is_compiled=model.is_compiled,
-        is_captured=is_captured(model, machine, steps=job.steps, has_step_cache=wanted.has_step_cache),
+        is_captured=is_captured(model, machine, steps=demand.steps, has_step_cache=wanted.has_step_cache),
         sends_pieces=machine.kind == "cpu",
     )
     asked = {"model": model, "wanted": wanted, "machine": machine, "num_runs": num_runs, "groups": groups}
-    return Forecast(**asked, work=work, job=job, software=software)
+    return Forecast(**asked, work=work, demand=demand, software=software)
 
 
 def forecast_at(model: Model, wanted: Wanted, spot: Spot, groups: int) -> Forecast:
@@ -188,28 +208,6 @@ def forecast_at(model: Model, wanted: Wanted, spot: Spot, groups: int) -> Foreca
 @lru_cache(maxsize=256)
 def _kept(model: Model, wanted: Wanted, spot: Spot, groups: int) -> Forecast:
     return forecast(model, wanted, machine_at(spot), groups=groups)
-
-
-def reasons(answer: Forecast, chosen: Run) -> str:
-    """Why this plan, in plain words."""
-    plan, sent = chosen.plan, chosen.step.sent_bytes
-    there, idle = answer.machine.num_devices, answer.machine.num_devices - chosen.num_devices
-    told = [
-        why_whole(Path(answer.model.folder)),
-        chosen.replicas > 1 and worded("{} groups work on separate runs, since those wait for nobody", chosen.replicas),
-        plan.cfg > 1 and "each branch of guidance has a group of its own, and predictions travel between them",
-        plan.ulysses > 1 and worded("{} devices trade tokens for heads of attention", plan.ulysses),
-        plan.allgather > 1 and worded("{} devices gather keys and values at once", plan.allgather),
-        plan.ring > 1
-        and worded("keys and values go round {} devices while these attend, which rounds differently", plan.ring),
-        plan.weights > 1
-        and worded("{} devices hold the weights between them, {}", plan.weights, _why_shared(answer, chosen)),
-        chosen.decoders > 1
-        and worded("{} devices decode, each some rows, because one has no room for all", chosen.decoders),
-        sent and worded("each device sends {} a step", volume(sent)),
-        idle and worded("{} of {} devices stay idle{}", idle, there, _why_idle(answer, chosen)),
-    ]
-    return "; ".join(each for each in told if isinstance(each, str) and each) or "it is the only device"
 
 
 def _why_shared(answer: Forecast, chosen: Run) -> str:
@@ -267,7 +265,11 @@ def _why_not(chosen: Run, other: Run, *, is_timed: bool) -> str:
     if change >= 0.005 and not is_timed:
         return worded("{:.0%} slower, by what is assumed of such machines", change)
     if change >= 0.005:
-        return worded("{:.0%} slower: {}", change, _difference(chosen.step, other.step))
+        # What of a step takes so much longer.
+        part = max(PARTS, key=lambda each: getattr(other.step, each) - getattr(chosen.step, each))
+        took, was = (duration(getattr(run.step, part)) for run in (other, chosen))
+        longer = worded(PARTS[part], took=took, was=was, sent=volume(other.step.sent_bytes))
+        return worded("{:.0%} slower: {}", change, longer)
     if change <= -0.005 and other.rounds_differently:
         return worded("{:.0%} faster, but it rounds differently", -change)
     if change <= -0.005 and other.num_devices > chosen.num_devices:
@@ -275,14 +277,6 @@ def _why_not(chosen: Run, other: Run, *, is_timed: bool) -> str:
     if change <= -0.01:
         return worded("{:.0%} faster by this prediction alone", -change)
     return worded("as fast, with {:.1f} GiB on a device", other.num_bytes / GIB)
-
-
-def _difference(chosen: Step, other: Step) -> str:
-    """What of a step takes so much longer."""
-    more = {part: getattr(other, part) - getattr(chosen, part) for part in PARTS}
-    part = max(more, key=lambda each: more[each])
-    took, was = (duration(getattr(step, part)) for step in (other, chosen))
-    return worded(PARTS[part], took=took, was=was, sent=volume(other.sent_bytes))
 
 
 PARTS = {

@@ -81,21 +81,18 @@ def measure_first(devices: Sequence[str], progress: Progress, *, is_free: Callab
     if spot.file is None or spot.stamp or spot.key in _tried:
         return
     with _alone(progress):
-        if spot.key not in _tried and is_free():
-            _try(spot, spot.file.parent, progress, is_free)
-            _tried.add(spot.key)  # not before: whoever comes meanwhile waits; and not where it was cancelled
-
-
-def _try(spot: Spot, folder: Path, progress: Progress, is_free: Callable[[], bool]) -> None:
-    if is_busy(spot):
-        logger.info("this machine is not measured now, because something works on it; data sheets tell its speed")
-        return
-    progress.phase("measuring this machine, once", is_loading=True)
-    logger.info("measuring this machine, once: it takes about ten seconds")
-    try:
-        machine_here(folder, progress=progress, is_free=is_free)
-    except Exception as error:  # of whatever ranks may meet
-        logger.warning("this machine was not measured (%s); data sheets tell its speed", error)
+        if spot.key in _tried or not is_free():
+            return
+        if is_busy(spot):
+            logger.info("this machine is not measured now, because something works on it; data sheets tell its speed")
+        else:
+            progress.phase("measuring this machine, once", is_loading=True)
+            logger.info("measuring this machine, once: it takes about ten seconds")
+            try:
+                machine_here(spot.file.parent, progress=progress, is_free=is_free)
+            except Exception as error:  # of whatever ranks may meet
+                logger.warning("this machine was not measured (%s); data sheets tell its speed", error)
+        _tried.add(spot.key)  # not before: whoever comes meanwhile waits; and not where it was cancelled
 
 
 _tried: set[str] = set()  # machines by their keys that this process has tried to measure unasked

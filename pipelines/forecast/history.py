@@ -17,7 +17,7 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Basis, Factors, Foreseen, Setting
 from ..costs.machine import LEAST_FACTOR, MOST_FACTOR, Machine, corrects
 from ..costs.ran import Ran
-from ..costs.units import duration
+from ..costs.run import duration
 from ..models.describe import card_of
 from ..models.source import split_source
 from ..values import Latents, Model
@@ -56,24 +56,24 @@ def history_table(ran: Sequence[Ran], *, model: str = "") -> list[HistoryRow]:
         if wanted in _letters(each.setting.model):
             key = (each.setting.model, each.title, each.setting.dtype, each.plan)
             alike.setdefault(key, []).append(each)
-    return [_row(found) for _, found in sorted(alike.items())]
-
-
-def _row(found: Sequence[Ran]) -> HistoryRow:
-    ratios, last = [each.ratio for each in found], found[-1]
-    return HistoryRow(
-        model=last.setting.model,
-        plan=last.plan,
-        machine=last.title,
-        dtype=last.setting.dtype,
-        num_runs=len(found),
-        median=median(ratios),
-        worst=max(ratios, key=lambda ratio: max(ratio, 1 / ratio)),
-        last=last.ratio,
-        last_day=last.day,
-        last_predicted_s=last.step_s,
-        last_took_s=last.took_step_s,
-    )
+    rows: list[HistoryRow] = []
+    for _, found in sorted(alike.items()):
+        ratios, last = [each.ratio for each in found], found[-1]
+        row = HistoryRow(
+            model=last.setting.model,
+            plan=last.plan,
+            machine=last.title,
+            dtype=last.setting.dtype,
+            num_runs=len(found),
+            median=median(ratios),
+            worst=max(ratios, key=lambda ratio: max(ratio, 1 / ratio)),
+            last=last.ratio,
+            last_day=last.day,
+            last_predicted_s=last.step_s,
+            last_took_s=last.took_step_s,
+        )
+        rows.append(row)
+    return rows
 
 
 def as_table(rows: Sequence[HistoryRow], *, model: str = "") -> str:
@@ -184,7 +184,7 @@ def key_of(machine: Machine) -> str:
     """The same for some of a machine's devices as for all; another one when they were measured anew."""
     if machine.key:
         return machine.key
-    alone = machine.speeds(1)
-    chip = dataclasses.replace(alone.chip, memory_bytes=0)
-    rates = [machine.kind, machine.is_measured, dataclasses.asdict(chip), alone.launch_s]
+    alone = dataclasses.replace(machine.speeds(1), memory_bytes=0)
+    chip = {name: rate for name, rate in vars(alone).items() if name not in ("wires", "launch_s", "is_async")}
+    rates = [machine.kind, machine.is_measured, chip, alone.launch_s]
     return hashlib.sha256(json.dumps(rates).encode()).hexdigest()[:16]

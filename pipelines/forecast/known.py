@@ -3,7 +3,9 @@
 No rank is started and torch is not imported. What is measured lies in the folder of `latentloom plan`.
 """
 
+import hashlib
 import importlib.metadata
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -15,11 +17,9 @@ from ...parallel.machine.machine import driver_version
 from ...parallel.machine.now import DeviceNow, devices_now, links_now
 from ...parallel.machine.topology import num_sockets
 from ...parallel.wording import worded
-from ..costs.chips import CHIPS, Chip
-from ..costs.machine import LAUNCH_S, NO_PEERS, NVLINK, Machine
-from ..costs.measured import kept, key_of, machine_of
-from ..costs.step import Speeds
-from ..costs.wires import FABRICS, Fabric
+from ..costs.chips import CHIPS, FABRICS, Chip, Fabric
+from ..costs.machine import NO_PEERS, NVLINK, Machine
+from ..costs.measured import FORMAT, kept, machine_of
 
 MOST_RANKS = 8  # on a CPU, whose cores more ranks would only share out
 PCIE5 = ("B200", "H200", "H100", "H800", "H20", "5090")
@@ -110,27 +110,27 @@ def with_devices(machine: Machine, count: int) -> Machine:
     most = machine.num_devices
     if count == most:
         return machine
-    at = {each: speeds for each, speeds in machine.at.items() if each <= count}
+    at = {each: chip for each, chip in machine.at.items() if each <= count}
     if count > most:
         at |= dict.fromkeys(range(most + 1, count + 1), machine.speeds(most))
     if machine.kind == "cpu":
-        at = {each: _shared(speeds, most / max(each, count)) for each, speeds in at.items()}
+        at = {each: _shared(chip, most / max(each, count)) for each, chip in at.items()}
     of = f"{count} of {machine.title}" if count < most else f"{machine.title}, shared by {count}"
     return replace(machine, num_devices=count, at=at, title=of)
 
 
-def _shared(speeds: Speeds, part: float) -> Speeds:
+def _shared(chip: Chip, part: float) -> Chip:
     """Each rank has so much of the cores that it had; more of them ask for no more work at a time."""
-    chip, less = speeds.chip, min(1.0, part)
-    slower = replace(
+    less = min(1.0, part)
+    return replace(
         chip,
         half_flops=chip.half_flops * part,
         single_flops=chip.single_flops * part,
         bytes_per_s=chip.bytes_per_s * less,
         near_bytes_per_s=chip.near_bytes_per_s * less,
         query_s=chip.query_s / part,
+        launch_s=chip.launch_s / less,
     )
-    return replace(speeds, chip=slower, launch_s=speeds.launch_s / less)
 
 
 def _processor(host: DeviceNow, count: int) -> Machine:
@@ -142,15 +142,16 @@ def _processor(host: DeviceNow, count: int) -> Machine:
         bytes_per_s=CORE_BYTES_PER_S,
         memory_bytes=host.total_bytes,
         attention_share=CORE_ATTENTION_SHARE,
+        launch_s=CORE_LAUNCH_S,
+        is_async=False,
     )
-    one = Speeds(chip=alone, wires=None, launch_s=CORE_LAUNCH_S, is_async=False)
-    many = replace(one, wires=LOOPBACK)
+    many = replace(alone, wires=LOOPBACK)
     return Machine(
         name="here",
         title=worded("{} rank{} on {}, whose speed is assumed", count, "s" if count > 1 else "", host.title),
         num_devices=count,
         memory_bytes=host.total_bytes,
-        at={each: _shared(one if each == 1 else many, cores / max(count, each)) for each in range(1, count + 1)},
+        at={each: _shared(alone if each == 1 else many, cores / max(count, each)) for each in range(1, count + 1)},
         kind="cpu",
         key=f"{cores} cores of {host.title}",
         is_assumed=True,
@@ -162,8 +163,13 @@ def _gpus(gpus: Sequence[DeviceNow], count: int, kind: str, memory_bytes: int) -
     chips = [chip_of(gpu.title) or UNKNOWN_GPU for gpu in gpus] or [UNKNOWN_GPU]
     memory = min((gpu.total_bytes for gpu in gpus), default=memory_bytes)
     chip = replace(min(chips, key=lambda each: each.half_flops), memory_bytes=memory)
-    fabric, title = _fabric(chip), gpus[0].title if gpus else chip.name
-    one = Speeds(chip=chip, wires=None, launch_s=LAUNCH_S)
+    # As NVIDIA's tool tells of the slowest pair; where it tells nothing, PCIe.
+    wires, title = links_now(), gpus[0].title if gpus else chip.name
+    if wires and all(link.wire.startswith("NVLink") for link in wires):
+        fabric = FABRICS[NVLINK.get(chip.name, "nvlink4")]
+    else:
+        has_peers = chip.name not in NO_PEERS and all(link.is_direct for link in wires)
+        fabric = FABRICS[f"{'pcie5' if chip.name in PCIE5 else 'pcie4'}-{'p2p' if has_peers else 'host'}"]
     joined = f", {fabric.name}" if count > 1 else ""
     is_assumed = any(each is UNKNOWN_GPU for each in chips)
     return Machine(
@@ -171,7 +177,7 @@ def _gpus(gpus: Sequence[DeviceNow], count: int, kind: str, memory_bytes: int) -
         title=f"{count} x {title}{joined}, {'whose speed is assumed' if is_assumed else 'by data sheets'}",
         num_devices=count,
         memory_bytes=memory,
-        at={each: replace(one, wires=fabric if each > 1 else None) for each in range(1, count + 1)},
+        at={each: replace(chip, wires=fabric if each > 1 else None) for each in range(1, count + 1)},
         kind=kind,
         is_assumed=is_assumed,
     )
@@ -184,15 +190,6 @@ def chip_of(title: str) -> Chip | None:
     return found[0] if found else None
 
 
-def _fabric(chip: Chip) -> Fabric:
-    """As NVIDIA's tool tells of the slowest pair; where it tells nothing, PCIe."""
-    wires = [(link.wire, link.is_direct) for link in links_now()]
-    if wires and all(wire.startswith("NVLink") for wire, _ in wires):
-        return FABRICS[NVLINK.get(chip.name, "nvlink4")]
-    has_peers = chip.name not in NO_PEERS and all(is_direct for _, is_direct in wires)
-    return FABRICS[f"{'pcie5' if chip.name in PCIE5 else 'pcie4'}-{'p2p' if has_peers else 'host'}"]
-
-
 @lru_cache(maxsize=8)  # the driver stays while a process uses it
 def _key(devices: tuple[str, ...], titles: tuple[str, ...]) -> str:
     wiring = [(link.first, link.second, link.wire, link.is_direct) for link in links_now() if link.first in devices]
@@ -201,3 +198,19 @@ def _key(devices: tuple[str, ...], titles: tuple[str, ...]) -> str:
     except importlib.metadata.PackageNotFoundError:
         torch = ""
     return key_of(devices, titles, driver_version(), torch, wiring=wiring, num_sockets=num_sockets())
+
+
+def key_of(
+    devices: Sequence[str],
+    titles: Sequence[str],
+    driver: str,
+    torch: str,
+    *,
+    wiring: Sequence[tuple[str, str, str, bool]] = (),
+    num_sockets: int = 1,
+) -> str:
+    """Of the file that holds what was measured with these; `wiring` are pairs of devices, what joins them, and whether
+    each reads the other's memory.
+    """
+    told = [FORMAT, [*devices], [*titles], driver, torch, sorted(wiring), num_sockets]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]

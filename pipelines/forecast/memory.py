@@ -11,7 +11,7 @@ A share of a transformer's weights stays while the first rank encodes the next t
 of theirs together, for another's.
 
 Bytes of weights are exact, from the headers of the files. The rest are closed forms: 13 x tokens x width numbers are
-alive in a block (calibrated on FLUX in bf16), what `decoder.py` counts of a VAE while it decodes, and a CUDA context
+alive in a block (calibrated on FLUX in bf16), what `weights.py` counts of a VAE while it decodes, and a CUDA context
 with its libraries takes 1.2 GB. On a CPU a rank has no context; it keeps what oneDNN, gloo and the tokenizers have
 made, and holes in glibc's heap, which are no larger than the blocks that it does not give back at once
 (`parallel/ranks/heap.py`). CUDA graphs hold what a forward takes anyway, and make way for all else; what nobody asked
@@ -38,8 +38,7 @@ from ..shape import size_multiple
 from ..split_plans import SPLIT_PLANS
 from ..spreading.decoders import has_rows, why_not
 from ..values import Latents, Model
-from .decoder import MOST_UNFOLDED, NO_LIMIT, Decoder, decoder_of, latent_scale, whole_number
-from .weights import Weights, weights_of
+from .weights import MOST_UNFOLDED, NO_LIMIT, Need, decoded_numbers, latent_scale, weights_of, whole_number
 
 # From so many pixels of all pictures or frames on, all ranks may decode together: less would not use their memory.
 SPLIT_PIXELS = 2 << 20
@@ -57,25 +56,11 @@ HOLES_BYTES = 28 * LARGE_BYTES
 
 
 @dataclass(frozen=True, kw_only=True)
-class Need:
-    """What one rank needs of its device's memory. `shared_bytes` are mapped files, which ranks on the CPU hold between
-    them.
-    """
-
-    own_bytes: int
-    shared_bytes: int = 0
-
-    @property
-    def num_bytes(self) -> int:
-        return self.own_bytes + self.shared_bytes
-
-
-@dataclass(frozen=True, kw_only=True)
 class Work:
     """What a model is asked for, in the numbers that its needs follow from."""
 
     text: Need
-    transformers: tuple[Weights, ...]
+    transformers: tuple[Need, ...]
     vae: Need
     heads: int
     # Numbers in an attention head. 0 where the transformer's config tells neither, and then its activations are not
@@ -84,7 +69,9 @@ class Work:
     tokens: int  # how many tokens a picture or video has in the transformer, its references included
     joint_text: int  # text tokens that are attended to with them, rather than by cross attention
     canvas: Latents
-    decoder: Decoder
+    vae_config: Mapping[str, Any]
+    decoded_frames: int  # which the decoder takes at a time
+    most_unfolded: int  # up to which size convolutions are unfolded
     num_bits: int
     context_bytes: int
     packs: bool  # whether what travels goes in one buffer, as on GPUs
@@ -160,7 +147,8 @@ class Work:
 
     def decoding(self, decoders: int) -> int:
         """The tensors of a decoder and its pixels, on each of so many ranks that share its rows."""
-        widest = int(self.decoder.numbers(self.canvas, decoders)) * self.num_bits // 8
+        at_work = {"frames": self.decoded_frames, "most_unfolded": self.most_unfolded}
+        widest = int(decoded_numbers(self.vae_config, self.canvas, decoders, **at_work)) * self.num_bits // 8
         area = self.canvas.batch * self.canvas.width * self.canvas.height
         return widest + PIXEL_COPIES * area * self.canvas.frames * 3 * DTYPE_BITS["fp32"] // 8
 
@@ -177,6 +165,14 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
     if family.frame_multiple:
         num_frames = -(-canvas.frames * family.latent_frames // family.frame_multiple)
     references = num_references * REFERENCE_PIXELS // multiple**2
+    vae_class, row_counts = classes.get("vae", ""), frozenset[int]()
+    if why_not(vae_class, vae) is None:
+        scale = latent_scale(vae)
+        latents = canvas.height // scale, canvas.width // scale
+        row_counts = frozenset(each for each in range(2, MOST_DECODERS + 1) if has_rows(vae_class, vae, latents, each))
+    is_cpu, most_unfolded = model.device == "cpu", 0
+    if is_cpu:
+        most_unfolded = MOST_UNFOLDED if model.dtype == "fp32" else 0 if convolves(model.dtype) else NO_LIMIT
     return Work(
         # The work of text encoders is not counted: what they need is there while the last of them is loaded.
         text=replace(text, own_bytes=text.own_bytes + max((p.loading_bytes for p in stages["encode_text"]), default=0)),
@@ -187,24 +183,15 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
         tokens=num_frames * (canvas.width // multiple) * (canvas.height // multiple) + references,
         joint_text=text_length if split is not None and "text" in split.order else 0,
         canvas=canvas,
-        decoder=decoder_of(
-            vae, frames=min(canvas.frames, family.frame_multiple or 1), most_unfolded=_most_unfolded(model)
-        ),
+        vae_config=vae,
+        decoded_frames=min(canvas.frames, family.frame_multiple or 1),
+        most_unfolded=most_unfolded,
         num_bits=DTYPE_BITS[model.dtype],
-        context_bytes=CPU_BYTES + HOLES_BYTES if model.device == "cpu" else CONTEXT_BYTES,
-        packs=model.device != "cpu",
+        context_bytes=CPU_BYTES + HOLES_BYTES if is_cpu else CONTEXT_BYTES,
+        packs=not is_cpu,
         encoder_bytes=sum(part.num_bytes for part in stages["encode_text"]),
-        row_counts=_row_counts(classes.get("vae", ""), vae, canvas),
+        row_counts=row_counts,
     )
-
-
-def _most_unfolded(model: Model) -> int:
-    """Up to which size convolutions are unfolded."""
-    if model.device != "cpu":
-        return 0
-    if model.dtype == "fp32":
-        return MOST_UNFOLDED
-    return 0 if convolves(model.dtype) else NO_LIMIT
 
 
 def whole_bytes(model: Model) -> int:
@@ -249,14 +236,6 @@ def spares_beside(asked: Mapping[str, int], memories: Mapping[str, int]) -> dict
     return {device: spare for device, spare in spares.items() if 0 < spare <= room[device]}
 
 
-def _row_counts(class_name: str, config: Mapping[str, Any], canvas: Latents) -> frozenset[int]:
-    if why_not(class_name, config) is not None:
-        return frozenset()
-    scale = latent_scale(config)
-    latents = canvas.height // scale, canvas.width // scale
-    return frozenset(each for each in range(2, MOST_DECODERS + 1) if has_rows(class_name, config, latents, each))
-
-
-def _need(parts: Sequence[Weights]) -> Need:
-    mapped = sum(part.mapped_bytes for part in parts)
-    return Need(own_bytes=sum(part.num_bytes for part in parts) - mapped, shared_bytes=mapped)
+def _need(parts: Sequence[Need]) -> Need:
+    own, shared = sum(part.own_bytes for part in parts), sum(part.shared_bytes for part in parts)
+    return Need(own_bytes=own, shared_bytes=shared)

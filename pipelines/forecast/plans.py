@@ -1,20 +1,31 @@
-"""The plan `auto`: guidance first, then ulysses as far as the heads divide, the rest by allgather.
+"""What a denoise is asked for, and the plan `auto` for it by a rule: guidance first, then ulysses as far as the heads
+divide, the rest by allgather.
 
-A rule, not a measurement: exact for every model, and near the fastest where links between all devices are equal.
+The rule measures nothing: it is exact for every model, and near the fastest where links between all devices are equal.
 """
 
+from __future__ import annotations
+
 import contextlib
+import dataclasses
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 from ...parallel.plan import ParallelPlan
 from ...parallel.wording import worded
-from ..models.checks import check_shareable
+from ..models.checks import check_shareable, compiles
+from ..models.describe import card_of
 from ..models.folder import components_of, read_config, read_index
+from ..shape import empty_canvas
 from ..split_plans import REFUSED, SPLIT_PLANS
 from ..split_plans.heads import heads_of
-from ..values import Model
+from ..values import COMPILING, MARK, Conditioning, Latents, Model
+
+if TYPE_CHECKING:
+    from ..requests import Denoise
 
 
 def plans_for(model: Model, num_devices: int, *, is_guided: bool) -> tuple[ParallelPlan, ...]:
@@ -75,7 +86,12 @@ def auto_plan(model: Model, num_devices: int, *, is_guided: bool) -> tuple[Paral
     if num_devices == 1:
         return ParallelPlan(), "plan auto is one process, because one device was given"
     if whole := why_whole(Path(model.folder)):
-        return _unsplit(whole, num_devices, is_guided)
+        if not is_guided:
+            return ParallelPlan(), worded("plan auto is one process on 1 of {} devices: {}", num_devices, whole)
+        plan = ParallelPlan(cfg=2)
+        return plan, worded(
+            "plan auto is {} on 2 of {} devices, one for each branch of guidance: {}", plan, num_devices, whole
+        )
     cfg = 2 if is_guided and num_devices % 2 == 0 else 1
     left, heads = num_devices // cfg, num_heads(Path(model.folder))
     ulysses = math.gcd(heads, left)
@@ -96,15 +112,6 @@ def check_plan(plan: ParallelPlan, num_devices: int) -> None:
                 _count(plan.num_ranks, "device"),
             )
         )
-
-
-def _unsplit(reason: str, num_devices: int, is_guided: bool) -> tuple[ParallelPlan, str]:
-    if is_guided:
-        plan = ParallelPlan(cfg=2)
-        return plan, worded(
-            "plan auto is {} on 2 of {} devices, one for each branch of guidance: {}", plan, num_devices, reason
-        )
-    return ParallelPlan(), worded("plan auto is one process on 1 of {} devices: {}", num_devices, reason)
 
 
 def _why_split(plan: ParallelPlan, heads: int, is_guided: bool) -> str:
@@ -151,3 +158,82 @@ def num_heads(folder: Path) -> int:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+# ---- What a denoise is asked for, of a request or of a workflow before it runs.
+#
+# Light, so that a workflow is checked on one device without a planner.
+
+AUTO = "auto"
+LEFT_OPEN = ("", AUTO, COMPILING)
+BY_HAND = "it was written by hand"
+ALONE = "one process, because neither the workflow nor the run names devices"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Zeros are the model's own."""
+
+    width: int = 0
+    height: int = 0
+    frames: int = 0
+    batch: int = 1
+    steps: int = 0
+    text_length: int = 0  # tokens of the prompt, padded
+    num_references: int = 0
+    is_guided: bool = False
+    has_step_cache: bool = False
+
+    def canvas(self, model: Model) -> Latents:
+        """Raises `ValueError` for a size that the model cannot paint."""
+        return empty_canvas(model, width=self.width, height=self.height, frames=self.frames, fps=0.0, batch=self.batch)
+
+    def of_size(self, size: Latents) -> Wanted:
+        shape = {name: getattr(size, name) for name in ("width", "height", "frames", "batch")}
+        return dataclasses.replace(self, **shape)
+
+    def settled(self, model: Model) -> Wanted:
+        """With the model's own numbers where zeros are. Raises as `canvas` does."""
+        canvas, card = self.canvas(model), card_of(model)
+        steps, text_length = self.steps or card.steps, self.text_length or card.text_length
+        return dataclasses.replace(self.of_size(canvas), steps=steps, text_length=text_length)
+
+
+def wanted_by(request: Denoise, *, is_guided: bool) -> Wanted:
+    found = Wanted(
+        steps=request.steps,
+        text_length=text_length_of(request.conditioning),
+        num_references=len(request.conditioning.references),
+        is_guided=is_guided,
+        has_step_cache=request.step_cache != "none",
+    )
+    return found.of_size(request.latents)
+
+
+def is_guided(model: Model, *, guidance: float = 0.0, guidance_2: float = 0.0) -> bool:
+    """Whether every step of a denoise asks the transformer twice."""
+    return max(guidance or card_of(model).guidance, guidance_2) > 1
+
+
+def text_length_of(conditioning: Conditioning) -> int:
+    """Tokens of the longest text; 0 where there is none."""
+    return max((tensor.shape[1] for tensor in conditioning.positive.values() if tensor.ndim == 3), default=0)
+
+
+def num_steps_of(request: Denoise) -> int:
+    """How many steps it will do: fewer than it is asked for where a start picture is painted over in part."""
+    from ..requests import first_step
+
+    steps = len(request.sampling.sigmas) or request.steps or card_of(request.model).steps
+    return steps - first_step(steps, request.strength)
+
+
+def at_work(model: Model, *, has_step_cache: bool = False) -> Model:
+    """The model as it works by the plan of its place, which may have its transformer compiled whatever it says."""
+    compiled = compiles(model, has_step_cache=has_step_cache)
+    return dataclasses.replace(model, engine="inductor") if compiled else model
+
+
+def spelt_at_work(plan: ParallelPlan, model: Model, *, has_step_cache: bool) -> str:
+    """`ulysses=2,compiled` where the plan has the transformer compiled."""
+    return f"{plan}{MARK * compiles(model, has_step_cache=has_step_cache)}"

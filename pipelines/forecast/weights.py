@@ -1,11 +1,20 @@
-"""How large a model's weights are, from the headers of its files: what a device will hold, and what it may share."""
+"""How large a model's parts are: its weights, by the headers of its files, and what its VAE's decoder holds at work.
+
+A decoder holds four tensors of its second width at full size; one that is causal in time what its last block holds
+while a convolution runs. On a CPU, torch unfolds the input of a small fp32 convolution over time, `3 x 3 x 3` numbers
+of each, instead of giving it to oneDNN: where batch x channels x frames x rows of what it takes in, its padding
+included, are at most 20,480 (`use_mkldnn` in ATen's `Convolution.cpp`). The same area takes twice as much lying as
+standing. In bf16 or fp16 it unfolds the input of every convolution, pictures' too, where oneDNN has no instructions for
+them.
+"""
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from ..components.memory import DTYPE_BITS, expected_bytes, is_quantized, loading_bytes
 from ..models.component_files import ComponentFiles, inspect_components, inspect_model
@@ -14,25 +23,35 @@ from ..models.packed.experts import single_files
 from ..models.packed.packing import FLOATS, read_checkpoint, transformer_tensors
 from ..models.tensor_file import read_tensor_file
 from ..split_plans import SPLIT_PLANS
-from ..values import Model, Place
+from ..values import Latents, Model, Place
 
 UNPACKED_COPIES = 2  # in fp32: a weight times its scale, and what is rotated back
 FILE_DTYPES = {"fp32": "F32", "bf16": "BF16", "fp16": "F16"}
+# Tensors of full size that a decoder holds at once: what a block adds to, its input, output, and one on the way.
+DECODED = 4
+KEPT_FRAMES = 2  # what a convolution that is causal in time keeps of its last input, and puts before the next
+KERNEL = 3  # frames, rows and columns that such a convolution looks at
+MOST_UNFOLDED = 20_480
+NO_LIMIT = 1 << 62
 
 
 @dataclass(frozen=True, kw_only=True)
-class Weights:
-    """How large one component's weights are, in the model's number format."""
+class Need:
+    """What a component, a stage or a rank needs of a device's memory, in the model's number format."""
 
-    num_bytes: int
-    mapped_bytes: int = 0  # the part that a CPU reads as it lies in the files: ranks hold it between them, once
-    loading_bytes: int = 0  # what is there beside them while they are unpacked or quantized, one after the other
+    own_bytes: int
+    shared_bytes: int = 0  # what a CPU reads as it lies in mapped files, which ranks hold between them, once
+    loading_bytes: int = 0  # what is there beside weights while they are unpacked or quantized, one after the other
     largest_block_bytes: int = 0  # the largest block of a transformer: what ranks that share weights gather at a time
     # What of a transformer is in no block: ranks that share weights gather it for all of a forward.
     outside_bytes: int = 0
 
+    @property
+    def num_bytes(self) -> int:
+        return self.own_bytes + self.shared_bytes
 
-def weights_of(model: Model) -> Mapping[str, Weights]:
+
+def weights_of(model: Model) -> Mapping[str, Need]:
     """The weights of every component that has some, by its name. Reads headers; raises `ValueError` for a damaged
     model.
     """
@@ -51,66 +70,116 @@ def _components(folder: str, fingerprint: str, has_family: bool) -> Mapping[str,
 
 
 @lru_cache(maxsize=32)
-def _weights(model: Model) -> Mapping[str, Weights]:
+def _weights(model: Model) -> Mapping[str, Need]:
     components = components_of(model)
     single = single_files(model, components)
     return {name: _component(each, model, single.get(name)) for name, each in components.items() if each.weights}
 
 
-def _component(component: ComponentFiles, model: Model, checkpoint: Path | None) -> Weights:
+def _component(component: ComponentFiles, model: Model, checkpoint: Path | None) -> Need:
     num_bytes, loading = expected_bytes(component, model), loading_bytes(component, model)
-    loading += _unpacking_bytes(checkpoint) if checkpoint else 0
-    mapped = min(num_bytes, _mapped(component, model, checkpoint))
+    held, mapped, bits = [file.tensors for file in component.weights], 0, DTYPE_BITS[model.dtype]
+    if checkpoint:
+        held = [transformer_tensors(read_checkpoint(checkpoint))]
+        # Beside a single file's largest packed weight, maybe several of ours, while it is unpacked.
+        packed = (entry.numel for entry in held[0].values() if entry.dtype not in FLOATS)
+        loading += max(packed, default=0) * UNPACKED_COPIES * 32 // 8
+    # On a CPU, tensors that lie in the files as they are used.
+    if model.device.startswith("cpu") and (model.quantization == "none" or not is_quantized(component.name)):
+        kept = (entry for tensors in held for entry in tensors.values() if entry.dtype == FILE_DTYPES[model.dtype])
+        mapped = min(num_bytes, sum(entry.numel for entry in kept) * bits // 8)
     if not component.name.startswith("transformer"):
-        return Weights(num_bytes=num_bytes, mapped_bytes=mapped, loading_bytes=loading)
+        return Need(own_bytes=num_bytes - mapped, shared_bytes=mapped, loading_bytes=loading)
     blocks, outside = _blocks(component, model)
-    added = sum(_lora_bytes(lora.path, model) for lora in model.loras)
-    return Weights(
-        num_bytes=num_bytes + added,
-        mapped_bytes=0 if model.loras else mapped,
+    if model.loras:
+        files = [read_tensor_file(Path(lora.path)).tensors.values() for lora in model.loras]
+        num_bytes += sum(sum(entry.numel for entry in entries) * bits // 8 for entries in files)
+        mapped = 0
+    return Need(
+        own_bytes=num_bytes - mapped,
+        shared_bytes=mapped,
         loading_bytes=loading,
         largest_block_bytes=blocks,
         outside_bytes=outside,
     )
 
 
-def _mapped(component: ComponentFiles, model: Model, checkpoint: Path | None) -> int:
-    """On a CPU, tensors that lie in the files as they are used."""
-    if not model.device.startswith("cpu") or (model.quantization != "none" and is_quantized(component.name)):
-        return 0
-    held = [transformer_tensors(read_checkpoint(checkpoint))] if checkpoint else [f.tensors for f in component.weights]
-    kept = (entry for tensors in held for entry in tensors.values())
-    wanted = FILE_DTYPES[model.dtype]
-    return sum(entry.numel for entry in kept if entry.dtype == wanted) * DTYPE_BITS[model.dtype] // 8
-
-
-def _unpacking_bytes(checkpoint: Path) -> int:
-    """What is there beside a single file's largest packed weight, maybe several of ours, while it is unpacked."""
-    entries = transformer_tensors(read_checkpoint(checkpoint)).values()
-    largest = max((entry.numel for entry in entries if entry.dtype not in FLOATS), default=0)
-    return largest * UNPACKED_COPIES * 32 // 8
-
-
 def _blocks(component: ComponentFiles, model: Model) -> tuple[int, int]:
     """(the largest block's bytes, the bytes outside of blocks) of a transformer whose class has a split plan."""
     split = SPLIT_PLANS.get(component.class_name)
+    lists = split.blocks if split else ()
     sizes: dict[str, int] = defaultdict(int)
     for file in component.weights:
         for name, entry in file.tensors.items():
-            sizes[_block_of(name, split.blocks if split else ())] += entry.numel * DTYPE_BITS[model.dtype] // 8
+            path = next((path for path in lists if name.startswith(f"{path}.")), "")
+            member = name[len(path) + 1 :].partition(".")[0]
+            # `transformer_blocks.3`; the list's name where its members have names, and "" outside of all.
+            block = f"{path}.{member}" if path and member.isdecimal() else path
+            sizes[block] += entry.numel * DTYPE_BITS[model.dtype] // 8
     outside = sizes.pop("", 0)
     return max(sizes.values(), default=0), outside
 
 
-def _block_of(tensor: str, lists: tuple[str, ...]) -> str:
-    """`transformer_blocks.3` of a tensor in it, the list's name where its members have names; "" outside."""
-    for path in lists:
-        if tensor.startswith(f"{path}."):
-            member = tensor[len(path) + 1 :].partition(".")[0]
-            return f"{path}.{member}" if member.isdecimal() else path
-    return ""
+def decoded_numbers(
+    config: Mapping[str, Any], canvas: Latents, decoders: int = 1, *, frames: int, most_unfolded: int
+) -> float:
+    """Numbers that are alive at once in a decoder's widest point, on each of so many ranks that share the rows; 0 where
+    the config does not tell. For so many frames at a time; the full size is made in the last but one width.
+    `most_unfolded`: up to which size torch unfolds, `MOST_UNFOLDED` in fp32 on a CPU; 0 where it never does.
+    """
+    channels, times, patch = config.get("block_out_channels"), config.get("dim_mult"), 1
+    if isinstance(channels, list):
+        widths = [*map(whole_number, channels)]
+        widest: float = DECODED * widths[min(1, len(widths) - 1)] if widths else 0
+        is_unfolded, taps = most_unfolded == NO_LIMIT, KERNEL**2
+    else:
+        base = whole_number(config.get("decoder_base_dim")) or whole_number(config.get("base_dim"))
+        factors = [whole_number(each) for each in times] if isinstance(times, list) else []
+        if not base or not factors or not factors[0]:
+            return 0
+        widths, patch = [base * factor for factor in factors], whole_number(config.get("patch_size")) or 1
+        depth = whole_number(config.get("num_res_blocks")) or 2
+        tensors = _causal(factors, depth, frames, is_residual=config.get("is_residual") is True)
+        widest = base * factors[0] * tensors / patch**2  # to each position of the last block
+        is_unfolded, taps = most_unfolded > 0, KERNEL**3
+    area = widest * (canvas.batch * canvas.width * canvas.height / decoders)
+    most = area * frames
+    for level in range(len(widths) if is_unfolded else 0):  # from full size downwards, each half of the one before
+        scale = patch * 2**level
+        width, rows = canvas.width // scale, -(-canvas.height // (scale * decoders))
+        entering = widths[min(level + 1, len(widths) - 1)]
+        for at_once in {1, frames} if level == 0 else {1, min(2, frames), frames}:
+            beside = area * at_once / 4**level
+            for planes in (canvas.batch * each for each in (widths[level], entering // 2, entering)):
+                if planes * (at_once + KEPT_FRAMES) * (rows + KERNEL - 1) <= most_unfolded:
+                    most = max(most, beside + planes * taps * at_once * rows * width)
+    return most
 
 
-def _lora_bytes(path: str, model: Model) -> int:
-    entries = read_tensor_file(Path(path)).tensors.values()
-    return sum(entry.numel for entry in entries) * DTYPE_BITS[model.dtype] // 8
+def latent_scale(vae: Mapping[str, Any]) -> int:
+    """Pixels to a latent, each way; 8 where the VAE's config does not tell."""
+    for name in ("spatial_compression_ratio", "scale_factor_spatial"):
+        if told := whole_number(vae.get(name)):
+            return told
+    widths = vae.get("block_out_channels") or vae.get("dim_mult")
+    return 2 ** (len(widths) - 1) * (whole_number(vae.get("patch_size")) or 1) if isinstance(widths, list) else 8
+
+
+def _causal(factors: Sequence[int], depth: int, frames: int, *, is_residual: bool) -> float:
+    """Tensors alive in the last block of a decoder that is causal in time (Wan, Qwen-Image), while a convolution runs.
+
+    What the block adds to and the convolution's input are there; the input again with the frames before it, and once
+    more in the order that the convolution takes; its output, in both orders; and what all convolutions keep of the
+    frames before, at each size a quarter of the one above. A residual block takes in more, and copies it.
+    """
+    entering = factors[min(1, len(factors) - 1)] / factors[0] if is_residual else 1.0
+    longer = (frames + KEPT_FRAMES) / frames
+    kept = min(frames, KEPT_FRAMES) / frames
+    sizes = sum(factor / factors[0] / 4**level for level, factor in enumerate(factors))
+    num_convolutions = 2 * (depth + 1) + 1
+    copied = entering + 1 if is_residual else 0.0
+    return 2 * entering * (1 + longer) + 2 + copied + kept * num_convolutions * sizes
+
+
+def whole_number(value: Any) -> int:
+    return value if type(value) is int else 0

@@ -5,7 +5,7 @@
 One NVIDIA H200 (SXM, 140 GiB) with 16 slow host cores in a VM, torch 2.11.0, CUDA 13.0; FLUX.1 at 1024 x 1024 in bf16,
 of the true size with random weights; one device, and rank 0 of 8 whose wire carries nothing, so that none is predicted.
 By `tests/bench/one_gpu.py step` at commit 8c3eb376, November 2026. Compiled blocks cost the host less since: `then` is
-predicted with what they cost that day, `now` with what they are estimated to cost (`costs/software.py`), which no GPU
+predicted with what they cost that day, `now` with what they are estimated to cost (`costs/chips.py`), which no GPU
 has measured yet. Not in the model are the weights of modulations, which every rank reads in every step (1.8 ms); a
 second run of the last row took 26.8 ms.
 """

@@ -28,7 +28,7 @@ from latentloom.pipelines.costs.machine import Machine
 from latentloom.pipelines.costs.run import Run
 from latentloom.pipelines.forecast.forecast import forecast
 from latentloom.pipelines.forecast.here import machine_here
-from latentloom.pipelines.forecast.terms import Wanted
+from latentloom.pipelines.forecast.plans import Wanted
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.place import placed, read_place
 from latentloom.pipelines.requests import Decode, Denoise, EncodeText
@@ -77,7 +77,7 @@ def main() -> None:
         if number % args.every == 0:
             start = time.perf_counter()
             machine = machine_here(None, anew=True)
-            rate = machine.speeds(2).chip.single_flops / 1e9
+            rate = machine.speeds(2).single_flops / 1e9
             print(f"{machine.title}: {rate:.0f} GFLOP/s, measured in {time.perf_counter() - start:.1f} s", flush=True)
             for plan in PLANS:  # warm ranks, each plan's groups among them
                 done(model, Setting(plan=plan, side=128, batch=1, guidance=3.0, steps=2), f"warm {number} {plan}")

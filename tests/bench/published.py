@@ -18,9 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import support.checkout  # noqa: F401 (makes the checkout importable)
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.pipelines.costs.chips import CHIPS, COMPILED, EAGER, Chip, Software
-from latentloom.pipelines.costs.step import Forward, Speeds, step
-from latentloom.pipelines.costs.wires import FABRICS, Fabric
+from latentloom.pipelines.costs.chips import CHIPS, COMPILED, EAGER, FABRICS, Chip, Fabric, Software
+from latentloom.pipelines.costs.step import ITEMSIZE, Demand, step
 
 PEER = {"relay_passes": 4, "merge_passes": 8, "calls_in": 3, "exchange_launches": 120, "gather_launches": 30}
 PEER |= {
@@ -46,7 +45,7 @@ class Row:
 @dataclass(frozen=True, kw_only=True)
 class Table:
     source: str
-    forward: Forward
+    forward: Demand
     chip: Chip
     fabric: Fabric
     software: Software
@@ -65,10 +64,10 @@ class Compared:
         return self.predicted / self.row.seconds - 1
 
 
-def transformer(width: int, heads: int, layers: int, per_layer: float, image: int, text: int, branches: int) -> Forward:
+def transformer(width: int, heads: int, layers: int, per_layer: float, image: int, text: int, branches: int) -> Demand:
     """`per_layer`: weights that a token passes in a layer, in units of the width squared."""
     weights = per_layer * width**2 * layers
-    return Forward(
+    return Demand(
         image=image,
         text=text,
         layers=layers,
@@ -189,8 +188,8 @@ def _seconds(table: Table, row: Row, factor: float) -> float:
     if row.tensor_parallel:
         return _tensor_parallel(table, chip, row.tensor_parallel) + table.serial
     plan = ParallelPlan.parse(row.plan)
-    speeds = Speeds(chip=chip, wires=table.fabric if plan.num_ranks > 1 else None, launch_s=LAUNCH_S)
-    return step(table.forward, plan, speeds, table.software).seconds + table.serial
+    chip = replace(chip, wires=table.fabric if plan.num_ranks > 1 else None)
+    return step(table.forward, plan, chip, table.software).seconds + table.serial
 
 
 def _tensor_parallel(table: Table, chip: Chip, degree: int) -> float:
@@ -199,7 +198,7 @@ def _tensor_parallel(table: Table, chip: Chip, degree: int) -> float:
     flops = 2 * f.tokens * f.image_weights / f.layers
     linear = chip.gemm_s(flops, rows=f.tokens, width=f.width, dtype=f.dtype) / degree * SERIAL_PARTS
     attention = chip.attention_s(f.tokens, f.tokens, f.heads / degree, f.head_dim, f.dtype)
-    whole = f.tokens * f.width * f.itemsize
+    whole = f.tokens * f.width * ITEMSIZE[f.dtype]
     memory = chip.copy_s(software.passes * whole) * (0.5 + 0.5 / degree)
     reduced = 2 * (fabric.start_s * 1.4 + 2 * (degree - 1) / degree * whole / fabric.bytes_per_s)
     host = LAUNCH_S * (software.launches + 60)

@@ -47,8 +47,8 @@ from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.costs.chips import software_of
 from latentloom.pipelines.costs.machine import Machine
 from latentloom.pipelines.costs.measured import checked, machine_of
-from latentloom.pipelines.costs.run import Job, predict
-from latentloom.pipelines.costs.step import Forward
+from latentloom.pipelines.costs.run import predict
+from latentloom.pipelines.costs.step import Demand
 from latentloom.pipelines.forecast.auto import fewest
 from latentloom.pipelines.forecast.choice import ROUNDING_GAIN, counts, plainness, replicas_of, settled
 
@@ -177,8 +177,8 @@ def plan_of(way: Way) -> ParallelPlan:
     )
 
 
-def job_of(load: Load) -> Job:
-    forward = Forward(
+def job_of(load: Load) -> Demand:
+    return Demand(
         image=load.image,
         text=load.text,
         layers=load.layers,
@@ -192,7 +192,6 @@ def job_of(load: Load) -> Job:
         branches=load.branches,
         latent_bytes=int(load.latent_bytes),
     )
-    return Job(forward=forward, steps=1)
 
 
 def machine_as_measured(cell: Cell) -> Machine:
@@ -321,7 +320,7 @@ def _option(
     return Shared(groups=groups, way=way, decoders=decoders), min(times[way], rows[way])
 
 
-def _sweep_job(sweep: Sweep) -> Job:
+def _sweep_job(sweep: Sweep) -> Demand:
     load = sweep.cell.load
     pixels = load.image * PIXELS_A_TOKEN
     return replace(

@@ -31,12 +31,12 @@ from latentloom.parallel.pool import measuring
 from latentloom.parallel.pool.trial import Deadline
 from latentloom.parallel.progress import SILENT, Foreseen, Progress
 from latentloom.pipelines import placement
+from latentloom.pipelines.costs.chips import Fabric
 from latentloom.pipelines.costs.machine import Machine
-from latentloom.pipelines.costs.wires import Measured, Speed
 from latentloom.pipelines.forecast import forecast, here
 from latentloom.pipelines.forecast.auto import choose, foreseen_for
 from latentloom.pipelines.forecast.known import machine_at, seen, spot_of
-from latentloom.pipelines.forecast.terms import Wanted, at_work, spelt_at_work
+from latentloom.pipelines.forecast.plans import Wanted, at_work, spelt_at_work
 from latentloom.pipelines.models import checks
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.place import names_plan, read_plan
@@ -57,11 +57,10 @@ def at(num: int, plan: str = "", **place: str) -> Model:
 def slow_gathers(machine: Machine) -> Machine:
     """Measured, and on it a ring saves more than a tenth."""
     alone = machine.speeds(1)
-    chip = dataclasses.replace(alone.chip, single_flops=1e9)
+    one = dataclasses.replace(alone, single_flops=1e9)
     starts = {"exchange": 0.5, "gather": 0.5, "hop": 1e-4}
-    speeds = {(operation, 2, 1, 2): Speed(start_s, 1e9) for operation, start_s in starts.items()}
-    many = dataclasses.replace(alone, chip=chip, wires=Measured(speeds=speeds))
-    one = dataclasses.replace(alone, chip=chip)
+    speeds = {(operation, 2, 1, 2): (start_s, 1e9) for operation, start_s in starts.items()}
+    many = dataclasses.replace(one, wires=Fabric(name="measured", measured=speeds, tax=0.0))
     return dataclasses.replace(machine, at={1: one, 2: many}, is_measured=True, is_assumed=False)
 
 

@@ -20,8 +20,8 @@ from latentloom.nodes.preview.preview import ALONE, NodePlan
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.pipelines.forecast import auto
-from latentloom.pipelines.forecast.memory import CPU_BYTES, Need
+from latentloom.pipelines.forecast.memory import CPU_BYTES
+from latentloom.pipelines.forecast.weights import Need
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.values import Latents, Model, Place
@@ -176,7 +176,7 @@ def test_a_size_that_the_model_cannot_paint_is_told() -> None:
 def test_memory_is_that_of_as_many_decoders_as_a_run_would_have(
     flux: str, decoders: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auto, "decoders_for", lambda *asked, **now: decoders)
+    monkeypatch.setattr(choices, "decoders_for", lambda *asked, **now: decoders)
     model = describe_model(flux, device="cuda:0", is_here=False)
     wanted = dataclasses.replace(usual(model), batch=2)
     work = dataclasses.replace(work_for(model, wanted), vae=Need(own_bytes=10**11))

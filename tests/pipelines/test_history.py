@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from latentloom.__main__ import main
-from latentloom.nodes.headless.plans import Asked, plan_model
+from latentloom.nodes.headless.plans import plan_model
 from latentloom.parallel.progress import Factors, Foreseen, Setting
 from latentloom.pipelines.costs import ran as ran_module
 from latentloom.pipelines.costs.machine import named_machine
@@ -152,7 +152,7 @@ def test_what_was_learned_changes_predictions_and_not_the_plan(tmp_path: Path, m
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     found = plan_bobbin()
     assert in_words(found.machine.factors) == "" and "learned" not in as_text(found)
-    setting = setting_of(found.model, found.canvas, HERE, text_tokens=found.job.encode_tokens)
+    setting = setting_of(found.model, found.canvas, HERE, text_tokens=found.demand.encode_tokens)
     for _ in range(LEAST_RUNS):
         keep(ran(0.6, setting=setting, took_decode_s=1.5), tmp_path / "latentloom")
     slower = plan_bobbin()
@@ -165,7 +165,7 @@ def test_what_was_learned_changes_predictions_and_not_the_plan(tmp_path: Path, m
 
 
 def plan_bobbin() -> Forecast:
-    return plan_model("builtin:bobbin", HERE, Asked(), roots=())
+    return plan_model("builtin:bobbin", HERE, roots=())
 
 
 def test_a_prediction_is_told_with_what_corrected_it() -> None:

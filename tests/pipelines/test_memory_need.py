@@ -3,6 +3,7 @@
 import dataclasses
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,17 +12,16 @@ import torch
 from latentloom.parallel.machine.now import convolves
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.components.memory import PACKED_ON_GPU, PACKING_BYTES, SPARE_BYTES
-from latentloom.pipelines.forecast.decoder import MOST_UNFOLDED, NO_LIMIT, decoder_of
 from latentloom.pipelines.forecast.memory import (
     CONTEXT_BYTES,
     LIVE,
-    Need,
     Work,
     fits,
     spares_beside,
     whole_bytes,
     work_of,
 )
+from latentloom.pipelines.forecast.weights import MOST_UNFOLDED, NO_LIMIT, Need, decoded_numbers
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.stages import _working_bytes
@@ -145,7 +145,8 @@ def test_every_family_tells_its_tokens_and_its_decoder(family: str, tiny: Callab
     found = work(model, width=128, height=64, frames=9 if video else 1)
     assert found.tokens == 8 * 4 * (3 if video else 1)
     assert found.joint_text == (0 if video else TEXT)
-    assert found.heads == 4 and found.width in (12, 16) and found.decoder.widest > 0
+    assert found.heads == 4 and found.width in (12, 16)
+    assert decoded_numbers(found.vae_config, found.canvas, frames=found.decoded_frames, most_unfolded=0) > 0
     assert len(found.transformers) == (2 if family == "wan22" else 1)
 
 
@@ -167,18 +168,18 @@ def test_torch_unfolds_in_16_bit_where_the_processor_does_not_convolve(dtype: to
 
 def test_a_decoder_without_convolutions_in_16_bit_holds_what_is_unfolded_at_full_size() -> None:
     config, canvas = {"block_out_channels": [32, 64]}, Latents(family="flux", width=128, height=64)
-    unfolding, other = (decoder_of(config, frames=1, most_unfolded=most) for most in (NO_LIMIT, 0))
-    assert unfolding.numbers(canvas) == other.numbers(canvas) + 64 * 9 * 128 * 64
+    unfolding, other = (partial(decoded_numbers, config, frames=1, most_unfolded=most) for most in (NO_LIMIT, 0))
+    assert unfolding(canvas) == other(canvas) + 64 * 9 * 128 * 64
 
 
 def test_a_decoder_on_a_cpu_holds_more_for_a_lying_picture_than_for_a_standing_one() -> None:
     config = {"base_dim": 48, "dim_mult": [1, 1], "num_res_blocks": 1}
     lying, standing = (Latents(family="wan", width=w, height=h, frames=9) for w, h in ((192, 128), (128, 192)))
-    on_cpu, elsewhere = (decoder_of(config, frames=4, most_unfolded=most) for most in (MOST_UNFOLDED, 0))
-    assert elsewhere.numbers(lying) == elsewhere.numbers(standing) == on_cpu.numbers(standing)
+    on_cpu, elsewhere = (partial(decoded_numbers, config, frames=4, most_unfolded=most) for most in (MOST_UNFOLDED, 0))
+    assert elsewhere(lying) == elsewhere(standing) == on_cpu(standing)
     unfolded = 24 * 27 * 4 * 192 * 128  # at full size, of what comes from below
-    assert on_cpu.numbers(lying) == elsewhere.numbers(lying) + unfolded
-    assert on_cpu.numbers(lying, 2) > elsewhere.numbers(lying, 2) == elsewhere.numbers(lying) / 2
+    assert on_cpu(lying) == elsewhere(lying) + unfolded
+    assert on_cpu(lying, 2) > elsewhere(lying, 2) == elsewhere(lying) / 2
 
 
 def test_a_damaged_model_is_a_sentence(tiny: Callable[[str], Path], tmp_path: Path) -> None:

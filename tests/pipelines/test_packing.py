@@ -264,10 +264,10 @@ def test_only_the_transformer_of_a_single_file_is_counted(tiny: Callable[[str], 
     weights = {f"model.diffusion_model.{k}": v for k, v in load_file(tiny("flux") / "transformer" / WEIGHTS).items()}
     save_file({**weights, "clip.a.weight": torch.zeros(1000, 1000)}, tmp_path / "one.safetensors")
     found = weights_of(describe_model(f"{tmp_path / 'one.safetensors'}@{tiny('flux')}", device="cpu"))["transformer"]
-    assert found.mapped_bytes == found.num_bytes and found.loading_bytes == 0
+    assert found.shared_bytes == found.num_bytes and found.loading_bytes == 0
     save_file({name: value.to(E4M3) for name, value in weights.items()}, tmp_path / "one.safetensors")
     found = weights_of(describe_model(f"{tmp_path / 'one.safetensors'}@{tiny('flux')}", device="cpu"))["transformer"]
-    assert found.mapped_bytes == 0 and found.loading_bytes == 8 * max(each.numel() for each in weights.values())
+    assert found.shared_bytes == 0 and found.loading_bytes == 8 * max(each.numel() for each in weights.values())
 
 
 def test_a_gguf_file_gives_the_transformer(tiny: Callable[[str], Path], tmp_path: Path) -> None:

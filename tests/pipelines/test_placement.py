@@ -19,7 +19,7 @@ from latentloom.parallel.progress import SILENT, Progress, RankWork
 from latentloom.parallel.ranks.seat import Seat
 from latentloom.pipelines import kept, placement, stages, values
 from latentloom.pipelines.doors import order
-from latentloom.pipelines.forecast.terms import Wanted
+from latentloom.pipelines.forecast.plans import Wanted
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.pools import preloads
 from latentloom.pipelines.requests import Decode, Denoise, EncodeImage, EncodeText

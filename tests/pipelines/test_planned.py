@@ -33,7 +33,7 @@ from latentloom.pipelines.forecast.choice import (
 )
 from latentloom.pipelines.forecast.explained import SECONDS, as_text, to_plain
 from latentloom.pipelines.forecast.forecast import Forecast, forecast
-from latentloom.pipelines.forecast.terms import Wanted, is_guided
+from latentloom.pipelines.forecast.plans import Wanted, is_guided
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.values import Graphs, Model
 from support.hollow_models import write_hollow
@@ -149,7 +149,7 @@ def test_where_text_encoders_live_and_what_a_new_prompt_costs_is_told(hollow: Mo
     tight = dataclasses.replace(named_machine("1x4090"), memory_bytes=14 << 30)
     answer = forecast(alone.model, Wanted(), tight)
     assert answer.chosen is not None
-    moved = answer.work.encoder_bytes + answer.job.transformer_bytes
+    moved = answer.work.encoder_bytes + answer.demand.transformer_bytes
     assert answer.chosen.turns_s == pytest.approx(moved / tight.upload_bytes_per_s)
     assert "in turns with the transformer: both are read again for a new prompt" in as_text(answer).replace(
         "\n        ", " "

@@ -14,7 +14,7 @@ from latentloom.pipelines.forecast import forecast as forecasts
 from latentloom.pipelines.forecast.auto import shared_out
 from latentloom.pipelines.forecast.forecast import forecast
 from latentloom.pipelines.forecast.known import Spot, with_devices
-from latentloom.pipelines.forecast.terms import Wanted
+from latentloom.pipelines.forecast.plans import Wanted
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.values import COMPILING, Place
 
@@ -84,7 +84,7 @@ def test_the_choice_of_a_group_counts_what_all_groups_send_and_hold() -> None:
 
 def test_text_and_picture_of_neighbours_hide_beside_the_steps_of_several_ranks() -> None:
     machine = named_machine("2xA100-nvlink")
-    job = forecast(BOBBIN, Wanted(), machine).job
+    job = forecast(BOBBIN, Wanted(), machine).demand
     one, two = (predict(job, ParallelPlan(ulysses=degree), machine, EAGER) for degree in (1, 2))
     assert one.next_s == one.seconds
     assert two.next_s == pytest.approx(two.seconds - min(two.text_s, two.decode_s))

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query
 from ...nodes.execution.preflight import foretell
 from ...nodes.graph.graph import Graph
 from ...nodes.graph.ready import ready
-from ...nodes.preview.text_tokens import text_tokens
+from ...nodes.preview.meant import text_tokens
 from ...nodes.registry import SPECS
 from ..contract.app import App, AppForm, AppKnown, AppTokens
 from ..contract.bodies import AppCheckBody, AppRunBody, PublishBody

@@ -15,7 +15,7 @@ from ...nodes.graph.ready import chosen, ready
 from ...nodes.headless.workflow_files import read_text, read_workflow
 from ...nodes.hosts.comfy_file import to_comfy
 from ...nodes.hosts.foreign import read_foreign
-from ...nodes.preview.text_tokens import text_tokens
+from ...nodes.preview.meant import text_tokens
 from ...nodes.python_script import to_python
 from ...nodes.registry import SPECS, entry, find
 from ...parallel.machine.folders import user_cache

@@ -4,26 +4,26 @@ It reads config files and headers of weights; nothing is loaded.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...nodes.files.workspace import Workspace
 from ...nodes.graph.graph import Graph
 from ...nodes.graph.ready import Ready, ready
-from ...nodes.headless.plans import Asked, plan_denoise
+from ...nodes.headless.plans import plan_denoise
 from ...nodes.preview.preview import planned
 from ...nodes.preview.walk import Walk
 from ...nodes.registry import SPECS
 from ...parallel.machine.now import DeviceNow
-from ...parallel.plan import DEGREES, ParallelPlan
+from ...parallel.plan import DEGREES
 from ...parallel.progress import SILENT
 from ...pipelines.costs.machine import EXAMPLES, Machine, named_machine
-from ...pipelines.costs.run import Run
 from ...pipelines.forecast.choice import spelt
 from ...pipelines.forecast.forecast import Forecast, of_each_kind
 from ...pipelines.forecast.here import is_busy, machine_here
 from ...pipelines.forecast.known import machine_at, machines_folder, spot_of, with_devices
-from ...pipelines.forecast.terms import AUTO
-from ...pipelines.values import MARK, Place
+from ...pipelines.forecast.plans import AUTO
+from ...pipelines.values import MARK, Engine, Place
 from ..contract.shown import (
     PlanMachine,
     PlanNode,
@@ -66,8 +66,11 @@ def plan_view(
     try:
         there = named_machine(machine.strip()) if machine.strip() else None
     except ValueError as error:
-        return _empty(now, str(error))
-    shown = now if there is None else _devices(there)
+        return PlanView(devices=now, nodes=[], choices=[], problem=str(error), examples=MACHINES)
+    shown = now
+    if there is not None:
+        unused = DeviceNow(name="", title=there.title, total_bytes=there.memory_bytes, used_bytes=0, load=None)
+        shown = [replace(unused, name=name) for name in there.devices]
     own = settings.place if there is None else Place(devices=there.devices, plan=AUTO)
     here = accelerators(shown)
     place, problem = _place(devices, plan, own, here=here)
@@ -100,7 +103,7 @@ def predicted_seconds(prepared: Ready, needed: Collection[str], *, workspace: Wo
         names = [name for name in walk.denoising() if name in needed]
         if not 0 < len(names) <= MOST_PREDICTED:
             return None
-        found = [_answer(walk, name, Asked(), now) for name in names]
+        found = [_answer(walk, name, now) for name in names]
     except ValueError:  # which the run tells
         return None
     known = [answer for answer in found if answer is not None and answer.machine.is_timed]
@@ -109,14 +112,14 @@ def predicted_seconds(prepared: Ready, needed: Collection[str], *, workspace: Wo
 
 
 def _answer(
-    walk: Walk, name: str, asked: Asked, now: Sequence[DeviceNow], there: Machine | None = None
+    walk: Walk, name: str, now: Sequence[DeviceNow], there: Machine | None = None, engine: Engine = "eager"
 ) -> Forecast | None:
     """None where machines of a cluster would do it. Raises `ValueError`."""
     model = walk.denoise(name)[0].model
     if model.place.cluster:
         return None
     devices = model.place.devices[: model.place.group_size] or (model.device,)
-    return plan_denoise(walk, name, there or machine_at(spot_of(devices, now)), asked)
+    return plan_denoise(walk, name, there or machine_at(spot_of(devices, now)), engine=engine)
 
 
 def _foretold(node: PlanNode, walk: Walk, now: Sequence[DeviceNow], there: Machine | None) -> PlanNode:
@@ -124,21 +127,18 @@ def _foretold(node: PlanNode, walk: Walk, now: Sequence[DeviceNow], there: Machi
     if not node.plan:
         return node
     try:
-        asked = Asked(engine="inductor" if there is None and node.plan.endswith(MARK) else "eager")
-        answer = _answer(walk, node.node, asked, now, there)
+        engine = "inductor" if there is None and node.plan.endswith(MARK) else "eager"
+        answer = _answer(walk, node.node, now, there, engine)
     except ValueError:  # which the node's own problem tells, or nobody can tell
         return node
     if answer is None:
         return node
     if there is None or node.is_chosen_by_hand:
         return node.model_copy(update={"prediction": _prediction(answer, node.plan.removesuffix(MARK))})
-    chosen = _chosen(answer.taken.plan, answer.why)
+    plan = answer.taken.plan
+    strategies = PlanStrategies.model_validate({name: getattr(plan, name) for name in (*DEGREES, "text")})
+    chosen = {"plan": str(plan), "why": answer.why, "num_ranks": plan.num_ranks, "strategies": strategies}
     return node.model_copy(update={"prediction": _prediction(answer, ""), "ranks": [], "problem": "", **chosen})
-
-
-def _chosen(plan: ParallelPlan, why: str) -> dict[str, Any]:
-    strategies = PlanStrategies.model_validate({**{name: getattr(plan, name) for name in DEGREES}, "text": plan.text})
-    return {"plan": str(plan), "why": why, "num_ranks": plan.num_ranks, "strategies": strategies}
 
 
 def _prediction(answer: Forecast, plan: str) -> Prediction | None:
@@ -163,7 +163,7 @@ def _prediction(answer: Forecast, plan: str) -> Prediction | None:
         plan=spelt(shown),
         why=answer.why if by_itself else "",
         num_devices=shown.num_devices,
-        steps=answer.job.steps,
+        steps=answer.demand.steps,
         **(seconds if is_timed else dict.fromkeys(seconds)),
         bytes=shown.num_bytes,
         lacking_bytes=shown.lacking_bytes,
@@ -173,20 +173,19 @@ def _prediction(answer: Forecast, plan: str) -> Prediction | None:
         ]
         if by_itself
         else [],
-        plans=[_row(each, shown, is_timed=is_timed) for each in rows],
+        plans=[
+            PredictedPlan(
+                plan=spelt(each),
+                num_devices=each.num_devices,
+                seconds=each.all_s if is_timed else None,
+                bytes=each.num_bytes,
+                lacking_bytes=each.lacking_bytes,
+                is_shown=each == shown,
+            )
+            for each in rows
+        ],
         remedy=" · ".join(each.words for each in answer.mends),
         hint=answer.hint if by_itself else "",
-    )
-
-
-def _row(run: Run, shown: Run, *, is_timed: bool) -> PredictedPlan:
-    return PredictedPlan(
-        plan=spelt(run),
-        num_devices=run.num_devices,
-        seconds=run.all_s if is_timed else None,
-        bytes=run.num_bytes,
-        lacking_bytes=run.lacking_bytes,
-        is_shown=run == shown,
     )
 
 
@@ -203,26 +202,12 @@ def measured() -> PlanMachine:
     return PlanMachine.model_validate(machine)
 
 
-def _devices(machine: Machine) -> list[DeviceNow]:
-    return [
-        DeviceNow(name=name, title=machine.title, total_bytes=machine.memory_bytes, used_bytes=0, load=None)
-        for name in machine.devices
-    ]
-
-
-def _empty(devices: list[DeviceNow], problem: str) -> PlanView:
-    return PlanView(devices=devices, nodes=[], choices=[], problem=problem, examples=MACHINES)
-
-
 def _place(devices: str, plan: str, own: Place, *, here: Sequence[str]) -> tuple[Place, str]:
     """What was asked for, or as much of it as can be and what is wrong with the rest."""
-    if not devices.strip() and not plan.strip():
-        return own, ""
-    try:
-        return asked_place(devices, plan, own=own, here=here), ""
-    except ValueError as error:
-        problem = str(error)
-    try:
-        return (asked_place(devices, AUTO, own=own, here=here) if devices.strip() else own), problem
-    except ValueError:
-        return own, problem
+    problem = ""
+    for each in (plan, AUTO) if devices.strip() else (plan,) if plan.strip() else ():
+        try:
+            return asked_place(devices, each, own=own, here=here), problem
+        except ValueError as error:
+            problem = problem or str(error)
+    return own, problem
