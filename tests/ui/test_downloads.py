@@ -16,7 +16,7 @@ from latentloom.pipelines.hub.look import HubModel
 from latentloom.pipelines.models.source import BUILTINS, NotPulled, home_of, resolve_source
 from latentloom.ui.contract.kept import Download
 from latentloom.ui.downloads import downloads as module
-from latentloom.ui.downloads import looks
+from latentloom.ui.downloads import records
 from latentloom.ui.downloads.downloads import Downloads
 from latentloom.ui.downloads.records import Pace
 from latentloom.ui.errors import Conflict, NoRoom, NotHere
@@ -30,7 +30,7 @@ from support.toy_server import settings_in, until
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
     origin = Path(shutil.copytree(BUILTINS["bobbin"], tmp_path / "origin"))
     (origin / "LICENSE.md").write_bytes(os.urandom(1 << 20))
-    monkeypatch.setattr(looks, "looked_at", lambda model_id, revision, timeout_s: look_here(model_id, revision))
+    monkeypatch.setattr(records, "looked_at", lambda model_id, revision, timeout_s: look_here(model_id, revision))
     (tmp_path / "data").mkdir(exist_ok=True)
     with hub_in(origin, tmp_path / "cache", monkeypatch) as hub:
         yield hub
@@ -269,12 +269,12 @@ def test_a_hub_that_drips_is_given_up(hub: FakeHub, tmp_path: Path, monkeypatch:
 
 
 def test_no_user_looks_away_what_another_has_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looks, "looked_at", lambda model_id, revision, timeout_s: HubModel(
+    monkeypatch.setattr(records, "looked_at", lambda model_id, revision, timeout_s: HubModel(
         id=model_id, revision=revision, commit="a" * 40, licence="", licence_url="", is_gated=False
     ))  # fmt: skip
-    seen = looks.Looks()
+    seen = records.Looks()
     seen.look("ada", "org/name", "")
-    for number in range(looks.MOST_KEPT + 2):
+    for number in range(records.MOST_KEPT + 2):
         seen.look("bob", "org/name", f"v{number}")
     assert seen.seen("ada", "org/name", "", commit="a" * 40).id == "org/name"
     with pytest.raises(Conflict, match="look at org/name first"):
@@ -356,7 +356,7 @@ def test_no_more_than_a_user_may_keep_and_the_disk_takes(
     with closing(Stage(tmp_path, user_bytes=1000)) as stage:  # without a login the disk is the user's own
         assert stage.downloads.look("ada", "org/name").room_bytes is None
         with monkeypatch.context() as full:
-            full.setattr(looks, "free_bytes", lambda cache: 300 << 20)
+            full.setattr(records, "free_bytes", lambda cache: 300 << 20)
             hub.listed["transformer/huge.safetensors"] = 1 << 30
             with pytest.raises(NoRoom, match=r"the server's disk has 300\.0 MiB left"):
                 stage.start()
@@ -366,7 +366,7 @@ def test_no_more_than_a_user_may_keep_and_the_disk_takes(
         stage.downloads.cancel("ada", stage.the().id)
         with monkeypatch.context() as full:
             looked = iter([1 << 40, 1 << 40])
-            full.setattr(looks, "free_bytes", lambda cache: next(looked, 0))
+            full.setattr(records, "free_bytes", lambda cache: next(looked, 0))
             stage.downloads.resume("ada", stage.the().id)
             error = stage.ends("failed").error
             assert "the server's disk has 0.0 MiB left" in error and not error.startswith("0.0 MiB of")

@@ -89,7 +89,7 @@ def test_what_a_client_may_run_is_listed_without_opening_it(
 ) -> None:
     params = {"steps": {"type": "int", "default": 7}, "prompt": {"type": "string"}}
     id = shelf.create("ada", graph({"number": ("Number", {"value": "$steps"})}, params=params), name="star").id
-    monkeypatch.setattr(library, "read_graph_file", lambda path: 1 / 0)
+    monkeypatch.setattr(library.user_files, "read_graph_file", lambda path: 1 / 0)
     for each in (shelf, Library(settings_in(tmp_path), Live())):
         [head] = each.heads("ada")
         found = head.model_dump(include={"id", "name", "description", "params"})

@@ -10,14 +10,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from ...nodes.execution.preflight import foretell
-from ...nodes.graph.graph import Graph
 from ...nodes.graph.ready import ready
 from ...nodes.preview.meant import text_tokens
 from ...nodes.registry import SPECS
 from ..contract.app import App, AppForm, AppKnown, AppTokens
 from ..contract.bodies import AppCheckBody, AppRunBody, PublishBody
 from ..contract.run import Result, Submitted
-from ..library.app_form import by_setting, check_names, check_values, form_of, is_shown, shapes_of, told_by_settings
+from ..library.app_form import by_setting, check_values, form_of, is_shown, shapes_of, told_by_settings
 from ..server import Server
 from ..store.paging import MAX_ROWS
 from ..views.devices import devices_now
@@ -27,11 +26,6 @@ RunId = Annotated[str, Query(max_length=64, description="One of the user's own."
 
 
 def add_routes(router: APIRouter, server: Server) -> None:
-    _add_owners(router, server)
-    _add_guests(router, server)
-
-
-def _add_owners(router: APIRouter, server: Server) -> None:
     library = server.library
 
     @router.get("/apps")
@@ -48,6 +42,8 @@ def _add_owners(router: APIRouter, server: Server) -> None:
     def revoke_app(id: Id, user: User) -> None:
         """Take the link back; runs that it began go on, and results stay with who made them."""
         library.revoke(user, id)
+
+    _add_guests(router, server)
 
 
 def _add_guests(router: APIRouter, server: Server) -> None:
@@ -74,7 +70,7 @@ def _add_guests(router: APIRouter, server: Server) -> None:
         """What is known of its settings before a run. A newer question of the same `page` ends this one."""
 
         def ask(go_on: Callable[[], None]) -> AppKnown:
-            graph = asked(token, body)
+            check_values(graph := apps.find(token).read(), SPECS, body.params, is_whole=False)
             workspace = settings.reading(settings.place, user=user)
             prepared = ready(graph, SPECS, body.params, workspace=workspace)
             told = foretell(prepared, workspace=workspace, machine=devices_now(), go_on=go_on)
@@ -87,17 +83,13 @@ def _add_guests(router: APIRouter, server: Server) -> None:
         """How many tokens text encoders read of its settings. A newer question of the same `page` ends this one."""
 
         def ask(go_on: Callable[[], None]) -> AppTokens:
-            graph = asked(token, body)
+            check_values(graph := apps.find(token).read(), SPECS, body.params, is_whole=False)
             workspace = settings.reading(user=user)
             prepared = ready(graph, SPECS, body.params, workspace=workspace)
             counts = text_tokens(prepared, workspace=workspace, counter=server.counter, go_on=go_on)
             return AppTokens(tokens=by_setting(graph, counts))
 
         return await server.counting.answer(ask, user=user, page=body.page, about="app")
-
-    def asked(token: str, body: AppCheckBody) -> Graph:
-        check_names(graph := apps.find(token).read(), body.params)
-        return graph
 
     @router.get("/apps/{token}/results")
     def app_results(token: Id, user: User, run: RunId) -> list[Result]:

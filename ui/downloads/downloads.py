@@ -22,10 +22,9 @@ from ..contract.kept import Download, HubLook
 from ..errors import Conflict, DownloadsOff, NoRoom
 from ..live.live import Live
 from ..settings import Settings
-from ..store.quota import FREE_BYTES, Quota
+from ..store.quota import FREE_BYTES, Quota, sized
 from ..store.user_files import checked_id, fresh_id, nothing, write_record
-from .looks import Looks, why_no_disk, why_no_room
-from .records import Pace, Record, as_left, kept_in
+from .records import Looks, Pace, Record, as_left, check_disk, kept_in
 
 logger = logging.getLogger("latentloom")
 
@@ -36,14 +35,7 @@ SLOW_S, SLOW_BYTES = 600.0, 1 << 20  # what comes slower than this keeps all oth
 class Downloads:
     """Threads share it. `close` it: what is under way then goes on when the server starts again."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        live: Live,
-        *,
-        quota: Quota,
-        silent_s: float = SILENT_S,
-    ) -> None:
+    def __init__(self, settings: Settings, live: Live, *, quota: Quota, silent_s: float = SILENT_S) -> None:
         self._is_allowed = settings.allows_downloads
         self._live = live
         self._quota = quota
@@ -63,9 +55,13 @@ class Downloads:
         """What the hub tells of it, and whether there is room. Raises `NotFetched`, and `DownloadsOff`."""
         self._check_allowed()
         model = self._looks.look(user, model_id, revision)
-        with self._lock:
-            problem = "" if model.problem else self._why_not(user, model, self._same(model))
-        cache = hub_cache()
+        problem, code, cache = model.problem, model.code, hub_cache()
+        try:
+            with self._lock:
+                if not problem:
+                    self._check_room(user, model, self._same(model))
+        except NoRoom as error:
+            problem, code = str(error), error.code
         return HubLook(
             **{name: getattr(model, name) for name in ("id", "revision", "commit", "licence", "licence_url")},
             **{name: getattr(model, name) for name in ("is_gated", "family", "does", "num_bytes")},
@@ -73,8 +69,8 @@ class Downloads:
             had_bytes=had_bytes(home_of(cache, model_id), model),
             free_bytes=max(0, free_bytes(cache) - FREE_BYTES),
             room_bytes=self._quota.room(user, "models"),
-            problem=model.problem or problem,
-            code=model.code or (NoRoom.code if problem else ""),
+            problem=problem,
+            code=code,
         )
 
     def list(self, user: str) -> builtins.list[Download]:
@@ -98,8 +94,7 @@ class Downloads:
                     same = same.model_copy(update={"model": replace(same.model, looked=model.looked)})
                 return self._begin(user, same)
             if user not in same.users:
-                if why := self._why_not(user, model, same):
-                    raise NoRoom(why)
+                self._check_room(user, model, same)
                 same = same.model_copy(update={"users": (*same.users, user)})
             if same != self._records[same.id]:
                 self._put(same)
@@ -117,8 +112,7 @@ class Downloads:
             return self._begin(user, record)
 
     def cancel(self, user: str, id: str) -> None:
-        """Of this user; others who wait for it get it all the same, where one of them may keep as much. What is over
-        stays as it is."""
+        """Others who wait for it get it all the same, where one of them may keep as much. What is over stays so."""
         self._check_allowed()
         with self._lock:
             record = self._find(user, id)
@@ -196,9 +190,7 @@ class Downloads:
         under_way = sum(each.is_under_way and user in each.users for each in self._records.values())
         if under_way >= MOST_UNDER_WAY:
             raise ValueError(worded("{} models are being fetched for you; wait for one, or cancel it", under_way))
-        is_counted = record.id in self._records and record.users[0] == user
-        if why := why_no_room(self._quota, user, record.model, counted_bytes=record.counted_bytes if is_counted else 0):
-            raise NoRoom(why)
+        self._check_room(user, record.model, self._records.get(record.id))
         # who cancelled it does not want it back because another asks; where it failed, all still wait for it
         is_given_up = record.state == "cancelled"
         others = () if is_given_up else tuple(each for each in record.users if each != user)
@@ -240,7 +232,7 @@ class Downloads:
     def _fetch(self, record: Record, number: int) -> None:
         cache = hub_cache()
         had = had_bytes(home_of(cache, record.model.id), record.model)
-        _check_disk(record.model, record.model.num_bytes - had)
+        check_disk(record.model, record.model.num_bytes - had)
         with closing(fetching(record.model, cache)) as process:
             with self._lock:
                 if not self._is_newest(record.id, number):
@@ -263,17 +255,29 @@ class Downloads:
                     self._records[record.id] = self._records[record.id].model_copy(update=update)
                     self._pace.add(told["bytes"])
                     self._ring(*self._records[record.id].users)
-                _check_disk(record.model, record.model.num_bytes - told["bytes"])
+                check_disk(record.model, record.model.num_bytes - told["bytes"])
 
     def _is_newest(self, id: str, number: int) -> bool:
         return id in self._records and self._tries[id] == number and not self._is_closed
 
-    def _why_not(self, user: str, model: HubModel, same: Record | None) -> str:
-        """Why there is no room for it; nothing is in the way of one that is there, or counted already."""
+    def _check_room(self, user: str, model: HubModel, same: Record | None) -> None:
+        """Raises `NoRoom`; nothing is in the way of one that is there, or counted already."""
         if same is not None and (same.state == "done" or (same.is_under_way and user in same.users)):
-            return ""
-        is_counted = same is not None and same.users[0] == user
-        return why_no_room(self._quota, user, model, counted_bytes=same.counted_bytes if same and is_counted else 0)
+            return
+        counted_bytes = same.counted_bytes if same is not None and same.users[0] == user else 0
+        room = self._quota.room(user, "models")
+        if room is not None and model.num_bytes - counted_bytes > room:
+            raise NoRoom(
+                worded(
+                    "{} takes {}, and you may keep {} more; delete what you no longer need, "
+                    "or ask who runs this server",
+                    model.id,
+                    sized(model.num_bytes),
+                    sized(room),
+                )
+            )
+        if left := model.num_bytes - had_bytes(home_of(hub_cache(), model.id), model):
+            check_disk(model, left)
 
     def _same(self, model: HubModel) -> Record | None:
         """The download of the same; one whose model was removed from the disk is forgotten."""
@@ -321,18 +325,21 @@ class Downloads:
             self._live.count(user, "downloads")
 
     def _told(self, record: Record) -> Download:
-        is_now = record.state == "fetching"
-        before = builtins.list(self._records.values())
-        ahead = before[: before.index(record)] if record.state == "waiting" else []
-        return record.told(
+        model, bytes_per_s = record.model, self._pace.bytes_per_s if record.state == "fetching" else None
+        others = [*self._records.values()]
+        ahead = others[: others.index(record)] if record.state == "waiting" else []
+        return Download(
+            **record.model_dump(include={"id", "state", "done_bytes", "done_files", "error", "code"}),
+            model=model.id,
+            revision=model.revision,
+            commit=model.commit,
+            licence=model.licence,
+            total_bytes=model.num_bytes,
+            total_files=len(model.files),
+            bytes_per_s=bytes_per_s,
+            left_s=(model.num_bytes - record.done_bytes) / bytes_per_s if bytes_per_s else None,
             num_before=sum(each.is_under_way for each in ahead),
-            bytes_per_s=self._pace.bytes_per_s if is_now else None,
         )
-
-
-def _check_disk(model: HubModel, left: int) -> None:
-    if why := why_no_disk(model, left):
-        raise NoRoom(why)
 
 
 def _name(record: Record, revision: str, *, looked: float) -> None:

@@ -1,23 +1,74 @@
-"""One download, as the server keeps it on disk and as its users are told of it."""
+"""What users were shown of models on the hub, and the downloads of these as the server keeps them on disk.
 
+A user can ask for what he was shown alone, at that commit, and where there is room.
+"""
+
+import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from ...pipelines.hub.cache import had_bytes
+from ...parallel.wording import worded
+from ...pipelines.hub.cache import free_bytes, had_bytes
+from ...pipelines.hub.child import LOOK_S, looked_at
+from ...pipelines.hub.listing import NotFetched
 from ...pipelines.hub.look import HubModel
 from ...pipelines.models.source import home_of, hub_cache
-from ..contract.kept import Download, DownloadState
+from ..contract.kept import DownloadState
+from ..errors import Conflict, NoRoom
+from ..store.quota import FREE_BYTES, sized
 from ..store.user_files import ID, put_aside, read_record
 
+MOST_AT_ONCE = 4  # looks of all users; each has one
+MOST_KEPT = 32  # of each user
 PACE_S = 8.0  # how much of the past tells how fast it goes
 
 
+class Looks:
+    """What users were shown. Threads share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._under_way: set[str] = set()
+        self._seen: OrderedDict[tuple[str, str, str], HubModel] = OrderedDict()  # by user, id and revision
+
+    def look(self, user: str, model_id: str, revision: str) -> HubModel:
+        """Asks the hub. Raises `NotFetched` where it tells nothing, and `Conflict` where it is being asked already."""
+        with self._lock:
+            if user in self._under_way or len(self._under_way) >= MOST_AT_ONCE:
+                raise Conflict("the hub is being asked already; wait for its answer, then look again")
+            self._under_way.add(user)
+        try:
+            model = looked_at(model_id, revision, timeout_s=LOOK_S)
+        finally:
+            with self._lock:
+                self._under_way.discard(user)
+        with self._lock:
+            self._seen[user, model_id, revision] = model
+            self._seen.move_to_end((user, model_id, revision))
+            own = [each for each in self._seen if each[0] == user]
+            for oldest in own[:-MOST_KEPT]:
+                del self._seen[oldest]
+        return model
+
+    def seen(self, user: str, model_id: str, revision: str, *, commit: str) -> HubModel:
+        """What this user was shown. Raises `Conflict` where it is not of this commit, `NotFetched` with its problem."""
+        with self._lock:
+            model = self._seen.get((user, model_id, revision))
+        if model is None or model.commit != commit:
+            raise Conflict(worded("look at {} first: its licence and its size as they are now", model_id[:200]))
+        if model.problem:
+            error = NotFetched(model.problem)
+            error.code = model.code
+            raise error
+        return model
+
+
 class Record(BaseModel):
-    """What was asked for, by whom, and what became of it."""
+    """One download: what was asked for, by whom, and what became of it."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -45,26 +96,6 @@ class Record(BaseModel):
     def counted_bytes(self) -> int:
         """All of one that is there or will be, and of another what is left on the disk."""
         return self.done_bytes if self.is_broken_off else self.model.num_bytes
-
-    def told(self, *, num_before: int, bytes_per_s: float | None) -> Download:
-        left = self.model.num_bytes - self.done_bytes
-        return Download(
-            id=self.id,
-            model=self.model.id,
-            revision=self.model.revision,
-            commit=self.model.commit,
-            licence=self.model.licence,
-            state=self.state,
-            done_bytes=self.done_bytes,
-            total_bytes=self.model.num_bytes,
-            done_files=self.done_files,
-            total_files=len(self.model.files),
-            bytes_per_s=bytes_per_s,
-            left_s=left / bytes_per_s if bytes_per_s else None,
-            num_before=num_before,
-            error=self.error,
-            code=self.code,
-        )
 
 
 def as_left(record: Record) -> Record:
@@ -104,3 +135,19 @@ class Pace:
         (begin, before), (_, after) = self._marks[0], self._marks[-1]
         seconds = self._clock() - begin
         return (after - before) / seconds if seconds > 0 and after > before else None
+
+
+def check_disk(model: HubModel, left: int) -> None:
+    """Raises `NoRoom` where the disk does not take so many bytes more."""
+    free = free_bytes(hub_cache())
+    if free - left < FREE_BYTES:
+        raise NoRoom(
+            worded(
+                "{} of {} are to be fetched, and the server's disk has {} left, of which {} stay free; "
+                "tell who runs this server",
+                sized(left),
+                model.id,
+                sized(free),
+                sized(FREE_BYTES),
+            )
+        )

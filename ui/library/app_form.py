@@ -82,10 +82,10 @@ def _field(name: str, param: Param, socket: InputSpec | None) -> InputSpec:
     )
 
 
-def check_values(graph: Graph, specs: Specs, values: Mapping[str, Any]) -> None:
-    """Raises `GraphError` with all that is wrong with the values that somebody gives an app's settings."""
-    problems = [*_faults(fields_of(graph, specs), values)]
-    if problems:
+def check_values(graph: Graph, specs: Specs, values: Mapping[str, Any], *, is_whole: bool = True) -> None:
+    """Raises `GraphError` with all that is wrong; of values that may be half done, with what is no setting."""
+    faults = _faults(fields_of(graph, specs), values)
+    if problems := [each for each in faults if is_whole or each.code == "unknown_param"]:
         raise GraphError(problems)
 
 
@@ -104,13 +104,6 @@ def _faults(fields: Mapping[str, InputSpec], values: Mapping[str, Any]) -> Itera
             yield Problem(
                 "", name, "missing_param", worded("{} has no value, and this app needs one; fill it in", name)
             )
-
-
-def check_names(graph: Graph, values: Mapping[str, Any]) -> None:
-    """The same where the values may be half done: what is no setting is refused."""
-    problems = [each for each in _faults(fields_of(graph, {}), values) if each.code == "unknown_param"]
-    if problems:
-        raise GraphError(problems)
 
 
 def by_setting(graph: Graph, told: Mapping[str, Mapping[str, Told]]) -> dict[str, Told]:
@@ -170,7 +163,10 @@ def mask_at(graph: Graph, specs: Mapping[str, NodeSpec], node: str) -> AppMask:
 
 def _picture_beside(graph: Graph, specs: Mapping[str, NodeSpec], mask: str) -> AppValue | None:
     """Of the nodes that the mask reaches, at the first that a picture reaches as well."""
-    feeds = {name: [source for source in _sources(graph, name) if source in graph.nodes] for name in graph.nodes}
+    feeds = {
+        name: [each.node for each in node.inputs.values() if isinstance(each, Link) and each.node in graph.nodes]
+        for name, node in graph.nodes.items()
+    }
     fed: dict[str, list[str]] = {name: [] for name in graph.nodes}
     for name, sources in feeds.items():
         for source in sources:
@@ -198,12 +194,6 @@ def _value(entry: Input | None) -> AppValue | None:
             return AppValue(value=text)
         case _:
             return None
-
-
-def _sources(graph: Graph, name: str) -> Iterator[str]:
-    for entry in graph.nodes[name].inputs.values():
-        if isinstance(entry, Link):
-            yield entry.source.partition(".")[0]
 
 
 def _walk(start: str, after: Callable[[str], Iterable[str]]) -> Iterator[str]:

@@ -147,10 +147,8 @@ def check_publishable(graph: Graph, inputs: Path) -> None:
 
 def _values_of(graph: Graph) -> Iterator[tuple[str, Any]]:
     plain = graph_to_plain(graph)
-    yield from ((name, param.get("default")) for name, param in plain.get("params", {}).items())
     for before, part in (("", plain), *((f"{name}: ", sub) for name, sub in plain.get("subs", {}).items())):
-        if before:
-            yield from ((before + name, param.get("default")) for name, param in part.get("params", {}).items())
+        yield from ((before + name, param.get("default")) for name, param in part.get("params", {}).items())
         for node, said in part["nodes"].items():
             for socket, value in (*said.get("inputs", {}).items(), *said.get("each", {}).items()):
                 yield f"{before}{node}.{socket}", value

@@ -3,7 +3,6 @@
 import builtins
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from ...nodes.files.atomic import write_atomic
@@ -15,22 +14,10 @@ from ..contract.kept import NamedGraph, Workflow, WorkflowVersion, WorkflowWithG
 from ..errors import Conflict, NotHere
 from ..live.live import Live
 from ..settings import Settings
+from ..store import user_files
 from ..store.paging import FIRST_ROWS, page_of, shortened
 from ..store.quota import Quota, size_of
 from ..store.uploads import inputs_folder
-from ..store.user_files import (
-    MAX_NAME,
-    checked_folder,
-    checked_id,
-    checked_name,
-    fresh_id,
-    graph_bytes,
-    nothing,
-    read_graph_file,
-    user_folder,
-    write_graph_file,
-    write_record,
-)
 from .apps import Apps, Shares, check_publishable
 from .drafts import Drafts
 from .workflow_files import HEAD, THUMB, Head, heads_in, remove_workflow
@@ -60,12 +47,11 @@ class Library:
     def list(
         self, user: str, *, search: str = "", limit: int = FIRST_ROWS, before: str = ""
     ) -> builtins.list[Workflow]:
-        """Newest first, behind the one whose id is `before`; with `search` those whose name and description have all of
-        its words.
-        """
+        """Newest first, behind the id `before`; with `search` those whose name and description have all its words."""
         words = search.lower().split()
         with self._lock:
-            found = [head for head in self.heads(user) if _has(head, words)]
+            texts = ((head, f"{head.name} {head.description}".lower()) for head in self.heads(user))
+            found = [head for head, text in texts if all(word in text for word in words)]
             heads = page_of(found, lambda head: head.id, limit=limit, before=before)
             return [self._shown(user, head) for head in heads]
 
@@ -85,15 +71,15 @@ class Library:
             return self._graph(user, self._head(user, id), version)
 
     def create(self, user: str, graph: Graph, *, name: str | None = None, folder: str = "") -> Workflow:
-        graph = graph.model_copy(update={"name": checked_name(graph.name if name is None else name)})
-        folder = checked_folder(folder)
+        graph = graph.model_copy(update={"name": user_files.checked_name(graph.name if name is None else name)})
+        folder = user_files.checked_folder(folder)
         with self._lock:
-            head = Head(id=fresh_id(), name=graph.name, folder=folder, updated=time.time(), versions=())
+            head = Head(id=user_files.fresh_id(), name=graph.name, folder=folder, updated=time.time(), versions=())
             return self._add_version(user, head, graph)
 
     def save(self, user: str, id: str, graph: Graph, *, base_version: int) -> Workflow:
         """A new version, unless nothing changed. Raises `Conflict` when it is not based on the current one."""
-        graph = graph.model_copy(update={"name": checked_name(graph.name)})
+        graph = graph.model_copy(update={"name": user_files.checked_name(graph.name)})
         with self._lock:
             head = self._head(user, id)
             if base_version != head.version:
@@ -106,15 +92,15 @@ class Library:
                         head.version,
                     )
                 )
-            if read_graph_file(self._version(user, id, head.version)) == graph and graph.name == head.name:
+            if user_files.read_graph_file(self._version(user, id, head.version)) == graph and graph.name == head.name:
                 return self._shown(user, head)
             return self._add_version(user, head, graph)
 
     def change(self, user: str, id: str, *, name: str | None = None, folder: str | None = None) -> Workflow:
         with self._lock:
             head = self._head(user, id)
-            named = head.name if name is None else checked_name(name)
-            moved = head.folder if folder is None else checked_folder(folder)
+            named = head.name if name is None else user_files.checked_name(name)
+            moved = head.folder if folder is None else user_files.checked_folder(folder)
             return self._put(user, head.model_copy(update={"name": named, "folder": moved, "updated": time.time()}))
 
     def delete(self, user: str, id: str) -> None:
@@ -133,10 +119,10 @@ class Library:
         with self._lock:
             head = self._head(user, id)
             ending = " (copy)"
-            name = head.name[: MAX_NAME - len(ending)] + ending
+            name = head.name[: user_files.MAX_NAME - len(ending)] + ending
             graph, path = self._graph(user, head, None), self._folder(user, id) / THUMB
             thumb = path.read_bytes() if path.is_file() else b""
-            num_bytes = len(graph_bytes(graph)) + len(thumb)
+            num_bytes = len(user_files.graph_bytes(graph)) + len(thumb)
             self._quota.check(user, "workflows", num_bytes=num_bytes, count=1)  # of all, before any of it is there
             copy = self.create(user, graph, name=name, folder=head.folder)
             if thumb:
@@ -213,10 +199,10 @@ class Library:
         version = WorkflowVersion(version=number, time=time.time(), num_nodes=len(graph.nodes))
         kept = (*head.versions, version)
         count = 0 if head.versions else 1
-        self._quota.check(user, "workflows", num_bytes=len(graph_bytes(graph)), count=count)
+        self._quota.check(user, "workflows", num_bytes=len(user_files.graph_bytes(graph)), count=count)
         changed = [self._version(user, head.id, each.version) for each in (version, *kept[:-MAX_VERSIONS])]
         with self._quota.changing(user, "workflows", *changed, count=count):
-            write_graph_file(changed[0], graph)
+            user_files.write_graph_file(changed[0], graph)
             saved = self._put(user, head.showing(graph, kept[-MAX_VERSIONS:]))
             for old in changed[1:]:
                 old.unlink(missing_ok=True)
@@ -225,19 +211,19 @@ class Library:
     def _put(self, user: str, head: Head) -> Workflow:
         path = self._folder(user, head.id) / HEAD
         with self._quota.changing(user, "workflows", path):
-            write_record(path, head)
+            user_files.write_record(path, head)
         self._heads_of(user)[head.id] = head
         self._live.count(user, "library")
         return self._shown(user, head)
 
     def _head(self, user: str, id: str) -> Head:
-        if (head := self._heads_of(user).get(checked_id(id, "workflow"))) is None:
-            raise nothing(id, "workflow")
+        if (head := self._heads_of(user).get(user_files.checked_id(id, "workflow"))) is None:
+            raise user_files.nothing(id, "workflow")
         return head
 
     def _graph(self, user: str, head: Head, version: int | None) -> Graph:
         number = head.version if version is None else version
-        graph = read_graph_file(self._version(user, head.id, number))
+        graph = user_files.read_graph_file(self._version(user, head.id, number))
         if graph is None:
             raise NotHere(
                 worded("version {} of {} is not kept, or was damaged; open another version", number, head.name)
@@ -250,7 +236,7 @@ class Library:
         return self._heads[user]
 
     def _folder(self, user: str, id: str = "") -> Path:
-        return user_folder(self._data_dir, user) / "workflows" / id
+        return user_files.user_folder(self._data_dir, user) / "workflows" / id
 
     def _version(self, user: str, id: str, version: int) -> Path:
         return self._folder(user, id) / f"{version}.json"
@@ -266,8 +252,3 @@ class Library:
             num_nodes=head.versions[-1].num_nodes,
             has_thumb=(self._folder(user, head.id) / THUMB).is_file(),
         )
-
-
-def _has(head: Head, words: Sequence[str]) -> bool:
-    text = f"{head.name} {head.description}".lower() if words else ""
-    return all(word in text for word in words)

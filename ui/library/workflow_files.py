@@ -54,10 +54,8 @@ def remove_workflow(folder: Path) -> None:
     try:
         folder.rename(gone)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise ValueError(
-            worded("the workflow cannot be deleted ({}); make {} writable", reason, folder.parent)
-        ) from None
+        why = error.strerror or str(error)
+        raise ValueError(worded("the workflow cannot be deleted ({}); make {} writable", why, folder.parent)) from None
     shutil.rmtree(gone, ignore_errors=True)
 
 

@@ -148,51 +148,49 @@ def progress(nodes: Iterable[NodeState]) -> dict[str, Any]:
 
 def after(node: NodeState, event: Event, *, now: float) -> NodeState:
     """The node's state once this event has happened."""
-    return node.model_copy(update=_changes(node, event, now))
-
-
-def _changes(node: NodeState, event: Event, now: float) -> dict[str, Any]:
+    rounded = [None if seconds is None else round(seconds, 2) for seconds in (event.left_s, event.run_left_s)]
+    left = {"left_s": rounded[0], "run_left_s": rounded[1], "left_at": round(now, 3)}
+    changes: dict[str, Any]
     match event.kind:
         case "started":
-            return {"state": "running", "started": round(now, 3), "phase": "", **_left(event, now)}
+            changes = {"state": "running", "started": round(now, 3), "phase": "", **left}
         case "phase":
-            return {"phase": event.message, **_left(event, now)}
+            changes = {"phase": event.message, **left}
         case "progress":
-            return {"phase": "", "done": event.done, "total": event.total, **_left(event, now)}
+            changes = {"phase": "", "done": event.done, "total": event.total, **left}
         case "preview":
-            return {"preview": node.preview + 1}
+            changes = {"preview": node.preview + 1}
         case "spread":
             ranks = tuple(dataclasses.replace(rank, seconds=round(rank.seconds, 4)) for rank in event.ranks)
-            return {"plan": event.message, "ranks": ranks}
+            changes = {"plan": event.message, "ranks": ranks}
         case "foreseen":
             told = event.foreseen if event.foreseen and not event.foreseen.is_assumed else None
-            return {"foreseen": told, "outlook": event.message, **_left(event, now)}
+            changes = {"foreseen": told, "outlook": event.message, **left}
         case "took":
-            return {"took": event.took, "outlook": event.message}
+            changes = {"took": event.took, "outlook": event.message}
         case "cached":
             why = WHY_CACHED.get(event.message, event.message)
-            return {"state": "cached", "cached": event.message, "message": why, "phase": ""}
+            changes = {"state": "cached", "cached": event.message, "message": why, "phase": ""}
         case "finished":
             seconds = round(event.seconds, 4)
-            return {"state": "done", "seconds": seconds, "done": node.total, "phase": "", **_left(event, now)}
+            changes = {"state": "done", "seconds": seconds, "done": node.total, "phase": "", **left}
         case "failed" | "cancelled" | "skipped":
-            seconds = round(event.seconds, 4)
-            told = {"message": event.message, "code": event.code}
-            return {"state": event.kind, "seconds": seconds, "phase": "", **told, **_left(event, now)}
+            changes = {"state": event.kind, "seconds": round(event.seconds, 4), "phase": "", **left}
+            changes |= {"message": event.message, "code": event.code}
         case _:
-            return {}
+            return node
+    return node.model_copy(update=changes)
 
 
-def _left(event: Event, now: float) -> dict[str, Any]:
-    left = {"left_s": event.left_s, "run_left_s": event.run_left_s}
-    rounded = {name: None if seconds is None else round(seconds, 2) for name, seconds in left.items()}
-    return {**rounded, "left_at": round(now, 3)}
-
-
-def with_made(run: RunRecord, made: MadeFile) -> RunRecord:
-    results = (*run.made, made)
-    node = run.nodes[made.node].model_copy(update=_files(each for each in results if each.node == made.node))
-    return run.model_copy(update={"made": results, "nodes": {**run.nodes, made.node: node}})
+def with_results(run: RunRecord, made: Iterable[MadeFile]) -> RunRecord:
+    """The run with these results, and each of its nodes with those that it made."""
+    made = tuple(made)
+    nodes: dict[str, NodeState] = {}
+    for name, node in run.nodes.items():
+        own = [each for each in made if each.node == name]
+        sounds = tuple(each.id for each in own if each.kind == "audio")
+        nodes[name] = node.model_copy(update={"files": tuple(each.id for each in own), "sounds": sounds})
+    return run.model_copy(update={"made": made, "nodes": nodes})
 
 
 def with_marks(outcome: Outcome, known: Iterable[MadeFile]) -> Outcome:
@@ -210,18 +208,9 @@ def ended(run: RunRecord, outcome: Outcome, *, now: float) -> RunRecord:
     """The run once it is over; nodes that had not ended are skipped, and each has the results that it made."""
     why = {"cancelled": "the run was cancelled", "failed": "the run failed"}.get(outcome.state, "it was not needed")
     skipped = {"state": "skipped", "phase": "", "message": why}
-    made = {name: [each for each in outcome.made if each.node == name] for name in run.nodes}
     nodes = {
-        name: node.model_copy(update={**({} if node.state in ENDED else skipped), **_files(made[name]), **NONE_LEFT})
-        for name, node in run.nodes.items()
+        name: node.model_copy(update={**({} if node.state in ENDED else skipped), **NONE_LEFT})
+        for name, node in with_results(run, outcome.made).nodes.items()
     }
-    known = {field.name: getattr(outcome, field.name) for field in dataclasses.fields(outcome)}
-    known["plan"] = outcome.plan or run.plan
+    known = {**vars(outcome), "plan": outcome.plan or run.plan}
     return run.model_copy(update={**known, "nodes": nodes, "ended": now})
-
-
-def _files(made: Iterable[MadeFile]) -> dict[str, tuple[str, ...]]:
-    """What a node's state says of its results."""
-    made = tuple(made)
-    sounds = tuple(each.id for each in made if each.kind == "audio")
-    return {"files": tuple(each.id for each in made), "sounds": sounds}

@@ -13,20 +13,9 @@ from ...nodes.execution.events import Event
 from ...nodes.graph.graph import Graph
 from ..contract.run import Priority, QueuePlace
 from ..errors import Conflict
+from ..live import state
 from ..live.live import Live
-from ..live.state import (
-    MadeFile,
-    Outcome,
-    RunRecord,
-    after,
-    ended,
-    order_of,
-    progress,
-    recovered,
-    set_back,
-    with_made,
-    with_marks,
-)
+from ..live.state import MadeFile, Outcome, RunRecord
 from ..store.user_files import nothing
 from .queue import RunQueue
 from .records import RunRecords
@@ -127,7 +116,7 @@ class RunBook:
             run = self._runs.get(id)
             if run is None or run.is_over or event.node not in run.nodes:
                 return
-            node = after(run.nodes[event.node], event, now=time.time())
+            node = state.after(run.nodes[event.node], event, now=time.time())
             self._runs[id] = run.model_copy(update={"nodes": {**run.nodes, event.node: node}})
             self._live.put_node(id, event.node, node)
             if event.kind == "foreseen":
@@ -139,12 +128,12 @@ class RunBook:
             run = self._runs.get(id)
             if run is None or run.is_over or made.node not in run.nodes:
                 return
-            self._hold(with_made(run, made), is_kept=False)
+            self._hold(state.with_results(run, (*run.made, made)), is_kept=False)
         self._live.count(run.user, "results")
 
     def end(self, id: str, outcome: Outcome) -> None:
         with self._lock:
-            run = ended(self._runs[id], with_marks(outcome, self._runs[id].made), now=time.time())
+            run = state.ended(self._runs[id], state.with_marks(outcome, self._runs[id].made), now=time.time())
             self._cancels.pop(id, None)
             if run.state == "done":
                 self._took[run.batch] = run.seconds
@@ -158,7 +147,9 @@ class RunBook:
         with self._lock:
             before = self._runs[id]
             self._cancels.pop(id, None)
-            again = recovered(before, now=time.time()) if is_blamed or before.is_ending else set_back(before)
+            again = (
+                state.recovered(before, now=time.time()) if is_blamed or before.is_ending else state.set_back(before)
+            )
             self._put(again)
             if again.state == "waiting":
                 self._queue.add([again])
@@ -176,7 +167,7 @@ class RunBook:
             waiting = [run for run in runs if run.state == "waiting"]
             self._queue.remove({run.id for run in waiting})
             for run in waiting:
-                self._put(ended(run, Outcome(state="cancelled"), now=time.time()))
+                self._put(state.ended(run, Outcome(state="cancelled"), now=time.time()))
             for run in runs:
                 if run.state == "running":
                     self._put(run.model_copy(update={"is_ending": True}))
@@ -233,24 +224,12 @@ class RunBook:
     def forget_made(self, user: str, id: str, made_id: str) -> None:
         with self._lock:
             run = self.with_nodes(self.get(user, id))
-            made = tuple(each for each in run.made if each.id != made_id)
-            nodes = {
-                name: node.model_copy(
-                    update={
-                        "files": tuple(file for file in node.files if file != made_id),
-                        "sounds": tuple(file for file in node.sounds if file != made_id),
-                    }
-                )
-                for name, node in run.nodes.items()
-            }
             self._makers.pop(made_id, None)
-            self._put(run.model_copy(update={"made": made, "nodes": nodes}))
+            self._put(state.with_results(run, (each for each in run.made if each.id != made_id)))
         self._live.count(user, "results")
 
     def mark(self, user: str, changes: Mapping[str, Mapping[str, Any]]) -> None:
-        """Change what a user says of his results, by their ids. Raises `NotHere` before anything is changed, or
-        `ValueError` where the disk does not take it.
-        """
+        """Change what a user says of results, by id. Raises `NotHere` before any is, `ValueError` of a full disk."""
         with self._lock:
             runs = {run.id: run for run in (self.maker(user, id) for id in changes)}
             for run in runs.values():
@@ -269,7 +248,7 @@ class RunBook:
                 self.records.write_order([*self._cancels, *self._queue.ids])
                 for run in [self._runs[id] for id in self._cancels]:
                     if not run.is_ending:
-                        self.records.write(set_back(run))
+                        self.records.write(state.set_back(run))
             except ValueError as error:  # then they count as runs of a server that was killed
                 logger.warning("the runs under way were not put back into the queue: %s", error)
             for cancel in self._cancels.values():
@@ -308,7 +287,7 @@ class RunBook:
         # of a run that waits its seconds are those that the others of its batch took, else as predicted
         left_s, left_at = self._took.get(run.batch, run.predicted_s), 0.0
         if run.state == "running":
-            known = progress(run.nodes.values())
+            known = state.progress(run.nodes.values())
             began = run.started or time.time()
             left_s, left_at = (known["left_s"], known["left_at"]) if known["left_s"] is not None else (left_s, began)
         return QueuePlace(
@@ -325,10 +304,10 @@ class RunBook:
         found = sorted(self.records.all(), key=lambda run: run.created)
         for run in found:
             if run.state == "running":
-                self._put(recovered(run, now=time.time()))
+                self._put(state.recovered(run, now=time.time()))
             else:
                 self._hold(run)
-        order = order_of(found, self.records.read_order())
+        order = state.order_of(found, self.records.read_order())
         if waiting := [self._runs[id] for id in order if self._runs[id].state == "waiting"]:
             self._queue.add(waiting)
         self._show_queue()

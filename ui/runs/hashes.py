@@ -65,9 +65,7 @@ class Hashes:
         self._kept = _read_kept(self._kept_path)
 
     def ask(self, user: str, run: str, node: str) -> Hashing:
-        """Begin to read the files of the model that a node of a run gave. Raises `NotHere`, and `ValueError` where the
-        model may not be read, or is another by now.
-        """
+        """Begin to read a node's model. Raises `NotHere`, and `ValueError` where it may not be read, or is another."""
         facts = self._runs.get(user, run).models.get(node)
         if facts is None:
             raise NotHere(f"nothing is kept of a model of {node[:64]} in this run; choose one that loads a model")
@@ -160,17 +158,14 @@ class Hashes:
                 digest.update(chunk)
                 job.put(done_bytes=job.told.done_bytes + len(chunk))
         if _mark(path) == mark:  # else it was written meanwhile, and the digest is of no file that there was
-            self._keep(mark, digest.hexdigest())
+            self._kept[mark] = digest.hexdigest()
+            while len(self._kept) > MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+            try:
+                write_atomic(self._kept_path, json.dumps(self._kept, indent=0).encode(), is_private=True)
+            except ValueError as error:  # they are read again after a restart
+                logger.warning("the hashes of models were not kept: %s", error)
         return digest.hexdigest()
-
-    def _keep(self, mark: str, sha256: str) -> None:
-        self._kept[mark] = sha256
-        while len(self._kept) > MOST_KEPT:
-            del self._kept[next(iter(self._kept))]
-        try:
-            write_atomic(self._kept_path, json.dumps(self._kept, indent=0).encode(), is_private=True)
-        except ValueError as error:  # they are read again after a restart
-            logger.warning("the hashes of models were not kept: %s", error)
 
 
 def _mark(path: Path) -> str:

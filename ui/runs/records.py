@@ -18,6 +18,7 @@ class RunRecords:
 
     def __init__(self, data_dir: Path, *, quota: Quota | None = None) -> None:
         self._data_dir = data_dir
+        self._order_path = data_dir / "queue.json"
         self.quota = quota or Quota(data_dir)
 
     def write(self, run: RunRecord) -> None:
@@ -69,10 +70,6 @@ class RunRecords:
         except (OSError, ValueError, TypeError) as error:
             put_aside(self._order_path, error)
             return []
-
-    @property
-    def _order_path(self) -> Path:
-        return self._data_dir / "queue.json"
 
     def _path(self, user: str, id: str) -> Path:
         return user_folder(self._data_dir, user) / "runs" / f"{id}.json"

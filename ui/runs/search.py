@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from ..live.state import MadeFile, RunRecord
@@ -42,16 +42,15 @@ def _term(key: str, text: str, boards: Mapping[str, str]) -> Term:
     }
     if key in named:
         return named[key]
-    day: float | None = None
     if key in ("on", "after", "before"):
         with suppress(ValueError, OverflowError):  # where the server is, in seconds since the epoch
             day = time.mktime(time.strptime(text, "%Y-%m-%d"))
-    if day is not None:
-        return {
-            "on": lambda run, made: day <= made.time < day + DAY_S,
-            "after": lambda run, made: made.time >= day,
-            "before": lambda run, made: made.time < day,
-        }[key]
+            days: dict[str, Term] = {
+                "on": lambda run, made: day <= made.time < day + DAY_S,
+                "after": lambda run, made: made.time >= day,
+                "before": lambda run, made: made.time < day,
+            }
+            return days[key]
     whole = f"{key}:{text}"  # what only looks like a name and a value, as an address does
     return lambda run, made: _has_value(made, key, text) or whole in _text(run, made)
 
@@ -69,14 +68,8 @@ def _text(run: RunRecord, made: MadeFile) -> str:
 
 
 def _has_value(made: MadeFile, key: str, text: str) -> bool:
-    return any(_matches(value, text) for value in _values(made.words.split("\n"), key))
-
-
-def _values(lines: Iterable[str], key: str) -> Iterable[str]:
-    for line in lines:
-        name, _, value = line.partition("=")
-        if name == key or name.endswith(f".{key}"):
-            yield value
+    pairs = (line.partition("=") for line in made.words.split("\n"))
+    return any(_matches(value, text) for name, _, value in pairs if name == key or name.endswith(f".{key}"))
 
 
 def _matches(value: str, text: str) -> bool:
