@@ -256,10 +256,8 @@ def _in_folder(folder: _Folder, group: Group) -> list[Door]:
     ]
 
 
-@functools.cache
-def _points() -> Any:
-    """Of every package that is installed, to select from: looked through once, since doors open once in a process."""
-    return entry_points()
+# Of every package that is installed, to select from: looked through once, since doors open once in a process.
+_points = functools.cache(entry_points)
 
 
 def _installed(group: str) -> Iterator[Door]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...parallel.errors import code_of
-from ...pipelines.finite import NotFinite
+from ...pipelines.failures import NotFinite
 from ..execution.failure import NodeFailed
 from ..execution.manifest import outputs_told_by
 from ..execution.records import RunResult

@@ -14,7 +14,7 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.wording import worded
 from ...pipelines.forecast.plans import why_not
 from ...pipelines.forecast.terms import AUTO
-from ...pipelines.models.checks import why_not_compiled
+from ...pipelines.models.describe import why_not_compiled
 from ...pipelines.place import named_plan, names_plan
 from ...pipelines.values import COMPILING, MARK, Model, Place
 from ..files.picture_files import WORKFLOW_KEY

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from ...parallel.progress import SILENT, Progress
 from ...pipelines.forecast.terms import Wanted, is_guided
-from ...pipelines.models.checks import compiles
+from ...pipelines.models.describe import compiles
 from ...pipelines.place import named_plan, names_plan
 from ...pipelines.values import Latents, Model
 from ..graph.sketch import Denoising

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Annotated, Any
 
-from ...pipelines.models.describe import card_of
+from ...pipelines.models.describe import card_of, filled
 from ...pipelines.shape import (
     check_fps,
     check_frames,
@@ -109,7 +109,7 @@ def canvas_sketch(given: Given, *, batch: int) -> Latents:
 def canvas_means(given: Given, *, has_shape: bool) -> dict[str, Any]:
     """By the sockets that `canvas_sketch` asks. A size of zero that a picture's shape decides is not known."""
     width, height, frames, fps = (given.value(name) for name in ("width", "height", "frames", "fps"))
-    canvas = card_of(given.value("model")).filled(width=width, height=height, frames=frames, fps=fps)
+    canvas = filled(given.value("model"), width=width, height=height, frames=frames, fps=fps)
     if has_shape and not (width and height):
         return {name: canvas[name] for name in ("frames", "fps")}
     return canvas

@@ -148,16 +148,14 @@ def unwaiting(scheduler: Any) -> Any:
     """The scheduler itself, whose steps and whose mixing in of noise are now done so."""
     for name in ("step", "scale_noise"):
         if hasattr(scheduler, name):
-            setattr(scheduler, name, MethodType(_done(name), scheduler))  # of a copy it is the copy's
+            # of a copy it is the copy's
+            setattr(scheduler, name, MethodType(functools.partial(_without_waiting, name), scheduler))
     return scheduler
 
 
-def _done(name: str) -> Callable[..., Any]:
-    def done(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
-        with Unwaiting():
-            return getattr(type(scheduler), name)(scheduler, *args, **kwargs)
-
-    return done
+def _without_waiting(name: str, scheduler: Any, *args: Any, **kwargs: Any) -> Any:
+    with Unwaiting():
+        return getattr(type(scheduler), name)(scheduler, *args, **kwargs)
 
 
 def _levels(scheduler: Any, sampling: Sampling) -> Any:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import importlib
 import logging
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -19,10 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..signatures.calls import blocks_of
 from ..values import as_bytes
-from .checks import check_channels, check_latents, check_text, repeated, warn_if_cut
 from .family import Family, OnStep, Parts, of_several
 from .row import (
     Row,
+    check_channels,
+    check_latents,
+    check_text,
     flat,
     has_frames,
     in_lists,
@@ -32,8 +35,10 @@ from .row import (
     listed,
     picture,
     pictures,
+    repeated,
     sound_rate,
     unpacked,
+    warn_if_cut,
 )
 
 if TYPE_CHECKING:
@@ -159,7 +164,8 @@ class ByBlocks:
         self, parts: Parts, request: Denoise, generators: list[Generator], on_step: OnStep
     ) -> tuple[Tensor, Tensor | None]:
         """Latents and, of a row with sound, those of the sound: as many as there are generators."""
-        from ..denoising.masks import latent_mask, unmasked
+        from ..denoising.blocks import latent_mask
+        from ..denoising.guidance import unmasked
 
         row, latents, vae = self.row, request.latents, parts["vae.config"]
         block = self._group(parts, "denoise", has_frame=FRAME in latents.extras, has_mask=request.mask is not None)
@@ -281,8 +287,7 @@ class ByBlocks:
     ) -> Assembly:
         """The family's blocks without those of other stages, with the branches of a first frame if there is one, and
         keeping what is outside of a mask; with `leaf`, of these the one alone that makes this."""
-        from ..denoising.blocks import Assembly, extended
-        from ..denoising.masks import KeepOutside
+        from ..denoising.blocks import Assembly, KeepOutside, extended
 
         pipeline = self.row.variant(parts["model_index"], parts["config"]).blocks
         key = (pipeline, stage, has_frame, has_mask, leaf)
@@ -314,8 +319,9 @@ class ByBlocks:
             block.sub_blocks[name] = next(known, inner)
         if stage == "text":
             vars(block.sub_blocks["text_encoder"]).update(self.row.settings)
-        if stage == "denoise" and self.row.denoiser is not None:
-            return replaced(block, denoiser=self.row.denoiser())
+        if stage == "denoise" and self.row.denoiser:
+            module, _, name = self.row.denoiser.partition(":")
+            return replaced(block, denoiser=getattr(importlib.import_module(module, __package__), name)())
         return block
 
     def _handed_on(self, parts: Parts, block: Assembly) -> list[str]:

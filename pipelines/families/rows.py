@@ -5,7 +5,7 @@ Numbers are those of the makers' model cards and of the classic pipelines' signa
 
 from dataclasses import replace
 
-from .card import Card
+from .family import Card
 from .flux import DEV_LICENCE, FLUX  # noqa: F401 (a row, as those below)
 from .row import LEVELS, Row, Variant
 

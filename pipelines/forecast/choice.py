@@ -18,7 +18,7 @@ from ..costs.chips import COMPILE_S
 from ..costs.machine import Machine
 from ..costs.run import Run
 from ..costs.units import duration
-from ..models.checks import LEAST_STEPS, check_engine, why_no_graphs
+from ..models.describe import LEAST_STEPS, check_engine, why_no_graphs
 from ..split_plans import SPLIT_PLANS
 from ..values import Model
 from .memory import Need, fits

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...parallel.plan import ParallelPlan
-from ..models.checks import compiles
-from ..models.describe import card_of
+from ..models.describe import card_of, compiles
 from ..shape import empty_canvas
 from ..values import COMPILING, MARK, Conditioning, Latents, Model
 

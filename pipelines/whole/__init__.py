@@ -6,8 +6,6 @@ guarded: Pipelines that make a safety checker of their own, from a package and f
 modular: A modular pipeline of diffusers, put together from components and called by name, as a classic one is.
 pooled: A pipeline on ranks that this process starts itself:
     `latentloom.Pool("cuda*4").spread("org/model")(prompt="...")`.
-sample: A small call of any pipeline, made of its signature: what `latentloom verify` asks it.
 shown: What goes into a pipeline and what comes out of it, as values of wires: pictures, clips and sounds.
-sound: Sounds that go into a pipeline and come out of it: the rate and the channels that it works with.
 verified: Does a plan give a pipeline of any class what one process gives? Each call of its transformers, both ways.
 """

@@ -15,7 +15,7 @@ from ...parallel.errors import one_line
 from ..components.loading import load_component, offline
 from ..models.component_files import inspect_component
 from ..models.folder import CLASS, components_of, read_index
-from ..models.packed.experts import check_checkpoints
+from ..models.packing import check_checkpoints
 from ..models.source import resolve_source
 from ..signatures.calls import is_modular, parts_of, specs_of
 from ..signatures.table import class_names, signature_of
@@ -114,15 +114,15 @@ def _check_whole(
         missing = sorted({*parts_of(cls)} - named.keys())
     else:
         given = {*named, *(name for name, value in index.items() if value not in (None, [None, None]))}
-        missing = sorted(_required(wanted) - given - {"self", *cls._optional_components})
+        missing = sorted(required_of(wanted) - given - {"self", *cls._optional_components})
     if missing:
         own = str(index["_class_name"])
         remedy = "copy or pull it again" if cls.__name__ == own else f"choose {own}, or a model that has it"
         raise ValueError(f"{folder} lacks {', '.join(missing)}, which {cls.__name__} needs; {remedy}")
 
 
-def _required(wanted: Mapping[str, Any]) -> set[str]:
-    """The parameters of a constructor that have no value of their own."""
+def required_of(wanted: Mapping[str, Any]) -> set[str]:
+    """The parameters of a constructor or a call that have no value of their own."""
     return {
         name for name, each in wanted.items() if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
     }

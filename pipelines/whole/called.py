@@ -20,8 +20,7 @@ from ..components.loading import offline
 from ..components.lora import refit_all
 from ..components.store import store
 from ..denoising import quiet  # noqa: F401 (quiet for what it silences)
-from ..finite import check_finite
-from ..out_of_memory import told_by
+from ..failures import check_finite, told_by
 from ..signatures.calls import conditioned, is_modular
 from ..signatures.table import class_names, signature_of
 from ..spreading.measured import finish, measured
@@ -29,7 +28,7 @@ from ..spreading.pipeline import spread
 from ..values import Dtype, Lora
 from . import modular
 from .assembled import load_pipeline, without_bars
-from .sound import heard, with_rate
+from .shown import heard, with_rate
 
 POLL_S = 0.2
 # What pipelines raise for arguments that they do not check, and no class derived from these, such as torch's for a

@@ -24,7 +24,7 @@ from ..signatures.calls import (
     results_of,
 )
 from ..values import Audio
-from .sound import rate_of, resampled
+from .shown import rate_of, resampled
 
 if TYPE_CHECKING:
     from diffusers.modular_pipelines.modular_pipeline import ModularPipeline

@@ -4,10 +4,9 @@ import threading
 from collections import OrderedDict
 
 from ...parallel.wording import worded
-from ...pipelines.hub.cache import free_bytes, had_bytes
 from ...pipelines.hub.child import LOOK_S, looked_at
-from ...pipelines.hub.listing import NotFetched
-from ...pipelines.hub.look import HubModel
+from ...pipelines.hub.fetching import free_bytes, had_bytes
+from ...pipelines.hub.look import HubModel, NotFetched
 from ...pipelines.models.source import home_of, hub_cache
 from ..errors import Conflict
 from ..store.quota import FREE_BYTES, Quota, sized

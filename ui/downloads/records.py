@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from ...pipelines.hub.cache import had_bytes
+from ...pipelines.hub.fetching import had_bytes
 from ...pipelines.hub.look import HubModel
 from ...pipelines.models.source import home_of, hub_cache
 from ..contract.kept import Download, DownloadState
