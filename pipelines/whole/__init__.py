@@ -1,9 +1,9 @@
 """Whole pipelines of diffusers, of any class: put together from a folder, and run on ranks.
 
 assembled: A whole diffusers pipeline, put together from a folder's components as the store loads them one by one.
-called: A whole pipeline as a process keeps it and calls it: loaded once, spread over the ranks of a plan, or over none.
+called: A whole pipeline as a process keeps it and calls it, classic or modular: loaded once, spread over the ranks of a
+    plan, or over none.
 guarded: Pipelines that make a safety checker of their own, from a package and files that this project does not bring.
-modular: A modular pipeline of diffusers, put together from components and called by name, as a classic one is.
 pooled: A pipeline on ranks that this process starts itself:
     `latentloom.Pool("cuda*4").spread("org/model")(prompt="...")`.
 shown: What goes into a pipeline and what comes out of it, as values of wires: pictures, clips and sounds.

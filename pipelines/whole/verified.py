@@ -34,8 +34,7 @@ from ..spreading.wire import to_wire
 from ..values import from_plain
 from ..verify import PROMPT, Apart, answer, farthest
 from .assembled import load_pipeline, pipeline_class, required_of, without_bars
-from .called import asked
-from .modular import taken
+from .called import asked, taken
 
 
 def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[dict[str, Any]]:

@@ -53,9 +53,7 @@ HELD = {
         "diffusers.guiders.guider_utils:BaseGuidance": ["prepare_inputs", "prepare_inputs_from_block_state"]
     },
     "spreading/vae.py": {"diffusers.models.autoencoders.autoencoder_kl:AutoencoderKL": ["_decode"]},
-    "whole/modular.py": {
-        "diffusers.modular_pipelines.modular_pipeline:ModularPipelineBlocks": ["get_execution_blocks"]
-    },
+    "whole/called.py": {"diffusers.modular_pipelines.modular_pipeline:ModularPipelineBlocks": ["get_execution_blocks"]},
 }
 
 
