@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from ..parallel.errors import BadInput, OutOfMemory, is_out_of_memory
 from ..parallel.wording import worded
-from .values import Dtype, Lora
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from .values import Model
+    from .whole.called import Whole
 
 DTYPES = ("torch.float32", "torch.float16", "torch.bfloat16")
 CAUSE = (
@@ -25,24 +27,15 @@ CAUSE = (
 )
 
 
-class Loaded(Protocol):
-    """What was loaded: a `Model`, or a whole pipeline."""
-
-    @property
-    def source(self) -> str: ...
-    @property
-    def dtype(self) -> Dtype: ...
-    @property
-    def loras(self) -> Sequence[Lora]: ...
-
-
 class NotFinite(BadInput):
     """A stage made what is no number; finding out took all of the stage's time."""
 
     code = "not-finite"
 
 
-def check_finite(tensors: Mapping[str, Tensor | None], parts: Mapping[str, Any], model: Loaded, *, what: str) -> None:
+def check_finite(
+    tensors: Mapping[str, Tensor | None], parts: Mapping[str, Any], model: Model | Whole, *, what: str
+) -> None:
     """Raise `NotFinite` where a value is NaN or infinite; it names the weight that is so itself, if there is one.
 
     Costs one pass over the tensors and one wait for the device, so it belongs at the end of a stage and not in a step.
@@ -62,7 +55,7 @@ def _is_finite(tensor: Tensor) -> bool:
     return not tensor.numel() or bool(torch.isfinite(torch.stack(torch.aminmax(tensor.detach()))).all())
 
 
-def _cause(parts: Mapping[str, Any], model: Loaded) -> str:
+def _cause(parts: Mapping[str, Any], model: Model | Whole) -> str:
     import torch
 
     for name, part in parts.items():

@@ -46,10 +46,10 @@ NO_BAR = SimpleNamespace(update=lambda *_: None)  # a progress bar that nobody s
 class Assembly:
     """Blocks put together once, to be run again and again and by several threads: nothing of a run is left in them.
 
-    They are not to be changed afterwards; what a run brings with it is an input.
+    They are not to be changed afterwards; what a run brings with it is an input. `leaves` come at the end of each loop.
     """
 
-    def __init__(self, block: ModularPipelineBlocks) -> None:
+    def __init__(self, block: ModularPipelineBlocks, **leaves: ModularPipelineBlocks) -> None:
         # init_pipeline copies the block: diffusers shares some sub-blocks between all pipelines of a process.
         self._pipeline = block.init_pipeline()
         self.block = cast(ModularPipelineBlocks, self._pipeline._blocks)
@@ -58,7 +58,7 @@ class Assembly:
         for each in _nested(self.block):
             if isinstance(each, LoopSequentialPipelineBlocks):
                 vars(each)["progress_bar"] = lambda *_, **__: contextlib.nullcontext(NO_BAR)
-                each.sub_blocks["step_border"] = StepBorder()
+                each.sub_blocks.update(leaves, step_border=StepBorder())
         # A block collects what it declares from those within whenever somebody looks, which each does as it runs. Of
         # FLUX's blocks that takes longer than all they compute; so it is read once.
         _settle(self.block)
@@ -217,15 +217,6 @@ def replaced(block: ModularPipelineBlocks, **leaves: ModularPipelineBlocks) -> M
         assert loops, f"no loop of {type(block).__name__} has a block called {name}"
         for loop in loops:
             loop.sub_blocks[name] = leaf
-    return block
-
-
-def extended(block: ModularPipelineBlocks, **leaves: ModularPipelineBlocks) -> ModularPipelineBlocks:
-    """A copy of a block with more leaves, by name, at the end of each of its loops."""
-    block = copy.deepcopy(block)
-    for each in _nested(block):
-        if isinstance(each, LoopSequentialPipelineBlocks):
-            each.sub_blocks.update(leaves)
     return block
 
 

@@ -33,8 +33,7 @@ def is_guided(guidance: float) -> bool:
 class StepGuidance(ClassifierFreeGuidance):
     """Counts steps where diffusers counts turns: with a solver of order 2, guidance would stop half way."""
 
-    order = 1
-    """How often the solver asks in a step."""
+    order = 1  # how often the solver asks in a step
 
     def set_state(self, step: int, num_inference_steps: int, timestep: Any) -> None:
         super().set_state(step // self.order, num_inference_steps, timestep)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...parallel.wording import worded
 from .family import Card, Family, OnStep, Parts
-from .row import Configs, check_channels, check_text, latent_width, repeated
+from .row import Configs, check_channels, check_text, latent_width, repeated, warn_if_cut
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -102,8 +102,6 @@ def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
     # Not the block: with guidance off it fails (UnboundLocalError, diffusers 0.42.1).
     import torch
     from diffusers.modular_pipelines.wan.encoders import get_t5_prompt_embeds
-
-    from .row import warn_if_cut
 
     warn_if_cut(parts["tokenizer"], prompt, text_length=text_length)
     encoder = parts["text_encoder"]

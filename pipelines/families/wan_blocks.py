@@ -74,19 +74,16 @@ def given(parts: Parts, latents: Latents) -> Mapping[str, Tensor]:
             "encode the first frame with this model and connect it"
         )
     if needed:
-        check_latents(extras[LATENTS], _shape(parts, latents), title="Wan")
+        downsampled = parts["vae.config"]["temperal_downsample"]
+        factor = 2 ** len(downsampled)
+        shape = (
+            config.in_channels - config.out_channels,  # which frames are given, and those frames
+            (latents.frames - 1) // 2 ** sum(downsampled) + 1,
+            latents.height // factor,
+            latents.width // factor,
+        )
+        check_latents(extras[LATENTS], shape, title="Wan")
     return {name: extras[name] for name in needed}
-
-
-def _shape(parts: Parts, latents: Latents) -> tuple[int, int, int, int]:
-    config, downsampled = parts["transformer"].config, parts["vae.config"]["temperal_downsample"]
-    factor = 2 ** len(downsampled)
-    return (
-        config.in_channels - config.out_channels,  # which frames are given, and those frames
-        (latents.frames - 1) // 2 ** sum(downsampled) + 1,
-        latents.height // factor,
-        latents.width // factor,
-    )
 
 
 # ---- The denoiser. Diffusers' blocks have one for each of these cases. All of them round the timestep to the

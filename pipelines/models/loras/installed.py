@@ -80,21 +80,16 @@ class LoraFacts:
 
     path: Path
     num_bytes: int
-    rank: int
-    """That of most of its layers; 0 where it has none."""
-    layers: str
-    """Alike for LoRAs that change the same layers, whatever their ranks."""
-    made_for: str
-    """As its metadata names the model; empty where nothing tells."""
-    families: Families | None
-    """The families of ours that this means; None where nobody knows."""
+    rank: int  # that of most of its layers; 0 where it has none
+    layers: str  # alike for LoRAs that change the same layers, whatever their ranks
+    made_for: str  # as its metadata names the model; empty where nothing tells
+    families: Families | None  # the families of ours that this means; None where nobody knows
     triggers: tuple[str, ...]
     title: str
     author: str
     licence: str
     picture: Path | None
-    problem: str
-    """Why it is refused, whatever the model; empty where it is not."""
+    problem: str  # why it is refused, whatever the model; empty where it is not
 
 
 def lora_facts(path: Path, *, beside: Collection[str] = ()) -> LoraFacts | None:
