@@ -28,7 +28,7 @@ from .components.loading import torch_dtype
 from .components.store import ONE_RANK, store
 from .components.streamed import shells
 from .denoising import guidance as guiding
-from .denoising import quiet, schedulers  # noqa: F401 (quiet for what it silences)
+from .denoising import inside, schedulers  # noqa: F401 (inside for what it silences)
 from .denoising.noise import generators, seeds_of
 from .denoising.step_cache import cached, check_step_cache
 from .failures import check_finite, told_by

@@ -25,7 +25,6 @@ from torch.nn.functional import interpolate
 
 from ...parallel.errors import is_out_of_memory
 from ..requests import first_step
-from . import quiet  # noqa: F401 (imported for what it silences)
 from .inside import derive, derived
 from .noise import Drawing
 from .schedulers import UPWARD

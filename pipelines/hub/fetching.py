@@ -148,9 +148,7 @@ def pull(model_id: str, *, revision: str = "", report: Callable[[str], None] = p
             )
         )
     except Exception as error:  # the hub client's own classes, requests' and the system's
-        if is_ours(error):
-            raise
-        raise refusal(model_id, revision, error) from None
+        raise error if is_ours(error) else refusal(model_id, revision, error) from None
     inspect_model(folder)
     return folder
 

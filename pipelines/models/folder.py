@@ -131,8 +131,6 @@ def _of_modular(path: Path, index: Mapping[str, Any], home: str) -> dict[str, An
                         f"{path}: component {name[:64]!r} comes from {elsewhere}, and a modular model is read from one "
                         f"folder only; copy it to {name[:64]} beside the index"
                     )
-            case _:
-                pass
     return found
 
 

@@ -21,7 +21,7 @@ from ...parallel.wording import worded
 from ..components.loading import offline
 from ..components.lora import refit_all
 from ..components.store import store
-from ..denoising import quiet  # noqa: F401 (quiet for what it silences)
+from ..denoising import inside  # noqa: F401 (imported for what it silences)
 from ..failures import check_finite, told_by
 from ..signatures.calls import GUIDANCE, MADE_OF, REWRITERS, conditioned, is_modular, parameters_of, results_of
 from ..signatures.table import class_names, signature_of
