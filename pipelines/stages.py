@@ -257,13 +257,10 @@ def _working_bytes(
     """What a denoise of this conditioning, or a decode, takes of an accelerator beside its weights."""
     if model.device == "cpu":
         return 0
-    size = Latents(
-        family=model.family, width=canvas.width, height=canvas.height, frames=canvas.frames, batch=canvas.batch
-    )
     if conditioning is None:
-        return work_of(model, canvas=size, text_length=0).decoding(plan.num_ranks)
+        return work_of(model, canvas=canvas, text_length=0).decoding(plan.num_ranks)
     text_length, num_references = text_length_of(conditioning), len(conditioning.references)
-    return work_of(model, canvas=size, text_length=text_length, num_references=num_references).activations(plan)
+    return work_of(model, canvas=canvas, text_length=text_length, num_references=num_references).activations(plan)
 
 
 def _encoded(references: References | None, model: Model, progress: Progress, doing: str) -> dict[str, Tensor]:
