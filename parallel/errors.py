@@ -14,11 +14,11 @@ and libraries raise counts as the class that `kind_of` finds for it, so a plain 
     |  +- JsonFault         bad-json              2   400  pipelines/models/regular_file.py
     |  +- OutsideRoots      outside-roots         2   400  pipelines/models/source.py
     |  +- NotPulled         not-pulled            2   400  pipelines/models/source.py
-    |  +- NotFinite         not-finite            2   400  pipelines/finite.py
+    |  +- NotFinite         not-finite            2   400  pipelines/failures.py
     |  +- NotWritten        not-written           2   400  nodes/files/atomic.py
     |  +- InUse             in-use                2   400  nodes/headless/lifetime.py
-    |  +- NotFetched        not-fetched           2   400  pipelines/hub/listing.py
-    |  |  +- Gated          gated                 2   400  pipelines/hub/listing.py
+    |  +- NotFetched        not-fetched           2   400  pipelines/hub/look.py
+    |  |  +- Gated          gated                 2   400  pipelines/hub/look.py
     |  +- NoRoom            no-room               2   507  ui/errors.py
     +- OutOfMemory          out-of-memory         1   500  parallel/errors.py: any lack of memory
     +- RankFailed           rank-failed           1   500  parallel/errors.py

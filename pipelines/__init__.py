@@ -1,9 +1,9 @@
 """Generative models from prompt to pixels as plain functions: load, encode, denoise, decode.
 
 doors: What installed packages and one folder of the owner's bring from outside, read once when the process starts.
-finite: What a stage made, looked at once: a NaN or an infinity is told with its likely cause, not painted black.
+failures: What stops a stage that was asked for nothing wrong, told in one sentence: numbers that are none, and lacking
+    memory.
 kept: Texts and pictures that were encoded, kept in this process: what comes again is not encoded again.
-out_of_memory: When memory is not enough: one sentence, with how much was lacking as far as torch tells.
 place: From what the user wrote to a model's place: which devices, and how a denoise uses them.
 placement: Where a stage runs: in this process, or in ranks, one for each of the model's devices.
 pools: This process's pools, one for each place: whoever has work uses one, and those that nobody uses make room.

@@ -62,8 +62,8 @@ class _Process:
 
     is_open = False
     folder: ClassVar[_Folder | None] = None
+    # Of the families and split plans that were added, by their doors' titles.
     origins: dict[str, str] = {}  # noqa: RUF012 (of this process)
-    """Of the families and split plans that were added, by their doors' titles."""
 
 
 _LOCK = threading.RLock()
@@ -106,7 +106,12 @@ def enter(door: Door, add: Callable[[Door, Any], None]) -> bool:
     except (Exception, SystemExit) as error:
         _tell_closed(door.title, error)
         return False
-    _tell_heavy(door.title, before)
+    if heavy := [name for name in HEAVY if name in sys.modules and name not in before]:
+        logger.warning(
+            "%s: %s is imported with it, which makes every command slow; import it inside the functions that need it",
+            door.title,
+            " and ".join(heavy),
+        )
     return True
 
 
@@ -232,13 +237,9 @@ def _modules(path: Path) -> dict[str, types.ModuleType]:
     files = sorted(file for file in path.iterdir() if file.suffix == ".py" or (file / "__init__.py").is_file())
     found: dict[str, types.ModuleType] = {}
     for name in (file.stem for file in files if file.stem.isidentifier() and not file.stem.startswith("_")):
-        before, title = set(sys.modules), f"{name} in {path}"
-        try:
-            found[name] = importlib.import_module(f"{FOLDER}.{name}")
-        except (Exception, SystemExit) as error:
-            _tell_closed(title, error)
-        else:
-            _tell_heavy(title, before)
+        load = functools.partial(importlib.import_module, f"{FOLDER}.{name}")
+        door = Door(title=f"{name} in {path}", package=name, source=name, version="", load=load)
+        enter(door, lambda door, module: found.update({door.source: module}))
     return found
 
 
@@ -256,10 +257,8 @@ def _in_folder(folder: _Folder, group: Group) -> list[Door]:
     ]
 
 
-@functools.cache
-def _points() -> Any:
-    """Of every package that is installed, to select from: looked through once, since doors open once in a process."""
-    return entry_points()
+# Of every package that is installed, to select from: looked through once, since doors open once in a process.
+_points = functools.cache(entry_points)
 
 
 def _installed(group: str) -> Iterator[Door]:
@@ -319,12 +318,3 @@ ADDED_BY: Mapping[Group, Callable[[Door, Any], None]] = {"families": _add_famili
 
 def _tell_closed(title: str, error: BaseException) -> None:
     logger.warning("%s: left out, because of %s: %s", title, type(error).__name__, error)
-
-
-def _tell_heavy(title: str, before: set[str]) -> None:
-    if heavy := [name for name in HEAVY if name in sys.modules and name not in before]:
-        logger.warning(
-            "%s: %s is imported with it, which makes every command slow; import it inside the functions that need it",
-            title,
-            " and ".join(heavy),
-        )

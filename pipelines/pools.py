@@ -57,12 +57,9 @@ class Pools:
     """The pools of this process. They start with their first job and end with it, or when others need their room."""
 
     def __init__(self) -> None:
-        self._pools: dict[Key, Pool] = {}  # the one used last at the end
+        self.open: dict[Key, Pool] = {}  # the one used last at the end
         self._num_users: Counter[Pool] = Counter()
         self._lock = threading.Lock()
-
-    def __len__(self) -> int:
-        return len(self._pools)
 
     @contextlib.contextmanager
     def using(self, model: Model) -> Iterator[Pool]:
@@ -82,7 +79,7 @@ class Pools:
     def without_work(self) -> list[Pool]:
         """The pools that nobody uses; any of them may be ended at any moment."""
         with self._lock:
-            return [self._pools[key] for key in self._idle()]
+            return [self.open[key] for key in self._idle()]
 
     def has_work(self) -> bool:
         with self._lock:
@@ -92,31 +89,31 @@ class Pools:
         """End the pools that nobody uses, for their memory, and of the others the spare ranks, until their next job."""
         with self._lock:
             self._end(self._idle())
-            for pool in self._pools.values():
+            for pool in self.open.values():
                 pool.rest_spares()
 
     def close(self) -> None:
         """End all, also those in use."""
         with self._lock:
-            self._end(list(self._pools))
+            self._end(list(self.open))
 
     def _take(self, model: Model) -> Pool:
         key = (model.place.devices, model.place.replicas)
-        pool = self._pools.pop(key, None)
+        pool = self.open.pop(key, None)
         if pool is None or pool.is_closed:
             accelerators = set(key[0]) - {"cpu"}  # what idle pools keep there would be in the way
             self._end([other for other in self._idle() if accelerators & set(other[0])])
             pool = Pool(key[0], replicas=key[1], preload=preloads(model), spare_ranks=wanted_spares())
-        self._pools[key] = pool
+        self.open[key] = pool
         return pool
 
     def _idle(self) -> list[Key]:
         """The pools that nobody uses, the least recently used first."""
-        return [key for key, pool in self._pools.items() if not self._num_users[pool]]
+        return [key for key, pool in self.open.items() if not self._num_users[pool]]
 
     def _end(self, keys: list[Key]) -> None:
         for key in keys:
-            self._pools.pop(key).close()
+            self.open.pop(key).close()
 
 
 POOLS = Pools()

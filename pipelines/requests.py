@@ -49,8 +49,8 @@ class Request:
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        for name, check in _checks(type(self)):
-            object.__setattr__(self, name, check(name, getattr(self, name)))
+        for name, hint in field_types(type(self)).items():
+            object.__setattr__(self, name, _check(hint)(name, getattr(self, name)))
 
     def resolved(self, **fields: Any) -> Self:
         """The request with values that a stage has chosen itself, which are not checked again."""
@@ -191,11 +191,6 @@ def _value(kind: type, name: str, value: Any) -> Any:
 
 
 @functools.cache
-def _checks(kind: type[Request]) -> tuple[tuple[str, Callable[[str, Any], Any]], ...]:
-    """What checks each field of a request, by its name."""
-    return tuple((name, _check(hint)) for name, hint in field_types(kind).items())
-
-
 def _check(hint: Any) -> Callable[[str, Any], Any]:
     if typing.get_origin(hint) is Literal:
         return functools.partial(_choice, typing.get_args(hint))

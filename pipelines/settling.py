@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from ..parallel.wording import worded
 from .families import FAMILIES, ROWS
-from .models.describe import card_of
+from .models.describe import card_of, filled
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage
 from .shape import (
     KEEPS_NOTHING,
@@ -74,20 +74,20 @@ def own_numbers(asked: Any) -> dict[str, Any]:
 def _own_canvas(r: EncodeImage) -> dict[str, Any]:
     """Of the picture's size."""
     rows, columns = r.image.pixels.shape[1:3] if r.image.pixels.ndim == 4 else (0, 0)
-    clip = card_of(r.model).filled(frames=r.frames, fps=r.fps)
+    clip = filled(r.model, frames=r.frames, fps=r.fps)
     return {"width": r.width or columns, "height": r.height or rows, **clip}
 
 
 def _own_steps(r: Denoise) -> dict[str, Any]:
-    card, steps, given = card_of(r.model), r.steps, len(r.sampling.sigmas)  # levels that are given replace steps
-    own = card.filled(steps=given or steps, guidance=r.guidance, distilled_guidance=r.distilled_guidance)
-    second = r.guidance_2 or own["guidance"] * card.second_guidance
+    steps, given = r.steps, len(r.sampling.sigmas)  # levels that are given replace steps
+    own = filled(r.model, steps=given or steps, guidance=r.guidance, distilled_guidance=r.distilled_guidance)
+    second = r.guidance_2 or own["guidance"] * card_of(r.model).second_guidance
     threshold = r.cache_threshold or THRESHOLDS.get(r.step_cache, 0.0)
     return {**own, "guidance_2": second, "cache_threshold": threshold}
 
 
 OWN: Mapping[Stage, Callable[[Any], dict[str, Any]]] = {
-    "encode_text": lambda r: card_of(r.model).filled(negative_prompt=r.negative_prompt, text_length=r.text_length),
+    "encode_text": lambda r: filled(r.model, negative_prompt=r.negative_prompt, text_length=r.text_length),
     "encode_image": _own_canvas,
     "denoise": _own_steps,
 }

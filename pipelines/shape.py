@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from ..parallel.wording import worded
 from .families import FAMILIES, ROWS
 from .families.row import LEVELS
-from .models.describe import card_of
+from .models.describe import card_of, filled
 from .models.facts import family_size_multiple
 from .models.folder import read_index
 from .values import Latents, Mask, Model, References
@@ -342,7 +342,7 @@ def check_canvas(model: Model, canvas: Latents | EncodeImage) -> None:
 
 def empty_canvas(model: Model, *, width: int, height: int, frames: int, fps: float, batch: int) -> Latents:
     """Latents without content; zeros take the model's own numbers. Raises `ValueError` for what it cannot paint."""
-    canvas = card_of(model).filled(width=width, height=height, frames=frames, fps=fps)
+    canvas = filled(model, width=width, height=height, frames=frames, fps=fps)
     found = Latents(family=model.family, **canvas, batch=batch)
     check_canvas(model, found)
     if batch < 1:

@@ -28,17 +28,16 @@ from .components.loading import torch_dtype
 from .components.store import ONE_RANK, store
 from .components.streamed import shells
 from .denoising import guidance as guiding
-from .denoising import quiet, schedulers  # noqa: F401 (quiet for what it silences)
+from .denoising import inside, schedulers  # noqa: F401 (inside for what it silences)
 from .denoising.noise import generators, seeds_of
 from .denoising.step_cache import cached, check_step_cache
+from .failures import check_finite, told_by
 from .families import FAMILIES, family_module
-from .finite import check_finite
 from .forecast.memory import work_of
 from .forecast.plans import num_steps_of, text_length_of
 from .models.describe import card_of
 from .models.facts import scheduler_of
 from .models.folder import read_config, read_index
-from .out_of_memory import told_by
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Stage, made
 from .settling import saw_frame, settled
 from .spreading.measured import RunAhead, measured
@@ -133,11 +132,15 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
             _compared(request) as compare,
             cached(parts, request),
         ):
+            run_ahead = RunAhead(model.device)
+
+            def on_step(done: int, total: int, current: Callable[[], Tensor]) -> None:
+                compare()
+                run_ahead.asked()
+                progress.step(done, total, lambda: preview.picture(current(), preview.matrix(model)))
+
             painted = family_module(model.family).denoise(
-                parts,
-                _on_device(request),
-                generators=generators(seeds, request.noise),
-                on_step=_reporting(model, progress, compare),
+                parts, _on_device(request), generators=generators(seeds, request.noise), on_step=on_step
             )
         tensor, sound = painted if isinstance(painted, tuple) else (painted, None)
         check_finite({"tensor": tensor, "sound": sound}, parts, model, what="the denoised latents")
@@ -254,13 +257,10 @@ def _working_bytes(
     """What a denoise of this conditioning, or a decode, takes of an accelerator beside its weights."""
     if model.device == "cpu":
         return 0
-    size = Latents(
-        family=model.family, width=canvas.width, height=canvas.height, frames=canvas.frames, batch=canvas.batch
-    )
     if conditioning is None:
-        return work_of(model, canvas=size, text_length=0).decoding(plan.num_ranks)
+        return work_of(model, canvas=canvas, text_length=0).decoding(plan.num_ranks)
     text_length, num_references = text_length_of(conditioning), len(conditioning.references)
-    return work_of(model, canvas=size, text_length=text_length, num_references=num_references).activations(plan)
+    return work_of(model, canvas=canvas, text_length=text_length, num_references=num_references).activations(plan)
 
 
 def _encoded(references: References | None, model: Model, progress: Progress, doing: str) -> dict[str, Tensor]:
@@ -323,16 +323,3 @@ def _asked(request: Denoise) -> dict[str, Any]:
     """What is alike on all ranks; each has a device, and on another machine a folder, of its own."""
     own = ("device", "folder", "place")
     return {**fields_of(request), "model": {k: v for k, v in fields_of(request.model).items() if k not in own}}
-
-
-def _reporting(
-    model: Model, progress: Progress, compare: Callable[[], None]
-) -> Callable[[int, int, Callable[[], Tensor]], None]:
-    run_ahead = RunAhead(model.device)
-
-    def on_step(done: int, total: int, current: Callable[[], Tensor]) -> None:
-        compare()
-        run_ahead.asked()
-        progress.step(done, total, lambda: preview.picture(current(), preview.matrix(model)))
-
-    return on_step

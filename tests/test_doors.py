@@ -89,7 +89,7 @@ from latentloom.__main__ import main
 from latentloom.pipelines.placement import POOLS
 for out, *more in (["one"], ["two", "--devices", "cpu*2", "--plan", "ulysses=2"]):
     assert main(["run", *sys.argv[1:], "--out", out, *more]) == 0
-(pool,) = POOLS._pools.values()
+(pool,) = POOLS.open.values()
 for is_other in (False, True):
     request = {"plan": "ulysses=2", "is_other": is_other}
     print("compared", json.dumps(pool.call_every("loom_example.ranks:compare", request, num_ranks=2)))

@@ -21,10 +21,9 @@ from ...parallel.wording import worded
 from ...pipelines.costs.ran import Took, foreseen_to_plain, took_to_plain
 from ...pipelines.models.component_files import inspect_components, inspect_model
 from ...pipelines.models.folder import read_allowed_index
-from ...pipelines.models.packed.experts import checkpoints_of
-from ...pipelines.models.packed.packing import read_checkpoint
+from ...pipelines.models.packing import read_checkpoint
 from ...pipelines.models.regular_file import Unchanged, sha256_of
-from ...pipelines.models.source import split_source
+from ...pipelines.models.source import checkpoints_of, split_source
 from ...pipelines.models.tensor_file import TensorFile
 from ...pipelines.values import Model
 from ..files.workspace import Host

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...parallel.errors import code_of
-from ...pipelines.finite import NotFinite
+from ...pipelines.failures import NotFinite
 from ..execution.attempt import Caches, attempt, open_caches, workspace_of
 from ..execution.events import Event, Sink
 from ..execution.manifest import as_made, has_failed, is_complete, outputs_told_by

@@ -15,7 +15,7 @@ from typing import Any
 from ...pipelines.models.component_files import inspect_components
 from ...pipelines.models.folder import index_path, read_index
 from ...pipelines.models.installed import model_folders, names_without_folder
-from ...pipelines.models.packed.packing import read_checkpoint, read_packing
+from ...pipelines.models.packing import read_checkpoint, read_packing
 from ...pipelines.models.source import resolve_source
 from ..files.workspace import Workspace
 

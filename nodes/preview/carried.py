@@ -17,7 +17,7 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress
 from ...parallel.wording import worded
 from ...pipelines.forecast.plans import AUTO, Wanted, is_guided, why_not
-from ...pipelines.models.checks import compiles, why_not_compiled
+from ...pipelines.models.describe import compiles, why_not_compiled
 from ...pipelines.place import named_plan, names_plan
 from ...pipelines.values import COMPILING, MARK, Latents, Model, Place
 from ..files.picture_files import WORKFLOW_KEY

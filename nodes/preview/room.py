@@ -15,7 +15,7 @@ from ...pipelines.components.memory import USABLE_SHARE
 from ...pipelines.forecast.choice import MIB, Ask, Fit, Mend, amount, mends_of
 from ...pipelines.forecast.memory import asked_of, fits
 from ...pipelines.forecast.plans import Wanted, why_not
-from ...pipelines.models.checks import check_quantization
+from ...pipelines.models.describe import check_quantization
 from ...pipelines.place import names_plan
 from ...pipelines.values import Latents, Model, Quantization
 from ..files.workspace import Host, Workspace
@@ -79,7 +79,7 @@ def _has_some() -> bool:
 
     cuda = sys.modules.get("torch.cuda")  # which another thread may be importing
     is_open = getattr(cuda, "is_initialized", None)
-    return len(POOLS) > 0 or (is_open is not None and is_open())
+    return bool(POOLS.open) or (is_open is not None and is_open())
 
 
 def _ways(

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from ...parallel.progress import SILENT, Progress
 from ...parallel.wording import worded
 from ...pipelines import requests, settling
+from ...pipelines.models import describe
 from ...pipelines.models.describe import card_of
 from ...pipelines.models.facts import scheduler_of, shift_of
 from ...pipelines.shape import (
@@ -246,7 +247,7 @@ def canvas_sketch(given: Given, *, batch: int) -> Latents:
 def canvas_means(given: Given, *, has_shape: bool) -> dict[str, Any]:
     """By the sockets that `canvas_sketch` asks. A size of zero that a picture's shape decides is not known."""
     width, height, frames, fps = (given.value(name) for name in ("width", "height", "frames", "fps"))
-    canvas = card_of(given.value("model")).filled(width=width, height=height, frames=frames, fps=fps)
+    canvas = describe.filled(given.value("model"), width=width, height=height, frames=frames, fps=fps)
     if has_shape and not (width and height):
         return {name: canvas[name] for name in ("frames", "fps")}
     return canvas

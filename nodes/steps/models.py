@@ -8,8 +8,16 @@ from typing import Annotated, Any, Literal
 from ...parallel.wording import worded
 from ...pipelines import place as places
 from ...pipelines.families import OUTSIDE
-from ...pipelines.models.checks import check_engine, check_graphs, check_quantization
-from ...pipelines.models.describe import add_lora, describe_model, find_lora, pick_device, pick_dtype
+from ...pipelines.models.describe import (
+    add_lora,
+    check_engine,
+    check_graphs,
+    check_quantization,
+    describe_model,
+    find_lora,
+    pick_device,
+    pick_dtype,
+)
 from ...pipelines.models.loras.lora_file import check_lora, why_of_another
 from ...pipelines.models.source import NotPulled, OutsideRoots
 from ...pipelines.models.tensor_file import read_tensor_file

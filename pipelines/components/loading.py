@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ...parallel.errors import OutOfMemory, is_out_of_memory, one_line
 from ...parallel.ranks.heap import give_back_large
+from ..failures import shortage
 from ..models.component_files import ComponentFiles
 from ..models.config import check_size, model_config, processor_settings
 from ..models.folder import LIBRARIES
-from ..out_of_memory import shortage
 from ..values import Dtype, Quantization
 from . import skeleton
 

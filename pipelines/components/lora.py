@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.errors import one_line
+from ..failures import refused_as
 from ..models.loras.lora_file import check_lora
 from ..models.regular_file import sha256_of
 from ..models.tensor_file import read_tensor_file
-from ..out_of_memory import refused_as
 from ..values import Lora
 from .loading import offline, quiet_libraries
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...parallel.group import Axis
 from ...parallel.plan import ParallelPlan
-from ..models.checks import LEAST_STEPS, check_engine, why_no_graphs
+from ..models.describe import LEAST_STEPS, check_engine, why_no_graphs
 from ..values import Engine, Graphs, Lora, Model, StepCache
 from . import tensorrt
 

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..out_of_memory import refused_as
+from ..failures import refused_as
 from ..values import Quantization
 from .memory import packed_at_a_time
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ..models.component_files import ComponentFiles
-from ..models.packed.packing import PREFIXES, Packing, printable, read_checkpoint, read_packing
+from ..models.packing import PREFIXES, Packing, printable, read_checkpoint, read_packing
 from ..models.regular_file import open_regular
 from ..models.tensor_file import TensorFile
 from . import skeleton

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..models.component_files import ComponentFiles
-from ..models.packed.torchao_files import PACKED, PARTS, part_of
+from ..models.packing import PACKED, PARTS, part_of
 from ..models.tensor_file import read_tensor_file
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from ...parallel.together import Readers, who_reads
 from ...parallel.wording import worded
 from ..models.component_files import ComponentFiles, ModelFiles, inspect_model
 from ..models.describe import fingerprint_of
-from ..models.packed.experts import single_files
+from ..models.source import single_files
 from ..spreading.measured import finish
 from ..values import Model, StepCache
 from .loading import load_component, one_sentence
@@ -307,7 +307,7 @@ def _mesh(model: Model, plan: ParallelPlan) -> Mesh | None:
     if plan.num_ranks == 1:
         return None
     if plan.weights > 1:
-        from ..models.checks import check_shareable
+        from ..models.describe import check_shareable
 
         check_shareable(model, plan)
     return mesh_for(plan)

@@ -16,7 +16,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ..models.packed.packing import Packing
+from ..models.packing import Packing
 from ..models.tensor_file import TensorEntry
 
 # What is made between blocks and weights then takes some 16 MiB each, whatever the size of the tensor.

@@ -21,10 +21,10 @@ from diffusers.modular_pipelines.modular_pipeline import (
 )
 from diffusers.modular_pipelines.modular_pipeline_utils import InputParam
 from torch import nn
+from torch.nn.functional import interpolate
 
 from ...parallel.errors import is_out_of_memory
 from ..requests import first_step
-from . import quiet  # noqa: F401 (imported for what it silences)
 from .inside import derive, derived
 from .noise import Drawing
 from .schedulers import UPWARD
@@ -34,18 +34,21 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ..families.family import OnStep, Parts
+    from ..values import Mask
 
 # What a block says of itself, and of those within.
 DECLARED = ("inputs", "intermediate_outputs", "expected_components", "expected_configs")
+
+NO_BAR = SimpleNamespace(update=lambda *_: None)  # a progress bar that nobody sees
 
 
 class Assembly:
     """Blocks put together once, to be run again and again and by several threads: nothing of a run is left in them.
 
-    They are not to be changed afterwards; what a run brings with it is an input.
+    They are not to be changed afterwards; what a run brings with it is an input. `leaves` come at the end of each loop.
     """
 
-    def __init__(self, block: ModularPipelineBlocks) -> None:
+    def __init__(self, block: ModularPipelineBlocks, **leaves: ModularPipelineBlocks) -> None:
         # init_pipeline copies the block: diffusers shares some sub-blocks between all pipelines of a process.
         self._pipeline = block.init_pipeline()
         self.block = cast(ModularPipelineBlocks, self._pipeline._blocks)
@@ -53,8 +56,8 @@ class Assembly:
         _count_steps(self.block)
         for each in _nested(self.block):
             if isinstance(each, LoopSequentialPipelineBlocks):
-                vars(each)["progress_bar"] = _no_bar
-                each.sub_blocks["step_border"] = StepBorder()
+                vars(each)["progress_bar"] = lambda *_, **__: contextlib.nullcontext(NO_BAR)
+                each.sub_blocks.update(leaves, step_border=StepBorder())
         # A block collects what it declares from those within whenever somebody looks, which each does as it runs. Of
         # FLUX's blocks that takes longer than all they compute; so it is read once.
         _settle(self.block)
@@ -136,9 +139,7 @@ def run(
 class StepBorder(ModularPipelineBlocks):
     """The last block of a loop: tells `on_step` that a step is done. Second-order solvers take two turns a step."""
 
-    @property
-    def inputs(self) -> list[InputParam]:
-        return [InputParam("on_step"), InputParam("unpack")]
+    inputs = [InputParam("on_step"), InputParam("unpack")]  # noqa: RUF012 (read only)
 
     def __call__(self, components: Any, state: Any, i: int, t: Tensor, **_: Any) -> tuple[Any, Any]:
         if state.on_step is None:
@@ -155,9 +156,7 @@ class StepBorder(ModularPipelineBlocks):
 class StepCount(ModularPipelineBlocks):
     """Follows a block that sets the timesteps, for solvers of higher order: some blocks then count turns as steps."""
 
-    @property
-    def inputs(self) -> list[InputParam]:
-        return [InputParam("asked_steps"), InputParam("asked_strength")]
+    inputs = [InputParam("asked_steps"), InputParam("asked_strength")]  # noqa: RUF012 (read only)
 
     def __call__(self, components: Any, state: Any) -> tuple[Any, Any]:
         steps, scheduler = state.get("asked_steps"), components.scheduler
@@ -170,6 +169,45 @@ class StepCount(ModularPipelineBlocks):
         return components, state
 
 
+# ---- Masks. After every step what lies outside is replaced by the original, noised to the level that the next step
+# begins with, and after the last step by the original itself: as diffusers' FluxInpaintPipeline,
+# StableDiffusion3InpaintPipeline and QwenImageInpaintPipeline do, after Blended Latent Diffusion (Avrahami et al.,
+# arXiv:2206.02779). They round the mask to 0 and 1; here a number between mixes the two, so that an edge can be soft.
+
+# B pictures, S tokens, C channels, H W latent height and width
+
+
+class KeepOutside(ModularPipelineBlocks):
+    """The last but one block of a loop, before the step is told of. `painted` has the shape of the loop's latents."""
+
+    inputs = [InputParam(each, required=True) for each in ("image_latents", "initial_noise", "painted")]  # noqa: RUF012
+
+    def __call__(self, components: Any, state: Any, i: int, t: Tensor) -> tuple[Any, Any]:
+        original = state.image_latents
+        if i < len(state.timesteps) - 1:
+            following = state.timesteps[i + 1 : i + 2]
+            original = components.scheduler.scale_noise(original, following, state.initial_noise)
+        mask = state.painted.to(state.latents)
+        state.latents = (1 - mask) * original + mask * state.latents
+        return components, state
+
+
+def latent_mask(mask: Mask, shape: tuple[int, int, int], *, patch: int) -> Tensor:
+    """B C H W of pictures of `shape` C H W, or B S C*patch*patch where the loop has a token for each square of latents.
+
+    Of the pixels that a latent stands for the first counts, as in diffusers.
+    """
+    channels, rows, columns = shape
+    grid = interpolate(mask.pixels[:, None], size=(rows, columns)).expand(-1, channels, -1, -1)  # B C H W
+    if patch == 1:
+        return grid
+    squares = grid.unflatten(3, (-1, patch)).unflatten(2, (-1, patch))  # B C H/p p W/p p
+    return squares.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
+
+
+# ---- Blocks that are put together, and what they are made to know
+
+
 def replaced(block: ModularPipelineBlocks, **leaves: ModularPipelineBlocks) -> ModularPipelineBlocks:
     """A copy of a block with leaves of its loops replaced by name: `replaced(FluxCoreDenoiseStep(), denoiser=...)`."""
     block = copy.deepcopy(block)
@@ -178,15 +216,6 @@ def replaced(block: ModularPipelineBlocks, **leaves: ModularPipelineBlocks) -> M
         assert loops, f"no loop of {type(block).__name__} has a block called {name}"
         for loop in loops:
             loop.sub_blocks[name] = leaf
-    return block
-
-
-def extended(block: ModularPipelineBlocks, **leaves: ModularPipelineBlocks) -> ModularPipelineBlocks:
-    """A copy of a block with more leaves, by name, at the end of each of its loops."""
-    block = copy.deepcopy(block)
-    for each in _nested(block):
-        if isinstance(each, LoopSequentialPipelineBlocks):
-            each.sub_blocks.update(leaves)
     return block
 
 
@@ -241,8 +270,3 @@ def _estimate(scheduler: Any, state: Any) -> Callable[[], Tensor]:
     sigmas, index = scheduler.sigmas, scheduler.step_index  # read only if asked: reading waits for the device
     sign = 1 if type(scheduler).__name__ in UPWARD else -1
     return lambda: latents + sign * float(sigmas[index]) * flow
-
-
-def _no_bar(*_: Any, **__: Any) -> contextlib.AbstractContextManager[SimpleNamespace]:
-    """A progress bar that nobody sees."""
-    return contextlib.nullcontext(SimpleNamespace(update=lambda *_: None))

@@ -1,19 +1,28 @@
-"""True guidance: asking the transformer twice, with the prompt and against the negative prompt.
+"""How the transformer is asked: twice for true guidance, with the prompt and against the negative prompt.
 
 *Branch* is one of these questions. A *guider*, as diffusers calls it, asks them and combines the answers; with a plan
-of `cfg=2` each branch has ranks of its own.
+of `cfg=2` each branch has ranks of its own. A mask of its text that hides nothing is left out.
 """
 
+from __future__ import annotations
+
+import contextlib
 import copy
 import functools
 import math
-from collections.abc import Mapping
-from typing import Any
+import threading
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
 
 from ..values import Sampling
-from .cache_decisions import tell_step
+from .step_cache import tell_step
+
+if TYPE_CHECKING:
+    from torch import nn
+
+TEXT_MASKS = ("prompt_embeds_mask", "negative_prompt_embeds_mask")
 
 
 def is_guided(guidance: float) -> bool:
@@ -24,8 +33,7 @@ def is_guided(guidance: float) -> bool:
 class StepGuidance(ClassifierFreeGuidance):
     """Counts steps where diffusers counts turns: with a solver of order 2, guidance would stop half way."""
 
-    order = 1
-    """How often the solver asks in a step."""
+    order = 1  # how often the solver asks in a step
 
     def set_state(self, step: int, num_inference_steps: int, timestep: Any) -> None:
         super().set_state(step // self.order, num_inference_steps, timestep)
@@ -91,3 +99,31 @@ def check(sampling: Sampling) -> None:
         )
     if not 0 <= rescale <= 1:
         raise ValueError(f"guidance rescale {rescale:g}: give a number from 0 (off) to 1")
+
+
+@contextlib.contextmanager
+def unmasked(transformer: nn.Module, argument: str, given: Mapping[str, Any]) -> Iterator[None]:
+    """Within, the transformer is asked without `argument`, the mask of its text, if none of the texts given hides
+    anything.
+
+    By this thread only: another may share the transformer meanwhile, and have a text that is hidden in part.
+    """
+    # With any mask, one that hides nothing too, torch attends by a slower kernel. Decided once for a denoise, from the
+    # texts alone: on one device as on several, and on all ranks alike.
+    masks = [given[name] for name in TEXT_MASKS if given.get(name) is not None]
+    if not argument or not all(bool(mask.bool().all()) for mask in masks):
+        yield
+        return
+
+    own = threading.get_ident()
+
+    def leave_out(
+        _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return args, {**kwargs, argument: None} if threading.get_ident() == own else kwargs
+
+    hook = transformer.register_forward_pre_hook(leave_out, with_kwargs=True, prepend=True)
+    try:
+        yield
+    finally:
+        hook.remove()

@@ -4,9 +4,14 @@ Diffusers asks for types by name, looks up special methods on classes, and copie
 object of it does, without a copy of its code, the object gets a class of its own here. What our modules take for
 granted of diffusers meanwhile stands in `tests/pipelines/test_inside.py`: a version that is built in another way fails
 there, with the name of what has changed, and not in a picture.
+
+Importing this module keeps off our users' screens what diffusers and transformers log that says nothing to them, or
+that we say better: filters of their loggers, and of warnings, let everything else through.
 """
 
 import contextlib
+import logging
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -50,3 +55,28 @@ def most_likely(vae: Any) -> Iterator[None]:
         yield
     finally:
         del vae.encode
+
+
+CUT = "The following part of your input was truncated"
+# Logger -> how the messages begin.
+QUIET: dict[str, tuple[str, ...]] = {
+    # families/row.py says how much of a prompt is cut
+    "diffusers.modular_pipelines.flux.encoders": (CUT,),
+    "diffusers.modular_pipelines.stable_diffusion_3.encoders": (CUT,),
+    "transformers.tokenization_utils_base": ("Token indices sequence length is longer",),
+    # blocks.py raises the error itself
+    "diffusers.modular_pipelines.modular_pipeline": ("\nError in block", "Error in block"),
+    # about the libraries' own parts, which work
+    "diffusers.guiders.guider_utils": ("Guiders are currently an experimental feature",),
+    "transformers.utils.import_utils": ("`CLIPImageProcessor` requires", "`SiglipImageProcessor` requires"),
+}
+
+
+def _silence(logger: str, beginnings: tuple[str, ...]) -> None:
+    logging.getLogger(logger).addFilter(lambda record: not record.getMessage().startswith(beginnings))
+
+
+# of diffusers' VAEs of sounds
+warnings.filterwarnings("ignore", message=".*weight_norm. is deprecated", category=FutureWarning)
+for _logger, _beginnings in QUIET.items():
+    _silence(_logger, _beginnings)

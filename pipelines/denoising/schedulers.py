@@ -60,12 +60,8 @@ def check(sampling: Sampling, *, scheduler: str = "") -> None:
         raise ValueError(f"unknown scheduler {sampling.scheduler!r}: {hint}it is one of model, {', '.join(SOLVERS)}")
     if not (math.isfinite(sampling.shift) and sampling.shift >= 0):
         raise ValueError(f"shift {sampling.shift:g}: give a number above 0, or 0 for the model's own")
-    if sampling.sigmas:
-        _check_sigmas(sampling)
-
-
-def _check_sigmas(sampling: Sampling) -> None:
-    sigmas = sampling.sigmas
+    if not (sigmas := sampling.sigmas):
+        return
     if sampling.shift:
         raise ValueError("shift and sigmas are both given, but sigmas are taken as they are; leave shift at 0")
     falls = all(a > b for a, b in itertools.pairwise(sigmas))
@@ -148,16 +144,14 @@ def unwaiting(scheduler: Any) -> Any:
     """The scheduler itself, whose steps and whose mixing in of noise are now done so."""
     for name in ("step", "scale_noise"):
         if hasattr(scheduler, name):
-            setattr(scheduler, name, MethodType(_done(name), scheduler))  # of a copy it is the copy's
+            # of a copy it is the copy's
+            setattr(scheduler, name, MethodType(functools.partial(_without_waiting, name), scheduler))
     return scheduler
 
 
-def _done(name: str) -> Callable[..., Any]:
-    def done(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
-        with Unwaiting():
-            return getattr(type(scheduler), name)(scheduler, *args, **kwargs)
-
-    return done
+def _without_waiting(name: str, scheduler: Any, *args: Any, **kwargs: Any) -> Any:
+    with Unwaiting():
+        return getattr(type(scheduler), name)(scheduler, *args, **kwargs)
 
 
 def _levels(scheduler: Any, sampling: Sampling) -> Any:

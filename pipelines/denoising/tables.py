@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
@@ -40,40 +39,22 @@ def keep_tables(transformer: nn.Module, *, in_forwards: bool = True) -> Callable
     return end
 
 
-@dataclass(frozen=True)
-class _KeptTable:
-    made_of: object
-    made: Any
-    tensors: Sequence[tuple[Tensor, int]]  # what it holds, and how often that was written into
-
-
 class Tables:
     """Of one transformer: what was made last, by its maker."""
 
     def __init__(self) -> None:
-        self._last: dict[str, _KeptTable] = {}
+        # What it was made of, what was made, and the tensors that this holds, with how often each was written into.
+        self._last: dict[str, tuple[object, Any, Sequence[tuple[Tensor, int]]]] = {}
 
     def get(self, maker: str, made_of: object) -> Any | None:
         """What this maker made last, if it was made of the same and is as it was."""
-        last = self._last.get(maker)
-        if last is None or last.made_of != made_of:
-            return None
-        for tensor, num_written in last.tensors:
-            if tensor._version != num_written:
-                return None
-        return last.made
+        last_of, made, tensors = self._last.get(maker, (None, None, ()))
+        is_same = last_of == made_of and all(tensor._version == num_written for tensor, num_written in tensors)
+        return made if is_same else None
 
     def put(self, maker: str, made_of: object, made: Any, tensors: Sequence[Tensor]) -> None:
         if not any(each.is_inference() for each in tensors):  # which do not count who writes
-            self._last[maker] = _KeptTable(made_of, made, [(each, each._version) for each in tensors])
-
-
-@dataclass(frozen=True)
-class _Step:
-    """What a block has set: in the state, with the group of inputs that a value is of, and on the scheduler."""
-
-    values: Sequence[tuple[str, Any, str | None]]
-    scheduler: Mapping[str, Any]
+            self._last[maker] = made_of, made, [(each, each._version) for each in tensors]
 
 
 class OfSizes:
@@ -94,21 +75,22 @@ class OfSizes:
         sizes = (_size(known.get(each.name)) for each in self.inputs)
         maker, made_of = type(self).__name__, (scheduler and scheduler.config, *sizes)
         # An input that is neither a plain value nor a tensor is never equal to itself: then the block runs.
-        step: _Step | None = tables.get(maker, made_of)
-        if step is not None:
-            for name, value, group in step.values:
+        if (kept := tables.get(maker, made_of)) is not None:
+            values, of_scheduler = kept
+            for name, value, group in values:
                 state.set(name, value, group)
             if is_set:
-                vars(scheduler).update(step.scheduler)
+                vars(scheduler).update(of_scheduler)
             return components, state
         # What the block sets is seen by comparing state and scheduler before and after: diffusers declares only a part.
         before, unset = dict(known), dict(vars(scheduler)) if is_set else {}
         found = run(components, state)
         groups = {each.name: each.kwargs_type for each in (*self.inputs, *self.intermediate_outputs)}
+        # Of each value of the state the group of inputs that it is of.
         values = [(name, value, groups.get(name)) for name, value in _changed(known, before).items()]
-        step = _Step(values, _changed(vars(scheduler), unset) if is_set else {})
-        made = (*(value for _, value, _ in values), *step.scheduler.values())
-        tables.put(maker, made_of, step, [each for each in made if isinstance(each, Tensor)])
+        of_scheduler = _changed(vars(scheduler), unset) if is_set else {}
+        made = (*(value for _, value, _ in values), *of_scheduler.values())
+        tables.put(maker, made_of, (values, of_scheduler), [each for each in made if isinstance(each, Tensor)])
         return found
 
 

@@ -1,16 +1,13 @@
 """The families of models: literal data, one module each. Importing this imports neither torch nor diffusers.
 
 by_blocks: The stage functions of a family that is a row: groups of its blocks, run one after the other.
-card: The model card: what the nodes assume of a model when the user leaves a socket at zero.
-checks: What families check alike before they run: lengths of text, what of a prompt is not read, and sizes of latents.
 family: What a model family is: data that says which folders it reads and what it needs, and four stage functions.
 flux: FLUX.1 (dev, schnell, and the built-in bobbin): pictures from text or from a picture.
 flux_denoiser: FLUX's denoiser through a guider: modular FLUX has none, and so knows no negative prompt.
-row: A family as a row of data, and what its blocks take and give, made of what our values hold and back.
+row: A family as a row of data, and what its blocks take and give: made of what our values hold, checked, and back.
 rows: The families that are rows.
 wan: Wan 2.1 and 2.2: videos from text, or from text and a first frame; 2.2 has two experts, for high and low noise.
-wan_denoiser: Wan's denoiser for one transformer or two experts, with or without a first frame.
-wan_first_frame: What an image-to-video Wan is told of the first frame: its latents and, in 2.1, what CLIP sees in it.
+wan_blocks: Wan's denoiser for one transformer or two experts, and what a model that continues a picture is told of it.
 """
 
 from typing import cast

@@ -12,17 +12,21 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import functools
+import importlib
 import logging
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..signatures.calls import blocks_of
-from ..values import as_bytes
-from .checks import check_channels, check_latents, check_text, repeated, warn_if_cut
+from ..values import Sampling, as_bytes
 from .family import Family, OnStep, Parts, of_several
 from .row import (
     Row,
+    check_channels,
+    check_latents,
+    check_text,
     flat,
     has_frames,
     in_lists,
@@ -32,8 +36,10 @@ from .row import (
     listed,
     picture,
     pictures,
+    repeated,
     sound_rate,
     unpacked,
+    warn_if_cut,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +48,6 @@ if TYPE_CHECKING:
 
     from ..denoising.blocks import Assembly
     from ..requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText
-    from ..values import Sampling
 
 logger = logging.getLogger("latentloom")
 
@@ -94,7 +99,6 @@ class ByBlocks:
 
     def _read(self, parts: Parts, block: Assembly, asked: Mapping[str, Any]) -> dict[str, Tensor]:
         from ..denoising.guidance import guider
-        from ..values import Sampling
 
         on = guider(2.0, Sampling())  # that both prompts are encoded, whatever guidance follows
         outputs = self._handed_on(parts, block)
@@ -159,7 +163,8 @@ class ByBlocks:
         self, parts: Parts, request: Denoise, generators: list[Generator], on_step: OnStep
     ) -> tuple[Tensor, Tensor | None]:
         """Latents and, of a row with sound, those of the sound: as many as there are generators."""
-        from ..denoising.masks import latent_mask, unmasked
+        from ..denoising.blocks import latent_mask
+        from ..denoising.guidance import unmasked
 
         row, latents, vae = self.row, request.latents, parts["vae.config"]
         block = self._group(parts, "denoise", has_frame=FRAME in latents.extras, has_mask=request.mask is not None)
@@ -176,18 +181,17 @@ class ByBlocks:
                 # The loop has latents as they are (SD3), or a token for each square of them (FLUX, Qwen-Image).
                 side = math.isqrt(config.in_channels // channels)
                 given["painted"] = latent_mask(request.mask, shape, patch=side)
-        solvers = self._solvers(parts, block, request.sampling)
+        unpack = functools.partial(unpacked, latents=latents, vae=vae, patch=row.patch)
         with unmasked(parts["transformer"], row.text_mask, given):
             found = _run(
                 block,
-                {**parts, **solvers, **self._guiders(block, request, order=solvers["scheduler"].order)},
+                {**parts, **self._walkers(parts, block, request)},
                 given,
                 outputs=("latents", "audio_latents") if row.sound else ("latents",),
                 on_step=on_step,
-                unpack=lambda tokens: unpacked(tokens, latents, vae=vae, patch=row.patch),
+                unpack=unpack,
             )
-        made = found["latents"]
-        made = unpacked(made, latents, vae=vae, patch=row.patch) if row.packed else made
+        made = unpack(found["latents"]) if row.packed else found["latents"]
         return made.squeeze(2) if row.output == "image" and made.ndim == 5 else made, found.get("audio_latents")
 
     def _asked(self, parts: Parts, request: Denoise, generators: list[Generator]) -> dict[str, Any]:
@@ -218,31 +222,26 @@ class ByBlocks:
             given |= {"image_latents": latents.tensor, "strength": request.strength}
         return given
 
-    def _solvers(self, parts: Parts, block: Assembly, sampling: Sampling) -> dict[str, Any]:
-        from ..denoising.blocks import made_by_config
-        from ..denoising.schedulers import choose
-        from ..values import Sampling
-
-        solvers = {"scheduler": choose(parts.get("scheduler") or made_by_config(block.block, "scheduler"), sampling)}
-        if "audio_scheduler" in parts:
-            solvers["audio_scheduler"] = choose(parts["audio_scheduler"], Sampling())
-        return solvers
-
-    def _guiders(self, block: Assembly, request: Denoise, *, order: int) -> dict[str, Any]:
-        """`order` is how often the solver asks the model in a step."""
+    def _walkers(self, parts: Parts, block: Assembly, request: Denoise) -> dict[str, Any]:
+        """The solvers and guiders of one denoise, by the names that the blocks know them by."""
         from ..denoising.blocks import made_by_config
         from ..denoising.guidance import guider, own_guiders
+        from ..denoising.schedulers import choose
 
-        row = self.row
+        row, sampling = self.row, request.sampling
+        found = {"scheduler": choose(parts.get("scheduler") or made_by_config(block.block, "scheduler"), sampling)}
+        order = found["scheduler"].order  # how often the solver asks the model in a step
+        if "audio_scheduler" in parts:
+            found["audio_scheduler"] = choose(parts["audio_scheduler"], Sampling())
         if not row.guiders:
-            return {"guider": guider(request.guidance, request.sampling, order=order, adds=row.adds_guidance)}
+            return {**found, "guider": guider(request.guidance, sampling, order=order, adds=row.adds_guidance)}
         if order > 1:
             raise ValueError(
-                f"scheduler {request.sampling.scheduler} asks the model twice in a step, and {row.title}'s guiders "
+                f"scheduler {sampling.scheduler} asks the model twice in a step, and {row.title}'s guiders "
                 "count once; choose euler, or the model's own"
             )
         own = {name: made_by_config(block.block, name) for name in row.guiders}
-        return own_guiders(own, request.guidance, request.sampling)
+        return {**found, **own_guiders(own, request.guidance, sampling)}
 
     def decode(self, parts: Parts, request: Decode, *, tensor: Tensor) -> Tensor:
         name, latents = f"{self.row.output}s", request.latents
@@ -281,16 +280,14 @@ class ByBlocks:
     ) -> Assembly:
         """The family's blocks without those of other stages, with the branches of a first frame if there is one, and
         keeping what is outside of a mask; with `leaf`, of these the one alone that makes this."""
-        from ..denoising.blocks import Assembly, extended
-        from ..denoising.masks import KeepOutside
+        from ..denoising.blocks import Assembly, KeepOutside
 
         pipeline = self.row.variant(parts["model_index"], parts["config"]).blocks
         key = (pipeline, stage, has_frame, has_mask, leaf)
         if key not in self.assemblies:
             block = self._blocks(pipeline, stage, has_frame)
-            if has_mask:
-                block = extended(block, keep_outside=KeepOutside())
-            self.assemblies[key] = Assembly(leaf_of(block, leaf) if leaf else block)
+            leaves = {"keep_outside": KeepOutside()} if has_mask else {}
+            self.assemblies[key] = Assembly(leaf_of(block, leaf) if leaf else block, **leaves)
         return self.assemblies[key]
 
     def _blocks(self, pipeline: str, stage: str, has_frame: bool) -> ModularPipelineBlocks:
@@ -314,8 +311,9 @@ class ByBlocks:
             block.sub_blocks[name] = next(known, inner)
         if stage == "text":
             vars(block.sub_blocks["text_encoder"]).update(self.row.settings)
-        if stage == "denoise" and self.row.denoiser is not None:
-            return replaced(block, denoiser=self.row.denoiser())
+        if stage == "denoise" and self.row.denoiser:
+            module, _, name = self.row.denoiser.partition(":")
+            return replaced(block, denoiser=getattr(importlib.import_module(module, __package__), name)())
         return block
 
     def _handed_on(self, parts: Parts, block: Assembly) -> list[str]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ...parallel.wording import worded
-from .card import Card
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -27,11 +26,49 @@ OnStep = Callable[[int, int, "Callable[[], Tensor]"], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Family:
-    """One line of models. Importing a family's module imports neither torch nor diffusers; its functions do."""
+class Card:
+    """Defaults of one model. A family fills it in; a file `latentloom.json` in the model's folder overrides it.
+
+    Sizes are in pixels; `guidance` is the true, two-branch guidance scale (1 is off), `distilled_guidance` the number
+    that guidance-distilled models such as FLUX.1-dev take as an input (0 where the model takes none).
+    """
+
+    name: str = ""
+    about: str = ""
+    licence: str = ""
+    width: int = 1024
+    height: int = 1024
+    most_side: int = 0  # of the largest pictures that it is good for; 0 where nobody says
+    frames: int = 1
+    fps: float = 0.0
+    steps: int = 28
+    guidance: float = 1.0
+    second_guidance: float = 0.0  # that of a second expert, as a share of the first's; 0 of a model without one
+    distilled_guidance: float = 0.0
+    text_length: int = 512  # tokens that a prompt is padded or cut to
+    negative_prompt: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """What a family, and the row that it may be made of, say of a line of models in the same words."""
 
     name: str
     title: str
+    frame_multiple: int = 0  # video lengths are a multiple of this plus `frame_rest`; 0 for pictures
+    frame_rest: int = 1
+    least_frames: int = 1
+    most_frames: int = 0  # 0 is any number
+    latent_frames: int = 1  # how many frames of latents `frame_multiple` frames are
+    fps: float = 0.0  # frames a second of all its videos; 0 where that is a choice
+    takes_mask: bool = False  # whether a part of the start picture can be kept while the rest is painted anew
+    references: tuple[int, int] = (0, 0)  # the fewest and the most pictures that it looks at beside a prompt
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family(Line):
+    """One line of models. Importing a family's module imports neither torch nor diffusers; its functions do."""
+
     pipelines: tuple[str, ...]  # the `_class_name`s of `model_index.json` that this family reads
     output: Literal["image", "video"]
     # What each stage loads, and nothing else; a name ending in `?` may be absent from a model. Only a family with
@@ -41,17 +78,9 @@ class Family:
     card: Callable[[Mapping[str, Any], Callable[[str], Mapping[str, Any]]], Card]
     # Pixels that width and height must be a multiple of, from the component configs.
     size_multiple: Callable[[Callable[[str], Mapping[str, Any]]], int]
-    frame_multiple: int = 0  # video lengths are a multiple of this plus `frame_rest`; 0 for pictures
-    frame_rest: int = 1
-    least_frames: int = 1
-    most_frames: int = 0  # 0 is any number
-    latent_frames: int = 1  # how many frames of latents `frame_multiple` frames are
-    fps: float = 0.0  # frames a second of all its videos; 0 where that is a choice
     # What an input picture is to it: where denoising starts (strength), the first frame of a video, or no input.
     takes_image: Literal["start", "first_frame", "nothing"] = "start"
     reads_frame: bool = False  # whether its text encoder looks at the first frame, too
-    takes_mask: bool = False  # whether a part of the start picture can be kept while the rest is painted anew
-    references: tuple[int, int] = (0, 0)  # the fewest and the most pictures that it looks at beside a prompt
 
     @property
     def has_sound(self) -> bool:

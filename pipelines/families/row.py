@@ -1,4 +1,4 @@
-"""A family as a row of data, and what its blocks take and give, made of what our values hold and back.
+"""A family as a row of data, and what its blocks take and give: made of what our values hold, checked, and back.
 
 `by_blocks.py` makes the four stage functions of a row, by running the row's blocks.
 """
@@ -6,20 +6,23 @@
 from __future__ import annotations
 
 import functools
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from ...parallel.wording import worded
 from ..values import as_bytes
-from .card import Card
-from .family import Family
+from .family import Card, Family, Line
 
 if TYPE_CHECKING:
     from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
     from torch import Tensor
 
     from ..values import Latents
+
+logger = logging.getLogger("latentloom")
 
 LEVELS = "sample_sigmas"  # entry of model_index.json: the noise levels that a model was distilled for, and no others
 # Entries of which configs of VAEs of videos have one.
@@ -56,12 +59,10 @@ class Variant:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class Row(Line):
     """A line of models. What cannot be read from diffusers' blocks or from the model's configs stands here. Fields that
-    `Family` has too are its own."""
+    `Family` has too are its own; of references the blocks say whether the text encoders see them as well."""
 
-    name: str
-    title: str
     # The `_class_name`s of `model_index.json` that it reads, beside its variants' modular ones.
     pipelines: tuple[str, ...]
     reads_modular: bool = True  # whether it reads those, too
@@ -73,27 +74,17 @@ class Row:
     text: tuple[str, ...] = ("tokenizer", "text_encoder")
     # What its transformer calls the mask of its text, of one that needs none where nothing is hidden.
     text_mask: str = ""
-    # Makes what takes the place of the block `denoiser` in the loop of its blocks.
-    denoiser: Callable[[], ModularPipelineBlocks] | None = None
+    # What takes the place of the block `denoiser` in the loop of its blocks: a class, by its module of this folder.
+    denoiser: str = ""
     image: tuple[str, ...] = ("vae",)
     denoise: tuple[str, ...] = ("transformer", "scheduler")
     sound: tuple[str, ...] = ()  # what decoding its sound loads; none of a row without sound
     least_steps: int = 1
     one_by_one: bool = False  # whether its blocks make one video at a time
     patch: int = 2  # how many latents wide a token of the transformer is
-    frame_multiple: int = 0
-    frame_rest: int = 1
-    least_frames: int = 1
-    most_frames: int = 0
-    latent_frames: int = 1
-    fps: float = 0.0
     takes_image: Literal["start", "first_frame", "nothing"] = "nothing"
-    takes_mask: bool = False
     # Whether latents of a start picture are drawn by a seed; else they are the most likely ones.
     draws_picture: bool = False
-    # The fewest and the most pictures that it looks at beside the prompt; the blocks say whether the text encoders see
-    # them as well.
-    references: tuple[int, int] = (0, 0)
     # Which branches of its blocks know of a first frame, of a row whose text encoder looks at it.
     frame_branches: tuple[str, ...] = ()
     # Whether guidance of g adds g times the branches' difference to the prompt's own prediction, rather than to the
@@ -277,3 +268,58 @@ def leaf_of(block: ModularPipelineBlocks, output: str) -> ModularPipelineBlocks:
     if not block.sub_blocks:
         return block
     return next(leaf_of(each, output) for each in block.sub_blocks.values() if output in each.intermediate_output_names)
+
+
+# ---- What a node was given against what the loaded parts can take: a mistake is one sentence, and no error of shapes.
+
+
+def repeated(embeddings: Mapping[str, Tensor], batch: int) -> dict[str, Tensor]:
+    """One prompt's embeddings, a row per picture: to diffusers' blocks each picture is its own prompt.
+
+    The blocks could repeat the rows themselves, but not with a start picture each, nor the sizes given to RoPE.
+    """
+    return {name: tensor.repeat_interleave(batch, dim=0) for name, tensor in embeddings.items()}
+
+
+def warn_if_cut(tokenizer: Any, prompt: str, *, text_length: int) -> int:
+    """Log one sentence when `prompt` has more tokens than `text_length`; returns how many are cut."""
+    num_tokens = len(tokenizer(prompt, truncation=False, verbose=False)["input_ids"])
+    cut = max(0, num_tokens - text_length)
+    if cut:
+        beginning = " ".join(prompt.split())[:40]
+        logger.warning(
+            f"the prompt '{beginning}...' has {num_tokens} tokens; the last {cut} are cut at text length {text_length}"
+        )
+    return cut
+
+
+def check_latents(tensor: Tensor, shape: tuple[int, ...], *, title: str) -> None:
+    """Refuse latents of another model: `shape` is what this one has for each picture, without the batch."""
+    if tuple(tensor.shape[1:]) != shape:
+        got, right = (" x ".join(map(str, s)) for s in (tensor.shape[1:], shape))
+        raise ValueError(
+            f"the latents are {got}, but this {title} model needs {right} for that size; encode the picture with it"
+        )
+
+
+def check_channels(tensor: Tensor, channels: int, *, title: str) -> None:
+    """Refuse to decode latents of another model of the same family."""
+    if tensor.shape[1] != channels:
+        raise ValueError(
+            f"the latents have {tensor.shape[1]} channels, but this {title} model decodes {channels}; "
+            "decode with the model that denoised"
+        )
+
+
+def check_text(embeddings: Tensor, width: int, *, title: str) -> None:
+    """Refuse text that another model of the same family encoded."""
+    if embeddings.shape[-1] != width:
+        raise ValueError(
+            worded(
+                "the text was encoded {} wide, but this {} model reads {}; encode the text with the "
+                "model that denoises",
+                embeddings.shape[-1],
+                title,
+                width,
+            )
+        )

@@ -5,7 +5,7 @@ Numbers are those of the makers' model cards and of the classic pipelines' signa
 
 from dataclasses import replace
 
-from .card import Card
+from .family import Card
 from .flux import DEV_LICENCE, FLUX  # noqa: F401 (a row, as those below)
 from .row import LEVELS, Row, Variant
 
@@ -220,16 +220,8 @@ LTX = Row(
     frame_multiple=8,
 )
 
-LTX_2_CARD = Card(
-    name="LTX-2",
-    licence=LIGHTRICKS_2,
-    width=768,
-    height=512,
-    frames=121,
-    fps=24.0,
-    steps=30,
-    guidance=3.0,
-    text_length=1024,
+LTX_2_CARD = replace(
+    LTX_CARD, name="LTX-2", licence=LIGHTRICKS_2, width=768, frames=121, fps=24.0, steps=30, text_length=1024
 )
 LTX_2 = Row(
     name="ltx_2",

@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.wording import worded
-from .card import Card
-from .checks import check_channels, check_text, repeated
-from .family import Family, OnStep, Parts
-from .row import Configs, latent_width
+from .family import Card, Family, OnStep, Parts
+from .row import Configs, check_channels, check_text, latent_width, repeated, warn_if_cut
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -105,8 +103,6 @@ def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
     import torch
     from diffusers.modular_pipelines.wan.encoders import get_t5_prompt_embeds
 
-    from .checks import warn_if_cut
-
     warn_if_cut(parts["tokenizer"], prompt, text_length=text_length)
     encoder = parts["text_encoder"]
     with torch.no_grad():
@@ -116,7 +112,7 @@ def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
 
 def encode_image(parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dict[str, Tensor]]:
     """What the model is told of the first frame: the most likely latents, which depend on no seed."""
-    from .wan_first_frame import encode
+    from .wan_blocks import encode
 
     if parts["model_index"]["_class_name"] != FROM_IMAGE:
         raise ValueError(
@@ -130,8 +126,7 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
     from ..denoising.blocks import assembled, run
     from ..denoising.guidance import guider
     from ..denoising.schedulers import choose
-    from .wan_denoiser import from_frame, from_text
-    from .wan_first_frame import given
+    from .wan_blocks import from_frame, from_text, given
 
     check_text(request.conditioning.positive["prompt_embeds"], parts["transformer"].config.text_dim, title=FAMILY.title)
     latents = request.latents

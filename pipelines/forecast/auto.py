@@ -21,8 +21,7 @@ from ...parallel.progress import Foreseen
 from ...parallel.wording import worded
 from ..components.memory import CONTEXT_BYTES
 from ..costs.run import Run, duration
-from ..models.checks import why_not_compiled
-from ..models.describe import card_of
+from ..models.describe import card_of, why_not_compiled
 from ..values import MARK, Model, Place
 from .choice import AS_FAST, DOUBT, graphs_told, replicas_of, spelt
 from .forecast import Forecast, forecast_at, rejected

@@ -19,8 +19,7 @@ from ..costs.chips import COMPILE_S, GIB
 from ..costs.machine import Machine
 from ..costs.run import Run, duration
 from ..families import FAMILIES
-from ..models.checks import LEAST_STEPS, check_engine, why_no_graphs
-from ..models.describe import card_of
+from ..models.describe import LEAST_STEPS, card_of, check_engine, why_no_graphs
 from ..shape import nearest_size, size_multiple
 from ..split_plans import SPLIT_PLANS
 from ..values import Latents, Model, Quantization

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 from ...parallel.plan import ParallelPlan
 from ...parallel.wording import worded
-from ..models.checks import check_shareable, compiles
-from ..models.describe import card_of
+from ..models.describe import card_of, check_shareable, compiles
 from ..models.folder import components_of, read_config, read_index
 from ..shape import empty_canvas
 from ..split_plans import REFUSED, SPLIT_PLANS

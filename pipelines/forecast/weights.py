@@ -19,8 +19,8 @@ from typing import Any
 from ..components.memory import DTYPE_BITS, expected_bytes, is_quantized, loading_bytes
 from ..models.component_files import ComponentFiles, inspect_components, inspect_model
 from ..models.folder import read_index
-from ..models.packed.experts import single_files
-from ..models.packed.packing import FLOATS, read_checkpoint, transformer_tensors
+from ..models.packing import FLOATS, read_checkpoint, transformer_tensors
+from ..models.source import single_files
 from ..models.tensor_file import read_tensor_file
 from ..split_plans import SPLIT_PLANS
 from ..values import Latents, Model, Place

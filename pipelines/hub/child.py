@@ -12,8 +12,7 @@ from typing import Any
 
 from ...parallel.machine.talking import Talking
 from ...parallel.wording import worded
-from .listing import NotFetched
-from .look import HubModel
+from .look import HubModel, NotFetched
 
 SILENT_S = 90.0  # how long nothing may come: the client itself tries again for about a minute
 LOOK_S = 45.0

@@ -1,7 +1,7 @@
 """A model on the hub, looked at without its weights: licence, access, size, family, and the files that a run needs.
 
 Of the repository only the index and its components' configs are read, beside the hub client's cache: a model that is
-not whole must not seem to be there.
+not whole must not seem to be there. What the hub's refusals mean is said in one sentence.
 """
 
 from __future__ import annotations
@@ -13,27 +13,19 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, cast
 
-from ...parallel.errors import code_of
+from ...parallel.errors import BadInput, code_of
 from ...parallel.wording import worded
 from ..families.family import Family
 from ..models.component_files import allowed_keys
 from ..models.config import foreign_entry
-from ..models.folder import components_of, kind_of, read_index
+from ..models.folder import INDEX, MODULAR_INDEX, components_of, find_family, kind_of, read_index
 from ..models.regular_file import read_object
-from ..models.source import COMMIT
-from .listing import (
-    NotFetched,
-    check_id,
-    check_weights,
-    index_in,
-    is_ours,
-    is_wanted,
-    licence_of,
-    open_hub,
-    patterns_of,
-    refusal,
-)
+from ..models.source import COMMIT, HUB_ID, REVISION
 
+TOP_LEVEL = (INDEX, MODULAR_INDEX, "latentloom.json", "LICENSE", "LICENSE.md", "LICENSE.txt", "README.md")
+SUFFIXES = (".safetensors", ".json", ".txt", ".model", ".jinja")
+# Variants no run reads, and formats that are refused when loading.
+LEFT_OUT = ("*.fp16.*", "*.bf16.*", "*.non_ema.*", "*.bin", "*.ckpt", "*.pt", "*.pth", "*.pkl", "*.msgpack", "*.onnx")
 MOST_INDEX_BYTES = 1 << 20  # of a component's config, too
 MOST_CONFIG_BYTES = 16 << 20  # of all its components' configs
 MOST_FILES = 2000
@@ -44,6 +36,18 @@ PART = re.compile(r"[A-Za-z0-9_][\w.()+ -]{0,199}")
 HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 ADDRESS = re.compile(r"https://[\w.-]+(/[!-~]{0,400})?")  # of a licence's text, where it is one that a page may lead to
 Told = Callable[[int], None]
+
+
+class NotFetched(BadInput):
+    """A model could not be had from the hub, or is not one that runs here; the message says what to do."""
+
+    code = "not-fetched"
+
+
+class Gated(NotFetched):
+    """The makers ask for their terms to be accepted first, by the account whose token the hub client has."""
+
+    code = "gated"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,3 +236,98 @@ class Counted:
         written = self._opened.write(chunk)
         self._told(self._opened.tell())
         return written
+
+
+# ---- What a repository holds, which of it a run reads, and what the hub's refusals mean. The access token is the hub
+# client's business (its login, or HF_TOKEN); nothing here reads, prints or stores it.
+
+
+def open_hub() -> Any:
+    """The hub's client, without telemetry."""
+    from huggingface_hub import HfApi, constants
+
+    constants.HF_HUB_DISABLE_TELEMETRY = True
+    return HfApi(library_name="latentloom")
+
+
+def check_id(model_id: str, revision: str) -> None:
+    """Raises `ValueError` for what the hub has no model by."""
+    if not HUB_ID.fullmatch(model_id):
+        raise ValueError(worded("{!r} is no hub id; give one such as Qwen/Qwen-Image", model_id[:100]))
+    if revision and (not REVISION.fullmatch(revision) or ".." in revision):
+        raise ValueError(
+            worded("revision {!r} is no branch, tag or commit; leave it empty for the default", revision[:100])
+        )
+
+
+def index_in(model_id: str, files: Mapping[str, int]) -> str:
+    """The name of its index. Raises `NotFetched`."""
+    found = next((name for name in (INDEX, MODULAR_INDEX) if name in files), None)
+    if found is None:
+        raise NotFetched(
+            worded("{} is not in diffusers format (no {}); look for its diffusers version on the hub", model_id, INDEX)
+        )
+    return found
+
+
+def patterns_of(folder: Path, model_id: str) -> tuple[Family, list[str]]:
+    """Its family, and the files of the components that model_index.json names; a repository may hold the weights twice.
+
+    Raises `ValueError` for a model that no family reads.
+    """
+    index = read_index(folder, home=model_id)
+    family = find_family(str(index["_class_name"]))
+    return family, [*TOP_LEVEL, *(f"{name}/*{suffix}" for name in sorted(components_of(index)) for suffix in SUFFIXES)]
+
+
+def is_wanted(file: str, patterns: Sequence[str]) -> bool:
+    from fnmatch import fnmatch
+
+    return any(fnmatch(file, p) for p in patterns) and not any(fnmatch(file, p) for p in LEFT_OUT)
+
+
+def check_weights(model_id: str, files: Mapping[str, int], patterns: Sequence[str]) -> None:
+    """Raises `NotFetched` where there are none that may be read."""
+    if not any(file.endswith(".safetensors") and is_wanted(file, patterns) for file in files):
+        raise NotFetched(
+            worded("{} has no safetensors weights, and pickles are refused; look for another version", model_id)
+        )
+
+
+def is_ours(error: Exception) -> bool:
+    """Whether its text was written here, and so holds nothing that the hub was asked with."""
+    return isinstance(error, BadInput) or type(error) is ValueError
+
+
+def licence_of(info: Any) -> str:
+    """As its makers name it; empty where they do not."""
+    card = info.card_data or {}
+    return str(card.get("license_name") or card.get("license") or "")
+
+
+def refusal(model_id: str, revision: str, error: Exception) -> NotFetched:
+    """One sentence; the error's own text is left out, which may quote request headers."""
+    kind = type(error).__name__
+    if kind == "GatedRepoError":
+        return Gated(
+            worded(
+                "{} is gated: accept its terms at https://huggingface.co/{}, run `hf auth login`, and pull again",
+                model_id,
+                model_id,
+            )
+        )
+    if kind == "RepositoryNotFoundError":
+        told = worded(
+            "there is no model {} on the hub, or it is private: check the name, or run `hf auth login`", model_id
+        )
+    elif kind == "RevisionNotFoundError":
+        told = worded("{} has no revision {!r}; leave it empty for the default", model_id, revision)
+    elif kind == "OfflineModeIsEnabled":
+        told = "the hub client is set to offline; unset HF_HUB_OFFLINE and pull again"
+    elif isinstance(error, OSError) and error.strerror:
+        told = worded("{} could not be pulled ({}); nothing is lost, pull again to go on", model_id, error.strerror)
+    else:
+        told = worded(
+            "{} could not be pulled ({}); check the connection and pull again to go on where it stopped", model_id, kind
+        )
+    return NotFetched(told)

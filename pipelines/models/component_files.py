@@ -27,8 +27,7 @@ from .folder import (
     read_allowed_index,
     repository_of,
 )
-from .packed.packing import check_unpacked
-from .packed.torchao_files import PACKED, is_torchao, put_together
+from .packing import PACKED, check_unpacked, is_torchao, put_together
 from .regular_file import FromFolder, Unchanged, parse_object, read_bytes, read_object
 from .source import PICKLES, is_allowed
 from .tensor_file import MAX_HEADER_BYTES, MAX_TENSORS, TensorFile, check_counts, content_mark, read_tensor_file

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...parallel.wording import worded
-from ..families.card import Card
-from ..families.family import Family
+from ..families.family import Card, Family
 from .folder import component_in, read_config, read_index
 from .regular_file import FromFile, read_object
 

@@ -12,15 +12,14 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ...parallel.wording import worded
+from ..families import FAMILIES
+from ..families.family import Family
 from .config import foreign_entry
 from .regular_file import FromFile, read_object
 from .source import is_allowed
-
-if TYPE_CHECKING:
-    from ..families.family import Family
 
 Kind = Literal["model", "scheduler", "tokenizer", "processor", "guider"]
 
@@ -47,15 +46,9 @@ def read_allowed_index(folder: Path, *, roots: Sequence[Path] | None = None) -> 
     return read_index(folder)
 
 
-def families() -> Mapping[str, Family]:
-    from ..families import FAMILIES
-
-    return FAMILIES
-
-
 def find_family(pipeline: str) -> Family:
     """The family that reads pipelines of this class. Raises `ValueError` with the list for an unknown one."""
-    known = {name: family for family in families().values() for name in family.pipelines}
+    known = {name: family for family in FAMILIES.values() for name in family.pipelines}
     if pipeline not in known:
         near = difflib.get_close_matches(pipeline, known, n=1)
         hint = f"; the nearest is {near[0]}" if near else ""
@@ -138,8 +131,6 @@ def _of_modular(path: Path, index: Mapping[str, Any], home: str) -> dict[str, An
                         f"{path}: component {name[:64]!r} comes from {elsewhere}, and a modular model is read from one "
                         f"folder only; copy it to {name[:64]} beside the index"
                     )
-            case _:
-                pass
     return found
 
 
@@ -148,7 +139,7 @@ def _loaded(pipeline: str) -> set[str]:
     none where neither is known."""
     from ..signatures.table import class_names, signature_of
 
-    known = [family for family in families().values() if pipeline in family.pipelines]
+    known = [family for family in FAMILIES.values() if pipeline in family.pipelines]
     if not known and pipeline in class_names():
         return {*signature_of(pipeline).parts}
     return {name.rstrip("?") for family in known for names in family.components.values() for name in names}

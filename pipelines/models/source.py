@@ -4,18 +4,23 @@ A *source* is a folder in diffusers format, `FILE.safetensors@BASE` or `FILE.ggu
 Hugging Face hub, or `builtin:NAME`. Nothing here downloads: of the hub, only what was pulled before is found, in its
 client's cache, as the client's documentation lays it out: `models--ORG--NAME/refs/REVISION` holds a commit, and
 `snapshots/COMMIT` the files. (The client itself takes 0.2 s of CPU to be imported.)
+
+FILE is a transformer. Of two experts (Wan 2.2) one is named, and the other lies beside it: they are published in pairs
+whose names differ in one word, `high_noise` and `low_noise`, however it is written, in the file's name and, where each
+has a folder of its own, in that as well.
 """
 
 import difflib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from ...parallel.errors import BadInput
 from ...parallel.wording import worded
+from ..values import Model
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,199}")
@@ -24,6 +29,9 @@ PICKLES = (".bin", ".ckpt", ".pkl", ".pickle", ".pt", ".pth")
 JOINT = re.compile(r"(\.safetensors|\.gguf)@", re.IGNORECASE)
 BUILTINS = {"bobbin": Path(__file__).parents[1] / "bobbin" / "model"}
 COMMIT = re.compile(r"[0-9a-f]{40}")
+NOISE = re.compile(r"(high|low)(?=[_\- ]?noise)", re.IGNORECASE)
+OPPOSITES = {"high": "low", "low": "high"}
+EXPERTS = {"high": "transformer", "low": "transformer_2"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +105,44 @@ def split_source(source: str) -> tuple[str, str]:
     """(path of the single file or "", base) of a source."""
     joint = JOINT.search(source)
     return (source[: joint.end() - 1], source[joint.end() :]) if joint else ("", source)
+
+
+def checkpoints_of(file: Path, components: Collection[str]) -> dict[str, Path]:
+    """The file of each transformer that is read from one, in a model of these components.
+
+    Raises `ValueError` for one of two experts whose name does not say which it is, or without the other.
+    """
+    if "transformer_2" not in components:
+        if "transformer" not in components:
+            raise ValueError(f"{file} is a transformer, and its base has none; use another base")
+        return {"transformer": file}
+    said = NOISE.search(file.name)
+    if said is None:
+        raise ValueError(
+            f"{file} is one transformer, but its base has 2, and its name does not say which (high_noise or "
+            "low_noise); name both so, or use a model folder"
+        )
+    folders = (file.parent, file.parent.parent / _opposite(file.parent.name))
+    places = [folder / _opposite(file.name) for folder in folders]
+    other = next((place for place in places if place.is_file()), None)
+    if other is None:
+        raise ValueError(f"{file} is one of two experts; put the other, {places[0].name}, beside it")
+    which = said[1].lower()
+    return {EXPERTS[which]: file, EXPERTS[OPPOSITES[which]]: other}
+
+
+def single_files(model: Model, components: Collection[str]) -> dict[str, Path]:
+    """The same for a model that was described; empty where all comes from its folder."""
+    file, _ = split_source(model.source)
+    return checkpoints_of(Path(file), components) if file else {}
+
+
+def _opposite(name: str) -> str:
+    def swapped(found: re.Match[str]) -> str:
+        word = OPPOSITES[found[1].lower()]
+        return word.upper() if found[1].isupper() else word.title() if found[1][0].isupper() else word
+
+    return NOISE.sub(swapped, name)
 
 
 def exists(path: Path) -> bool:

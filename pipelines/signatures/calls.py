@@ -14,7 +14,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-# Parameters that take objects of diffusers', and what stands for them: what these are made of (`whole.modular`).
+# Parameters that take objects of diffusers', and what stands for them: what these are made of (`whole.called`).
 MADE_OF = {
     "references": {
         "reference_images": "list[PIL.Image.Image]",

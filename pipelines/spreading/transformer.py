@@ -21,7 +21,7 @@ from ...parallel.sharding.shard import ShardedModule
 from ...parallel.sharding.shard import shard as shard_module
 from ...parallel.sharding.split_plan import Padding, SplitPlan
 from ...parallel.sharding.unsharded import leave_out
-from ..denoising.cache_decisions import forget_steps, share_decisions
+from ..denoising.step_cache import forget_steps, share_decisions
 from ..split_plans import plan_named
 from ..split_plans.paddings import PADDINGS
 from .guidance import beside, lift_refusal, require_guider, split_guider

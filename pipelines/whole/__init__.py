@@ -1,13 +1,11 @@
 """Whole pipelines of diffusers, of any class: put together from a folder, and run on ranks.
 
 assembled: A whole diffusers pipeline, put together from a folder's components as the store loads them one by one.
-called: A whole pipeline as a process keeps it and calls it: loaded once, spread over the ranks of a plan, or over none.
+called: A whole pipeline as a process keeps it and calls it, classic or modular: loaded once, spread over the ranks of a
+    plan, or over none.
 guarded: Pipelines that make a safety checker of their own, from a package and files that this project does not bring.
-modular: A modular pipeline of diffusers, put together from components and called by name, as a classic one is.
 pooled: A pipeline on ranks that this process starts itself:
     `latentloom.Pool("cuda*4").spread("org/model")(prompt="...")`.
-sample: A small call of any pipeline, made of its signature: what `latentloom verify` asks it.
 shown: What goes into a pipeline and what comes out of it, as values of wires: pictures, clips and sounds.
-sound: Sounds that go into a pipeline and come out of it: the rate and the channels that it works with.
 verified: Does a plan give a pipeline of any class what one process gives? Each call of its transformers, both ways.
 """

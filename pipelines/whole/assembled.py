@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.errors import one_line
-from ..components.loading import load_component, offline
+from ..components.loading import load_component, offline, quiet_libraries
 from ..models.component_files import inspect_component
 from ..models.folder import CLASS, components_of, read_index
-from ..models.packed.experts import check_checkpoints
+from ..models.packing import check_checkpoints
 from ..models.source import resolve_source
-from ..signatures.calls import is_modular, parts_of, specs_of
+from ..signatures.calls import REWRITERS, is_modular, parts_of, specs_of
 from ..signatures.table import class_names, signature_of
 from ..spreading.pipeline import bars_of
 from ..values import Dtype
 from .guarded import why_no_guard, without_guard
-from .modular import put_together
 
 if TYPE_CHECKING:
     from diffusers.modular_pipelines.modular_pipeline import ModularPipeline
@@ -82,6 +81,25 @@ def load_pipeline(
         raise ValueError(f"{cls.__name__} could not make its parts: {one_line(error)}; install them again") from error
 
 
+def put_together(kind: Any, parts: Mapping[str, Any], values: Mapping[str, Any]) -> ModularPipeline:
+    """The modular pipeline of these components; `values` are those of its configs that the index has.
+
+    Its blocks are the default ones of its class, but for one that rewrites the prompt with a language model that is not
+    in the folder.
+    """
+    import diffusers
+
+    blocks = getattr(diffusers, kind.default_blocks_name)()
+    for name in REWRITERS:
+        if name in blocks.sub_blocks and name not in parts:
+            blocks.sub_blocks.pop(name)
+    with quiet_libraries():
+        pipe = kind(blocks=blocks)
+        settings = {name: values[name] for name in pipe._config_specs if values.get(name) is not None}
+        pipe.update_components(**parts, **settings)
+    return pipe
+
+
 def pipeline_class(name: str) -> Any:
     """The class of that name, if diffusers has it. Raises ValueError with the nearest."""
     import difflib
@@ -114,15 +132,15 @@ def _check_whole(
         missing = sorted({*parts_of(cls)} - named.keys())
     else:
         given = {*named, *(name for name, value in index.items() if value not in (None, [None, None]))}
-        missing = sorted(_required(wanted) - given - {"self", *cls._optional_components})
+        missing = sorted(required_of(wanted) - given - {"self", *cls._optional_components})
     if missing:
         own = str(index["_class_name"])
         remedy = "copy or pull it again" if cls.__name__ == own else f"choose {own}, or a model that has it"
         raise ValueError(f"{folder} lacks {', '.join(missing)}, which {cls.__name__} needs; {remedy}")
 
 
-def _required(wanted: Mapping[str, Any]) -> set[str]:
-    """The parameters of a constructor that have no value of their own."""
+def required_of(wanted: Mapping[str, Any]) -> set[str]:
+    """The parameters of a constructor or a call that have no value of their own."""
     return {
         name for name, each in wanted.items() if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
     }

@@ -4,6 +4,7 @@ LoRAs stay on it until a call asks for others or for none.
 """
 
 import contextlib
+import difflib
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,20 +17,19 @@ from torch.utils import _pytree as pytree
 from ...parallel.errors import LoomError, is_out_of_memory, one_line
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Progress
+from ...parallel.wording import worded
 from ..components.loading import offline
 from ..components.lora import refit_all
 from ..components.store import store
-from ..denoising import quiet  # noqa: F401 (quiet for what it silences)
-from ..finite import check_finite
-from ..out_of_memory import told_by
-from ..signatures.calls import conditioned, is_modular
+from ..denoising import inside  # noqa: F401 (imported for what it silences)
+from ..failures import check_finite, told_by
+from ..signatures.calls import GUIDANCE, MADE_OF, REWRITERS, conditioned, is_modular, parameters_of, results_of
 from ..signatures.table import class_names, signature_of
 from ..spreading.measured import finish, measured
 from ..spreading.pipeline import spread
-from ..values import Dtype, Lora
-from . import modular
+from ..values import Audio, Dtype, Lora
 from .assembled import load_pipeline, without_bars
-from .sound import heard, with_rate
+from .shown import heard, rate_of, resampled, with_rate
 
 POLL_S = 0.2
 # What pipelines raise for arguments that they do not check, and no class derived from these, such as torch's for a
@@ -70,7 +70,7 @@ def call(
     """
     with _alone(progress):
         pipe = _loaded(whole, progress)
-        given = conditioned(pipe, heard(pipe, modular.taken(pipe, arguments)))
+        given = conditioned(pipe, heard(pipe, taken(pipe, arguments)))
 
         def on_step(done: int, total: int) -> None:
             finish(whole.device)
@@ -79,7 +79,7 @@ def call(
         progress.phase("running the pipeline")
         name, remedy = type(pipe).__name__, "make it smaller or fewer at once, or use more devices"
         with (
-            modular.guided(pipe, arguments),
+            guided(pipe, arguments),
             spread(pipe, plan, border=on_step) as handle,
             measured(handle.plan, progress, device=whole.device),
             told_by(whole.device, doing=f"running {name} of {whole.source}", remedy=remedy),
@@ -122,7 +122,8 @@ def asked(pipe: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """A pipeline's result by the names of its output class, or of what its blocks give; `value` where it has none."""
     with offline():
         if is_modular(type(pipe)):
-            return modular.run(pipe, given)
+            made = pipe(**given, output=list(results_of(type(pipe))))
+            return {name: value for name, value in made.items() if value is not None}
         made = pipe(**given)
     return dict(made.items() if hasattr(made, "items") else {"value": made})
 
@@ -179,3 +180,80 @@ def _loaded(whole: Whole, progress: Progress) -> Any:
             raise
         _kept[whole] = pipe, whole.loras
     return pipe
+
+
+# ---- A modular pipeline, called by name as a classic one is
+
+# C channels, S samples
+
+
+def taken(pipe: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What the call is given; of a classic pipeline the arguments themselves. References are made as it takes them,
+    and guidance is as `guided` sets it. Raises `ValueError` for what it does not take, which diffusers would ignore,
+    and where the folder lacks a component that this call needs."""
+    if not is_modular(type(pipe)):
+        return dict(arguments)
+    known, names = parameters_of(type(pipe)), {each.name for each in pipe.blocks.inputs}
+    given = {name: value for name, value in arguments.items() if name != GUIDANCE or GUIDANCE in names}
+    if unknown := next((name for name in arguments if name not in known), ""):
+        near = difflib.get_close_matches(unknown, known, n=1)
+        hint = worded("did you mean {}?", near[0]) if near else f"it takes {', '.join(known)}"
+        raise ValueError(f"{type(pipe).__name__} takes no {unknown[:100]}; {hint}")
+    given = _referred(pipe, given)
+    for name in given.keys() - names:
+        if given.pop(name) != known[name].default:
+            raise ValueError(f"{name} is for {', '.join(REWRITERS)}, which the model's folder lacks; leave it out")
+    flow = pipe.blocks.get_execution_blocks(**given)
+    if missing := [each.name for each in flow.expected_components if getattr(pipe, each.name, None) is None]:
+        raise ValueError(f"this call needs {', '.join(missing)}, which the model's folder lacks; copy it there")
+    return given
+
+
+@contextlib.contextmanager
+def guided(pipe: Any, arguments: Mapping[str, Any]) -> Iterator[None]:
+    """Within it the guider of a modular pipeline has the scale that is among the arguments, or its own."""
+    guider, scale = getattr(pipe, "guider", None), arguments.get(GUIDANCE)
+    if guider is None or scale is None or not is_modular(type(pipe)):
+        yield
+        return
+    pipe.guider = guider.new(**{GUIDANCE: scale})
+    try:
+        yield
+    finally:
+        pipe.guider = guider
+
+
+def _referred(pipe: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments, with MiniMax-H3's references, which are objects of diffusers', made of a call's: the pictures,
+    then the clip, then the sound, as a prompt counts each kind."""
+    names = MADE_OF["references"]
+    given = {name: value for name, value in arguments.items() if name not in names}
+    found = {name: arguments[name] for name in names if arguments.get(name) is not None}
+    if made := _references(pipe, **found) if found else []:
+        given["references"] = made
+    return given
+
+
+def _references(
+    pipe: Any,
+    *,
+    reference_images: Any = (),
+    reference_video: Any = None,
+    reference_video_fps: float | None = None,
+    reference_audio: Audio | None = None,
+) -> list[Any]:
+    from diffusers.modular_pipelines.minimax_h3.references import (
+        MiniMaxH3AudioReference,
+        MiniMaxH3ImageReference,
+        MiniMaxH3VideoReference,
+    )
+
+    pictures = reference_images if isinstance(reference_images, list | tuple) else [reference_images]
+    made: list[Any] = [MiniMaxH3ImageReference(image=each) for each in pictures]
+    if reference_video is not None:
+        made.append(MiniMaxH3VideoReference(frames=reference_video, fps=reference_video_fps))
+    if reference_audio is not None:
+        if len(reference_audio.waveform) != 1:
+            raise ValueError(f"reference_audio holds {len(reference_audio.waveform)} sounds; it takes one: give one")
+        made.append(MiniMaxH3AudioReference(audio=resampled(reference_audio, rate_of(pipe))[0]))  # C S
+    return made

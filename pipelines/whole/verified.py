@@ -14,7 +14,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
@@ -25,13 +27,14 @@ from ...parallel.ranks.rank_job import mark
 from ...parallel.ranks.seat import Seat
 from ..denoising.inside import derive
 from ..doors import follow
+from ..signatures.calls import parameters_of
 from ..spreading.pipeline import denoisers_of, spread
 from ..spreading.waiting import finished, is_waited_for
 from ..spreading.wire import to_wire
 from ..values import from_plain
-from ..verify import Apart, answer, farthest
-from .assembled import load_pipeline, pipeline_class, without_bars
-from .sample import calls_of, run
+from ..verify import PROMPT, Apart, answer, farthest
+from .assembled import load_pipeline, pipeline_class, required_of, without_bars
+from .called import asked, taken
 
 
 def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[dict[str, Any]]:
@@ -42,19 +45,19 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[
     progress.phase("loading the pipeline", is_loading=True)
     pipe = load_pipeline(request["source"], dtype=request["dtype"], device=seat.device)
     without_bars(pipe)
-    asked = CallRecorder(pipe)
-    call, alone = _alone(asked, pipe, calls)
+    recorder = CallRecorder(pipe)
+    call, alone = _alone(recorder, pipe, calls)
     plans = [from_plain(ParallelPlan, plan) for plan in request["plans"]]
-    return [_under(plan, asked, pipe, call, alone) for plan in plans]
+    return [_under(plan, recorder, pipe, call, alone) for plan in plans]
 
 
 def _alone(
-    asked: CallRecorder, pipe: Any, calls: Sequence[dict[str, Any]]
+    recorder: CallRecorder, pipe: Any, calls: Sequence[dict[str, Any]]
 ) -> tuple[dict[str, Any], list[TransformerCall]]:
     """The first of these calls that the pipeline does not refuse, and what it asked its transformers then."""
     title, problems = type(pipe).__name__, dict[str, None]()
     for call in calls:
-        with asked.recorded() as alone:
+        with recorder.recorded() as alone:
             try:
                 run(pipe, call)
             except Exception as error:  # whatever a pipeline raises where an argument is missing
@@ -72,7 +75,7 @@ def _alone(
 
 
 def _under(
-    plan: ParallelPlan, asked: CallRecorder, pipe: Any, call: Mapping[str, Any], alone: list[TransformerCall]
+    plan: ParallelPlan, recorder: CallRecorder, pipe: Any, call: Mapping[str, Any], alone: list[TransformerCall]
 ) -> dict[str, Any]:
     """Collective: what comes out of one plan."""
     steps: list[int] = []
@@ -81,10 +84,10 @@ def _under(
             run(pipe, call)  # from which is learnt what a step asks
         steps.clear()
         before = handle.sent
-        with asked.recorded() as free:
+        with recorder.recorded() as free:
             made = run(pipe, call)
         after = handle.sent
-        differences = [apart(asked.again(each), each.output) for each in alone]
+        differences = [apart(recorder.again(each), each.output) for each in alone]
         worst = farthest([*differences, first_step(free, alone, max(1, len(steps)))])
         note = f"guidance is not shared out, because {why}" if (why := handle.why_whole()) else ""
         return {**answer(worst, mark(to_wire(made)), before, after), "note": note}
@@ -188,3 +191,88 @@ def _with_processors(processors: Mapping[nn.Module, Any]) -> Iterator[None]:
     finally:
         for each, processor in before.items():
             each.processor = processor
+
+
+# ---- A small call of any pipeline, made of its signature: what it is asked
+
+STEPS = 2
+FRAMES = 9  # one more than a multiple of what video VAEs make one latent frame of: four or eight
+SECONDS = 1.0
+SIDES = (256, 320)  # width and height: not square, so that rows and columns that are mixed up show
+LENGTHS = ("num_frames", "frames", "video_length")
+# What a call is given where it has a parameter of the name; all else has the pipeline's own default.
+GIVEN: dict[str, Any] = {
+    "prompt": PROMPT,
+    "negative_prompt": "blurred",
+    "true_cfg_scale": 3.0,
+    "class_labels": [1],
+    "output_type": "np",
+    # as little work as there can be
+    "num_inference_steps": STEPS,
+    "pyramid_num_inference_steps_list": [1, 1, 1],
+    "guidance_schedule": (3.0,) * STEPS,
+    **dict.fromkeys(LENGTHS, FRAMES),
+    **dict.fromkeys(("audio_duration", "audio_duration_s", "audio_end_in_s", "duration"), SECONDS),
+    # at the size that is asked for, and by the pipeline's own parts alone
+    **dict.fromkeys(("use_resolution_binning", "_auto_resize"), False),
+    **dict.fromkeys(("clean_caption", "enable_prompt_rewrite"), False),
+}
+SCENES = ("image", "control_image", "cond_image")
+MASKS = ("mask_image", "mask", "control_mask")
+VIDEOS = ("video", "control_video", "pose_video", "face_video")
+
+
+def calls_of(kind: type, *, width: int, height: int) -> list[dict[str, Any]]:
+    """Arguments for a pipeline of this class: of a text alone, then with all the pictures and videos that it takes.
+    Then both as long as it likes, for one that makes no video so short.
+
+    No signature says what a call needs besides its required parameters: the first that is not refused will do. Zeros
+    stand for a small size. Raises ValueError for a size that the call does not take, or a required parameter that
+    nobody can make up.
+    """
+    wanted = parameters_of(kind)
+    size = {"width": width or SIDES[0], "height": height or SIDES[1]}
+    if width and not size.keys() <= wanted.keys():
+        raise ValueError(f"--size is {width}x{height}, but {kind.__name__} takes no width and height; leave --size out")
+    given = {**size, **GIVEN, "max_area": size["width"] * size["height"]}
+    if 0 < getattr(wanted.get("strength"), "default", 1.0) < 1:
+        given["num_inference_steps"] = 2 * STEPS  # some of which are left out
+    drawn = _drawn(**size)
+    required = required_of(wanted)
+    if missing := sorted(required - given.keys() - drawn.keys()):
+        raise ValueError(
+            f"the call of {kind.__name__} needs {', '.join(missing)}, which verify cannot make up; call it from Python "
+            "with and without latentloom.spread, and compare"
+        )
+    if "image" in wanted.keys() - required:
+        drawn.pop("video")  # one or the other
+    text = {name: value for name, value in {**given, **_of(required, drawn)}.items() if name in wanted}
+    pictures = {**text, **_of(wanted, drawn)}
+    short = [text, pictures] if len(pictures) > len(text) else [text]
+    long = [{name: value for name, value in call.items() if name not in LENGTHS} for call in short]
+    return short if long == short else short + long
+
+
+def run(pipe: Any, call: Mapping[str, Any]) -> dict[str, Any]:
+    """What the pipeline gives, by name; the same random numbers each time, its own and torch's."""
+    torch.manual_seed(0)
+    seeded: dict[str, Any] = {}
+    if "generator" in parameters_of(type(pipe)):
+        seeded["generator"] = torch.Generator().manual_seed(0)
+    given = {**call, **seeded}
+    return asked(pipe, taken(pipe, given))
+
+
+def _of(names: Any, drawn: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in drawn.items() if name in names}
+
+
+def _drawn(width: int, height: int) -> dict[str, Any]:
+    """Pictures, masks, videos and a sound, by the names of the parameters that take them."""
+    y, x = np.mgrid[:height, :width]
+    pixels = np.stack([x * 3 % 256, y * 2 % 256, (x + y) % 256], -1).astype("uint8")
+    picture = Image.fromarray(pixels)
+    video = [Image.fromarray(np.roll(pixels, 8 * number, axis=1)) for number in range(FRAMES)]
+    mask = Image.fromarray(np.uint8(255) * (x > width // 4).astype("uint8"))
+    drawn = {**dict.fromkeys(SCENES, picture), **dict.fromkeys(MASKS, mask), **dict.fromkeys(VIDEOS, video)}
+    return {**drawn, "images": [picture], "audio": torch.sin(torch.arange(48_000) * 0.05).expand(1, 2, -1)}

@@ -21,7 +21,7 @@ from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.mesh import _kept as kept_meshes
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines import stages
-from latentloom.pipelines.denoising import cache_decisions, step_cache
+from latentloom.pipelines.denoising import step_cache
 from latentloom.pipelines.spreading import transformer
 from latentloom.pipelines.values import Latents
 from support.cells import built, mesh_for, outputs
@@ -139,7 +139,7 @@ def split_votes(rank: int, kind: str, mesh: Mesh) -> list[tuple[bool, int]]:
         found = []
         for each in rounds:
             threshold = math.nextafter(measured, math.inf * each[rank]) if each[rank] else measured
-            for hook in cache_decisions._cache_hooks(model):
+            for hook in step_cache._cache_hooks(model):
                 if isinstance(hook, FBCHeadBlockHook):
                     hook.threshold = threshold
                 elif isinstance(hook, SeaCacheRootHook):
@@ -155,15 +155,15 @@ def split_votes(rank: int, kind: str, mesh: Mesh) -> list[tuple[bool, int]]:
 
 def _second_step(model: Any, inputs: dict[str, Any], kind: str) -> tuple[bool, float]:
     """Two steps from an empty cache: whether the blocks of the second ran, and what the cache measured."""
-    cache_decisions.forget_steps(model)
+    step_cache.forget_steps(model)
     measured: list[float] = []
-    own_change = cache_decisions.change
+    own_change = step_cache.change
 
     def change(*args: Any, **options: Any) -> float:
         measured.append(own_change(*args, **options))
         return measured[-1]
 
-    cache_decisions.change = change
+    step_cache.change = change
     ran: list[str] = []
     counter = _last_linear(model).register_forward_pre_hook(lambda *_: ran.append("the last block"))
     try:
@@ -173,9 +173,9 @@ def _second_step(model: Any, inputs: dict[str, Any], kind: str) -> tuple[bool, f
                 outputs(model, given)
     finally:
         counter.remove()
-        cache_decisions.change = own_change
+        step_cache.change = own_change
     if kind == "sea":
-        hooks = [hook for hook in cache_decisions._cache_hooks(model) if isinstance(hook, SeaCacheRootHook)]
+        hooks = [hook for hook in step_cache._cache_hooks(model) if isinstance(hook, SeaCacheRootHook)]
         measured.append(hooks[0].state_manager._state_cache["cond"].accumulated_distance)
     return len(ran) == 2, measured[-1]
 

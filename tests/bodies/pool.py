@@ -59,7 +59,7 @@ def reached(request: Mapping[str, Any], progress: Any, seat: Any) -> int:
 
 def fail(request: Mapping[str, Any], progress: Any, seat: Any) -> None:
     """One rank, or every one, ends as asked while the others wait for it."""
-    from latentloom.pipelines.finite import NotFinite
+    from latentloom.pipelines.failures import NotFinite
 
     if request["rank"] in (seat.rank, "every"):
         kinds = {"value": ValueError, "not_finite": NotFinite, "runtime": RuntimeError, "memory": MemoryError}

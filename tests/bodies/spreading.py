@@ -30,8 +30,7 @@ from latentloom.pipelines.verify import farthest, size_of
 from latentloom.pipelines.whole import pooled
 from latentloom.pipelines.whole import verified as verify_whole
 from latentloom.pipelines.whole.assembled import load_pipeline
-from latentloom.pipelines.whole.called import asked
-from latentloom.pipelines.whole.modular import taken
+from latentloom.pipelines.whole.called import asked, taken
 from latentloom.pipelines.whole.verified import CallRecorder, apart, first_step, is_value
 from zoo.pipelines import tiny_of
 from zoo.pipelines.tiny import Tiny, build

@@ -26,7 +26,7 @@ from latentloom.nodes.registry import SPECS
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.pipelines import stages
-from latentloom.pipelines.models import checks, regular_file
+from latentloom.pipelines.models import describe, regular_file
 from support.flux_folder import write_flux
 from support.prepared import foretell, schedule
 
@@ -145,7 +145,7 @@ def test_what_does_not_fit_tells_by_how_much_and_each_value_that_it_offers_fits(
 def test_what_a_gpu_has_no_room_for_is_quantized_or_shared_and_what_others_hold_is_told(
     tmp_path: Path, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checks.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(describe.importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(room, "_has_some", lambda: False)
     folder = write_flux(tmp_path / "large", tiny("flux"))
     plain = with_lora(str(folder), "")

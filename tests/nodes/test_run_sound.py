@@ -20,7 +20,7 @@ from latentloom.pipelines.signatures.table import signature_of
 from latentloom.pipelines.spreading.wire import from_wire, to_wire
 from latentloom.pipelines.values import Audio
 from latentloom.pipelines.whole import called
-from latentloom.pipelines.whole.sound import heard, rate_of, resampled
+from latentloom.pipelines.whole.shown import heard, rate_of, resampled
 from zoo.pipelines import tiny_of
 from zoo.pipelines.tiny import build
 

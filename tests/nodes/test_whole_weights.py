@@ -14,7 +14,7 @@ from latentloom.nodes import run_pipeline
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.registry import SPECS
-from latentloom.pipelines.finite import NotFinite
+from latentloom.pipelines.failures import NotFinite
 from latentloom.pipelines.models.source import BUILTINS
 from latentloom.pipelines.whole import called
 from latentloom.pipelines.whole.assembled import load_pipeline

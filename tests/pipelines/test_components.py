@@ -22,9 +22,8 @@ from latentloom.pipelines.components.loading import load_component, one_sentence
 from latentloom.pipelines.components.memory import default_budget
 from latentloom.pipelines.components.shelf import StoredComponent
 from latentloom.pipelines.components.store import ComponentStore
-from latentloom.pipelines.models.checks import check_engine
 from latentloom.pipelines.models.component_files import inspect_model
-from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.models.describe import check_engine, describe_model
 from latentloom.pipelines.values import Model
 from support.told import Told
 

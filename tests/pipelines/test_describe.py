@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from latentloom.pipelines.models.describe import add_lora, card_of, describe_model, pick_device, pick_dtype
-from latentloom.pipelines.models.packed.experts import checkpoints_of
+from latentloom.pipelines.models.source import checkpoints_of
 from latentloom.pipelines.values import Model, from_plain, to_plain
 
 

@@ -22,8 +22,7 @@ from latentloom.pipelines import placement, stages
 from latentloom.pipelines.components.memory import bytes_of
 from latentloom.pipelines.components.store import ComponentStore, store
 from latentloom.pipelines.doors import order
-from latentloom.pipelines.models.checks import check_engine
-from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.models.describe import check_engine, describe_model
 from latentloom.pipelines.requests import Decode, Denoise, EncodeText
 from latentloom.pipelines.values import Engine, Latents, Model, Place, to_plain
 from support.alive import Alive

@@ -12,13 +12,11 @@ from typing import Any
 import huggingface_hub
 import pytest
 
-from latentloom.pipelines.hub import cache as cache_files
+from latentloom.pipelines.hub import fetching as cache_files
 from latentloom.pipelines.hub import look as looking
-from latentloom.pipelines.hub.cache import had_bytes, is_whole, part_of, remove
 from latentloom.pipelines.hub.child import looked_at
-from latentloom.pipelines.hub.fetching import fetch, pull
-from latentloom.pipelines.hub.listing import Gated, NotFetched, open_hub
-from latentloom.pipelines.hub.look import HubFile, HubModel
+from latentloom.pipelines.hub.fetching import fetch, had_bytes, is_whole, part_of, pull, remove
+from latentloom.pipelines.hub.look import Gated, HubFile, HubModel, NotFetched, open_hub
 from latentloom.pipelines.models.installed import installed_models
 from latentloom.pipelines.models.source import BUILTINS, NotPulled, home_of, resolve_source
 from support.fake_hub import COMMIT, FakeHub, hub_in

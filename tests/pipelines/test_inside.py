@@ -43,7 +43,7 @@ HELD = {
         "diffusers.modular_pipelines.modular_pipeline:ModularPipeline": ["_execution_device", "device"],
         "diffusers.modular_pipelines.modular_pipeline:LoopSequentialPipelineBlocks": ["progress_bar"],
     },
-    "denoising/cache_decisions.py": {
+    "denoising/step_cache.py": {
         "diffusers.hooks.hooks:HookRegistry": ["_get_child_registries"],
         "diffusers.hooks.hooks:ModelHook": ["_is_stateful", "reset_state"],
         "diffusers.hooks.first_block_cache:FBCHeadBlockHook": ["_should_compute_remaining_blocks"],
@@ -53,9 +53,7 @@ HELD = {
         "diffusers.guiders.guider_utils:BaseGuidance": ["prepare_inputs", "prepare_inputs_from_block_state"]
     },
     "spreading/vae.py": {"diffusers.models.autoencoders.autoencoder_kl:AutoencoderKL": ["_decode"]},
-    "whole/modular.py": {
-        "diffusers.modular_pipelines.modular_pipeline:ModularPipelineBlocks": ["get_execution_blocks"]
-    },
+    "whole/called.py": {"diffusers.modular_pipelines.modular_pipeline:ModularPipelineBlocks": ["get_execution_blocks"]},
 }
 
 

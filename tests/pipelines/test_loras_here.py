@@ -9,9 +9,16 @@ import pytest
 
 from latentloom.pipelines.models import regular_file
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.models.loras import facts, installed
-from latentloom.pipelines.models.loras.facts import LONGEST_TEXT, LONGEST_WORD, MOST_WORDS, LoraFacts, lora_facts
-from latentloom.pipelines.models.loras.installed import fit_of, installed_loras
+from latentloom.pipelines.models.loras import installed
+from latentloom.pipelines.models.loras.installed import (
+    LONGEST_TEXT,
+    LONGEST_WORD,
+    MOST_WORDS,
+    LoraFacts,
+    fit_of,
+    installed_loras,
+    lora_facts,
+)
 from latentloom.pipelines.models.loras.lora_file import layers_of
 from latentloom.pipelines.models.regular_file import Unchanged
 from latentloom.pipelines.values import Model
@@ -74,7 +81,7 @@ def test_notes_that_are_a_pipe_or_endless_are_not_waited_for(tmp_path: Path) -> 
     import os
 
     os.mkfifo(tmp_path / "glaze.json")
-    (tmp_path / "cup.json").write_text(json.dumps({"activation text": "x" * facts.MOST_NOTE_BYTES}))
+    (tmp_path / "cup.json").write_text(json.dumps({"activation text": "x" * installed.MOST_NOTE_BYTES}))
     assert told(tmp_path / "glaze.safetensors").triggers == ()
     assert told(tmp_path / "cup.safetensors").triggers == ()
 
@@ -88,7 +95,7 @@ def test_notes_that_are_a_pipe_or_endless_are_not_waited_for(tmp_path: Path) -> 
         {"ss_tag_frequency": "[" * 100_000},
         {"ss_tag_frequency": '{"a": {"b": {"c": 1}, "d": "9", "e": -1, "f": true, "g": 1e999}, "h": 3, "i": [1]}'},
         {"ss_tag_frequency": json.dumps({"a": {f"tag {n}": n for n in range(5000)}})},
-        {"ss_tag_frequency": " " * (facts.MOST_TAG_BYTES + 1)},
+        {"ss_tag_frequency": " " * (installed.MOST_TAG_BYTES + 1)},
         {"ss_base_model_version": "\u202e" * 300, "modelspec.architecture": "{{7*7}}"},
     ],
 )

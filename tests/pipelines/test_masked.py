@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from latentloom.pipelines import placement, stages
-from latentloom.pipelines.denoising.masks import unmasked
+from latentloom.pipelines.denoising.guidance import unmasked
 from latentloom.pipelines.denoising.noise import generators
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.requests import Denoise

@@ -19,8 +19,7 @@ from latentloom.pipelines.spreading.borders import Borders
 from latentloom.pipelines.values import Audio
 from latentloom.pipelines.whole import called
 from latentloom.pipelines.whole.assembled import load_pipeline
-from latentloom.pipelines.whole.called import Whole
-from latentloom.pipelines.whole.modular import taken
+from latentloom.pipelines.whole.called import Whole, taken
 from support.ranks import Ranks
 from zoo.pipelines import blocks, minimax
 from zoo.pipelines.tiny import build, picture

@@ -124,4 +124,4 @@ def test_pools_without_work_end_when_asked_and_spares_of_the_others_rest(toys: P
         assert idle.is_closed and not busy.is_closed
         assert busy.num_rests == 1  # type: ignore[attr-defined]
     toys.close_idle()
-    assert busy.is_closed and not len(toys)
+    assert busy.is_closed and not toys.open

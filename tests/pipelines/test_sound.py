@@ -9,7 +9,7 @@ import torch
 from bodies.guided import forwards
 from latentloom.nodes import decode_audio, empty_latents, encode_image, encode_text
 from latentloom.pipelines import stages
-from latentloom.pipelines.finite import NotFinite
+from latentloom.pipelines.failures import NotFinite
 from latentloom.pipelines.forecast.memory import work_of
 from latentloom.pipelines.values import Image, Latents, Model, Sampling, from_plain, to_plain
 from support.tiny_rows import TINY_ROWS, request_of

@@ -9,9 +9,8 @@ import torch
 from latentloom.parallel.errors import Cancelled, OutOfMemory, is_out_of_memory
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import store
+from latentloom.pipelines.failures import check_finite, shortage
 from latentloom.pipelines.families import FAMILIES, family_module
-from latentloom.pipelines.finite import check_finite
-from latentloom.pipelines.out_of_memory import shortage
 from latentloom.pipelines.spreading import measured
 from latentloom.pipelines.values import Image, Latents, Model, Sampling, from_plain, to_plain
 from support.told import Told

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.denoising.noise import generators
-from latentloom.pipelines.families.wan_denoiser import ExpertDenoiser
+from latentloom.pipelines.families.wan_blocks import ExpertDenoiser
 from latentloom.pipelines.models.describe import card_of, describe_model
 from latentloom.pipelines.shape import size_multiple
 from latentloom.pipelines.values import Conditioning, Image, Latents, Model, Sampling, from_plain, to_plain

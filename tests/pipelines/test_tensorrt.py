@@ -13,8 +13,7 @@ from torch import Tensor, fx
 from latentloom.pipelines import stages
 from latentloom.pipelines.components import tensorrt
 from latentloom.pipelines.components.store import store
-from latentloom.pipelines.models.checks import check_engine
-from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.models.describe import check_engine, describe_model
 from latentloom.pipelines.values import Latents, to_plain
 from support.tensorrt_stand_in import stand_in
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from latentloom.__main__ import main
-from latentloom.pipelines.whole.sample import FRAMES, calls_of
+from latentloom.pipelines.whole.verified import FRAMES, calls_of
 from support.ranks import RankError, Ranks
 
 SIZE = "80x48"

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from latentloom.pipelines.hub.child import looked_at
-from latentloom.pipelines.hub.listing import NotFetched
-from latentloom.pipelines.hub.look import HubModel
+from latentloom.pipelines.hub.look import HubModel, NotFetched
 from latentloom.pipelines.models.source import BUILTINS, NotPulled, home_of, resolve_source
 from latentloom.ui.contract.kept import Download
 from latentloom.ui.downloads import downloads as module

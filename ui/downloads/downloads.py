@@ -13,10 +13,9 @@ from typing import Any
 
 from ...parallel.errors import LoomError, code_of
 from ...parallel.wording import worded
-from ...pipelines.hub.cache import free_bytes, had_bytes, is_whole, name_commit, remove
 from ...pipelines.hub.child import SILENT_S, HubProcess, fetching
-from ...pipelines.hub.listing import NotFetched
-from ...pipelines.hub.look import HubModel
+from ...pipelines.hub.fetching import free_bytes, had_bytes, is_whole, name_commit, remove
+from ...pipelines.hub.look import HubModel, NotFetched
 from ...pipelines.models.source import home_of, hub_cache
 from ..contract.kept import Download, HubLook
 from ..errors import Conflict, DownloadsOff, NoRoom

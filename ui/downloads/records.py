@@ -12,10 +12,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from ...parallel.wording import worded
-from ...pipelines.hub.cache import free_bytes, had_bytes
 from ...pipelines.hub.child import LOOK_S, looked_at
-from ...pipelines.hub.listing import NotFetched
-from ...pipelines.hub.look import HubModel
+from ...pipelines.hub.fetching import free_bytes, had_bytes
+from ...pipelines.hub.look import HubModel, NotFetched
 from ...pipelines.models.source import home_of, hub_cache
 from ..contract.kept import DownloadState
 from ..errors import Conflict, NoRoom

@@ -12,8 +12,7 @@ from ...nodes.registry import SPECS
 from ...parallel.wording import worded
 from ...pipelines.components.memory import Held
 from ...pipelines.models.describe import describe_model
-from ...pipelines.models.loras.facts import LoraFacts
-from ...pipelines.models.loras.installed import Fit, InstalledLoras, Verdict, fit_of, installed_loras
+from ...pipelines.models.loras.installed import Fit, InstalledLoras, LoraFacts, Verdict, fit_of, installed_loras
 from ...pipelines.models.loras.lora_file import layers_of
 from ...pipelines.values import Model
 from ..contract.kept import Template

@@ -6,7 +6,7 @@ from typing import Any
 from ....parallel.wording import worded
 from ....pipelines.models.describe import add_lora, describe_whole, pick_device
 from ....pipelines.models.folder import components_of, read_allowed_index
-from ....pipelines.models.packed.experts import check_checkpoints
+from ....pipelines.models.packing import check_checkpoints
 from ....pipelines.models.source import resolve_source
 from ....pipelines.signatures.table import SCALES, signature_of
 from ....pipelines.values import Model

@@ -193,8 +193,7 @@ def _argument(kind: Kind, value: Any) -> Any:
 
 def values_of(signature: Signature, found: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[Any, ...]:
     """What the pipeline gave, as a value for each of `SHOWN`; None where it gives no such thing."""
-    from ....pipelines.whole.shown import audio_of, image_of, video_of
-    from ....pipelines.whole.sound import RATE
+    from ....pipelines.whole.shown import RATE, audio_of, image_of, video_of
 
     fps = signature.fps
     if isinstance(fps, str):  # the parameter that says it

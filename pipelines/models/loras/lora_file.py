@@ -10,8 +10,8 @@ from ...values import Model
 from ..component_files import inspect_components
 from ..config import foreign_entry
 from ..folder import read_index
-from ..packed.experts import single_files
 from ..regular_file import JsonFault, parse_strict
+from ..source import single_files
 from ..tensor_file import TensorEntry, TensorFile
 
 # The key under which diffusers keeps a LoRA's settings, which go to peft as they are, such as `transformer.r`.

@@ -6,7 +6,7 @@ from typing import Any
 import diffusers
 import transformers
 
-from latentloom.pipelines.whole.modular import put_together
+from latentloom.pipelines.whole.assembled import put_together
 from support.tiny_parts import UMT5, euler, image_vae, qwen3, qwen3_vl, qwen_processor, seeing, t5_parts, wan_vae
 from support.tiny_tokenizers import chat_tokenizer, qwen_tokenizer, t5_tokenizer
 from zoo import flux, video, wan

@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from latentloom.pipelines.values import Audio
-from latentloom.pipelines.whole.modular import put_together
+from latentloom.pipelines.whole.assembled import put_together
 from support.tiny_parts import qwen3_vl, qwen_processor, small_language
 from support.tiny_tokenizers import chat_tokenizer, qwen_tokenizer
 from zoo import audio, kandinsky

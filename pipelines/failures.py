@@ -1,18 +1,24 @@
-"""What a stage made, looked at once: a NaN or an infinity is told with its likely cause, not painted black.
+"""What stops a stage that was asked for nothing wrong, told in one sentence: numbers that are none, and lacking memory.
 
-Checked at a stage's end: a NaN of the first step would else travel to the picture, which a decoder paints black.
+A NaN or an infinity is told with its likely cause, at a stage's end: one of the first step would else travel to the
+picture, which a decoder paints black. Of memory it is told how much was lacking, as far as torch tells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from ..parallel.errors import BadInput
-from .values import Dtype, Lora
+from ..parallel.errors import BadInput, OutOfMemory, is_out_of_memory
+from ..parallel.wording import worded
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from .values import Model
+    from .whole.called import Whole
 
 DTYPES = ("torch.float32", "torch.float16", "torch.bfloat16")
 CAUSE = (
@@ -21,24 +27,15 @@ CAUSE = (
 )
 
 
-class Loaded(Protocol):
-    """What was loaded: a `Model`, or a whole pipeline."""
-
-    @property
-    def source(self) -> str: ...
-    @property
-    def dtype(self) -> Dtype: ...
-    @property
-    def loras(self) -> Sequence[Lora]: ...
-
-
 class NotFinite(BadInput):
     """A stage made what is no number; finding out took all of the stage's time."""
 
     code = "not-finite"
 
 
-def check_finite(tensors: Mapping[str, Tensor | None], parts: Mapping[str, Any], model: Loaded, *, what: str) -> None:
+def check_finite(
+    tensors: Mapping[str, Tensor | None], parts: Mapping[str, Any], model: Model | Whole, *, what: str
+) -> None:
     """Raise `NotFinite` where a value is NaN or infinite; it names the weight that is so itself, if there is one.
 
     Costs one pass over the tensors and one wait for the device, so it belongs at the end of a stage and not in a step.
@@ -58,7 +55,7 @@ def _is_finite(tensor: Tensor) -> bool:
     return not tensor.numel() or bool(torch.isfinite(torch.stack(torch.aminmax(tensor.detach()))).all())
 
 
-def _cause(parts: Mapping[str, Any], model: Loaded) -> str:
+def _cause(parts: Mapping[str, Any], model: Model | Whole) -> str:
     import torch
 
     for name, part in parts.items():
@@ -74,3 +71,40 @@ def _cause(parts: Mapping[str, Any], model: Loaded) -> str:
                 return f"the LoRA {lora.path} holds such values itself ({weight}); remove it or get it again"
             return f"{name} of {model.source} holds such values itself ({weight}); get the model again"
     return CAUSE.format(dtype=model.dtype)
+
+
+@contextlib.contextmanager
+def told_by(device: str, *, doing: str, remedy: str) -> Iterator[None]:
+    """Within it, whatever means that memory ran out is raised as `OutOfMemory`; one that is so already stays."""
+    try:
+        yield
+    except OutOfMemory:
+        raise  # while loading: it names the component
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        raise OutOfMemory(worded("{} ran out of memory{} {}; {}", device, shortage(error), doing, remedy)) from None
+
+
+@contextlib.contextmanager
+def refused_as(words: Callable[[Exception], str]) -> Iterator[None]:
+    """Within it, whatever a library raises becomes a `ValueError` in these words; not what means that memory ran out,
+    which is no mistake of the request's.
+    """
+    try:
+        yield
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        raise ValueError(words(error)) from error
+
+
+def shortage(error: BaseException) -> str:
+    """How much was asked for and how much was there, as far as torch's text tells; "" where it does not."""
+    text = str(error)
+    asked = re.search(r"[Tt]ried to allocate ([\d.]+) (\w+)", text)
+    if asked is None:
+        return ""
+    free = re.search(r"of which ([\d.]+ \w+) is free", text)
+    amount = f"{asked[1]} {asked[2]}" if asked[2] != "bytes" else f"{int(asked[1]) / 2**30:.2f} GiB"
+    return f" ({amount} more was asked for{f', {free[1]} was free' if free else ''})"

@@ -1,4 +1,4 @@
-"""How each weight of a single file is packed: in which numbers, with which scale and rotation.
+"""How weights are packed: of a single file in which numbers, scale and rotation, and by torchao in those of a folder.
 
 Read as they are published: plain fp8; fp8 with a scale for each weight (ComfyUI's `scale_weight` beside the marker
 `scaled_fp8`, and its `weight_scale` beside `comfy_quant`) or for each row (Black Forest Labs); int8 with a scale for
@@ -6,15 +6,17 @@ each weight or row, and with ComfyUI's rotation (*ConvRot*); GGUF. Whatever says
 its numbers, and is not known here, is refused by its name: a cast would make a picture of noise.
 """
 
+import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ..regular_file import open_regular, parse_object
-from ..tensor_file import TensorEntry, TensorFile, read_tensor_file
 from .gguf_file import TYPES, read_gguf_file
+from .regular_file import open_regular, parse_object
+from .source import checkpoints_of, is_allowed
+from .tensor_file import TensorEntry, TensorFile, read_tensor_file
 
 # Before the names of a transformer, where a file may hold text encoders and a VAE besides.
 PREFIXES = ("model.diffusion_model.", "diffusion_model.")
@@ -41,6 +43,11 @@ FOREIGN = re.compile(
 MAX_SETTINGS_BYTES = 4096
 # How many numbers of a row may be rotated together: a regular Hadamard matrix has a power of 4.
 ROTATIONS = (4, 16, 64, 256, 1024, 4096)
+# The kinds of torchao that are read, and of which numbers they are.
+NUMBERS = {"Int8Tensor": ("I8",), "Float8Tensor": ("F8_E4M3", "F8_E5M2")}
+PARTS = ("qdata", "scale", "zero_point")
+PLAIN_TENSOR = "Tensor"
+PACKED = "torchao "  # before the numbers that it is made of: the dtype of a weight that is put together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +76,19 @@ def read_packing(file: TensorFile) -> dict[str, Packing]:
     settings = _settings(file, tensors)
     found = {name: _packing(file, name, settings) for name in tensors if not _is_companion(file, name)}
     _check_rest(file, tensors, found)
+    return found
+
+
+def check_checkpoints(file: Path, components: Collection[str], *, roots: Sequence[Path] | None) -> dict[str, Path]:
+    """As `checkpoints_of`, with a look at the headers. Raises `ValueError` where one is not allowed, whole or known."""
+    found = checkpoints_of(file, components)
+    for path in found.values():
+        if not is_allowed(path, roots):
+            raise ValueError(f"{path} links to a place outside the allowed folders; copy it")
+        header = read_checkpoint(path)
+        if not header.tensors:
+            raise ValueError(f"{path} holds no tensors; copy it again")
+        read_packing(header)
     return found
 
 
@@ -227,3 +247,67 @@ def _check_rest(file: TensorFile, tensors: Mapping[str, TensorEntry], found: Map
 
 def _last(name: str) -> str:
     return name.rpartition(".")[2]
+
+
+# ---- Weights that torchao has quantized, in the files of a diffusers folder: each is several tensors there.
+#
+# A weight `a.weight` lies as `a._weight_qdata`, `a._weight_scale` and maybe `a._weight_zero_point`, in any of the
+# files, and the metadata of a file says of what kind each is. torchao is not needed to read them: kinds are names here,
+# and no class is made of what a file says.
+
+
+def part_of(name: str, part: str) -> str:
+    """The name under which one of the parts of a weight lies."""
+    module, _, leaf = name.rpartition(".")
+    return f"{module}._{leaf}_{part}"
+
+
+def is_torchao(config: Any) -> bool:
+    """Whether a component's `quantization_config` says that torchao did it."""
+    return isinstance(config, dict) and config.get("quant_method") == "torchao"
+
+
+def put_together(files: Sequence[TensorFile]) -> tuple[TensorFile, ...]:
+    """The files with each weight as one entry, of dtype `torchao I8` or the like, where its numbers lie.
+
+    Raises `ValueError` naming a weight of another kind, or one whose parts are missing or have other shapes.
+    """
+    # of all files first: parts of one weight may lie in several, and what is said of it in any
+    held = {name: entry for file in files for name, entry in file.tensors.items()}
+    told = {name: text for file in files for name, text in file.metadata.items()}
+    parts: dict[str, str] = {}
+    for name in told:
+        said = parse_object(told[name].encode(), what=f"metadata of {name[:100]}") if told[name].startswith("{") else {}
+        if said.get("_type", PLAIN_TENSOR) != PLAIN_TENSOR:
+            _check_parts(name, said, held, place=str(files[0].path.parent))
+            parts |= {part_of(name, part): name if part == "qdata" else "" for part in PARTS}
+    return tuple(_with_whole(file, parts) for file in files)
+
+
+def _with_whole(file: TensorFile, parts: dict[str, str]) -> TensorFile:
+    found: dict[str, TensorEntry] = {}
+    for name, entry in file.tensors.items():
+        whole = parts.get(name, name)
+        if whole != name and whole:
+            found[whole] = dataclasses.replace(entry, dtype=PACKED + entry.dtype)
+        elif whole:
+            found[name] = entry
+    return dataclasses.replace(file, tensors=found)
+
+
+def _check_parts(name: str, said: dict[str, Any], held: dict[str, TensorEntry], *, place: str) -> None:
+    kind, named = str(said.get("_type"))[:40], said.get("_tensor_data_names")
+    listed = [str(part) for part in named] if isinstance(named, list) else []
+    if kind not in NUMBERS or not {"qdata", "scale"} <= set(listed) <= set(PARTS):
+        what = f"{name[:100]} as {kind} of {', '.join(listed)[:80]}"
+        raise ValueError(f"{place}: torchao packed {what}, which is not read here; get int8 or fp8 weights")
+    numbers = held.get(part_of(name, "qdata"))
+    if numbers is None or numbers.dtype not in NUMBERS[kind] or not numbers.shape:
+        what = f"{name[:100]} has no numbers ({part_of(name, 'qdata')[:100]})"
+        raise ValueError(f"{place}: torchao's {what}; copy it again")
+    for part in (each for each in listed if each != "qdata"):
+        given = held.get(part_of(name, part))
+        if given is None or not (given.numel == 1 or given.shape == (numbers.shape[0], 1)):
+            what = f"{part_of(name, part)[:100]} is {given.shape if given else 'missing'}"
+            right = f"one number or {numbers.shape[0]} are right"
+            raise ValueError(f"{place}: {what}, where {right}; get weights with a scale for each row")

@@ -14,8 +14,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from ..regular_file import open_regular
-from ..tensor_file import MAX_HEADER_BYTES, MAX_TENSORS, TensorEntry, TensorFile
+from .regular_file import open_regular
+from .tensor_file import MAX_HEADER_BYTES, MAX_TENSORS, TensorEntry, TensorFile
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
