@@ -240,7 +240,7 @@ def _ranks_to_decode(request: Decode) -> int:
     num_ranks = min(decoders_of(model, latents), model.place.group_size)
     if num_ranks == 1:
         return 1
-    from .spreading.decoders import has_rows, why_not
+    from .spreading.vae import has_rows, why_not
 
     folder = Path(model.folder)
     name, config = components_of(read_index(folder)).get("vae", ("", ""))[1], read_config(folder, "vae")

@@ -8,8 +8,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
-from ...parallel.machine.container import num_cores
-from ...parallel.machine.now import DeviceNow
+from ...parallel.machine.now import DeviceNow, num_cores
 from ...parallel.plan import ParallelPlan
 from ...pipelines.forecast.auto import shared_out
 from ...pipelines.forecast.memory import Need, Work, fits, work_of

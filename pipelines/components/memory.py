@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from ...parallel.machine.container import read_container
+from ...parallel.machine.now import read_container
 from ...parallel.pool.spare import LARGE_BYTES
 from ..models.component_files import ComponentFiles
 from ..values import Model

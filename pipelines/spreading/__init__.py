@@ -5,7 +5,6 @@ branches: The branches of guidance of any pipeline: calls of its transformers, s
     axis.
 calls: What is known of a transformer's calls before they are made: what tells two apart, and which are never shared
     out.
-decoders: Which VAEs decode by rows, and into how many ranks' rows latents can be cut: told without torch.
 guidance: Guidance in parallel: each group of the cfg axis runs its share of a guider's branches, then all get all
     predictions.
 handed: What one rank has worked out, handed to the others: plain data with tensors in it, as bytes.

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from latentloom.parallel.errors import Cancelled, OutOfMemory
-from latentloom.parallel.machine.container import Container
+from latentloom.parallel.machine.now import Container
 from latentloom.parallel.mesh import planned_mesh
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.components import prepared
