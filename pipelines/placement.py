@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..parallel.plan import ParallelPlan
 from ..parallel.pool.job import Lane
 from ..parallel.pool.pool import Pool
-from ..parallel.progress import SILENT, Progress
+from ..parallel.progress import SILENT, Progress, reset_peak
 from ..parallel.ranks.seat import Seat
 from .doors import follow, order
 from .families import FAMILIES
@@ -35,7 +35,6 @@ from .pools import POOLS, preloads
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage
 from .settling import settled
 from .shape import check_pictures
-from .spreading.measured import reset_peak
 from .values import Audio, Conditioning, Image, Latents, Model, Place, Video, from_plain, to_plain
 
 if TYPE_CHECKING:

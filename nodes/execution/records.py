@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ...parallel.progress import Foreseen, RankWork
+from ...parallel.progress import Foreseen, RankWork, peak, reset_peak
 from ...pipelines.costs.ran import Took, foreseen_to_plain, took_to_plain
-from ...pipelines.spreading.measured import peak, reset_peak
 from .failure import NodeFailed
 from .models_used import ModelFacts
 

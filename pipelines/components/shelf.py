@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import itertools
 import logging
@@ -12,13 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.mesh import Mesh, is_current
+from ...parallel.plan import ParallelPlan
 from ...parallel.ranks.heap import give_back_rest
-from ..values import Lora
+from ..models.checks import why_no_graphs
+from ..values import Engine, Graphs, Lora, Model, StepCache
 from .memory import Held, default_budget, spare_bytes
-from .prepared import Prepared
 
 if TYPE_CHECKING:
     from ..spreading.transformer import Handle
+    from .prepared import Prepared
 
 logger = logging.getLogger("latentloom")
 
@@ -168,8 +171,46 @@ class Shelf:
 # hooks are. Threads that want the same one need not wait for each other.
 
 ASK_S = 0.1  # between looks at whether a waiting job was cancelled; a loan that ends is heard of at once
+ONE_RANK = ParallelPlan()  # the plan of a stage that one rank does, or this process
 
 Wanted = Mapping[Hashable, Hashable]  # {component: the condition it has to be in while it is used}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Condition:
+    """What a use asks of a component beyond its weights; of those that are no transformer only the LoRAs."""
+
+    loras: tuple[Lora, ...] = ()
+    plan: ParallelPlan = ONE_RANK
+    engine: Engine = "eager"
+    graphs: Graphs = "off"  # whether forwards are replayed as CUDA graphs; with auto where that pays, and memory allows
+    step_cache: StepCache = "none"
+
+    @property
+    def is_captured(self) -> bool:
+        return self.graphs != "off"
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether hooks hang on the transformer meanwhile, or buffers stand for its inputs: they know of one use."""
+        return self.plan.num_ranks > 1 or self.step_cache != "none" or self.is_captured
+
+
+def condition_of(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Condition:
+    """In which condition this use wants a transformer."""
+    graphs = model.graphs
+    # where the model leaves it to us: off what has no graphs, or none that could be replayed
+    if graphs == "auto" and not model.device.startswith("cuda"):
+        graphs = "off"
+    if graphs == "auto" and (reason := why_no_graphs(model, plan, has_step_cache=step_cache != "none")):
+        _say_once(reason)
+        graphs = "off"
+    return Condition(loras=model.loras, plan=plan, engine=model.engine, graphs=graphs, step_cache=step_cache)
+
+
+@functools.cache
+def _say_once(reason: str) -> None:
+    logger.info("steps run without CUDA graphs: %s", reason)
 
 
 def unshared() -> Hashable:

@@ -14,18 +14,19 @@ from typing import Any
 
 from ...parallel.mesh import Mesh, mesh_for
 from ...parallel.plan import ParallelPlan
-from ...parallel.progress import SILENT, Progress
+from ...parallel.progress import SILENT, Progress, finish
 from ...parallel.together import Readers, who_reads
 from ...parallel.wording import worded
+from ..models.checks import check_engine
 from ..models.component_files import ComponentFiles, ModelFiles, inspect_model
 from ..models.describe import fingerprint_of
 from ..models.packed.experts import single_files
-from ..spreading.measured import finish
 from ..values import Model, StepCache
-from .loading import load_component, one_sentence
+from . import tensorrt
+from .loading import load_component, load_share, one_sentence
 from .memory import SMALL_BYTES, bytes_of, expected_bytes, is_quantized, tensor_bytes
-from .prepared import ONE_RANK, Condition, Prepared, check_engine_here, condition_of
-from .shelf import Shelf, StoredComponent, unshared
+from .prepared import Prepared
+from .shelf import ONE_RANK, Condition, Shelf, StoredComponent, condition_of, unshared
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,10 @@ class ComponentStore(Shelf):
         if entry is not None and entry.prepared is not None and not entry.prepared.fits(condition, mesh):
             entry.unprepare()
         if is_transformer and (entry is None or entry.prepared is None):
-            check_engine_here(model, condition.engine)  # before anything is loaded
+            # before anything is loaded
+            check_engine(condition.engine, device=model.device, quantization=model.quantization)
+            if condition.engine == "tensorrt":
+                tensorrt.check_built(model.device)
         if entry is not None and not self._fit_loras(use, files, entry):
             self._drop(key)
             entry = None
@@ -322,7 +326,6 @@ def _reads_together(model: Model, mesh: Mesh) -> bool:
 
 def _new_share(model: Model, files: ComponentFiles, mesh: Mesh) -> StoredComponent:
     from ...parallel.sharding.weights import own_bytes
-    from .streamed import load_share
 
     component, handle = load_share(files, mesh, dtype=model.dtype, device=model.device)
     num_bytes = own_bytes(component) + sum(map(tensor_bytes, component.buffers()))

@@ -7,6 +7,8 @@ there, with the name of what has changed, and not in a picture.
 """
 
 import contextlib
+import functools
+import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -30,6 +32,16 @@ def derive(thing: Any, *before: type, **members: Any) -> Callable[[], None]:
         thing.__class__ = kind
 
     return undo
+
+
+@functools.cache
+def blocks_of(kind: Any) -> Any:
+    """The default blocks of a modular class; to be copied before they are changed."""
+    import diffusers
+
+    name = kind.default_blocks_name
+    package = importlib.import_module(kind.__module__.rpartition(".")[0])
+    return (getattr(diffusers, name, None) or getattr(package, name))()
 
 
 @contextlib.contextmanager

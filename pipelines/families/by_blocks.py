@@ -17,7 +17,7 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..signatures.calls import blocks_of
+from ..denoising.inside import blocks_of
 from ..values import as_bytes
 from .checks import check_channels, check_latents, check_text, repeated, warn_if_cut
 from .family import Family, OnStep, Parts, of_several

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 from ...parallel.plan import ParallelPlan
 from ...parallel.wording import worded
 from ..models.checks import check_shareable
+from ..models.facts import heads_of
 from ..models.folder import components_of, read_config, read_index
 from ..split_plans import REFUSED, SPLIT_PLANS
-from ..split_plans.heads import heads_of
 from ..values import Model
 
 

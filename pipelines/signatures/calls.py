@@ -7,12 +7,12 @@ of them takes that none of its own blocks makes, and must have what all of them 
 """
 
 import dataclasses
-import functools
-import importlib
 import inspect
 import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from ..denoising.inside import blocks_of
 
 # Parameters that take objects of diffusers', and what stands for them: what these are made of (`whole.modular`).
 MADE_OF = {
@@ -33,16 +33,6 @@ PLACES = ("index", "frame_index")
 def is_modular(kind: type) -> bool:
     """Whether it is a subclass of diffusers' ModularPipeline, which is not imported for it."""
     return hasattr(kind, "default_blocks_name")
-
-
-@functools.cache
-def blocks_of(kind: Any) -> Any:
-    """The default blocks of a modular class; to be copied before they are changed."""
-    import diffusers
-
-    name = kind.default_blocks_name
-    package = importlib.import_module(kind.__module__.rpartition(".")[0])
-    return (getattr(diffusers, name, None) or getattr(package, name))()
 
 
 def workflows_of(kind: Any) -> list[Any]:

@@ -8,7 +8,6 @@ calls: What is known of a transformer's calls before they are made: what tells t
 guidance: Guidance in parallel: each group of the cfg axis runs its share of a guider's branches, then all get all
     predictions.
 handed: What one rank has worked out, handed to the others: plain data with tensors in it, as bytes.
-measured: What a stage costs on the device where it works, measured: seconds, bytes, exchanges, memory.
 pipeline: Any diffusers pipeline on all ranks, exactly: what `latentloom.spread` does.
 rows: Rows of a doubled batch: which arguments of a transformer carry them, cut and joined again; proven, never guessed.
 transformer: Sharding a diffusers transformer by the split plan of its class: what `latentloom.shard` does.

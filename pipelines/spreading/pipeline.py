@@ -29,8 +29,8 @@ from ...parallel.mesh import Mesh, everyone, mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.sharding.operator import leave_all
 from ..denoising.inside import derive
+from ..models.facts import heads_of
 from ..split_plans import is_denoiser
-from ..split_plans.heads import heads_of
 from .borders import Bar, Borders, OnStep
 from .branches import SharedCalls
 from .calls import ALL_ROWS, BY_TOKENS, NEVER_SHARED, REPLACED, is_perturbed

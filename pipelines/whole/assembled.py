@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.errors import one_line
-from ..components.loading import load_component, offline
+from ..components.building import offline
+from ..components.loading import load_component
 from ..models.component_files import inspect_component
 from ..models.folder import CLASS, components_of, read_index
 from ..models.packed.experts import check_checkpoints

@@ -15,8 +15,8 @@ from torch.utils import _pytree as pytree
 
 from ...parallel.errors import LoomError, is_out_of_memory, one_line
 from ...parallel.plan import ParallelPlan
-from ...parallel.progress import Progress
-from ..components.loading import offline
+from ...parallel.progress import Progress, finish, measured
+from ..components.building import offline
 from ..components.lora import refit_all
 from ..components.store import store
 from ..denoising import quiet  # noqa: F401 (quiet for what it silences)
@@ -24,7 +24,6 @@ from ..finite import check_finite
 from ..out_of_memory import told_by
 from ..signatures.calls import conditioned, is_modular
 from ..signatures.table import class_names, signature_of
-from ..spreading.measured import finish, measured
 from ..spreading.pipeline import spread
 from ..values import Dtype, Lora
 from . import modular

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.wording import worded
-from ..components.loading import quiet_libraries
+from ..components.building import quiet_libraries
 from ..signatures.calls import (
     GUIDANCE,
     MADE_OF,

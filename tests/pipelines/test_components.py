@@ -418,7 +418,7 @@ def test_loading_reaches_for_no_network(tiny: Callable[[str], Path], monkeypatch
 
 
 def test_compiled_transformers_compile_their_repeated_blocks(flux: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latentloom.pipelines.components.prepared.check_engine", lambda *_, **__: None)
+    monkeypatch.setattr("latentloom.pipelines.components.store.check_engine", lambda *_, **__: None)
     components = ComponentStore()
     blocks = [
         [

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 import torch
 
+from latentloom.parallel import progress as measured
 from latentloom.parallel.errors import Cancelled, OutOfMemory, is_out_of_memory
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.families import FAMILIES, family_module
 from latentloom.pipelines.finite import check_finite
 from latentloom.pipelines.out_of_memory import shortage
-from latentloom.pipelines.spreading import measured
 from latentloom.pipelines.values import Image, Latents, Model, Sampling, from_plain, to_plain
 from support.told import Told
 
