@@ -18,8 +18,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from .group import Group
-from .mesh import Mesh, everyone
+from .mesh import Group, Mesh, everyone
 from .staging import bytes_of, moving
 
 if TYPE_CHECKING:

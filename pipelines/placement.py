@@ -127,7 +127,7 @@ def run_whole(
         from .whole.called import Whole, call
 
         return call(Whole(**asked, device=model.device, loras=model.loras), arguments, progress)
-    from .spreading.wire import from_wire, to_wire
+    from .spreading.handed import from_wire, to_wire
 
     plan, why = plan_for(model, Wanted(is_guided=signature.guidance(arguments) > 1))
     logged(plan, why, model)

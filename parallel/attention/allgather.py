@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from ..collectives import start_exchange, traced_gather
-from ..group import Axis, Group
 from ..layout import Layout
-from ..mesh import Mesh
+from ..mesh import Axis, Group, Mesh
 from ..traffic import Shape
 from . import rows
 from .exchange import authored, share_answers

@@ -25,9 +25,8 @@ import torch
 from torch import Tensor
 
 from ..collectives import exchange_into
-from ..group import Axis, Group
 from ..layout import Layout
-from ..mesh import Mesh
+from ..mesh import Axis, Group, Mesh
 from ..traffic import members
 from .packed import MOST_STANDING, PackedExchange, Trade, trade
 from .strategy import Attend, Kernel

@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..group import Axis
 from ..layout import Layout
-from ..mesh import Mesh
+from ..mesh import Axis, Mesh
 from ..traffic import Shape
 
 if TYPE_CHECKING:

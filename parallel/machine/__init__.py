@@ -1,7 +1,6 @@
 """What this machine is: its devices, memory, links and limits, asked with deadlines and without torch.
 
 deadline: Deadlines: a command or a function that may hang for ever, on a broken driver or a dead file server, say.
-file_lock: One process at a time, by a lock on an open file.
 folders: Where this user's results, measurements and choices are kept between runs.
 machine: The machine: its accelerators, how they are wired, and how a user names devices.
 needs: What ranks need of the operating system, each tried once; a trial raises OSError where it is missing.

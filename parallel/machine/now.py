@@ -117,21 +117,15 @@ def _host() -> DeviceNow:
     import psutil
 
     memory, total = psutil.virtual_memory(), host_bytes()
-    used = used_memory_bytes()
+    used, cores = used_memory_bytes(), num_cores()
+    model = _cpu_line("model name") or platform.processor() or platform.machine() or "CPU"
     return DeviceNow(
         name="cpu",
-        title=_cpu_title(),
+        title=worded("{}, {} core{}", model, cores, "s" if cores > 1 else ""),
         total_bytes=total,
         used_bytes=min(total, memory.total - memory.available if used is None else used),
         load=psutil.cpu_percent(interval=None) / 100,
     )
-
-
-@functools.cache
-def _cpu_title() -> str:
-    model = _cpu_line("model name") or platform.processor() or platform.machine() or "CPU"
-    cores = num_cores()
-    return worded("{}, {} core{}", model, cores, "s" if cores > 1 else "")
 
 
 @functools.cache
@@ -144,6 +138,7 @@ def convolves(dtype: str) -> bool:
     return "avx512_fp16" in has or "fphp" in has
 
 
+@functools.cache
 def _cpu_line(name: str) -> str:
     """What Linux tells of the first core; "" elsewhere."""
     try:
@@ -172,11 +167,11 @@ def read_container(root: Path = Path("/")) -> Container:
     groups = list(_groups(root))
     memory = [limit for folder in groups for name in MEMORY if (limit := _number(folder / name)) is not None]
     cpus = [limit for folder in groups if (limit := _cpus(folder)) is not None]
-    left = [limit for folder in groups if (limit := _processes_left(folder)) is not None]
+    pids = [(_number(folder / "pids.max"), _number(folder / "pids.current") or 0) for folder in groups]
     return Container(
         memory_bytes=min(memory, default=None),
         num_cpus=min(cpus, default=None),
-        num_processes_left=min(left, default=None),
+        num_processes_left=min((max(0, limit - current) for limit, current in pids if limit is not None), default=None),
     )
 
 
@@ -186,7 +181,8 @@ def used_memory_bytes(root: Path = Path("/")) -> int | None:
         limited = any(_number(folder / name) is not None for name in MEMORY)
         used = next((found for name in USED if (found := _number(folder / name)) is not None), None)
         if limited and used is not None:
-            return max(0, used - _droppable(folder))
+            stat = folder / "memory.stat"  # of version 1 the first is that of all within, the second its own
+            return max(0, used - (_entry(stat, "total_inactive_file") or _entry(stat, "inactive_file") or 0))
     return None
 
 
@@ -249,16 +245,6 @@ def _cpus(folder: Path) -> float | None:
     if len(words) == 2 and all(word.isdecimal() for word in words):
         quota, period = (int(word) for word in words)
     return quota / period if quota and period else None
-
-
-def _processes_left(folder: Path) -> int | None:
-    limit, current = _number(folder / "pids.max"), _number(folder / "pids.current")
-    return None if limit is None else max(0, limit - (current or 0))
-
-
-def _droppable(folder: Path) -> int:
-    file = folder / "memory.stat"
-    return _entry(file, "total_inactive_file") or _entry(file, "inactive_file") or 0  # version 1: all within, and own
 
 
 def _entry(path: Path, name: str) -> int | None:

@@ -9,9 +9,7 @@ membership: A rank's membership in process groups that come and go: joining one,
 messages: The protocol of a pool: what host, fork server and ranks say to each other.
 rank: A rank: a forked process that holds one device, joins process groups and runs named functions.
 rank_job: One job as a rank sees it: what its work reports to, and how it ends.
-revoke: Revoking groups of NCCL: what they have under way ends in an error, and their memory stays a while.
 seat: A rank's seat in one job: which of how many ranks it is, and its device.
 shortage: What to tell a user whose system has run out of something.
 unasked: What libraries ask of GPUs while the fork server imports them, answered without CUDA.
-wires: Whether the wires between ranks carry what is sent: tried when ranks join, before anything depends on them.
 """

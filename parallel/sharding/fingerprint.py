@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from ..collectives import add, gather, start_highest
-from ..group import Group
-from ..mesh import Mesh
+from ..mesh import Group, Mesh
 from ..staging import bytes_of
 
 PLACES = 64  # more arguments than any transformer takes

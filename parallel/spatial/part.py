@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from ..collectives import gather
-from ..group import Group
 from ..layout import shares_of
+from ..mesh import Group
 from . import LEAST_ROWS
 
 

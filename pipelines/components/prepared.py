@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...parallel.group import Axis
+from ...parallel.mesh import Axis
 from ..models.checks import LEAST_STEPS
 from ..values import Engine
 from . import tensorrt
@@ -45,7 +45,7 @@ class Prepared:
                 stack.callback(self.handle.remove)
             if condition.engine != "eager":
                 stack.callback(_compile(transformer, self.handle, condition.engine))
-            if condition.is_captured:
+            if condition.graphs != "off":
                 from ...parallel.sharding.captured import Captured
 
                 session = self.handle.session if self.handle is not None else None
@@ -54,7 +54,7 @@ class Prepared:
                 self._captured = Captured(transformer, mesh=mesh, is_asked=is_asked, paddings=paddings)
                 stack.callback(self._captured.restore)
             # a graph holds what it reads, and would be replayed for other positions
-            stack.callback(keep_tables(transformer, in_forwards=not condition.is_captured))
+            stack.callback(keep_tables(transformer, in_forwards=condition.graphs == "off"))
             self._undo = stack.pop_all()
 
     def fits(self, condition: Condition, mesh: Mesh | None) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...parallel.mesh import Mesh, mesh_for
+from ...parallel.mesh import Mesh, is_current, mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress, finish
 from ...parallel.together import Readers, who_reads
@@ -169,7 +169,8 @@ class ComponentStore(Shelf):
         from ..denoising.schedulers import fresh
 
         with self._lock:
-            self._drop_stale()
+            for key in [key for key, entry in self._entries.items() if entry.share and not is_current(entry.share[0])]:
+                self._drop(key)  # of shares of weights the other holders may be gone
             kept = {use.key(name.rstrip("?")) for name in (*names, *keep)}
             parts = {}
             for name in names:
@@ -222,7 +223,7 @@ class ComponentStore(Shelf):
             self._make_room(place, num_bytes, keep, working_bytes if place == model.device else 0)
             entry = self._entries[key] = self._new_entry(use, files, place, readers)
             finish(place)  # who uses it next may do so on another stream
-        is_changed = mesh is not None or condition.engine != "eager" or condition.is_captured
+        is_changed = mesh is not None or condition.engine != "eager" or condition.graphs != "off"
         if is_transformer and entry.prepared is None and is_changed:
             share = entry.share[1] if entry.share else None
             entry.prepared = Prepared(entry.component, condition, mesh, share=share)

@@ -13,5 +13,4 @@ rows: Rows of a doubled batch: which arguments of a transformer carry them, cut 
 transformer: Sharding a diffusers transformer by the split plan of its class: what `latentloom.shard` does.
 vae: A VAE that decodes on several ranks, each with some of the rows: exactly the picture of its untiled decode.
 waiting: Values that wait: tensors that other ranks are computing, and what a pipeline makes of them before it looks.
-wire: Values as plain data: texts, numbers, lists and dicts as they are described, and what a leaf makes of the rest.
 """

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from ...parallel.collectives import gather
-from ...parallel.group import Group
+from ...parallel.mesh import Group
 
 # The names under which a transformer is given what it predicts for, where it is not the first argument.
 FIRST = ("hidden_states", "x", "latents")

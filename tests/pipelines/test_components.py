@@ -17,7 +17,7 @@ from latentloom.parallel.errors import Cancelled, OutOfMemory
 from latentloom.parallel.machine.now import Container
 from latentloom.parallel.mesh import planned_mesh
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.pipelines.components import prepared
+from latentloom.pipelines.components import shelf
 from latentloom.pipelines.components.loading import load_component, one_sentence
 from latentloom.pipelines.components.memory import default_budget
 from latentloom.pipelines.components.shelf import StoredComponent
@@ -285,9 +285,9 @@ def test_steps_are_captured_where_nothing_stands_against_it_and_why_not_is_said_
     told: str,
 ) -> None:
     caplog.set_level(logging.INFO, logger="latentloom")
-    prepared._say_once.cache_clear()
+    shelf._say_once.cache_clear()
     model = dataclasses.replace(flux, device=device, graphs=graphs)
-    found = [prepared.condition_of(model, ParallelPlan.parse(plan), step_cache) for _ in range(2)]
+    found = [shelf.condition_of(model, ParallelPlan.parse(plan), step_cache) for _ in range(2)]
     assert [each.graphs for each in found] == [wanted] * 2
     assert [(each.levelname, told in each.getMessage()) for each in caplog.records] == [("INFO", True)] * bool(told)
 
