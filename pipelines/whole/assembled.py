@@ -18,8 +18,7 @@ from ..models.component_files import inspect_component
 from ..models.folder import CLASS, components_of, read_index
 from ..models.packed.experts import check_checkpoints
 from ..models.source import resolve_source
-from ..signatures.calls import is_modular, parts_of, specs_of
-from ..signatures.table import class_names, signature_of
+from ..signatures.table import class_names, is_modular, parts_of, signature_of, specs_of
 from ..spreading.pipeline import bars_of
 from ..values import Dtype
 from .guarded import why_no_guard, without_guard

@@ -22,8 +22,7 @@ from ..components.store import store
 from ..denoising import quiet  # noqa: F401 (quiet for what it silences)
 from ..finite import check_finite
 from ..out_of_memory import told_by
-from ..signatures.calls import conditioned, is_modular
-from ..signatures.table import class_names, signature_of
+from ..signatures.table import class_names, conditioned, is_modular, signature_of
 from ..spreading.pipeline import spread
 from ..values import Dtype, Lora
 from . import modular

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...parallel.wording import worded
 from ..components.building import quiet_libraries
-from ..signatures.calls import (
+from ..signatures.table import (
     GUIDANCE,
     MADE_OF,
     REWRITERS,

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from ..signatures.calls import parameters_of
+from ..signatures.table import parameters_of
 from ..verify import PROMPT
 from .called import asked
 from .modular import taken
