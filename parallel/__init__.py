@@ -3,8 +3,9 @@
 agreement: Decisions that all ranks of a group take alike: measured over everybody's tokens, and put to one vote.
 collectives: The only file that issues collectives. It counts what this rank sends.
 errors: What can go wrong, as one tree: each class has a code, and by it everybody tells what happened.
+group: A group: the ranks that work together along one axis of a plan, and what one of them has sent over it.
 layout: A layout: the token streams of one forward, and which rank holds which tokens of each.
-mesh: The mesh: which ranks work together along which axis of a plan; and a group, those along one.
+mesh: The mesh: which ranks work together along which axis of a plan.
 plan: A parallel plan: how one denoise uses the devices, written `cfg=2,ulysses=2,ring=2`.
 process_groups: The process groups within the process group of all ranks: what each is for, and that each is made once.
 recent: What was used of late, within a budget of bytes: the least recently used goes first.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .collectives import add
-from .mesh import Group
+from .group import Group
 
 ALONE = Group((0,), 0)  # the group of a rank that shares nothing: it decides by the same arithmetic and sends nothing
 

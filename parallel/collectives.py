@@ -13,7 +13,7 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives  # makes the operators known that graphs hold
 from torch import Tensor
 
-from .mesh import Group
+from .group import Group
 
 _TRACED = torch.ops._c10d_functional
 

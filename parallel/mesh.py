@@ -1,19 +1,16 @@
-"""The mesh: which ranks work together along which axis of a plan; and a group, those along one, and what one has sent.
+"""The mesh: which ranks work together along which axis of a plan.
 
-A plan spreads a denoise along several axes at once: `cfg` (branches of guidance), `ulysses` (heads), `exchange` (keys
-and values, by ring or the like), `sequence` (the last two together) and `weights`. Each rank has one group along each.
 Ranks are numbered with ulysses innermost, then ring or allgather, then cfg: neighbours share the heavy exchange.
 """
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from .group import Axis, Count, Group
 from .plan import EXCHANGES, ParallelPlan
 
 if TYPE_CHECKING:
@@ -27,51 +24,6 @@ DIMS_TOLD = f"cfg, {' or '.join(EXCHANGES)}, and ulysses"
 
 # What `mesh_for` has given, of each process group that holds all ranks.
 _kept: weakref.WeakKeyDictionary[Any, dict[ParallelPlan, Mesh]] = weakref.WeakKeyDictionary()
-
-
-class Axis(StrEnum):
-    CFG = "cfg"
-    ULYSSES = "ulysses"
-    EXCHANGE = "exchange"  # keys and values
-    SEQUENCE = "sequence"  # ulysses and exchange together
-    WEIGHTS = "weights"
-
-
-@dataclass
-class Count:
-    """What this rank has sent over one group."""
-
-    sent_bytes: int = 0
-    calls: int = 0
-
-
-class Group:
-    """The ranks along one axis, in order, and this rank's index among them."""
-
-    def __init__(self, ranks: Sequence[int], index: int, process_group: ProcessGroup | None = None) -> None:
-        self.ranks = tuple(ranks)
-        self.index = index
-        self.process_group = process_group  # None for a group of one, and for a mesh that is only planned
-        self.count = Count()
-
-    @functools.cached_property
-    def packs(self) -> bool:
-        """Whether what travels goes in one buffer by one collective, for want of launches; gloo is quicker by pieces.
-
-        A group that is only planned does as one of GPUs.
-        """
-        if self.process_group is None:
-            return True
-        from torch.distributed import get_backend
-
-        return get_backend(self.process_group) != "gloo"
-
-    @property
-    def size(self) -> int:
-        return len(self.ranks)
-
-    def __repr__(self) -> str:
-        return f"Group({self.index} of {self.ranks})"
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from torch.distributed import ProcessGroup
 from torch.distributed.distributed_c10d import _new_process_group_helper, _world
 
 from .collectives import set_up
+from .group import Axis
 from .machine.deadline import or_end
-from .mesh import Axis
 
 # Longer than any wait that the pool allows: it knows more than a rank, and ends waits by aborting.
 COLLECTIVE = timedelta(hours=6)

@@ -18,7 +18,8 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from .mesh import Group, Mesh, everyone
+from .group import Group
+from .mesh import Mesh, everyone
 from .staging import bytes_of, moving
 
 if TYPE_CHECKING:

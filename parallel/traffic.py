@@ -8,8 +8,9 @@ Ulysses: Jacobs et al., 2023 (arXiv:2309.14509). Ring: Liu et al., 2023 (arXiv:2
 import functools
 from dataclasses import dataclass, replace
 
+from .group import Axis
 from .layout import Layout, Range, Stream, shares_of
-from .mesh import Axis, Mesh
+from .mesh import Mesh
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..parallel.mesh import Count
+from ..parallel.group import Count
 from ..parallel.plan import SHARDING, ParallelPlan
 from ..parallel.pool.limits import Limits
 from ..parallel.pool.pool import Pool

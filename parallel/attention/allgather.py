@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from ..collectives import start_exchange, traced_gather
+from ..group import Axis, Group
 from ..layout import Layout
-from ..mesh import Axis, Group, Mesh
+from ..mesh import Mesh
 from ..traffic import Shape
 from . import rows
 from .exchange import authored, share_answers

@@ -7,8 +7,9 @@ import functools
 from torch import Tensor
 
 from ..collectives import gather
+from ..group import Axis
 from ..layout import Layout, Range, Stream
-from ..mesh import Axis, Mesh
+from ..mesh import Mesh
 from ..traffic import divided
 from . import rows
 from .packed import gathering

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from ..collectives import gather
+from ..group import Group
 from ..layout import Layout
-from ..mesh import Group
 from .rows import gather_along
 
 

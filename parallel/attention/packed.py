@@ -27,8 +27,8 @@ import torch
 from torch import Tensor
 
 from ..collectives import exchange_into, gather_into
+from ..group import Group
 from ..layout import Layout, Range
-from ..mesh import Group
 from ..traffic import among, heads_of, num_padded
 
 Sizes = tuple[int, int, int, int]  # of a call: B, H, K, D; or of a tensor

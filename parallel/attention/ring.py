@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from ..collectives import start_hop, start_traced_exchange
+from ..group import Axis
 from ..layout import Layout, Range
-from ..mesh import Axis, Mesh
+from ..mesh import Mesh
 from ..traffic import Shape
 from . import rows
 from .exchange import authored, sharded_ranges, share_answers

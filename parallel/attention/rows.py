@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from ..collectives import gather
+from ..group import Group
 from ..layout import Layout, Range
-from ..mesh import Group
 
 
 def filled(q: Tensor, asking: Collection[str], *, layout: Layout, rank: int) -> Tensor:

@@ -25,8 +25,9 @@ import torch
 from torch import Tensor
 
 from ..collectives import exchange_into
+from ..group import Axis, Group
 from ..layout import Layout
-from ..mesh import Axis, Group, Mesh
+from ..mesh import Mesh
 from ..traffic import members
 from .packed import MOST_STANDING, PackedExchange, Trade, trade
 from .strategy import Attend, Kernel

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..group import Axis
 from ..layout import Layout
-from ..mesh import Axis, Mesh
+from ..mesh import Mesh
 from ..traffic import Shape
 
 if TYPE_CHECKING:

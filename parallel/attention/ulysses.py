@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from ..collectives import start_exchange, start_traced_exchange
+from ..group import Axis
 from ..layout import Layout, Range
-from ..mesh import Axis, Mesh
+from ..mesh import Mesh
 from ..traffic import Heads, Shape, among, heads_of, members
 from . import rows
 from .packed import trade

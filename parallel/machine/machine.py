@@ -248,11 +248,6 @@ def parse_matrix(matrix: str) -> dict[tuple[int, int], str]:
             continue
         for index, other in columns.items():
             if int(first[1]) < other and index < len(row):
-                wires[int(first[1]), other] = _wire(row[index])
+                is_nvlink = (code := row[index]).startswith("NV") and code[2:].isdecimal()
+                wires[int(first[1]), other] = f"NVLink, {code[2:]} lanes" if is_nvlink else WIRES.get(code, "unknown")
     return wires
-
-
-def _wire(code: str) -> str:
-    if code.startswith("NV") and code[2:].isdecimal():
-        return f"NVLink, {code[2:]} lanes"
-    return WIRES.get(code, "unknown")

@@ -22,7 +22,7 @@ from .trial import Deadline
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..mesh import Group
+    from ..group import Group
 
 REPEATS, REPEATS_ALONE = 5, 11
 ROUNDS, ROUNDS_OF = 24, (1, 2, 6)  # in which of the rounds each of the sizes has its turn, among pieces of work
@@ -74,7 +74,8 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
     """
     import torch
 
-    from ..mesh import Axis, mesh_for
+    from ..group import Axis
+    from ..mesh import mesh_for
     from ..plan import ParallelPlan
 
     device = torch.device(seat.device)

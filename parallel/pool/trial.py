@@ -74,7 +74,7 @@ def meet(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str
 
     from ..attention.choice import chosen
     from ..collectives import add
-    from ..mesh import Group
+    from ..group import Group
     from ..process_groups import at_work
 
     own = torch.tensor([float(seat.rank + 1)], device=seat.device)

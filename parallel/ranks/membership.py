@@ -23,8 +23,8 @@ from torch.distributed.distributed_c10d import _abort_process_group, _world
 from .. import process_groups
 from ..collectives import add, start_exchange, start_hop
 from ..errors import BadInput, BadWires
+from ..group import Group
 from ..machine.deadline import or_end
-from ..mesh import Group
 from ..sharding.captured import forget_all
 from .seat import World
 

@@ -35,7 +35,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_map_only, tree_unflatten
 
 from ..collectives import add
-from ..mesh import Axis, Count, Mesh
+from ..group import Axis, Count
+from ..mesh import Mesh
 from .graphs.recording import CapturedGraph, CaptureWatch, Cuda, Recorder
 from .graphs.watched import Watched
 from .padding import KeptKeys, Texts, keeping

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from ..collectives import add, gather, start_highest
-from ..mesh import Group, Mesh
+from ..group import Group
+from ..mesh import Mesh
 from ..staging import bytes_of
 
 PLACES = 64  # more arguments than any transformer takes

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from ..collectives import gather
+from ..group import Group
 from ..layout import Stream
-from ..mesh import Group
 from .split_plan import Halo
 
 

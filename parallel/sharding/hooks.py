@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..mesh import Axis
+from ..group import Axis
 from .cutting import cut, meet, shows, whole_of
 from .halo import extended, trimmed
 from .operator import in_no_graph

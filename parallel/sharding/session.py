@@ -31,8 +31,9 @@ from ..attention.choice import choose
 from ..attention.mask import collapsed, global_mask, outer_mask
 from ..attention.rows import answers_of, cut_along, filled, take
 from ..attention.standing import standing
+from ..group import Axis
 from ..layout import Layout
-from ..mesh import Axis, Mesh
+from ..mesh import Mesh
 from ..traffic import Shape
 from . import operator
 from .fingerprint import Due, check_same

@@ -13,7 +13,8 @@ from torch import nn
 
 from ..attention import packed
 from ..collectives import start_highest
-from ..mesh import Axis, Mesh
+from ..group import Axis
+from ..mesh import Mesh
 from ..plan import ParallelPlan
 from ..wording import worded
 from .compiled import Forwards, check_options, check_uncompiled, divert

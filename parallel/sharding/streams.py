@@ -8,8 +8,9 @@ from torch import Tensor
 
 from ..attention.rows import cut_along, gather_along
 from ..collectives import add
+from ..group import Axis
 from ..layout import Layout, Stream, shares_of
-from ..mesh import Axis, Mesh
+from ..mesh import Mesh
 from .padding import KeptKeys
 from .split_plan import Along, SplitPlan
 

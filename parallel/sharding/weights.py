@@ -17,7 +17,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, Shard
 
 from ..collectives import backend, gather_into
-from ..mesh import Axis, Group
+from ..group import Axis, Group
 
 # `read(parameter, rows)`: those rows of it, or all of it for None, in the dtype and on the device it shall have.
 Read = Callable[[str, "slice | None"], Tensor]

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..collectives import start_exchange
-from ..mesh import Group
+from ..group import Group
 from .part import Part, Parts
 
 Edges = tuple[Tensor | None, Tensor | None]  # rows above and below; None at the edge of the picture

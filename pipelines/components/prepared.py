@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...parallel.mesh import Axis
+from ...parallel.group import Axis
 from ..models.checks import LEAST_STEPS
 from ..values import Engine
 from . import tensorrt

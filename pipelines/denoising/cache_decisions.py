@@ -16,7 +16,7 @@ from ...parallel.agreement import any_says, change
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from ...parallel.mesh import Group
+    from ...parallel.group import Group
 
 
 def share_decisions(transformer: nn.Module, group: Group) -> None:

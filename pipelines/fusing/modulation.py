@@ -32,7 +32,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...parallel.collectives import gather_into
-from ...parallel.mesh import Group
+from ...parallel.group import Group
 
 DEVICES = ("cuda",)  # where ranks share it out; on a CPU a gather costs more than the weights do
 TWO = (("norm1.silu", "norm1.linear"), ("norm1_context.silu", "norm1_context.linear"))

@@ -24,7 +24,7 @@ from torch.utils import _pytree as pytree
 
 from ...parallel.agreement import any_says
 from ...parallel.collectives import gather
-from ...parallel.mesh import Group
+from ...parallel.group import Group
 from ...parallel.sharding.fingerprint import check_same
 from ...parallel.staging import bytes_of
 from . import calls

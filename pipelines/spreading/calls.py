@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from ...parallel.collectives import gather
-from ...parallel.mesh import Group
+from ...parallel.group import Group
 
 ALL_ROWS = "perturbed attention (pag_scale) needs the rows of all branches in one call"
 REPLACED = "perturbed attention (pag_scale) is none that the split plan of its transformer describes"

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from ...parallel.collectives import gather
-from ...parallel.mesh import Axis, Group, Mesh
+from ...parallel.group import Axis, Group
+from ...parallel.mesh import Mesh
 from ...parallel.sharding.fingerprint import Due, check_same
 from ..denoising.inside import derive
 

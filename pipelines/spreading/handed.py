@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ...parallel.collectives import backend, gather
-from ...parallel.mesh import Group
+from ...parallel.group import Group
 from ...parallel.staging import bytes_of
 from ..values import Audio
 

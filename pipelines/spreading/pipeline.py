@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import nn
 
-from ...parallel.mesh import Axis, Count, Mesh, everyone, mesh_for
+from ...parallel.group import Axis, Count
+from ...parallel.mesh import Mesh, everyone, mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.sharding.operator import leave_all
 from ..denoising.inside import derive

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...parallel.agreement import ALONE
 from ...parallel.attention.choice import check_kernel
-from ...parallel.mesh import Axis, Mesh, make_mesh, mesh_of
+from ...parallel.group import Axis
+from ...parallel.mesh import Mesh, make_mesh, mesh_of
 from ...parallel.plan import ParallelPlan
 from ...parallel.sharding.fingerprint import Due
 from ...parallel.sharding.shard import ShardedModule

@@ -12,7 +12,8 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...parallel.mesh import Axis, Group, mesh_for
+from ...parallel.group import Axis, Group
+from ...parallel.mesh import mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.spatial import LEAST_ROWS
 

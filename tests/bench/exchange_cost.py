@@ -24,8 +24,9 @@ import support.checkout  # noqa: F401 (makes the checkout importable)
 from bench.drills import machine
 from latentloom.parallel.attention import compose
 from latentloom.parallel.attention.choice import choose
+from latentloom.parallel.group import Axis
 from latentloom.parallel.layout import Layout, Stream, shares_of
-from latentloom.parallel.mesh import Axis, Mesh
+from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.plan import ParallelPlan
 from support.launches import Launches, lone_rank
 

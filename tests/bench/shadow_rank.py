@@ -36,7 +36,8 @@ from torch import Tensor, nn
 
 import support.checkout  # noqa: F401 (makes the checkout importable)
 from latentloom.parallel import collectives
-from latentloom.parallel.mesh import Axis, Group, Mesh, planned_mesh
+from latentloom.parallel.group import Axis, Group
+from latentloom.parallel.mesh import Mesh, planned_mesh
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding.hooks import install
 from latentloom.parallel.sharding.session import Session

@@ -13,7 +13,8 @@ from torch._dynamo.utils import counters
 from bodies.changes import CHANGES, flux_with_lora
 from bodies.meshes import by_plan, packing
 from latentloom.parallel.attention import ulysses
-from latentloom.parallel.mesh import Count, Mesh
+from latentloom.parallel.group import Count
+from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.sharding import compiled, operator
 from latentloom.parallel.sharding.graphs import kept, pieces
 from latentloom.pipelines.spreading.transformer import Handle, shard

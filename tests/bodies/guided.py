@@ -12,7 +12,8 @@ from bodies.cache import called
 from bodies.meshes import by_plan
 from bodies.requests import request_of
 from bodies.shares import small
-from latentloom.parallel.mesh import Axis, Mesh
+from latentloom.parallel.group import Axis
+from latentloom.parallel.mesh import Mesh
 from latentloom.pipelines import stages
 from latentloom.pipelines.spreading import transformer
 from latentloom.pipelines.spreading.guidance import Branches, split_guider

@@ -6,7 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from latentloom.parallel.mesh import Group, Mesh
+from latentloom.parallel.group import Group
+from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.plan import ParallelPlan
 from support.cells import mesh_for
 

@@ -12,7 +12,8 @@ from peft import LoraConfig
 from torch import Tensor, nn
 from torch._dynamo.backends.debugging import aot_eager
 
-from latentloom.parallel.mesh import Axis, Mesh
+from latentloom.parallel.group import Axis
+from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding import compiled
 from latentloom.parallel.sharding.captured import Captured

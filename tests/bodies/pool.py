@@ -91,7 +91,8 @@ def add_up(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str, An
     from torch.distributed.distributed_c10d import _world
 
     from latentloom.parallel.collectives import add
-    from latentloom.parallel.mesh import Axis, everyone, mesh_for
+    from latentloom.parallel.group import Axis
+    from latentloom.parallel.mesh import everyone, mesh_for
     from latentloom.parallel.plan import ParallelPlan
 
     mesh = mesh_for(ParallelPlan(ulysses=seat.num_ranks))

@@ -19,8 +19,9 @@ from bodies.meshes import by, by_plan, group_mesh, packing
 from bodies.operator_cases import session_of
 from latentloom.parallel import collectives
 from latentloom.parallel.errors import BadWires
+from latentloom.parallel.group import Axis, Group
 from latentloom.parallel.layout import Stream, shares_of
-from latentloom.parallel.mesh import Axis, Group, Mesh, make_mesh_among, mesh_of
+from latentloom.parallel.mesh import Mesh, make_mesh_among, mesh_of
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.ranks import membership
 from latentloom.parallel.sharding.fingerprint import check_same

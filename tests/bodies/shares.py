@@ -10,7 +10,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from bodies.meshes import by_plan, group_mesh
-from latentloom.parallel.mesh import Axis, Mesh
+from latentloom.parallel.group import Axis
+from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.sharding.weights import own_bytes
 from latentloom.pipelines.components.loading import load_sharded, torch_dtype
 from latentloom.pipelines.spreading.guidance import lift_refusal

@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from latentloom.parallel.mesh import Axis, Group, mesh_for
+from latentloom.parallel.group import Axis, Group
+from latentloom.parallel.mesh import mesh_for
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.spatial.mode import ByRows
 from latentloom.parallel.spatial.part import Parts

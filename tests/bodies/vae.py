@@ -33,7 +33,7 @@ from torch._C import _len_torch_function_stack
 
 from bodies.rank import message
 from bodies.spatial import latents
-from latentloom.parallel.mesh import Axis, Group
+from latentloom.parallel.group import Axis, Group
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.spatial import convolution
 from latentloom.parallel.spatial.mode import RULES

@@ -13,7 +13,7 @@ from peft import LoraConfig, inject_adapter_in_model
 from torch import Tensor, nn
 
 from latentloom.parallel.attention import packed
-from latentloom.parallel.mesh import Axis
+from latentloom.parallel.group import Axis
 from latentloom.parallel.sharding import captured
 from latentloom.parallel.sharding.captured import MOST, Captured
 from latentloom.parallel.sharding.padding import Texts, leaving_out

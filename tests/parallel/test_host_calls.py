@@ -14,8 +14,8 @@ from torch._dynamo.utils import counters
 from latentloom.parallel import process_groups
 from latentloom.parallel.attention import packed
 from latentloom.parallel.attention.choice import choose
+from latentloom.parallel.group import Axis
 from latentloom.parallel.layout import Layout, Stream, shares_of
-from latentloom.parallel.mesh import Axis
 from latentloom.parallel.ranks.rank_job import LOST_CONNECTION
 from latentloom.parallel.sharding import compiled, cutting, operator
 from latentloom.parallel.sharding.graphs import kept, traced

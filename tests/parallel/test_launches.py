@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from latentloom.parallel.attention import compose, packed
+from latentloom.parallel.group import Axis
 from latentloom.parallel.layout import Layout, Stream, shares_of
-from latentloom.parallel.mesh import Axis
 from latentloom.parallel.sharding.shard import shard
 from latentloom.pipelines.spreading.transformer import split_plan_of
 from support.cells import outputs, variants

@@ -2,7 +2,8 @@
 
 import pytest
 
-from latentloom.parallel.mesh import Axis, make_mesh, members, planned_mesh
+from latentloom.parallel.group import Axis
+from latentloom.parallel.mesh import make_mesh, members, planned_mesh
 from latentloom.parallel.plan import ParallelPlan
 from support.ranks import Ranks
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from latentloom.parallel.mesh import Group
+from latentloom.parallel.group import Group
 from latentloom.parallel.spatial.mode import ByRows
 from latentloom.parallel.spatial.part import Part, Parts
 from support.ranks import Ranks

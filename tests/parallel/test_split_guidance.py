@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from latentloom.parallel.mesh import Axis, planned_mesh
+from latentloom.parallel.group import Axis
+from latentloom.parallel.mesh import planned_mesh
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.spreading.guidance import Branches, split_guider
 

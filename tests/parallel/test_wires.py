@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from latentloom.parallel.errors import BadWires, RankFailed
-from latentloom.parallel.mesh import Group
+from latentloom.parallel.group import Group
 from latentloom.parallel.pool.job import Job, Last, Work
 from latentloom.parallel.pool.known import Known
 from latentloom.parallel.pool.limits import Limits

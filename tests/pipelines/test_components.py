@@ -175,7 +175,7 @@ def test_ranks_of_a_machine_divide_its_memory(flux: Model, monkeypatch: pytest.M
 
 
 def test_a_budget_is_that_of_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latentloom.pipelines.components.memory.read_container", lambda: Container(memory_bytes=1000))
+    monkeypatch.setattr("latentloom.parallel.machine.now.read_container", lambda: Container(memory_bytes=1000))
     default_budget.cache_clear()
     assert default_budget("cpu") == 600
     default_budget.cache_clear()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from latentloom.parallel.mesh import Group
+from latentloom.parallel.group import Group
 from latentloom.pipelines import stages
 from latentloom.pipelines.spreading.vae import split_vae
 from support.ranks import Ranks

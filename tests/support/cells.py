@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from latentloom.parallel.mesh import Axis, Mesh, make_mesh_among
+from latentloom.parallel.group import Axis
+from latentloom.parallel.mesh import Mesh, make_mesh_among
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding.padding import leaving_out
 from latentloom.parallel.sharding.shard import shard as shard_module

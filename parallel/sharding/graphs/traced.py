@@ -26,8 +26,9 @@ from torch.utils._pytree import tree_map_only
 
 from ...attention import STRATEGIES
 from ...attention.strategy import Kernel
+from ...group import Axis, Group
 from ...layout import Layout
-from ...mesh import Axis, Group, Mesh, planned_mesh
+from ...mesh import Mesh, planned_mesh
 from ...plan import ParallelPlan
 from ...process_groups import name_of, point
 from ...traffic import Shape, Traffic, traffic_of

@@ -26,7 +26,7 @@ from torch.nn.modules import module as everywhere
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from ...mesh import Group
+from ...group import Group
 
 # What says all by its value.
 PLAIN = (type(None), bool, int, float, complex, str, bytes, enum.Enum, type, torch.dtype, torch.device, torch.Size)

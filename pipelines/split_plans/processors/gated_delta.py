@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ....parallel.mesh import Axis
+from ....parallel.group import Axis
 from ....parallel.sharding.halo import extended, trimmed
 from ....parallel.sharding.operator import in_no_graph
 from ....parallel.sharding.split_plan import Halo

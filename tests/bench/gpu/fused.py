@@ -26,7 +26,8 @@ from torch import Tensor, nn
 import support.checkout  # noqa: F401 (makes the checkout importable)
 from bench.gpu.measuring import Bench, head, machine, num_launched, reason, row, took
 from bench.shadow_rank import SUBJECTS, Shadow, forward, inputs, made
-from latentloom.parallel.mesh import Axis, Mesh
+from latentloom.parallel.group import Axis
+from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding.captured import Captured
 from latentloom.parallel.sharding.shard import shard
