@@ -140,7 +140,7 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> ParallelPlan:
     monkeypatch.setattr(
         "latentloom.pipelines.components.store._mesh", lambda model, plan: mesh if plan.weights > 1 else None
     )
-    monkeypatch.setattr("latentloom.pipelines.components.shelf.is_current", lambda mesh: True)
+    monkeypatch.setattr("latentloom.pipelines.components.store.is_current", lambda mesh: True)
     monkeypatch.setattr("latentloom.pipelines.components.store._new_share", new_share)
     return plan
 
