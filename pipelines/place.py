@@ -9,9 +9,8 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 
-from ..parallel.machine.container import num_cores
 from ..parallel.machine.machine import parse_devices
-from ..parallel.machine.now import DeviceNow
+from ..parallel.machine.now import DeviceNow, num_cores
 from ..parallel.plan import ParallelPlan
 from ..parallel.wording import worded
 from .forecast.plans import BY_HAND, LEFT_OPEN, Wanted, check_plan

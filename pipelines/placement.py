@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..parallel.plan import ParallelPlan
 from ..parallel.pool.job import Lane
 from ..parallel.pool.pool import Pool
-from ..parallel.progress import SILENT, Progress
+from ..parallel.progress import SILENT, Progress, reset_peak
 from ..parallel.ranks.seat import Seat
 from .doors import follow, order
 from .families import FAMILIES
@@ -34,7 +34,6 @@ from .pools import POOLS, preloads
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request, Stage
 from .settling import settled
 from .shape import check_pictures
-from .spreading.measured import reset_peak
 from .values import Audio, Conditioning, Image, Latents, Model, Place, Video, from_plain, to_plain
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ def run_whole(
         from .whole.called import Whole, call
 
         return call(Whole(**asked, device=model.device, loras=model.loras), arguments, progress)
-    from .spreading.wire import from_wire, to_wire
+    from .spreading.handed import from_wire, to_wire
 
     plan, why = plan_for(model, Wanted(is_guided=signature.guidance(arguments) > 1))
     logged(plan, why, model)
@@ -239,7 +238,7 @@ def _ranks_to_decode(request: Decode) -> int:
     num_ranks = min(decoders_of(model, latents), model.place.group_size)
     if num_ranks == 1:
         return 1
-    from .spreading.decoders import has_rows, why_not
+    from .spreading.vae import has_rows, why_not
 
     folder = Path(model.folder)
     name, config = components_of(read_index(folder)).get("vae", ("", ""))[1], read_config(folder, "vae")

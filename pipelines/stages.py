@@ -21,12 +21,11 @@ import torch
 
 from ..parallel.mesh import mesh_for
 from ..parallel.plan import ParallelPlan
-from ..parallel.progress import SILENT, Progress
+from ..parallel.progress import SILENT, Progress, RunAhead, measured
 from ..parallel.sharding.fingerprint import Comparison, fields_of
 from . import preview
-from .components.loading import torch_dtype
+from .components.loading import shells, torch_dtype
 from .components.store import ONE_RANK, store
-from .components.streamed import shells
 from .denoising import guidance as guiding
 from .denoising import inside, schedulers  # noqa: F401 (inside for what it silences)
 from .denoising.noise import generators, seeds_of
@@ -40,7 +39,6 @@ from .models.facts import scheduler_of
 from .models.folder import read_config, read_index
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Stage, made
 from .settling import saw_frame, settled
-from .spreading.measured import RunAhead, measured
 from .spreading.vae import split_over
 from .values import Audio, Conditioning, Image, Latents, Mask, Model, References, StepCache, Video, as_bytes
 

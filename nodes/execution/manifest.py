@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
+from ...parallel.progress import title_of
 from ...pipelines.models.regular_file import read_regular, sha256_of
-from ...pipelines.spreading.measured import title_of
 from ..files.atomic import write_atomic
 from ..graph.check import installed_version
 from ..graph.graph import Graph, graph_text

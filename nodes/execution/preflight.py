@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ...parallel.machine.now import DeviceNow
 from ...parallel.progress import SILENT
 from ...parallel.wording import worded
-from ...pipelines.tokens.known import why_unknown
+from ...pipelines.models.facts import why_unknown
 from ..files.workspace import Workspace
 from ..graph.check import check
 from ..graph.problems import GraphError, Problem

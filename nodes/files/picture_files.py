@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, get_args
 
-from ...parallel.machine.container import num_free_cores
+from ...parallel.machine.now import num_free_cores
 from ...parallel.ranks.heap import give_back_rest
 from ...parallel.wording import worded
 from ...pipelines.values import as_bytes

@@ -8,8 +8,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from ...parallel.machine.container import num_cores
-from ...parallel.machine.now import DeviceNow
+from ...parallel.machine.now import DeviceNow, num_cores
 from ...parallel.plan import ParallelPlan
 from ...pipelines.forecast.auto import decoders_for, shared_out
 from ...pipelines.forecast.memory import Work, fits, work_of

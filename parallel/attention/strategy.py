@@ -2,7 +2,7 @@
 
 Each strategy is a module of this package: `check` refuses what it cannot do exactly, `attend` does it. They are
 composed by taking an inner `attend`. `wire` and `traced` are the same exchange as a part of a compiled block's graph
-(`sharding/graphs/wires.py`). What is known of each without torch, is in `plan.EXCHANGES`, and what it sends in
+(`sharding/graphs/traced.py`). What is known of each without torch, is in `plan.EXCHANGES`, and what it sends in
 `parallel/traffic.py`.
 """
 

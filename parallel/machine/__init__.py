@@ -1,14 +1,11 @@
 """What this machine is: its devices, memory, links and limits, asked with deadlines and without torch.
 
-container: What the container or service around this process allows it: memory, CPU time and processes.
 deadline: Deadlines: a command or a function that may hang for ever, on a broken driver or a dead file server, say.
-file_lock: One process at a time, by a lock on an open file.
 folders: Where this user's results, measurements and choices are kept between runs.
-machine: The machine: its accelerators and the links between them, and how a user names devices.
+machine: The machine: its accelerators, how they are wired, and how a user names devices.
 needs: What ranks need of the operating system, each tried once; a trial raises OSError where it is missing.
-now: The machine's devices as they are now: memory in use and load. This process imports no torch and opens no GPU.
+now: The machine's devices as they are now, memory in use and load, and what the container around this process allows.
 probe: What torch finds on this machine, as JSON; a process of its own, which a bad driver may hang or kill.
 talking: A process of ours that is told things and answers, a line of JSON each: heard with a deadline, ended at once.
-topology: How NVIDIA's GPUs are wired, as `nvidia-smi topo -m` tells it.
 waiting: How threads of one computation wait for each other, where the CPU's cores are not theirs alone.
 """

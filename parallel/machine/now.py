@@ -1,4 +1,6 @@
-"""The machine's devices as they are now: memory in use and load. This process imports no torch and opens no GPU.
+"""The machine's devices as they are now, memory in use and load, and what the container around this process allows.
+
+This process imports no torch and opens no GPU.
 
 GPUs are found by a process of their own (see `machine.py`), once; NVIDIA's tool tells what they do at the moment. What
 it does not know, AMD's GPUs, are as full as they were when they were found, and their load is unknown.
@@ -9,12 +11,11 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..wording import worded
-from .container import num_cores, read_container, used_memory_bytes
 from .deadline import output_of
 from .machine import DeviceLink, Machine, read_machine
 
@@ -116,21 +117,15 @@ def _host() -> DeviceNow:
     import psutil
 
     memory, total = psutil.virtual_memory(), host_bytes()
-    used = used_memory_bytes()
+    used, cores = used_memory_bytes(), num_cores()
+    model = _cpu_line("model name") or platform.processor() or platform.machine() or "CPU"
     return DeviceNow(
         name="cpu",
-        title=_cpu_title(),
+        title=worded("{}, {} core{}", model, cores, "s" if cores > 1 else ""),
         total_bytes=total,
         used_bytes=min(total, memory.total - memory.available if used is None else used),
         load=psutil.cpu_percent(interval=None) / 100,
     )
-
-
-@functools.cache
-def _cpu_title() -> str:
-    model = _cpu_line("model name") or platform.processor() or platform.machine() or "CPU"
-    cores = num_cores()
-    return worded("{}, {} core{}", model, cores, "s" if cores > 1 else "")
 
 
 @functools.cache
@@ -143,6 +138,7 @@ def convolves(dtype: str) -> bool:
     return "avx512_fp16" in has or "fphp" in has
 
 
+@functools.cache
 def _cpu_line(name: str) -> str:
     """What Linux tells of the first core; "" elsewhere."""
     try:
@@ -150,3 +146,124 @@ def _cpu_line(name: str) -> str:
     except OSError:
         return ""
     return next((line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == name), "")
+
+
+# ---- What the container or service around this process allows: memory, CPU time and processes, by Linux's cgroups
+
+UNLIMITED = 1 << 60  # version 1 writes "no limit" as a number near 2**63
+
+
+@dataclass(frozen=True, kw_only=True)
+class Container:
+    """None where there is no limit."""
+
+    memory_bytes: int | None = None
+    num_cpus: float | None = None
+    num_processes_left: int | None = None
+
+
+def read_container(root: Path = Path("/")) -> Container:
+    """The tightest limits of all groups that this process is in; none on systems without cgroups."""
+    groups = list(_groups(root))
+    memory = [limit for folder in groups for name in MEMORY if (limit := _number(folder / name)) is not None]
+    cpus = [limit for folder in groups if (limit := _cpus(folder)) is not None]
+    pids = [(_number(folder / "pids.max"), _number(folder / "pids.current") or 0) for folder in groups]
+    return Container(
+        memory_bytes=min(memory, default=None),
+        num_cpus=min(cpus, default=None),
+        num_processes_left=min((max(0, limit - current) for limit, current in pids if limit is not None), default=None),
+    )
+
+
+def used_memory_bytes(root: Path = Path("/")) -> int | None:
+    """What the processes in the innermost limited group hold, without the files that the system would drop first."""
+    for folder in _groups(root):
+        limited = any(_number(folder / name) is not None for name in MEMORY)
+        used = next((found for name in USED if (found := _number(folder / name)) is not None), None)
+        if limited and used is not None:
+            stat = folder / "memory.stat"  # of version 1 the first is that of all within, the second its own
+            return max(0, used - (_entry(stat, "total_inactive_file") or _entry(stat, "inactive_file") or 0))
+    return None
+
+
+def tightest_memory(root: Path = Path("/")) -> tuple[int, int | None] | None:
+    """The lowest limit of all groups that this process is in, and the most that was in use there at once."""
+    limited = [(limit, folder) for folder in _groups(root) for name in MEMORY if (limit := _number(folder / name))]
+    if not limited:
+        return None
+    limit, folder = min(limited)
+    return limit, next((most for name in MOST if (most := _number(folder / name)) is not None), None)
+
+
+def num_memory_kills(root: Path = Path("/")) -> int | None:
+    """How many processes of our group the system has ended for want of memory, or of the machine where no group counts.
+
+    None where nobody does.
+    """
+    files = [folder / name for folder in _groups(root) for name in EVENTS]
+    counts = (_entry(file, "oom_kill") for file in (*files, root / "proc/vmstat"))
+    return next((count for count in counts if count is not None), None)
+
+
+def num_cores() -> int:
+    """The processor cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def num_free_cores() -> int:
+    """How many of `num_cores` cores the container's share of processor time is worth; at least one."""
+    allowed = read_container().num_cpus
+    return num_cores() if allowed is None else max(1, min(num_cores(), int(allowed)))
+
+
+MEMORY = ("memory.max", "memory.limit_in_bytes")  # the file of version 2, and that of version 1
+USED = ("memory.current", "memory.usage_in_bytes")
+MOST = ("memory.peak", "memory.max_usage_in_bytes")
+EVENTS = ("memory.events", "memory.oom_control")
+
+
+def _groups(root: Path) -> Iterator[Path]:
+    """The folders of our groups and of those around them; a container often sees only the outermost."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        top = root / "sys/fs/cgroup" / controllers.removeprefix("name=")
+        here = top / path.lstrip("/")
+        yield from (folder for folder in (here, *here.parents) if folder.is_relative_to(top) and folder.is_dir())
+
+
+def _cpus(folder: Path) -> float | None:
+    # Of version 1 there are two files instead, where -1 is no limit, and no number here.
+    words = _words(folder / "cpu.max")  # version 2: "max 100000" or "150000 100000"
+    quota, period = _number(folder / "cpu.cfs_quota_us"), _number(folder / "cpu.cfs_period_us")
+    if len(words) == 2 and all(word.isdecimal() for word in words):
+        quota, period = (int(word) for word in words)
+    return quota / period if quota and period else None
+
+
+def _entry(path: Path, name: str) -> int | None:
+    """A number in a file of names and numbers."""
+    words = _words(path)
+    found = dict(zip(words[::2], words[1::2], strict=False)).get(name, "")
+    return int(found) if found.isdecimal() else None
+
+
+def _number(path: Path) -> int | None:
+    """A limit in a file; None where there is none."""
+    words = _words(path)
+    if len(words) != 1 or not words[0].isdecimal():
+        return None
+    return number if (number := int(words[0])) < UNLIMITED else None
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []

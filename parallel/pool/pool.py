@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import RankFailed
-from ..machine.container import num_free_cores
 from ..machine.folders import user_cache
+from ..machine.now import num_free_cores
 from ..progress import SILENT, Preview, Progress
 from ..ranks.channel import write_body
 from ..ranks.messages import Phase, SpreadWork, StepDone

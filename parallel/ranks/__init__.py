@@ -5,13 +5,11 @@ fork_server: The fork server: a small process that has imported what ranks need,
 grants: Grants: how far the ranks of a job may go, in memory that they share with the host.
 guard: No process outlives the one it works for: what a child does so that the kernel ends it with its parent.
 heap: The heap of a process that computes on a CPU: what is large goes back to the system as soon as it is freed.
-membership: A rank's membership in process groups that come and go: joining one, and leaving it without the others.
+membership: A rank's membership in process groups that come and go: joining one, whose wires are tried, and leaving it.
 messages: The protocol of a pool: what host, fork server and ranks say to each other.
 rank: A rank: a forked process that holds one device, joins process groups and runs named functions.
 rank_job: One job as a rank sees it: what its work reports to, and how it ends.
-revoke: Revoking groups of NCCL: what they have under way ends in an error, and their memory stays a while.
 seat: A rank's seat in one job: which of how many ranks it is, and its device.
 shortage: What to tell a user whose system has run out of something.
 unasked: What libraries ask of GPUs while the fork server imports them, answered without CUDA.
-wires: Whether the wires between ranks carry what is sent: tried when ranks join, before anything depends on them.
 """

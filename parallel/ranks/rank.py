@@ -199,7 +199,9 @@ class Rank:
             if job.order.lane == "main":
                 work_among(job.order.num_ranks)
             with torch.no_grad():  # of this thread: a lane's
-                return _function(job.order.function)(request, job, seat)
+                module, _, function = job.order.function.partition(":")  # its first dot is our package
+                work = getattr(importlib.import_module(module, (__package__ or "").partition(".")[0]), function)
+                return work(request, job, seat)
         finally:
             # A number format that nobody had met was tried by this job: ranks to come need not.
             if len(self.kernels.found) < len(choice.found(torch.device(self.device))) and self.kernels.found:
@@ -247,9 +249,3 @@ def _opened(body: int, grants: int = -1) -> tuple[Any, Granted | None]:
     finally:
         request = read_body(body)
     return request, granted
-
-
-def _function(name: str) -> Callable[[Any, RankJob, Seat], Any]:
-    """`.pipelines.placement:on_rank`; the first dot is our package, however the host calls it."""
-    module, _, function = name.partition(":")
-    return getattr(importlib.import_module(module, (__package__ or "").partition(".")[0]), function)

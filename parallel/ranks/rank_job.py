@@ -94,7 +94,12 @@ class RankJob(Progress):
     def has_moved(self) -> bool:
         """Whether its thread is at another place in a model than when this was asked last."""
         # One that waits for others, or hangs, is not: only calls of `forward` count, not the loop that it may wait in.
-        before, self._place = self._place, _calls_of_modules(self.thread_id)
+        frame, place = sys._current_frames().get(self.thread_id), list[tuple[int, int]]()
+        while frame is not None:  # the innermost first
+            if frame.f_code.co_name == "forward":
+                place.append((id(frame.f_code), frame.f_lasti))
+            frame = frame.f_back
+        before, self._place = self._place, tuple(place)
         return self._place not in ((), before)
 
     def spread(self, plan: str, ranks: Sequence[RankWork]) -> None:
@@ -125,16 +130,6 @@ class RankJob(Progress):
             self._channel.send(message, [fd])
         finally:
             os.close(fd)
-
-
-def _calls_of_modules(thread_id: int) -> tuple[tuple[int, int], ...]:
-    """Which calls of `forward` a thread is in, and where in each; the innermost first."""
-    frame, found = sys._current_frames().get(thread_id), list[tuple[int, int]]()
-    while frame is not None:
-        if frame.f_code.co_name == "forward":
-            found.append((id(frame.f_code), frame.f_lasti))
-        frame = frame.f_back
-    return tuple(found)
 
 
 def mark(plain: Any) -> int:

@@ -8,7 +8,7 @@ import errno
 import time
 from pathlib import Path
 
-from ..machine.container import num_memory_kills, tightest_memory
+from ..machine.now import num_memory_kills, tightest_memory
 
 RECENT_S = 2.0  # for deaths to be told after the kernel's count of them has risen: it may end several at once
 MIB = 1 << 20

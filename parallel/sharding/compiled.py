@@ -28,10 +28,9 @@ from .cutting import plain
 from .fingerprint import tensors_in
 from .graphs.kept import MOST_GRAPHS, Graphs, KeptGraphs, kept_of
 from .graphs.pieces import in_pieces, is_of_compiling
-from .graphs.traced import copied, traced
+from .graphs.traced import AttentionCall, Wire, copied, traced
 from .graphs.turns import in_turn
 from .graphs.watched import Watched
-from .graphs.wires import AttentionCall, Wire
 
 if TYPE_CHECKING:
     from .session import Session

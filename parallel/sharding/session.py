@@ -37,7 +37,7 @@ from ..mesh import Mesh
 from ..traffic import Shape
 from . import operator
 from .fingerprint import Due, check_same
-from .graphs.wires import AttentionCall, Wire, way_of, wire_of
+from .graphs.traced import AttentionCall, Wire, way_of, wire_of
 from .padding import KeptKeys, Texts, kept_among, without
 from .split_plan import LOCAL, Attend, SplitPlan
 from .streams import Streams

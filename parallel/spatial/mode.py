@@ -11,11 +11,12 @@ from typing import Any
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from ..sharding.fingerprint import tensors_in
 from . import shapes
 from .attention import attend, multiply
 from .convolution import convolve, convolve_transposed, pad
 from .group_norm import normalise
-from .part import Part, Parts, tensors_in
+from .part import Part, Parts
 
 POINTWISE = """
     add sub mul div true_divide neg clamp pow square sqrt rsqrt tanh sigmoid silu relu gelu mish eq ne __eq__ __ne__
@@ -90,18 +91,16 @@ class ByRows(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        known = [part for x in tensors_in(args, kwargs) if (part := self.parts.of(x)) is not None]
+        known = [part for x in tensors_in((args, kwargs)) if (part := self.parts.of(x)) is not None]
         if not known:
             return func(*args, **kwargs)
         if func.__name__ in READS:
-            return self._read(func(*args, **kwargs), func)
+            if isinstance(value := func(*args, **kwargs), Tensor):  # such as x.T
+                reason = "of a tensor's attribute is not known to keep the rows of a picture apart"
+                raise self.parts.refusal(func, reason)
+            return value
         if any(part.has_halo for part in known) and func.__name__ not in TO_PADDED:
             raise self.parts.refusal(func, "is given rows padded for a convolution, which would have to come next")
         if func.__name__ not in RULES:
             raise self.parts.refusal(func, "is not known to keep the rows of a picture apart")
         return RULES[func.__name__](self.parts, func, *args, **kwargs)
-
-    def _read(self, value: Any, func: Any) -> Any:
-        if isinstance(value, Tensor):  # such as x.T
-            raise self.parts.refusal(func, "of a tensor's attribute is not known to keep the rows of a picture apart")
-        return value

@@ -6,7 +6,6 @@ layer the rows become more by the same factor on all ranks.
 
 # R rows of this rank
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,12 +83,3 @@ def check_rows(num_rows: int, num_ranks: int, *, title: str) -> None:
             f"{title}: latents of {num_rows} rows cannot be split over {num_ranks} ranks, because each needs "
             f"{LEAST_ROWS}; split them over {most} at most, or make the picture higher"
         )
-
-
-def tensors_in(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Tensor]:
-    """The tensors that a torch function is given, those in lists too."""
-    for value in (*args, *kwargs.values()):
-        if isinstance(value, Tensor):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from tensors_in(value, {})

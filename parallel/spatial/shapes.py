@@ -11,7 +11,8 @@ from typing import Any
 
 from torch import Tensor
 
-from .part import Part, Parts, tensors_in
+from ..sharding.fingerprint import tensors_in
+from .part import Part, Parts
 
 # Calls a torch function that is given a part, with the arguments behind it, in such a way that the ranks' results are
 # parts of the whole result.
@@ -19,7 +20,7 @@ Rule = Callable[..., Any]
 
 
 def pointwise(parts: Parts, func: Any, *args: Any, **kwargs: Any) -> Any:
-    tensors = list(tensors_in(args, kwargs))
+    tensors = list(tensors_in((args, kwargs)))
     part = shared(parts, func, tensors)
     out = func(*args, **kwargs)
     # A comparison with what is no number answers NotImplemented.
@@ -60,7 +61,7 @@ def moved(parts: Parts, func: Any, *args: Any, **kwargs: Any) -> Any:
     # The function is asked itself where it puts each dim: by a tensor without data whose sizes tell dims apart, from 2
     # on, for 1 is what was summed.
     told_apart = x.new_empty((), device="meta").expand(*range(2, x.ndim + 2))
-    sizes = next(tensors_in((func(told_apart, *args[1:], **kwargs),), {})).shape
+    sizes = next(tensors_in(func(told_apart, *args[1:], **kwargs))).shape
     if part.dim + 2 not in sizes:
         raise parts.refusal(func, "over the dim of the rows mixes them")
     return _marked(parts, func(*args, **kwargs), replace(part, dim=sizes.index(part.dim + 2)))
@@ -71,7 +72,7 @@ def along(index: int, default: int | None = None) -> Rule:
 
     def rule(parts: Parts, func: Any, *args: Any, **kwargs: Any) -> Any:
         dim = kwargs.get("dim", args[index] if len(args) > index else default)
-        tensors = list(tensors_in(args[:1], {}))
+        tensors = list(tensors_in(args[:1]))
         if any(parts.of(x) is None or x.ndim != tensors[0].ndim for x in tensors):
             raise parts.refusal(func, "is given rows of the picture and a whole tensor")
         part = shared(parts, func, tensors)
@@ -192,7 +193,7 @@ def shuffled(part: Part, x: Tensor, *_: Any) -> str:
 
 
 def _marked(parts: Parts, out: Any, part: Part) -> Any:
-    for each in tensors_in((out,), {}):
+    for each in tensors_in(out):
         parts.mark(each, part)
     return out
 

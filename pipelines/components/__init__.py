@@ -1,7 +1,7 @@
 """From files to modules: a store that loads, quantizes, prepares, keeps and lends them.
 
-default_dtype: The dtype of new tensors, for one thread: `torch.set_default_dtype` sets it for what other threads
-    compute, too.
+building: A diffusers component built without weights and filled tensor by tensor, each cast on the device where it will
+    live.
 loading: The one place where a component's files become an object: every failure leaves as one `ValueError` sentence.
 lora: LoRAs on a loaded component, through diffusers' own loaders: several, scaled, in order, none silently ignored.
 memory: What a component takes of a memory, before it is loaded and afterwards, and what all may take of it together.
@@ -11,11 +11,7 @@ quantizing: Quantization by torchao: of the weights of wide linear layers, each 
     at a time.
 shelf: What a process has loaded, each memory within its budget, and who uses it now, in which condition.
 single_file: A transformer from one file as its makers or ComfyUI publish it, packed or plain, tensor by tensor.
-skeleton: A diffusers component built without weights and filled tensor by tensor, each cast on the device where it
-    will live.
 store: The component store: a process's loaded text encoders, transformers, VAEs, kept under a byte budget.
-streamed: Components without all their weights: a transformer of which each rank reads its share, and what is not
-    loaded.
 tensorrt: Torch-TensorRT as an engine: what it makes of a block's graph, where that is kept, and whether it can be had
     here.
 unpacking: From packed weights to those that they stand for, by their publishers' own formulas, one tensor at a time.

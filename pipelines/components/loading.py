@@ -1,4 +1,8 @@
-"""The one place where a component's files become an object: every failure leaves as one `ValueError` sentence."""
+"""The one place where a component's files become an object: every failure leaves as one `ValueError` sentence.
+
+An object with its weights; a transformer of which each rank reads its share, so that none ever holds all; or a shell,
+which stands for a component that a stage does not load, and is built without any.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +12,29 @@ import importlib
 import importlib.metadata
 import importlib.util
 import logging
-import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ...parallel.errors import OutOfMemory, is_out_of_memory, one_line
+from ...parallel.plan import ParallelPlan
 from ...parallel.ranks.heap import give_back_large
 from ..failures import shortage
-from ..models.component_files import ComponentFiles
+from ..models.component_files import ComponentFiles, inspect_component
 from ..models.config import check_size, model_config, processor_settings
-from ..models.folder import LIBRARIES
+from ..models.folder import LIBRARIES, component_in, kind_of
+from ..models.regular_file import read_object
 from ..values import Dtype, Quantization
-from . import skeleton
 
 if TYPE_CHECKING:
     import torch
 
+    from ...parallel.mesh import Mesh
     from ...parallel.sharding.weights import Settle
     from ...parallel.together import Readers
+    from ..spreading.transformer import Handle
 
 logger = logging.getLogger("latentloom")
-
-_INSTALLING = threading.Lock()
 
 
 def load_component(
@@ -49,7 +53,7 @@ def load_component(
     replaced by new files, never by writing into the old ones. `checkpoint` is a single file that gives them instead of
     the component's folder. Collective with `readers`, the ranks of a machine that read it together, each a share.
     """
-    from .default_dtype import kept_to_this_thread
+    from .building import kept_to_this_thread, offline, one_call_at_a_time, quiet_libraries
 
     cls = component_class(files)
     with one_sentence(files, checkpoint), quiet_libraries(), offline(), kept_to_this_thread():
@@ -109,6 +113,8 @@ def _load_settings(cls: Any, files: ComponentFiles) -> Any:
     """A scheduler, tokenizer or processor. Of a tokenizer, keys that it does not know are data that nothing reads."""
     from transformers import BaseImageProcessor, ProcessorMixin
 
+    from .building import one_call_at_a_time
+
     if issubclass(cls, BaseImageProcessor):
         plain, _ = cls.get_image_processor_dict(str(files.folder), local_files_only=True)
         return cls.from_dict(processor_settings(cls, plain))
@@ -146,7 +152,9 @@ def _load_weights(
     # read no other is in whole precision meanwhile.
     if files.library == "diffusers" and (device != "cpu" or quantization != "none" or files.is_packed):
         settle = _settler(quantization, device)
-        component = skeleton.load(cls, files, dtype=dtype, device=device, settle=settle, readers=readers)
+        from . import building
+
+        component = building.load(cls, files, dtype=dtype, device=device, settle=settle, readers=readers)
         if component is not None:
             return component
         if files.is_packed:
@@ -209,79 +217,88 @@ def out_of_memory(name: str, place: str, short: str) -> str:
     )
 
 
-class _Offline:
-    """Stands for the hub client's HF_HUB_OFFLINE: true within `offline()` of this thread, else as it was."""
-
-    def __init__(self, before: Any) -> None:
-        self.before = before
-        self.thread = threading.local()
-
-    def __bool__(self) -> bool:
-        return getattr(self.thread, "depth", 0) > 0 or bool(self.before)
+# ---- Components without all their weights
 
 
-@contextlib.contextmanager
-def offline() -> Iterator[None]:
-    """Within it this thread asks no hub, whatever a model's files or a library's code would have. Other threads may:
-    in a host they are others' work."""
-    from huggingface_hub import constants
+def load_sharded(
+    folder: Path | str, plan: ParallelPlan | str, mesh: Mesh | None = None, *, dtype: Dtype, device: str = "cpu"
+) -> tuple[Any, Handle]:
+    """Collective: the transformer in `folder` (config.json and safetensors), sharded by the plan, and its handle.
 
-    with _INSTALLING:
-        if not isinstance(constants.HF_HUB_OFFLINE, _Offline):
-            setattr(constants, "HF_HUB_OFFLINE", _Offline(constants.HF_HUB_OFFLINE))  # noqa: B010 (a bool by its type)
-    thread = cast("_Offline", constants.HF_HUB_OFFLINE).thread
-    thread.depth = getattr(thread, "depth", 0) + 1
-    try:
-        yield
-    finally:
-        thread.depth -= 1
-
-
-@contextlib.contextmanager
-def quiet_libraries() -> Iterator[None]:
-    """Without the libraries' progress bars and load reports: ours shows progress, and errors are ours."""
-    import diffusers.utils.logging as diffusers_logging
-    import transformers.utils.logging as transformers_logging
-
-    modules = (diffusers_logging, transformers_logging)
-    bars = [module for module in modules if module.is_progress_bar_enabled()]
-    # Not by their verbosity: Logger.setLevel writes to every logger there is, 3 MiB of pages that ranks share.
-    loggers = [logging.getLogger(name) for name in ("diffusers", "transformers")]
-    before = [(each, each.handlers, each.propagate) for each in loggers]
-    for module in modules:
-        module.disable_progress_bar()
-    for each in loggers:
-        each.handlers = [logging.NullHandler()]
-        each.propagate = False
-    try:
-        yield
-    finally:
-        for each, handlers, propagate in before:
-            each.handlers, each.propagate = handlers, propagate
-        for module in bars:
-            module.enable_progress_bar()
-
-
-def one_call_at_a_time(tokenizer: Any) -> Any:
-    """The tokenizer, whose calls from several threads now wait for each other.
-
-    All threads share it. transformers keeps truncation and padding on the Rust object inside: each call sets them there
-    and then reads the text, so that two calls at once read it by the settings of one. Every way in ends in
-    `_encode_plus`: `tokenizer(...)`, of diffusers' text encoders with three different settings and of `warn_if_cut`,
-    and `tokenizer.tokenize(...)`, by which diffusers looks for textual inversions in FLUX's prompts and which turns
-    padding off. To be removed when transformers hands these settings over with the text (seen in 5.23).
+    The same bits as `from_pretrained` and then `shard`, but a rank of `weights=4` reads and holds a quarter, plus a
+    tensor at a time. Raises ValueError naming what does not fit, on every rank.
     """
-    if not hasattr(tokenizer, "_encode_plus"):
-        raise ValueError(
-            f"{type(tokenizer).__name__} has no _encode_plus, through which its texts go: this version of transformers "
-            "builds tokenizers in another way; install the version in constraints.txt"
-        )
-    encode, lock = tokenizer._encode_plus, threading.RLock()
+    from ..spreading.transformer import mesh_over
 
-    @functools.wraps(encode)
-    def one_at_a_time(*args: Any, **kwargs: Any) -> Any:
-        with lock:
-            return encode(*args, **kwargs)
+    plan, folder = ParallelPlan.parse(plan) if isinstance(plan, str) else plan, Path(folder)
+    name = read_object(folder / "config.json", what="config of the transformer").get("_class_name")
+    if not isinstance(name, str):
+        raise ValueError(f"{folder}/config.json does not name its class (_class_name); give a transformer's folder")
+    files = inspect_component(folder.parent, folder.name, library="diffusers", class_name=name, roots=None)
+    return load_share(files, mesh_over(plan, mesh), dtype=dtype, device=device)
 
-    tokenizer._encode_plus = one_at_a_time
-    return tokenizer
+
+def load_share(files: ComponentFiles, mesh: Mesh, *, dtype: Dtype, device: str) -> tuple[Any, Handle]:
+    """What this rank holds of a transformer, and its handle; alike on every rank of the mesh, though none waits here.
+
+    Raises ValueError naming what does not fit.
+    """
+    import torch
+
+    from ...parallel.sharding.shard import shard
+    from ..spreading.transformer import Handle, attend_to, split_plan_of
+    from . import building
+
+    plan, place = mesh.plan, torch.device(device)
+    with one_sentence(files, None), building.quiet_libraries(), building.offline():
+        transformer = building.build(component_class(files), files.folder, dtype=torch_dtype(dtype))
+        if wrong := building.misfits(transformer, files):
+            raise ValueError(f"{len(wrong)} tensors are missing or have another shape, first {wrong[0][:100]}")
+    split = None if plan.sequence == plan.weights == 1 else split_plan_of(transformer)
+    handle = shard(transformer, split, mesh, handle=Handle, device=place)
+    attend_to(transformer, handle)
+    with one_sentence(files, None):
+        building.fill(transformer, files, dtype=torch_dtype(dtype), device=place)
+    if plan.weights == 1:
+        transformer.to(place)  # the buffers that its constructor made; FSDP has moved them otherwise
+    return transformer, handle
+
+
+class Shell:
+    """Stands for a component that a stage does not load: blocks ask the transformer for its dtype, the VAE for how much
+    it compresses. It builds the component, without weights, once somebody asks for more than its dtype. It is no
+    module, so that nobody takes its device, the meta device, for one to work on.
+    """
+
+    def __init__(self, files: ComponentFiles, dtype: torch.dtype) -> None:
+        self._files = files
+        self.dtype = dtype
+
+    @functools.cached_property
+    def _built(self) -> Any:
+        from . import building
+
+        return building.build(component_class(self._files), self._files.folder, dtype=self.dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # what copy and pickle look for
+            raise AttributeError(name)
+        return getattr(self._built, name)
+
+
+def shells(
+    folder: Path, index: Mapping[str, Any], loaded: Collection[str], *, dtype: torch.dtype, fingerprint: str
+) -> dict[str, Shell]:
+    """Shells of diffusers' models that the folder's index names and that are not `loaded`, by name; the same ones again
+    while the files have this fingerprint."""
+    found: dict[str, Shell] = {}
+    for name in index.keys() - loaded:
+        if (part := component_in(index, name)) and part[0] == "diffusers" and kind_of(part[1]) == "model":
+            found[name] = _shell(str(folder), name, *part, dtype, fingerprint)
+    return found
+
+
+@functools.lru_cache(maxsize=64)
+def _shell(folder: str, name: str, library: str, class_name: str, dtype: torch.dtype, _: str) -> Shell:
+    files = ComponentFiles(name=name, library=library, class_name=class_name, kind="model", folder=Path(folder, name))
+    return Shell(files, dtype)

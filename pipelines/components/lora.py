@@ -19,7 +19,7 @@ from ..models.loras.lora_file import check_lora
 from ..models.regular_file import sha256_of
 from ..models.tensor_file import read_tensor_file
 from ..values import Lora
-from .loading import offline, quiet_libraries
+from .building import offline, quiet_libraries
 
 logger = logging.getLogger("latentloom")
 

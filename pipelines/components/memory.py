@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from ...parallel.machine.container import read_container
+from ...parallel.machine.now import host_bytes
 from ...parallel.pool.spare import LARGE_BYTES
 from ..models.component_files import ComponentFiles
 from ..values import Model
@@ -120,10 +120,7 @@ def default_budget(place: str) -> float:
         import torch
 
         return DEVICE_SHARE * torch.cuda.get_device_properties(place).total_memory
-    import psutil
-
-    total = psutil.virtual_memory().total
-    return HOST_SHARE * min(total, read_container().memory_bytes or total)
+    return HOST_SHARE * host_bytes()
 
 
 @functools.cache

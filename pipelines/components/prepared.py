@@ -3,46 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.group import Axis
-from ...parallel.plan import ParallelPlan
-from ..models.describe import LEAST_STEPS, check_engine, why_no_graphs
-from ..values import Engine, Graphs, Lora, Model, StepCache
+from ..models.describe import LEAST_STEPS
+from ..values import Engine
 from . import tensorrt
+from .shelf import Condition
 
 if TYPE_CHECKING:
     from ...parallel.mesh import Mesh
     from ...parallel.sharding.captured import Captured
     from ..spreading.transformer import Handle
-
-logger = logging.getLogger("latentloom")
-
-ONE_RANK = ParallelPlan()  # the plan of a stage that one rank does, or this process
-
-
-@dataclass(frozen=True, kw_only=True)
-class Condition:
-    """What a use asks of a component beyond its weights; of those that are no transformer only the LoRAs."""
-
-    loras: tuple[Lora, ...] = ()
-    plan: ParallelPlan = ONE_RANK
-    engine: Engine = "eager"
-    graphs: Graphs = "off"  # whether forwards are replayed as CUDA graphs; with auto where that pays, and memory allows
-    step_cache: StepCache = "none"
-
-    @property
-    def is_captured(self) -> bool:
-        return self.graphs != "off"
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether hooks hang on the transformer meanwhile, or buffers stand for its inputs: they know of one use."""
-        return self.plan.num_ranks > 1 or self.step_cache != "none" or self.is_captured
 
 
 class Prepared:
@@ -72,7 +45,7 @@ class Prepared:
                 stack.callback(self.handle.remove)
             if condition.engine != "eager":
                 stack.callback(_compile(transformer, self.handle, condition.engine))
-            if condition.is_captured:
+            if condition.graphs != "off":
                 from ...parallel.sharding.captured import Captured
 
                 session = self.handle.session if self.handle is not None else None
@@ -81,7 +54,7 @@ class Prepared:
                 self._captured = Captured(transformer, mesh=mesh, is_asked=is_asked, paddings=paddings)
                 stack.callback(self._captured.restore)
             # a graph holds what it reads, and would be replayed for other positions
-            stack.callback(keep_tables(transformer, in_forwards=not condition.is_captured))
+            stack.callback(keep_tables(transformer, in_forwards=condition.graphs == "off"))
             self._undo = stack.pop_all()
 
     def fits(self, condition: Condition, mesh: Mesh | None) -> bool:
@@ -149,26 +122,3 @@ def _compile(transformer: Any, handle: Handle | None, engine: Engine) -> Callabl
     forwards = Forwards(transformer, blocks or [transformer], type(transformer).__name__)
     forwards.compile(**options)
     return forwards.restore
-
-
-def condition_of(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Condition:
-    """In which condition this use wants a transformer."""
-    graphs = model.graphs
-    # where the model leaves it to us: off what has no graphs, or none that could be replayed
-    if graphs == "auto" and not model.device.startswith("cuda"):
-        graphs = "off"
-    if graphs == "auto" and (reason := why_no_graphs(model, plan, has_step_cache=step_cache != "none")):
-        _say_once(reason)
-        graphs = "off"
-    return Condition(loras=model.loras, plan=plan, engine=model.engine, graphs=graphs, step_cache=step_cache)
-
-
-@functools.cache
-def _say_once(reason: str) -> None:
-    logger.info("steps run without CUDA graphs: %s", reason)
-
-
-def check_engine_here(model: Model, engine: Engine) -> None:
-    check_engine(engine, device=model.device, quantization=model.quantization)
-    if engine == "tensorrt":
-        tensorrt.check_built(model.device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import itertools
 import logging
@@ -11,14 +12,16 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...parallel.mesh import Mesh, is_current
+from ...parallel.mesh import Mesh
+from ...parallel.plan import ParallelPlan
 from ...parallel.ranks.heap import give_back_rest
-from ..values import Lora
+from ..models.checks import why_no_graphs
+from ..values import Engine, Graphs, Lora, Model, StepCache
 from .memory import Held, default_budget, spare_bytes
-from .prepared import Prepared
 
 if TYPE_CHECKING:
     from ..spreading.transformer import Handle
+    from .prepared import Prepared
 
 logger = logging.getLogger("latentloom")
 
@@ -90,7 +93,10 @@ class Shelf:
         """For components to be loaded, and what is then computed beside them."""
         # Graphs of what is kept hold what is computed beside it, or make way for that themselves.
         working_bytes -= sum(self._entries[key].graph_bytes for key in keep & self._entries.keys())
-        budget = self._budget(place) - max(0, working_bytes - spare_bytes(place))
+        budget = self._budget_bytes
+        if budget is None:
+            budget = default_budget(place) / (1 if place.startswith("cuda") else self._num_ranks_here)
+        budget -= max(0, working_bytes - spare_bytes(place))
         candidates = [
             key
             for key, entry in self._entries.items()
@@ -108,11 +114,6 @@ class Shelf:
             logger.warning(
                 "components need %.1f GiB on %s, more than its budget of %.1f", needed, place, budget / 2**30
             )
-
-    def _budget(self, place: str) -> float:
-        if self._budget_bytes is not None:
-            return self._budget_bytes
-        return default_budget(place) / (1 if place.startswith("cuda") else self._num_ranks_here)
 
     def _used_bytes(self, place: str) -> int:
         held = [entry for entry in self._entries.values() if entry.place == place]
@@ -139,12 +140,6 @@ class Shelf:
                 if key in self._entries:
                     self._entries[key].unprepare()
 
-    def _drop_stale(self) -> None:
-        """Forget shares of weights whose other holders may be gone."""
-        stale = [key for key, entry in self._entries.items() if entry.share and not is_current(entry.share[0])]
-        for key in stale:
-            self._drop(key)
-
     def _drop_shares(self, keep: set[tuple[Any, ...]]) -> None:
         """Forget the shares of other models and plans: whatever the budgets, so that all ranks do the same."""
         for key in [key for key, entry in self._entries.items() if entry.share and key not in keep]:
@@ -168,8 +163,42 @@ class Shelf:
 # hooks are. Threads that want the same one need not wait for each other.
 
 ASK_S = 0.1  # between looks at whether a waiting job was cancelled; a loan that ends is heard of at once
+ONE_RANK = ParallelPlan()  # the plan of a stage that one rank does, or this process
 
 Wanted = Mapping[Hashable, Hashable]  # {component: the condition it has to be in while it is used}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Condition:
+    """What a use asks of a component beyond its weights; of those that are no transformer only the LoRAs."""
+
+    loras: tuple[Lora, ...] = ()
+    plan: ParallelPlan = ONE_RANK
+    engine: Engine = "eager"
+    graphs: Graphs = "off"  # whether forwards are replayed as CUDA graphs; with auto where that pays, and memory allows
+    step_cache: StepCache = "none"
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether hooks hang on the transformer meanwhile, or buffers stand for its inputs: they know of one use."""
+        return self.plan.num_ranks > 1 or self.step_cache != "none" or self.graphs != "off"
+
+
+def condition_of(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Condition:
+    """In which condition this use wants a transformer."""
+    graphs = model.graphs
+    # where the model leaves it to us: off what has no graphs, or none that could be replayed
+    if graphs == "auto" and not model.device.startswith("cuda"):
+        graphs = "off"
+    if graphs == "auto" and (reason := why_no_graphs(model, plan, has_step_cache=step_cache != "none")):
+        _say_once(reason)
+        graphs = "off"
+    return Condition(loras=model.loras, plan=plan, engine=model.engine, graphs=graphs, step_cache=step_cache)
+
+
+@functools.cache
+def _say_once(reason: str) -> None:
+    logger.info("steps run without CUDA graphs: %s", reason)
 
 
 def unshared() -> Hashable:
@@ -200,7 +229,15 @@ class Loans:
             "a thread that holds a loan asks for another, which could wait for one that waits for it; "
             "end the first, or ask in another thread"
         )
-        self._take(wanted, check)
+        with self._changed:
+            self._asking.append(wanted)
+        try:
+            while not self._got(wanted):
+                check()  # outside: it may take locks of its own
+        finally:
+            with self._changed:
+                self._asking = [each for each in self._asking if each is not wanted]
+                self._changed.notify_all()
         self._mine.is_held = True
         try:
             yield
@@ -222,28 +259,16 @@ class Loans:
         with self._changed:
             return self._num_held > getattr(self._mine, "is_held", False)
 
-    def _take(self, wanted: Wanted, check: Callable[[], None]) -> None:
+    def _got(self, wanted: Wanted) -> bool:
+        """Whether they are lent from now on, since nobody who holds a loan, or has asked before, wants one of these in
+        another condition; otherwise it has waited for a moment."""
         with self._changed:
-            self._asking.append(wanted)
-        try:
-            while True:
-                with self._changed:
-                    if self._is_free(wanted):
-                        self._num_held += 1
-                        for name, condition in wanted.items():
-                            self._lent[name] = (condition, self._lent.get(name, (condition, 0))[1] + 1)
-                        return
-                    self._changed.wait(ASK_S)
-                check()  # outside: it may take locks of its own
-        finally:
-            with self._changed:
-                self._asking = [each for each in self._asking if each is not wanted]
-                self._changed.notify_all()
-
-    def _is_free(self, wanted: Wanted) -> bool:
-        """Whether nobody who holds a loan, or has asked before, wants one of these in another condition."""
-        held = {name: condition for name, (condition, _) in self._lent.items()}
-        earlier = itertools.takewhile(lambda each: each is not wanted, self._asking)
-        return all(
-            each.get(name, condition) == condition for each in (held, *earlier) for name, condition in wanted.items()
-        )
+            held = {name: condition for name, (condition, _) in self._lent.items()}
+            earlier = itertools.takewhile(lambda each: each is not wanted, self._asking)
+            if any(each.get(name, wish) != wish for each in (held, *earlier) for name, wish in wanted.items()):
+                self._changed.wait(ASK_S)
+                return False
+            self._num_held += 1
+            for name, condition in wanted.items():
+                self._lent[name] = (condition, self._lent.get(name, (condition, 0))[1] + 1)
+            return True

@@ -24,7 +24,7 @@ from ..models.component_files import ComponentFiles
 from ..models.packing import PREFIXES, Packing, printable, read_checkpoint, read_packing
 from ..models.regular_file import open_regular
 from ..models.tensor_file import TensorFile
-from . import skeleton
+from . import building
 from .unpacking import FORMULAS, unpack
 
 if TYPE_CHECKING:
@@ -57,11 +57,11 @@ def load(
 
     file = read_checkpoint(checkpoint)
     packing = read_packing(file)
-    component = skeleton.build(kind, files.folder, dtype=dtype)
+    component = building.build(kind, files.folder, dtype=dtype)
     wanted = _in_our_names(kind, component, file, packing)
     _check(component, wanted)
-    dtypes, place, maker = skeleton.dtypes_of(component, dtype), torch.device(device), DeferredMaker(wanted)
-    with _opened(file) as get, skeleton.moved_by(readers, place) as move:
+    dtypes, place, maker = building.dtypes_of(component, dtype), torch.device(device), DeferredMaker(wanted)
+    with _opened(file) as get, building.moved_by(readers, place) as move:
 
         def read(name: str, rows: slice | None) -> Tensor:
             def make(source: str) -> Tensor:

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...parallel.mesh import Mesh, mesh_for
+from ...parallel.mesh import Mesh, is_current, mesh_for
 from ...parallel.plan import ParallelPlan
-from ...parallel.progress import SILENT, Progress
+from ...parallel.progress import SILENT, Progress, finish
 from ...parallel.together import Readers, who_reads
 from ...parallel.wording import worded
 from ..models.component_files import ComponentFiles, ModelFiles, inspect_model
-from ..models.describe import fingerprint_of
+from ..models.describe import check_engine, fingerprint_of
 from ..models.source import single_files
-from ..spreading.measured import finish
 from ..values import Model, StepCache
-from .loading import load_component, one_sentence
+from . import tensorrt
+from .loading import load_component, load_share, one_sentence
 from .memory import SMALL_BYTES, bytes_of, expected_bytes, is_quantized, tensor_bytes
-from .prepared import ONE_RANK, Condition, Prepared, check_engine_here, condition_of
-from .shelf import Shelf, StoredComponent, unshared
+from .prepared import Prepared
+from .shelf import ONE_RANK, Condition, Shelf, StoredComponent, condition_of, unshared
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,8 @@ class ComponentStore(Shelf):
         from ..denoising.schedulers import fresh
 
         with self._lock:
-            self._drop_stale()
+            for key in [key for key, entry in self._entries.items() if entry.share and not is_current(entry.share[0])]:
+                self._drop(key)  # of shares of weights the other holders may be gone
             kept = {use.key(name.rstrip("?")) for name in (*names, *keep)}
             parts = {}
             for name in names:
@@ -204,7 +205,10 @@ class ComponentStore(Shelf):
         if entry is not None and entry.prepared is not None and not entry.prepared.fits(condition, mesh):
             entry.unprepare()
         if is_transformer and (entry is None or entry.prepared is None):
-            check_engine_here(model, condition.engine)  # before anything is loaded
+            # before anything is loaded
+            check_engine(condition.engine, device=model.device, quantization=model.quantization)
+            if condition.engine == "tensorrt":
+                tensorrt.check_built(model.device)
         if entry is not None and not self._fit_loras(use, files, entry):
             self._drop(key)
             entry = None
@@ -218,7 +222,7 @@ class ComponentStore(Shelf):
             self._make_room(place, num_bytes, keep, working_bytes if place == model.device else 0)
             entry = self._entries[key] = self._new_entry(use, files, place, readers)
             finish(place)  # who uses it next may do so on another stream
-        is_changed = mesh is not None or condition.engine != "eager" or condition.is_captured
+        is_changed = mesh is not None or condition.engine != "eager" or condition.graphs != "off"
         if is_transformer and entry.prepared is None and is_changed:
             share = entry.share[1] if entry.share else None
             entry.prepared = Prepared(entry.component, condition, mesh, share=share)
@@ -322,7 +326,6 @@ def _reads_together(model: Model, mesh: Mesh) -> bool:
 
 def _new_share(model: Model, files: ComponentFiles, mesh: Mesh) -> StoredComponent:
     from ...parallel.sharding.weights import own_bytes
-    from .streamed import load_share
 
     component, handle = load_share(files, mesh, dtype=model.dtype, device=model.device)
     num_bytes = own_bytes(component) + sum(map(tensor_bytes, component.buffers()))

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from ...parallel.machine.container import Container, num_cores, read_container
 from ...parallel.machine.folders import why_open
 from ...parallel.machine.needs import NEEDS
+from ...parallel.machine.now import Container, num_cores, read_container
 from .finding import Finding, State, gib
 
 GIB = 1 << 30

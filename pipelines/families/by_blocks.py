@@ -19,7 +19,7 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..signatures.calls import blocks_of
+from ..denoising.inside import blocks_of
 from ..values import Sampling, as_bytes
 from .family import Family, OnStep, Parts, of_several
 from .row import (

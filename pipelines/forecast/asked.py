@@ -15,11 +15,11 @@ from ...parallel.wording import worded
 from ..costs.step import ITEMSIZE, Demand
 from ..families import FAMILIES
 from ..models.component_files import ComponentFiles
+from ..models.facts import heads_of
 from ..models.folder import read_config
 from ..models.tensor_file import TensorEntry
 from ..shape import size_multiple
 from ..split_plans import SPLIT_PLANS
-from ..split_plans.heads import heads_of
 from ..values import Latents, Model
 from .memory import Work
 from .weights import components_of

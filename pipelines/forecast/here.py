@@ -8,11 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...parallel.machine.container import num_cores
-from ...parallel.machine.file_lock import locked
-from ...parallel.machine.folders import private, private_folder
-from ...parallel.machine.now import devices_now
-from ...parallel.machine.topology import num_sockets
+from ...parallel.machine.folders import locked, private, private_folder
+from ...parallel.machine.machine import num_sockets
+from ...parallel.machine.now import devices_now, num_cores
 from ...parallel.progress import SILENT, Progress
 from ..costs.machine import Machine
 from ..costs.measured import PARTS, Plain, checked, keep, kept, machine_of

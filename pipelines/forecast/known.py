@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 
-from ...parallel.machine.container import num_cores
 from ...parallel.machine.folders import user_cache
-from ...parallel.machine.machine import driver_version
-from ...parallel.machine.now import DeviceNow, devices_now, links_now
-from ...parallel.machine.topology import num_sockets
+from ...parallel.machine.machine import driver_version, num_sockets
+from ...parallel.machine.now import DeviceNow, devices_now, links_now, num_cores
 from ...parallel.wording import worded
 from ..costs.chips import CHIPS, FABRICS, Chip, Fabric
 from ..costs.machine import NO_PEERS, NVLINK, Machine

@@ -36,7 +36,7 @@ from ..families import FAMILIES
 from ..models.folder import components_of, read_config, read_index
 from ..shape import size_multiple
 from ..split_plans import SPLIT_PLANS
-from ..spreading.decoders import has_rows, why_not
+from ..spreading.vae import has_rows, why_not
 from ..values import Latents, Model
 from .weights import MOST_UNFOLDED, NO_LIMIT, Need, decoded_numbers, latent_scale, weights_of, whole_number
 

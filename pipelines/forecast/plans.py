@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from ...parallel.plan import ParallelPlan
 from ...parallel.wording import worded
 from ..models.describe import card_of, check_shareable, compiles
+from ..models.facts import heads_of
 from ..models.folder import components_of, read_config, read_index
 from ..shape import empty_canvas
 from ..split_plans import REFUSED, SPLIT_PLANS
-from ..split_plans.heads import heads_of
 from ..values import COMPILING, MARK, Conditioning, Latents, Model
 
 if TYPE_CHECKING:

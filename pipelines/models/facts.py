@@ -1,4 +1,5 @@
-"""What a model's files say of how it is used: its family's card, by its configs and its makers' card file, and sizes.
+"""What a model's files say of how it is used: its family's card, by its configs and its makers' card file; its
+sizes and heads; and which words of a prompt a toy model cannot know, whose card lists what it can draw.
 
 A family's card and sizes are computed from the configs of a model's components; a config that lacks what they need is
 damaged, and told so by name. The card file, `latentloom.json` beside model_index.json, is by whoever made the model and
@@ -9,12 +10,14 @@ import dataclasses
 import difflib
 import math
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ...parallel.wording import worded
 from ..families.family import Card, Family
+from ..values import Model
 from .folder import component_in, read_config, read_index
 from .regular_file import FromFile, read_object
 
@@ -35,6 +38,12 @@ INTEGERS = {
 }
 NUMBERS = {"fps": (0.0, 240.0), "guidance": (0.0, 100.0), "distilled_guidance": (0.0, 100.0)}
 TOP_LEVEL = ("name", "about", "licence")
+# What configs call the heads of attention between tokens; a model with several kinds is split by what divides all.
+HEADS = ("num_attention_heads", "audio_num_attention_heads", "num_heads", "n_heads", "dit_heads")
+WORD = re.compile(r"[^\W\d_]+")
+BEGIN = "\u2581"  # of a piece that begins a word
+BUILT_IN = "builtin:"
+MOST_TOLD = 8  # words that are named; of a long text the rest is not
 Configs = Callable[[str], Mapping[str, Any]]
 T = TypeVar("T")
 
@@ -94,6 +103,48 @@ def vocabulary_of(folder: Path) -> Mapping[str, Sequence[str]]:
     found = _CARD(path).get("vocabulary") if path.is_file() else None
     kinds = found if isinstance(found, dict) else {}
     return {kind: [str(name) for name in names] for kind, names in kinds.items() if isinstance(names, list)}
+
+
+def unknown_words(model: Model, text: str) -> tuple[str, ...]:
+    """As they stand in the text, each once; none of a model of which nobody can say."""
+    folder, words = Path(model.folder), set[str]()
+    try:
+        if text and vocabulary_of(folder):
+            words = words.union(*(_PIECES(path) for path in sorted(folder.glob("tokenizer*/tokenizer.json"))))
+    except (ValueError, OSError):  # what is wrong with its files is told elsewhere
+        return ()
+    return tuple(dict.fromkeys(word for word in WORD.findall(text) if word.lower() not in words)) if words else ()
+
+
+def why_unknown(model: Model, text: str) -> str:
+    """A sentence for whoever wrote the text; "" where all of it may be known."""
+    if not (words := unknown_words(model, text)):
+        return ""
+    named = ", ".join(f'"{word}"' for word in words[:MOST_TOLD]) + (", ..." if len(words) > MOST_TOLD else "")
+    known = ", ".join(name for names in vocabulary_of(Path(model.folder)).values() for name in names)
+    return worded(
+        "{} cannot know {}: a toy model of coloured shapes: knows {}", model.source.removeprefix(BUILT_IN), named, known
+    )
+
+
+def _pieces(path: Path) -> Sequence[str]:
+    """The whole words of a unigram tokenizer, in lower case: one of byte pairs spells any word out of letters."""
+    model: Any = read_object(path, what="tokenizer", max_bytes=MAX_BYTES).get("model")
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    pieces = [entry[0] for entry in vocabulary if isinstance(entry, list)] if isinstance(vocabulary, list) else []
+    return [piece[1:].lower() for piece in pieces if isinstance(piece, str) and piece.startswith(BEGIN)]
+
+
+_PIECES = FromFile(_pieces)
+
+
+def heads_of(config: Mapping[str, Any]) -> int:
+    """The greatest number that divides all of a transformer's counts of heads; 1 where its config tells none."""
+    counts = [value for name in HEADS if type(value := config.get(name)) is int and value > 0]
+    width, axes = config.get("model_dim"), config.get("axes_dims")
+    if not counts and type(width) is int and isinstance(axes, list):  # Kandinsky: the head width is that of its RoPE
+        counts = [width // max(1, sum(axis for axis in axes if type(axis) is int))]
+    return math.gcd(*counts) or 1
 
 
 def family_size_multiple(folder: Path, family: Family) -> int:

@@ -19,10 +19,23 @@ from collections import Counter
 from typing import Any, Literal
 
 from ..split_plans import SPLIT_PLANS
-from . import calls
-from .calls import PLACES, condition_class, is_modular, names_of, specs_of
 from .table import MAIN as KEYS
-from .table import REVIEWED, TABLE, TEXTS, Kind, Output, reviewed
+from .table import (
+    PLACES,
+    REVIEWED,
+    TABLE,
+    TEXTS,
+    Kind,
+    Output,
+    condition_class,
+    is_modular,
+    names_of,
+    parameters_of,
+    results_of,
+    reviewed,
+    specs_of,
+)
+from .table import parts_of as needed_parts
 
 # `generator` and `seed` are what our own socket `seed` gives, and a sound has its rate. An IP adapter's picture wants
 # the adapter, which nothing loads. `prompt_enhancement_kwargs`
@@ -107,7 +120,7 @@ def parts_of(pipeline: type) -> dict[str, set[str]]:
 def _models_of(pipeline: type) -> set[str]:
     """The classes of diffusers' own models that every call of a modular pipeline needs."""
     specs = specs_of(pipeline)
-    kinds = [specs[name].type_hint for name in calls.parts_of(pipeline)]
+    kinds = [specs[name].type_hint for name in needed_parts(pipeline)]
     kinds += [spec.type_hint for name, spec in specs.items() if name.startswith("transformer")]
     return {kind.__name__ for kind in kinds if str(getattr(kind, "__module__", "")).startswith("diffusers.models")}
 
@@ -149,7 +162,7 @@ def _choices(annotation: Any) -> tuple[str, ...]:
 
 def row_of(pipeline: Any) -> dict[str, Any]:
     """One pipeline's row of the table."""
-    found = calls.parameters_of(pipeline)
+    found = parameters_of(pipeline)
     kinds = {name: kind_of(name, _annotation(each)) for name, each in found.items()}
     gives = {OUTPUTS[name]: name for name in _results(pipeline) if name in OUTPUTS}
     if gives.keys() == {"audio"}:  # whose masks are tensors over time
@@ -174,7 +187,7 @@ def row_of(pipeline: Any) -> dict[str, Any]:
     if lacks := [each.name for each in tensors if each.default is inspect.Parameter.empty]:
         row["lacks"] = lacks
     if is_modular(pipeline):
-        return row | {"parts": calls.parts_of(pipeline)}
+        return row | {"parts": needed_parts(pipeline)}
     # the components that it makes itself, by a package of their own
     parameters = inspect.signature(pipeline.__init__).parameters.values()
     if guard := [each.name for each in parameters if GUARD.search(str(each.annotation))]:
@@ -209,7 +222,7 @@ def _parameter(kind: Any, parameter: inspect.Parameter, *, is_alone: bool) -> li
 def _results(pipeline: type) -> list[str]:
     """The fields of its output class, or what its blocks give."""
     if is_modular(pipeline):
-        return list(calls.results_of(pipeline))
+        return list(results_of(pipeline))
     words = re.findall(r"\w+", str(inspect.signature(pipeline.__call__).return_annotation))
     import diffusers
 

@@ -9,7 +9,6 @@ cross_attention: Split plans of image models that read a text, if any, without c
     2D transformer, DreamLite, Lumina-Next, PRX, Nucleus-Image.
 flux: Split plans of FLUX and the image models built like it: text and image in two streams, then in one. FLUX.1,
     FLUX.2, FLUX.3, Chroma, Ovis-Image, LongCat-Image, Bria, Bria Fibo.
-heads: How many heads a transformer's attention has, found in its config.
 hunyuan: Split plans of Tencent's Hunyuan models: HunyuanVideo and what grew from it, HunyuanImage and HunyuanDiT.
 joint_image: Split plans of image models whose picture and text attend jointly, each a stream of its own, but not like
     FLUX. Stable Diffusion 3 and 3.5, AuraFlow, CogView3-Plus, CogView4, GLM-Image, HiDream, Qwen-Image, JoyImage-Edit.

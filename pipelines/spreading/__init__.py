@@ -3,17 +3,12 @@
 borders: The step borders of a pipeline's run: after each step of its progress bars, or of its solver if it opens none.
 branches: The branches of guidance of any pipeline: calls of its transformers, shared out over the groups of the cfg
     axis.
-calls: What is known of a transformer's calls before they are made: what tells two apart, and which are never shared
-    out.
-decoders: Which VAEs decode by rows, and into how many ranks' rows latents can be cut: told without torch.
+calls: A transformer's calls: what tells two apart, which are never shared out, and which arguments carry rows.
 guidance: Guidance in parallel: each group of the cfg axis runs its share of a guider's branches, then all get all
     predictions.
 handed: What one rank has worked out, handed to the others: plain data with tensors in it, as bytes.
-measured: What a stage costs on the device where it works, measured: seconds, bytes, exchanges, memory.
 pipeline: Any diffusers pipeline on all ranks, exactly: what `latentloom.spread` does.
-rows: Rows of a doubled batch: which arguments of a transformer carry them, cut and joined again; proven, never guessed.
 transformer: Sharding a diffusers transformer by the split plan of its class: what `latentloom.shard` does.
 vae: A VAE that decodes on several ranks, each with some of the rows: exactly the picture of its untiled decode.
 waiting: Values that wait: tensors that other ranks are computing, and what a pipeline makes of them before it looks.
-wire: Values as plain data: texts, numbers, lists and dicts as they are described, and what a leaf makes of the rest.
 """

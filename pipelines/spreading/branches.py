@@ -2,7 +2,7 @@
 
 A pipeline asks a transformer several times in a step, or once with a doubled batch. Nothing in it is changed:
 
-* *rows*: of a doubled batch each group computes its share, and all get all of it at once (`rows.py`).
+* *rows*: of a doubled batch each group computes its share, and all get all of it at once (`calls.py`).
 * *turns*: of n calls each group computes its share; for the others it is given values that wait (`waiting.py`), and the
   last call of the step fetches them. Which calls a step has is learnt from a step that every rank computed whole.
 
@@ -27,7 +27,7 @@ from ...parallel.collectives import gather
 from ...parallel.group import Group
 from ...parallel.sharding.fingerprint import check_same
 from ...parallel.staging import bytes_of
-from . import rows
+from . import calls
 from .calls import opaque, signature_of
 from .waiting import Outline, WaitingValues, finished, is_waited_for
 
@@ -167,7 +167,7 @@ class SharedCalls:
         run = functools.partial(self._compute, compute)
         if (turn := self._turns.get(number)) is not None:
             return self._take_turn(number, turn, run, (args, kwargs))
-        count = rows.num_rows(args, kwargs)
+        count = calls.num_rows(args, kwargs)
         if signature is not None and count > 1 and count % self.group.size == 0:
             found, mode = self._by_rows(run, (args, kwargs), count, (name, signature))
         else:
@@ -252,10 +252,10 @@ class SharedCalls:
 
     def _by_rows(self, run: Call, tree: Any, count: int, key: Hashable) -> tuple[Any, Mode]:
         """Collective: the whole result of `count` rows, each group computing some, or all where that is not right."""
-        ways, number = rows.ways(tree[1], count), self.known.way.get(key)
+        ways, number = calls.ways(tree[1], count), self.known.way.get(key)
         if number is not None and number >= 0:
-            return rows.join(run(rows.share(tree, count, self.group, ways[number])), count, self.group), "rows"
-        given = rows.copied(tree)  # a transformer may write into what it is given, and the trials need it as it was
+            return calls.join(run(calls.share(tree, count, self.group, ways[number])), count, self.group), "rows"
+        given = calls.copied(tree)  # a transformer may write into what it is given, and the trials need it as it was
         whole = run(tree)
         if number is None:
             self._nearest = math.inf
@@ -268,18 +268,18 @@ class SharedCalls:
             self.reasons[f"no way to share out the {count} rows of a call gave the result of the whole{told}"] = None
         return whole, "rows" if number >= 0 else "whole"
 
-    def _is_right(self, run: Call, given: Any, way: rows.RowReading, count: int, whole: Any) -> bool:
+    def _is_right(self, run: Call, given: Any, way: calls.RowReading, count: int, whole: Any) -> bool:
         """Collective: whether all groups get the whole result of the parts that this way gives them."""
         found: Any = None
         error: Exception | None = None
         try:
-            found = run(rows.share(rows.copied(given), count, self.group, way))
+            found = run(calls.share(calls.copied(given), count, self.group, way))
         except Exception as problem:  # rows that do not fit: on this rank perhaps, and the others are to vote with it
             error = problem
         if self._any_says(error is not None):
             return False
-        joined = rows.join(found, count, self.group)
-        far = math.inf if rows.is_all(found, joined) else rows.apart(joined, whole)
+        joined = calls.join(found, count, self.group)
+        far = math.inf if calls.is_all(found, joined) else calls.apart(joined, whole)
         self._nearest = min(self._nearest, far)
         return not self._any_says(far > 1)
 

@@ -29,16 +29,15 @@ from ...parallel.mesh import Mesh, everyone, mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.sharding.operator import leave_all
 from ..denoising.inside import derive
+from ..models.facts import heads_of
 from ..split_plans import is_denoiser
-from ..split_plans.heads import heads_of
 from .borders import Bar, Borders, OnStep
 from .branches import SharedCalls
 from .calls import ALL_ROWS, BY_TOKENS, NEVER_SHARED, REPLACED, is_perturbed
-from .decoders import why_not
 from .guidance import lift_refusal, split_guider
 from .handed import are_alike, once, same_random_numbers, unchanged
 from .transformer import leave_padding_out, shard, split_plan_of
-from .vae import split_vae
+from .vae import split_vae, why_not
 from .waiting import finished
 
 if TYPE_CHECKING:

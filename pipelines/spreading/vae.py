@@ -1,24 +1,91 @@
-"""A VAE that decodes on several ranks, each with some of the rows: exactly the picture of its untiled decode."""
+"""A VAE that decodes on several ranks, each with some of the rows: exactly the picture of its untiled decode.
+
+Which VAEs can, and into how many ranks' rows latents can be cut, is told without torch.
+"""
+
+from __future__ import annotations
 
 import contextlib
+import difflib
 import functools
 import logging
-from collections.abc import Callable, Iterator
-from typing import Any
-
-import torch
-from torch import Tensor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...parallel.group import Axis, Group
 from ...parallel.mesh import mesh_for
 from ...parallel.plan import ParallelPlan
-from ...parallel.sharding.fingerprint import check_same
-from ...parallel.spatial.mode import ByRows
-from ...parallel.spatial.part import Parts, check_rows
-from .decoders import HEIGHT, has_rows, unfit, why_not
+from ...parallel.spatial import LEAST_ROWS
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 TILED = "%s decodes in tiles, as it was told to, and so whole on each rank; disable_tiling() shares out its rows"
 logger = logging.getLogger("latentloom")
+
+# Classes whose decoders are known to compute nothing across rows but what `parallel.spatial` shares out.
+#
+# Not among them: AutoencoderKLMiniMaxH3, whose published pictures are those of its tiles, and whose decoder attends to
+# tokens besides the picture's; AutoencoderKLAllegro, which decodes tiles only; AutoencoderKLKVAEVideo, which writes
+# frames into tensors that it makes of a rank's size; those without `_decode`, such as AutoencoderTiny.
+DECODERS = (
+    "AutoencoderKL",
+    "AutoencoderDC",
+    "AutoencoderKLCogVideoX",
+    "AutoencoderKLCosmos",
+    "AutoencoderKLFlux2",
+    "AutoencoderKLHunyuanImage",
+    "AutoencoderKLHunyuanImageRefiner",
+    "AutoencoderKLHunyuanVideo",
+    "AutoencoderKLHunyuanVideo15",
+    "AutoencoderKLKVAE",
+    "AutoencoderKLLTX2Video",
+    "AutoencoderKLLTXVideo",
+    "AutoencoderKLMagvit",
+    "AutoencoderKLMochi",
+    "AutoencoderKLQwenImage",
+    "AutoencoderKLQwenImage21",
+    "AutoencoderKLWan",
+)
+# Those that take large frames in pieces by their size: ranks with more rows than others could take other pieces.
+EVEN = ("AutoencoderKLCogVideoX",)
+# Options of a VAE's config that no split decode can follow: what they do.
+INEXACT = {"decoder_inject_noise": "noise is drawn for each place of the picture"}
+HEIGHT = -2
+
+
+def why_not(name: str, config: Mapping[str, Any]) -> str | None:
+    """Why a VAE of this class and config cannot be split over ranks; None if it can."""
+    if name not in DECODERS:
+        near = difflib.get_close_matches(name, DECODERS, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        return f"{name} cannot be split over ranks{hint}, only {', '.join(DECODERS)} can"
+    for option, what in INEXACT.items():
+        if any(config.get(option) or ()):
+            return f"{name} with {option} cannot be split over ranks, because {what}"
+    return None
+
+
+def has_rows(name: str, config: Mapping[str, Any], shape: Sequence[int], num_ranks: int) -> bool:
+    """Whether latents of this shape have rows enough for the ranks, and are decoded by each as they are whole."""
+    return shape[HEIGHT] >= LEAST_ROWS * num_ranks and unfit(name, config, shape, num_ranks) is None
+
+
+def unfit(name: str, config: Mapping[str, Any], shape: Sequence[int], num_ranks: int) -> str | None:
+    """Why latents that have rows enough would be decoded in another way by a rank than whole; None if they would not.
+
+    Diffusers' linear attention multiplies in another order for as many places as a head is wide, and for fewer.
+    """
+    rows, columns = shape[HEIGHT:]
+    places = config.get("attention_head_dim", 0)
+    if rows // num_ranks * columns <= places:
+        return (
+            f"cannot be split over {num_ranks} ranks, because it attends in another way to {places} places and fewer; "
+            "split them over less, or make the picture larger"
+        )
+    if name in EVEN and rows % num_ranks:
+        return f"cannot be split over {num_ranks} ranks, which need as many each; use a number that divides {rows}"
+    return None
 
 
 @contextlib.contextmanager
@@ -53,7 +120,10 @@ def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[Non
             tell_tiles()
         if in_tiles or not (is_strict or has_rows(name, vae.config, z.shape, group.size)):
             return whole_decode(z, *args, **kwargs)
-        return _decoded(vae, functools.partial(whole_decode, **kwargs), z, *args, group=group)
+        import torch
+
+        with torch.no_grad():
+            return _decoded(vae, functools.partial(whole_decode, **kwargs), z, *args, group=group)
 
     vae._decode = decode  # decode() goes through it for each slice of the batch; hooks and slicing stay as they are
     try:
@@ -64,9 +134,14 @@ def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[Non
             vae.use_tiling = is_tiled
 
 
-@torch.no_grad()
 def _decoded(vae: Any, whole_decode: Callable[..., Any], z: Tensor, *args: Any, group: Group) -> Any:
     """Collective: what `whole_decode`, the VAE's own, gives for whole latents; a tensor, a tuple or an output."""
+    import torch
+
+    from ...parallel.sharding.fingerprint import check_same
+    from ...parallel.spatial.mode import ByRows
+    from ...parallel.spatial.part import Parts
+
     # Each rank computes its share of the rows, from the latents to the pixels, which are gathered once; keys and values
     # of the middle block's attention are whole on each.
     title = type(vae).__name__
@@ -86,7 +161,7 @@ def _decoded(vae: Any, whole_decode: Callable[..., Any], z: Tensor, *args: Any, 
         for clear in ("clear_cache", "_clear_conv_cache"):  # of the frames before
             getattr(vae, clear, lambda: None)()
         raise
-    if isinstance(found, Tensor):
+    if isinstance(found, torch.Tensor):
         return mode.whole(found, HEIGHT)
     pixels = mode.whole(found[0], HEIGHT)
     return (pixels,) if isinstance(found, tuple) else type(found)(sample=pixels)
@@ -99,5 +174,7 @@ def split_over(vae: Any, num_ranks: int, *, rows: int) -> contextlib.AbstractCon
     """
     if num_ranks <= 1:
         return contextlib.nullcontext()
+    from ...parallel.spatial.part import check_rows
+
     check_rows(rows, num_ranks, title=type(vae).__name__)
     return split_vae(vae, mesh_for(ParallelPlan(ulysses=num_ranks))[Axis.SEQUENCE])

@@ -21,9 +21,9 @@ from ...parallel.machine.talking import Talking
 from ...parallel.progress import SILENT
 from ..models.component_files import inspect_component
 from ..models.describe import card_of
+from ..models.facts import unknown_words
 from ..models.folder import component_in, kind_of, read_config, read_index
 from ..values import Model
-from .known import unknown_words
 
 FIRST_S = 60.0  # for the first answer, before which libraries are imported: seconds on a busy disk
 ANSWER_S = 15.0

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.errors import one_line
-from ..components.loading import load_component, offline, quiet_libraries
+from ..components.building import offline, quiet_libraries
+from ..components.loading import load_component
 from ..models.component_files import inspect_component
 from ..models.folder import CLASS, components_of, read_index
 from ..models.packing import check_checkpoints
 from ..models.source import resolve_source
-from ..signatures.calls import REWRITERS, is_modular, parts_of, specs_of
-from ..signatures.table import class_names, signature_of
+from ..signatures.table import REWRITERS, class_names, is_modular, parts_of, signature_of, specs_of
 from ..spreading.pipeline import bars_of
 from ..values import Dtype
 from .guarded import why_no_guard, without_guard

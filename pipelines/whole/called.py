@@ -16,16 +16,24 @@ from torch.utils import _pytree as pytree
 
 from ...parallel.errors import LoomError, is_out_of_memory, one_line
 from ...parallel.plan import ParallelPlan
-from ...parallel.progress import Progress
+from ...parallel.progress import Progress, finish, measured
 from ...parallel.wording import worded
-from ..components.loading import offline
+from ..components.building import offline
 from ..components.lora import refit_all
 from ..components.store import store
 from ..denoising import inside  # noqa: F401 (imported for what it silences)
 from ..failures import check_finite, told_by
-from ..signatures.calls import GUIDANCE, MADE_OF, REWRITERS, conditioned, is_modular, parameters_of, results_of
-from ..signatures.table import class_names, signature_of
-from ..spreading.measured import finish, measured
+from ..signatures.table import (
+    GUIDANCE,
+    MADE_OF,
+    REWRITERS,
+    class_names,
+    conditioned,
+    is_modular,
+    parameters_of,
+    results_of,
+    signature_of,
+)
 from ..spreading.pipeline import spread
 from ..values import Audio, Dtype, Lora
 from .assembled import load_pipeline, without_bars

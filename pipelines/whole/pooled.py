@@ -24,7 +24,7 @@ from ..models.describe import pick_dtype
 from ..models.folder import read_index
 from ..models.source import resolve_source
 from ..pools import preloads_of
-from ..spreading.wire import from_wire, to_wire
+from ..spreading.handed import from_wire, to_wire
 from ..values import Lora, from_plain
 
 OnStep = Callable[[int, int], None]

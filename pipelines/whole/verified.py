@@ -27,10 +27,10 @@ from ...parallel.ranks.rank_job import mark
 from ...parallel.ranks.seat import Seat
 from ..denoising.inside import derive
 from ..doors import follow
-from ..signatures.calls import parameters_of
+from ..signatures.table import parameters_of
+from ..spreading.handed import to_wire
 from ..spreading.pipeline import denoisers_of, spread
 from ..spreading.waiting import finished, is_waited_for
-from ..spreading.wire import to_wire
 from ..values import from_plain
 from ..verify import PROMPT, Apart, answer, farthest
 from .assembled import load_pipeline, pipeline_class, required_of, without_bars

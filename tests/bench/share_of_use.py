@@ -27,7 +27,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.pipelines import RESULTS, problems
-from latentloom.pipelines.signatures.calls import is_modular, parameters_of, results_of
+from latentloom.pipelines.signatures.table import is_modular, parameters_of, results_of
 from support.checkout import ROOT
 
 REVIEWED = Path(__file__).with_suffix(".json")

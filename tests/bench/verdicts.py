@@ -92,15 +92,15 @@ def stand_in_machine() -> None:
     """What this machine is said to be, for all modules that are imported later."""
     import psutil
 
-    from latentloom.parallel.machine import container
+    from latentloom.parallel.machine import now
 
     memory = psutil.virtual_memory()._replace(total=24 * GIB, available=20 * GIB)
     for owner, name, value in (
         (psutil, "virtual_memory", memory),
         (psutil, "getloadavg", (9.0, 9.0, 9.0)),
-        (container, "read_container", container.Container()),
-        (container, "used_memory_bytes", 4 * GIB),
-        (container, "num_cores", 4),
+        (now, "read_container", now.Container()),
+        (now, "used_memory_bytes", 4 * GIB),
+        (now, "num_cores", 4),
     ):
         assert callable(getattr(owner, name)), f"{name} has gone from {owner.__name__}: mend this"
         setattr(owner, name, lambda *_, told=value, **__: told)

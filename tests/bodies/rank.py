@@ -23,7 +23,7 @@ from latentloom.parallel.group import Axis, Group
 from latentloom.parallel.layout import Stream, shares_of
 from latentloom.parallel.mesh import Mesh, make_mesh_among, mesh_of
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.parallel.ranks import wires
+from latentloom.parallel.ranks import membership
 from latentloom.parallel.sharding.fingerprint import check_same
 from latentloom.parallel.sharding.halo import extended, trimmed
 from latentloom.parallel.sharding.shard import ShardedModule
@@ -448,10 +448,10 @@ def proved_wires(rank: int, faults: list[str], is_proven: bool = False) -> list[
     for fault in faults:
         with contextlib.ExitStack() as stack:
             if fault != "nothing":
-                stack.callback(setattr, wires, fault, getattr(wires, fault))
-                setattr(wires, fault, _corrupting(getattr(wires, fault), fault))
+                stack.callback(setattr, membership, fault, getattr(membership, fault))
+                setattr(membership, fault, _corrupting(getattr(membership, fault), fault))
             try:
-                wires.prove(Group(range(4), rank, dist.group.WORLD), torch.device("cpu"), is_proven=is_proven)
+                membership.prove(Group(range(4), rank, dist.group.WORLD), torch.device("cpu"), is_proven=is_proven)
                 found.append("well")
             except BadWires as error:
                 found.append(str(error))

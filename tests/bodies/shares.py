@@ -13,8 +13,7 @@ from bodies.meshes import by_plan, group_mesh
 from latentloom.parallel.group import Axis
 from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.sharding.weights import own_bytes
-from latentloom.pipelines.components.loading import torch_dtype
-from latentloom.pipelines.components.streamed import load_sharded
+from latentloom.pipelines.components.loading import load_sharded, torch_dtype
 from latentloom.pipelines.spreading.guidance import lift_refusal
 from latentloom.pipelines.spreading.transformer import shard
 from support.alive import Alive

@@ -24,7 +24,7 @@ from latentloom.pipelines.doors import order
 from latentloom.pipelines.models.folder import read_index
 from latentloom.pipelines.spreading import borders, vae
 from latentloom.pipelines.spreading.branches import KNOWN
-from latentloom.pipelines.spreading.wire import to_wire
+from latentloom.pipelines.spreading.handed import to_wire
 from latentloom.pipelines.values import to_plain
 from latentloom.pipelines.verify import farthest, size_of
 from latentloom.pipelines.whole import pooled

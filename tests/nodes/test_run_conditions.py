@@ -14,9 +14,8 @@ from latentloom.nodes import run_pipeline
 from latentloom.nodes.hosts.comfyui import NODE_CLASS_MAPPINGS
 from latentloom.nodes.steps.whole.node import choose
 from latentloom.nodes.steps.whole.sockets import arguments_of
-from latentloom.pipelines.signatures.calls import conditioned
-from latentloom.pipelines.signatures.table import signature_of
-from latentloom.pipelines.spreading.wire import from_wire, to_wire
+from latentloom.pipelines.signatures.table import conditioned, signature_of
+from latentloom.pipelines.spreading.handed import from_wire, to_wire
 from latentloom.pipelines.values import Image, Mask, Video
 from latentloom.pipelines.whole import called
 from zoo.pipelines import ltx

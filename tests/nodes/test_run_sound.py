@@ -17,7 +17,7 @@ from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.hosts.comfyui import NODE_CLASS_MAPPINGS
 from latentloom.nodes.steps.whole.sockets import values_of
 from latentloom.pipelines.signatures.table import signature_of
-from latentloom.pipelines.spreading.wire import from_wire, to_wire
+from latentloom.pipelines.spreading.handed import from_wire, to_wire
 from latentloom.pipelines.values import Audio
 from latentloom.pipelines.whole import called
 from latentloom.pipelines.whole.shown import heard, rate_of, resampled

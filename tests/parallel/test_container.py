@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from latentloom.parallel.machine.container import Container, num_cores, num_memory_kills, read_container
+from latentloom.parallel.machine.now import Container, num_cores, num_memory_kills, read_container
 from latentloom.parallel.pool.server_process import how_it_ended
 from latentloom.parallel.ranks.shortage import MemoryKills
 

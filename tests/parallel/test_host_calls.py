@@ -19,7 +19,7 @@ from latentloom.parallel.layout import Layout, Stream, shares_of
 from latentloom.parallel.ranks.rank_job import LOST_CONNECTION
 from latentloom.parallel.sharding import compiled, cutting, operator
 from latentloom.parallel.sharding.graphs import kept, traced
-from latentloom.parallel.sharding.graphs.wires import AttentionCall, exchanged, way_of, wire_of
+from latentloom.parallel.sharding.graphs.traced import AttentionCall, exchanged, way_of, wire_of
 from latentloom.parallel.sharding.session import Session
 from latentloom.parallel.sharding.shard import shard
 from latentloom.parallel.sharding.split_plan import SplitPlan

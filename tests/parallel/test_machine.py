@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 
 from latentloom.parallel.machine import machine
-from latentloom.parallel.machine.machine import Device, links_of, parse_devices, read_machine
-from latentloom.parallel.machine.topology import num_sockets, parse_matrix, parse_uuids, read_wiring
+from latentloom.parallel.machine.machine import (
+    Device,
+    links_of,
+    num_sockets,
+    parse_devices,
+    parse_matrix,
+    parse_uuids,
+    read_machine,
+    read_wiring,
+)
 
 MATRIX = """\t\x1b[4mGPU0\tGPU1\tGPU2\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m
 GPU0\t X \tNV18\tSYS\tPXB\t0-47\t0\t\tN/A

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from latentloom.parallel.machine import now
-from latentloom.parallel.machine.container import Container, used_memory_bytes
 from latentloom.parallel.machine.machine import Device, Machine, Torch
-from latentloom.parallel.machine.now import devices_now, read_usage
+from latentloom.parallel.machine.now import Container, devices_now, read_usage, used_memory_bytes
 
 GIB = 1 << 30
 

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from latentloom.parallel.errors import Closed
-from latentloom.parallel.machine.container import Container, num_free_cores
+from latentloom.parallel.machine.now import Container, num_free_cores
 from latentloom.parallel.pool import folder as pool_folder
 from latentloom.parallel.pool import server_process, spare
 from latentloom.parallel.pool.folder import PoolFolder, keep_logs
@@ -267,6 +267,6 @@ def test_logs_of_a_failure_are_kept_for_some_days(tmp_path: Path, monkeypatch: p
 def test_threads_are_as_many_as_the_container_allows(
     monkeypatch: pytest.MonkeyPatch, num_cpus: float | None, cores: int
 ) -> None:
-    monkeypatch.setattr("latentloom.parallel.machine.container.num_cores", lambda: 8)
-    monkeypatch.setattr("latentloom.parallel.machine.container.read_container", lambda: Container(num_cpus=num_cpus))
+    monkeypatch.setattr("latentloom.parallel.machine.now.num_cores", lambda: 8)
+    monkeypatch.setattr("latentloom.parallel.machine.now.read_container", lambda: Container(num_cpus=num_cpus))
     assert num_free_cores() == cores

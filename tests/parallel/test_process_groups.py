@@ -19,7 +19,7 @@ from latentloom.parallel import process_groups
 from latentloom.parallel.errors import BadInput
 from latentloom.parallel.pool.pool import Pool
 from latentloom.parallel.progress import SILENT, Progress
-from latentloom.parallel.ranks import membership, revoke
+from latentloom.parallel.ranks import membership
 from latentloom.parallel.ranks.membership import Membership
 from latentloom.parallel.ranks.seat import World
 from latentloom.parallel.sharding.captured import Captured
@@ -90,19 +90,19 @@ def test_groups_are_all_revoked_or_are_to_be_aborted_once_no_call_is_under_way(
         came_back.append(address)
         return answers[address]
 
-    monkeypatch.setattr(revoke, "_nccl", lambda: call)
-    assert revoke.revoke([group(Backend(each, [])) for each in answers], CPU) == is_revoked
+    monkeypatch.setattr(membership, "_nccl", lambda: call)
+    assert membership.revoke([group(Backend(each, [])) for each in answers], CPU) == is_revoked
     assert sorted(came_back) == sorted(answers)
 
 
 def test_nothing_is_revoked_without_the_function_or_the_communicator(monkeypatch: pytest.MonkeyPatch) -> None:
     has_nccl = dist.is_nccl_available()
-    assert has_nccl or revoke._nccl() is None
-    monkeypatch.setattr(revoke, "_nccl", lambda: None)
-    assert not revoke.revoke([group(Backend(7, []))], CPU)
-    monkeypatch.setattr(revoke, "_nccl", lambda: lambda address: 0)
-    assert not revoke.revoke([group(object())], CPU)
-    assert not revoke.revoke([], CPU)
+    assert has_nccl or membership._nccl() is None
+    monkeypatch.setattr(membership, "_nccl", lambda: None)
+    assert not membership.revoke([group(Backend(7, []))], CPU)
+    monkeypatch.setattr(membership, "_nccl", lambda: lambda address: 0)
+    assert not membership.revoke([group(object())], CPU)
+    assert not membership.revoke([], CPU)
 
 
 @pytest.fixture
@@ -153,8 +153,8 @@ def test_a_loopback_that_is_down_is_told_as_that(monkeypatch: pytest.MonkeyPatch
 def test_groups_are_aborted_at_once() -> None:
     """A kernel of one may wait for that of another."""
     done, together = list[str](), threading.Barrier(2)
-    revoke.abort([group(Backend(each, done, together)) for each in (7, 8)], CPU)
-    revoke.abort([], CPU)
+    membership.abort([group(Backend(each, done, together)) for each in (7, 8)], CPU)
+    membership.abort([], CPU)
     assert sorted(done) == ["abort 7", "abort 8"]
 
 

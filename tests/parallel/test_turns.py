@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from latentloom.parallel.machine.file_lock import ASK_S
+from latentloom.parallel.machine.folders import ASK_S
 from latentloom.parallel.sharding.graphs import turns
 
 

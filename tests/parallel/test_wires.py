@@ -19,7 +19,7 @@ from latentloom.parallel.pool.pool import Pool
 from latentloom.parallel.pool.rank_process import RankProcess
 from latentloom.parallel.pool.replica import Replica
 from latentloom.parallel.process_groups import Use
-from latentloom.parallel.ranks import membership, wires
+from latentloom.parallel.ranks import membership
 from latentloom.parallel.ranks.messages import Join, Joined, Phase
 from latentloom.parallel.ranks.rank import Rank
 from latentloom.parallel.ranks.seat import World
@@ -40,12 +40,12 @@ def test_every_byte_that_is_sent_between_ranks_is_looked_at(ranks: Any) -> None:
 
 def test_what_does_not_arrive_is_not_waited_for() -> None:
     with pytest.raises(BadWires, match=r"does not arrive in 0\.01 s"):
-        wires._wait(lambda: False, 0.0, 0.01)
+        membership._wait(lambda: False, 0.0, 0.01)
 
 
 def test_what_is_sent_differs_for_every_two_ranks_and_fills_its_bytes() -> None:
     device = torch.device("cpu")
-    sent = [wires._sent(device, *pair, 1 << 18) for pair in ((0, 1), (1, 0), (63, 62), (7, 8))]
+    sent = [membership._sent(device, *pair, 1 << 18) for pair in ((0, 1), (1, 0), (63, 62), (7, 8))]
     assert all((one != other).all() for one in sent for other in sent if one is not other)
     assert all(len(each.view(torch.uint8)[lane::4].unique()) > 200 for each in sent for lane in range(4))
 
@@ -68,7 +68,7 @@ def test_a_rank_on_an_accelerator_proves_its_wires_when_it_joins_and_leaves_if_t
     monkeypatch.setattr(membership.process_groups, "connected", lambda: [])
     monkeypatch.setattr(membership, "_store", lambda *_: None)
     monkeypatch.setattr(membership, "_abort_process_group", lambda: done.append("left"))
-    monkeypatch.setattr(wires, "prove", prove)
+    monkeypatch.setattr(membership, "prove", prove)
     one = object.__new__(Rank)
     one.membership = membership.Membership("cuda:1")
     one.channel = SimpleNamespace(send=answers.append)  # type: ignore[assignment]

@@ -97,7 +97,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 @pytest.fixture
 def resettable_peak() -> None:
     """Skips where the system does not let a process count its most memory anew."""
-    from latentloom.pipelines.spreading.measured import RESET
+    from latentloom.parallel.progress import RESET
 
     try:
         RESET.write_text("5")

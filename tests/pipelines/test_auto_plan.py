@@ -11,8 +11,8 @@ from diffusers import ConfigMixin, models
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.forecast.plans import auto_plan, check_plan
 from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.models.facts import heads_of
 from latentloom.pipelines.split_plans import SPLIT_PLANS
-from latentloom.pipelines.split_plans.heads import heads_of
 from latentloom.pipelines.values import Model
 
 COUNTS = range(1, 9)

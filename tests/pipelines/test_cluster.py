@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from latentloom.parallel.errors import Cancelled, RankFailed
-from latentloom.parallel.machine.container import num_free_cores
+from latentloom.parallel.machine.now import num_free_cores
 from latentloom.parallel.progress import Progress
 from latentloom.pipelines import placement
 from latentloom.pipelines.cluster import agent

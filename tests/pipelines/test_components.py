@@ -14,10 +14,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from latentloom.parallel.errors import Cancelled, OutOfMemory
-from latentloom.parallel.machine.container import Container
+from latentloom.parallel.machine.now import Container
 from latentloom.parallel.mesh import planned_mesh
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.pipelines.components import prepared
+from latentloom.pipelines.components import shelf
 from latentloom.pipelines.components.loading import load_component, one_sentence
 from latentloom.pipelines.components.memory import default_budget
 from latentloom.pipelines.components.shelf import StoredComponent
@@ -139,7 +139,7 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> ParallelPlan:
     monkeypatch.setattr(
         "latentloom.pipelines.components.store._mesh", lambda model, plan: mesh if plan.weights > 1 else None
     )
-    monkeypatch.setattr("latentloom.pipelines.components.shelf.is_current", lambda mesh: True)
+    monkeypatch.setattr("latentloom.pipelines.components.store.is_current", lambda mesh: True)
     monkeypatch.setattr("latentloom.pipelines.components.store._new_share", new_share)
     return plan
 
@@ -174,7 +174,7 @@ def test_ranks_of_a_machine_divide_its_memory(flux: Model, monkeypatch: pytest.M
 
 
 def test_a_budget_is_that_of_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latentloom.pipelines.components.memory.read_container", lambda: Container(memory_bytes=1000))
+    monkeypatch.setattr("latentloom.parallel.machine.now.read_container", lambda: Container(memory_bytes=1000))
     default_budget.cache_clear()
     assert default_budget("cpu") == 600
     default_budget.cache_clear()
@@ -284,9 +284,9 @@ def test_steps_are_captured_where_nothing_stands_against_it_and_why_not_is_said_
     told: str,
 ) -> None:
     caplog.set_level(logging.INFO, logger="latentloom")
-    prepared._say_once.cache_clear()
+    shelf._say_once.cache_clear()
     model = dataclasses.replace(flux, device=device, graphs=graphs)
-    found = [prepared.condition_of(model, ParallelPlan.parse(plan), step_cache) for _ in range(2)]
+    found = [shelf.condition_of(model, ParallelPlan.parse(plan), step_cache) for _ in range(2)]
     assert [each.graphs for each in found] == [wanted] * 2
     assert [(each.levelname, told in each.getMessage()) for each in caplog.records] == [("INFO", True)] * bool(told)
 
@@ -417,7 +417,7 @@ def test_loading_reaches_for_no_network(tiny: Callable[[str], Path], monkeypatch
 
 
 def test_compiled_transformers_compile_their_repeated_blocks(flux: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latentloom.pipelines.components.prepared.check_engine", lambda *_, **__: None)
+    monkeypatch.setattr("latentloom.pipelines.components.store.check_engine", lambda *_, **__: None)
     components = ComponentStore()
     blocks = [
         [

@@ -13,7 +13,7 @@ import pytest
 
 from bench import first_light
 from bench.published import predicted_only
-from latentloom.parallel.machine.file_lock import locked
+from latentloom.parallel.machine.folders import locked
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.pool import measuring
 from latentloom.parallel.progress import Progress

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from latentloom.pipelines.components import skeleton
-from latentloom.pipelines.components.default_dtype import DefaultDtype, kept_to_this_thread
+from latentloom.pipelines.components import building
+from latentloom.pipelines.components.building import DefaultDtype, kept_to_this_thread
 from latentloom.pipelines.components.loading import component_class, load_component
 from latentloom.pipelines.models.component_files import inspect_model
 
@@ -67,7 +67,7 @@ def test_loading_in_another_dtype_never_changes_the_process(
         assert {name: x.dtype for name, x in got.items()} == {name: x.dtype for name, x in tensors(expected).items()}
         assert all(torch.equal(x, got[name]) for name, x in tensors(expected).items())
         if each.library == "diffusers":
-            skeleton.build(component_class(each), each.folder, dtype=torch.bfloat16)
+            building.build(component_class(each), each.folder, dtype=torch.bfloat16)
     assert changes == []
 
 

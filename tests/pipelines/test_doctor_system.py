@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from latentloom.parallel.machine.container import Container
+from latentloom.parallel.machine.now import Container
 from latentloom.pipelines.doctor import system
 from latentloom.pipelines.doctor.system import system_checks
 

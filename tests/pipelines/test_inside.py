@@ -38,7 +38,7 @@ HELD = {
             "SINGLE_FILE_LOADABLE_CLASSES",
         ]
     },
-    "components/skeleton.py": {"diffusers.models.modeling_utils:ModelMixin": ["_keep_in_fp32_modules"]},
+    "components/building.py": {"diffusers.models.modeling_utils:ModelMixin": ["_keep_in_fp32_modules"]},
     "denoising/blocks.py": {
         "diffusers.modular_pipelines.modular_pipeline:ModularPipeline": ["_execution_device", "device"],
         "diffusers.modular_pipelines.modular_pipeline:LoopSequentialPipelineBlocks": ["progress_bar"],

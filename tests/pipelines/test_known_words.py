@@ -10,7 +10,7 @@ from latentloom.__main__ import main
 from latentloom.nodes.graph.problems import GraphError
 from latentloom.nodes.headless import headless
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.tokens.known import unknown_words, why_unknown
+from latentloom.pipelines.models.facts import unknown_words, why_unknown
 
 FIRST = str(Path(__file__).resolve().parents[2] / "workflows/bobbin/first_picture.json")
 CAT = "prompt=A cat in the rain, watercolour, 3 of it"

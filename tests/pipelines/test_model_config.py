@@ -10,7 +10,8 @@ import pytest
 import torch
 import transformers
 
-from latentloom.pipelines.components.loading import component_class, load_component, offline
+from latentloom.pipelines.components.building import offline
+from latentloom.pipelines.components.loading import component_class, load_component
 from latentloom.pipelines.models.component_files import inspect_component, inspect_model
 from latentloom.pipelines.models.config import model_config
 

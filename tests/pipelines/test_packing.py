@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from latentloom.parallel.staging import moving
-from latentloom.pipelines.components.skeleton import _reading
+from latentloom.pipelines.components.building import _reading
 from latentloom.pipelines.components.store import ComponentStore
 from latentloom.pipelines.forecast.weights import weights_of
 from latentloom.pipelines.models.component_files import inspect_model

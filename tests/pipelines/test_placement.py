@@ -207,7 +207,7 @@ def test_rows_that_would_only_save_time_are_not_decoded_apart(ranks: ToyRanks) -
 
 def test_a_decoder_that_is_not_known_to_be_exact_works_alone(ranks: ToyRanks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placement, "decoders_for", lambda *_: 4)
-    monkeypatch.setattr("latentloom.pipelines.spreading.decoders.DECODERS", ())
+    monkeypatch.setattr("latentloom.pipelines.spreading.vae.DECODERS", ())
     placement.decode(Decode(model=at(), latents=canvas(SIDE, tensor=torch.zeros(1, 16, 8, 8))))
     assert ranks.orders[0][2]["num_ranks"] == 1
 

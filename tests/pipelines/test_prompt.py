@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from latentloom.pipelines import stages
-from latentloom.pipelines.components.loading import one_call_at_a_time
+from latentloom.pipelines.components.building import one_call_at_a_time
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.values import Model, from_plain
 

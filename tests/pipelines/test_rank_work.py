@@ -9,11 +9,11 @@ import psutil
 import pytest
 import torch
 
+from latentloom.parallel import progress as measured
 from latentloom.parallel.mesh import Mesh, planned_mesh
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.progress import Progress
 from latentloom.pipelines import stages
-from latentloom.pipelines.spreading import measured
 
 
 class Told(Progress):

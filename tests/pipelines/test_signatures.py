@@ -11,8 +11,7 @@ from diffusers.pipelines.ltx.pipeline_ltx_condition import LTXVideoCondition
 from diffusers.pipelines.ltx2.pipeline_ltx2_ic_lora import LTX2ReferenceCondition
 
 from latentloom.pipelines.signatures import survey, table
-from latentloom.pipelines.signatures.calls import is_modular
-from latentloom.pipelines.signatures.table import TABLE, class_names, reviewed, signature_of
+from latentloom.pipelines.signatures.table import TABLE, class_names, is_modular, reviewed, signature_of
 from latentloom.pipelines.whole import assembled
 from zoo import pipelines
 

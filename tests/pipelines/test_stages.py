@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import torch
 
+from latentloom.parallel import progress as measured
 from latentloom.parallel.errors import Cancelled, OutOfMemory, is_out_of_memory
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.failures import check_finite, shortage
 from latentloom.pipelines.families import FAMILIES, family_module
-from latentloom.pipelines.spreading import measured
 from latentloom.pipelines.values import Image, Latents, Model, Sampling, from_plain, to_plain
 from support.told import Told
 

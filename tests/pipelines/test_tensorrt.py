@@ -53,7 +53,7 @@ def test_a_denoise_by_engines_is_near_the_eager_one(tiny: Callable[[str], Path],
 
 @pytest.fixture
 def _on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latentloom.pipelines.components.prepared.check_engine", lambda *_, **__: None)
+    monkeypatch.setattr("latentloom.pipelines.components.store.check_engine", lambda *_, **__: None)
 
 
 def test_a_tiny_block_is_built_and_compared_before_anything_is_loaded(

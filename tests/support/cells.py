@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from latentloom.parallel.group import Axis
 from latentloom.parallel.mesh import Mesh, make_mesh_among
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.sharding.fingerprint import tensors_in
 from latentloom.parallel.sharding.padding import leaving_out
 from latentloom.parallel.sharding.shard import shard as shard_module
-from latentloom.parallel.spatial.part import tensors_in
 from latentloom.pipelines.spreading.transformer import leave_padding_out, shard, split_plan_of
 from zoo.cases import CASES, Case, Variant, variants_of
 
@@ -66,7 +66,7 @@ def outputs(model: nn.Module, inputs: dict[str, Any]) -> list[Tensor]:
     # Copies of lists: HunyuanDiT takes a ControlNet's residuals out of the list that it is given.
     given = {name: list(value) if isinstance(value, list) else value for name, value in inputs.items()}
     with torch.no_grad():
-        return list(tensors_in(model(**given, return_dict=False), {}))
+        return list(tensors_in(model(**given, return_dict=False)))
 
 
 @functools.cache

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from latentloom.parallel.machine.container import num_cores
+from latentloom.parallel.machine.now import num_cores
 from latentloom.pipelines.values import Place
 from latentloom.ui.server import Server
 from latentloom.ui.settings import Settings

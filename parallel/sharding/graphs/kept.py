@@ -14,8 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .traced import free
-from .wires import AttentionCall
+from .traced import AttentionCall, free
 
 # Of one kind of block, for all states and the like that a process meets; those not used for longest are dropped.
 MOST_GRAPHS = 64

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ...machine.file_lock import locked
-from ...machine.folders import private, private_folder
+from ...machine.folders import locked, private, private_folder
 
 if TYPE_CHECKING:
     from torch import Tensor

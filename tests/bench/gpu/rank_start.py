@@ -75,11 +75,11 @@ def _kernels(device: Any) -> None:
 
 def _joins(device: str) -> None:
     from latentloom.parallel import process_groups
-    from latentloom.parallel.ranks import wires
+    from latentloom.parallel.ranks import membership
     from latentloom.parallel.ranks.membership import Membership
     from latentloom.parallel.ranks.seat import World
 
-    for owner, name in ((process_groups, "_made"), (process_groups, "set_up"), (wires, "prove")):
+    for owner, name in ((process_groups, "_made"), (process_groups, "set_up"), (membership, "prove")):
         _tell_of(owner, name)
     member = Membership(device)
     with tempfile.TemporaryDirectory() as folder:

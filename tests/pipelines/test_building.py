@@ -8,9 +8,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from latentloom.pipelines.components import skeleton
-from latentloom.pipelines.components.loading import component_class, load_component, torch_dtype
-from latentloom.pipelines.components.streamed import shells
+from latentloom.pipelines.components import building
+from latentloom.pipelines.components.loading import component_class, load_component, shells, torch_dtype
 from latentloom.pipelines.models.component_files import inspect_component, inspect_model
 from latentloom.pipelines.models.folder import read_index
 from latentloom.pipelines.values import Dtype
@@ -41,7 +40,7 @@ def tensors(component: torch.nn.Module) -> dict[str, torch.Tensor]:
 def test_tensors_one_by_one_are_what_diffusers_reads(tiny: Callable[[str], Path], family: str, dtype: Dtype) -> None:
     for files in models(tiny(family), "diffusers"):
         expected = tensors(load_component(files, dtype=dtype))
-        got = skeleton.load(component_class(files), files, dtype=torch_dtype(dtype), device="cpu")
+        got = building.load(component_class(files), files, dtype=torch_dtype(dtype), device="cpu")
         found = tensors(got)
         assert {name: x.dtype for name, x in found.items()} == {name: x.dtype for name, x in expected.items()}
         assert all(torch.equal(x, expected[name]) for name, x in found.items())
@@ -80,7 +79,7 @@ def test_names_that_diffusers_converts_are_left_to_it(tiny: Callable[[str], Path
         weights = {name.replace(ours, theirs): tensor for name, tensor in weights.items()}
     save_file(weights, folder / files.weights[0].path.name)
     renamed = inspect_component(folder.parent, "vae", library="diffusers", class_name=files.class_name, roots=None)
-    assert skeleton.load(component_class(renamed), renamed, dtype=torch.bfloat16, device="cpu") is None
+    assert building.load(component_class(renamed), renamed, dtype=torch.bfloat16, device="cpu") is None
     loaded = load_component(renamed, dtype="bf16", device=ACCELERATOR)
     assert {(x.device.type, x.dtype) for x in loaded.parameters()} == {(ACCELERATOR, torch.bfloat16)}
 
