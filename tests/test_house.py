@@ -19,7 +19,6 @@ ROWS = ("pipelines/families/", "pipelines/split_plans/")  # folders whose module
 # Small modules with one importer, and why each is a room of its own; at most 15.
 CHAMBERS = {
     "pipelines/fusing/rotary_kernel.py": "imports Triton, which not every machine has",
-    "ui/access/intake.py": "counts requests, whatever the server is",
     "ui/canvas.py": "the only Gradio component",
     "ui/command.py": "the command `latentloom ui`",
     "ui/watchdog.py": "the end of a server that hangs, whatever it serves",

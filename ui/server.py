@@ -8,7 +8,6 @@ from typing import IO
 from ..nodes.headless.lifetime import InUse, claim
 from ..parallel.machine.folders import private_folder, why_open
 from ..pipelines.tokens.counter import Counter
-from .access.intake import Intake
 from .downloads.downloads import Downloads
 from .library.library import Library
 from .live.live import Live
@@ -17,7 +16,7 @@ from .runs.results import Results
 from .runs.runs import Runs
 from .settings import SCRATCH, Settings
 from .store.quota import Quota
-from .store.uploads import Uploads
+from .store.uploads import Intake, Uploads
 from .store.user_files import remove_leftovers
 from .views.newest import Newest
 from .worker.process import WorkerProcess
@@ -55,12 +54,8 @@ class Server:
 
     def close(self) -> None:
         """Runs under way stop at their next step, and go first when the server starts again."""
-        self.newest.close()
-        self.counting.close()
-        self.counter.close()
-        self.hashes.close()
-        self.downloads.close()
-        self.runs.close()
+        for part in (self.newest, self.counting, self.counter, self.hashes, self.downloads, self.runs):
+            part.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
         self._claim.close()
 
@@ -74,9 +69,9 @@ def _claimed(folder: Path) -> IO[bytes]:
             "end it, or give this one a folder of its own with --data-dir"
         ) from None
     except OSError as error:
-        reason = error.strerror or str(error)
         raise ValueError(
-            f"{folder} cannot be written ({reason}); give a folder that you may write to, with --data-dir"
+            f"{folder} cannot be written ({error.strerror or error}); "
+            "give a folder that you may write to, with --data-dir"
         ) from None
 
 

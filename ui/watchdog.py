@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 
 LIMIT_S = 60.0
 TURN_S = 1.0
@@ -20,7 +21,7 @@ TURN_S = 1.0
 
 @contextlib.contextmanager
 def watched(
-    loop: asyncio.AbstractEventLoop, *, limit_s: float = LIMIT_S, wind: Callable[[float], None] | None = None
+    loop: asyncio.AbstractEventLoop, *, limit_s: float = LIMIT_S, wind: Callable[[float], object] | None = None
 ) -> Iterator[None]:
     """While this is entered the loop has to turn. `wind` sets the timer, 0 stops it; where the system has none, nothing
     is watched.
@@ -30,7 +31,7 @@ def watched(
             yield
             return
         faulthandler.register(signal.SIGPROF, all_threads=True, chain=True)  # by default it ends the process
-        wind = _wind
+        wind = partial(signal.setitimer, signal.ITIMER_PROF)
     lock = threading.Lock()
     is_on = True
 
@@ -47,7 +48,3 @@ def watched(
         with lock:
             is_on = False
             wind(0)
-
-
-def _wind(seconds: float) -> None:
-    signal.setitimer(signal.ITIMER_PROF, seconds)

@@ -13,7 +13,7 @@ from graphlib import TopologicalSorter
 from typing import Any, Literal
 
 from ...parallel.errors import Cancelled
-from ...pipelines.spreading.measured import peak, reset_peak
+from ...parallel.progress import peak, reset_peak
 from ...pipelines.values import Model
 from ..files.workspace import HERE, Workspace
 from ..graph.graph import Link

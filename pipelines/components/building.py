@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from ..models.component_files import ComponentFiles
-from ..models.packed.torchao_files import PACKED, PARTS, part_of
+from ..models.packing import PACKED, PARTS, part_of
 from ..models.tensor_file import read_tensor_file
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ...parallel.mesh import Mesh
 from ...parallel.plan import ParallelPlan
 from ...parallel.ranks.heap import give_back_rest
-from ..models.checks import why_no_graphs
+from ..models.describe import why_no_graphs
 from ..values import Engine, Graphs, Lora, Model, StepCache
 from .memory import Held, default_budget, spare_bytes
 

@@ -166,7 +166,7 @@ def _table() -> dict[str, Any]:
 # one of them takes that none of its own blocks makes, and must have what all of them must. *Conditions* are frames that
 # a video is to show or to follow, which a pipeline takes as objects of a class of its own.
 
-# Parameters that take objects of diffusers', and what stands for them: what these are made of (`whole.modular`).
+# Parameters that take objects of diffusers', and what stands for them: what these are made of (`whole.called`).
 MADE_OF = {
     "references": {
         "reference_images": "list[PIL.Image.Image]",

@@ -20,7 +20,7 @@ from latentloom.nodes.graph.ready import ready
 from latentloom.nodes.headless.workflow_files import shipped_files
 from latentloom.nodes.python_script import to_python
 from latentloom.nodes.registry import SPECS
-from latentloom.ui.worker.made import made_by
+from latentloom.ui.worker.work import made_by
 from support.folded import paintings
 
 HOSTILE = '"""\n\'); import os; os.abort() #\\\x00{}\u2028'

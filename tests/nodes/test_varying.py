@@ -13,7 +13,7 @@ from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, graph_from_plain
 from latentloom.nodes.graph.ready import ready
 from latentloom.nodes.registry import SPECS
-from latentloom.ui.worker.made import behind, told_of
+from latentloom.ui.worker.work import behind, told_of
 from support.prepared import foretell, run
 
 FIRST = Path(__file__).resolve().parents[2] / "workflows" / "bobbin" / "first_picture.json"

@@ -18,7 +18,7 @@ from latentloom.ui.runs.runs import Runs
 from latentloom.ui.runs.search import terms_of
 from latentloom.ui.store import quota
 from latentloom.ui.store.uploads import Uploads
-from latentloom.ui.worker.made import behind, told_of
+from latentloom.ui.worker.work import behind, told_of
 from support.checkout import ROOT
 from support.toy_server import finished, pictured, runs_in, settings_in
 

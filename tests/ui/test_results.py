@@ -23,7 +23,7 @@ from latentloom.pipelines.values import Image as Pixels
 from latentloom.ui.errors import NotHere
 from latentloom.ui.runs.results import Results
 from latentloom.ui.runs.runs import Runs
-from latentloom.ui.worker.made import behind, made_by, told_of
+from latentloom.ui.worker.work import behind, made_by, told_of
 from support.checkout import ROOT
 from support.toy_server import SPECS, finished, graph, pictured, settings_in
 

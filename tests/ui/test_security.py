@@ -19,7 +19,7 @@ import pytest
 from fastapi import Request
 
 from latentloom.ui.access import gate
-from latentloom.ui.access.intake import AT_A_TIME
+from latentloom.ui.store.uploads import AT_A_TIME
 from support.raw_requests import Answer, Asked, ask, ask_each
 from support.toy_server import copying, ended
 from support.toy_server import png as sound_png

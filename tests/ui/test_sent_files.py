@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI, Response
 from fastapi.testclient import TestClient
 
-from latentloom.ui.store.files import send
+from latentloom.ui.access.answers import send
 
 
 def test_a_picture_that_is_deleted_as_it_is_opened_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ def test_nobody_waits_while_a_picture_of_another_is_looked_at(
         assert go_on.wait(60)
         return checked_picture(*arguments, **named)
 
-    monkeypatch.setattr("latentloom.ui.store.uploads.checked_picture", slow)
+    monkeypatch.setattr("latentloom.nodes.files.thumbnails.checked_picture", slow)
     (tmp_path / "bobs").write_bytes(png(6, 4))
     with ThreadPoolExecutor(2) as pool:
         bobs = pool.submit(shelf.add, "bob", "b.png", tmp_path / "bobs")

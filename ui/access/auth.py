@@ -40,25 +40,23 @@ def read_users(file: Path) -> dict[str, str]:
         raise ValueError(f"--auth {file} can be read by other users of this machine; run: chmod 600 {file}")
     users: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip() and not line.lstrip().startswith("#"):
-            _add(users, line, f"line {number} of --auth {file}")
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        where, (name, colon, password) = f"line {number} of --auth {file}", line.partition(":")
+        name = name.strip()
+        if not colon or not password or NAME.fullmatch(name) is None:
+            raise ValueError(
+                f"{where} is no name:password; a name has letters, digits and . _ @ -, at most 64, "
+                "and a password follows"
+            )
+        if name.lower() in {known.lower() for known in users}:
+            raise ValueError(
+                f"{where} names {name} again; give each user one line, and a name that differs in more than case"
+            )
+        users[name] = password
     if not users:
         raise ValueError(f"--auth {file} names no user; write a line name:password for each")
     return users
-
-
-def _add(users: dict[str, str], line: str, where: str) -> None:
-    name, colon, password = line.partition(":")
-    name = name.strip()
-    if not colon or not password or NAME.fullmatch(name) is None:
-        raise ValueError(
-            f"{where} is no name:password; a name has letters, digits and . _ @ -, at most 64, and a password follows"
-        )
-    if name.lower() in {known.lower() for known in users}:
-        raise ValueError(
-            f"{where} names {name} again; give each user one line, and a name that differs in more than case"
-        )
-    users[name] = password
 
 
 def token_of(connection: HTTPConnection) -> str:

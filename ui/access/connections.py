@@ -153,15 +153,12 @@ class Connection(H11Protocol):
         self._watch_body()
         self._was_paused = is_paused
 
-    def _watch_reader(self) -> None:
+    def _watch_reader(self, before: int | None = None) -> None:
         unread = self.transport.get_write_buffer_size()
-        self._unread_timer = self.loop.call_later(self._patience.unread_s, self._look_at_reader, unread)
-
-    def _look_at_reader(self, before: int) -> None:
-        if self.transport.get_write_buffer_size() >= before:
+        if before is not None and unread >= before:
             self.transport.abort()
         else:
-            self._watch_reader()
+            self._unread_timer = self.loop.call_later(self._patience.unread_s, self._watch_reader, unread)
 
     def _stop_unread_timer(self) -> None:
         if self._unread_timer is not None:

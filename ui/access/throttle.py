@@ -70,12 +70,11 @@ class Throttle:
 
     @asynccontextmanager
     async def _turn(self, key: Key, width: int) -> AsyncIterator[None]:
-        queue = self.queues.setdefault(key, _Queue(asyncio.Semaphore(width)))
+        queue = self.queues.get(key) or _Queue(asyncio.Semaphore(width))
         is_stranger = key[0] == "address"
         if queue.num_tries >= MAX_TRIES or (is_stranger and self.num_strangers >= MAX_STRANGERS):
-            if not queue.num_tries:
-                del self.queues[key]
             raise _too_many()
+        self.queues[key] = queue
         queue.num_tries += 1
         self.num_strangers += is_stranger
         try:

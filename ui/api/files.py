@@ -4,11 +4,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from ..access.answers import KEEP, picture, send
 from ..contract.bodies import DownloadBody, Empty, HubBody
 from ..contract.kept import Download, HubLook, Upload, UploadKind, UploadRow
 from ..downloads.downloads import Downloads
 from ..server import Server
-from ..store.files import KEEP, picture, send
 from ..store.paging import FIRST_ROWS
 from .graphs import FileName, file_name
 from .requests import CONFLICT, Before, Id, Limit, User, sends, takes

@@ -1,16 +1,17 @@
 """The API's routes about what users keep: workflows with their versions, drafts, and links to share."""
 
 from typing import Annotated
+from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request, Response
 
 from ...nodes.graph.check import with_requires
 from ...nodes.graph.graph import graph_from_plain, graph_text
 from ...nodes.registry import SPECS
+from ..access.answers import HEADERS, picture
 from ..contract.bodies import DraftBody, Empty, NewWorkflowBody, RenameBody, SaveBody
 from ..contract.kept import Draft, DraftWithGraph, NamedGraph, Token, Workflow, WorkflowVersion, WorkflowWithGraph
 from ..server import Server
-from ..store.files import HEADERS, attachment, picture
 from ..store.paging import FIRST_ROWS
 from .requests import CONFLICT, Before, Id, Limit, User, sends, takes
 
@@ -19,12 +20,6 @@ Number = Annotated[int | None, Query(ge=1, le=1_000_000)]
 
 
 def add_routes(router: APIRouter, server: Server) -> None:
-    _add_workflows(router, server)
-    _add_parts(router, server)
-    _add_drafts(router, server)
-
-
-def _add_workflows(router: APIRouter, server: Server) -> None:
     library = server.library
 
     @router.get("/workflows")
@@ -61,6 +56,9 @@ def _add_workflows(router: APIRouter, server: Server) -> None:
     def duplicate_workflow(id: Id, body: Empty, user: User) -> Workflow:
         return library.duplicate(user, id)
 
+    _add_parts(router, server)
+    _add_drafts(router, server)
+
 
 def _add_parts(router: APIRouter, server: Server) -> None:
     library = server.library
@@ -85,7 +83,8 @@ def _add_parts(router: APIRouter, server: Server) -> None:
         """The workflow file, as `latentloom run` takes it."""
         found = library.get(user, id, version)
         text = graph_text(with_requires(graph_from_plain(found.graph), SPECS))
-        return Response(text, media_type="application/json", headers=HEADERS | attachment(f"{found.name}.json"))
+        named = f"attachment; filename*=utf-8''{quote(f'{found.name}.json', safe='')}"
+        return Response(text, media_type="application/json", headers=HEADERS | {"Content-Disposition": named})
 
     @router.post("/workflows/{id}/share")
     def share_workflow(id: Id, body: Empty, user: User) -> Token:

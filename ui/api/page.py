@@ -11,7 +11,7 @@ from fastapi.responses import FileResponse
 from ... import __version__
 from ...nodes.registry import catalog
 from ...parallel.wording import worded
-from ..access.answers import plain
+from ..access.answers import KEEP, picture, plain
 from ..access.auth import COOKIES, token_of
 from ..access.gate import UPLOAD_BYTES
 from ..bundle import MEDIA_TYPES, Bundle
@@ -24,7 +24,6 @@ from ..library.shipped import shipped_media, templates
 from ..runs.runs import MAX_WAITING
 from ..server import Server
 from ..settings import Settings
-from ..store.files import KEEP, picture
 from ..store.paging import MAX_ROWS
 from ..views.installed import lora_picture, loras_view, models_view, node_use, templates_needs
 from .requests import Id, User, sends
@@ -34,8 +33,10 @@ PART = re.compile(r"loom\.\w+\.[0-9A-Z]{8}\.js")  # what the page loads later ha
 
 
 def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
-    nodes = read_nodes()
-    sent = nodes.model_dump()
+    nodes = catalog()
+    types = sorted({socket["type"] for node in nodes for socket in (*node["inputs"], *node["outputs"])})
+    version = hashlib.sha256(json.dumps(nodes).encode()).hexdigest()[:12]  # changes when any node does
+    sent = Catalog.model_validate({"version": version, "nodes": nodes, "types": types}).model_dump()
 
     @router.get("/static/{name}", response_class=FileResponse)
     def static(name: str, v: Annotated[str, Query(max_length=64)] = "") -> Response:
@@ -48,7 +49,7 @@ def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
     @router.get("/catalog", response_model=Catalog)
     def read_catalog(request: Request) -> Response:
         """Every node with its sockets; the canvas draws from this alone."""
-        tag = f'"{nodes.version}"'
+        tag = f'"{version}"'
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers={"ETag": tag})
         answer = plain(sent)
@@ -138,11 +139,3 @@ def _who(user: str, settings: Settings) -> Me:
         allows_downloads=settings.allows_downloads,
         template_files=[*shipped_media()],
     )
-
-
-def read_nodes() -> Catalog:
-    """The catalog with a version that changes when any node does."""
-    nodes = catalog()
-    types = sorted({socket["type"] for node in nodes for socket in (*node["inputs"], *node["outputs"])})
-    version = hashlib.sha256(json.dumps(nodes).encode()).hexdigest()[:12]
-    return Catalog.model_validate({"version": version, "nodes": nodes, "types": types})

@@ -35,18 +35,17 @@ ERRORS: Responses = {
     )
 }
 CONFLICT: Responses = {409: {"model": ErrorAnswer, "description": "The thing is not as the caller believes."}}
+BINARY = {"schema": {"type": "string", "format": "binary"}}
 
 
 def sends(*media_types: str) -> Responses:
     """The description of an answer that is a file."""
-    schema = {"schema": {"type": "string", "format": "binary"}}
-    return {200: {"content": dict.fromkeys(media_types, schema)}}
+    return {200: {"content": dict.fromkeys(media_types, BINARY)}}
 
 
 def takes(*media_types: str) -> dict[str, Any]:
     """The description of a body that is a file."""
-    schema = {"schema": {"type": "string", "format": "binary"}}
-    return {"requestBody": {"required": True, "content": dict.fromkeys(media_types, schema)}}
+    return {"requestBody": {"required": True, "content": dict.fromkeys(media_types, BINARY)}}
 
 
 class StrictRequest(Request):
@@ -82,7 +81,8 @@ class LoomRoute(APIRoute):
                 request.state.user = user_of(request)
                 if self.include_in_schema:
                     self._check_query(request)
-                if self.body_field is not None and not _is_json(request):
+                kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+                if self.body_field is not None and kind != "application/json":
                     raise HTTPException(415, "the body is not marked as JSON; send Content-Type: application/json")
                 return await handle(StrictRequest(request.scope, request.receive))
             except Exception as error:
@@ -113,10 +113,6 @@ def _answering(endpoint: Callable[..., Any], answer: Callable[[Any], Response]) 
         return await run_in_threadpool(answer, await endpoint(*given, **named))
 
     return handle_async if inspect.iscoroutinefunction(endpoint) else handle
-
-
-def _is_json(request: Request) -> bool:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
 
 
 def _user(request: Request) -> str:

@@ -6,18 +6,8 @@ from fastapi import APIRouter, Query, Response
 
 from ...nodes.graph.graph import graph_from_plain
 from ...parallel.wording import worded
-from ...pipelines.values import Place
-from ..contract.bodies import (
-    BoardBody,
-    CancelBody,
-    Empty,
-    HashBody,
-    MarkBody,
-    MoveBody,
-    PosterBody,
-    PriorityBody,
-    RunBody,
-)
+from ..access.answers import picture
+from ..contract import bodies
 from ..contract.kept import Upload
 from ..contract.run import (
     Board,
@@ -35,7 +25,6 @@ from ..contract.run import (
 )
 from ..errors import NotHere
 from ..server import Server
-from ..store.files import picture
 from ..store.paging import FIRST_ROWS
 from ..views.devices import accelerators, asked_place, devices_now
 from .requests import CONFLICT, Before, Id, Limit, NodeName, User, sends
@@ -51,8 +40,10 @@ def add_routes(router: APIRouter, server: Server) -> None:
     runs = server.runs
 
     @router.post("/runs", status_code=201)
-    def start(body: RunBody, user: User) -> Submitted:
+    def start(body: bodies.RunBody, user: User) -> Submitted:
         """Put a run at the end of the queue, or one for each value of a sweep that can be made."""
+        own, is_own = server.settings.place, not body.devices.strip() and not body.plan.strip()
+        here = () if is_own else accelerators(devices_now())
         return runs.submit(
             user,
             graph_from_plain(body.graph),
@@ -60,7 +51,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
             sweep=body.sweep,
             targets=body.targets,
             workflow_id=body.workflow_id,
-            place=_place(body, server.settings.place),
+            place=None if is_own else asked_place(body.devices, body.plan, own=own, here=here),
             is_forced=body.force,
             priority=body.priority,
         )
@@ -84,22 +75,22 @@ def add_routes(router: APIRouter, server: Server) -> None:
         runs.delete(user, id)
 
     @router.post("/runs/cancel")
-    def cancel_runs(user: User, body: CancelBody) -> Cancelled:
+    def cancel_runs(user: User, body: bodies.CancelBody) -> Cancelled:
         """Runs that wait are taken out, running ones stop at their next step: those that are named, or all."""
         return Cancelled(runs=tuple(runs.book.cancel(user, body.runs)))
 
     @router.post("/runs/priority", status_code=204, responses=CONFLICT)
-    def prioritize_runs(user: User, body: PriorityBody) -> None:
+    def prioritize_runs(user: User, body: bodies.PriorityBody) -> None:
         """Let waiting runs go before or behind the user's others, or once the machine is idle."""
         runs.book.set_priority(user, body.runs, body.priority)
 
     @router.post("/runs/{id}/cancel", status_code=204)
-    def cancel_run(id: Id, user: User, body: Empty) -> None:
+    def cancel_run(id: Id, user: User, body: bodies.Empty) -> None:
         """A waiting run is taken out, a running one stops at its next step."""
         runs.book.cancel(user, [id])
 
     @router.post("/runs/{id}/move", status_code=204, responses=CONFLICT)
-    def move_run(id: Id, user: User, body: MoveBody) -> None:
+    def move_run(id: Id, user: User, body: bodies.MoveBody) -> None:
         """Put a waiting run before another one of the user's."""
         runs.book.move(user, id, body.before)
 
@@ -113,12 +104,6 @@ def add_routes(router: APIRouter, server: Server) -> None:
     _add_results(router, server)
     _add_boards(router, server)
     _add_hashes(router, server)
-
-
-def _place(body: RunBody, own: Place) -> Place | None:
-    if not body.devices.strip() and not body.plan.strip():
-        return None
-    return asked_place(body.devices, body.plan, own=own, here=accelerators(devices_now()))
 
 
 def _add_results(router: APIRouter, server: Server) -> None:
@@ -159,17 +144,17 @@ def _add_results(router: APIRouter, server: Server) -> None:
         results.delete(user, id)
 
     @router.post("/results/marks")
-    def mark_results(body: MarkBody, user: User) -> list[Result]:
+    def mark_results(body: bodies.MarkBody, user: User) -> list[Result]:
         """Change stars, tags and boards of some results: of all or, where one is refused, of none."""
         return results.mark(user, body)
 
     @router.post("/results/{id}/input", status_code=201)
-    async def use_result(id: Id, body: Empty, user: User) -> Upload:
+    async def use_result(id: Id, body: bodies.Empty, user: User) -> Upload:
         """Keep a result among the user's inputs; `path` is what Load Image, Load Audio or Load Video takes."""
         return await intake.look(lambda: uploads.copy(user, results.path(user, id)))
 
     @router.put("/results/{id}/poster")
-    async def set_poster(id: Id, body: PosterBody, user: User) -> Result:
+    async def set_poster(id: Id, body: bodies.PosterBody, user: User) -> Result:
         """Choose the frame that stands for a video."""
         return await intake.look(results.set_poster, user, id, body.frame)
 
@@ -193,11 +178,11 @@ def _add_boards(router: APIRouter, server: Server) -> None:
         return results.board_rows(user)
 
     @router.post("/boards", status_code=201)
-    def create_board(body: BoardBody, user: User) -> Board:
+    def create_board(body: bodies.BoardBody, user: User) -> Board:
         return boards.add(user, body.name)
 
     @router.patch("/boards/{id}")
-    def rename_board(id: Id, body: BoardBody, user: User) -> Board:
+    def rename_board(id: Id, body: bodies.BoardBody, user: User) -> Board:
         return boards.rename(user, id, body.name)
 
     @router.delete("/boards/{id}", status_code=204)
@@ -210,7 +195,7 @@ def _add_hashes(router: APIRouter, server: Server) -> None:
     hashes = server.hashes
 
     @router.post("/hashes", status_code=201)
-    def hash_model(body: HashBody, user: User) -> Hashing:
+    def hash_model(body: bodies.HashBody, user: User) -> Hashing:
         """Begin to read all weights of a run's model, in the background, for their sha256."""
         return hashes.ask(user, body.run, body.node)
 

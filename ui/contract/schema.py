@@ -11,10 +11,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json
 from . import app, bodies, kept, run, shown
 
 FILE = Path(__file__).parents[1] / "web" / "contract.schema.json"
-MODES: dict[Any, JsonSchemaMode] = {
-    **dict.fromkeys((kept, run, shown, app), "serialization"),
-    bodies: "validation",
-}
+MODES: dict[Any, JsonSchemaMode] = {**dict.fromkeys((kept, run, shown, app), "serialization"), bodies: "validation"}
 
 
 class _Untitled(GenerateJsonSchema):

@@ -184,22 +184,19 @@ def after(node: NodeState, event: Event, *, now: float) -> NodeState:
 
 def with_results(run: RunRecord, made: Iterable[MadeFile]) -> RunRecord:
     """The run with these results, and each of its nodes with those that it made."""
-    made = tuple(made)
+    made, own = tuple(made), {name: list[MadeFile]() for name in run.nodes}
+    for each in made:
+        own.setdefault(each.node, []).append(each)
     nodes: dict[str, NodeState] = {}
     for name, node in run.nodes.items():
-        own = [each for each in made if each.node == name]
-        sounds = tuple(each.id for each in own if each.kind == "audio")
-        nodes[name] = node.model_copy(update={"files": tuple(each.id for each in own), "sounds": sounds})
+        sounds = tuple(each.id for each in own[name] if each.kind == "audio")
+        nodes[name] = node.model_copy(update={"files": tuple(each.id for each in own[name]), "sounds": sounds})
     return run.model_copy(update={"made": made, "nodes": nodes})
 
 
 def with_marks(outcome: Outcome, known: Iterable[MadeFile]) -> Outcome:
     """What the user said of results while their run was under way holds."""
-    marks = {
-        made.id: {"is_starred": made.is_starred, "tags": made.tags, "boards": made.boards, "poster": made.poster}
-        for made in known
-        if made.is_starred or made.tags or made.boards or made.poster
-    }
+    marks = {made.id: made.model_dump(include={"is_starred", "tags", "boards", "poster"}) for made in known}
     made = tuple(each.model_copy(update=marks.get(each.id, {})) for each in outcome.made)
     return dataclasses.replace(outcome, made=made)
 

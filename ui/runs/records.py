@@ -37,11 +37,9 @@ class RunRecords:
     def all(self) -> Iterator[RunRecord]:
         for path in sorted(self._data_dir.glob("users/*/runs/[!.]*.json")):
             run = read_record(path, RunRecord)
-            if run is None:
-                continue
-            if self._path(run.user, run.id) == path and ID.fullmatch(run.batch):
+            if run is not None and self._path(run.user, run.id) == path and ID.fullmatch(run.batch):
                 yield run
-            else:
+            elif run is not None:
                 put_aside(path, ValueError("it belongs elsewhere"))
 
     def write_graph(self, user: str, batch: str, graph: Graph) -> None:

@@ -17,10 +17,9 @@ from ..contract.run import Board, BoardRow, Kind, Maker, Result, TagRow
 from ..errors import NotHere
 from ..live.state import MadeFile, RunRecord
 from ..settings import Settings
-from ..store.paging import FIRST_ROWS, page_of, short_values
+from ..store import user_files
+from ..store.paging import FIRST_ROWS, MAX_PROMPT, page_of, short_values
 from ..store.quota import Quota
-from ..store.user_files import checked_id, checked_name, fresh_id, nothing, read_record, user_folder, write_record
-from ..worker.made import MAX_PROMPT, is_own_file, thumbnail_path
 from .runs import Runs
 from .search import terms_of
 
@@ -49,11 +48,13 @@ class Boards:
 
     def add(self, user: str, name: str) -> Board:
         """Raises `ValueError`, also for a name that is taken."""
-        return self._write(user, Board(id=fresh_id(), name=checked_name(name), created=time.time()))
+        return self._write(
+            user, Board(id=user_files.fresh_id(), name=user_files.checked_name(name), created=time.time())
+        )
 
     def rename(self, user: str, id: str, name: str) -> Board:
         """Raises `NotHere`, and `ValueError` for a name that is none or is taken."""
-        return self._write(user, self.get(user, id).model_copy(update={"name": checked_name(name)}))
+        return self._write(user, self.get(user, id).model_copy(update={"name": user_files.checked_name(name)}))
 
     def delete(self, user: str, id: str) -> None:
         """The results stay. Raises `NotHere`."""
@@ -66,9 +67,9 @@ class Boards:
 
     def get(self, user: str, id: str) -> Board:
         with self._lock:
-            found = self._read(user).get(checked_id(id, "board"))
+            found = self._read(user).get(user_files.checked_id(id, "board"))
         if found is None:
-            raise nothing(id, "board")
+            raise user_files.nothing(id, "board")
         return found
 
     def _write(self, user: str, board: Board) -> Board:
@@ -82,19 +83,19 @@ class Boards:
             self._quota.check(user, "boards", num_bytes=len(board.model_dump_json()), count=int(is_new))
             path = self._path(user, board.id)
             with self._quota.changing(user, "boards", path, count=int(is_new)):
-                write_record(path, board)
+                user_files.write_record(path, board)
             known[board.id] = board
             return board
 
     def _read(self, user: str) -> dict[str, Board]:
         if user not in self._known:
             paths = sorted(self._path(user, "").parent.glob("[!.]*.json"))
-            boards = (read_record(path, Board) for path in paths)
+            boards = (user_files.read_record(path, Board) for path in paths)
             self._known[user] = {board.id: board for board in boards if board is not None}
         return self._known[user]
 
     def _path(self, user: str, id: str) -> Path:
-        return user_folder(self._data_dir, user) / "boards" / f"{id}.json"
+        return user_files.user_folder(self._data_dir, user) / "boards" / f"{id}.json"
 
 
 class Results:
@@ -119,9 +120,7 @@ class Results:
         limit: int = FIRST_ROWS,
         before: str = "",
     ) -> builtins.list[Result]:
-        """Newest first, at most `limit`, behind the one whose id is `before`; `workflow` is a whole name. Raises
-        `NotHere`.
-        """
+        """Newest first, behind the one whose id is `before`; `workflow` is a whole name. Raises `NotHere`."""
         boards = self.boards.of(user)
         terms = terms_of(search, boards={id: each.name for id, each in boards.items()})
 
@@ -144,14 +143,12 @@ class Results:
         return _result(*self._find(user, id), self.boards.of(user))
 
     def mark(self, user: str, change: MarkBody) -> builtins.list[Result]:
-        """Change stars, tags and boards of some results, all of them or none. Raises `NotHere`, and `ValueError` where
-        they would be too many.
-        """
+        """Change marks of some results, of all or none. Raises `NotHere`, and `ValueError` where they are too many."""
         boards = self.boards.of(user)
         for id in change.add_boards:
             self.boards.get(user, id)
         change = change.model_copy(
-            update={"add_tags": [" ".join(checked_name(tag).split()) for tag in change.add_tags]}
+            update={"add_tags": [" ".join(user_files.checked_name(tag).split()) for tag in change.add_tags]}
         )
         ids = dict.fromkeys(change.ids)
         self._book.mark(user, {id: _marked(self._find(user, id)[1], change, boards) for id in ids})
@@ -184,14 +181,14 @@ class Results:
         """The picture, video or sound itself. Raises `NotHere`, also when the file is gone or became a link."""
         run, made = self._find(user, id)
         file = self._output_dir / made.path
-        if not is_own_file(file, self._output_dir / run.folder):
+        if not user_files.is_own_file(file, self._output_dir / run.folder):
             raise NotHere(worded("{} is not in the output folder any more; run its workflow again", made.name))
         return file
 
     def thumbnail(self, user: str, id: str) -> bytes:
         """WebP, made once. Raises `NotHere`, and `ValueError` for a file that is damaged."""
         file = self.path(user, id)
-        kept = thumbnail_path(self._data_dir, user, id)
+        kept = user_files.thumbnail_path(self._data_dir, user, id)
         if kept.is_file():
             return read_regular(kept)
         _, made = self._find(user, id)
@@ -203,24 +200,22 @@ class Results:
         return data
 
     def set_poster(self, user: str, id: str, frame: int) -> Result:
-        """The frame that stands for a video wherever it is small. Raises `NotHere`, and `ValueError` for a frame that
-        it has not, or what is no video.
-        """
+        """The frame that stands for a video. Raises `NotHere`, and `ValueError` for one it has not, or no video."""
         file = self.path(user, id)
         _, made = self._find(user, id)
         if made.kind != "video":
             raise ValueError(worded("{} is no video, so no frame of it can stand for it; choose a video", made.name))
         data = video_thumbnail(file, side=THUMB_SIDE, frame=frame)
-        write_atomic(thumbnail_path(self._data_dir, user, id), data, is_private=True)
+        write_atomic(user_files.thumbnail_path(self._data_dir, user, id), data, is_private=True)
         self._book.mark(user, {id: {"poster": frame}})
         return self.get(user, id)
 
     def delete(self, user: str, id: str) -> None:
         run, made = self._find(user, id)
         file = self._output_dir / made.path
-        if is_own_file(file, self._output_dir / run.folder):
+        if user_files.is_own_file(file, self._output_dir / run.folder):
             file.unlink(missing_ok=True)
-        thumbnail_path(self._data_dir, user, id).unlink(missing_ok=True)
+        user_files.thumbnail_path(self._data_dir, user, id).unlink(missing_ok=True)
         self._book.forget_made(user, run.id, id)
 
     def _find(self, user: str, id: str) -> Found:

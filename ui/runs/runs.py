@@ -36,11 +36,10 @@ from ..errors import NoRoom, NotHere
 from ..live.live import Live
 from ..live.state import AGAIN, Outcome, RunRecord
 from ..settings import Settings
-from ..store.paging import FIRST_ROWS, page_of, short_values
+from ..store.paging import FIRST_ROWS, MAX_PROMPT, page_of, short_values
 from ..store.quota import Quota
-from ..store.user_files import fresh_id, graph_bytes
+from ..store.user_files import fresh_id, graph_bytes, is_own_file, thumbnail_path
 from ..views.plan_view import predicted_seconds
-from ..worker.made import MAX_PROMPT, is_own_file, thumbnail_path
 from ..worker.process import WorkerProcess
 from ..worker.wire import Line, Order, Picture
 from ..worker.work import Here, WorkerLost
@@ -180,9 +179,8 @@ class Runs:
         self, runs: Sequence[RunRecord], points: Mapping[str, Point], workspace: Workspace
     ) -> tuple[Sequence[RunRecord], str]:
         """The runs of a sweep in as many groups of devices as let it end soonest, and why."""
-        if not self._settings.shares_out:
-            return runs, ""
-        found = sharing_of([points[run.id].ready for run in runs], workspace=workspace, is_warm=True)
+        asked = [points[run.id].ready for run in runs]
+        found = sharing_of(asked, workspace=workspace, is_warm=True) if self._settings.shares_out else None
         if found is None:
             return runs, ""
         place, why = found

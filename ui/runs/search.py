@@ -24,13 +24,15 @@ def terms_of(search: str, *, boards: Mapping[str, str]) -> list[Term]:
     for minus, key, value in PART.findall(search)[:MOST_TERMS]:
         text = value.strip('"').casefold()
         if text:
-            term = _term(key.casefold(), text, boards) if key else _word(text)
+            term = _term(key.casefold(), text, boards)
             # the second one as a default: a closure would see the last term of all
             found.append((lambda run, made, term=term: not term(run, made)) if minus else term)
     return found
 
 
 def _term(key: str, text: str, boards: Mapping[str, str]) -> Term:
+    if not key:
+        return lambda run, made: text in _text(run, made) or text in made.words
     named: dict[str, Term] = {
         "is": lambda run, made: made.is_starred and text in ("starred", "star"),
         "tag": lambda run, made: text in (tag.casefold() for tag in made.tags),
@@ -56,10 +58,6 @@ def _term(key: str, text: str, boards: Mapping[str, str]) -> Term:
 
 
 KIND_WORDS = {"image": "picture", "video": "video", "audio": "sound"}
-
-
-def _word(text: str) -> Term:
-    return lambda run, made: text in _text(run, made) or text in made.words
 
 
 def _text(run: RunRecord, made: MadeFile) -> str:

@@ -9,6 +9,7 @@ from ..errors import NotHere
 MAX_ROWS = 1000
 FIRST_ROWS = 100
 MAX_TEXT = 500  # characters of a text that a user wrote, in a row of a list
+MAX_PROMPT = 2000  # and of one among what made a result
 
 Row = TypeVar("Row")
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...parallel.wording import worded
-from ..contract.kept import Kept, KeptKind, KeptName
+from ..contract.kept import Kept, KeptKind
+from ..contract.kept import KeptName as Kind
 from ..errors import NoRoom
 from .user_files import DAMAGED, user_folder
 
 MIB = 1 << 20
-Kind = KeptName
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +61,7 @@ class Quota:
     """Threads share it. The disk is looked through once, when a server starts."""
 
     def __init__(
-        self,
-        data_dir: Path,
-        *,
-        user_bytes: int = USER_BYTES,
-        free_bytes: int = FREE_BYTES,
-        counts_results: bool = True,
+        self, data_dir: Path, *, user_bytes: int = USER_BYTES, free_bytes: int = FREE_BYTES, counts_results: bool = True
     ) -> None:
         self._data_dir = data_dir
         self._user_bytes = user_bytes
@@ -76,8 +71,11 @@ class Quota:
         # By the name of the user's folder, so that those who were taken out of the file of users count, too.
         self._kept: defaultdict[str, defaultdict[Kind, _Sum]] = defaultdict(lambda: defaultdict(_Sum))
         for folder in data_dir.glob("users/*"):
-            for kind in FOLDERS:
-                self._kept[folder.name][kind] = _found(folder, kind)
+            for kind, names in FOLDERS.items():
+                found = self._kept[folder.name][kind]
+                for path in [path for name in names for path in (folder / name).glob("[!.]*")]:
+                    found.num_bytes += size_of(path)
+                    found.count += path.parent.name == names[0] and path.suffix != DAMAGED
 
     def check(self, user: str, kind: Kind, *, num_bytes: int, count: int = 0) -> None:
         """Raises `NoRoom` where so much more would be too much."""
@@ -173,12 +171,11 @@ class Quota:
                     used,
                     most_of_it,
                 )
-            words = KEPT[largest].words
             return worded(
                 "all that you keep takes {}, {} of it are {}; delete some of these, then try again",
                 used,
                 most_of_it,
-                words,
+                KEPT[largest].words,
             )
         free = shutil.disk_usage(self._data_dir).free if self._data_dir.is_dir() else self._free_bytes + num_bytes
         if free - num_bytes < self._free_bytes:
@@ -197,15 +194,6 @@ def size_of(path: Path) -> int:
         return sum(file.stat().st_size for file in path.iterdir()) if path.is_dir() else path.stat().st_size
     except OSError:
         return 0
-
-
-def _found(folder: Path, kind: Kind) -> _Sum:
-    found = _Sum()
-    for number, name in enumerate(FOLDERS[kind]):
-        for path in (folder / name).glob("[!.]*"):
-            found.num_bytes += size_of(path)
-            found.count += not number and path.suffix != DAMAGED
-    return found
 
 
 def _of(used: int, allowed: int) -> str:

@@ -1,23 +1,26 @@
-"""Files that a user brings: checked, kept by their content in a folder that only this user's runs may read."""
+"""Files that users bring: written down as they arrive, looked at few at a time, checked, and kept by their content in a
+folder that only this user's runs may read.
+"""
+
+from __future__ import annotations
 
 import builtins
 import contextlib
 import re
 import shutil
 import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from anyio import CapacityLimiter, to_thread
+
+from ...nodes.files import thumbnails
 from ...nodes.files.atomic import replacing
 from ...nodes.files.picture_files import MAX_PIXELS
-from ...nodes.files.thumbnails import (
-    Facts,
-    checked_picture,
-    checked_sound,
-    picture_thumbnail,
-    sound_thumbnail,
-    video_facts,
-    video_thumbnail,
-)
+from ...parallel.machine.folders import private
 from ...parallel.wording import worded
 from ...pipelines.models.regular_file import sha256_of
 from ..contract.kept import Upload, UploadKind, UploadRow
@@ -26,13 +29,48 @@ from .paging import FIRST_ROWS, page_of
 from .quota import Quota
 from .user_files import KINDS, user_folder
 
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+AT_A_TIME = 2  # a packed picture may need a GiB to be read. Other requests have threads of their own.
 THUMB_SIDE = 384
 NAME = re.compile(r"[0-9a-f]{16}-[A-Za-z0-9._-]{1,80}")
 ENDINGS = {"PNG": ".png", "JPEG": ".jpg", "WEBP": ".webp", "BMP": ".bmp"}
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 def inputs_folder(data_dir: Path, user: str) -> Path:
     return user_folder(data_dir, user) / "inputs"
+
+
+class Intake:
+    """Belongs to the event loop of the pages."""
+
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
+        self._turns = CapacityLimiter(AT_A_TIME)
+
+    @asynccontextmanager
+    async def body(self, request: Request) -> AsyncIterator[Path]:
+        """The body of a request as a file, which is gone afterwards. Raises `ValueError` when it cannot be written."""
+        with ExitStack() as stack:
+            try:
+                path = Path(stack.enter_context(TemporaryDirectory(dir=self._scratch))) / "file"
+                with open(path, "wb", opener=private) as file:
+                    async for chunk in request.stream():
+                        file.write(chunk)
+            except OSError as error:
+                reason = (error.strerror or str(error)).lower()
+                raise ValueError(
+                    worded("the server's disk does not take the file ({}); tell who runs it", reason)
+                ) from None
+            yield path
+
+    async def look(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What the function says, once it is its turn."""
+        return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._turns)
 
 
 class Uploads:
@@ -43,16 +81,14 @@ class Uploads:
         self._lock = threading.Lock()
 
     def add(self, user: str, name: str, file: Path) -> Upload:
-        """Keep a picture or sound; its `path` is what Load Image or Load Audio takes. The name's ending says which it
-        is. Raises `ValueError` for what is no whole one.
-        """
+        """Keep a picture or, as its name's ending says, a sound; nodes take its `path`. Raises `ValueError`."""
         shown = "".join(c for c in name if c.isprintable())[-100:].strip() or "the picture"
         kind, ending = _kind(Path(shown)), Path(shown).suffix.lower()
         self._quota.check(user, "uploads", num_bytes=file.stat().st_size, count=1)  # before the work of decoding
         if kind == "audio":
-            facts = checked_sound(file, name=shown)
+            facts = thumbnails.checked_sound(file, name=shown)
         else:
-            facts, format = checked_picture(file, name=shown, max_pixels=self._max_pixels)
+            facts, format = thumbnails.checked_picture(file, name=shown, max_pixels=self._max_pixels)
             ending = ENDINGS[format]
         return self._keep(user, file, name=shown, kind="image" if kind == "video" else kind, ending=ending, facts=facts)
 
@@ -62,10 +98,12 @@ class Uploads:
         self._quota.check(user, "uploads", num_bytes=file.stat().st_size, count=1)
         if kind == "image":
             return self.add(user, name, file)
-        facts = video_facts(file) if kind == "video" else checked_sound(file, name=name)
+        facts = thumbnails.video_facts(file) if kind == "video" else thumbnails.checked_sound(file, name=name)
         return self._keep(user, file, name=name, kind=kind, ending=file.suffix.lower(), facts=facts)
 
-    def _keep(self, user: str, file: Path, *, name: str, kind: UploadKind, ending: str, facts: Facts) -> Upload:
+    def _keep(
+        self, user: str, file: Path, *, name: str, kind: UploadKind, ending: str, facts: thumbnails.Facts
+    ) -> Upload:
         folder, num_bytes = inputs_folder(self._data_dir, user), file.stat().st_size
         # without folders, ending and whatever could mean something to a file system
         safe = re.sub(r"[^A-Za-z0-9_-]+", "_", Path(name.replace("\\", "/")).stem)[:60].strip("_") or "picture"
@@ -79,12 +117,7 @@ class Uploads:
             ):
                 shutil.copyfile(file, new)
         return Upload(
-            path=path,
-            name=name,
-            kind=kind,
-            width=facts.width,
-            height=facts.height,
-            length_s=round(facts.length_s, 3),
+            path=path, name=name, kind=kind, width=facts.width, height=facts.height, length_s=round(facts.length_s, 3)
         )
 
     def path(self, user: str, path: str) -> Path:
@@ -98,8 +131,8 @@ class Uploads:
         """WebP of the picture, or of the sound's outline. Raises `NotHere`."""
         file = self.path(user, path)
         if (kind := _kind(file)) == "video":
-            return video_thumbnail(file, side=THUMB_SIDE)
-        make = sound_thumbnail if kind == "audio" else picture_thumbnail
+            return thumbnails.video_thumbnail(file, side=THUMB_SIDE)
+        make = thumbnails.sound_thumbnail if kind == "audio" else thumbnails.picture_thumbnail
         return make(file, side=THUMB_SIDE, name=path)
 
     def list(

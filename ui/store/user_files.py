@@ -77,6 +77,19 @@ def user_folder(data_dir: Path, user: str) -> Path:
     return data_dir / "users" / hashlib.sha256(user.encode()).hexdigest()[:16]
 
 
+def is_own_file(file: Path, folder: Path) -> bool:
+    """Whether it is a plain file inside the folder, by no link."""
+    try:
+        return not file.is_symlink() and file.is_file() and file.resolve().is_relative_to(folder.resolve())
+    except OSError:
+        return False
+
+
+def thumbnail_path(data_dir: Path, user: str, id: str) -> Path:
+    """The path of a result's thumbnail, which need not have been made yet."""
+    return user_folder(data_dir, user) / "thumbs" / f"{id}.webp"
+
+
 def remove_leftovers(data_dir: Path) -> None:
     # what a server that was killed was writing or looking at; every such name begins with a dot
     for pattern in ("users/*/*/.*", "users/*/workflows/*/.*", "shares/.*", "apps/.*", "downloads/.*", ".queue-*"):

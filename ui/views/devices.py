@@ -52,11 +52,10 @@ class DeviceWatch:
 
 
 def asked_place(devices: str, plan: str, *, own: Place, here: Sequence[str]) -> Place:
-    """The place that a page asks for; what it leaves empty is the server's own. `here` names this machine's
-    accelerators.
+    """The place that a page asks for; what it leaves empty is the server's own. `here`: this machine's accelerators.
 
-    Raises `ValueError` for what cannot be, for devices that are not the server's, and for more ranks on the CPU than
-    it has, and this machine has cores.
+    Raises `ValueError` for what cannot be, devices that are not the server's, and more ranks on the CPU than it has,
+    and this machine has cores.
     """
     place = read_place(devices.strip() or ",".join(own.devices), plan.strip() or own.plan, here=here)
     if own.devices and (foreign := sorted(set(place.devices) - set(own.devices))):

@@ -14,7 +14,6 @@ from ...pipelines.components.memory import Held
 from ...pipelines.models.describe import describe_model
 from ...pipelines.models.loras.installed import Fit, InstalledLoras, LoraFacts, Verdict, fit_of, installed_loras
 from ...pipelines.models.loras.lora_file import layers_of
-from ...pipelines.values import Model
 from ..contract.kept import Template
 from ..contract.shown import LoadedPart, LoraRow, LorasView, ModelsView, NodeUse, TemplateNeeds
 from ..errors import NotHere
@@ -41,10 +40,7 @@ def models_view(settings: Settings, *, loaded: Sequence[Held] = (), refresh: boo
     names = {model.location: model.name for model in models}
     held = [
         LoadedPart(
-            name=names.get(each.folder, each.folder),
-            component=each.component,
-            device=each.device,
-            bytes=each.num_bytes,
+            name=names.get(each.folder, each.folder), component=each.component, device=each.device, bytes=each.num_bytes
         )
         for each in loaded
     ]
@@ -68,7 +64,12 @@ def loras_view(settings: Settings, *, source: str = "", revision: str = "", refr
             model = describe_model(source, revision=revision, device="cpu", roots=settings.roots(), is_here=False)
     except ValueError as error:
         problem = str(error)
-    rows = [_lora_row(lora, fit, settings) for lora, fit in zip(found.loras, _fits(found, model), strict=True)]
+    if model is None:
+        fits = [Fit("other", lora.problem) if lora.problem else UNASKED for lora in found.loras]
+    else:
+        held = layers_of(model)
+        fits = [fit_of(lora, model, held) for lora in found.loras]
+    rows = [_lora_row(lora, fit, settings) for lora, fit in zip(found.loras, fits, strict=True)]
     rows.sort(key=lambda row: (ORDER.index(row.verdict), row.name.lower(), row.path))
     return LorasView(loras=rows, is_whole=found.is_whole, problem=problem)
 
@@ -84,13 +85,6 @@ def lora_picture(settings: Settings, id: str) -> bytes:
     return picture_thumbnail(found.picture, side=THUMB_SIDE, name=found.picture.name)
 
 
-def _fits(found: InstalledLoras, model: Model | None) -> list[Fit]:
-    if model is None:
-        return [Fit("other", lora.problem) if lora.problem else UNASKED for lora in found.loras]
-    held = layers_of(model)
-    return [fit_of(lora, model, held) for lora in found.loras]
-
-
 def _lora_row(lora: LoraFacts, fit: Fit, settings: Settings) -> LoraRow:
     below = next((folder for folder in settings.models_dirs if lora.path.is_relative_to(folder)), lora.path.parent)
     return LoraRow(
@@ -99,12 +93,8 @@ def _lora_row(lora: LoraFacts, fit: Fit, settings: Settings) -> LoraRow:
         name=lora.path.stem,
         folder=lora.path.parent.relative_to(below).as_posix().removeprefix("."),
         bytes=lora.num_bytes,
-        rank=lora.rank,
-        made_for=lora.made_for,
         triggers=list(lora.triggers),
-        title=lora.title,
-        author=lora.author,
-        licence=lora.licence,
+        **{name: getattr(lora, name) for name in ("rank", "made_for", "title", "author", "licence")},
         has_picture=lora.picture is not None,
         verdict=fit.verdict,
         why=fit.why,

@@ -13,11 +13,9 @@ import queue
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
-
-from pydantic import ValidationError
 
 from ...nodes.execution.events import Event
 from ...nodes.execution.records import NodeFailed
@@ -81,18 +79,20 @@ class _Process:
     def pid(self) -> int:
         return self._process.pid
 
-    def listen(self, to: str | int) -> Said:
+    @contextlib.contextmanager
+    def listening(self, to: str | int) -> Iterator[Said]:
+        """What a run, or a question, is told while this is entered."""
         said: Said = queue.Queue(MOST_SAID)
         with self._lock:
             if self.is_alive:
                 self._listening[to] = said
             else:
                 said.put(None)
-        return said
-
-    def forget(self, to: str | int) -> None:
-        with self._lock:
-            self._listening.pop(to, None)
+        try:
+            yield said
+        finally:
+            with self._lock:
+                self._listening.pop(to, None)
 
     def send(self, order: Message) -> None:
         # never waits: a worker that is held up reads nothing
@@ -142,7 +142,7 @@ class _Process:
             with lines:
                 for line in lines:
                     self._hear(read_line(line))
-        except (ValidationError, OSError, ValueError):
+        except (OSError, ValueError):
             logger.error("the worker said what is not understood, and is ended", exc_info=True)
         finally:
             self._process.kill()
@@ -216,10 +216,9 @@ class WorkerProcess:
     def make(self, order: Order, tell: Tell, cancel: Token) -> Outcome:
         """Raises `WorkerLost`, or what keeps the run from beginning."""
         process = self.start()
-        said = process.listen(order.run)
-        process.send(order)
         is_cancel_sent = False
-        try:
+        with process.listening(order.run) as said:
+            process.send(order)
             while True:
                 if cancel.is_set() and not is_cancel_sent:
                     process.send(Cancel(cancel=order.run))
@@ -237,8 +236,6 @@ class WorkerProcess:
                     tell(line)
                 except Exception:
                     logger.warning("what run %s told was lost; the run goes on", order.run, exc_info=True)
-        finally:
-            process.forget(order.run)
 
     def loaded(self) -> Sequence[Held]:
         """Nothing where there is no worker, or it is too busy to tell."""
@@ -259,16 +256,13 @@ class WorkerProcess:
 
     def _ask(self, what: Literal["loaded", "measured"], timeout_s: float) -> Any:
         # raises what the worker raised, by its code: classes do not go along
-        process = self.start()
-        number = next(NUMBERS)
-        said = process.listen(number)
-        process.send(Ask(ask=number, what=what))
-        try:
-            line = said.get(timeout=timeout_s)
-        except queue.Empty:
-            raise RankFailed(worded("the worker did not answer in {:g} s; try again", timeout_s)) from None
-        finally:
-            process.forget(number)
+        process, number = self.start(), next(NUMBERS)
+        with process.listening(number) as said:
+            process.send(Ask(ask=number, what=what))
+            try:
+                line = said.get(timeout=timeout_s)
+            except queue.Empty:
+                raise RankFailed(worded("the worker did not answer in {:g} s; try again", timeout_s)) from None
         if line is None:
             raise RankFailed("the worker ended meanwhile; try again")
         if line.code:

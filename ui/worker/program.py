@@ -99,10 +99,10 @@ class Worker:
         try:
             is_loaded = asked.what == "loaded"
             found = [*map(asdict, self._work.loaded())] if is_loaded else self._work.measured().model_dump()
+            line = Line(answer=asked.ask, value=found)
         except Exception as error:
-            self._tell(Line(answer=asked.ask, error=str(error), code=code_of(error)))
-        else:
-            self._tell(Line(answer=asked.ask, value=found))
+            line = Line(answer=asked.ask, error=str(error), code=code_of(error))
+        self._tell(line)
 
     def _live(self) -> None:
         while True:

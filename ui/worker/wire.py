@@ -72,9 +72,7 @@ class Picture:
 
 
 class Line(Message):
-    """One of: what a run tells, how it ended, an answer, an error alone, which says why the worker cannot begin, or
-    nothing: it is alive.
-    """
+    """One of: what a run tells, its end, an answer, an error alone (why it cannot begin), or nothing: it is alive."""
 
     run: str = ""
     event: Event | None = None  # without its preview, which is `picture`

@@ -1,18 +1,26 @@
-"""How a run is made, what it tells meanwhile, how it ends; and this done in the process that asks."""
+"""How a run is made, what it tells meanwhile, how it ends, what it made; and this done in the process that asks.
 
+A result is one file; its id, not its path, is what pages and programs see.
+"""
+
+import functools
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from ...nodes.execution.attempt import Attempt, attempt, open_caches, workspace_of
 from ...nodes.execution.events import Event
-from ...nodes.execution.records import NodeFailed, sentence
+from ...nodes.execution.records import NodeFailed, RunResult, sentence
 from ...nodes.execution.watch import Token
+from ...nodes.files.thumbnails import picture_facts, sound_facts, video_facts
 from ...nodes.files.workspace import Workspace
-from ...nodes.graph.graph import graph_from_plain
-from ...nodes.graph.ready import ready
+from ...nodes.graph.graph import Link, graph_from_plain
+from ...nodes.graph.ready import Ready, ready
+from ...nodes.graph.resolve import plain_value
 from ...nodes.graph.spec import NodeSpec
 from ...nodes.registry import SPECS
 from ...parallel.errors import LoomError, code_of
@@ -21,11 +29,15 @@ from ...pipelines.pools import loaded
 from ...pipelines.values import Place, from_plain
 from ..contract.shown import PlanMachine
 from ..live.state import MadeFile, Outcome
-from .made import made_by, made_of
+from ..store.paging import MAX_PROMPT
+from ..store.user_files import KINDS, fresh_id, is_own_file
 from .wire import Line, Order, Picture
 
 logger = logging.getLogger("latentloom")
 
+MAX_WORD = 120  # characters of one value among the words; prompts are searched whole
+MAX_WORDS = 4000
+FACTS = {"image": picture_facts, "video": video_facts, "audio": sound_facts}
 
 Tell = Callable[[Line], None]
 
@@ -52,11 +64,7 @@ class Here:
         reading = Workspace(roots=order.roots, host="page")
         prepared = ready(graph_from_plain(order.graph), self._specs, workspace=reading)
         workspace = workspace_of(
-            prepared,
-            order.folder,
-            roots=order.roots,
-            place=from_plain(Place, order.place),
-            max_pixels=order.max_pixels,
+            prepared, order.folder, roots=order.roots, place=from_plain(Place, order.place), max_pixels=order.max_pixels
         )
         nodes = prepared.graph.nodes
         where = {"folder": order.folder, "output_dir": order.output_dir}
@@ -125,3 +133,110 @@ def _outcome(run: str, attempt: Attempt, files: tuple[MadeFile, ...]) -> Outcome
         plan="; ".join(dict.fromkeys(record.plan for record in result.nodes.values() if record.plan)),
         made=files,
     )
+
+
+def made_by(
+    result: RunResult, ready: Ready, *, folder: Path, output_dir: Path, known: Sequence[MadeFile] = ()
+) -> tuple[MadeFile, ...]:
+    """The files below the run's folder, in the order in which the nodes ran; what is a link or gone is left out.
+
+    What is `known` already, since the run told of it, stays, also of a node that failed afterwards.
+    """
+    made: list[MadeFile] = []
+    meant = {name: record.values for name, record in result.nodes.items()}
+    for node, record in result.nodes.items():
+        own = {each.name: each for each in known if each.node == node}
+        for file in map(Path, record.files):
+            found = own.pop(file.name, None) or made_of(file, node, ready, folder=folder, output_dir=output_dir)
+            made += [found] if found is not None else []
+        made += own.values()
+    parts = {
+        (node, Path(file).name): result.part_of(node, index)
+        for node in result.parts
+        for index, file in enumerate(result.nodes[node].files)
+    }
+
+    @functools.cache
+    def told(node: str, part: str) -> dict[str, Any]:
+        beside = {*result.parts[node]} - {part} if part else ()
+        return told_of(behind(ready, node, meant, beside=beside))
+
+    # what they were made with is told anew: the run knows by now what 0, "" and "auto" were
+    found = ((each, parts.get((each.node, each.name), "")) for each in made)
+    return tuple(each.model_copy(update={**told(each.node, part), "part": part}) for each, part in found)
+
+
+def made_of(file: Path, node: str, ready: Ready, *, folder: Path, output_dir: Path) -> MadeFile | None:
+    """One file that a node wrote; None for a link, and for what is gone, elsewhere, or neither seen nor heard."""
+    if not is_own_file(file, folder) or (kind := KINDS.get(file.suffix.lower())) is None:
+        return None
+    try:
+        facts = FACTS[kind](file)
+        num_bytes = file.stat().st_size
+    except (ValueError, OSError):
+        return None
+    return MadeFile(
+        id=fresh_id(),
+        node=node,
+        kind=kind,
+        name=file.name,
+        path=file.resolve().relative_to(output_dir.resolve()).as_posix(),
+        **{name: getattr(facts, name) for name in ("width", "height", "frames", "rate", "channels")},
+        fps=round(facts.fps, 4),
+        length_s=round(facts.length_s, 3),
+        bytes=num_bytes,
+        time=time.time(),
+        **told_of(behind(ready, node)),
+    )
+
+
+class GivenValue(NamedTuple):
+    """A plain value that a node was given."""
+
+    node: str
+    socket: str
+    widget: str
+    value: Any
+
+
+def behind(
+    ready: Ready, node: str, meant: Mapping[str, Mapping[str, Any]] | None = None, *, beside: Collection[str] = ()
+) -> list[GivenValue]:
+    """All values behind a node, the nearest first; what is not set has its default, or what was `meant` by it. Of the
+    nodes `beside` its own nothing is told: other parts of the batch that it is of."""
+    nodes, found = ready.graph.nodes, list[GivenValue]()
+    seen, waiting = {node, *beside}, [node]
+    for name in waiting:  # grows meanwhile
+        spec, own, values = ready.specs.get(name), (meant or {}).get(name, {}), dict[str, Any]()
+        for socket, entry in nodes[name].inputs.items():
+            if not isinstance(entry, Link):
+                values[socket] = own.get(socket, plain_value(entry, ready.params))
+                continue
+            if isinstance(own.get(socket), int | float | str):  # a text or number that another node made
+                values[socket] = own[socket]
+            if entry.node not in seen and entry.node in nodes:
+                seen.add(entry.node)
+                waiting.append(entry.node)
+        known = spec.inputs if spec else ()
+        values |= {each.name: own.get(each.name, each.default) for each in known if each.name not in nodes[name].inputs}
+        widgets = {each.name: each.widget for each in known}
+        found += [GivenValue(name, socket, widgets.get(socket, ""), value) for socket, value in values.items()]
+    return found
+
+
+def told_of(values: Sequence[GivenValue]) -> dict[str, Any]:
+    """What is kept of these: the nearest prompt or else long text, the nearest seed, the models, and all in words."""
+    texts = [(each.socket, str(each.value)) for each in values if each.widget == "multiline" and each.value]
+    prompts = [text for socket, text in texts if socket == "prompt"]
+    others = [text for socket, text in texts if "negative" not in socket]
+    seeds = [each.value for each in values if each.widget == "seed" and isinstance(each.value, int)]
+    models = dict.fromkeys(str(each.value)[:MAX_WORD] for each in values if each.widget == "model" and each.value)
+    lines = (
+        f"{each.node}.{each.socket}={str(each.value)[:MAX_WORD]}" for each in values if each.value not in ("", None)
+    )
+    return {
+        "prompt": next(iter(prompts or others), "")[:MAX_PROMPT],
+        "seed": next(iter(seeds), None),
+        "models": tuple(models),
+        "words": "\n".join(line.replace("\n", " ") for line in lines)[:MAX_WORDS].casefold(),
+    }

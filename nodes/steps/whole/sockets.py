@@ -154,7 +154,7 @@ def arguments_of(signature: Signature, inputs: Mapping[str, Any]) -> dict[str, A
 
 
 def _conditions(parameter: Parameter, given: Mapping[str, Any]) -> Any:
-    """What `pipelines.signatures.calls` reads: frames, each with its place and its strength."""
+    """What `pipelines.signatures.table` reads: frames, each with its place and its strength."""
     name, value = parameter.name, given.get(parameter.name)
     if value is None:
         return None
