@@ -130,15 +130,11 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
             _compared(request) as compare,
             cached(parts, request),
         ):
-            run_ahead = RunAhead(model.device)
-
-            def on_step(done: int, total: int, current: Callable[[], Tensor]) -> None:
-                compare()
-                run_ahead.asked()
-                progress.step(done, total, lambda: preview.picture(current(), preview.matrix(model)))
-
             painted = family_module(model.family).denoise(
-                parts, _on_device(request), generators=generators(seeds, request.noise), on_step=on_step
+                parts,
+                _on_device(request),
+                generators=generators(seeds, request.noise),
+                on_step=_reporting(model, progress, compare),
             )
         tensor, sound = painted if isinstance(painted, tuple) else (painted, None)
         check_finite({"tensor": tensor, "sound": sound}, parts, model, what="the denoised latents")
@@ -321,3 +317,16 @@ def _asked(request: Denoise) -> dict[str, Any]:
     """What is alike on all ranks; each has a device, and on another machine a folder, of its own."""
     own = ("device", "folder", "place")
     return {**fields_of(request), "model": {k: v for k, v in fields_of(request.model).items() if k not in own}}
+
+
+def _reporting(
+    model: Model, progress: Progress, compare: Callable[[], None]
+) -> Callable[[int, int, Callable[[], Tensor]], None]:
+    run_ahead = RunAhead(model.device)
+
+    def on_step(done: int, total: int, current: Callable[[], Tensor]) -> None:
+        compare()
+        run_ahead.asked()
+        progress.step(done, total, lambda: preview.picture(current(), preview.matrix(model)))
+
+    return on_step

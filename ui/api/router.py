@@ -39,22 +39,23 @@ def make_router(server: Server, bundle: Bundle) -> APIRouter:
         part.add_routes(router, server)
     page.add_routes(router, server, bundle)
 
-    @cache
-    def described() -> dict[str, Any]:
-        # made for who asks: it takes as long as all the routes, and no page needs it
-        found = get_openapi(
-            title="latentloom", version=__version__, summary=SUMMARY, description=DESCRIPTION, routes=router.routes
-        )
-        # the messages of the WebSocket, for which it has no place
-        found["components"]["schemas"] |= definitions("#/components/schemas/{model}")
-        return found
+    told = cache(described)  # made for who asks: it takes as long as all the routes, and no page needs it
 
     @router.get("/openapi.json", include_in_schema=False)
     def openapi() -> Response:
-        return plain(described())
+        return plain(told(router))
 
     @router.api_route("/{rest:path}", methods=METHODS, include_in_schema=False)
     def unknown(request: Request, rest: str) -> Response:
         raise NotHere(f"there is no {request.method} {PREFIX}/{rest[:100]}; {PREFIX}/openapi.json lists what there is")
 
     return router
+
+
+def described(router: APIRouter) -> dict[str, Any]:
+    """OpenAPI of all routes, with the messages of the WebSocket, for which it has no place."""
+    found = get_openapi(
+        title="latentloom", version=__version__, summary=SUMMARY, description=DESCRIPTION, routes=router.routes
+    )
+    found["components"]["schemas"] |= definitions("#/components/schemas/{model}")
+    return found
