@@ -13,7 +13,6 @@ import contextlib
 import copy
 import dataclasses
 import functools
-import importlib
 import logging
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -311,9 +310,8 @@ class ByBlocks:
             block.sub_blocks[name] = next(known, inner)
         if stage == "text":
             vars(block.sub_blocks["text_encoder"]).update(self.row.settings)
-        if stage == "denoise" and self.row.denoiser:
-            module, _, name = self.row.denoiser.partition(":")
-            return replaced(block, denoiser=getattr(importlib.import_module(module, __package__), name)())
+        if stage == "denoise" and self.row.denoiser is not None:
+            return replaced(block, denoiser=self.row.denoiser())
         return block
 
     def _handed_on(self, parts: Parts, block: Assembly) -> list[str]:

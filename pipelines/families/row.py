@@ -74,8 +74,8 @@ class Row(Line):
     text: tuple[str, ...] = ("tokenizer", "text_encoder")
     # What its transformer calls the mask of its text, of one that needs none where nothing is hidden.
     text_mask: str = ""
-    # What takes the place of the block `denoiser` in the loop of its blocks: a class, by its module of this folder.
-    denoiser: str = ""
+    # Makes what takes the place of the block `denoiser` in the loop of its blocks.
+    denoiser: Callable[[], ModularPipelineBlocks] | None = None
     image: tuple[str, ...] = ("vae",)
     denoise: tuple[str, ...] = ("transformer", "scheduler")
     sound: tuple[str, ...] = ()  # what decoding its sound loads; none of a row without sound
