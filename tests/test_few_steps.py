@@ -214,9 +214,9 @@ def test_the_steps_of_the_next_run_begin_while_the_last_one_writes_its_picture(
         if (stage, number) == ("denoise", 2):
             begun.set()
 
-    def written(*given: Any) -> None:
+    def written(*given: Any, **named: Any) -> Path:
         seen_in_time(begun)
-        write(*given)
+        return write(*given, **named)
 
     toys.before = before
     monkeypatch.setattr(picture_files, "write_picture", written)
@@ -244,10 +244,10 @@ def test_the_page_has_the_first_picture_of_a_batch_before_the_last_is_packed(
 ) -> None:
     shown, write = threading.Event(), picture_files.write_picture
 
-    def written(pixels: Any, target: Path, metadata: Any) -> None:
+    def written(pixels: Any, target: Path, metadata: Any) -> Path:
         if not target.name.endswith("-0.png"):
             seen_in_time(shown)
-        write(pixels, target, metadata)
+        return write(pixels, target, metadata)
 
     monkeypatch.setattr(picture_files, "write_picture", written)
     live, settings = Live(), Settings(output_dir=tmp_path / "out", data_dir=tmp_path / "data")

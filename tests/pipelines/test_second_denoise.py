@@ -167,7 +167,7 @@ def test_tables_are_made_again_for_other_sizes_alone(
 def test_a_table_that_somebody_wrote_into_is_made_again(model: Any, canvas: Any, paint: Any, tables: Any) -> None:
     wanted = paint(model("flux"), canvas("flux")).tensor
     for maker, table in list(tables._last.items()):
-        for tensor, _ in table.tensors:
+        for tensor, _ in table[2]:
             tensor += 1
         assert torch.equal(paint(model("flux"), canvas("flux")).tensor, wanted)
         assert tables._last[maker] is not table

@@ -3,7 +3,7 @@
 Plain routes, no sub-application: behind a proxy that strips its prefix a mounted one would not be found.
 """
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -39,11 +39,13 @@ def make_router(server: Server, bundle: Bundle) -> APIRouter:
         part.add_routes(router, server)
     page.add_routes(router, server, bundle)
 
-    told = cache(described)  # made for who asks: it takes as long as all the routes, and no page needs it
+    told = cache(
+        partial(described, router)
+    )  # made for who asks: it takes as long as all the routes, and no page needs it
 
     @router.get("/openapi.json", include_in_schema=False)
     def openapi() -> Response:
-        return plain(told(router))
+        return plain(told())
 
     @router.api_route("/{rest:path}", methods=METHODS, include_in_schema=False)
     def unknown(request: Request, rest: str) -> Response:
