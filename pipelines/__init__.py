@@ -21,7 +21,7 @@ components/: From files to modules: a store that loads, adapts, quantizes, keeps
 costs/: What a run will cost, in closed forms: seconds, bytes and messages, before anything is loaded.
 denoising/: What the families' denoise functions share: diffusers' blocks run by hand, solvers, guidance, step caches.
 doctor/: What `latentloom doctor` finds out about a machine, one finding after another.
-families/: The families of models: literal data, one module each. Importing this imports neither torch nor diffusers.
+families/: The families of models: literal data, most of them rows. Importing this imports neither torch nor diffusers.
 forecast/: What a denoise would do: which plans a model and a machine allow, how long each takes and what it holds, and
     which is taken.
 fusing/: Forms of a transformer that launch fewer kernels, or read fewer weights, for the same formula.

@@ -83,7 +83,7 @@ def _enabled(transformer: Any, config: Any) -> Iterator[None]:
     }
     try:
         transformer.enable_cache(config)
-        share_decisions(transformer, ALONE)  # a sharded one decides with its group instead, see sharding.shard
+        share_decisions(transformer, ALONE)  # a sharded one decides with its group instead, see spreading.transformer
         yield
     finally:
         if transformer.is_cache_enabled:

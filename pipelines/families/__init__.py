@@ -1,4 +1,4 @@
-"""The families of models: literal data, one module each. Importing this imports neither torch nor diffusers.
+"""The families of models: literal data, most of them rows. Importing this imports neither torch nor diffusers.
 
 by_blocks: The stage functions of a family that is a row: groups of its blocks, run one after the other.
 family: What a model family is: data that says which folders it reads and what it needs, and four stage functions.
