@@ -267,7 +267,11 @@ def test_interrupt_of_the_host_ends_the_stage_and_reaches_the_host(monkeypatch: 
     management.throw_exception_if_processing_interrupted = interrupted  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "comfy", comfy)
     monkeypatch.setitem(sys.modules, "comfy.model_management", management)
-    progress = ComfyProgress()
+    progress, settings = ComfyProgress(), types.ModuleType("comfy.cli_args")
+    monkeypatch.setitem(sys.modules, "comfy.cli_args", settings)
+    for method in ("none", "taesd"):
+        settings.args = types.SimpleNamespace(preview_method=method)  # type: ignore[attr-defined]
+        assert ComfyProgress().wants_previews == (method != "none")
     with pytest.raises(Cancelled):
         progress.step(1, 4)
     with pytest.raises(InterruptProcessingException):
