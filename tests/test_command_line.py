@@ -654,10 +654,15 @@ def test_files_of_comfyui_are_read_or_told_what_to_do(tmp_path: Path, capsys: py
 
 
 def test_a_shipped_workflow_is_named_where_somebody_looks_for_it_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "workflows/first_picture.json"]) == 2
-    assert f"workflows/first_picture.json does not exist; did you mean {FIRST}?" in capsys.readouterr().err
-    assert main(["run", "workflows/no.json"]) == 2
-    assert "workflows/no.json does not exist; check the path" in capsys.readouterr().err
+    near, name = Path(FIRST).relative_to(ROOT), "workflows/first_picture.json"
+    for folder, path, told in (
+        (".", name, f"did you mean {FIRST}?"),
+        (ROOT, name, f"did you mean {near}?"),
+        (".", "no.json", "check the path"),
+    ):
+        with contextlib.chdir(folder):
+            assert main(["run", path]) == 2
+        assert f"{path} does not exist; {told}" in capsys.readouterr().err
 
 
 def test_a_seed_of_64_bits_is_one_as_digits_too(tmp_path: Path) -> None:

@@ -198,11 +198,7 @@ def test_a_plan_node_chooses_and_the_command_line_overrides_it(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        [],
-        pytest.param(["--devices", "cpu"], marks=pytest.mark.by_hand),
-        ["--devices", "cpu,cpu", "--replicas", "2"],
-    ],
+    [[], pytest.param(["--devices", "cpu"], marks=pytest.mark.by_hand), ["--devices", "cpu,cpu", "--replicas", "2"]],
 )
 def test_manifest_of_one_device_says_where_each_stage_worked(arguments: list[str]) -> None:
     assert main(["run", FIRST, "--no-cache", *SMALL, "--set=denoise.steps=1", *arguments]) == 0

@@ -15,16 +15,7 @@ from latentloom.nodes.files.picture_files import read_metadata
 from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.registry import SPECS
 from latentloom.pipelines import doors
-from support.outside import (
-    EXAMPLE,
-    install,
-    install_example,
-    latentloom,
-    python,
-    warm_python,
-    workflow,
-    write_model,
-)
+from support.outside import EXAMPLE, install, install_example, latentloom, python, warm_python, workflow, write_model
 from support.prepared import check
 
 NODES = ("loom_example_Palette", "loom_example_Tint", "loom_example_Canvas")

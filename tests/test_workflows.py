@@ -94,8 +94,7 @@ def test_workflow_for_a_big_model_runs_on_a_tiny_one_of_its_family(
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(each, marks=[pytest.mark.by_hand] * each.startswith("compare_")) for each in BUILT_IN],
+    "name", [pytest.param(each, marks=[pytest.mark.by_hand] * each.startswith("compare_")) for each in BUILT_IN]
 )
 def test_workflow_for_the_built_in_model_makes_its_pictures(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -142,10 +141,7 @@ def test_first_time_users_find_help_at_every_param_and_boxes_that_do_not_overlap
 
 
 def test_video_carries_its_workflow(
-    tiny: Callable[[str], Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tiny: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     options = [f"source={tiny('wan')}", "steps=1", "width=64", "height=64", "frames=5", "prompt=a fox"]

@@ -56,11 +56,7 @@ def spare(work: Work, times: int, *, seed: int = 0) -> list[dict[str, Any]]:
         again = work.noticed("the spare of the fork server is process", since=struck.time)
         is_undisturbed = _others(work) == seen[1] and spare_of(work.pool) != seen[0]
         rows.append(
-            {
-                "moment": moment,
-                "next one ms": 1000 * (again - struck.time),
-                "equal": struck.is_equal and is_undisturbed,
-            }
+            {"moment": moment, "next one ms": 1000 * (again - struck.time), "equal": struck.is_equal and is_undisturbed}
         )
     return rows
 

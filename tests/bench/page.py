@@ -75,11 +75,7 @@ def main() -> int:
     if args.against:
         return _compare(args)
     lines: list[Line] = []
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        served(Path(folder), _command(ROOT)) as url,
-        chromium() as browser,
-    ):
+    with tempfile.TemporaryDirectory() as folder, served(Path(folder), _command(ROOT)) as url, chromium() as browser:
         print(f"{machine(browser)}\n\n| | measured | at most | kept | |\n| --- | --- | --- | --- | --- |", flush=True)
         for measure in (_large_workflow, _tabs):
             for line in measure(browser, url, args):

@@ -47,12 +47,7 @@ def draw(
             model=model, prompt=prompt, negative_prompt=negative_prompt, text_length=settings.text_length
         )
         latents = stages.denoise(
-            model=model,
-            conditioning=text,
-            latents=canvas,
-            seed=seed,
-            steps=settings.steps,
-            guidance=settings.guidance,
+            model=model, conditioning=text, latents=canvas, seed=seed, steps=settings.steps, guidance=settings.guidance
         )
         pixels = stages.decode(model=model, latents=latents).pixels.cpu()
         pictures.append((pixels[0].clamp(0, 1) * 255).round().byte().cpu().numpy())

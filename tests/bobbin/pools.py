@@ -16,12 +16,7 @@ class Pools(Generic[Content]):
     """
 
     def __init__(
-        self,
-        make: Callable[[Size, random.Random, int], Content],
-        *,
-        sizes: Sequence[Size],
-        life: int,
-        seed: int,
+        self, make: Callable[[Size, random.Random, int], Content], *, sizes: Sequence[Size], life: int, seed: int
     ) -> None:
         self.make, self.sizes, self.life, self.seed = make, tuple(sizes), life, seed
         self.kept: dict[int, tuple[int, Content]] = {}

@@ -9,16 +9,7 @@ from bobbin.latents import pack
 from bobbin.train_vae import pictures
 from bobbin.world.facts import COUNTS, UNCLEAR, CaptionReader, Reader, cells, slots
 from bobbin.world.render import render_owned
-from bobbin.world.scene import (
-    COLOURS,
-    MATERIALS,
-    RELATIONS,
-    SHAPES,
-    SIZES,
-    Scene,
-    Thing,
-    sample,
-)
+from bobbin.world.scene import COLOURS, MATERIALS, RELATIONS, SHAPES, SIZES, Scene, Thing, sample
 
 RED_CUBE = Thing(colour="red", shape="cube", material="metal", size="large")
 BLUE_BALL = Thing(colour="blue", shape="sphere", material="matte", size="small")

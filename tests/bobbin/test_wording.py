@@ -9,14 +9,7 @@ from transformers import PreTrainedTokenizerBase
 
 from bobbin.network.tokenizers import TokenIds, build_clip_tokenizer, build_t5_tokenizer
 from bobbin.world.scene import COLOURS, SHAPES, Scene, Thing, sample
-from bobbin.world.wording import (
-    RELATION_WORDS,
-    TEXT_LENGTH,
-    caption,
-    mention,
-    say,
-    vocabulary,
-)
+from bobbin.world.wording import RELATION_WORDS, TEXT_LENGTH, caption, mention, say, vocabulary
 
 RING = Thing(colour="red", shape="ring", material="metal", size="small")
 CUBE = Thing(colour="blue", shape="cube")

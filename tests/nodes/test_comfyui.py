@@ -143,9 +143,7 @@ def test_sound_travels_on_comfyui_s_own_wires(tmp_path: Path, monkeypatch: pytes
     wire = {"waveform": torch.rand(2, 1, 800) - 0.5, "sample_rate": 8000}
     assert NODE_CLASS_MAPPINGS["LoomLoadAudio"].RETURN_TYPES == ("AUDIO",)
     shown = call("LoomSaveAudio", audio=wire, name="a/bell")["ui"]
-    assert shown == {
-        "audio": [{"filename": f"bell_0000{n}_.flac", "subfolder": "a", "type": "output"} for n in (1, 2)],
-    }
+    assert shown == {"audio": [{"filename": f"bell_0000{n}_.flac", "subfolder": "a", "type": "output"} for n in (1, 2)]}
     (loaded,) = call("LoomLoadAudio", path=str(tmp_path / "output/a/bell_00002_.flac"), start=0.05)
     assert loaded["sample_rate"] == 8000
     assert torch.allclose(loaded["waveform"][0], wire["waveform"][1, :, 400:], atol=1 / 32768)
@@ -267,7 +265,11 @@ def test_interrupt_of_the_host_ends_the_stage_and_reaches_the_host(monkeypatch: 
     management.throw_exception_if_processing_interrupted = interrupted  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "comfy", comfy)
     monkeypatch.setitem(sys.modules, "comfy.model_management", management)
-    progress = ComfyProgress()
+    progress, settings = ComfyProgress(), types.ModuleType("comfy.cli_args")
+    monkeypatch.setitem(sys.modules, "comfy.cli_args", settings)
+    for method in ("none", "taesd"):
+        settings.args = types.SimpleNamespace(preview_method=method)  # type: ignore[attr-defined]
+        assert ComfyProgress().wants_previews == (method != "none")
     with pytest.raises(Cancelled):
         progress.step(1, 4)
     with pytest.raises(InterruptProcessingException):

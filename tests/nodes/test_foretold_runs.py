@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import threading
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -9,17 +10,20 @@ from typing import Any
 import pytest
 import torch
 
+from latentloom.nodes.execution.attempt import attempt, open_caches
 from latentloom.nodes.execution.cache import DiskCache
 from latentloom.nodes.execution.events import Event
 from latentloom.nodes.execution.manifest import manifest
 from latentloom.nodes.execution.records import RunResult
+from latentloom.nodes.files.workspace import Workspace
+from latentloom.nodes.graph.ready import ready
 from latentloom.nodes.graph.signature import read_spec
 from latentloom.nodes.graph.sketch import Denoising, Given
 from latentloom.nodes.headless.headless import Report
 from latentloom.nodes.headless.terminal import ProgressBars
 from latentloom.nodes.hosts.comfy_process import ComfyProgress
 from latentloom.parallel.progress import Foreseen, Progress, RankWork, Setting
-from latentloom.pipelines.costs.ran import after, ran_of
+from latentloom.pipelines.costs.ran import after, kept, ran_of
 from latentloom.pipelines.values import Conditioning, Image, Latents, Model
 from support.prepared import run
 
@@ -41,6 +45,8 @@ FORESEEN = Foreseen(
     num_bytes=8 << 30,
     rejected=[("ring=2", 3.0, "50% slower")],
 )
+TEXTS = dict.fromkeys(("machine", "model", "class_name", "fingerprint", "dtype", "quantization", "engine"), "")
+SETTING = Setting(**TEXTS, **dict.fromkeys(("width", "height", "frames", "batch", "text_tokens"), 1))
 
 
 class Clock:
@@ -206,15 +212,27 @@ def test_on_a_busy_machine_nobody_is_told_thousands_of_percent_and_nothing_is_le
     (event,) = [event for event in told if event.kind == "took"]
     assert "longer than foretold: the machine was busy" in event.message and "%" not in event.message
     assert record.foreseen is not None and record.took is not None
-    texts = dict.fromkeys(("machine", "model", "class_name", "fingerprint", "dtype", "quantization", "engine"), "")
-    numbers = dict.fromkeys(("width", "height", "frames", "batch", "text_tokens"), 1)
-    foreseen = dataclasses.replace(record.foreseen, setting=Setting(**texts, **numbers))
+    foreseen = dataclasses.replace(record.foreseen, setting=SETTING)
     assert ran_of(foreseen, record.took, torch="2.9") is None
     idle = dataclasses.replace(record.took, is_busy=False)
     assert ran_of(foreseen, idle, torch="2.9") is not None and "%" not in after(foreseen, idle, is_kept=True)
     on_time = dataclasses.replace(record.took, step_s=2.0, decode_s=40.0)
     assert ran_of(foreseen, on_time, torch="2.9") is None and "%" not in after(foreseen, on_time, is_kept=True)
     assert record.prediction()["took"]["ratio"] is None
+
+
+def test_what_a_run_took_is_kept_though_its_results_cannot_be(
+    toys: ModuleType, specs: Any, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    clock.foreseen = dataclasses.replace(FORESEEN, setting=SETTING)
+    (tmp_path / "file").touch()
+    caches = open_caches(tmp_path / "file" / "results")
+    assert caches.disk is None and "results are not kept: the cache folder" in caplog.text
+    prepared = ready(toys.graph(NODES, outputs={"picture": "shown.image"}), specs)
+    workspace, cancel = Workspace(output_dir=tmp_path / "out"), threading.Event()
+    attempt(prepared, workspace=workspace, caches=caches, sink=lambda event: None, cancel=cancel)
+    assert [(ran.step_s, ran.took_step_s) for ran in kept(tmp_path / "latentloom")] == [(2.0, 3.0)]
 
 
 def test_no_seconds_are_told_while_a_speed_is_only_assumed(

@@ -18,7 +18,7 @@ from latentloom.nodes.graph.problems import Problem
 from latentloom.nodes.headless import foretold, headless, job
 from latentloom.nodes.headless.headless import MOST_FAULTS, Report, Tally, run_headless
 from latentloom.nodes.headless.job import Headless
-from latentloom.nodes.headless.lifetime import InUse, claimed
+from latentloom.nodes.headless.lifetime import LOCK_FILE, InUse, claimed
 from support.prepared import spied
 
 Sweep = Callable[..., tuple[list[Report], Tally]]
@@ -179,6 +179,8 @@ def test_what_another_process_makes_meanwhile_is_found_in_the_end(
 
 
 def test_nothing_but_results_stays_in_the_folders(sweep: Sweep, tmp_path: Path) -> None:
+    (tmp_path / "out" / "read.path=a").mkdir(parents=True)
+    (tmp_path / "out" / "read.path=a" / LOCK_FILE).touch()  # of a process that was killed
     sweep({"read.path": ["a", "b"]})
     files = sorted(path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*") if path.is_file())
     assert [path.as_posix() for path in files] == ["read.path=a/manifest.json", "read.path=b/manifest.json"]
@@ -193,6 +195,7 @@ def test_resume_passes_by_what_is_there_though_it_would_not_fit_now(
     large = [Problem("read", "", "memory", "it does not fit", kind="estimate")]
     monkeypatch.setattr(foretold, "foretell", lambda *args, **kwargs: Foretold(problems=large))
     assert told(sweep({"read.path": ["a", "b"]}, resume=True)[0]) == [("b", "failed"), ("a", "resumed")]
+    assert told(sweep({"read.path": ["a", "b"]}, resume=True, stops_on_error=True)[0]) == [("b", "failed")]
 
 
 def test_what_is_there_takes_no_room_of_the_disk_with_resume(

@@ -143,11 +143,7 @@ def test_a_run_starts_no_node_of_a_workflow_whose_decoder_its_model_lacks(
         "version": 1,
         "inputs": {name: plain["nodes"][decode]["inputs"][name] for name in ("model", "latents")},
     }
-    plain["nodes"]["save_sound"] = {
-        "type": "LoomSaveAudio",
-        "version": 1,
-        "inputs": {"audio": {"from": "sound.audio"}},
-    }
+    plain["nodes"]["save_sound"] = {"type": "LoomSaveAudio", "version": 1, "inputs": {"audio": {"from": "sound.audio"}}}
     made = run(graph_from_plain(plain), SPECS, workspace=Workspace(output_dir=tmp_path))
     assert made.state == "failed" and list(made.nodes) == ["sound"]
     assert made.nodes["sound"].message.startswith("FLUX.1 makes no sound; take Decode Audio away")

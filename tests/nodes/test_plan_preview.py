@@ -161,10 +161,12 @@ def test_a_model_that_is_too_large_says_how_much_it_lacks_and_what_to_do(flux: s
     assert node.ranks[0]["bytes"] > node.ranks[1]["bytes"]  # the first has the text encoders
 
 
-def test_values_that_are_wired_count_as_the_models_own() -> None:
-    graph = workflow(denoise={"guidance": {"from": "nowhere.float"}}, canvas={"width": {"param": "nothing"}})
-    node = only(graph, place=Place(devices=("cpu",) * 2))
+def test_values_that_are_wired_count_as_the_models_own_and_a_step_cache_as_one() -> None:
+    unknown = {"guidance": {"from": "nowhere.float"}, "step_cache": {"from": "nowhere.string"}}
+    graph = workflow(denoise=unknown, canvas={"width": {"param": "nothing"}})
+    node = only(graph, place=Place(devices=("cpu",) * 2, plan="auto,compiled"))
     assert node.plan == "cfg=2" and not node.problem
+    assert node.why.endswith("not compiled, because a step cache runs blocks that a graph would hold")
 
 
 def test_a_size_that_the_model_cannot_paint_is_told() -> None:

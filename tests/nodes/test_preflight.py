@@ -100,13 +100,7 @@ def with_lora(source: str, file: str) -> dict[str, Any]:
             "not_here",
             ({"load_model.quantization": "none"},),
         ),
-        (
-            FIRST,
-            {"load_model.graphs": "on"},
-            "load_model.graphs",
-            "not_here",
-            ({"load_model.graphs": "auto"},),
-        ),
+        (FIRST, {"load_model.graphs": "on"}, "load_model.graphs", "not_here", ({"load_model.graphs": "auto"},)),
     ],
 )
 def test_what_files_and_numbers_tell_is_an_error_with_its_place_code_and_remedy(

@@ -237,11 +237,7 @@ def test_failure_names_the_node_skips_what_needs_it_and_keeps_the_cause(toys: Mo
 
 
 def test_after_a_failure_running_nodes_finish_and_no_new_one_starts(toys: ModuleType, start: Runner) -> None:
-    nodes = {
-        "slow": ("Slow", {"seconds": 0.3}),
-        "next": ("Add", {"a": "@slow.float"}),
-        "bad": ("Fail", {}),
-    }
+    nodes = {"slow": ("Slow", {"seconds": 0.3}), "next": ("Add", {"a": "@slow.float"}), "bad": ("Fail", {})}
     result = start(toys.graph(nodes, outputs={"a": "next.float", "b": "bad.float"}))
     assert result.nodes["slow"].state == "ok"
     assert result.nodes["next"].message == "the run stopped because bad failed"

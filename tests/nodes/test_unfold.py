@@ -10,7 +10,7 @@ import pytest
 
 from latentloom.nodes.execution.cache import MemoryCache
 from latentloom.nodes.files.workspace import Workspace
-from latentloom.nodes.graph.graph import Graph, graph_from_plain, graph_text, graph_to_plain, read_graph
+from latentloom.nodes.graph.graph import Graph, Link, graph_from_plain, graph_text, graph_to_plain, read_graph
 from latentloom.nodes.graph.problems import GraphError
 from latentloom.nodes.graph.resolve import baked
 from latentloom.nodes.graph.unfolding.unfold import unfold
@@ -268,6 +268,8 @@ def test_what_is_not_gathered_is_named(specs: Any) -> None:
         "n": {"type": "Number", "each": {"value": [1, 2]}},
         "add": {"type": "Add", "inputs": {"a": {"from": "n.int"}}},
     }
+    missing = speaking(["a"]).model_copy(update={"outputs": {"said": Link.to("speak", "nothing")}})
+    assert told(missing, specs) == [("", "said", "output said is speak.nothing, which is not there")]
     found = told(graph(nodes), specs)
     assert found[0][0] == "add" and "n.int of for_each 'n' is 2 values of the type int" in found[0][2]
 

@@ -66,12 +66,17 @@ def test_how_work_was_spread_is_an_event_and_kept(told: list[Event]) -> None:
     assert plain["message"] == "ring=2" and plain["ranks"][0]["sent_bytes"] == 8
 
 
-def test_a_terminal_shows_what_loads_whatever_its_text(told: list[Event], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_terminal_shows_what_loads_whatever_its_text_and_what_fails(
+    told: list[Event], capsys: pytest.CaptureFixture[str]
+) -> None:
     progress = NodeProgress("n", Watch(told.append, threading.Event(), previews=False))
     progress.phase("charge le transformer", is_loading=True)
     progress.phase("loading is over")
     assert [event.to_plain().get("is_loading") for event in told] == [True, None]
     bars = ProgressBars({})
-    for event in told:
+    progress.step(1, 2)
+    ends = [Event(kind="failed", run="", node="m"), Event(kind="run_cancelled", run=told[0].run)]
+    for event in (*told, *ends):
         bars(event)
-    assert capsys.readouterr().err == "n                  charge le transformer\n"
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.strip() and "step/s" not in line]
+    assert lines == ["n                  charge le transformer", "m                  failed"] and not bars._bars

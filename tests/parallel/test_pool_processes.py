@@ -33,8 +33,7 @@ from latentloom.parallel.ranks.rank_job import RankJob
 
 
 def test_each_lane_of_a_rank_takes_its_threads_and_its_device_and_works_on_a_stream_of_its_own(
-    ends: Any,
-    monkeypatch: pytest.MonkeyPatch,
+    ends: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: dict[str, list[Any]] = {f"lane {name}": [] for name in rank.LANES}
 
@@ -61,8 +60,7 @@ def test_each_lane_of_a_rank_takes_its_threads_and_its_device_and_works_on_a_str
 
 
 def test_a_lane_that_nobody_hears_leaves_the_end_of_the_process_to_the_first_thread(
-    ends: Any,
-    monkeypatch: pytest.MonkeyPatch,
+    ends: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which waits until the host is dead, and wakes a server that is stopped."""
     ended: list[int] = []

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.pipelines.components.loading import load_sharded
 from support.by_hand import cells
 
 TOLERANCE = 1e-5  # of the largest output, fp32
@@ -89,3 +90,9 @@ def test_a_failed_forward_leaves_nothing_gathered_and_the_next_one_is_right(rank
 def test_weights_that_would_straddle_two_sequences_are_refused() -> None:
     with pytest.raises(ValueError, match="a number that divides 3, or a multiple of it"):
         ParallelPlan(cfg=2, ulysses=3, weights=2)
+
+
+def test_a_folder_that_names_no_class_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ValueError, match="does not name its class"):
+        load_sharded(tmp_path, "ulysses=2", dtype="fp32")

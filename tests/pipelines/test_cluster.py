@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,8 @@ import torch
 
 from latentloom.parallel.errors import Cancelled, RankFailed
 from latentloom.parallel.machine.now import num_free_cores
-from latentloom.parallel.progress import Progress
+from latentloom.parallel.progress import Progress, RankWork
+from latentloom.parallel.ranks.seat import World
 from latentloom.pipelines import placement
 from latentloom.pipelines.cluster import agent
 from latentloom.pipelines.cluster.cluster import Cluster, too_few
@@ -335,14 +337,43 @@ def test_an_agent_s_ranks_meet_by_the_interface_that_other_machines_reach(monkey
     import psutil
 
     started: list[str] = []
-    monkeypatch.setattr(agent, "Pool", lambda devices, *, interface, **_: started.append(interface))
+    pool = SimpleNamespace(call=lambda function, request, progress, *, world, **_: world)
+    monkeypatch.setattr(agent, "Pool", lambda devices, *, interface, **_: started.append(interface) or pool)
     monkeypatch.setattr(psutil, "net_if_addrs", lambda: {"eth7": [SimpleNamespace(address="10.1.2.3")]})
-    agent.Agent(["cpu"], 1, [], "10.1.2.3")
+    joined = agent.Agent(["cpu"], 1, [], "10.1.2.3")
     alone = agent.Agent(["cpu"], 1, [], "10.9.9.9")
     assert started == ["eth7", "lo"]
     world = {"name": "w", "store": "10.1.2.3:5", "size": 2, "first": 0}
+    order = {"world": world, "function": BODY, "num_ranks": 2, "lane": "main", "rank": 0}
+    assert joined._work(order, {}, Progress()) == World(**world)
     with pytest.raises(ValueError, match=r"no network interface has the address 10\.9\.9\.9"):
-        alone._work({"world": world}, {}, Progress())
+        alone._work(order, {}, Progress())
+
+
+def ending(name: str, told: list[Any], end: dict[str, Any]) -> Any:
+    """A part of a job that tells this, and has ended so then."""
+    part = SimpleNamespace(machine=Returned(), end=None, references=[], cancel=lambda: None)
+    part.machine.name = name
+    part.hear = lambda arrived: vars(part).update(end=end) or told
+    return part
+
+
+def test_parts_of_a_job_have_one_result_and_say_together_how_it_was_spread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("latentloom.pipelines.cluster.job.ready", lambda references, **_: references)
+    work = [["spread", "ring=2", [asdict(RankWork(rank=rank, device="cuda:0", seconds=1.0))]] for rank in (1, 0)]
+    done, watcher = {"state": "done", "mark": "a", "answer": 7}, Watcher()
+    told = [["phase", "denoising", False], ["step", 1, 4, None], ["step", 2, 4, "a picture"], work[0]]
+    parts = [ending("one", told, done), ending("two", [["step", 3, 4, None], work[1]], done)]
+    assert ClusterJob(parts).run(watcher) == 7
+    assert (watcher.phases, watcher.steps, watcher.previews) == (["denoising"], [(1, 4), (2, 4)], ["a picture"])
+    assert [(each.rank, each.machine) for each in watcher.work] == [(0, "two"), (1, "one")]
+    parts[1].end = {**done, "mark": "b"}
+    with pytest.raises(RankFailed, match="two has another result than one; run `latentloom doctor` on both"):
+        ClusterJob(parts)._settle(watcher)
+    parts[1].end = None
+    with pytest.raises(MachineLost, match="lost its agent, or cannot be reached") as lost:
+        ClusterJob(parts)._settle(watcher)
+    assert lost.value.machine is parts[1].machine
 
 
 def test_too_few_machines_are_counted_in_words() -> None:

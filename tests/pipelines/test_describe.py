@@ -9,9 +9,17 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from latentloom.pipelines.models.describe import add_lora, card_of, describe_model, pick_device, pick_dtype
+from latentloom.pipelines.models import describe
+from latentloom.pipelines.models.describe import (
+    add_lora,
+    card_of,
+    describe_model,
+    pick_device,
+    pick_dtype,
+    why_not_compiled,
+)
 from latentloom.pipelines.models.source import checkpoints_of
-from latentloom.pipelines.values import Model, from_plain, to_plain
+from latentloom.pipelines.values import Model, Place, from_plain, to_plain
 
 
 @pytest.fixture
@@ -104,6 +112,24 @@ def test_a_lora_outside_the_roots_is_refused(lora_file: Path, tmp_path: Path) ->
     with pytest.raises(ValueError, match="outside the allowed folders"):
         add_lora(describe_model("builtin:bobbin"), str(lora_file), roots=[tmp_path / "root"])
     assert add_lora(describe_model("builtin:bobbin"), lora_file.name, roots=[tmp_path]).loras
+
+
+def test_a_lora_that_is_gone_before_it_is_read_whole_says_so(lora_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(describe, "sha256_of", lambda file: file.with_name("gone").read_bytes())
+    with pytest.raises(ValueError, match=r"cannot be read \(No such file or directory\); copy it again"):
+        add_lora(describe_model("builtin:bobbin"), str(lora_file))
+
+
+def test_a_plan_says_why_it_cannot_have_a_model_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    for change, why in (
+        ({"engine": "inductor"}, "Load Model says engine inductor"),
+        ({"family": ""}, "a pipeline that is run whole is left as it is"),
+        ({}, "engine inductor needs a C++ compiler on a CPU and none was found"),
+        ({"place": Place(cluster="10.0.0.1:6379")}, ""),  # nobody has looked at its machines yet
+    ):
+        model = dataclasses.replace(describe_model("builtin:bobbin", device="cpu"), **change)
+        assert why_not_compiled(model, has_step_cache=False).partition(";")[0] == why
 
 
 def test_a_whole_model_is_no_lora(tiny: Callable[[str], Path]) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import shutil
 import tempfile
 import time
@@ -350,6 +351,7 @@ def test_an_older_look_takes_no_revision_back(hub: FakeHub, cache: Path) -> None
     ref = home / "refs" / "main"
     assert ref.read_text() == "a" * 40
     cache_files.name_commit(home, "", "b" * 40, looked=time.time() + 1)
+    cache_files.name_commit(home, "c" * 40, "c" * 40, looked=time.time() + 1)  # a commit needs no name
     assert ref.read_text() == "b" * 40 and sorted(path.name for path in home.rglob("*")) == ["main", "refs"]
 
 
@@ -357,6 +359,8 @@ def test_configs_and_files_that_are_too_large_are_refused(hub: FakeHub, monkeypa
     with monkeypatch.context() as small:
         small.setattr(looking, "MOST_CONFIG_BYTES", 1000)
         assert "has configs of " in look("org/name").problem
+        small.setattr(looking, "MOST_FILES", 3)
+        assert re.search(r"has an index of \d+ bytes and \d+ files, which is no model's", look("org/name").problem)
     monkeypatch.setattr("huggingface_hub.constants.MAX_HTTP_DOWNLOAD_SIZE", 100_000)
     assert "LICENSE.md of org/name is too large to come over HTTP" in look("org/name").problem
 

@@ -188,6 +188,9 @@ def test_a_file_that_changed_since_it_was_chosen_is_refused(flux: Model, style: 
     subject.replace(style)
     with pytest.raises(ValueError, match="has changed since it was chosen"):
         transformer_of(model)
+    style.unlink()
+    with pytest.raises(ValueError, match=r"cannot be read \(No such file or directory\); load it again"):
+        transformer_of(model)
 
 
 def test_text_encoder_parts_go_to_clip(flux: Model, tmp_path: Path, style: Path) -> None:

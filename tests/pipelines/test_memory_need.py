@@ -12,15 +12,7 @@ import torch
 from latentloom.parallel.machine.now import convolves
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.components.memory import PACKED_ON_GPU, PACKING_BYTES, SPARE_BYTES
-from latentloom.pipelines.forecast.memory import (
-    CONTEXT_BYTES,
-    LIVE,
-    Work,
-    fits,
-    spares_beside,
-    whole_bytes,
-    work_of,
-)
+from latentloom.pipelines.forecast.memory import CONTEXT_BYTES, LIVE, Work, fits, spares_beside, whole_bytes, work_of
 from latentloom.pipelines.forecast.weights import MOST_UNFOLDED, NO_LIMIT, Need, decoded_numbers
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.shape import empty_canvas

@@ -21,13 +21,7 @@ from latentloom.pipelines.forecast.weights import weights_of
 from latentloom.pipelines.models.component_files import inspect_model
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.models.gguf_file import read_gguf_file
-from latentloom.pipelines.models.packing import (
-    Packing,
-    check_unpacked,
-    put_together,
-    read_checkpoint,
-    read_packing,
-)
+from latentloom.pipelines.models.packing import Packing, check_unpacked, put_together, read_checkpoint, read_packing
 from latentloom.pipelines.models.tensor_file import TensorEntry, TensorFile
 from support.damage import damage_gguf
 from support.packed_files import comfy_settings, gguf, makers_name, write_gguf, write_torchao

@@ -22,15 +22,7 @@ from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.progress import Factors
 from latentloom.pipelines.costs.machine import Machine, named_machine
 from latentloom.pipelines.costs.run import Run
-from latentloom.pipelines.forecast.choice import (
-    IDLE_GAIN,
-    best,
-    compiled_hint,
-    counts,
-    graphs_told,
-    ring_hint,
-    settled,
-)
+from latentloom.pipelines.forecast.choice import IDLE_GAIN, best, compiled_hint, counts, graphs_told, ring_hint, settled
 from latentloom.pipelines.forecast.explained import SECONDS, as_text, to_plain
 from latentloom.pipelines.forecast.forecast import Forecast, forecast
 from latentloom.pipelines.forecast.plans import Wanted, is_guided

@@ -11,12 +11,13 @@ import torch
 import transformers
 from torch import nn
 
-from latentloom.pipelines.components import quantizing
+from latentloom.pipelines.components import building, quantizing
 from latentloom.pipelines.components.loading import load_component
 from latentloom.pipelines.components.memory import PACKED_ON_GPU, expected_bytes, loading_bytes
 from latentloom.pipelines.components.store import ComponentStore
 from latentloom.pipelines.models.component_files import ComponentFiles, inspect_model
 from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.models.packing import PACKED
 from latentloom.pipelines.models.tensor_file import TensorEntry, TensorFile
 from latentloom.pipelines.values import Model
 
@@ -76,6 +77,26 @@ def test_fp8_is_computed_in_where_a_product_in_fp8_can_be(alive: list[int]) -> N
     kept = [torch.bfloat16, torch.bfloat16, torch.float32]
     assert [each.weight.dtype for each in block] == [torch.int8, *kept]
     assert type(quantizing._config("fp8_dynamic").config).__name__ == "Float8DynamicActivationFloat8WeightConfig"
+
+
+def test_a_product_in_fp8_is_looked_at_on_cuda_alone(alive: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(quantizing, "add_bias_apart_where_it_must", lambda layer, tile: asked.append(tile))
+    for quantization, device in (("fp8_dynamic", "cpu"), ("fp8", "cuda:1"), ("fp8_dynamic", "cuda:1")):
+        quantizing.settler(quantization, device=device)(nn.Linear(64, 32).bfloat16(), "weight")
+    assert (len(alive), asked) == (3, [quantizing.FP8_TILE])
+
+
+def test_what_cannot_be_made_empty_first_is_quantized_once_it_is_loaded(
+    flux: Model, alive: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(building, "load", lambda *_, **__: None)
+    files = inspect_model(Path(flux.folder)).components["transformer"]
+    transformer = load_component(files, dtype="bf16", quantization="int8")
+    assert transformer.proj_out.weight.dtype == torch.int8 and len(alive) > 20
+    packed = dataclasses.replace(files.weights[0], tensors={"w": TensorEntry(f"{PACKED}Int8Tensor", (1, 1))})
+    with pytest.raises(ValueError, match="which torchao has quantized, are not those of FluxTransformer2DModel"):
+        load_component(dataclasses.replace(files, weights=(packed,)), dtype="bf16")
 
 
 def test_what_torchao_lacks_is_one_sentence(alive: list[int], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -262,10 +262,7 @@ def test_an_overflow_of_sound_weights_is_told_too(model: Any, canvas: Any, paint
     [
         (MemoryError(), True),
         (torch.OutOfMemoryError("CUDA out of memory"), True),
-        (
-            RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to"),
-            True,
-        ),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to"), True),
         (RuntimeError("MPS backend out of memory"), True),
         (OSError(12, "Cannot allocate memory"), True),
         (OSError(2, "No such file"), False),

@@ -107,18 +107,10 @@ def test_text_to_image_equals_the_stock_pipelines(
 
 @pytest.mark.parametrize("family", FROM_PICTURE)
 @pytest.mark.parametrize(
-    ("guidance", "batch", "strength"),
-    cells((1.0, 4.0), (1, 2), (0.5, 1.0), here=[(1.0, 1, 1.0), (4.0, 2, 0.5)]),
+    ("guidance", "batch", "strength"), cells((1.0, 4.0), (1, 2), (0.5, 1.0), here=[(1.0, 1, 1.0), (4.0, 2, 0.5)])
 )
 def test_image_to_image_equals_the_stock_pipelines(
-    family: str,
-    guidance: float,
-    batch: int,
-    strength: float,
-    model: Any,
-    stock: Any,
-    paint: Any,
-    picture: torch.Tensor,
+    family: str, guidance: float, batch: int, strength: float, model: Any, stock: Any, paint: Any, picture: torch.Tensor
 ) -> None:
     start = encoded(model(family), picture)
     request = {"guidance": guidance, "strength": strength, "steps": STEPS, **distilled(family)}

@@ -45,9 +45,7 @@ def test_a_video_equals_the_classic_pipeline(kind: str, guidance: float, batch: 
     second = 1.0 if guidance == 1 else 2.5
     ours = film(kind, guidance=guidance, guidance_2=second if "22" in kind else 0.0, batch=batch)
     theirs = stock(kind)(
-        **stock_options(kind, batch),
-        guidance_scale=guidance,
-        **({"guidance_scale_2": second} if "22" in kind else {}),
+        **stock_options(kind, batch), guidance_scale=guidance, **({"guidance_scale_2": second} if "22" in kind else {})
     ).frames
     assert ours.shape == (batch, FRAMES, 32, 64, 3)
     assert (ours - theirs.movedim(2, -1)).abs().max() == 0.0

@@ -69,10 +69,7 @@ def test_sharded_with_a_cache_equals_one_process_with_it(
 
 @pytest.mark.parametrize(
     "interval",
-    [
-        pytest.param({"guidance_stop": 0.5}, marks=pytest.mark.by_hand),
-        {"guidance_start": 0.25, "guidance_stop": 0.75},
-    ],
+    [pytest.param({"guidance_stop": 0.5}, marks=pytest.mark.by_hand), {"guidance_start": 0.25, "guidance_stop": 0.75}],
 )
 @pytest.mark.parametrize("cache", [{"step_cache": "taylorseer"}, {"step_cache": "first_block", "cache_threshold": 1.0}])
 def test_split_branches_remember_their_own_steps_where_guidance_ends(

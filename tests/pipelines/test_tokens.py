@@ -15,7 +15,7 @@ from latentloom.pipelines import stages
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.tokens import counter as counter_module
 from latentloom.pipelines.tokens.counter import READERS, Counter, orders_of
-from latentloom.pipelines.tokens.worker import fed
+from latentloom.pipelines.tokens.worker import count, fed
 from latentloom.pipelines.values import Model, to_plain
 
 WORDS = "a red circle above a blue square, a small green star "
@@ -90,13 +90,21 @@ def test_what_is_cut_begins_at_the_first_word_that_is_not_read_whole(counter: Co
     clip = next(each for each in counter.counts(model, " ".join(words)) if each.tokenizer == "tokenizer")
     assert (clip.limit, clip.num_own) == (77, 2)
     assert clip.num_tokens > 77
-    assert clip.cut == "extraordinarily late"
+    assert clip.cut == count(next(orders_of(model, " ".join(words))))["cut"] == "extraordinarily late"
 
 
-def test_a_family_that_nobody_described_is_not_known(counter: Counter, tiny: Callable[[str], Path]) -> None:
+def test_a_family_or_a_tokenizer_that_nobody_described_is_not_known(
+    counter: Counter, tiny: Callable[[str], Path], tmp_path: Path
+) -> None:
     model = describe_model(str(tiny("qwen_image_edit")), device="cpu")
     assert counter.counts(model, "a red circle") == ()
     assert counter.counts(describe_model("builtin:bobbin", device="cpu"), "a" * 200_000) == ()
+    model = _copy(tiny("flux"), tmp_path)
+    index = tmp_path / "model" / "model_index.json"
+    index.write_text(index.read_text().replace("CLIPTokenizer", "CLIPTextModel"))
+    assert counter.counts(model, "a red circle") == ()
+    with pytest.raises(ValueError, match="CLIPTextModel of transformers is not asked"):
+        list(orders_of(model, "a red circle"))
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,7 @@ PROMPTS = ("a red star", "a blue ring", "a green cube", "a yellow ball", "two st
 MODEL = {"model": {"param": "model"}}
 PAINT: dict[str, Any] = {
     "title": "Paint",
-    "params": {
-        "model": {"type": "Model"},
-        "prompt": {"type": "string"},
-        "steps": {"type": "int", "default": 1},
-    },
+    "params": {"model": {"type": "Model"}, "prompt": {"type": "string"}, "steps": {"type": "int", "default": 1}},
     "nodes": {
         "text": {"type": "LoomEncodeText", "inputs": {**MODEL, "prompt": {"param": "prompt"}}},
         "canvas": {"type": "LoomEmptyLatents", "inputs": {**MODEL, "width": 96, "height": 96}},

@@ -189,12 +189,7 @@ TINY_ROWS: dict[str, TinyRow] = {
     "flux_3": TinyRow(make=lambda: flux_3("Flux3ModularPipeline"), guidance=3.5),
     "flux_3_distilled": TinyRow(make=lambda: flux_3("Flux3DistilledModularPipeline")),
     "qwen_image_21": TinyRow(
-        make=qwen_image_21,
-        guidance=3.0,
-        scale="true_cfg_scale",
-        text_length=1024,
-        width=160,
-        height=96,
+        make=qwen_image_21, guidance=3.0, scale="true_cfg_scale", text_length=1024, width=160, height=96
     ),
     "qwen_image_21_turbo": TinyRow(
         make=lambda: qwen_image_21(levels=[1.0, 0.6]),

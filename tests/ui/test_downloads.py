@@ -280,6 +280,13 @@ def test_no_user_looks_away_what_another_has_seen(monkeypatch: pytest.MonkeyPatc
         seen.seen("bob", "org/name", "v0", commit="a" * 40)
 
 
+def test_a_user_asks_the_hub_for_one_thing_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = records.Looks()
+    monkeypatch.setattr(records, "looked_at", lambda *_, **__: looks.look("ada", "org/other", ""))
+    with pytest.raises(Conflict, match="the hub is being asked already; wait for its answer, then look again"):
+        looks.look("ada", "org/name", "")
+
+
 def test_a_model_that_is_refused_when_it_is_there_leaves_nothing(hub: FakeHub, tmp_path: Path) -> None:
     weights = next(hub.folder.rglob("vae/*.safetensors"))
     weights.write_bytes(b"x" * 100_000)

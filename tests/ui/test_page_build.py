@@ -173,10 +173,7 @@ def go_to(page: Page, target: Locator, *, back: bool = False) -> None:
 
 
 WRONG_WIRES = {
-    "model gives Model, and conditioning takes Conditioning": (
-        "load_model Output model",
-        "denoise Input conditioning",
-    ),
+    "model gives Model, and conditioning takes Conditioning": ("load_model Output model", "denoise Input conditioning"),
     "A node cannot feed itself": ("denoise Output latents", "denoise Input latents"),
     "Both ends are inputs": ("denoise Input sampling", "save Input image"),
 }

@@ -17,10 +17,7 @@ NUM_TABS, NUM_NODES = 40, 300
 
 def plain(name: str, count: int = 0) -> dict[str, Any]:
     """Two nodes that nothing links, and as many linked ones besides."""
-    nodes: dict[str, Any] = {
-        "load_model": {"type": "LoomLoadModel"},
-        "empty_latents": {"type": "LoomEmptyLatents"},
-    }
+    nodes: dict[str, Any] = {"load_model": {"type": "LoomLoadModel"}, "empty_latents": {"type": "LoomEmptyLatents"}}
     layout: dict[str, Any] = {"load_model": [0, 0], "empty_latents": [400, 0]}
     for number in range(count):
         nodes[f"n{number}"] = {"type": "LoomEmptyLatents", "inputs": {"model": {"from": "load_model.model"}}}

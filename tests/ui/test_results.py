@@ -21,11 +21,12 @@ from latentloom.nodes.registry import SPECS as REAL
 from latentloom.pipelines.values import Audio, Video
 from latentloom.pipelines.values import Image as Pixels
 from latentloom.ui.errors import NotHere
+from latentloom.ui.live.state import MadeFile
 from latentloom.ui.runs.results import Results
 from latentloom.ui.runs.runs import Runs
 from latentloom.ui.worker.work import behind, made_by, told_of
 from support.checkout import ROOT
-from support.toy_server import SPECS, finished, graph, pictured, settings_in
+from support.toy_server import DEADLINE_S, OPEN, REACHED, SPECS, finished, gated, graph, pictured, settings_in
 
 
 @pytest.fixture
@@ -69,6 +70,26 @@ def test_the_thumbnail_is_a_webp_that_is_made_once(runs: Runs, results: Results,
     [kept] = (tmp_path / "data").glob("users/*/thumbs/*.webp")
     kept.write_bytes(b"kept")
     assert results.thumbnail("ada", result.id) == b"kept"
+
+
+def test_the_frame_that_is_chosen_stands_for_a_video(runs: Runs, results: Results, tmp_path: Path) -> None:
+    make(runs)
+    [picture] = results.list("ada")
+    with pytest.raises(ValueError, match="is no video, so no frame of it can stand for it; choose a video"):
+        results.set_poster("ada", picture.id, 0)
+    [run] = runs.submit("ada", gated("gate")).runs
+    assert REACHED["gate"].wait(DEADLINE_S)
+    path = f"{runs.book.get('ada', run).folder}/clip.mp4"
+    frames = torch.stack([torch.zeros(16, 24, 3), torch.ones(16, 24, 3)])
+    write_video(frames, tmp_path / "out" / path, fps=8.0, quality=20, metadata={})
+    facts = {"name": "clip.mp4", "width": 24, "height": 16, "bytes": 1, "time": 1.0}
+    runs.book.add_made(run, MadeFile(id="1" * 16, node="gate", kind="video", path=path, **facts))
+
+    def light() -> Any:
+        return Image.open(io.BytesIO(results.thumbnail("ada", "1" * 16))).convert("L").getpixel((0, 0))
+
+    assert light() < 50 and results.set_poster("ada", "1" * 16, 1).poster == 1 and light() > 200
+    OPEN["gate"].set()
 
 
 def test_deleting_removes_the_file_the_thumbnail_and_the_entry(runs: Runs, results: Results, tmp_path: Path) -> None:

@@ -293,7 +293,8 @@ def test_who_waits_is_told_how_long_the_others_take(tmp_path: Path, monkeypatch:
         OPEN["later"].set()
 
 
-def test_the_latest_preview_is_a_small_webp(runs: Runs) -> None:
+def test_the_latest_preview_is_a_small_webp_and_few_are_kept(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("latentloom.ui.runs.runs.KEPT_PREVIEWS", 1)
     id = one(runs, gated("gate"))
     assert REACHED["gate"].wait(DEADLINE_S)
     data = runs.preview("ada", id, "gate")
@@ -302,6 +303,11 @@ def test_the_latest_preview_is_a_small_webp(runs: Runs) -> None:
     assert runs.get("ada", id).nodes["gate"].preview == 1
     OPEN["gate"].set()
     finished(runs, "ada", id)
+    assert runs.preview("ada", id, "gate") is data
+    one(runs, gated("later"))
+    assert REACHED["later"].wait(DEADLINE_S)
+    assert runs.preview("ada", id, "gate") is None
+    OPEN["later"].set()
 
 
 def test_pages_hear_of_a_run_from_its_beginning_to_its_end(tmp_path: Path) -> None:

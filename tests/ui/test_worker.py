@@ -1,6 +1,7 @@
 """The worker: runs are made in a process of its own, which may die, or be held up by a node, and loses no run."""
 
 import dataclasses
+import io
 import json
 import os
 import signal
@@ -8,7 +9,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -17,6 +20,7 @@ import pytest
 from latentloom.nodes.execution.events import Event
 from latentloom.nodes.graph.graph import graph_to_plain
 from latentloom.parallel.progress import Foreseen, RankWork
+from latentloom.pipelines.components.memory import Held
 from latentloom.pipelines.costs.ran import Took
 from latentloom.pipelines.values import Place, to_plain
 from latentloom.ui.live.live import Live
@@ -24,12 +28,13 @@ from latentloom.ui.live.state import AGAIN, GIVEN_UP, MAX_RESTARTS, MadeFile, Ou
 from latentloom.ui.runs.runs import Runs
 from latentloom.ui.worker import process as process_module
 from latentloom.ui.worker.process import WorkerProcess
-from latentloom.ui.worker.program import thinned
-from latentloom.ui.worker.wire import Line, Order, Picture, read_line, written
+from latentloom.ui.worker.program import Worker, thinned
+from latentloom.ui.worker.wire import Ask, Line, Order, Picture, read_line, written
 from latentloom.ui.worker.work import WorkerLost
 from support.toy_server import DEADLINE_S, finished, graph, settings_in, until
 
 ROOT = Path(__file__).resolve().parents[2]
+HELD = Held(folder="/m", component="vae", device="cpu", num_bytes=3)
 NODES = '''
 """Nodes that wait for a file, and that hold the interpreter."""
 import time
@@ -147,6 +152,20 @@ def test_a_cancel_reaches_the_worker(runs: Runs, tmp_path: Path) -> None:
     until(lambda: times(tmp_path) == 1)
     runs.book.cancel("ada", [id])
     assert finished(runs, "ada", id).state == "cancelled"
+
+
+def test_a_run_goes_on_though_what_it_tells_is_lost(work: WorkerProcess, tmp_path: Path, caplog: Any) -> None:
+    (tmp_path / "open").touch()
+    outcome = work.make(order("r", gated(tmp_path), tmp_path), lambda line: 1 / 0, threading.Event())
+    assert outcome.state == "done" and "what run r told was lost; the run goes on" in caplog.text
+
+
+@pytest.mark.parametrize(("what", "value"), [("loaded", [asdict(HELD)]), ("measured", None)])
+def test_what_the_server_asks_is_answered_or_it_is_told_why_not(what: Any, value: Any) -> None:
+    lines, asked = io.BytesIO(), SimpleNamespace(loaded=lambda: [HELD], measured=lambda: {}["cuda"])
+    Worker(asked, lines)._answer(Ask(ask=3, what=what))
+    line = read_line(lines.getvalue())
+    assert (line.answer, line.value, line.error) == (3, value, "" if value else "'cuda'")
 
 
 def test_a_node_that_holds_the_interpreter_costs_its_own_run_and_blames_no_other(

@@ -137,12 +137,7 @@ stable_audio3_inpaint = varied(stable_audio3, lambda case: {"local_add_cond": no
 
 def prior(case: Case) -> Built:
     """One image embedding after the text tokens, its own and the time token, under a causal mask."""
-    config = {
-        **blocks(case, 8),
-        "embedding_dim": 16,
-        "num_embeddings": case.text,
-        "additional_embeddings": 4,
-    }
+    config = {**blocks(case, 8), "embedding_dim": 16, "num_embeddings": case.text, "additional_embeddings": 4}
     inputs = {
         "hidden_states": noise(case.batch, 16),
         **words(case, 16, 700),

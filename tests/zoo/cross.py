@@ -94,10 +94,7 @@ def _sana_config(case: Case) -> dict:
 
 
 def _sana_inputs(case: Case) -> dict:
-    return {
-        **words(case, 8, 700),
-        "encoder_attention_mask": text_mask(case) if case.masked else None,
-    }
+    return {**words(case, 8, 700), "encoder_attention_mask": text_mask(case) if case.masked else None}
 
 
 def sana(case: Case) -> Built:
@@ -178,12 +175,7 @@ def sana_wm(case: Case) -> Built:
 def dit(case: Case) -> Built:
     """Class labels instead of text; the model takes square pictures only."""
     side = 3 if case.rows % 2 else 4
-    config = {
-        **blocks(case, 8),
-        "in_channels": 4,
-        "sample_size": 2 * side,
-        "num_embeds_ada_norm": 8,
-    }
+    config = {**blocks(case, 8), "in_channels": 4, "sample_size": 2 * side, "num_embeds_ada_norm": 8}
     inputs = {
         "hidden_states": noise(case.batch, 4, 2 * side, 2 * side),
         "timestep": torch.full((case.batch,), 700),

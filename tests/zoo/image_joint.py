@@ -137,11 +137,7 @@ def qwen_image_layered(case: Case) -> Built:
 
 
 def qwen_image21(case: Case) -> Built:
-    config = {
-        **blocks(case, 16, channels=4),
-        "context_in_dim": 16,
-        "axes_dims_rope": (8, 4, 4),
-    }
+    config = {**blocks(case, 16, channels=4), "context_in_dim": 16, "axes_dims_rope": (8, 4, 4)}
     # One slot of the language model stands for 2 x 2 tokens of the picture.
     slots = case.rows * case.columns
     inputs = {
@@ -276,10 +272,7 @@ def aura_flow(case: Case) -> Built:
         "out_channels": 4,
         "pos_embed_max_size": 64,
     }
-    inputs = {
-        "hidden_states": noise(case.batch, 4, 2 * case.rows, 2 * case.columns),
-        **words(case, 32, 0.7),
-    }
+    inputs = {"hidden_states": noise(case.batch, 4, 2 * case.rows, 2 * case.columns), **words(case, 32, 0.7)}
     return diffusers.AuraFlowTransformer2DModel, config, inputs
 
 
@@ -363,8 +356,7 @@ def ideogram4(case: Case) -> Built:
 
 
 ideogram4_token_times = varied(
-    ideogram4,
-    lambda case: {"timestep": torch.linspace(0.1, 0.9, case.text + case.tokens).expand(case.batch, -1)},
+    ideogram4, lambda case: {"timestep": torch.linspace(0.1, 0.9, case.text + case.tokens).expand(case.batch, -1)}
 )
 
 UNMASKED = """

@@ -149,10 +149,7 @@ def _joy_image(case: Case) -> dict[str, Any]:
 
 def joy_image_edit(case: Case) -> Built:
     """A picture to edit and the one to make, as two items."""
-    inputs = {
-        "hidden_states": noise(case.batch, 2, 4, 1, 2 * case.rows, 2 * case.columns),
-        **words(case, 8, 700.0),
-    }
+    inputs = {"hidden_states": noise(case.batch, 2, 4, 1, 2 * case.rows, 2 * case.columns), **words(case, 8, 700.0)}
     return diffusers.JoyImageEditTransformer3DModel, _joy_image(case), inputs
 
 

@@ -73,11 +73,7 @@ def lumina2(case: Case) -> Built:
         "axes_lens": (128, 128, 128),
         "cap_feat_dim": 32,
     }
-    inputs = {
-        "hidden_states": _latents(case),
-        **words(case, 32, 0.7),
-        "encoder_attention_mask": text_mask(case),
-    }
+    inputs = {"hidden_states": _latents(case), **words(case, 32, 0.7), "encoder_attention_mask": text_mask(case)}
     return diffusers.Lumina2Transformer2DModel, config, inputs
 
 

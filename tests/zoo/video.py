@@ -277,11 +277,7 @@ def mochi(case: Case) -> Built:
         "activation_fn": "swiglu",
         "max_sequence_length": case.text,
     }
-    inputs = {
-        "hidden_states": _latents(case),
-        **words(case, 16, 700),
-        "encoder_attention_mask": text_mask(case),
-    }
+    inputs = {"hidden_states": _latents(case), **words(case, 16, 700), "encoder_attention_mask": text_mask(case)}
     return diffusers.MochiTransformer3DModel, config, inputs
 
 

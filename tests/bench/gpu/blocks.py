@@ -95,13 +95,7 @@ SECOND: tuple[Wave, ...] = (
             deadline_s=80,
         ),
     ),
-    (
-        Block(
-            name="fused",
-            command=(f"{BENCH}/gpu/fused.py", "--plans", "ulysses=8", "{tiny}"),
-            deadline_s=90,
-        ),
-    ),
+    (Block(name="fused", command=(f"{BENCH}/gpu/fused.py", "--plans", "ulysses=8", "{tiny}"), deadline_s=90),),
     (
         Block(
             name="breakdown",
@@ -149,10 +143,7 @@ def main() -> int:
     parser.add_argument("--site", type=Path, default=Path("site"), help="what was set up")
     asked = parser.parse_args()
     where = Setting(
-        device="cpu" if asked.dry else "cuda:0",
-        is_dry=asked.dry,
-        out=asked.out.resolve(),
-        site=asked.site.resolve(),
+        device="cpu" if asked.dry else "cuda:0", is_dry=asked.dry, out=asked.out.resolve(), site=asked.site.resolve()
     )
     where.scratch.mkdir(parents=True, exist_ok=True)
     card, start = card_of(where), time.monotonic()

@@ -94,12 +94,7 @@ def sample(rng: random.Random, *, counts: tuple[float, float, float], held_out: 
 
 def _draw(rng: random.Random, num: int) -> Scene:
     things = [
-        Thing(
-            colour=colour,
-            shape=rng.choice(SHAPES),
-            material=rng.choice(MATERIALS),
-            size=rng.choice(list(SIZES)),
-        )
+        Thing(colour=colour, shape=rng.choice(SHAPES), material=rng.choice(MATERIALS), size=rng.choice(list(SIZES)))
         for colour in rng.sample(list(COLOURS), num)
     ]
     relations = tuple(rng.sample(list(RELATIONS), num - 1))

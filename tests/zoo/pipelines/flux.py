@@ -121,10 +121,5 @@ TINY = table(
         klein,
         lambda: {**LAYERED, **FEWER, **painted(), "image_reference": picture(seed=40)},
     ),
-    Tiny(
-        "Flux2KleinKVPipeline",
-        partial(klein, is_distilled=True),
-        lambda: {**LAYERED, **references(1)},
-        branches=1,
-    ),
+    Tiny("Flux2KleinKVPipeline", partial(klein, is_distilled=True), lambda: {**LAYERED, **references(1)}, branches=1),
 )

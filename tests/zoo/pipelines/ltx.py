@@ -37,10 +37,7 @@ def first_frame() -> Any:
 def _ltx(kind: Any, *, dynamic: bool = True) -> Any:
     sizes = {"in_channels": 8, "out_channels": 8, "attention_head_dim": 8, "cross_attention_dim": 8 * HEADS}
     vae = diffusers.AutoencoderKLLTXVideo(
-        **PLAIN,
-        latent_channels=8,
-        decoder_block_out_channels=(8, 8, 8, 8),
-        decoder_layers_per_block=(1, 1, 1, 1, 1),
+        **PLAIN, latent_channels=8, decoder_block_out_channels=(8, 8, 8, 8), decoder_layers_per_block=(1, 1, 1, 1, 1)
     )
     transformer = tiny_transformer(video.ltx, **sizes, caption_channels=32)
     return kind(**t5_parts(), scheduler=euler(dynamic=dynamic), vae=vae, transformer=transformer)
@@ -193,10 +190,7 @@ TINY = table(
         branches=3,
     ),
     Tiny(
-        "LTX2InContextPipeline",
-        SECOND,
-        lambda: referring(**SKIPPED, conditioning_attention_strength=0.5),
-        branches=4,
+        "LTX2InContextPipeline", SECOND, lambda: referring(**SKIPPED, conditioning_attention_strength=0.5), branches=4
     ),
     Tiny("LTX2HDRPipeline", SECOND, lambda: referring(guidance_scale=2.0)),
     Tiny(

@@ -119,9 +119,7 @@ SEEING = {"enable_text_cross_attention_dual": True, "enable_text_cross_attention
 TINY = table(
     Tiny("CogVideoXPipeline", partial(_cogvideox, is_rotary=False), _call),
     Tiny(
-        "CogVideoXImageToVideoPipeline",
-        partial(_cogvideox, in_channels=8),
-        lambda: _call(image=picture(WIDTH, HEIGHT)),
+        "CogVideoXImageToVideoPipeline", partial(_cogvideox, in_channels=8), lambda: _call(image=picture(WIDTH, HEIGHT))
     ),
     Tiny(
         "CogVideoXVideoToVideoPipeline",
@@ -152,5 +150,5 @@ TINY = table(
 LEFT_OUT = {
     "EasyAnimateControlPipeline": (
         "diffusers 0.42.1 cannot call it: it hands text_encoder_index to its encode_prompt, which takes none"
-    ),
+    )
 }

@@ -120,14 +120,7 @@ def _refined() -> dict[str, Any]:
 TINY = table(
     Tiny("SanaPipeline", sana, lambda: GUIDED),
     # Three branches, in a tripled batch.
-    Tiny(
-        "SanaPAGPipeline",
-        sana,
-        lambda: {**GUIDED, "pag_scale": 2.0},
-        branches=3,
-        unshared=NO_ROWS,
-        refused=REPLACED,
-    ),
+    Tiny("SanaPAGPipeline", sana, lambda: {**GUIDED, "pag_scale": 2.0}, branches=3, unshared=NO_ROWS, refused=REPLACED),
     Tiny(
         "SanaControlNetPipeline",
         controlnet,

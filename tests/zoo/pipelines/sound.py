@@ -50,11 +50,7 @@ def long_cat_audio(kind: Any) -> Any:
         downsampling_ratio=8,
         sample_rate=200,
     )
-    return kind(
-        vae=vae,
-        **t5_parts(*UMT5, width=16),
-        transformer=tiny_transformer(audio.longcat_audio),
-    )
+    return kind(vae=vae, **t5_parts(*UMT5, width=16), transformer=tiny_transformer(audio.longcat_audio))
 
 
 def stable_audio(kind: Any) -> Any:
