@@ -34,8 +34,8 @@ from latentloom.parallel.attention.rows import cut_along
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding import session as sessions
 from latentloom.pipelines.spreading.transformer import shard
-from support.cells import fill, outputs, variants
 from support.cells import mesh_for as mesh_of_plan
+from support.cells import model_of, outputs
 from support.launches import ROUNDS
 from support.ranks import Ranks
 from zoo.cases import Case
@@ -104,10 +104,7 @@ def differences(rank: int, case: Case, variant: str, dtype: str, size: int) -> d
     """Collective: between the three methods over so many ranks and one process, of the largest value."""
     plans = [ParallelPlan.parse(f"{method}={size}") for method in METHODS]
     meshes = [mesh_of_plan(plan) for plan in plans]
-    kind, config, inputs = variants()[variant].build(case)
-    torch.manual_seed(0)
-    model = kind(**config).eval()
-    fill(model)
+    model, inputs = model_of(variant, case)
     if dtype != "fp32":
         model.to(DTYPES[dtype])
     given = {name: x if name.endswith("ids") else _made(x, DTYPES[dtype]) for name, x in inputs.items()}

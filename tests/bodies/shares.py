@@ -17,17 +17,13 @@ from latentloom.pipelines.components.loading import load_sharded, torch_dtype
 from latentloom.pipelines.spreading.guidance import lift_refusal
 from latentloom.pipelines.spreading.transformer import shard
 from support.alive import Alive
-from support.cells import fill, outputs, variants
+from support.cells import model_of, outputs
 from zoo.cases import CASES
 
 
 def small(variant: str, layers: int = 2) -> tuple[nn.Module, dict[str, Any]]:
     """A model of its own: its weights do not come back."""
-    kind, config, inputs = variants()[variant].build(dataclasses.replace(CASES["both_odd"], layers=layers))
-    torch.manual_seed(0)
-    model = kind(**config).eval()
-    fill(model)
-    return model, inputs
+    return model_of(variant, dataclasses.replace(CASES["both_odd"], layers=layers))
 
 
 def shared(model: nn.Module, mesh: Mesh) -> None:

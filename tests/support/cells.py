@@ -41,9 +41,14 @@ def built(variant: str, case: str) -> tuple[nn.Module, dict[str, Any], list[Tens
 
 @functools.lru_cache(maxsize=2)
 def made(variant: str, case: str) -> tuple[nn.Module, dict[str, Any]]:
-    kind, config, inputs = variants()[variant].build(CASES[case])
+    return model_of(variant, CASES[case])
+
+
+def model_of(variant: str, case: Case, **changes: Any) -> tuple[nn.Module, dict[str, Any]]:
+    """A model that is nobody else's, of this config but for `changes`, and its inputs."""
+    kind, config, inputs = variants()[variant].build(case)
     torch.manual_seed(0)
-    model = kind(**config).eval()
+    model = kind(**{**config, **changes}).eval()
     fill(model)
     return model, inputs
 
