@@ -34,8 +34,8 @@ from latentloom.parallel.attention.rows import cut_along
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding import session as sessions
 from latentloom.pipelines.spreading.transformer import shard
+from support.cells import apart, model_of, outputs
 from support.cells import mesh_for as mesh_of_plan
-from support.cells import model_of, outputs
 from support.launches import ROUNDS
 from support.ranks import Ranks
 from zoo.cases import Case
@@ -116,11 +116,7 @@ def differences(rank: int, case: Case, variant: str, dtype: str, size: int) -> d
         found[method[0]] = outputs(model, given)
         handle.remove()
     largest = max(float(x.abs().max()) for x in found["1"])
-    return {pair: _apart(found[pair[0]], found[pair[2]]) / largest for pair in PAIRS}
-
-
-def _apart(some: list[Tensor], others: list[Tensor]) -> float:
-    return max(float((x.double() - y.double()).abs().max()) for x, y in zip(some, others, strict=True))
+    return {pair: apart(found[pair[0]], found[pair[2]]) / largest for pair in PAIRS}
 
 
 def _made(value: Any, dtype: torch.dtype) -> Any:

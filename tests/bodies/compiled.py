@@ -19,7 +19,7 @@ from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.sharding import compiled, operator
 from latentloom.parallel.sharding.graphs import kept, pieces
 from latentloom.pipelines.spreading.transformer import Handle, shard
-from support.cells import model_of, outputs, variants
+from support.cells import apart, model_of, outputs, variants
 from zoo.cases import Case
 
 OPTIONS: dict[str, Any] = {"backend": "aot_eager"}
@@ -249,4 +249,4 @@ AFTER: dict[str, Callable[[Any, Any], Any]] = {
 
 def _apart(got: list[Tensor], wanted: list[Tensor]) -> float:
     largest = max(1.0, *(float(x.abs().max()) for x in wanted))
-    return max(float((x - y).abs().max()) for x, y in zip(got, wanted, strict=True)) / largest
+    return apart(got, wanted) / largest

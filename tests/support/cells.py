@@ -125,10 +125,14 @@ def compared(got: list[Tensor], whole: list[Tensor] | None) -> dict[str, Any]:
     if [x.shape for x in got] != [x.shape for x in whole]:
         raise AssertionError(f"shapes {[tuple(x.shape) for x in got]}, not {[tuple(x.shape) for x in whole]}")
     return {
-        "difference": max(float((x - y).abs().max()) for x, y in zip(got, whole, strict=True)),
+        "difference": apart(got, whole),
         "largest": max(float(x.abs().max()) for x in whole),
         "bits": functools.reduce(lambda mark, x: zlib.crc32(x.contiguous().numpy().tobytes(), mark), got, 0),
     }
+
+
+def apart(some: list[Tensor], others: list[Tensor]) -> float:
+    return max(float((x.double() - y.double()).abs().max()) for x, y in zip(some, others, strict=True))
 
 
 def few(rank: int, variant: str, case: str, plan: str) -> dict[str, Any] | str | None:
