@@ -31,8 +31,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from page_browser import answer, chromium, forget_drafts, machine, put_draft, served, share
+from page_browser import answer, chromium, machine, served, share
 from playwright.sync_api import Browser, Page
+
+from support.browser import forget_drafts, put_draft
 
 PROBE = (Path(__file__).parent / "page_probe.js").read_text()
 ROOT = Path(__file__).parents[2]
@@ -123,10 +125,9 @@ def _times(browser: Browser, url: str, first: dict[str, Any], large: dict[str, A
 
     for is_shared in (False, True):
         context = browser.new_context(viewport=VIEWPORT)
-        if is_shared:
-            forget_drafts(context.request, url)  # older pages ask what becomes of one
-        else:
-            put_draft(context.request, url, first)
+        forget_drafts(url)  # older pages ask what becomes of one
+        if not is_shared:
+            put_draft(url, first)
         link = share(context.request, url, first) if is_shared else url
         page = context.new_page()
         page.add_init_script(f"{PROBE}\nrequestAnimationFrame(probe.waitForText)")
@@ -137,7 +138,7 @@ def _times(browser: Browser, url: str, first: dict[str, Any], large: dict[str, A
             readable("reloaded", page)
         context.close()
     context = browser.new_context(viewport=VIEWPORT)
-    forget_drafts(context.request, url)
+    forget_drafts(url)
     page = _open(context, share(context.request, url, large), nodes=len(large["nodes"]))
     times[f"interactive, {len(large['nodes'])} nodes"] = page.evaluate("probe.interactive")
     page.wait_for_timeout(1000 * SETTLE_S)
@@ -210,7 +211,7 @@ def _tabs(browser: Browser, url: str, args: argparse.Namespace) -> list[Line]:
     context = browser.new_context(viewport=VIEWPORT)
     seconds = args.seconds + 40 * args.tabs  # longer than all tabs take to open; it is cancelled in the end
     graph = large_graph(6, seconds=seconds)
-    forget_drafts(context.request, url)  # else every tab opens the large workflow
+    forget_drafts(url)  # else every tab opens the large workflow
     run = answer(context.request.post(f"{url}loom/runs", data={"graph": graph}))["runs"][0]
     link = share(context.request, url, graph)
     pages, live_ms = [], []

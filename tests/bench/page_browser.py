@@ -80,18 +80,6 @@ def share(api: Any, url: str, graph: dict[str, Any]) -> str:
     return f"{url}?shared={token}"
 
 
-def put_draft(api: Any, url: str, graph: dict[str, Any]) -> None:
-    """What a browser without a past opens; no other draft is left."""
-    forget_drafts(api, url)
-    answer(api.put(f"{url}loom/drafts/start", data={"graph": graph}))
-
-
-def forget_drafts(api: Any, url: str) -> None:
-    """Pages open the newest draft that no other page edits."""
-    for draft in answer(api.get(f"{url}loom/drafts")):
-        api.delete(f"{url}loom/drafts/{draft['key']}")
-
-
 def answer(response: Any) -> Any:
     """The JSON of a response; a refusal ends the script with its sentence."""
     if not response.ok:

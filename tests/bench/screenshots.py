@@ -20,10 +20,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from page_browser import answer, chromium, forget_drafts, served, share
+from page_browser import answer, chromium, served, share
 from playwright.sync_api import Browser, Page, expect
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from support.browser import forget_drafts
 from support.lora_files import write_pair
 
 FIRST = json.loads((Path(__file__).resolve().parents[2] / "workflows" / "bobbin" / "first_picture.json").read_text())
@@ -135,7 +136,7 @@ def _wrong(seed: int) -> dict[str, Any]:
 
 def _shoot(browser: Browser, url: str, *, view: str, theme: str, device: str, seed: int, folder: Path) -> None:
     context = browser.new_context(color_scheme=theme, locale="en-US", **DEVICES[device])
-    forget_drafts(context.request, url)  # else the page asks whether to keep it
+    forget_drafts(url)  # else the page asks whether to keep it
     _rest(context.request, url)  # what another picture began
     page = context.new_page()
     page.on("pageerror", lambda error: print(f"{view} {theme} {device}: {error}", file=sys.stderr))

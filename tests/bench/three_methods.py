@@ -34,7 +34,7 @@ from latentloom.parallel.attention.rows import cut_along
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding import session as sessions
 from latentloom.pipelines.spreading.transformer import shard
-from support.cells import fill, outputs, variants
+from support.cells import apart, model_of, outputs
 from support.cells import mesh_for as mesh_of_plan
 from support.launches import ROUNDS
 from support.ranks import Ranks
@@ -104,10 +104,7 @@ def differences(rank: int, case: Case, variant: str, dtype: str, size: int) -> d
     """Collective: between the three methods over so many ranks and one process, of the largest value."""
     plans = [ParallelPlan.parse(f"{method}={size}") for method in METHODS]
     meshes = [mesh_of_plan(plan) for plan in plans]
-    kind, config, inputs = variants()[variant].build(case)
-    torch.manual_seed(0)
-    model = kind(**config).eval()
-    fill(model)
+    model, inputs = model_of(variant, case)
     if dtype != "fp32":
         model.to(DTYPES[dtype])
     given = {name: x if name.endswith("ids") else _made(x, DTYPES[dtype]) for name, x in inputs.items()}
@@ -119,11 +116,7 @@ def differences(rank: int, case: Case, variant: str, dtype: str, size: int) -> d
         found[method[0]] = outputs(model, given)
         handle.remove()
     largest = max(float(x.abs().max()) for x in found["1"])
-    return {pair: _apart(found[pair[0]], found[pair[2]]) / largest for pair in PAIRS}
-
-
-def _apart(some: list[Tensor], others: list[Tensor]) -> float:
-    return max(float((x.double() - y.double()).abs().max()) for x, y in zip(some, others, strict=True))
+    return {pair: apart(found[pair[0]], found[pair[2]]) / largest for pair in PAIRS}
 
 
 def _made(value: Any, dtype: torch.dtype) -> Any:

@@ -8,7 +8,7 @@ from diffusers.models.transformers.transformer_flux import FluxAttnProcessor
 from peft import LoraConfig
 from torch import Tensor
 
-from support.cells import fill, variants
+from support.cells import model_of
 from zoo.cases import Case
 
 
@@ -19,10 +19,7 @@ class Halved(FluxAttnProcessor):
 
 def flux_with_lora() -> tuple[Any, dict[str, Any]]:
     """A tiny FLUX with a LoRA that changes what it gives, and inputs."""
-    kind, config, inputs = variants()["flux"].build(Case("any", rows=3, columns=5, text=7))
-    torch.manual_seed(0)
-    model = kind(**config).eval()
-    fill(model)
+    model, inputs = model_of("flux", Case("any", rows=3, columns=5, text=7))
     torch.manual_seed(1)
     model.add_adapter(LoraConfig(r=4, target_modules=["to_q", "proj_mlp"], init_lora_weights=False))
     return model, inputs

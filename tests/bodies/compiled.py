@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
 import torch._dynamo
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch._dynamo.utils import counters
 
 from bodies.changes import CHANGES, flux_with_lora
@@ -18,22 +19,11 @@ from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.sharding import compiled, operator
 from latentloom.parallel.sharding.graphs import kept, pieces
 from latentloom.pipelines.spreading.transformer import Handle, shard
-from support.cells import fill, outputs, variants
+from support.cells import apart, model_of, outputs, variants
 from zoo.cases import Case
 
 OPTIONS: dict[str, Any] = {"backend": "aot_eager"}
-
-
-def inputs_of(variant: str, rows: int, columns: int) -> tuple[type, Any, dict[str, Any]]:
-    return variants()[variant].build(Case("any", rows=rows, columns=columns, text=7))
-
-
-def model_of(variant: str) -> nn.Module:
-    kind, config, _ = inputs_of(variant, 3, 5)
-    torch.manual_seed(0)
-    model = kind(**config).eval()
-    fill(model)
-    return model
+SMALL = Case("any", rows=3, columns=5, text=7)
 
 
 @by_plan
@@ -43,8 +33,9 @@ def through_sizes(rank: int, variant: str, mesh: Mesh, how: str, sizes: list[tup
     torch._dynamo.reset()
     kept.forget()
     counters.clear()
-    model = model_of(variant)
-    inputs = [inputs_of(variant, rows, columns)[2] for rows, columns in sizes]
+    model, _ = model_of(variant, SMALL)
+    cases = [replace(SMALL, rows=rows, columns=columns) for rows, columns in sizes]
+    inputs = [variants()[variant].build(case)[2] for case in cases]
     whole = [outputs(model, each) for each in inputs]
     handle = shard(model, mesh.plan, mesh)
     if rank == 0:
@@ -126,11 +117,9 @@ def in_graph(
     counters.clear()
     pieces._told.clear()
     layers = 1 if without else 2
-    kind, config, _ = variants()[variant].build(Case("any", rows=3, columns=5, text=7, heads=heads, layers=layers))
-    torch.manual_seed(0)
-    model = kind(**{**config, without: 0} if without else config).eval()
-    fill(model)
-    cases = [Case("any", rows=rows, columns=columns, text=7, heads=heads) for rows, columns in sizes]
+    small = replace(SMALL, heads=heads, layers=layers)
+    model, _ = model_of(variant, small, **({without: 0} if without else {}))
+    cases = [replace(small, rows=rows, columns=columns) for rows, columns in sizes]
     inputs = [variants()[variant].build(case)[2] for case in cases]
     alone = [outputs(model, each) for each in inputs]
     handle = shard(model, mesh.plan, packing(mesh))
@@ -203,7 +192,7 @@ def check_operator(rank: int, mesh: Mesh) -> dict[str, Any]:
     """torch's own checks of the operator, and the operator in a graph against the same without one."""
     torch._dynamo.reset()
     counters.clear()
-    handle = shard(model_of("flux"), mesh.plan, mesh)
+    handle = shard(model_of("flux", SMALL)[0], mesh.plan, mesh)
     session = handle.session
     assert session is not None
     session.define("text", 7)
@@ -232,7 +221,7 @@ def check_operator(rank: int, mesh: Mesh) -> dict[str, Any]:
 @by_plan
 def refused(rank: int, how: str, mesh: Mesh) -> str:
     """What is said to who compiles a transformer in such a way, before it is sharded or afterwards."""
-    model, handle = model_of("flux"), None
+    model, handle = model_of("flux", SMALL)[0], None
     try:
         if how in BEFORE:
             BEFORE[how](model)
@@ -260,4 +249,4 @@ AFTER: dict[str, Callable[[Any, Any], Any]] = {
 
 def _apart(got: list[Tensor], wanted: list[Tensor]) -> float:
     largest = max(1.0, *(float(x.abs().max()) for x in wanted))
-    return max(float((x - y).abs().max()) for x, y in zip(got, wanted, strict=True)) / largest
+    return apart(got, wanted) / largest

@@ -3,15 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from bodies.compiled import _apart, inputs_of, model_of
+from bodies.compiled import _apart
 from bodies.meshes import by_plan
 from latentloom.parallel.mesh import Mesh
 from latentloom.pipelines.components import tensorrt
 from latentloom.pipelines.spreading.transformer import shard
-from support.cells import outputs
+from support.cells import model_of, outputs
 from support.tensorrt_stand_in import stand_in
-
-SIZE = (4, 4)
+from zoo.cases import Case
 
 
 @by_plan
@@ -19,7 +18,7 @@ def built(rank: int, variant: str, mesh: Mesh, folder: str) -> dict[str, Any]:
     """A transformer of this class by engines on the first rank: how far it is from one process without, engines of each
     graph, what is left to torch, the engines' keys, and how many had to be built. The other ranks only answer.
     """
-    model, given = model_of(variant), inputs_of(variant, *SIZE)[2]
+    model, given = model_of(variant, Case("any", rows=4, columns=4, text=7))
     wanted = outputs(model, given)
     handle = shard(model, mesh.plan, mesh)
     with stand_in(Path(folder)) as found:

@@ -22,7 +22,7 @@ from latentloom.pipelines.components.prepared import Prepared
 from latentloom.pipelines.components.shelf import Condition
 from latentloom.pipelines.fusing import modulation, products, rotary
 from latentloom.pipelines.fusing.modulation import share_modulation
-from support.cells import fill, mesh_for, outputs, variants
+from support.cells import mesh_for, model_of, outputs
 from support.launches import Launches
 from support.tapes import Tapes
 from zoo.cases import Case
@@ -82,11 +82,7 @@ def mesh(plan: str = "ulysses=2") -> Mesh:
 
 
 def built(name: str) -> tuple[Any, dict[str, Any]]:
-    kind, config, inputs = variants()[name].build(Case("any", rows=4, columns=4, text=7))
-    torch.manual_seed(0)
-    model = kind(**config).eval()
-    fill(model)
-    return model, inputs
+    return model_of(name, Case("any", rows=4, columns=4, text=7))
 
 
 def counted(model: nn.Module, inputs: dict[str, Any]) -> tuple[list[Tensor], int]:

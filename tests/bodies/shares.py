@@ -17,17 +17,13 @@ from latentloom.pipelines.components.loading import load_sharded, torch_dtype
 from latentloom.pipelines.spreading.guidance import lift_refusal
 from latentloom.pipelines.spreading.transformer import shard
 from support.alive import Alive
-from support.cells import fill, outputs, variants
+from support.cells import apart, model_of, outputs
 from zoo.cases import CASES
 
 
 def small(variant: str, layers: int = 2) -> tuple[nn.Module, dict[str, Any]]:
     """A model of its own: its weights do not come back."""
-    kind, config, inputs = variants()[variant].build(dataclasses.replace(CASES["both_odd"], layers=layers))
-    torch.manual_seed(0)
-    model = kind(**config).eval()
-    fill(model)
-    return model, inputs
+    return model_of(variant, dataclasses.replace(CASES["both_odd"], layers=layers))
 
 
 def shared(model: nn.Module, mesh: Mesh) -> None:
@@ -44,7 +40,7 @@ def shared_out(rank: int, variant: str, mesh: Mesh) -> dict[str, Any]:
     shared(model, mesh)
     got = [*outputs(model, inputs), *outputs(model, inputs)]
     return {
-        "difference": max(float((x - y).abs().max()) for x, y in zip(got, [*whole, *whole], strict=True)),
+        "difference": apart(got, [*whole, *whole]),
         "largest": max(float(x.abs().max()) for x in whole),
         "share": own_bytes(model) / whole_bytes,
         "sent": mesh[Axis.WEIGHTS].count.sent_bytes,
@@ -77,7 +73,7 @@ def streamed(
         name == other_name and x.dtype == y.dtype and torch.equal(_local(x), _local(y))
         for (name, x), (other_name, y) in zip(_tensors(transformer), _tensors(other), strict=True)
     ]
-    difference = _apart(outputs(transformer, inputs), outputs(other, inputs)) if dtype == "fp32" else 0.0
+    difference = apart(outputs(transformer, inputs), outputs(other, inputs)) if dtype == "fp32" else 0.0
     if mesh.plan.weights == 1:
         handle.remove()
     return {
@@ -150,7 +146,7 @@ def with_lora(rank: int, mesh: Mesh) -> dict[str, float]:
     _add_lora(model)
     whole = outputs(model, inputs)
     shared(model, mesh)
-    return {"difference": _apart(outputs(model, inputs), whole), "lora": _apart(plain, whole)}
+    return {"difference": apart(outputs(model, inputs), whole), "lora": apart(plain, whole)}
 
 
 @by_plan
@@ -172,8 +168,8 @@ def after_failure(rank: int, mesh: Mesh) -> dict[str, Any]:
     breaking.remove()
     left = own_bytes(model)
     with torch.inference_mode():
-        first = _apart(list(model(**inputs, return_dict=False)), whole)
-    return {"told": told, "left": left / share, "difference": max(first, _apart(outputs(model, inputs), whole))}
+        first = apart(list(model(**inputs, return_dict=False)), whole)
+    return {"told": told, "left": left / share, "difference": max(first, apart(outputs(model, inputs), whole))}
 
 
 def _add_lora(model: Any) -> None:
@@ -181,10 +177,6 @@ def _add_lora(model: Any) -> None:
 
     torch.manual_seed(3)
     model.add_adapter(LoraConfig(r=2, target_modules=["to_q", "proj_mlp"], init_lora_weights=False))
-
-
-def _apart(got: list[Tensor], wanted: list[Tensor]) -> float:
-    return max(float((x - y).abs().max()) for x, y in zip(got, wanted, strict=True))
 
 
 def _tensors(model: nn.Module) -> list[tuple[str, Tensor]]:

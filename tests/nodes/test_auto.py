@@ -103,6 +103,11 @@ def test_what_cannot_be_predicted_keeps_the_rule_and_says_so(monkeypatch: pytest
     assert str(cluster) == "ulysses=2" and "by rule, because the machines of a cluster" in why
     whole, why = choose(dataclasses.replace(at(2), family=""), Wanted(is_guided=True))
     assert str(whole) == "cfg=2" and "by rule" in why
+    with monkeypatch.context() as other:
+        other.setattr("latentloom.pipelines.forecast.asked._blocks", lambda _: {})
+        _, why = choose(at(2), dataclasses.replace(UNGUIDED, steps=77))
+    blocks = "has no blocks of weights by which its time could be predicted"
+    assert why.endswith(f"; by rule, because FluxTransformer2DModel {blocks}")
     monkeypatch.setattr("latentloom.pipelines.forecast.plans.SPLIT_PLANS", {})
     assert choose(at(4), UNGUIDED)[0].num_ranks == 1
 

@@ -1,7 +1,6 @@
 """Run Pipeline with masks, and with pictures and clips that hold at a place: by wires, also those of ComfyUI."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,8 @@ from latentloom.nodes.steps.whole.sockets import arguments_of
 from latentloom.pipelines.signatures.table import conditioned, signature_of
 from latentloom.pipelines.spreading.handed import from_wire, to_wire
 from latentloom.pipelines.values import Image, Mask, Video
-from latentloom.pipelines.whole import called
 from zoo.pipelines import ltx
 from zoo.pipelines.tiny import build
-
-
-@pytest.fixture(autouse=True, scope="module")
-def dropped() -> Iterator[None]:
-    yield
-    called.forget()
 
 
 def pictures(count: int, *, width: int = ltx.WIDTH, height: int = ltx.HEIGHT) -> Image:

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +28,12 @@ from latentloom.pipelines.models.source import resolve_source
 from latentloom.pipelines.pools import POOLS
 from latentloom.pipelines.signatures.table import class_names, signature_of
 from latentloom.pipelines.values import Image, Mask, Video
-from latentloom.pipelines.whole import called
 from latentloom.pipelines.whole.assembled import load_pipeline
 from support.lora_files import write_lora
 from support.prepared import check, needs_of, run, to_comfy
 
 SHIPPED = Path(__file__).parents[2] / "workflows" / "bobbin" / "run_pipeline.json"
 SMALL: dict[str, Any] = {"prompt": "a red star", "height": 96, "width": 96, "num_inference_steps": 2}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def dropped() -> Iterator[None]:
-    yield
-    called.forget()
 
 
 def workflow(**inputs: Any) -> Any:

@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,16 +18,9 @@ from latentloom.nodes.steps.whole.sockets import values_of
 from latentloom.pipelines.signatures.table import signature_of
 from latentloom.pipelines.spreading.handed import from_wire, to_wire
 from latentloom.pipelines.values import Audio
-from latentloom.pipelines.whole import called
 from latentloom.pipelines.whole.shown import heard, rate_of, resampled
 from zoo.pipelines import tiny_of
 from zoo.pipelines.tiny import build
-
-
-@pytest.fixture(autouse=True, scope="module")
-def dropped() -> Iterator[None]:
-    yield
-    called.forget()
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Run Pipeline's weights: those of a single file in the place of the folder's, LoRAs on top, and damaged ones."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,12 +24,6 @@ from support.prepared import check
 
 SMALL: dict[str, Any] = {"prompt": "a red star", "height": 96, "width": 96, "num_inference_steps": 1}
 WEIGHTS = BUILTINS["bobbin"] / "transformer" / "diffusion_pytorch_model.safetensors"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def dropped() -> Iterator[None]:
-    yield
-    called.forget()
 
 
 def problems_of(source: str, **inputs: Any) -> list[str]:

@@ -1,10 +1,12 @@
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from latentloom.parallel.machine.now import Container, num_cores, num_memory_kills, read_container
 from latentloom.parallel.pool.server_process import how_it_ended
-from latentloom.parallel.ranks.shortage import MemoryKills
+from latentloom.parallel.ranks.shortage import MemoryKills, advice
 
 
 def write(root: Path, files: dict[str, str]) -> Path:
@@ -102,3 +104,16 @@ def test_other_ends_are_not_blamed_on_memory(code: int, starved: str | None, wor
 
 def test_where_nobody_counts_ends_for_want_of_memory_nothing_is_known(tmp_path: Path) -> None:
     assert num_memory_kills(tmp_path) is None and MemoryKills(tmp_path).reason() is None
+
+
+@pytest.mark.parametrize(
+    ("number", "cure"),
+    [
+        (errno.EMFILE, "close other files, or raise the limit (ulimit -n)"),
+        (errno.ENOSPC, "free some space in the folder for temporary files, or name another (TMPDIR)"),
+        (errno.EAGAIN, "end other processes, or free memory"),
+        (errno.EIO, "see `latentloom doctor`"),
+    ],
+)
+def test_what_the_system_lacks_is_told_with_what_to_do(number: int, cure: str) -> None:
+    assert advice(OSError(number, os.strerror(number))) == f"{os.strerror(number)}; {cure}"

@@ -185,5 +185,14 @@ def test_a_job_for_which_there_is_no_descriptor_left_is_told_so(
     assert replica.job is None and replica.run is None
 
 
+def test_a_job_that_was_cancelled_begins_no_other_phase() -> None:
+    place = Place(0, queue.SimpleQueue())
+    JobRun(job_of(2), [place, Silent(1)], Limits()).dispatch()
+    place.job.is_cancelled = True
+    with pytest.raises(Cancelled):
+        place.job.phase("decoding")
+    assert place.told.empty()
+
+
 def test_ranks_of_several_machines_stop_after_the_same_step_by_a_vote(ranks: Ranks) -> None:
     assert ranks.run("bodies.pool:voted") == [4] * 4

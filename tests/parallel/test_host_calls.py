@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch._dynamo.utils import counters
 
@@ -19,13 +20,13 @@ from latentloom.parallel.layout import Layout, Stream, shares_of
 from latentloom.parallel.ranks.rank_job import LOST_CONNECTION
 from latentloom.parallel.sharding import compiled, cutting, operator
 from latentloom.parallel.sharding.graphs import kept, traced
-from latentloom.parallel.sharding.graphs.traced import AttentionCall, exchanged, way_of, wire_of
+from latentloom.parallel.sharding.graphs.traced import AttentionCall, Traced, way_of, wire_of
 from latentloom.parallel.sharding.session import Session
 from latentloom.parallel.sharding.shard import shard
 from latentloom.parallel.sharding.split_plan import SplitPlan
 from latentloom.parallel.traffic import Shape
 from latentloom.pipelines.spreading.transformer import split_plan_of
-from support.cells import fill, outputs, variants
+from support.cells import model_of, outputs
 from support.launches import Launches, Operators, lone_rank
 from zoo.cases import CASES
 
@@ -47,10 +48,7 @@ def _anew() -> Iterator[None]:
 
 
 def flux(**other: int) -> tuple[nn.Module, dict[str, Any]]:
-    kind, config, inputs = variants()["flux"].build(dataclasses.replace(CASES["both_odd"], heads=8, rows=5, text=11))
-    model = kind(**{**config, **other}).eval()
-    fill(model)
-    return model, inputs
+    return model_of("flux", dataclasses.replace(CASES["both_odd"], heads=8, rows=5, text=11), **other)
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
@@ -146,8 +144,8 @@ def test_a_call_in_a_graph_launches_at_most_eight_kernels(name: str, count: int)
             )
             wire = wire_of(call, layout, mesh, CPU)
             wire.make_ready()
-            with Launches() as launches:
-                exchanged(call, q, k, v, scale=None, fixed=wire.fixed, given=wire.given)
+            with Launches() as launches, Traced([call], [wire.fixed], [wire.given]):
+                F.scaled_dot_product_attention(q, k, v)
         del launches.names["wait_tensor"]  # a stream waits, and the host does not
         del launches.names["clone"]  # of a kernel's answer, which is picked from next: one kernel of a compiler's
         assert launches.count <= MOST_LAUNCHES, f"{image} tokens on rank {rank}: {launches.names}"

@@ -21,7 +21,6 @@ from latentloom.parallel.attention.strategy import Kernel
 CPU, CUDA = torch.device("cpu"), torch.device("cuda:0")
 BF16, FP32 = torch.bfloat16, torch.float32
 ALL = frozenset(KERNELS)
-ATEN = torch.ops.aten
 FLASH, CUDNN = "_scaled_dot_product_flash_attention", "_scaled_dot_product_cudnn_attention"
 EFFICIENT = "_scaled_dot_product_efficient_attention"
 

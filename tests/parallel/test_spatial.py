@@ -76,6 +76,7 @@ REFUSED: dict[str, Function] = {
     "interpolate to 1.5 times": lambda x: F.interpolate(x, scale_factor=1.5),
     "by bilinear": lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
     "conv_transpose2d with a kernel": lambda x: F.conv_transpose2d(x, torch.ones(3, 1, 3, 3), stride=2),
+    "conv_transpose2d of .* is not known": lambda x: F.conv_transpose2d(x[0], torch.ones(3, 1, 2, 2), stride=2),
     "conv2d changes the number": lambda x: F.conv2d(x, torch.ones(1, 3, 3, 3)),
     "conv2d of .* is not known": lambda x: F.conv2d(x, torch.ones(1, 3, 3, 3), padding="same"),
     "a weight was computed": lambda x: F.linear(torch.ones(6, 6), x[0, 0]),

@@ -131,6 +131,22 @@ def test_ranks_whose_wires_fail_start_again_without_peer_to_peer_and_only_once(t
     assert isinstance(last, Last) and isinstance(last.error, RankFailed) and "rank 0: it hangs" in str(last.error)
 
 
+def test_a_rank_that_is_lost_while_ranks_join_ends_the_wait_of_those_that_wait(tmp_path: Path) -> None:
+    places, job = [Place(number, tmp_path) for number in range(3)], work_on(3)
+    replica = Replica("group0", list(places), folder=tmp_path, limits=Limits())
+    replica.take(job)
+    for words in ("starting again: {}", "{}, for the second time in this job, so it is given up"):
+        replica.advance()
+        replica.hear_joined(places[2], Joined(world=places[2].told[-1].world.name, problem=""))
+        replica.lose(places[0], "was killed")
+        assert [each.why_killed for each in places] == ["waited for another rank, which was lost"] * 2 + [""]
+        (last,) = told(job)
+        said = last.text if isinstance(last, Phase) else str(last.error)
+        assert said == words.format("rank 0 (cuda:0) was killed")
+        places[0].why_killed = places[1].why_killed = ""
+    assert replica.job is None and not replica.joining
+
+
 def test_wires_that_were_seen_to_work_are_proven_briefly_and_those_that_did_not_wholly(tmp_path: Path) -> None:
     """Not those of ranks without peer-to-peer, and not those of a job over several machines."""
     places, known = [Place(number, tmp_path) for number in range(2)], Known()

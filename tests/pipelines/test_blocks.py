@@ -74,6 +74,8 @@ def test_no_block_looks_for_offloading_at_every_module(parts: dict[str, Any], mo
     monkeypatch.setattr("diffusers.hooks.group_offloading._get_top_level_group_offload_hook", looked.append)
     denoise(parts)
     assert not looked
+    for given in (parts, {"scheduler": parts["scheduler"]}):  # of what has no weights it is diffusers that knows
+        assert Assembly(FluxCoreDenoiseStep()).pipeline(given).device == torch.device("cpu")
 
 
 def test_errors_are_one_sentence_with_the_blocks_name(parts: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:

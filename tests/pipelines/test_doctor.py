@@ -15,11 +15,7 @@ from latentloom.pipelines.doctor.finding import Finding
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.pools import preloads
 
-
-def the(findings: Sequence[Finding], check: str) -> Finding:
-    found = [finding for finding in findings if finding.check == check]
-    assert len(found) == 1, f"{check} in {[finding.check for finding in findings]}"
-    return found[0]
+from .test_doctor_devices import the
 
 
 def test_the_doctor_looks_at_everything_and_finds_no_problem_where_tests_pass(tmp_path: Path) -> None:

@@ -32,8 +32,9 @@ def test_packages_that_are_missing_too_old_or_newer_than_tested_are_told(tmp_pat
 
 
 def test_another_python_than_asked_for_is_a_problem(tmp_path: Path) -> None:
-    finding = examine_packages(project(tmp_path, "numpy", python=">=4.1"))[0]
-    assert finding.state == "problem" and "needs >=4.1" in finding.says
+    found = examine_packages(project(tmp_path, "no-such-thing", python=">=4.1"))
+    assert [(each.check, each.state) for each in found] == [("python", "problem"), ("no-such-thing", "problem")]
+    assert "needs >=4.1" in found[0].says
 
 
 def test_requirements_of_extras_and_other_systems_are_not_asked_for(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from latentloom.pipelines.components.prepared import Prepared
 from latentloom.pipelines.components.shelf import Condition
 from latentloom.pipelines.fusing import products
 from latentloom.pipelines.fusing.products import SHARED, fuse_products
-from support.cells import fill, outputs, variants
+from support.cells import model_of, outputs
 from support.launches import Launches
 from support.tapes import Tapes
 from zoo.cases import Case
@@ -40,11 +40,7 @@ LORA = {"r": 2, "target_modules": ["to_q", "to_v", "proj_mlp"], "init_lora_weigh
 
 
 def built(name: str, *, rows: int = 4) -> tuple[Any, dict[str, Any]]:
-    kind, config, inputs = variants()[name].build(Case("any", rows=rows, columns=4, text=7))
-    torch.manual_seed(0)
-    model = kind(**config).eval()
-    fill(model)
-    return model, inputs
+    return model_of(name, Case("any", rows=rows, columns=4, text=7))
 
 
 def counted(model: nn.Module, inputs: dict[str, Any]) -> tuple[list[Tensor], int]:

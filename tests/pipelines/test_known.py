@@ -147,8 +147,11 @@ def test_steps_are_those_that_will_be_done(options: dict[str, object], steps: in
 
 
 def test_nothing_is_told_of_what_cannot_be_predicted() -> None:
-    cluster = request(Place(devices=("cpu", "cpu"), cluster="auto"))
+    cluster, large = request(Place(devices=("cpu", "cpu"), cluster="auto")), Wanted(width=2048, height=1024)
+    assert decoders_for(cluster.model, large, ParallelPlan(ulysses=2)) == 2, "nobody knows its memory: all that can"
     assert foreseen_for(cluster, ParallelPlan(ulysses=2), is_guided=False) is None
     assert foreseen_for(request(Place(devices=("cpu", "cpu"))), ParallelPlan(cfg=2), is_guided=False) is None
     other = request(Place(), latents=Latents(family="flux", width=100, height=77))
+    assert decoders_for(other.model, Wanted(width=100, height=77), ParallelPlan(ulysses=2)) == 1
+    assert decoders_for(other.model, Wanted(width=100, height=77), ParallelPlan()) == 1
     assert foreseen_for(other, ParallelPlan(), is_guided=False) is None

@@ -22,7 +22,8 @@ from latentloom.pipelines.models.loras.installed import (
 from latentloom.pipelines.models.loras.lora_file import layers_of
 from latentloom.pipelines.models.regular_file import Unchanged
 from latentloom.pipelines.values import Model
-from support.lora_files import write_pair, write_tensors
+from support.hollow_models import write_header
+from support.lora_files import write_pair
 
 KOHYA = "lora_unet_double_blocks_0_img_attn_proj"
 
@@ -108,11 +109,11 @@ def test_hostile_metadata_is_short_plain_text_or_nothing(tmp_path: Path, metadat
 
 
 def test_what_is_no_lora_or_damaged_is_not_listed_and_a_refused_one_says_why(tmp_path: Path) -> None:
-    write_tensors(tmp_path / "model.safetensors", {"double_blocks.0.weight": (4, 4)})
+    write_header(tmp_path / "model.safetensors", {"double_blocks.0.weight": (4, 4)})
     write_pair(tmp_path / "typed.safetensors", metadata={"modelspec.title": 7})
     (tmp_path / "cut.safetensors").write_bytes(write_pair(tmp_path / "whole.safetensors").read_bytes()[:-9])
     half = {"a.lora_A.weight": (4, 8)}
-    write_tensors(tmp_path / "half.safetensors", half)
+    write_header(tmp_path / "half.safetensors", half)
     found = {lora.path.stem: lora for lora in installed_loras([tmp_path]).loras}
     assert found.keys() == {"whole", "half"}
     assert "its other half is missing" in found["half"].problem
@@ -152,7 +153,7 @@ def test_a_second_look_reads_only_what_changed(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(installed, "lora_facts", counted)
     monkeypatch.setattr(regular_file, "SETTLED_NS", -(2**62))
     write_pair(tmp_path / "a.safetensors")
-    write_tensors(tmp_path / "model.safetensors", {"weight": (4, 4)})
+    write_header(tmp_path / "model.safetensors", {"weight": (4, 4)})
     assert installed_loras([tmp_path]).loras == installed_loras([tmp_path]).loras
     assert read == ["a", "model"]
     (tmp_path / "a.json").write_text('{"activation text": "new"}')

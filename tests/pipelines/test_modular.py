@@ -11,11 +11,12 @@ import pytest
 import torch
 
 from bench.pipelines import of_all, problems
+from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.progress import SILENT
 from latentloom.pipelines.models.folder import MODULAR_INDEX as INDEX
 from latentloom.pipelines.models.folder import read_index
 from latentloom.pipelines.signatures.table import signature_of
-from latentloom.pipelines.spreading.borders import Borders
+from latentloom.pipelines.spreading import borders
 from latentloom.pipelines.values import Audio
 from latentloom.pipelines.whole import called
 from latentloom.pipelines.whole.assembled import load_pipeline
@@ -154,8 +155,20 @@ def test_a_guider_is_shared_out(pair: Ranks) -> None:
 
 def test_segments_of_a_solver_count_on() -> None:
     told: list[tuple[int, int]] = []
-    borders = Borders(1, on_step=lambda *step: told.append(step), border=None, step_ends=lambda: None)
-    borders.begin()
+    run = borders.Borders(1, on_step=lambda *step: told.append(step), border=None, step_ends=lambda: None)
+    run.begin()
     for _ in range(4):
-        borders.solved(lambda: 2)
+        run.solved(lambda: 2)
     assert told == [(1, 2), (2, 2), (3, 4), (4, 4)]
+
+
+def test_an_error_of_one_rank_at_its_step_is_raised_once_all_have_voted(monkeypatch: pytest.MonkeyPatch) -> None:
+    votes: list[int] = []
+    monkeypatch.setattr(borders, "ballot", lambda: None)
+    monkeypatch.setattr(borders, "highest", lambda wish, _: votes.append(wish) or 1)
+    run = borders.Borders(2, on_step=lambda done, _: 1 // (done - 2), border=None, step_ends=lambda: None)
+    run.begin()
+    for error in (Cancelled, ZeroDivisionError):
+        with pytest.raises(error):
+            run.solved(lambda: 2)
+    assert votes == [0, 1]

@@ -152,8 +152,13 @@ def test_a_step_that_waits_for_the_host_is_replayed_or_told_to_be_compiled(hollo
     model = describe_model(str(hollow("flux")), device="cuda:0", is_here=False)
     replayed = forecast(model, Wanted(), named_machine("8xH100-nvlink")).chosen
     assert replayed is not None and replayed.num_devices == 8 and replayed.step.waiting == 0
-    short = forecast(model, Wanted(steps=5), named_machine("8xH100-nvlink")).chosen
-    assert short is not None and short.num_devices < 8 and short.step.waiting > 0
+    short = forecast(model, Wanted(steps=5), named_machine("8xH100-nvlink"))
+    assert short.chosen is not None and short.chosen.step.waiting > 0
+    idle = (
+        "6 of 8 devices stay idle, because allgather=4 on 4, the fastest plan for more, saves 1%, and 5% is asked for"
+    )
+    assert short.why.endswith(idle)
+    assert "1% faster with 4 devices; 5% is asked for" in [words for _, words in short.rejected]
     model = dataclasses.replace(model, graphs="off")
     eager = forecast(model, Wanted(), named_machine("8xH100-nvlink"))
     assert eager.chosen is not None and eager.chosen.num_devices < 8
@@ -215,6 +220,13 @@ def test_what_rounds_differently_is_told_where_it_saves_a_tenth_and_never_taken(
     for machine, is_told in ((named_machine("8x5090-pcie5"), True), (assumed, False)):
         answer = forecast(model, Wanted(width=1280, height=720, is_guided=True), machine)
         assert ("ring=4,weights=4 would be 15% faster" in answer.hint) == is_told == bool(answer.hint)
+
+
+def test_devices_for_which_there_is_no_plan_are_told_to_stay_idle(
+    hollow: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("latentloom.pipelines.forecast.plans.SPLIT_PLANS", {})
+    assert plan(hollow("flux"), "2xH100-nvlink").why.endswith("; 1 of 2 devices stay idle")
 
 
 # ---- the rules, with made-up times

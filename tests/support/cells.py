@@ -41,9 +41,14 @@ def built(variant: str, case: str) -> tuple[nn.Module, dict[str, Any], list[Tens
 
 @functools.lru_cache(maxsize=2)
 def made(variant: str, case: str) -> tuple[nn.Module, dict[str, Any]]:
-    kind, config, inputs = variants()[variant].build(CASES[case])
+    return model_of(variant, CASES[case])
+
+
+def model_of(variant: str, case: Case, **changes: Any) -> tuple[nn.Module, dict[str, Any]]:
+    """A model that is nobody else's, of this config but for `changes`, and its inputs."""
+    kind, config, inputs = variants()[variant].build(case)
     torch.manual_seed(0)
-    model = kind(**config).eval()
+    model = kind(**{**config, **changes}).eval()
     fill(model)
     return model, inputs
 
@@ -120,10 +125,14 @@ def compared(got: list[Tensor], whole: list[Tensor] | None) -> dict[str, Any]:
     if [x.shape for x in got] != [x.shape for x in whole]:
         raise AssertionError(f"shapes {[tuple(x.shape) for x in got]}, not {[tuple(x.shape) for x in whole]}")
     return {
-        "difference": max(float((x - y).abs().max()) for x, y in zip(got, whole, strict=True)),
+        "difference": apart(got, whole),
         "largest": max(float(x.abs().max()) for x in whole),
         "bits": functools.reduce(lambda mark, x: zlib.crc32(x.contiguous().numpy().tobytes(), mark), got, 0),
     }
+
+
+def apart(some: list[Tensor], others: list[Tensor]) -> float:
+    return max(float((x.double() - y.double()).abs().max()) for x, y in zip(some, others, strict=True))
 
 
 def few(rank: int, variant: str, case: str, plan: str) -> dict[str, Any] | str | None:

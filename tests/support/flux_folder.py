@@ -15,7 +15,6 @@ OUTSIDE = {"x_embedder.weight": 60_000_000}
 TEXT = {f"encoder.block.{i}.all": 198_000_000 for i in range(24)}
 CONFIG = {"num_attention_heads": 24, "attention_head_dim": 128, "num_layers": 19, "num_single_layers": 38}
 TRANSFORMER_BYTES = 2 * sum((BLOCKS | OUTSIDE).values())
-TEXT_BYTES = 2 * sum(TEXT.values())
 
 
 def write_flux(folder: Path, tiny_flux: Path) -> Path:

@@ -26,17 +26,22 @@ def write_hollow(folder: Path, tiny: Path, *, name: str) -> Path:
     return folder
 
 
-def write_header(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """A safetensors file of bf16 tensors, all of them a hole."""
-    header, end = {}, 0
+def write_header(
+    path: Path, shapes: Mapping[str, tuple[int, ...]], *, metadata: Mapping[str, Any] | None = None
+) -> Path:
+    """A safetensors file of bf16, all of it a hole, with whatever metadata, also such as no library writes."""
+    header: dict[str, Any] = {} if metadata is None else {"__metadata__": metadata}
+    end = 0
     for name, shape in shapes.items():
         start, end = end, end + 2 * math.prod(shape)
         header[name] = {"dtype": "BF16", "shape": list(shape), "data_offsets": [start, end]}
     text = json.dumps(header).encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     with path.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         file.truncate(8 + len(text) + end)
+    return path
 
 
 def _linear(found: Shapes, prefix: str, **sizes: tuple[int, int]) -> None:

@@ -1,13 +1,13 @@
 """LoRAs of random numbers, or of none, as files."""
 
-import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
+
+from support.hollow_models import write_header
 
 
 def write_lora(path: Path, module: torch.nn.Module, *, prefix: str, layers: tuple[str, ...], seed: int = 0) -> Path:
@@ -23,19 +23,6 @@ def write_lora(path: Path, module: torch.nn.Module, *, prefix: str, layers: tupl
     return path
 
 
-def write_tensors(path: Path, shapes: Mapping[str, tuple[int, ...]], metadata: Mapping[str, Any] | None = None) -> Path:
-    """A safetensors file of zeros in fp16, with whatever metadata, also such as no library writes."""
-    header: dict[str, Any] = {} if metadata is None else {"__metadata__": metadata}
-    end = 0
-    for name, shape in shapes.items():
-        start, end = end, end + 2 * math.prod(shape)
-        header[name] = {"dtype": "F16", "shape": list(shape), "data_offsets": [start, end]}
-    text = json.dumps(header).encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(end))
-    return path
-
-
 def write_pair(
     path: Path,
     layer: str = "transformer.transformer_blocks.0.attn.to_q",
@@ -46,4 +33,4 @@ def write_pair(
 ) -> Path:
     """A LoRA for one layer, of (out, in), which by its own name is one of bobbin's."""
     pair = {f"{layer}.lora_A.weight": (rank, shape[1]), f"{layer}.lora_B.weight": (shape[0], rank)}
-    return write_tensors(path, pair, metadata)
+    return write_header(path, pair, metadata=metadata)
