@@ -1,4 +1,4 @@
-"""What stops a stage that was asked for nothing wrong, told in one sentence: numbers that are none, and lacking memory.
+"""What a stage fails with, in one sentence: numbers that are none, lacking memory, and what a library refuses.
 
 A NaN or an infinity is told with its likely cause, at a stage's end: one of the first step would else travel to the
 picture, which a decoder paints black. Of memory it is told how much was lacking, as far as torch tells.

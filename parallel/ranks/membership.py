@@ -1,4 +1,5 @@
-"""A rank's membership in process groups that come and go: joining one, whose wires are tried, and leaving it alone.
+"""A rank's membership in process groups that come and go: joining one, whose wires are tried, and leaving
+it without the others, by revoking what is NCCL's.
 
 A process group lasts until a job ends with its ranks out of step, or a rank is lost. It is never destroyed together,
 which would wait for a rank that is gone; each has a store of its own, so that nothing of the last one is met. What the

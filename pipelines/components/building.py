@@ -1,7 +1,8 @@
 """A diffusers component built without weights and filled tensor by tensor, each cast on the device where it will live.
 
-The host holds no copy of the weights: what is read is a view of the mapped file, gone once it is on the device. What
-libraries set for the whole process while they build (the dtype of new tensors), ask for or show is kept to one thread.
+The host holds no copy of the weights: what is read is a view of the mapped file, gone once it is on the device. The
+dtype of new tensors, which libraries set for the whole process while they build, and that no hub is asked are kept to
+one thread; what they show is kept off all.
 """
 
 from __future__ import annotations
@@ -263,9 +264,12 @@ def offline() -> Iterator[None]:
         thread.depth -= 1
 
 
+# ---- What is of the whole process, and a tokenizer, which all threads share
+
+
 @contextlib.contextmanager
 def quiet_libraries() -> Iterator[None]:
-    """Without the libraries' progress bars and load reports: ours shows progress, and errors are ours."""
+    """In all threads no progress bars and load reports of the libraries: ours shows progress, and errors are ours."""
     import diffusers.utils.logging as diffusers_logging
     import transformers.utils.logging as transformers_logging
 

@@ -103,8 +103,8 @@ class ComponentStore(Shelf):
         """
         # The modules themselves are shared by all threads, which is safe: in diffusers 0.42 and transformers 5.23 their
         # forwards set nothing on them (tests/bench/threads.py looks again), but for the VAE's, which gets a copy, and
-        # the tokenizers (see prompt.py). What does change them is ours: LoRAs are exchanged on a shared transformer,
-        # step caches and sharding hang hooks on it.
+        # the tokenizers (`building.one_call_at_a_time`). What does change them is ours: LoRAs are exchanged on a shared
+        # transformer, step caches and sharding hang hooks on it.
         use = _Use(model, _mesh(model, plan), condition_of(model, plan, step_cache))
         bare = [name.rstrip("?") for name in names]
         with self._loans.of(use.wanted(bare), progress.check):

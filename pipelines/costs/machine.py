@@ -51,7 +51,7 @@ class Machine:
         """Whether its seconds are told: not while they follow from assumed rates that no earlier run has corrected."""
         return not self.is_assumed or corrects(self.factors)
 
-    def speeds(self, num_devices: int) -> Chip:
+    def chip(self, num_devices: int) -> Chip:
         found = self.at.get(num_devices)
         return found or self.at[min(self.at, key=lambda count: (abs(count - num_devices), count))]
 

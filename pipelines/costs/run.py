@@ -82,14 +82,14 @@ def predict(
 ) -> Run:
     """Its seconds, while `replicas` groups do the like."""
     busy = min(plan.num_ranks * replicas, machine.num_devices)
-    chip, factors = machine.speeds(busy), machine.factors
+    chip, factors = machine.chip(busy), machine.factors
     one = step(demand, plan, chip, software, talking=busy)
     if factors.step != 1:  # it takes so many times as long, and sends what it sends
         seconds = {name: value * factors.step for name, value in vars(one).items() if name != "sent_bytes"}
         one = replace(one, **seconds)
     outside = OUTSIDE_LAUNCHES * chip.launch_s * factors.step
     # What one rank of a group does alone has the rates of one while the others wait: on a CPU all cores are its own.
-    alone = machine.speeds(replicas)  # one rank of each group; whatever the plan, so that it speaks for none
+    alone = machine.chip(replicas)  # one rank of each group; whatever the plan, so that it speaks for none
     around = STAGE_LAUNCHES * alone.launch_s
     # Files are read once, into memory that all ranks map; each rank's share goes up to its device meanwhile.
     load_s = demand.load_bytes / machine.disk_bytes_per_s

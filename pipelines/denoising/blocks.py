@@ -139,7 +139,9 @@ def run(
 class StepBorder(ModularPipelineBlocks):
     """The last block of a loop: tells `on_step` that a step is done. Second-order solvers take two turns a step."""
 
-    inputs = [InputParam("on_step"), InputParam("unpack")]  # noqa: RUF012 (read only)
+    @property
+    def inputs(self) -> list[InputParam]:  # new ones each time: diffusers writes on those that it is given
+        return [InputParam("on_step"), InputParam("unpack")]
 
     def __call__(self, components: Any, state: Any, i: int, t: Tensor, **_: Any) -> tuple[Any, Any]:
         if state.on_step is None:
@@ -156,7 +158,9 @@ class StepBorder(ModularPipelineBlocks):
 class StepCount(ModularPipelineBlocks):
     """Follows a block that sets the timesteps, for solvers of higher order: some blocks then count turns as steps."""
 
-    inputs = [InputParam("asked_steps"), InputParam("asked_strength")]  # noqa: RUF012 (read only)
+    @property
+    def inputs(self) -> list[InputParam]:
+        return [InputParam("asked_steps"), InputParam("asked_strength")]
 
     def __call__(self, components: Any, state: Any) -> tuple[Any, Any]:
         steps, scheduler = state.get("asked_steps"), components.scheduler
@@ -180,7 +184,9 @@ class StepCount(ModularPipelineBlocks):
 class KeepOutside(ModularPipelineBlocks):
     """The last but one block of a loop, before the step is told of. `painted` has the shape of the loop's latents."""
 
-    inputs = [InputParam(each, required=True) for each in ("image_latents", "initial_noise", "painted")]  # noqa: RUF012
+    @property
+    def inputs(self) -> list[InputParam]:
+        return [InputParam(each, required=True) for each in ("image_latents", "initial_noise", "painted")]
 
     def __call__(self, components: Any, state: Any, i: int, t: Tensor) -> tuple[Any, Any]:
         original = state.image_latents

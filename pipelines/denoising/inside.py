@@ -10,8 +10,6 @@ that we say better: filters of their loggers, and of warnings, let everything el
 """
 
 import contextlib
-import functools
-import importlib
 import logging
 import warnings
 from collections.abc import Callable, Iterator
@@ -37,16 +35,6 @@ def derive(thing: Any, *before: type, **members: Any) -> Callable[[], None]:
         thing.__class__ = kind
 
     return undo
-
-
-@functools.cache
-def blocks_of(kind: Any) -> Any:
-    """The default blocks of a modular class; to be copied before they are changed."""
-    import diffusers
-
-    name = kind.default_blocks_name
-    package = importlib.import_module(kind.__module__.rpartition(".")[0])
-    return (getattr(diffusers, name, None) or getattr(package, name))()
 
 
 @contextlib.contextmanager

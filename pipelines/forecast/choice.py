@@ -45,7 +45,8 @@ def possible(model: Model, num_devices: int, *, is_guided: bool) -> list[Paralle
     """The plans that the model can run by on so many devices, or on fewer."""
     if why_whole(Path(model.folder)):
         return [ParallelPlan(cfg=cfg) for cfg in (1, 2) if cfg <= min(num_devices, 1 + is_guided)]
-    classes, texts = transformers(Path(model.folder)).values(), tuple[Text, ...](("auto",))
+    classes = transformers(Path(model.folder)).values()
+    texts: tuple[Text, ...] = ("auto",)
     if all(name in SPLIT_PLANS and "text" in SPLIT_PLANS[name].either for name in classes):
         texts = ("auto", "replicated")
     found = [

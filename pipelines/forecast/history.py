@@ -184,7 +184,8 @@ def key_of(machine: Machine) -> str:
     """The same for some of a machine's devices as for all; another one when they were measured anew."""
     if machine.key:
         return machine.key
-    alone = dataclasses.replace(machine.speeds(1), memory_bytes=0)
+    alone = dataclasses.replace(machine.chip(1), memory_bytes=0)
+    # Without what came to a chip later, of its links and its host: what was learnt before is found again.
     chip = {name: rate for name, rate in vars(alone).items() if name not in ("wires", "launch_s", "is_async")}
     rates = [machine.kind, machine.is_measured, chip, alone.launch_s]
     return hashlib.sha256(json.dumps(rates).encode()).hexdigest()[:16]

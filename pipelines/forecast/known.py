@@ -110,7 +110,7 @@ def with_devices(machine: Machine, count: int) -> Machine:
         return machine
     at = {each: chip for each, chip in machine.at.items() if each <= count}
     if count > most:
-        at |= dict.fromkeys(range(most + 1, count + 1), machine.speeds(most))
+        at |= dict.fromkeys(range(most + 1, count + 1), machine.chip(most))
     if machine.kind == "cpu":
         at = {each: _shared(chip, most / max(each, count)) for each, chip in at.items()}
     of = f"{count} of {machine.title}" if count < most else f"{machine.title}, shared by {count}"

@@ -171,8 +171,10 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
         latents = canvas.height // scale, canvas.width // scale
         row_counts = frozenset(each for each in range(2, MOST_DECODERS + 1) if has_rows(vae_class, vae, latents, each))
     is_cpu, most_unfolded = model.device == "cpu", 0
-    if is_cpu:
-        most_unfolded = MOST_UNFOLDED if model.dtype == "fp32" else 0 if convolves(model.dtype) else NO_LIMIT
+    if is_cpu and model.dtype == "fp32":
+        most_unfolded = MOST_UNFOLDED
+    elif is_cpu and not convolves(model.dtype):
+        most_unfolded = NO_LIMIT
     return Work(
         # The work of text encoders is not counted: what they need is there while the last of them is loaded.
         text=replace(text, own_bytes=text.own_bytes + max((p.loading_bytes for p in stages["encode_text"]), default=0)),

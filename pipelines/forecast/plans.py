@@ -160,8 +160,6 @@ def _count(number: int, noun: str) -> str:
 
 
 # ---- What a denoise is asked for, of a request or of a workflow before it runs.
-#
-# Light, so that a workflow is checked on one device without a planner.
 
 AUTO = "auto"
 LEFT_OPEN = ("", AUTO, COMPILING)

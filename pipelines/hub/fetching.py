@@ -50,7 +50,9 @@ def fetch(model: HubModel, cache: Path, report: Report) -> Path:
         with _alone(cache, model):
             return _fetch(model, home_of(cache, model.id), report)
     except Exception as error:
-        raise error if is_ours(error) else refusal(model.id, model.revision, error) from None
+        if is_ours(error):
+            raise
+        raise refusal(model.id, model.revision, error) from None
 
 
 def _fetch(model: HubModel, home: Path, report: Report) -> Path:
@@ -148,7 +150,9 @@ def pull(model_id: str, *, revision: str = "", report: Callable[[str], None] = p
             )
         )
     except Exception as error:  # the hub client's own classes, requests' and the system's
-        raise error if is_ours(error) else refusal(model_id, revision, error) from None
+        if is_ours(error):
+            raise
+        raise refusal(model_id, revision, error) from None
     inspect_model(folder)
     return folder
 

@@ -114,8 +114,7 @@ def card_of(model: Model) -> Card:
 def filled(model: Model, **asked: Any) -> dict[str, Any]:
     """What is asked for, by the names of a card's fields, and the model's own where that is 0 or "".
 
-    This is the one place where what was left out becomes a number. The stages ask here for what they use, and so does
-    whoever tells of a run before it.
+    The stages ask here for what they use, and so does whoever tells of a run before it.
     """
     card = card_of(model)
     return {name: value or getattr(card, name) for name, value in asked.items()}

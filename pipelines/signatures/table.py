@@ -5,6 +5,7 @@ Importing this imports neither torch nor diffusers, so that files are checked an
 
 import dataclasses
 import functools
+import importlib
 import inspect
 import json
 import typing
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ...parallel.errors import did_you_mean
-from ..denoising.inside import blocks_of
 
 TABLE = Path(__file__).with_name("signatures.json")
 # What somebody has read of the classes' own code: for each text, path and JSON among their parameters a verdict, with
@@ -185,6 +185,16 @@ PLACES = ("index", "frame_index")
 def is_modular(kind: type) -> bool:
     """Whether it is a subclass of diffusers' ModularPipeline, which is not imported for it."""
     return hasattr(kind, "default_blocks_name")
+
+
+@functools.cache
+def blocks_of(kind: Any) -> Any:
+    """The default blocks of a modular class; to be copied before they are changed."""
+    import diffusers
+
+    name = kind.default_blocks_name
+    package = importlib.import_module(kind.__module__.rpartition(".")[0])
+    return (getattr(diffusers, name, None) or getattr(package, name))()
 
 
 def workflows_of(kind: Any) -> list[Any]:

@@ -6,7 +6,7 @@ branches: The branches of guidance of any pipeline: calls of its transformers, s
 calls: A transformer's calls: what tells two apart, which are never shared out, and which arguments carry rows.
 guidance: Guidance in parallel: each group of the cfg axis runs its share of a guider's branches, then all get all
     predictions.
-handed: What one rank has worked out, handed to the others: plain data with tensors in it, as bytes.
+handed: Plain data with tensors in it, as bytes: between ranks, and between the host and a pipeline that is run whole.
 pipeline: Any diffusers pipeline on all ranks, exactly: what `latentloom.spread` does.
 transformer: Sharding a diffusers transformer by the split plan of its class: what `latentloom.shard` does.
 vae: A VAE that decodes on several ranks, each with some of the rows: exactly the picture of its untiled decode.

@@ -78,7 +78,7 @@ class KnownSteps:
     specs: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
     # By the same, the number of the way in which its rows are cut; -1 where none is right.
     way: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
-    # How far the nearest of these ways was from right, as `rows.apart` tells it.
+    # How far the nearest of these ways was from right, as `calls.apart` tells it.
     nearest: dict[Hashable, float] = field(default_factory=dict[Hashable, float])
     early: set[Hashable] = field(default_factory=set[Hashable])  # steps that look at a branch before they ask the next
 

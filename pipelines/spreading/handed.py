@@ -1,4 +1,4 @@
-"""What one rank has worked out, handed to the others: plain data with tensors in it, as bytes."""
+"""Plain data with tensors in it, as bytes: between ranks, and between the host and a pipeline that is run whole."""
 
 import contextlib
 import json

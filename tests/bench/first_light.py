@@ -61,7 +61,7 @@ def predicted(row: Row, *, then: bool) -> Step:
     software = software_of(is_compiled=row.is_compiled, is_captured=row.is_captured)
     if then and row.is_compiled:
         software = replace(software, **COMPILED_THEN)
-    return step(FLUX, ParallelPlan.parse(row.plan), named_machine("1xH200").speeds(1), software)
+    return step(FLUX, ParallelPlan.parse(row.plan), named_machine("1xH200").chip(1), software)
 
 
 def error(row: Row) -> float:

@@ -77,7 +77,7 @@ def main() -> None:
         if number % args.every == 0:
             start = time.perf_counter()
             machine = machine_here(None, anew=True)
-            rate = machine.speeds(2).single_flops / 1e9
+            rate = machine.chip(2).single_flops / 1e9
             print(f"{machine.title}: {rate:.0f} GFLOP/s, measured in {time.perf_counter() - start:.1f} s", flush=True)
             for plan in PLANS:  # warm ranks, each plan's groups among them
                 done(model, Setting(plan=plan, side=128, batch=1, guidance=3.0, steps=2), f"warm {number} {plan}")

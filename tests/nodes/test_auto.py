@@ -56,7 +56,7 @@ def at(num: int, plan: str = "", **place: str) -> Model:
 
 def slow_gathers(machine: Machine) -> Machine:
     """Measured, and on it a ring saves more than a tenth."""
-    alone = machine.speeds(1)
+    alone = machine.chip(1)
     one = dataclasses.replace(alone, single_flops=1e9)
     starts = {"exchange": 0.5, "gather": 0.5, "hop": 1e-4}
     speeds = {(operation, 2, 1, 2): (start_s, 1e9) for operation, start_s in starts.items()}

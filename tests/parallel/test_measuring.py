@@ -24,7 +24,7 @@ def test_ranks_measure_each_operation_in_every_kind_of_group(ranks: Any) -> None
     machine = machine_of(
         checked({"title": "here", "kind": "cpu", "memory_bytes": 1 << 33, "num_units": 0, "seen": {4: seen}})
     )
-    speeds = machine.speeds(4)
+    speeds = machine.chip(4)
     assert 1e8 < speeds.single_flops < 1e13
     assert speeds.wires is not None and not speeds.is_async
     assert 1e6 < speeds.wires.speed("gather", 4, 1, 4)[1] < 1e12

@@ -54,7 +54,7 @@ def test_published_step_times_are_predicted() -> None:
 def predicted(plan: str, machine: str, forward: Demand = FLUX) -> Step:
     found = ParallelPlan.parse(plan)
     software = software_of(is_compiled=True, is_captured=True)
-    return step(forward, found, named_machine(machine).speeds(found.num_ranks), software)
+    return step(forward, found, named_machine(machine).chip(found.num_ranks), software)
 
 
 def test_more_devices_take_less_and_links_decide_how_much() -> None:
@@ -93,7 +93,7 @@ def test_gathered_weights_hide_under_long_sequences_only() -> None:
 
 def test_launches_bound_an_eager_step_of_many_devices() -> None:
     plan = ParallelPlan.parse("ulysses=8")
-    speeds = named_machine("8xH100-nvlink").speeds(8)
+    speeds = named_machine("8xH100-nvlink").chip(8)
     for is_compiled in (False, True):
         asked, replayed = (
             step(FLUX, plan, speeds, software_of(is_compiled=is_compiled, is_captured=is_captured))
@@ -110,7 +110,7 @@ def test_what_the_first_gpu_took_is_predicted() -> None:
 
 
 def test_ranks_that_share_weights_replay_nothing() -> None:
-    plan, speeds = ParallelPlan.parse("ulysses=8,weights=8"), named_machine("8xH100-nvlink").speeds(8)
+    plan, speeds = ParallelPlan.parse("ulysses=8,weights=8"), named_machine("8xH100-nvlink").chip(8)
     captured, eager = (
         step(FLUX, plan, speeds, software_of(is_compiled=False, is_captured=each)) for each in (True, False)
     )
@@ -118,7 +118,7 @@ def test_ranks_that_share_weights_replay_nothing() -> None:
 
 
 def test_what_is_sent_by_pieces_costs_the_host_more() -> None:
-    plan, speeds = ParallelPlan.parse("ulysses=2"), named_machine("2xH100-nvlink").speeds(2)
+    plan, speeds = ParallelPlan.parse("ulysses=2"), named_machine("2xH100-nvlink").chip(2)
     packed, pieces = (
         step(FLUX, plan, speeds, software_of(is_compiled=True, sends_pieces=each)) for each in (False, True)
     )
@@ -182,10 +182,10 @@ def machine_file(folder: Path, **plain: object) -> Machine:
 
 def test_a_file_says_what_is_known_better(tmp_path: Path) -> None:
     ours = machine_file(tmp_path, like="4x4090-pcie4", name="ours", memory_gib=48, link_gb_per_s=25, launch_us=20)
-    speeds = ours.speeds(4)
+    speeds = ours.chip(4)
     assert (ours.title, ours.memory_bytes, speeds.launch_s) == ("ours", 48 << 30, pytest.approx(20e-6))
     assert speeds.wires.bytes_per_s == 25e9
-    assert ours.speeds(1).half_flops == CHIPS["4090"].half_flops
+    assert ours.chip(1).half_flops == CHIPS["4090"].half_flops
 
 
 @pytest.mark.parametrize(
@@ -251,10 +251,10 @@ def test_a_start_and_a_rate_are_found_again() -> None:
 
 
 def test_what_was_measured_is_predicted_again() -> None:
-    speeds = machine_of(FOUND).speeds(2)
+    speeds = machine_of(FOUND).chip(2)
     assert speeds.gemm_s(2 * 512**3, rows=512, width=512, dtype="fp32") == pytest.approx(0.01)
     assert speeds.attention_s(512, 512, 8, 64, "fp32") == pytest.approx(0.02)
-    gpu = machine_of({**FOUND, "kind": "cuda", "num_units": 132}).speeds(2)
+    gpu = machine_of({**FOUND, "kind": "cuda", "num_units": 132}).chip(2)
     assert gpu.attention_s(512, 512, 8, 64, "fp32") == pytest.approx(0.02)
 
 
@@ -267,7 +267,7 @@ def test_attention_and_memory_that_were_measured_at_two_sizes_are_predicted_at_b
     ]
     convolution = {"channels": 16, "side": 256, "seconds": 0.01}
     seen = {**SEEN, "attentions": attentions, "passes": passes, "convolution": convolution}
-    chip = machine_of({**FOUND, "seen": {1: seen}}).speeds(1)
+    chip = machine_of({**FOUND, "seen": {1: seen}}).chip(1)
     for tokens, seconds in calls.items():
         assert chip.attention_s(tokens, tokens, 8, 24, "fp32") == pytest.approx(seconds)
     assert chip.attention_s(256, 1024, 8, 24, "fp32") == pytest.approx(calls[1024] / 4)
@@ -278,7 +278,7 @@ def test_attention_and_memory_that_were_measured_at_two_sizes_are_predicted_at_b
     rate = chip.single_flops * chip.convolution_share
     assert rate == pytest.approx(2 * 9 * 16**2 * 256**2 / 0.01)
     noisy = {**SEEN, "attentions": [attentions[1], {**attentions[1], "tokens": 4096}]}
-    assert machine_of({**FOUND, "seen": {1: noisy}}).speeds(1).query_s == 0.0
+    assert machine_of({**FOUND, "seen": {1: noisy}}).chip(1).query_s == 0.0
 
 
 def test_what_was_measured_is_kept_and_what_is_damaged_is_measured_anew(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_this_machine_is_measured_once_and_not_kept_while_it_is_busy(
     for _ in range(2):
         machine = here.machine_here(tmp_path)
     assert len(asked) == 2  # the first was not kept, the third was read
-    assert machine.is_measured and machine.speeds(2).launch_s == 4e-6
+    assert machine.is_measured and machine.chip(2).launch_s == 4e-6
     here.machine_here(tmp_path, anew=True)
     assert len(asked) == 3 and len(kept_files(tmp_path)) == 1
     (tmp_path / "file").touch()

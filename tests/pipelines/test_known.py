@@ -43,15 +43,15 @@ def test_ranks_on_a_cpu_share_its_cores(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(known, "num_cores", lambda: 4)
     two, eight = (machine(gpus(), *["cpu"] * count) for count in (2, 8))
     assert two.is_assumed and not two.is_measured and two.memory_bytes == 80 * GIB
-    assert two.speeds(2).single_flops == 4 * eight.speeds(8).single_flops
-    assert eight.speeds(8).launch_s == 2 * two.speeds(2).launch_s
+    assert two.chip(2).single_flops == 4 * eight.chip(8).single_flops
+    assert eight.chip(8).launch_s == 2 * two.chip(2).launch_s
 
 
 def test_a_gpu_is_known_by_its_title_and_what_joins_them_by_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     now = gpus("NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3")
     slow = machine(now, "cuda:0", "cuda:1")
     assert (slow.title, slow.is_assumed) == ("2 x NVIDIA H100 80GB HBM3, pcie5-p2p, by data sheets", False)
-    assert slow.speeds(2).half_flops == CHIPS["H100"].half_flops
+    assert slow.chip(2).half_flops == CHIPS["H100"].half_flops
     links = (DeviceLink(first="cuda:0", second="cuda:1", wire="NVLink, 18 lanes", is_direct=True),)
     machine_at.cache_clear()
     monkeypatch.setattr(known, "links_now", lambda: links)
@@ -83,7 +83,7 @@ def test_what_was_measured_goes_before_and_is_read_anew_when_it_changes(
     keep(FOUND, folder, spot_of((), now).key)
     found = machine(now, "cpu", "cpu")
     assert found.is_measured and found.title == FOUND["title"]
-    assert machine(now, *["cpu"] * 4).speeds(4).single_flops == found.speeds(2).single_flops / 2
+    assert machine(now, *["cpu"] * 4).chip(4).single_flops == found.chip(2).single_flops / 2
     assert first_devices(machine_of(FOUND), 1).at == machine(now, "cpu").at  # `latentloom plan --devices 1`
     (folder / f"{spot_of((), now).key}.json").write_text("{")
     assert not machine(now, "cpu", "cpu").is_measured

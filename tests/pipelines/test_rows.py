@@ -22,7 +22,6 @@ from diffusers.models.autoencoders.vae import DiagonalGaussianDistribution
 from latentloom.parallel.progress import Progress
 from latentloom.pipelines import preview, stages
 from latentloom.pipelines.components.loading import load_component
-from latentloom.pipelines.denoising.inside import blocks_of
 from latentloom.pipelines.denoising.noise import generators
 from latentloom.pipelines.families import FAMILIES
 from latentloom.pipelines.families.by_blocks import WRITERS
@@ -31,6 +30,7 @@ from latentloom.pipelines.models.component_files import inspect_model
 from latentloom.pipelines.models.describe import card_of, describe_model
 from latentloom.pipelines.models.folder import MODULAR_INDEX
 from latentloom.pipelines.shape import size_multiple
+from latentloom.pipelines.signatures.table import blocks_of
 from latentloom.pipelines.values import Image, Model, from_plain
 from latentloom.pipelines.whole.assembled import load_pipeline
 from support.tiny_rows import (

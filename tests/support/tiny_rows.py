@@ -153,7 +153,7 @@ def as_written(pipeline: str, parts: dict[str, Any]) -> Any:
     """As diffusers makes and writes a modular pipeline."""
     import diffusers
 
-    from latentloom.pipelines.denoising.inside import blocks_of
+    from latentloom.pipelines.signatures.table import blocks_of
 
     made = blocks_of(getattr(diffusers, pipeline)).init_pipeline()
     made.update_components(**parts)
