@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import support.checkout  # noqa: F401 (makes the checkout importable)
 from support.cells import texts, variants, verdict
 from support.ranks import RankError, Ranks

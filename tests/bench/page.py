@@ -34,6 +34,7 @@ from typing import Any
 from page_browser import answer, chromium, machine, served, share
 from playwright.sync_api import Browser, Page
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support.browser import forget_drafts, put_draft
 
 PROBE = (Path(__file__).parent / "page_probe.js").read_text()

@@ -30,6 +30,7 @@ import psutil
 from drills import machine
 from PIL import Image
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
