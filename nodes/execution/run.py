@@ -205,7 +205,8 @@ class _Session:
         try:
             if spec.uses_device and not has_torch():
                 progress.phase("loading PyTorch", is_loading=True)  # which takes longer than what the node does with it
-            # Nodes that use a device come one at a time, so that none disturbs what is measured of another.
+            # Nodes that use a device come one at a time, but for those whose ranks measure for themselves, so that
+            # none disturbs what is measured of another.
             for device in devices_in_use() if spec.uses_device else ():
                 reset_peak(device)
             inputs = self._inputs(name)
