@@ -81,7 +81,9 @@ class Settings:
         )
 
     def roots(self, user: str = "") -> tuple[Path, ...]:
-        """What runs may read: inputs of a user, if one is named, the server's models and wildcards, templates'."""
+        """What runs may read: the inputs of a user, if one is named, the models of this server, its wildcards, and the
+        pictures of templates.
+        """
         own = [inputs_folder(self.data_dir, user)] if user else []
         folders = (*own, *self.models_dirs, self.data_dir / WILDCARDS, EXAMPLES)
         return tuple(folder.resolve() for folder in folders)

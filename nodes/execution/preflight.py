@@ -69,7 +69,8 @@ def foretell(
             found.append(_note(node.node, TOO_MANY))
         elif workspace.place.cluster and not node.problem:
             found.append(_note(node.node, NOT_ASKED))
-    for name, reading in readings_of(walk).items():  # words that a toy model would pass over, and make something else
+    # words that a toy model would pass over, and make something else of the rest
+    for name, reading in readings_of(walk).items():
         for socket, text in reading.texts.items():
             if why := why_unknown(reading.model, text):
                 found.append(Problem(name, socket, UNKNOWN_WORDS, why, kind="unknown"))

@@ -2,6 +2,7 @@
 
 import logging
 import queue
+import sys
 import threading
 import time
 from collections import Counter
@@ -26,7 +27,7 @@ from ..preview.meant import tagged
 from .cache import Cache, Share
 from .events import Sink
 from .outlook import outlook_of
-from .records import Cached, NodeFailed, NodeRecord, RunResult, devices_in_use, has_torch
+from .records import Cached, NodeFailed, NodeRecord, RunResult
 from .schedule import Schedule, schedule
 from .watch import NodeProgress, Token, Watch
 
@@ -205,7 +206,8 @@ class _Session:
         try:
             if spec.uses_device and not has_torch():
                 progress.phase("loading PyTorch", is_loading=True)  # which takes longer than what the node does with it
-            # Nodes that use a device come one at a time, so that none disturbs what is measured of another.
+            # Nodes that use a device come one at a time, but for those whose ranks measure for themselves, so that
+            # none disturbs what is measured of another.
             for device in devices_in_use() if spec.uses_device else ():
                 reset_peak(device)
             inputs = self._inputs(name)
@@ -346,3 +348,20 @@ class _Session:
             titles={name: nodes[name].node.title for name in self.schedule.order if "/" in name},
             parts={name: parts for name in self.schedule.order if (parts := parts_of(name, nodes))},
         )
+
+
+def has_torch() -> bool:
+    """Whether this process has loaded it: what needs it first waits for that."""
+    return "torch" in sys.modules
+
+
+def devices_in_use() -> list[str]:
+    """Those whose memory is measured: GPUs, else this process's own, the CPU."""
+    # looking at CUDA must not start it, nor import torch
+    if not has_torch():
+        return ["cpu"]
+    import torch  # waits where a node beside this one is not yet through with importing it
+
+    if not torch.cuda.is_initialized():
+        return ["cpu"]
+    return [f"cuda:{index}" for index in range(torch.cuda.device_count())]

@@ -145,7 +145,7 @@ def needs_of_checked(ready: Ready, targets: Collection[str] | None = None) -> Ne
     while waiting:
         name = waiting.pop()
         if name not in found:
-            found[name] = tuple(dict.fromkeys(link.source.partition(".")[0] for link in nodes[name].links.values()))
+            found[name] = tuple(dict.fromkeys(link.node for link in nodes[name].links.values()))
             waiting.extend(found[name])
     # the file's order decides between nodes that are free to come in any order
     sources = {name: found[name] for name in nodes if name in found}
@@ -157,7 +157,7 @@ def depths_of(needs: Needs) -> dict[str, Depth]:
     floats = {node for node, _ in needs.results.values()}
     for name in needs.order:
         node = needs.nodes[name]
-        links = ((socket, link.source.partition(".")[0]) for socket, link in node.links.items())
+        links = ((socket, link.node) for socket, link in node.links.items())
         floats.update(source for socket, source in links if socket not in node.spec.takes_bytes)
     return {name: "bytes" for name in needs.order if "depth" in needs.nodes[name].spec.injected and name not in floats}
 

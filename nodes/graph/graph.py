@@ -148,7 +148,7 @@ class Node(_Part):
     version: Annotated[int, Field(ge=1)] = 1
     title: Annotated[str, Field(max_length=200)] = ""
     mode: Mode = "run"
-    """A muted node is left out with all that needs it; a bypassed one hands on what it is given (see `modes.py`)."""
+    """A muted node is left out with all that needs it; a bypassed one hands on what it is given (see `ready.py`)."""
     inputs: dict[Name, Input] = {}
     each: dict[Name, Listed] = {}
     """For-each: the node is there once for each element, which stands at that input. Several lists go side by side."""

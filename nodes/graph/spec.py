@@ -209,4 +209,4 @@ class NodeSpec:
         return next((socket for socket in self.outputs if socket.name == name), None)
 
 
-Specs = Mapping[str, NodeSpec]  # by type
+Specs = Mapping[str, NodeSpec]

@@ -29,6 +29,7 @@ WORKFLOWS = (".json", *PICTURES, *VIDEOS, *SOUNDS)
 RUN_WHOLE = "{} is run whole, and how long its steps take is not known beforehand"
 Plans = list[tuple[str, Forecast]]  # by the node that denoises, or by nothing where a model is asked for
 OWN = Wanted(batch=0)  # nothing is written in place of the model's, or the workflow's, own numbers
+WRITTEN = ("width", "height", "frames", "batch", "steps")  # what of a `Wanted` the user writes
 
 
 def read_wanted(
@@ -124,7 +125,8 @@ def plan_model(
     """Raises `ValueError` for a model that is not here, and for what it cannot make."""
     where: dict[str, Any] = {"device": machine.devices[0], "roots": tuple(roots), "is_here": False}
     model = describe_model(source, dtype=dtype, quantization=quantization, engine=engine, **where)
-    return _forecast(model, machine, Wanted(is_guided=is_guided(model, guidance=guidance)), written, num_runs)
+    wanted = Wanted(is_guided=is_guided(model, guidance=guidance))
+    return _forecast(model, machine, wanted=wanted, written=written, num_runs=num_runs)
 
 
 def plan_denoise(
@@ -148,15 +150,15 @@ def plan_denoise(
         model = dataclasses.replace(model, engine=engine)
     guided = is_guided(model, guidance=guidance or denoising.guidance, guidance_2=denoising.guidance_2)
     wanted = dataclasses.replace(wanted_of(denoising), is_guided=guided)
-    return _forecast(model, machine, wanted, written, num_runs)
+    return _forecast(model, machine, wanted=wanted, written=written, num_runs=num_runs)
 
 
-def _forecast(model: Model, machine: Machine, wanted: Wanted, written: Wanted, num_runs: int) -> Forecast:
+def _forecast(model: Model, machine: Machine, *, wanted: Wanted, written: Wanted, num_runs: int) -> Forecast:
     """With the numbers that the user wrote, in place of others."""
     if not model.family:
         raise ValueError(RUN_WHOLE.format(model.source))
     # As if without a step cache: what one skips depends on the picture.
-    numbers = {name: value for name, value in vars(written).items() if value}
+    numbers = {name: value for name in WRITTEN if (value := getattr(written, name))}
     wanted = dataclasses.replace(wanted, has_step_cache=False, **numbers)
     tokens = wanted.text_length or card_of(model).text_length
     setting = setting_of(model, wanted.canvas(model), machine, text_tokens=tokens)

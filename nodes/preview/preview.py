@@ -67,9 +67,9 @@ def planned(walk: Walk, machine: Sequence[DeviceNow]) -> tuple[list[NodePlan], l
                 why = f"{walk.not_carried[name]}; {why}"
             problem = next(filter(None, (*problems, *asked.refusals.values())), "")
             if asked.pipeline:
-                nodes.append(_whole(name, asked, plan, why, problem, machine))
+                nodes.append(_whole(name, asked, plan=plan, why=why, problem=problem, machine=machine))
             else:
-                node, listed = _node(walk, name, asked, plan, why, problem, machine)
+                node, listed = _node(walk, name, asked=asked, plan=plan, why=why, problem=problem, machine=machine)
                 nodes.append(node)
                 found.append(listed)
         except ValueError as error:
@@ -79,7 +79,14 @@ def planned(walk: Walk, machine: Sequence[DeviceNow]) -> tuple[list[NodePlan], l
 
 
 def _node(
-    walk: Walk, name: str, asked: Denoising, plan: ParallelPlan, why: str, problem: str, machine: Sequence[DeviceNow]
+    walk: Walk,
+    name: str,
+    *,
+    asked: Denoising,
+    plan: ParallelPlan,
+    why: str,
+    problem: str,
+    machine: Sequence[DeviceNow],
 ) -> tuple[NodePlan, list[Choice]]:
     model = asked.model
     length = asked.num_tokens or card_of(model).text_length
@@ -98,7 +105,7 @@ def _node(
     if model.place.devices and (spares := spares_beside(asked_of(needs, devices_of(model, plan)), memories)):
         device, spare = max(spares.items(), key=lambda each: each[1])
         why = f"{why}; a spare rank takes {amount(spare)} more of {device} and its like, while there is room"
-    found = _node_plan(name, asked, plan, why, problem, needs, memories)
+    found = _node_plan(name, asked, plan=plan, why=why, problem=problem, needs=needs, memories=memories)
     listed = choices(model, wanted, machine)
     if not found.problem and (short := lack_of(walk, name, model, wanted, plan, machine=machine, listed=listed)):
         found = dataclasses.replace(found, problem=short[0], problem_code="memory", mends=short[1])
@@ -106,13 +113,14 @@ def _node(
 
 
 def _whole(
-    name: str, asked: Denoising, plan: ParallelPlan, why: str, problem: str, machine: Sequence[DeviceNow]
+    name: str, asked: Denoising, *, plan: ParallelPlan, why: str, problem: str, machine: Sequence[DeviceNow]
 ) -> NodePlan:
     """Of a pipeline that is run whole: that its weights do not fit is known, that all the rest does is not."""
     why = f"{why}; memory is that of the weights, which each rank holds; what the steps take is not known"
     needs, memories = whole_needs(asked.model, plan.num_ranks), _memories(asked.model, machine)
-    found = _node_plan(name, asked, plan, why, problem, needs, memories)
+    found = _node_plan(name, asked, plan=plan, why=why, problem=problem, needs=needs, memories=memories)
     short = next((rank for rank in found.ranks if rank["fits"] is False), None)
+    # that the weights fit says nothing of the rest, so that True is told as None; False stays
     found = dataclasses.replace(found, ranks=[{**rank, "fits": rank["fits"] and None} for rank in found.ranks])
     if found.problem or short is None:
         return found
@@ -131,6 +139,7 @@ def _memories(model: Model, machine: Sequence[DeviceNow]) -> Mapping[str, int]:
 def _node_plan(
     name: str,
     asked: Denoising,
+    *,
     plan: ParallelPlan,
     why: str,
     problem: str,

@@ -114,19 +114,22 @@ def checkpoints_of(file: Path, components: Collection[str]) -> dict[str, Path]:
     """
     if "transformer_2" not in components:
         if "transformer" not in components:
-            raise ValueError(f"{file} is a transformer, and its base has none; use another base")
+            raise ValueError(worded("{} is a transformer, and its base has none; use another base", file))
         return {"transformer": file}
     said = NOISE.search(file.name)
     if said is None:
         raise ValueError(
-            f"{file} is one transformer, but its base has 2, and its name does not say which (high_noise or "
-            "low_noise); name both so, or use a model folder"
+            worded(
+                "{} is one transformer, but its base has 2, and its name does not say which (high_noise or low_noise); "
+                "name both so, or use a model folder",
+                file,
+            )
         )
     folders = (file.parent, file.parent.parent / _opposite(file.parent.name))
     places = [folder / _opposite(file.name) for folder in folders]
     other = next((place for place in places if place.is_file()), None)
     if other is None:
-        raise ValueError(f"{file} is one of two experts; put the other, {places[0].name}, beside it")
+        raise ValueError(worded("{} is one of two experts; put the other, {}, beside it", file, places[0].name))
     which = said[1].lower()
     return {EXPERTS[which]: file, EXPERTS[OPPOSITES[which]]: other}
 

@@ -36,8 +36,8 @@ IN_GERMAN = {
     "ui/views": "devices newest",
     "ui/worker": "process",
     "pipelines": "settling shape",
-    "pipelines/hub": "child fetching listing look",
-    "pipelines/models": "checks describe source",
+    "pipelines/hub": "child fetching look",
+    "pipelines/models": "describe source",
     "pipelines/forecast": "asked choice known forecast plans",
 }
 

@@ -10,6 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from ...nodes.execution.preflight import foretell
+from ...nodes.graph.graph import Graph
 from ...nodes.graph.ready import ready
 from ...nodes.preview.meant import text_tokens
 from ...nodes.registry import SPECS
@@ -70,7 +71,7 @@ def _add_guests(router: APIRouter, server: Server) -> None:
         """What is known of its settings before a run. A newer question of the same `page` ends this one."""
 
         def ask(go_on: Callable[[], None]) -> AppKnown:
-            check_values(graph := apps.find(token).read(), SPECS, body.params, is_whole=False)
+            graph = asked(token, body)
             workspace = settings.reading(settings.place, user=user)
             prepared = ready(graph, SPECS, body.params, workspace=workspace)
             told = foretell(prepared, workspace=workspace, machine=devices_now(), go_on=go_on)
@@ -83,13 +84,17 @@ def _add_guests(router: APIRouter, server: Server) -> None:
         """How many tokens text encoders read of its settings. A newer question of the same `page` ends this one."""
 
         def ask(go_on: Callable[[], None]) -> AppTokens:
-            check_values(graph := apps.find(token).read(), SPECS, body.params, is_whole=False)
+            graph = asked(token, body)
             workspace = settings.reading(user=user)
             prepared = ready(graph, SPECS, body.params, workspace=workspace)
             counts = text_tokens(prepared, workspace=workspace, counter=server.counter, go_on=go_on)
             return AppTokens(tokens=by_setting(graph, counts))
 
         return await server.counting.answer(ask, user=user, page=body.page, about="app")
+
+    def asked(token: str, body: AppCheckBody) -> Graph:
+        check_values(graph := apps.find(token).read(), SPECS, body.params, is_whole=False)
+        return graph
 
     @router.get("/apps/{token}/results")
     def app_results(token: Id, user: User, run: RunId) -> list[Result]:

@@ -3,7 +3,7 @@
 Plain routes, no sub-application: behind a proxy that strips its prefix a mounted one would not be found.
 """
 
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -39,13 +39,14 @@ def make_router(server: Server, bundle: Bundle) -> APIRouter:
         part.add_routes(router, server)
     page.add_routes(router, server, bundle)
 
-    told = cache(
-        partial(described, router)
-    )  # made for who asks: it takes as long as all the routes, and no page needs it
+    @cache
+    def openapi_data() -> dict[str, Any]:
+        """Made for who asks: it takes as long as all the routes, and no page needs it."""
+        return described(router)
 
     @router.get("/openapi.json", include_in_schema=False)
     def openapi() -> Response:
-        return plain(told())
+        return plain(openapi_data())
 
     @router.api_route("/{rest:path}", methods=METHODS, include_in_schema=False)
     def unknown(request: Request, rest: str) -> Response:

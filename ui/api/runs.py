@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Response
 
 from ...nodes.graph.graph import graph_from_plain
 from ...parallel.wording import worded
+from ...pipelines.values import Place
 from ..access.answers import picture
 from ..contract import bodies
 from ..contract.kept import Upload
@@ -42,8 +43,6 @@ def add_routes(router: APIRouter, server: Server) -> None:
     @router.post("/runs", status_code=201)
     def start(body: bodies.RunBody, user: User) -> Submitted:
         """Put a run at the end of the queue, or one for each value of a sweep that can be made."""
-        own, is_own = server.settings.place, not body.devices.strip() and not body.plan.strip()
-        here = () if is_own else accelerators(devices_now())
         return runs.submit(
             user,
             graph_from_plain(body.graph),
@@ -51,7 +50,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
             sweep=body.sweep,
             targets=body.targets,
             workflow_id=body.workflow_id,
-            place=None if is_own else asked_place(body.devices, body.plan, own=own, here=here),
+            place=_place(body, server.settings.place),
             is_forced=body.force,
             priority=body.priority,
         )
@@ -104,6 +103,12 @@ def add_routes(router: APIRouter, server: Server) -> None:
     _add_results(router, server)
     _add_boards(router, server)
     _add_hashes(router, server)
+
+
+def _place(body: bodies.RunBody, own: Place) -> Place | None:
+    if not body.devices.strip() and not body.plan.strip():
+        return None
+    return asked_place(body.devices, body.plan, own=own, here=accelerators(devices_now()))
 
 
 def _add_results(router: APIRouter, server: Server) -> None:

@@ -13,14 +13,13 @@ from typing import Any, TypeVar
 from ...nodes.graph.graph import Graph, Input, Link, Param, ParamRef, Wrapped
 from ...nodes.graph.problems import GraphError, Names, Problem, short
 from ...nodes.graph.scalars import fault
-from ...nodes.graph.spec import InputSpec, NodeSpec
+from ...nodes.graph.spec import InputSpec, Specs
 from ...nodes.graph.unfolding.subs import with_subs
 from ...nodes.preview.meant import Sizes
 from ...parallel.wording import worded
 from ..contract.app import AppForm, AppGroup, AppMask, AppShape, AppValue
 from ..contract.shown import CatalogInput
 
-Specs = Mapping[str, NodeSpec]
 Told = TypeVar("Told")
 
 
@@ -83,7 +82,7 @@ def _field(name: str, param: Param, socket: InputSpec | None) -> InputSpec:
 
 
 def check_values(graph: Graph, specs: Specs, values: Mapping[str, Any], *, is_whole: bool = True) -> None:
-    """Raises `GraphError` with all that is wrong; of values that may be half done, with what is no setting."""
+    """Raises `GraphError` with all that is wrong. With `is_whole=False` only names that are no setting are refused."""
     faults = _faults(fields_of(graph, specs), values)
     if problems := [each for each in faults if is_whole or each.code == "unknown_param"]:
         raise GraphError(problems)
@@ -150,7 +149,7 @@ def is_shown(graph: Graph, node: str) -> bool:
 CHANNEL = "channel"
 
 
-def mask_at(graph: Graph, specs: Mapping[str, NodeSpec], node: str) -> AppMask:
+def mask_at(graph: Graph, specs: Specs, node: str) -> AppMask:
     """The mask that a setting feeds to this node."""
     spec = specs.get(graph.nodes[node].type)
     default = next((each.default for each in spec.inputs if each.name == CHANNEL), None) if spec else None
@@ -161,7 +160,7 @@ def mask_at(graph: Graph, specs: Mapping[str, NodeSpec], node: str) -> AppMask:
     )
 
 
-def _picture_beside(graph: Graph, specs: Mapping[str, NodeSpec], mask: str) -> AppValue | None:
+def _picture_beside(graph: Graph, specs: Specs, mask: str) -> AppValue | None:
     """Of the nodes that the mask reaches, at the first that a picture reaches as well."""
     feeds = {
         name: [each.node for each in node.inputs.values() if isinstance(each, Link) and each.node in graph.nodes]
@@ -177,7 +176,7 @@ def _picture_beside(graph: Graph, specs: Mapping[str, NodeSpec], mask: str) -> A
     return next((picture for picture in pictures if picture), None)
 
 
-def _picture_at(graph: Graph, specs: Mapping[str, NodeSpec], name: str) -> AppValue | None:
+def _picture_at(graph: Graph, specs: Specs, name: str) -> AppValue | None:
     spec = specs.get(graph.nodes[name].type)
     socket = next((each.name for each in spec.inputs if each.widget == "picture"), None) if spec else None
     return _value(graph.nodes[name].inputs.get(socket)) if socket else None

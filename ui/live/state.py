@@ -189,8 +189,11 @@ def with_results(run: RunRecord, made: Iterable[MadeFile]) -> RunRecord:
         own.setdefault(each.node, []).append(each)
     nodes: dict[str, NodeState] = {}
     for name, node in run.nodes.items():
+        files = tuple(each.id for each in own[name])
         sounds = tuple(each.id for each in own[name] if each.kind == "audio")
-        nodes[name] = node.model_copy(update={"files": tuple(each.id for each in own[name]), "sounds": sounds})
+        # most stay as they are: a run of thousands of nodes comes here for each file, under the lock of the book
+        is_same = node.files == files and node.sounds == sounds
+        nodes[name] = node if is_same else node.model_copy(update={"files": files, "sounds": sounds})
     return run.model_copy(update={"made": made, "nodes": nodes})
 
 

@@ -120,7 +120,9 @@ class Results:
         limit: int = FIRST_ROWS,
         before: str = "",
     ) -> builtins.list[Result]:
-        """Newest first, behind the one whose id is `before`; `workflow` is a whole name. Raises `NotHere`."""
+        """Newest first, at most `limit`, behind the one whose id is `before`; `workflow` is a whole name. Raises
+        `NotHere`.
+        """
         boards = self.boards.of(user)
         terms = terms_of(search, boards={id: each.name for id, each in boards.items()})
 

@@ -73,9 +73,10 @@ class Quota:
         for folder in data_dir.glob("users/*"):
             for kind, names in FOLDERS.items():
                 found = self._kept[folder.name][kind]
-                for path in [path for name in names for path in (folder / name).glob("[!.]*")]:
-                    found.num_bytes += size_of(path)
-                    found.count += path.parent.name == names[0] and path.suffix != DAMAGED
+                for number, name in enumerate(names):
+                    for path in (folder / name).glob("[!.]*"):
+                        found.num_bytes += size_of(path)
+                        found.count += not number and path.suffix != DAMAGED
 
     def check(self, user: str, kind: Kind, *, num_bytes: int, count: int = 0) -> None:
         """Raises `NoRoom` where so much more would be too much."""

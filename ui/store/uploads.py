@@ -46,7 +46,7 @@ def inputs_folder(data_dir: Path, user: str) -> Path:
 
 
 class Intake:
-    """Belongs to the event loop of the pages."""
+    """Takes files of strangers in, few at a time. Belongs to the event loop of the pages."""
 
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch

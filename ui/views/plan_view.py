@@ -103,7 +103,7 @@ def predicted_seconds(prepared: Ready, needed: Collection[str], *, workspace: Wo
         names = [name for name in walk.denoising() if name in needed]
         if not 0 < len(names) <= MOST_PREDICTED:
             return None
-        found = [_answer(walk, name, now) for name in names]
+        found = [_answer(walk, name, now=now) for name in names]
     except ValueError:  # which the run tells
         return None
     known = [answer for answer in found if answer is not None and answer.machine.is_timed]
@@ -112,7 +112,7 @@ def predicted_seconds(prepared: Ready, needed: Collection[str], *, workspace: Wo
 
 
 def _answer(
-    walk: Walk, name: str, now: Sequence[DeviceNow], there: Machine | None = None, engine: Engine = "eager"
+    walk: Walk, name: str, *, now: Sequence[DeviceNow], there: Machine | None = None, engine: Engine = "eager"
 ) -> Forecast | None:
     """None where machines of a cluster would do it. Raises `ValueError`."""
     model = walk.denoise(name)[0].model
@@ -128,7 +128,7 @@ def _foretold(node: PlanNode, walk: Walk, now: Sequence[DeviceNow], there: Machi
         return node
     try:
         engine = "inductor" if there is None and node.plan.endswith(MARK) else "eager"
-        answer = _answer(walk, node.node, now, there, engine)
+        answer = _answer(walk, node.node, now=now, there=there, engine=engine)
     except ValueError:  # which the node's own problem tells, or nobody can tell
         return node
     if answer is None:
@@ -204,10 +204,13 @@ def measured() -> PlanMachine:
 
 def _place(devices: str, plan: str, own: Place, *, here: Sequence[str]) -> tuple[Place, str]:
     """What was asked for, or as much of it as can be and what is wrong with the rest."""
-    problem = ""
-    for each in (plan, AUTO) if devices.strip() else (plan,) if plan.strip() else ():
-        try:
-            return asked_place(devices, each, own=own, here=here), problem
-        except ValueError as error:
-            problem = problem or str(error)
-    return own, problem
+    if not devices.strip() and not plan.strip():
+        return own, ""
+    try:
+        return asked_place(devices, plan, own=own, here=here), ""
+    except ValueError as error:
+        problem = str(error)
+    try:
+        return (asked_place(devices, AUTO, own=own, here=here) if devices.strip() else own), problem
+    except ValueError:
+        return own, problem

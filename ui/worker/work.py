@@ -8,9 +8,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...nodes.execution.attempt import Attempt, attempt, open_caches, workspace_of
 from ...nodes.execution.events import Event
@@ -190,7 +190,8 @@ def made_of(file: Path, node: str, ready: Ready, *, folder: Path, output_dir: Pa
     )
 
 
-class GivenValue(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class GivenValue:
     """A plain value that a node was given."""
 
     node: str
@@ -220,7 +221,10 @@ def behind(
         known = spec.inputs if spec else ()
         values |= {each.name: own.get(each.name, each.default) for each in known if each.name not in nodes[name].inputs}
         widgets = {each.name: each.widget for each in known}
-        found += [GivenValue(name, socket, widgets.get(socket, ""), value) for socket, value in values.items()]
+        found += [
+            GivenValue(node=name, socket=socket, widget=widgets.get(socket, ""), value=value)
+            for socket, value in values.items()
+        ]
     return found
 
 
