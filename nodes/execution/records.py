@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import logging
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,6 +120,23 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return {_plain(key): _plain(each) for key, each in value.items()}
     raise TypeError(type(value))
+
+
+def has_torch() -> bool:
+    """Whether this process has loaded it: what needs it first waits for that."""
+    return "torch" in sys.modules
+
+
+def devices_in_use() -> list[str]:
+    """Those whose memory is measured: GPUs, else this process's own, the CPU."""
+    # looking at CUDA must not start it, nor import torch
+    if not has_torch():
+        return ["cpu"]
+    import torch  # waits where a node beside this one is not yet through with importing it
+
+    if not torch.cuda.is_initialized():
+        return ["cpu"]
+    return [f"cuda:{index}" for index in range(torch.cuda.device_count())]
 
 
 # ---- The models that a workflow uses, for whoever asks later what made something: revision, LoRAs, and each file of

@@ -2,7 +2,6 @@
 
 import logging
 import queue
-import sys
 import threading
 import time
 from collections import Counter
@@ -27,7 +26,7 @@ from ..preview.meant import tagged
 from .cache import Cache, Share
 from .events import Sink
 from .outlook import outlook_of
-from .records import Cached, NodeFailed, NodeRecord, RunResult
+from .records import Cached, NodeFailed, NodeRecord, RunResult, devices_in_use, has_torch
 from .schedule import Schedule, schedule
 from .watch import NodeProgress, Token, Watch
 
@@ -348,20 +347,3 @@ class _Session:
             titles={name: nodes[name].node.title for name in self.schedule.order if "/" in name},
             parts={name: parts for name in self.schedule.order if (parts := parts_of(name, nodes))},
         )
-
-
-def has_torch() -> bool:
-    """Whether this process has loaded it: what needs it first waits for that."""
-    return "torch" in sys.modules
-
-
-def devices_in_use() -> list[str]:
-    """Those whose memory is measured: GPUs, else this process's own, the CPU."""
-    # looking at CUDA must not start it, nor import torch
-    if not has_torch():
-        return ["cpu"]
-    import torch  # waits where a node beside this one is not yet through with importing it
-
-    if not torch.cuda.is_initialized():
-        return ["cpu"]
-    return [f"cuda:{index}" for index in range(torch.cuda.device_count())]

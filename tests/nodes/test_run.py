@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 import torch
 
+from latentloom.nodes.execution import records
 from latentloom.nodes.execution.cache import DiskCache, MemoryCache
 from latentloom.nodes.execution.events import Event
-from latentloom.nodes.execution.run import RunResult, devices_in_use
+from latentloom.nodes.execution.run import RunResult
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.problems import GraphError
 from latentloom.nodes.graph.signature import read_spec
@@ -377,7 +378,7 @@ def test_a_torch_that_another_thread_is_importing_is_waited_for(
     with ThreadPoolExecutor(3) as threads:
         threads.submit(importlib.import_module, "torch")
         assert begun.wait(9)
-        asked = threads.submit(is_out_of_memory, KeyError("a")), threads.submit(devices_in_use)
+        asked = threads.submit(is_out_of_memory, KeyError("a")), threads.submit(records.devices_in_use)
         wait(asked, timeout=0.1)  # where one does not wait it fails meanwhile
         through.set()
         assert [each.result() for each in asked] == [False, ["cpu"]]
