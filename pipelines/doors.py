@@ -86,7 +86,7 @@ def open_doors(folder: Path | str | None = None) -> None:
         _Process.is_open = True
         if folder:
             path = Path(folder).resolve()
-            _Process.folder = _Folder(path=path, sha256=sha256, modules=_modules(path))
+            _Process.folder = _Folder(path=path, sha256=sha256, modules=_modules(path, sha256))
         for group, add in ADDED_BY.items():
             for door in doors(group):
                 if enter(door, add):
@@ -228,7 +228,7 @@ class _Finder:
         return found
 
 
-def _modules(path: Path) -> dict[str, types.ModuleType]:
+def _modules(path: Path, sha256: str) -> dict[str, types.ModuleType]:
     """Each module in the folder, by name; one that cannot be imported is told and left out."""
     package = types.ModuleType(FOLDER)
     package.__path__ = [str(path)]
@@ -238,7 +238,7 @@ def _modules(path: Path) -> dict[str, types.ModuleType]:
     found: dict[str, types.ModuleType] = {}
     for name in (file.stem for file in files if file.stem.isidentifier() and not file.stem.startswith("_")):
         load = functools.partial(importlib.import_module, f"{FOLDER}.{name}")
-        door = Door(title=f"{name} in {path}", package=name, source=name, version="", load=load)
+        door = Door(title=f"{name} in {path}", package=name, source=name, version=f"sha256:{sha256}", load=load)
         enter(door, lambda door, module: found.update({door.source: module}))
     return found
 
