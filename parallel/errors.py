@@ -28,7 +28,7 @@ and libraries raise counts as the class that `kind_of` finds for it, so a plain 
     +- Closed               closed                1   500  parallel/errors.py: between processes only
     +- MachineLost          machine-lost          1   500  pipelines/cluster/machine.py: within a cluster only
     +- WorkerLost           worker-lost           1   500  ui/worker/work.py: within the page's server only
-    +- NodeFailed           node-failed           1   500  nodes/execution/records.py
+    +- NodeFailed           node-failed           1   500  nodes/execution/failure.py
     +- NotHere              not-here              2   404  ui/errors.py
     +- Conflict             conflict              2   409  ui/errors.py
     +- Superseded           superseded            2   409  ui/errors.py

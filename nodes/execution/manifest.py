@@ -18,7 +18,8 @@ from ..graph.check import installed_version
 from ..graph.graph import Graph, graph_text
 from ..graph.spec import Saved
 from ..preview.carried import without_plans
-from .records import ModelFacts, NodeRecord, RunResult
+from .models_used import ModelFacts
+from .records import NodeRecord, RunResult
 
 T = TypeVar("T")
 FORMAT = 1

@@ -1,4 +1,4 @@
-"""What became of a run and of each of its nodes: what is kept of a model that one gave, and how its failure is told.
+"""What became of a run and of each of its nodes.
 
 They are what a run gives back, in memory; `manifest.py` writes them down.
 """
@@ -6,32 +6,16 @@ They are what a run gives back, in memory; `manifest.py` writes them down.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import logging
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from ...parallel.errors import LoomError, code_of, is_out_of_memory
 from ...parallel.progress import Foreseen, RankWork
-from ...parallel.wording import worded
 from ...pipelines.costs.ran import Took, foreseen_to_plain, took_to_plain
-from ...pipelines.models.component_files import inspect_components, inspect_model
-from ...pipelines.models.folder import read_allowed_index
-from ...pipelines.models.packing import read_checkpoint
-from ...pipelines.models.regular_file import Unchanged, sha256_of
-from ...pipelines.models.source import checkpoints_of, split_source
-from ...pipelines.models.tensor_file import TensorFile
-from ...pipelines.values import Model
-from ..files.workspace import Host
-from ..graph.problems import short
-from ..graph.spec import NodeSpec
-
-if TYPE_CHECKING:
-    from ..preview.walk import Walk
+from .failure import NodeFailed
+from .models_used import ModelFacts
 
 MOST_BITS = 1 << 13  # of a whole number that is told: Python writes no more than 4,300 digits
 State = Literal["ok", "failed", "cancelled", "skipped"]
@@ -137,163 +121,3 @@ def devices_in_use() -> list[str]:
     if not torch.cuda.is_initialized():
         return ["cpu"]
     return [f"cuda:{index}" for index in range(torch.cuda.device_count())]
-
-
-# ---- The models that a workflow uses, for whoever asks later what made something: revision, LoRAs, and each file of
-# weights by its size and the hash of its header. No weights are read.
-
-MOST_FILES = 256  # what is told of one model; the largest in use have some fifty
-
-logger = logging.getLogger("latentloom")
-
-
-@dataclass(frozen=True, kw_only=True)
-class WeightsFile:
-    """One file of weights."""
-
-    name: str
-    """Below the model's folder; of a single file its own name."""
-    num_bytes: int
-    header_sha256: str
-    """Of the header alone, which names each tensor, its type and its shape."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoraFacts:
-    """One LoRA on a model."""
-
-    name: str
-    scale: float
-    sha256: str
-    """Of the whole file; empty where it could not be read."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelFacts:
-    """A model as a run had it."""
-
-    source: str
-    family: str
-    revision: str
-    """The commit of a hub model; empty for any other."""
-    fingerprint: str
-    dtype: str
-    quantization: str
-    loras: tuple[LoraFacts, ...] = ()
-    files: tuple[WeightsFile, ...] = ()
-    """Of a model without LoRAs: those of one with them are told where it was loaded."""
-
-
-def models_of(walk: Walk, order: Iterable[str]) -> dict[str, ModelFacts]:
-    """What is kept of the models that nodes give, as far as they are known before the run."""
-    names = [name for name in order if any(each.type == Model.__name__ for each in walk.specs[name].outputs)]
-    given = {
-        name: next((each for each in walk.gives(name).values() if isinstance(each, Model)), None) for name in names
-    }
-    return {name: model_facts(model) for name, model in given.items() if model is not None}
-
-
-def model_facts(model: Model) -> ModelFacts:
-    """What is kept of a model beside a result: its files, or the LoRAs that were put on it. Files that cannot be read
-    are left out: the run itself will tell.
-    """
-    folder, files = Path(model.folder), [] if model.loras else weights_of(model)[:MOST_FILES]
-    named = {
-        name: getattr(model, name) for name in ("source", "family", "revision", "fingerprint", "dtype", "quantization")
-    }
-    return ModelFacts(
-        **named,
-        loras=tuple(
-            LoraFacts(name=Path(lora.path).name, scale=lora.scale, sha256=lora.sha256 or _content(Path(lora.path)))
-            for lora in model.loras
-        ),
-        files=tuple(
-            WeightsFile(
-                name=name_of(file, folder),
-                num_bytes=file.size_bytes,
-                header_sha256=hashlib.sha256(file.header).hexdigest(),
-            )
-            for file in files
-        ),
-    )
-
-
-def weights_of(model: Model, *, roots: Sequence[Path] | None = None) -> list[TensorFile]:
-    """The headers of all files of weights that a model reads, LoRAs apart; empty where they cannot be read."""
-    folder, (single, _) = Path(model.folder), split_source(model.source)
-    try:
-        if model.family:
-            parts = inspect_model(folder, roots=roots).components
-        else:
-            parts = inspect_components(folder, read_allowed_index(folder, roots=roots), roots=roots)
-        named = {} if not single else checkpoints_of(Path(single), parts)
-        own = (file for name, part in parts.items() if name not in named for file in part.weights)
-        return list({file.path: file for file in (*map(read_checkpoint, named.values()), *own)}.values())
-    except (ValueError, OSError) as error:
-        logger.info("the weights of %s are not told: %s", model.source, error)
-        return []
-
-
-def name_of(file: TensorFile, folder: Path) -> str:
-    """Below the model's folder; of a single file its own."""
-    return file.path.relative_to(folder).as_posix() if file.path.is_relative_to(folder) else file.path.name
-
-
-_CONTENTS = Unchanged[str]()  # of LoRAs: every run asks
-
-
-def _content(path: Path) -> str:
-    try:
-        return _CONTENTS.get(path, [path], lambda: sha256_of(path))
-    except (ValueError, OSError):
-        return ""
-
-
-# ---- How a node's failure is told: one sentence for the user, the cause kept for whoever debugs.
-
-# For what nobody foresaw.
-MORE: Mapping[Host, str] = {
-    "python": "the error behind this one says where",
-    "command line": "run again with --debug to see where",
-    "page": "the server's log says where",
-    "comfyui": "the log says where",
-}
-
-
-class NodeFailed(LoomError):
-    """A node could not do its work. `__cause__` is the original error with its traceback.
-
-    The code is the cause's, or "node-failed" where nobody foresaw that.
-    """
-
-    code = "node-failed"
-
-    def __init__(self, node: str, spec: NodeSpec, title: str, cause: BaseException, host: Host) -> None:
-        self.node = node
-        self.type = spec.id
-        self.title = title or spec.title
-        self.sentence = sentence(cause, host)
-        if (code := code_of(cause)) != LoomError.code:
-            self.code = code
-        super().__init__(worded("node {!r} ({}, {}): {}", node, self.title, self.type, self.sentence))
-        self.__cause__ = cause
-
-
-def sentence(error: BaseException, host: Host) -> str:
-    """What speaks to the user already stays as it is; anything else gets a sentence around its first line."""
-    text = str(error).strip()
-    if isinstance(error, ValueError | LoomError) and text:
-        return text
-    kind = type(error).__name__
-    if is_out_of_memory(error):
-        return worded("it ran out of memory ({}); use a smaller size, batch or model", _first_line(text) or kind)
-    if isinstance(error, OSError) and error.strerror:
-        where = f" at {short(str(error.filename))}" if error.filename else ""
-        return worded(
-            "a file could not be read or written{}: {}; check the path and the free space", where, error.strerror
-        )
-    return worded("it stopped with {}: {}; {}", kind, _first_line(text) or "no message", MORE[host])
-
-
-def _first_line(text: str) -> str:
-    return text.splitlines()[0][:300] if text else ""

@@ -25,8 +25,9 @@ from ..preview.carried import with_plan, with_plans
 from ..preview.meant import tagged
 from .cache import Cache, Share
 from .events import Sink
+from .failure import NodeFailed
 from .outlook import outlook_of
-from .records import Cached, NodeFailed, NodeRecord, RunResult, devices_in_use, has_torch
+from .records import Cached, NodeRecord, RunResult, devices_in_use, has_torch
 from .schedule import Schedule, schedule
 from .watch import NodeProgress, Token, Watch
 

@@ -27,7 +27,8 @@ from ..preview.carried import plans_of, rows_of
 from ..preview.meant import Meant, brought, meant
 from ..preview.walk import Walk, refused
 from ..steps.denoising import noise_recipe
-from .records import ModelFacts, NodeFailed, models_of
+from .failure import NodeFailed
+from .models_used import ModelFacts, models_of
 
 logger = logging.getLogger("latentloom")
 

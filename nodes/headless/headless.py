@@ -20,9 +20,10 @@ from ...parallel.errors import code_of
 from ...pipelines.failures import NotFinite
 from ..execution.attempt import Caches, attempt, open_caches, workspace_of
 from ..execution.events import Event, Sink
+from ..execution.failure import NodeFailed
 from ..execution.manifest import as_made, has_failed, is_complete, outputs_told_by
 from ..execution.preflight import UNKNOWN_WORDS, blocking
-from ..execution.records import NodeFailed, RunResult
+from ..execution.records import RunResult
 from ..execution.schedule import schedule
 from ..execution.watch import Token, next_on, overlapped, width_of
 from ..files.workspace import Workspace

@@ -268,7 +268,7 @@ def test_interrupt_of_the_host_ends_the_stage_and_reaches_the_host(monkeypatch: 
     progress, settings = ComfyProgress(), types.ModuleType("comfy.cli_args")
     monkeypatch.setitem(sys.modules, "comfy.cli_args", settings)
     for method in ("none", "taesd"):
-        settings.args = types.SimpleNamespace(preview_method=method)  # type: ignore[attr-defined]
+        monkeypatch.setattr(settings, "args", types.SimpleNamespace(preview_method=method), raising=False)
         assert ComfyProgress().wants_previews == (method != "none")
     with pytest.raises(Cancelled):
         progress.step(1, 4)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from latentloom.nodes.execution.records import MORE, sentence
+from latentloom.nodes.execution.failure import MORE, sentence
 from latentloom.nodes.files.workspace import ALLOW, FIND, INSTALL, PULL, SMALLER
 from latentloom.parallel.errors import OutOfMemory
 

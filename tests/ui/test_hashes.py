@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from latentloom.nodes.execution.records import ModelFacts, model_facts
+from latentloom.nodes.execution.models_used import ModelFacts, model_facts
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.ui.errors import NotHere
 from latentloom.ui.runs import hashes as hashing

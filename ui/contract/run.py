@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from ...nodes.execution.records import ModelFacts
+from ...nodes.execution.models_used import ModelFacts
 from ...nodes.graph.problems import Problem
 from ...parallel.machine.now import DeviceNow
 from ...parallel.progress import Foreseen, RankWork

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...nodes.execution.records import ModelFacts, name_of, weights_of
+from ...nodes.execution.models_used import ModelFacts, name_of, weights_of
 from ...nodes.files.atomic import write_atomic
 from ...nodes.graph.problems import parse_json
 from ...parallel.errors import Cancelled

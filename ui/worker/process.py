@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...nodes.execution.events import Event
-from ...nodes.execution.records import NodeFailed
+from ...nodes.execution.failure import NodeFailed
 from ...nodes.execution.watch import ENDS, Token
 from ...parallel.errors import LoomError, RankFailed
 from ...parallel.pool.server_process import calling

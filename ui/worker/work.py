@@ -14,7 +14,8 @@ from typing import Any
 
 from ...nodes.execution.attempt import Attempt, attempt, open_caches, workspace_of
 from ...nodes.execution.events import Event
-from ...nodes.execution.records import NodeFailed, RunResult, sentence
+from ...nodes.execution.failure import NodeFailed, sentence
+from ...nodes.execution.records import RunResult
 from ...nodes.execution.watch import Token
 from ...nodes.files.thumbnails import picture_facts, sound_facts, video_facts
 from ...nodes.files.workspace import Workspace
