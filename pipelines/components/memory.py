@@ -5,6 +5,7 @@ Each memory (the host's, each accelerator's) has a budget for components, and th
 
 import functools
 import os
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,9 @@ LEFT_WHOLE = ("embed", "shared", "lm_head", ".wo.")
 PACKED_AT_A_TIME, PACKED_ON_GPU = 3 * 2**18, 2**22
 PACKING_BYTES = 20  # what torchao takes beside each of them: fp32 copies, and whole numbers
 SPARES = {"": None, "0": False, "1": True}
+BYTES = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) ?(MB|MiB|GB|GiB)", re.IGNORECASE)
+UNITS = {"mb": 10**6, "mib": 1 << 20, "gb": 10**9, "gib": 1 << 30}
+MEMORY = "LATENTLOOM_MEMORY"  # the environment variable that ranks inherit
 SMALL_BYTES = 1 << 20  # what a tokenizer or a scheduler is counted as
 
 
@@ -43,6 +47,22 @@ class Held:
     component: str
     device: str
     num_bytes: int
+
+
+def read_bytes(text: str, *, what: str = "--memory") -> int:
+    """An amount of memory as people write it, `10GB` or `700 MiB`, in bytes. Raises `ValueError`."""
+    found = BYTES.fullmatch(text.strip())
+    num_bytes = int(float(found[1]) * UNITS[found[2].lower()]) if found else 0
+    if not num_bytes:
+        raise ValueError(f"{what} is {text[:50]!r}; write an amount of memory above 0, like 10GB or 700MB")
+    return num_bytes
+
+
+def memory_limit() -> int:
+    """What this process may take of each device, in bytes, by LATENTLOOM_MEMORY, which `--memory` sets; 0 where nobody
+    has said so. On a CPU it bounds what a rank holds beside what all processes share. Raises `ValueError`."""
+    told = os.environ.get(MEMORY, "")
+    return read_bytes(told, what=MEMORY) if told else 0
 
 
 def wanted_spares() -> bool | None:
