@@ -133,9 +133,16 @@ def tensor_bytes(tensor: Any) -> int:
     return tensor.numel() * tensor.element_size()
 
 
-@functools.cache
 def default_budget(place: str) -> float:
     """Bytes of an accelerator, or of the host, that components may take."""
+    budget = _share_of_memory(place)
+    if not (limit := memory_limit()):
+        return budget
+    return min(budget, limit - CONTEXT_BYTES if place.startswith("cuda") else limit)
+
+
+@functools.cache
+def _share_of_memory(place: str) -> float:
     if place.startswith("cuda"):
         import torch
 
@@ -143,11 +150,14 @@ def default_budget(place: str) -> float:
     return HOST_SHARE * host_bytes()
 
 
-@functools.cache
 def spare_bytes(place: str) -> float:
-    """Bytes of an accelerator that its budget leaves for what is computed; of others none are reckoned."""
-    if not place.startswith("cuda"):
-        return 0
+    """Bytes of an accelerator that its budget leaves for what is computed; of others, and under a limit that somebody
+    has set, none are reckoned."""
+    return 0 if memory_limit() or not place.startswith("cuda") else _left_by_budget(place)
+
+
+@functools.cache
+def _left_by_budget(place: str) -> float:
     import torch
 
     total = torch.cuda.get_device_properties(place).total_memory
