@@ -33,8 +33,8 @@ LEFT_WHOLE = ("embed", "shared", "lm_head", ".wo.")
 PACKED_AT_A_TIME, PACKED_ON_GPU = 3 * 2**18, 2**22
 PACKING_BYTES = 20  # what torchao takes beside each of them: fp32 copies, and whole numbers
 SPARES = {"": None, "0": False, "1": True}
-BYTES = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) ?(MB|MiB|GB|GiB)", re.IGNORECASE)
-UNITS = {"mb": 10**6, "mib": 1 << 20, "gb": 10**9, "gib": 1 << 30}
+BYTES = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) ?(kB|MB|MiB|GB|GiB)", re.IGNORECASE)
+UNITS = {"kb": 1000, "mb": 10**6, "mib": 1 << 20, "gb": 10**9, "gib": 1 << 30}
 MEMORY = "LATENTLOOM_MEMORY"  # the environment variable that ranks inherit
 SMALL_BYTES = 1 << 20  # what a tokenizer or a scheduler is counted as
 

@@ -202,6 +202,11 @@ class ComponentStore(Shelf):
             check_engine(condition.engine, device=model.device, quantization=model.quantization)
             if condition.engine == "tensorrt":
                 tensorrt.check_built(model.device)
+            if condition.graphs == "on" and files.name in use.rests:
+                raise ValueError(
+                    f"{model.device} has no room for all of {files.name}, and blocks that come from the host's memory "
+                    "are not captured in CUDA graphs; set graphs to auto, or allow more memory"
+                )
         if entry is not None and not self._fit_loras(use, files, entry):
             self._drop(key)
             entry = None
