@@ -220,7 +220,12 @@ def _loaded(
         "(plan weights=4)"
     )
     with (
-        told_by(model.device, doing=f"{doing} with {model.source}", remedy=remedy),
+        told_by(
+            model.device,
+            doing=f"{doing} with {model.source}",
+            remedy=remedy,
+            eases=functools.partial(store().ease, model, names),
+        ),
         torch.no_grad(),
         store().lent(
             model, names, progress, plan=plan, step_cache=step_cache, num_steps=num_steps, working_bytes=working_bytes

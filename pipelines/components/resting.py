@@ -39,6 +39,7 @@ class Resting:
         self._pinned: Pinned | None = None
         self._streamed: Streamed | None = None
         self._resident: tuple[int, ...] = ()
+        self._most = len(self.blocks)  # so many may stay
         self._settle()
 
     @property
@@ -80,6 +81,12 @@ class Resting:
             told = "%s: %d of %d blocks stay on %s, the others come from the host's memory"
             logger.info(told, self.name, most, len(self.blocks), self.device)
 
+    def ease(self) -> bool:
+        """Half as many blocks stay from now on, and none after that; whether any did."""
+        stayed = len(self._resident)
+        self._most = stayed // 2 if self._most == len(self.blocks) else 0
+        return stayed > 0
+
     def end(self) -> None:
         """Of the device it takes only what is in no block. A second call does nothing."""
         if self._streamed is not None:
@@ -114,7 +121,7 @@ class Resting:
 
     def _most_resident(self, room: float) -> int:
         count = len(self.blocks)
-        fits = (n for n in range(count, 0, -1) if self.outside_bytes + self._taken(spread(count, n)) <= room)
+        fits = (n for n in range(self._most, 0, -1) if self.outside_bytes + self._taken(spread(count, n)) <= room)
         return next(fits, 0)
 
     def _taken(self, resident: Sequence[int]) -> int:

@@ -46,6 +46,7 @@ class ComponentStore(Shelf):
         super().__init__(budget_bytes)
         self._files: dict[tuple[str, str], ModelFiles] = {}
         self._num_uses = 0
+        self._crowded: set[tuple[Any, ...]] = set()  # what was there whole when memory ran out
         # Called before anything is loaded: what else this process keeps loaded is to be dropped.
         self.make_way: Callable[[], None] = lambda: None
 
@@ -115,6 +116,26 @@ class ComponentStore(Shelf):
         use = self._use(model, plan, "none", [name.rstrip("?") for name in names], working_bytes)
         return self._load(use, names, progress, keep=keep, working_bytes=working_bytes)
 
+    def ease(self, model: Model, names: Sequence[str]) -> bool:
+        """After memory ran out in spite of all that was reckoned: keep fewer blocks of these on the device from now on.
+        Whether there was any to spare."""
+        if not (model.device.startswith("cuda") or memory_limit()):
+            return False
+        use, found = Use(model, None, condition_of(model, ONE_RANK, "none")), False
+        with self._lock:
+            for name in (name.rstrip("?") for name in names):
+                entry = self._entries.get(use.key(name))
+                if entry is None or not may_rest(self._files_of(model).components[name], use):
+                    continue
+                if entry.resting is not None:
+                    found = entry.resting.ease() or found
+                elif not self._loans.is_lent(use.key(name)):
+                    self._crowded.add(use.key(name))
+                    self._drop(use.key(name))
+                    found = True
+            self._release(model.device)
+        return found
+
     def clear(self) -> None:
         """Forget the models' files, too."""
         with self._lock:
@@ -140,7 +161,7 @@ class ComponentStore(Shelf):
             key: self._entries[key].num_bytes if key in self._entries else expected_bytes(held[name], model)
             for key, name in keys.items()
         }
-        known = {key for key, name in keys.items() if name in use.rests}
+        known = {key for key, name in keys.items() if name in use.rests or key in self._crowded}
         rooms = self._rooms(model.device, sizes, rests=known, keep=keep, working_bytes=working_bytes)
         return {keys[key]: room for key, room in rooms.items()}
 

@@ -1,5 +1,6 @@
 """Models that do not fit their device: the same picture as if they did, whatever else is asked for."""
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,18 @@ import torch
 from torch import nn
 
 from bodies.resting import change_loras, compare, limited, resting, transformers
-from latentloom.pipelines import stages
+from latentloom.parallel.errors import EASED, OutOfMemory
+from latentloom.parallel.pool.job import End, failure, first_cause
+from latentloom.pipelines import placement, stages
 from latentloom.pipelines.components.memory import MEMORY, default_budget, memory_limit, read_bytes
 from latentloom.pipelines.components.resting import Resting, blocks_of, spread
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.values import Latents, Lora, to_plain
+from latentloom.pipelines.requests import Denoise, EncodeText
+from latentloom.pipelines.values import Latents, Lora, Model, from_plain, to_plain
 from support.lora_files import write_lora
 from support.ranks import Ranks
+from support.told import Told
 
 
 def check(found: list[tuple[str, str, bool, int, int]], num_cells: int) -> None:
@@ -154,6 +159,79 @@ def test_a_use_that_fails_leaves_the_next_one_right(bobbin: Any, whole: torch.Te
         hook.remove()
         assert entry.resting.num_bytes == entry.resting.outside_bytes, "nobody knows in which state it was left"
         assert torch.equal(painted(bobbin), whole)
+
+
+# ---- Memory that runs out in spite of all that was reckoned
+
+
+def test_a_run_whose_memory_runs_out_is_made_with_less_and_told_once(bobbin: Any) -> None:
+    """Planted at a random call of a random block, 50 times: none is lost, each is told once, all bits are the same."""
+    dice, model = random.Random(4), from_plain(Model, bobbin)
+    text = placement.encode_text(EncodeText(model=model, prompt="a red star"))
+    canvas = Latents(family=model.family, width=128, height=128)
+    asked = Denoise(model=model, conditioning=text, latents=canvas, seed=3, steps=2)
+    whole, num_times = placement.denoise(asked).tensor, 50
+    assert whole is not None
+    for _ in range(num_times):
+        with limited("22MB"):
+            store().load(model, ("transformer",))
+            (entry,) = transformers().values()
+            assert entry.resting is not None
+            left, stayed = dice.randrange(2), entry.resting.num_resident
+
+            def run_out(*_: Any) -> None:
+                nonlocal left
+                left -= 1
+                if left == -1:
+                    raise MemoryError
+
+            dice.choice(entry.resting.blocks).register_forward_pre_hook(run_out)
+            told = Told()
+            found = placement.denoise(asked, told).tensor
+            assert found is not None and torch.equal(found, whole) and left < 0
+            assert (
+                sum(phase.startswith("starting again with less on the device: cpu ran") for phase in told.phases) == 1
+            )
+            assert entry.resting.num_resident == stayed // 2
+
+
+def test_memory_that_runs_out_for_ever_is_told_in_the_end(bobbin: Any) -> None:
+    model, told = from_plain(Model, bobbin), Told()
+    text = placement.encode_text(EncodeText(model=model, prompt="a red star"))
+    asked = Denoise(model=model, conditioning=text, latents=Latents(family=model.family, width=128, height=128))
+
+    def run_out(*_: Any) -> None:
+        raise MemoryError
+
+    with limited("24MB"):
+        store().load(model, ("transformer",))
+        (entry,) = transformers().values()
+        assert entry.resting is not None
+        entry.resting.blocks[2].register_forward_pre_hook(run_out)
+        with pytest.raises(OutOfMemory, match="ran out of memory"):
+            placement.denoise(asked, told)
+        assert [phase.partition(":")[0] for phase in told.phases].count("starting again with less on the device") == 2
+        assert entry.resting.num_resident == 0
+
+
+def test_what_was_there_whole_rests_once_memory_ran_out(bobbin: Any, whole: torch.Tensor) -> None:
+    with limited("300MB"):
+        assert torch.equal(painted(bobbin), whole) and transformers()["transformer"].resting is None
+        assert store().ease(from_plain(Model, bobbin), ("transformer",)) and not transformers()
+        assert torch.equal(painted(bobbin), whole)
+        entry = transformers()["transformer"]
+        assert entry.resting is not None and entry.resting.num_resident == 8
+        assert store().ease(from_plain(Model, bobbin), ("transformer", "guider?"))
+        assert torch.equal(painted(bobbin), whole) and entry.resting.num_resident == 4
+    assert not store().ease(from_plain(Model, bobbin), ("transformer",)), "on a CPU without a limit there is no device"
+
+
+@pytest.mark.parametrize("code", [OutOfMemory.code, EASED])
+def test_the_host_hears_from_a_rank_whether_it_keeps_less(code: str, tmp_path: Path) -> None:
+    ends = {0: End("failed", code="peer-lost", reason="a"), 1: End("failed", code=code, reason="no room")}
+    assert first_cause(ends)[0] == 1
+    error = failure(ends[1], "rank 1 (cuda:1)", log=tmp_path, are_alike=False)
+    assert isinstance(error, OutOfMemory) and error.code == code and str(error) == "rank 1 (cuda:1): no room"
 
 
 # ---- What is reckoned
