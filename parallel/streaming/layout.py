@@ -1,4 +1,4 @@
-"""Where the tensors of a block lie, at rest and in a place of the device, and how a block is pointed at either.
+"""Where the tensors of a block lie, at rest and in a slot of the device, and how a block is pointed at either.
 
 What is moved are bytes: dtypes, strides and the parts of packed weights stay what they are.
 """
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 # Kernels of a CPU choose how they sum by where a row begins in a line of its cache: a weight on another byte of its
-# line may give other bits, by half a thousandth of a percent of a largest value. So each keeps its place in the line.
+# line may give other bits, by half a thousandth of a percent of a largest value. So each keeps its slot in the line.
 LINE = 64
 
 Kind = Literal["parameter", "buffer", "part"]
@@ -84,15 +84,15 @@ def shared_by_several(root: nn.Module, blocks: Sequence[nn.Module], *, kept: Ite
 
 @dataclass(frozen=True, eq=False)
 class Spot:
-    """A leaf, its tensor at rest, and at which byte of a place that begins."""
+    """A leaf, its tensor at rest, and at which byte of a slot that begins."""
 
     leaf: Leaf
     rest: Tensor
     offset: int
 
-    def within(self, place: Tensor) -> Tensor:
-        """The leaf's tensor in a place, which is a row of bytes."""
-        flat = place[self.offset : self.offset + num_bytes_under(self.rest)].view(self.rest.dtype)
+    def within(self, slot: Tensor) -> Tensor:
+        """The leaf's tensor in a slot, which is a row of bytes."""
+        flat = slot[self.offset : self.offset + num_bytes_under(self.rest)].view(self.rest.dtype)
         return flat.as_strided(self.rest.shape, self.rest.stride(), flat.storage_offset())
 
 
@@ -140,13 +140,13 @@ class Layout:
     def at_rest(self) -> list[tuple[Leaf, Tensor]]:
         return [(spot.leaf, spot.rest) for spot in self.spots]
 
-    def within(self, place: Tensor) -> list[tuple[Leaf, Tensor]]:
-        """What each leaf is pointed at while the block lies in a place."""
-        return [(spot.leaf, spot.within(place)) for spot in self.spots]
+    def within(self, slot: Tensor) -> list[tuple[Leaf, Tensor]]:
+        """What each leaf is pointed at while the block lies in a slot."""
+        return [(spot.leaf, spot.within(slot)) for spot in self.spots]
 
-    def copies(self, place: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """(bytes of the place, the bytes at rest that belong there), as few as neighbours allow."""
-        return [(place[run.offset : run.offset + run.num_bytes], run.rest) for run in self._runs]
+    def copies(self, slot: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """(bytes of the slot, the bytes at rest that belong there), as few as neighbours allow."""
+        return [(slot[run.offset : run.offset + run.num_bytes], run.rest) for run in self._runs]
 
 
 def num_bytes_under(tensor: Tensor) -> int:

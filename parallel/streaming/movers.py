@@ -1,7 +1,7 @@
-"""What brings a block into a place: a thread on a CPU, a copy stream and events on a GPU, which reads pinned memory.
+"""What brings a block into a slot: a thread on a CPU, a copy stream and events on a GPU, which reads pinned memory.
 
 Who asks is the computing thread alone, in the order of its calls, so that all ranks ask alike. On a GPU the host never
-waits: a copy waits for the event of the block that last read its place, the next block for that of the copy.
+waits: a copy waits for the event of the block that last read its slot, the next block for that of the copy.
 
     compute     wait ready[a]  block n    record free[a]   wait ready[b]  block n+1 ...
     copy        wait free[a]   block n+2 into a   record ready[a]   wait free[b] ...
@@ -22,21 +22,21 @@ from .layout import Layout, point
 
 logger = logging.getLogger("latentloom")
 
-Copies = Sequence[tuple[Tensor, Tensor]]  # (bytes of a place, bytes at rest)
+Copies = Sequence[tuple[Tensor, Tensor]]  # (bytes of a slot, bytes at rest)
 ASK_S = 0.02  # between looks for an exception that another thread has set, while a copy is waited for
 
 
 class Mover(Protocol):
-    """Places are numbered from 0."""
+    """Slots are numbered from 0."""
 
-    def bring(self, place: int, copies: Copies) -> None:
-        """Into a place whose last block is done, or asked for; returns at once."""
+    def bring(self, slot: int, copies: Copies) -> None:
+        """Into a slot whose last block is done, or asked for; returns at once."""
 
-    def wait(self, place: int) -> None:
-        """What computes next finds the place full. Raises what the copy failed with."""
+    def wait(self, slot: int) -> None:
+        """What computes next finds the slot full. Raises what the copy failed with."""
 
-    def used(self, place: int) -> None:
-        """What was asked of the device until now is the last that reads the place."""
+    def used(self, slot: int) -> None:
+        """What was asked of the device until now is the last that reads the slot."""
 
     def end(self) -> None:
         """Waits for all copies; nobody may ask for more."""
@@ -51,15 +51,15 @@ class HostMover:
         self._thread = threading.Thread(target=self._work, name="latentloom-blocks", daemon=True)
         self._thread.start()
 
-    def bring(self, place: int, copies: Copies) -> None:
+    def bring(self, slot: int, copies: Copies) -> None:
         ticket = _Ticket()
-        self._tickets[place] = ticket
+        self._tickets[slot] = ticket
         self._asked.put((ticket, copies))
 
-    def wait(self, place: int) -> None:
-        self._tickets[place].wait()
+    def wait(self, slot: int) -> None:
+        self._tickets[slot].wait()
 
-    def used(self, place: int) -> None:
+    def used(self, slot: int) -> None:
         pass  # the computing thread has done what it asked for
 
     def end(self) -> None:
@@ -71,8 +71,8 @@ class HostMover:
         while (asked := self._asked.get()) is not None:
             ticket, copies = asked
             try:
-                for place, rest in copies:
-                    place.copy_(rest)
+                for slot, rest in copies:
+                    slot.copy_(rest)
             except BaseException as error:  # told where the block is wanted
                 ticket.error = error
             ticket.ring()
@@ -100,33 +100,33 @@ class _Ticket:
 
 
 class DeviceMover:
-    """A stream of copies beside the stream that computes, and two events for each place. `cuda` is `torch.cuda`."""
+    """A stream of copies beside the stream that computes, and two events for each slot. `cuda` is `torch.cuda`."""
 
-    def __init__(self, device: torch.device, num_places: int, *, cuda: Any = torch.cuda) -> None:
+    def __init__(self, device: torch.device, num_slots: int, *, cuda: Any = torch.cuda) -> None:
         self._device, self._cuda = device, cuda
         self._stream = cuda.Stream(device)
-        self._ready = [cuda.Event() for _ in range(num_places)]
-        self._free = [cuda.Event() for _ in range(num_places)]
-        for place in range(num_places):  # its memory's last user may still be at work
-            self.used(place)
+        self._ready = [cuda.Event() for _ in range(num_slots)]
+        self._free = [cuda.Event() for _ in range(num_slots)]
+        for slot in range(num_slots):  # its memory's last user may still be at work
+            self.used(slot)
 
-    def bring(self, place: int, copies: Copies) -> None:
-        self._stream.wait_event(self._free[place])
+    def bring(self, slot: int, copies: Copies) -> None:
+        self._stream.wait_event(self._free[slot])
         with self._cuda.stream(self._stream):
             for into, rest in copies:
                 into.copy_(rest, non_blocking=True)
-        self._ready[place].record(self._stream)
+        self._ready[slot].record(self._stream)
 
-    def wait(self, place: int) -> None:
-        self._cuda.current_stream(self._device).wait_event(self._ready[place])
+    def wait(self, slot: int) -> None:
+        self._cuda.current_stream(self._device).wait_event(self._ready[slot])
 
-    def used(self, place: int) -> None:
-        self._free[place].record(self._cuda.current_stream(self._device))
+    def used(self, slot: int) -> None:
+        self._free[slot].record(self._cuda.current_stream(self._device))
 
     def end(self) -> None:
         """The only wait of the host: the resting copy may be changed or given back from now on."""
         self._stream.synchronize()
-        # and what is made of the places' memory next comes behind the copies, on the stream that computes
+        # and what is made of the slots' memory next comes behind the copies, on the stream that computes
         self._cuda.current_stream(self._device).wait_stream(self._stream)
 
 
@@ -134,8 +134,8 @@ def _cudart() -> Any:
     return torch.cuda.cudart()
 
 
-def mover_for(device: torch.device, num_places: int) -> Mover:
-    return DeviceMover(device, num_places) if device.type == "cuda" else HostMover()
+def mover_for(device: torch.device, num_slots: int) -> Mover:
+    return DeviceMover(device, num_slots) if device.type == "cuda" else HostMover()
 
 
 # Pages of our own are registered, rather than asked for of torch's cache of pinned memory, which rounds each piece up

@@ -17,7 +17,7 @@ from torch import nn
 from ...parallel.sharding.hooks import modules_ending
 from ...parallel.streaming.layout import Layout, Leaf, leaves, num_bytes_under, outside_of, shared_by_several
 from ...parallel.streaming.movers import Pinned
-from ...parallel.streaming.streamed import NUM_PLACES, Streamed
+from ...parallel.streaming.streamed import NUM_SLOTS, Streamed
 from ..split_plans import SPLIT_PLANS
 from .memory import MEMORY, memory_limit
 
@@ -125,9 +125,9 @@ class Resting:
         return next(fits, 0)
 
     def _taken(self, resident: Sequence[int]) -> int:
-        """What places take while these blocks stay."""
+        """what slots take while these blocks stay."""
         coming = [size for index, size in enumerate(self.sizes) if index not in set(resident)]
-        return sum(self.sizes[index] for index in resident) + min(NUM_PLACES, len(coming)) * max(coming, default=0)
+        return sum(self.sizes[index] for index in resident) + min(NUM_SLOTS, len(coming)) * max(coming, default=0)
 
 
 def blocks_of(module: nn.Module) -> Iterator[nn.Module]:

@@ -81,7 +81,7 @@ def test_skipped_blocks_are_not_brought(model: Any, x: Tensor) -> None:
     num_brought = streamed.num_brought
     for _ in range(4):
         assert torch.equal(model(x), wanted)
-    assert streamed.num_brought == num_brought  # both have a place by now
+    assert streamed.num_brought == num_brought  # both have a slot by now
     streamed.end()
     assert torch.equal(model(x), wanted)
 
@@ -135,8 +135,8 @@ def test_a_copy_that_fails_is_told_where_the_block_is_wanted(model: Any, x: Tens
     whole, broken = model(x), [True]
     copies = Layout.copies
 
-    def failing(self: Layout, place: Tensor) -> Any:
-        found = copies(self, place)
+    def failing(self: Layout, slot: Tensor) -> Any:
+        found = copies(self, slot)
         return [(into, rest[:-1] if broken[0] else rest) for into, rest in found]
 
     monkeypatch.setattr(Layout, "copies", failing)
@@ -159,13 +159,13 @@ def test_each_weight_keeps_its_byte_of_the_cache_line_and_its_strides() -> None:
     for name, begin in {"a": 24, "b": 24 + 400, "c": 2000}.items():
         part = file[begin : begin + 400].view(torch.float32).view(10, 10)
         block.register_parameter(name, nn.Parameter(part.T if name == "c" else part, requires_grad=False))
-    layout, place = Layout(block), torch.zeros(4096, dtype=torch.uint8)
-    assert place.data_ptr() % LINE == 0
-    copies = layout.copies(place)
+    layout, slot = Layout(block), torch.zeros(4096, dtype=torch.uint8)
+    assert slot.data_ptr() % LINE == 0
+    copies = layout.copies(slot)
     assert [len(into) for into, _ in copies] == [800, 400]  # neighbours at once
     for into, rest in copies:
         into.copy_(rest)
-    for leaf, there in layout.within(place):
+    for leaf, there in layout.within(slot):
         assert there.data_ptr() % LINE == leaf.value.data_ptr() % LINE
         assert there.stride() == leaf.value.stride() and torch.equal(there, leaf.value)
 
@@ -176,10 +176,10 @@ def test_a_tensor_of_two_names_is_moved_once() -> None:
     block.part = nn.Parameter(block.up.weight.data[4:8], requires_grad=False)
     layout = Layout(block)
     assert layout.num_bytes < sum(p.numel() * 4 for p in (*Block(16).parameters(), *Block(16).buffers())) + 5 * LINE
-    place = torch.zeros(layout.num_bytes, dtype=torch.uint8)
-    for into, rest in layout.copies(place):
+    slot = torch.zeros(layout.num_bytes, dtype=torch.uint8)
+    for into, rest in layout.copies(slot):
         into.copy_(rest)
-    there = {leaf.name: to for leaf, to in layout.within(place) if leaf.owner is block}
+    there = {leaf.name: to for leaf, to in layout.within(slot) if leaf.owner is block}
     assert there["other"].data_ptr() + 4 * there["other"].stride(0) * 4 == there["part"].data_ptr()
     assert torch.equal(there["part"], block.part)
 
@@ -265,11 +265,11 @@ class Drill:
         self.rest = [leaf.value for leaf in leaves(self.model.modules())]
         made: list[DeviceMover] = []
 
-        def mover(device: torch.device, num_places: int) -> Mover:
-            # what had the places' memory before is still at work
-            for place in self.streamed_places():
-                cuda.compute.work("earlier work", writes=[place], seconds=1e-3)
-            made.append(DeviceMover(device, num_places, cuda=cuda))
+        def mover(device: torch.device, num_slots: int) -> Mover:
+            # what had the slots' memory before is still at work
+            for slot in self.streamed_slots():
+                cuda.compute.work("earlier work", writes=[slot], seconds=1e-3)
+            made.append(DeviceMover(device, num_slots, cuda=cuda))
             return made[-1]
 
         self.interrupt_at = -1
@@ -278,8 +278,8 @@ class Drill:
         self.streamed = Streamed.__new__(Streamed)
         self.streamed.__init__(list(self.model.blocks), device=CPU, mover=mover)  # type: ignore[misc]
 
-    def streamed_places(self) -> list[Tensor]:
-        return self.streamed._places
+    def streamed_slots(self) -> list[Tensor]:
+        return self.streamed._slots
 
     def _work(self, index: int, block: Any) -> None:
         self.cuda.compute.work(f"block {index}", reads=[leaf.value for leaf in leaves(block.modules())], seconds=1e-3)
@@ -327,7 +327,7 @@ def test_each_wait_that_is_left_out_is_a_race(left_out: tuple[str, str]) -> None
 
 
 def test_an_event_that_is_left_out_once_is_a_race() -> None:
-    """The one that stands for what had the places before, and the one after a block that was interrupted."""
+    """The one that stands for what had the slots before, and the one after a block that was interrupted."""
     calls = itertools.count()
     with pytest.raises(Race, match="earlier work"):
         Drill(FakeCuda(lambda *asked: asked == ("compute", "record") and next(calls) < 2)).random(0)
@@ -351,11 +351,11 @@ def test_the_block_after_next_is_asked_for_before_a_block_ends() -> None:
 
 
 def test_a_host_mover_keeps_the_order_and_ends() -> None:
-    mover, place = HostMover(), torch.zeros(1 << 20, dtype=torch.uint8)
+    mover, slot = HostMover(), torch.zeros(1 << 20, dtype=torch.uint8)
     for value in range(20):
-        mover.bring(0, [(place, torch.full_like(place, value))])
+        mover.bring(0, [(slot, torch.full_like(slot, value))])
         mover.bring(1, [(torch.zeros(8), torch.ones(8))])
     mover.wait(0)
-    assert place.eq(19).all()
+    assert slot.eq(19).all()
     mover.end()
     assert not mover._thread.is_alive()

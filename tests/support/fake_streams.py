@@ -108,11 +108,11 @@ class FakeCuda:
         self.touch("host", self.host, what, tensor, is_write=True)
 
     def touch(self, name: str, clock: Clock, what: str, tensor: Tensor, *, is_write: bool) -> None:
-        place = tensor.untyped_storage().data_ptr()
-        for other, count, by, wrote in self._touched.get(place, []):
+        slot = tensor.untyped_storage().data_ptr()
+        for other, count, by, wrote in self._touched.get(slot, []):
             if (is_write or wrote) and clock.get(other, 0) < count:
                 raise Race(f"{what} and {by} both touch the same memory, in no order")
-        touches = self._touched.setdefault(place, [])
+        touches = self._touched.setdefault(slot, [])
         if is_write:
             touches.clear()  # those before it come before all that comes after it
         touches.append((name, clock[name], what, is_write))
