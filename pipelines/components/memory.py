@@ -138,7 +138,7 @@ def default_budget(place: str) -> float:
     budget = _share_of_memory(place)
     if not (limit := memory_limit()):
         return budget
-    return min(budget, limit - CONTEXT_BYTES if place.startswith("cuda") else limit)
+    return min(budget, USABLE_SHARE * limit - (CONTEXT_BYTES if place.startswith("cuda") else 0))
 
 
 @functools.cache

@@ -19,7 +19,7 @@ from ...parallel.streaming.layout import Layout, Leaf, leaves, num_bytes_under, 
 from ...parallel.streaming.movers import Pinned
 from ...parallel.streaming.streamed import NUM_SLOTS, Streamed
 from ..split_plans import SPLIT_PLANS
-from .memory import MEMORY, memory_limit
+from .memory import MEMORY, USABLE_SHARE, memory_limit
 
 logger = logging.getLogger("latentloom")
 GROWS_BY = 8  # so many of all blocks more must fit before a streamed component is laid out anew for them
@@ -71,7 +71,7 @@ class Resting:
                 return
             self.end()
         if self.least_bytes > room and memory_limit():
-            least = memory_limit() + self.least_bytes - int(room)
+            least = memory_limit() + (self.least_bytes - room) / USABLE_SHARE
             raise ValueError(too_small(self.name, least))
         self._resident = spread(len(self.blocks), most)
         self._streamed = Streamed(
@@ -144,7 +144,7 @@ def spread(num_blocks: int, num_resident: int) -> tuple[int, ...]:
     return tuple(i for i in range(num_blocks) if i * num_resident // num_blocks != (i + 1) * num_resident // num_blocks)
 
 
-def too_small(name: str, least_bytes: int) -> str:
+def too_small(name: str, least_bytes: float) -> str:
     limit = memory_limit() / 1e9
     return (
         f"{MEMORY} or --memory allows {limit:.3g} GB, and {name} needs {least_bytes / 1e9:.3g} GB even with its blocks "
