@@ -3,15 +3,18 @@
 import textwrap
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from ..costs.chips import GIB
+from ..costs.chips import CHIPS, GIB
 from ..costs.run import Run, duration, volume
 from ..models.describe import card_of
+from ..models.folder import read_index
+from ..models.outlines import SIZES_FROM
 from .choice import is_captured, spelt
 from .forecast import Forecast, of_each_kind
 from .history import in_words
-from .memory import spares_beside
+from .memory import USABLE_SHARE, spares_beside
 
 BAR, WIDTH = 24, 112
 SECONDS = ("seconds", "step_s", "text_s", "decode_s", "load_s", "new_prompt_s")
@@ -22,7 +25,9 @@ def as_text(answer: Forecast, *, compares: bool = False) -> str:
     lines += _chosen(answer, answer.chosen) if answer.chosen else _refused(answer)
     if compares:
         lines += ["", *_table(answer)]
-    return "\n".join([*lines, "", _source(answer)])
+    sizes, unbroken = sizes_from(answer), {"width": WIDTH, "break_long_words": False, "break_on_hyphens": False}
+    told = textwrap.wrap(f"not downloaded; sizes from {sizes}", **unbroken) if sizes else ()
+    return "\n".join([*lines, "", _source(answer), *told])
 
 
 def _headline(answer: Forecast) -> str:
@@ -123,7 +128,17 @@ def _refused(answer: Forecast) -> list[str]:
         f"(it needs {closest.num_bytes / GIB:.1f}, {answer.machine.memory_bytes / GIB:.1f} are there)"
     ]
     lines += [f"remedy: {each.words}, with which {each.plan} fits" for each in answer.mends]
+    if not answer.mends and (least := _least(closest.num_bytes)):
+        lines.append(
+            f"remedy: a device of more memory; of those known by name, {least} is the smallest that has enough"
+        )
     return [*lines, *([f"by name: {answer.hint}"] if answer.hint else [])]
+
+
+def _least(num_bytes: int) -> str:
+    """The smallest device that has room for so much; "" where none has."""
+    rooms = {chip.memory_bytes: name for name, chip in CHIPS.items() if num_bytes <= USABLE_SHARE * chip.memory_bytes}
+    return rooms[min(rooms)] if rooms else ""
 
 
 def _table(answer: Forecast) -> list[str]:
@@ -158,6 +173,11 @@ def _source(answer: Forecast) -> str:
     return "predicted from data sheets and other systems' published times; a real machine measures itself"
 
 
+def sizes_from(answer: Forecast) -> str:
+    """Who says how large a model is that is not on this machine; "" of one whose files tell it."""
+    return str(read_index(Path(answer.model.folder)).get(SIZES_FROM, ""))
+
+
 def to_plain(answer: Forecast) -> dict[str, Any]:
     """What `--json` prints; seconds that follow from assumptions are None."""
     plain = partial(_plain, is_timed=answer.machine.is_timed)
@@ -168,6 +188,7 @@ def to_plain(answer: Forecast) -> dict[str, Any]:
         "frames": answer.canvas.frames,
         "steps": answer.demand.steps,
         "runs": answer.num_runs,
+        "sizes_from": sizes_from(answer),
         "encoder_bytes": answer.work.encoder_bytes,
         "machine": {
             "name": answer.machine.name,
