@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..costs.chips import CHIPS, GIB
+from ..costs.chips import GIB
 from ..costs.run import Run, duration, volume
 from ..models.describe import card_of
 from ..models.folder import read_index
@@ -14,7 +14,7 @@ from ..models.outlines import SIZES_FROM
 from .choice import is_captured, spelt
 from .forecast import Forecast, of_each_kind
 from .history import in_words
-from .memory import USABLE_SHARE, spares_beside
+from .memory import spares_beside
 
 BAR, WIDTH = 24, 112
 SECONDS = ("seconds", "step_s", "text_s", "decode_s", "load_s", "new_prompt_s")
@@ -128,17 +128,7 @@ def _refused(answer: Forecast) -> list[str]:
         f"(it needs {closest.num_bytes / GIB:.1f}, {answer.machine.memory_bytes / GIB:.1f} are there)"
     ]
     lines += [f"remedy: {each.words}, with which {each.plan} fits" for each in answer.mends]
-    if not answer.mends and (least := _least(closest.num_bytes)):
-        lines.append(
-            f"remedy: a device of more memory; of those known by name, {least} is the smallest that has enough"
-        )
     return [*lines, *([f"by name: {answer.hint}"] if answer.hint else [])]
-
-
-def _least(num_bytes: int) -> str:
-    """The smallest device that has room for so much; "" where none has."""
-    rooms = {chip.memory_bytes: name for name, chip in CHIPS.items() if num_bytes <= USABLE_SHARE * chip.memory_bytes}
-    return rooms[min(rooms)] if rooms else ""
 
 
 def _table(answer: Forecast) -> list[str]:

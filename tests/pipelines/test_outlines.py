@@ -115,11 +115,6 @@ def test_what_has_no_known_size_is_told_in_one_sentence(capsys: pytest.CaptureFi
     assert "run `latentloom models pull qwen/Qwen-Image` first" in told
 
 
-def test_what_fits_no_device_of_a_machine_names_the_smallest_that_would_do(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "MiniMaxAI/MiniMax-H3", "--machine", "1x4060Laptop", "--size", "64x64"]) == 1
-    assert "is the smallest that has enough" in capsys.readouterr().out
-
-
 def test_a_model_that_is_here_comes_before_its_outline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = ROOT / "pipelines" / "bobbin" / "model"
     monkeypatch.setattr("latentloom.pipelines.models.source.find_snapshot", lambda name, revision: here)
