@@ -22,6 +22,8 @@ from latentloom.nodes.headless.plans import plan_model
 from latentloom.pipelines.costs.machine import named_machine
 from latentloom.pipelines.forecast.explained import sizes_from
 from latentloom.pipelines.forecast.known import chip_of
+from latentloom.pipelines.forecast.plans import Wanted
+from latentloom.pipelines.forecast.weights import decoded_numbers
 from latentloom.pipelines.models import outlines
 from latentloom.pipelines.models.component_files import inspect_model
 from latentloom.pipelines.models.describe import describe_model
@@ -113,6 +115,16 @@ def test_what_has_no_known_size_is_told_in_one_sentence(capsys: pytest.CaptureFi
     told = capsys.readouterr().err
     assert f"nor is its size known, as those of {len(known_ids())} others are (Qwen/Qwen-Image, " in told
     assert "run `latentloom models pull qwen/Qwen-Image` first" in told
+
+
+def test_a_decoder_that_is_a_transformer_takes_tiles_of_a_video_of_any_size() -> None:
+    small, large = (
+        plan_model("MiniMaxAI/MiniMax-H3", named_machine("1xH100"), roots=(), written=Wanted(width=side, height=side))
+        for side in (512, 1024)
+    )
+    config, canvas = small.work.vae_config, {"frames": small.work.decoded_frames, "most_unfolded": 0}
+    held = {decoded_numbers(config, each.canvas, **canvas) for each in (small, large)}
+    assert len(held) == 1 and 0 < held.pop() < small.canvas.width * small.canvas.height * 3 * 124 * 4
 
 
 def test_a_model_that_is_here_comes_before_its_outline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
