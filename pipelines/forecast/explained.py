@@ -6,12 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ...parallel.wording import worded
 from ..costs.chips import GIB
 from ..costs.run import Run, duration, volume
 from ..models.describe import card_of
 from ..models.folder import read_index
 from ..models.outlines import SIZES_FROM
-from .choice import is_captured, spelt
+from .choice import amount, is_captured, spelt
 from .forecast import Forecast, of_each_kind
 from .history import in_words
 from .memory import spares_beside
@@ -28,6 +29,18 @@ def as_text(answer: Forecast, *, compares: bool = False) -> str:
     sizes, unbroken = sizes_from(answer), {"width": WIDTH, "break_long_words": False, "break_on_hyphens": False}
     told = textwrap.wrap(f"not downloaded; sizes from {sizes}", **unbroken) if sizes else ()
     return "\n".join([*lines, "", _source(answer), *told])
+
+
+def in_brief(answer: Forecast) -> str:
+    """One sentence: whether the model fits the machine, and how."""
+    run = answer.chosen
+    if run is None and answer.mends:
+        return worded("does not fit here as it is, but with {}", answer.mends[0].words)
+    if run is None:
+        return worded("does not fit here: it lacks {} on a device", amount(answer.closest.lacking_bytes))
+    if not answer.machine.is_timed:
+        return worded("fits here: {} on a device", amount(run.num_bytes))
+    return worded("fits here: {} on a device, {} a step", amount(run.num_bytes), duration(run.step.seconds))
 
 
 def _headline(answer: Forecast) -> str:

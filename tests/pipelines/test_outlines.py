@@ -3,12 +3,14 @@
 The table `plans/outlines.txt` is made by: python tests/pipelines/test_outlines.py
 """
 
+import dataclasses
 import importlib
 import json
 import shutil
 import socket
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,7 +22,9 @@ from bench.family_sizes import DEFAULTS, MACHINES, SHOWN, folded, verdict
 from latentloom.__main__ import main
 from latentloom.nodes.headless.plans import plan_model
 from latentloom.pipelines.costs.machine import named_machine
-from latentloom.pipelines.forecast.explained import sizes_from
+from latentloom.pipelines.costs.run import duration
+from latentloom.pipelines.forecast.choice import Mend, amount
+from latentloom.pipelines.forecast.explained import in_brief, sizes_from
 from latentloom.pipelines.forecast.known import chip_of
 from latentloom.pipelines.forecast.plans import Wanted
 from latentloom.pipelines.forecast.weights import decoded_numbers
@@ -97,6 +101,21 @@ def test_plan_says_that_the_model_is_not_here_and_who_says_its_size(
     assert plain["model"] == FLUX and f"transformer: {DEFAULTS}" in plain["sizes_from"]
     assert main(["plan", "builtin:bobbin", "--machine", "1xH100", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["sizes_from"] == ""
+
+
+def test_in_brief_it_is_one_sentence() -> None:
+    answer = plan_model(FLUX, named_machine("1xH100"), roots=())
+    run = answer.chosen
+    assert run is not None
+    held, step = amount(run.num_bytes), duration(run.step.seconds)
+    assert in_brief(answer) == f"fits here: {held} on a device, {step} a step"
+    assumed = plan_model(FLUX, dataclasses.replace(named_machine("1xH100"), is_assumed=True), roots=())
+    assert in_brief(assumed) == f"fits here: {held} on a device"
+    fewer = Mend(words="quantization int8", values={}, num_bytes=0)
+    refused = SimpleNamespace(chosen=None, mends=[fewer], closest=run)
+    assert in_brief(refused) == "does not fit here as it is, but with quantization int8"
+    refused.mends = []
+    assert in_brief(refused).startswith("does not fit here: it lacks ")
 
 
 def test_a_workflow_whose_model_is_not_here_is_planned_and_not_checked(
