@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Any
 
 from .tensor_file import STANDING, TensorEntry, TensorFile
@@ -22,15 +23,19 @@ TABLE = Path(__file__).with_name("outlines.json")
 SIZES_FROM = "_sizes_from"  # the entry of an outline's index that names its sources
 RUN = re.compile(r"([0-9]+):([0-9]+)")
 ITEM_BYTES = 2  # bf16, in which models are published
+MAKING = Lock()
+
+
+def outline_of(model_id: str) -> Path | None:
+    """The folder of a model, made once in a process and removed at its end; None for one that is not in the table."""
+    with MAKING:  # or two threads would make one
+        return _made(model_id) if model_id in _table()["models"] else None
 
 
 @functools.cache
-def outline_of(model_id: str) -> Path | None:
-    """The folder of a model, made once in a process and removed at its end; None for one that is not in the table."""
+def _made(model_id: str) -> Path:
     table = _table()
-    found = table["models"].get(model_id)
-    if found is None:
-        return None
+    found = table["models"][model_id]
     folder = Path(_home().name) / model_id.replace("/", "--")
     parts = {name: table["parts"][part] for name, part in found["parts"].items()}
     for name, part in parts.items():

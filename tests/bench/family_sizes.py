@@ -189,7 +189,7 @@ PARTS: dict[str, Part] = {
     ),
     "qwen_25_vl_7b": encoder(
         "Qwen2_5_VLForConditionalGeneration",
-        f"Qwen2.5-VL-7B ({COMFY} llama.py; acproject/duorou docs/qwen2.5vl_graph.md)",
+        f"Qwen2.5-VL-7B ({COMFY} llama.py; acproject/duorou@11191b4f qwen2.5vl_graph.md)",
         text_config=QWEN_25,
         vision_config={"hidden_size": 1280, "out_hidden_size": 3584},
         tie_word_embeddings=False,
@@ -239,7 +239,9 @@ VAE = {
     "use_post_quant_conv": False,
 }
 PARTS |= {
-    "flux_vae": tuned("AutoencoderKL", "edkamesh/FluX-optimized@2557da90 vae/config.json", **VAE),
+    "flux_vae": tuned(
+        "AutoencoderKL", "edkamesh/FluX-optimized@2557da90 vae/config.json, that of SD3 and Z-Image too", **VAE
+    ),
     "flux_2_vae": tuned("AutoencoderKLFlux2"),
     "qwen_vae": tuned("AutoencoderKLQwenImage"),
     "qwen_21_vae": tuned("AutoencoderKLQwenImage21"),
