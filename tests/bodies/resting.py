@@ -11,6 +11,7 @@ import torch
 from bodies.requests import request_of
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines import stages
+from latentloom.pipelines.components import store as stores
 from latentloom.pipelines.components.memory import MEMORY
 from latentloom.pipelines.components.resting import Resting
 from latentloom.pipelines.components.shelf import Shelf
@@ -66,6 +67,7 @@ def compare(
     plans: Sequence[str],
     kinds: Sequence[str],
     lora: Mapping[str, Any] | None = None,
+    gathers: bool = False,
     **asked: Any,
 ) -> list[tuple[str, str, bool, int, int]]:
     """Of each plan and kind, with half of the blocks there and with none, twice each: whether all bits are those of the
@@ -76,11 +78,12 @@ def compare(
             store().clear()
             whole = [denoised(request, plan, kind, lora) for _ in range(2)][1]  # graphs are made in the first one
             for share in (0.5, 0.0):
-                with resting(share):
+                with resting(share), patch.object(stores, "_gathers", lambda *_: gathers):
                     for _ in range(2):
                         same = torch.equal(denoised(request, plan, kind, lora), whole)
                         there = [entry.resting for entry in transformers().values() if entry.resting]
                         assert there and all(each.num_bytes > each.outside_bytes for each in there)
+                        assert all((each._mesh is not None) == gathers for each in there)
                         stayed = sum(each.num_resident for each in there)
                         found.append((plan, kind, same, stayed, sum(len(each.blocks) for each in there)))
     store().clear()
