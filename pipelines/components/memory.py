@@ -12,6 +12,7 @@ from typing import Any
 from ...parallel.machine.now import host_bytes
 from ...parallel.pool.spare import LARGE_BYTES
 from ..models.component_files import ComponentFiles
+from ..models.tensor_file import TensorEntry
 from ..values import Model
 
 # Which part of the machine's or container's memory components on the CPU may take, of all ranks there together.
@@ -96,9 +97,15 @@ def expected_bytes(files: ComponentFiles, model: Model, *, weights: int = 1) -> 
         return files.num_parameters * num_bits // 8
     num_bytes = 0
     for name, entry in (item for file in files.weights for item in file.tensors.items()):
-        is_left_whole = len(entry.shape) != 2 or any(part in name for part in LEFT_WHOLE)
-        num_bytes += entry.numel * (whole_bits if is_left_whole else num_bits) // 8
+        num_bytes += entry.numel * (whole_bits if is_left_whole(files.name, name, entry) else num_bits) // 8
     return num_bytes
+
+
+def is_left_whole(component: str, name: str, entry: TensorEntry) -> bool:
+    """Whether this tensor of a component that is quantized stays as it is; of transformers all count as quantized."""
+    if component.startswith("transformer"):
+        return False
+    return len(entry.shape) != 2 or any(part in name for part in LEFT_WHOLE)
 
 
 def loading_bytes(files: ComponentFiles, model: Model) -> int:

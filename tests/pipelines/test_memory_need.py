@@ -12,12 +12,23 @@ import torch
 from latentloom.parallel.machine.now import convolves
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.components.memory import PACKED_ON_GPU, PACKING_BYTES, SPARE_BYTES
-from latentloom.pipelines.forecast.memory import CONTEXT_BYTES, LIVE, Work, fits, spares_beside, whole_bytes, work_of
-from latentloom.pipelines.forecast.weights import MOST_UNFOLDED, NO_LIMIT, Need, decoded_numbers
+from latentloom.pipelines.forecast.memory import (
+    CONTEXT_BYTES,
+    EACH,
+    LIVE,
+    Work,
+    asked_of,
+    fits,
+    room_of,
+    spares_beside,
+    whole_bytes,
+    work_of,
+)
+from latentloom.pipelines.forecast.weights import MEMBER, MOST_UNFOLDED, NO_LIMIT, Need, decoded_numbers, weights_of
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.stages import _working_bytes
-from latentloom.pipelines.values import Conditioning, Latents, Lora, Model
+from latentloom.pipelines.values import Conditioning, Latents, Lora, Model, Quantization
 from support.flux_folder import BLOCKS, OUTSIDE, TRANSFORMER_BYTES, write_flux, write_holes
 
 TOKENS, TEXT, WIDTH = 64 * 64, 512, 24 * 128
@@ -67,6 +78,95 @@ def test_shared_weights_are_a_share_two_blocks_and_what_is_in_none(flux: Model) 
     whole, shared = denoise("ulysses=4", flux), denoise("ulysses=4,weights=4", flux)
     gathered = 2 * (2 * max(BLOCKS.values()) + sum(OUTSIDE.values()))
     assert whole - shared == TRANSFORMER_BYTES - TRANSFORMER_BYTES // 4 - gathered
+
+
+@pytest.mark.parametrize("plan", ["", "ulysses=4"])
+def test_blocks_that_have_no_room_stream_through_two_slots_beside_as_many_as_stay(flux: Model, plan: str) -> None:
+    found, named = dataclasses.replace(work(flux), text=Need(own_bytes=1)), ParallelPlan.parse(plan)
+    blocks, largest, outside = 2 * sum(BLOCKS.values()), 2 * max(BLOCKS.values()), 2 * sum(OUTSIDE.values())
+    beside = found.activations(named) + CONTEXT_BYTES
+    whole = found.needs(named)[-1].num_bytes
+    assert found.needs(named, room=whole) == found.needs(named) and found.streamed_bytes(named, whole) == 0
+    assert found.streamed_bytes(named, 0) == 0, "without a limit"
+    for num_resident in (0, 1, 20):
+        least = outside + (2 + num_resident) * largest + beside
+        for room in (least, least + largest - 1):  # a part of a block helps nobody
+            assert found.needs(named, room=room)[-1] == Need(own_bytes=least)
+            assert found.streamed_bytes(named, room) == blocks - num_resident * largest
+    assert found.needs(named, room=whole - 1)[-1].num_bytes <= whole - 1
+    assert found.streamed_bytes(named, whole - 1) > 2 * largest, "two slots are no better than two blocks"
+
+
+def test_where_two_blocks_have_no_room_the_need_is_the_least_that_will_do(flux: Model) -> None:
+    found, plan = work(flux), ParallelPlan()
+    least = 2 * (sum(OUTSIDE.values()) + 2 * max(BLOCKS.values())) + found.activations(plan) + CONTEXT_BYTES
+    assert {found.needs(plan, room=room)[0].num_bytes for room in (1, 10**9, least - 1, least)} == {least}
+    assert found.streamed_bytes(plan, 1) == found.streamed_bytes(plan, least) == 2 * sum(BLOCKS.values())
+
+
+def test_text_encoders_stream_too_and_those_who_share_weights_do_not(flux: Model) -> None:
+    found, plan, shared = work(flux), ParallelPlan(), ParallelPlan.parse("ulysses=2,weights=2")
+    text = found.text
+    assert text.largest_block_bytes >= 2 * 198_000_000 and text.num_bytes > 24 * 2 * 198_000_000
+    assert found.streamed_text_bytes(plan, text.num_bytes + CONTEXT_BYTES) == 0
+    room = text.num_bytes + CONTEXT_BYTES - 1
+    gone = found.streamed_text_bytes(plan, room)
+    assert gone == text.num_bytes - text.outside_bytes - 21 * text.largest_block_bytes
+    tight = dataclasses.replace(found, transformers=(Need(own_bytes=1),))
+    assert (
+        tight.needs(plan, room=room)[0].num_bytes == text.outside_bytes + 23 * text.largest_block_bytes + CONTEXT_BYTES
+    )
+    assert found.needs(shared, room=10**9) == found.needs(shared)
+    assert found.streamed_bytes(shared, 10**9) == found.streamed_text_bytes(shared, 10**9) == 0
+
+
+def test_of_two_transformers_one_comes_in_each_forward(flux: Model) -> None:
+    one = work(flux)
+    two, plan = dataclasses.replace(one, transformers=one.transformers * 2), ParallelPlan()
+    assert two.streamed_bytes(plan, 1) == one.streamed_bytes(plan, 1)
+    assert two.needs(plan, room=1)[0].num_bytes == one.needs(plan, room=1)[0].num_bytes + 2 * (
+        sum(OUTSIDE.values()) + 2 * max(BLOCKS.values())
+    )
+
+
+def test_on_a_cpu_blocks_that_stream_lie_in_the_memory_that_all_ranks_map(flux: Model) -> None:
+    in_fp32, plan = work(dataclasses.replace(flux, device="cpu", dtype="fp32")), ParallelPlan()
+    [need] = in_fp32.needs(plan, room=10**10)
+    assert need.own_bytes <= 10**10 and need.shared_bytes == in_fp32.streamed_bytes(plan, 10**10) > 10**10
+    mapped = work(dataclasses.replace(flux, device="cpu", dtype="bf16"))
+    assert mapped.needs(plan, room=10**9) == mapped.needs(plan), "what is mapped is nobody's own"
+
+
+@pytest.mark.parametrize("quantization", ["none", "int8"])
+def test_every_component_tells_its_blocks_in_the_bytes_that_it_will_take(
+    flux: Model, quantization: Quantization
+) -> None:
+    found = weights_of(dataclasses.replace(flux, quantization=quantization))
+    part = 1 if quantization == "int8" else 2
+    # of 24 tensors with one dim each, which no one quantizes
+    assert found["text_encoder_2"].largest_block_bytes == 2 * 198_000_000
+    assert found["transformer"].largest_block_bytes == part * max(BLOCKS.values())
+    assert found["transformer"].outside_bytes == part * sum(OUTSIDE.values())
+    assert all(0 < each.largest_block_bytes <= each.num_bytes - each.outside_bytes for each in found.values())
+
+
+def test_names_tell_the_outermost_lists_of_modules() -> None:
+    found = [MEMBER.match(name) for name in ("encoder.block.3.layer.0.q.weight", "layers.10.w", "shared.weight", "a.3")]
+    assert [each and each[1] for each in found] == ["encoder.block.3", "layers.10", None, None]
+
+
+def test_a_rank_on_a_cpu_fits_where_its_own_bytes_are_within_the_limit_and_all_of_them_in_memory() -> None:
+    needs = [Need(own_bytes=10, shared_bytes=60), Need(own_bytes=20, shared_bytes=60)]
+    assert fits(needs, ["cpu"] * 2, {"cpu": 100, EACH: 20}) == [True, False]
+    assert fits(needs, ["cpu"] * 2, {"cpu": 100, EACH: 30}) == [True, True]
+    assert fits(needs, ["cpu"] * 2, {"cpu": 90, EACH: 30}) == [False, False]
+    assert asked_of(needs, ["cpu"] * 2) == {"cpu": 90, EACH: 20}
+    assert room_of(["cpu"] * 2, {"cpu": 100}) == room_of(["mps"], {"mps": 100}) == room_of(["cuda:0"], {}) == 0
+    assert (
+        room_of(["cpu"], {"cpu": 1000, EACH: 100})
+        == room_of(["cuda:0", "cuda:1"], {"cuda:0": 200, "cuda:1": 100})
+        == 94
+    )
 
 
 def test_guidance_on_two_groups_needs_what_one_device_needs(flux: Model) -> None:
