@@ -104,14 +104,14 @@ def _limit(answer: Forecast) -> str:
 
 def _weights(answer: Forecast, run: Run) -> str:
     """Where they are: whole, shared, or in part at the host, and the least memory with which they could be."""
-    device = "rank" if answer.machine.kind == "cpu" else "device"
+    device, link = ("rank", "copying") if answer.machine.kind == "cpu" else ("device", "the link to the host")
     if run.plan.weights > 1:
         return f"a share on each {device}"
     if not run.streamed_bytes:
         return f"whole on {'each' if run.num_devices > 1 else 'the'} {device}"
     whole, least = (answer.memory_for(run, streams=streams) / GIB for streams in (False, True))
     took = f", in {duration(run.streaming_s)}" if answer.machine.is_timed else ""
-    limit = "the link to the host" if run.is_link_bound else "computing"
+    limit = link if run.is_link_bound else "computing"
     return (
         f"streamed, {volume(run.streamed_bytes)} a step{took}: {limit} is the limit; whole they need {whole:.3g} GiB "
         f"on each {device}, and {least:.3g} are the least that will do"

@@ -188,11 +188,16 @@ class Forecast:
         )
 
     def memory_for(self, run: Run, *, streams: bool) -> int:
-        """The least memory of each device, on a CPU beside what all ranks map, by which the run's plan fits: with
-        blocks that come from the host one by one, or with none that do.
+        """The least memory of each device, or limit of each rank on a CPU, by which the run's plan fits: with blocks
+        that come from the host one by one, or with none that do.
         """
-        needs = self.work.needs(run.plan, decoders=run.decoders, room=int(streams))
-        return math.ceil(max(need.own_bytes for need in needs) / USABLE_SHARE)
+        room = int(streams)
+        while True:
+            needs = self.work.needs(run.plan, decoders=run.decoders, room=room)
+            needed = max(need.own_bytes if streams else need.num_bytes for need in needs)
+            if not streams or needed <= room:
+                return math.ceil(needed / USABLE_SHARE)
+            room = needed  # with more of it what is small is there whole, so that all the rest needs more
 
     def _fit(self, changed: Model, size: Latents) -> Fit | None:
         """How another model or size fits by the best of its plans."""
@@ -254,7 +259,7 @@ def streaming(run: Run, machine: Machine) -> str:
         return worded("{} of each step's weights come from host memory", sent)
     rate, took = volume(machine.streaming(run.num_devices)), duration(run.streaming_s)
     return worded(
-        "{} of each step's weights come from host memory over a link of {}/s, which takes {} a step, {}",
+        "{} of each step's weights come from host memory at {}/s, which takes {} a step, {}",
         sent,
         rate,
         took,

@@ -13,8 +13,8 @@ of theirs together, for another's.
 Where a transformer or the text encoders have no room, their blocks *stream*: they rest in the host's memory and come
 through two slots, each while the block before computes (as in FlexGen; Sheng et al., 2023, arXiv:2303.06865). A device
 then holds what is in no block, the slots, what is computed, and as many blocks for good as have room beside that. Ranks
-that share weights stream none. On a CPU blocks rest in files that ranks map, and stream only where somebody limits what
-a rank may take.
+that share weights stream none. On a CPU blocks rest in the files that ranks map, which what is in another number format
+has not, and stream only where somebody limits what a rank may take.
 
 Bytes of weights are exact, from the headers of the files. The rest are closed forms: 13 x tokens x width numbers are
 alive in a block (calibrated on FLUX in bf16), what `weights.py` counts of a VAE while it decodes, and a CUDA context
@@ -67,7 +67,7 @@ HOLES_BYTES = 28 * LARGE_BYTES
 class Work:
     """What a model is asked for, in the numbers that its needs follow from."""
 
-    text: Need
+    text: tuple[Need, ...]
     transformers: tuple[Need, ...]
     vae: Need
     heads: int
@@ -127,25 +127,43 @@ class Work:
     def _denoise(self, plan: ParallelPlan, room: int = 0) -> tuple[Need, int]:
         working = self.activations(plan)
         if plan.weights == 1:
-            need = _need(self.transformers)
-            return self._held(need, max(working, need.loading_bytes), room)
+            return self._held(self.transformers, working, room)
         gathered = max(2 * part.largest_block_bytes + part.outside_bytes for part in self.transformers)  # one at a time
         return Need(own_bytes=self._share_bytes(plan) + gathered + working), 0
 
     def _encode(self, plan: ParallelPlan, room: int) -> tuple[Need, int]:
-        return self._held(self.text, self.text.loading_bytes, room if plan.weights == 1 else 0)
+        # The work of text encoders is not counted: what they need is there while the last of them is loaded.
+        return self._held(self.text, 0, room if plan.weights == 1 else 0)
 
-    def _held(self, need: Need, beside: int, room: int) -> tuple[Need, int]:
-        """(what a device holds of these weights and of what is computed beside them, bytes that stream)."""
-        whole, block = replace(need, own_bytes=need.own_bytes + beside), need.largest_block_bytes
-        least = need.outside_bytes + SLOTS * block
-        left = room - self.context_bytes - beside - least
-        if not (room and block) or whole.own_bytes + self.context_bytes <= room or least >= need.own_bytes:
-            return whole, 0
-        resident = max(0, left) // block * block
-        streamed = need.own_bytes - need.outside_bytes - resident
-        at_rest = 0 if self.packs else need.shared_bytes + streamed  # on a CPU, in the memory that all ranks map
-        return Need(own_bytes=least + resident + beside, shared_bytes=at_rest), streamed
+    def _held(self, parts: Sequence[Need], working: int, room: int) -> tuple[Need, int]:
+        """(what a device holds of these components and of what is computed beside them, bytes that stream). Small ones
+        are there whole first, and the others share out what is left by their size (`components/shelf.py`).
+        """
+        beside = max(working, *(part.loading_bytes for part in parts), 0)
+        left = room - self.context_bytes - beside
+        there, coming, streamed = list[Need](), list[Need](), 0
+        for part in sorted(parts, key=lambda part: (self._least(part) < part.num_bytes, part.num_bytes)):
+            if room and left < part.num_bytes > self._least(part):
+                coming.append(part)
+            else:
+                there.append(part)
+                left -= part.num_bytes
+        for part in coming:
+            block, least = part.largest_block_bytes, self._least(part)
+            share = left * part.num_bytes // sum(part.num_bytes for part in coming)
+            resident = max(0, share - least) // block * block
+            streamed += part.num_bytes - part.outside_bytes - resident
+            # On a CPU blocks rest in the files that all ranks map.
+            there.append(Need(own_bytes=least + resident, shared_bytes=0 if self.packs else part.shared_bytes))
+        need = _need(there)
+        return replace(need, own_bytes=need.own_bytes + beside), streamed
+
+    def _least(self, part: Need) -> int:
+        """What a device holds of a component whose blocks all stream; on a CPU beside what it has of no file."""
+        if not part.streams:
+            return part.num_bytes
+        at_rest = 0 if self.packs else part.own_bytes
+        return at_rest + part.outside_bytes + SLOTS * part.largest_block_bytes
 
     def _share_bytes(self, plan: ParallelPlan) -> int:
         return sum(part.num_bytes // plan.weights for part in self.transformers)
@@ -211,7 +229,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
     elif is_cpu and not convolves(model.dtype):
         most_unfolded = NO_LIMIT
     return Work(
-        text=_need(stages["encode_text"]),  # their work is not counted: it takes less than to load the last of them
+        text=stages["encode_text"],
         transformers=stages["denoise"],
         vae=_need(stages["decode"]),
         heads=whole_number(config.get("num_attention_heads")),
@@ -287,10 +305,5 @@ def spares_beside(asked: Mapping[str, int], memories: Mapping[str, int]) -> dict
 
 
 def _need(parts: Sequence[Need]) -> Need:
-    return Need(
-        own_bytes=sum(part.own_bytes for part in parts),
-        shared_bytes=sum(part.shared_bytes for part in parts),
-        loading_bytes=max((part.loading_bytes for part in parts), default=0),
-        largest_block_bytes=sum(part.largest_block_bytes for part in parts),
-        outside_bytes=sum(part.outside_bytes for part in parts),
-    )
+    own, shared = sum(part.own_bytes for part in parts), sum(part.shared_bytes for part in parts)
+    return Need(own_bytes=own, shared_bytes=shared)

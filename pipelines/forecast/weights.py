@@ -47,6 +47,7 @@ class Need:
     # The largest block: what ranks that share weights gather at a time, and a slot of those that come from the host.
     largest_block_bytes: int = 0
     outside_bytes: int = 0  # what is in no block: it is there for all of a forward
+    streams: bool = False  # whether its blocks may come from the host one by one
 
     @property
     def num_bytes(self) -> int:
@@ -91,7 +92,10 @@ def _component(component: ComponentFiles, model: Model, checkpoint: Path | None)
         kept = (entry for tensors in held for entry in tensors.values() if entry.dtype == FILE_DTYPES[model.dtype])
         mapped = min(num_bytes, sum(entry.numel for entry in kept) * bits // 8)
     blocks, outside = _blocks(component, model)
-    if model.loras and component.name.startswith("transformer"):
+    is_transformer, is_packed = component.name.startswith("transformer"), model.quantization != "none"
+    # Not what is built into an engine, nor what transformers quantizes, which knows its device.
+    streams = model.engine != "tensorrt" if is_transformer else not (is_packed and is_quantized(component.name))
+    if model.loras and is_transformer:
         files = [read_tensor_file(Path(lora.path)).tensors.values() for lora in model.loras]
         num_bytes += sum(sum(entry.numel for entry in entries) * bits // 8 for entries in files)
         mapped = 0
@@ -101,6 +105,7 @@ def _component(component: ComponentFiles, model: Model, checkpoint: Path | None)
         loading_bytes=loading,
         largest_block_bytes=blocks,
         outside_bytes=outside,
+        streams=streams and blocks > 0,
     )
 
 

@@ -157,7 +157,7 @@ def test_what_a_gpu_has_no_room_for_is_quantized_or_shared_and_what_others_hold_
 
     small, busy = told(28 * GIB // 10), told(80 * GIB, 56 * GIB)
     assert busy.mends[:2] == ({"load_model.quantization": "int8"}, {"lora.plan": "ulysses=2,weights=2"})
-    assert small.mends[0] == busy.mends[0] and busy.code == small.code == "memory"
+    assert "empty_latents.width" in small.mends[0] and busy.code == small.code == "memory"  # int8 encoders stay whole
     assert (
         "can be used, beside 56.0 GiB that other programs hold now: " in busy.message
         and "; end them, or " in busy.message

@@ -160,7 +160,7 @@ def test_it_is_foreseen_that_weights_come_from_the_host(monkeypatch: pytest.Monk
     asked = dataclasses.replace(asked, model=dataclasses.replace(asked.model, device="cuda:0"))
     monkeypatch.setattr(forecast.Work, "streamed_bytes", lambda work, plan, room: 4_000_000)
     found = foreseen_for(asked, ParallelPlan(), is_guided=True)
-    words = "it was written by hand; 8 MB of each step's weights come from host memory over a link of 54 GB/s, which "
+    words = "it was written by hand; 8 MB of each step's weights come from host memory at 54 GB/s, which "
     assert found is not None and found.why.startswith(words) and "CUDA graphs" not in found.why
 
 

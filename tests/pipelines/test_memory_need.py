@@ -82,7 +82,7 @@ def test_shared_weights_are_a_share_two_blocks_and_what_is_in_none(flux: Model) 
 
 @pytest.mark.parametrize("plan", ["", "ulysses=4"])
 def test_blocks_that_have_no_room_stream_through_two_slots_beside_as_many_as_stay(flux: Model, plan: str) -> None:
-    found, named = dataclasses.replace(work(flux), text=Need(own_bytes=1)), ParallelPlan.parse(plan)
+    found, named = dataclasses.replace(work(flux), text=()), ParallelPlan.parse(plan)
     blocks, largest, outside = 2 * sum(BLOCKS.values()), 2 * max(BLOCKS.values()), 2 * sum(OUTSIDE.values())
     beside = found.activations(named) + CONTEXT_BYTES
     whole = found.needs(named)[-1].num_bytes
@@ -104,37 +104,50 @@ def test_where_two_blocks_have_no_room_the_need_is_the_least_that_will_do(flux: 
     assert found.streamed_bytes(plan, 1) == found.streamed_bytes(plan, least) == 2 * sum(BLOCKS.values())
 
 
-def test_text_encoders_stream_too_and_those_who_share_weights_do_not(flux: Model) -> None:
+def test_text_encoders_stream_too_the_large_ones_first_and_those_who_share_weights_do_not(flux: Model) -> None:
     found, plan, shared = work(flux), ParallelPlan(), ParallelPlan.parse("ulysses=2,weights=2")
-    text = found.text
-    assert text.largest_block_bytes >= 2 * 198_000_000 and text.num_bytes > 24 * 2 * 198_000_000
-    assert found.streamed_text_bytes(plan, text.num_bytes + CONTEXT_BYTES) == 0
-    room = text.num_bytes + CONTEXT_BYTES - 1
-    gone = found.streamed_text_bytes(plan, room)
-    assert gone == text.num_bytes - text.outside_bytes - 21 * text.largest_block_bytes
+    small, large = sorted(found.text, key=lambda part: part.num_bytes)
+    assert small.streams and large.largest_block_bytes == 2 * 198_000_000
+    whole = small.num_bytes + large.num_bytes + CONTEXT_BYTES
+    assert found.streamed_text_bytes(plan, whole) == 0
+    assert found.streamed_text_bytes(plan, whole - 1) == large.num_bytes - large.outside_bytes - 21 * 2 * 198_000_000
     tight = dataclasses.replace(found, transformers=(Need(own_bytes=1),))
-    assert (
-        tight.needs(plan, room=room)[0].num_bytes == text.outside_bytes + 23 * text.largest_block_bytes + CONTEXT_BYTES
+    least = large.outside_bytes + 2 * large.largest_block_bytes
+    assert tight.needs(plan, room=whole - 1)[0].num_bytes == whole - large.largest_block_bytes
+    assert tight.needs(plan, room=least + small.num_bytes + CONTEXT_BYTES)[0].num_bytes == (
+        least + small.num_bytes + CONTEXT_BYTES
     )
     assert found.needs(shared, room=10**9) == found.needs(shared)
     assert found.streamed_bytes(shared, 10**9) == found.streamed_text_bytes(shared, 10**9) == 0
 
 
-def test_of_two_transformers_one_comes_in_each_forward(flux: Model) -> None:
-    one = work(flux)
-    two, plan = dataclasses.replace(one, transformers=one.transformers * 2), ParallelPlan()
+def test_of_two_transformers_the_second_streams_before_both_and_one_comes_in_each_forward(flux: Model) -> None:
+    one, plan = dataclasses.replace(work(flux), text=()), ParallelPlan()
+    two, context = dataclasses.replace(one, transformers=one.transformers * 2), CONTEXT_BYTES
     assert two.streamed_bytes(plan, 1) == one.streamed_bytes(plan, 1)
-    assert two.needs(plan, room=1)[0].num_bytes == one.needs(plan, room=1)[0].num_bytes + 2 * (
-        sum(OUTSIDE.values()) + 2 * max(BLOCKS.values())
-    )
+    beside, least = one.activations(plan) + context, 2 * (sum(OUTSIDE.values()) + 2 * max(BLOCKS.values()))
+    assert two.needs(plan, room=1)[0].num_bytes == 2 * least + beside
+    second = TRANSFORMER_BYTES + least + beside
+    assert two.needs(plan, room=second)[0].num_bytes == second
+    assert two.streamed_bytes(plan, second) == one.streamed_bytes(plan, 1) // 2
 
 
-def test_on_a_cpu_blocks_that_stream_lie_in_the_memory_that_all_ranks_map(flux: Model) -> None:
-    in_fp32, plan = work(dataclasses.replace(flux, device="cpu", dtype="fp32")), ParallelPlan()
-    [need] = in_fp32.needs(plan, room=10**10)
-    assert need.own_bytes <= 10**10 and need.shared_bytes == in_fp32.streamed_bytes(plan, 10**10) > 10**10
-    mapped = work(dataclasses.replace(flux, device="cpu", dtype="bf16"))
-    assert mapped.needs(plan, room=10**9) == mapped.needs(plan), "what is mapped is nobody's own"
+def test_on_a_cpu_what_its_files_hold_streams_and_what_was_converted_rests_nowhere(flux: Model) -> None:
+    mapped, plan = work(dataclasses.replace(flux, device="cpu", dtype="bf16")), ParallelPlan()
+    [whole], [need] = mapped.needs(plan), mapped.needs(plan, room=10**10)
+    assert whole.shared_bytes == need.shared_bytes == TRANSFORMER_BYTES and mapped.streamed_bytes(plan, 0) == 0
+    assert need.own_bytes <= 10**10 < need.own_bytes + 4 * max(BLOCKS.values())
+    resident = need.own_bytes - mapped.needs(plan, room=1)[0].own_bytes
+    assert mapped.streamed_bytes(plan, 10**10) == 2 * sum(BLOCKS.values()) - resident
+    in_fp32 = work(dataclasses.replace(flux, device="cpu", dtype="fp32"))
+    assert in_fp32.needs(plan, room=10**10) == in_fp32.needs(plan) and in_fp32.streamed_bytes(plan, 10**10) == 0
+
+
+def test_what_is_built_into_an_engine_or_knows_its_device_does_not_stream(flux: Model) -> None:
+    built, packed = dataclasses.replace(flux, engine="tensorrt"), dataclasses.replace(flux, quantization="int8")
+    assert not weights_of(built)["transformer"].streams and weights_of(built)["text_encoder_2"].streams
+    assert weights_of(packed)["transformer"].streams and not weights_of(packed)["text_encoder_2"].streams
+    assert work(built).needs(ParallelPlan(), room=10**10) == work(built).needs(ParallelPlan())
 
 
 @pytest.mark.parametrize("quantization", ["none", "int8"])
@@ -175,7 +188,7 @@ def test_guidance_on_two_groups_needs_what_one_device_needs(flux: Model) -> None
 
 
 def test_a_share_of_the_weights_stays_while_the_first_rank_encodes_the_next_text(flux: Model) -> None:
-    huge = dataclasses.replace(work(flux), text=Need(own_bytes=10**11))
+    huge = dataclasses.replace(work(flux), text=(Need(own_bytes=10**11),))
     shared, whole = (huge.needs(ParallelPlan.parse(plan))[0] for plan in ("ulysses=8,weights=8", "ulysses=8"))
     assert shared.own_bytes == 10**11 + TRANSFORMER_BYTES // 8 + CONTEXT_BYTES
     assert whole.own_bytes == 10**11 + CONTEXT_BYTES
