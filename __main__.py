@@ -45,11 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     try:
-        if getattr(arguments, "memory", ""):
-            from .pipelines.components.memory import MEMORY, read_bytes
-
-            read_bytes(arguments.memory)
-            os.environ[MEMORY] = arguments.memory  # ranks inherit it
+        if getattr(arguments, "memory", None) is not None:
+            _limit_memory(arguments.memory)
         if arguments.opens_doors:
             from .nodes.registry import open_doors
 
@@ -75,6 +72,16 @@ def _run(arguments: argparse.Namespace) -> int:
 
         leave(code)
     return code
+
+
+def _limit_memory(told: str) -> None:
+    """For this process and its ranks, which inherit it. Raises `ValueError`."""
+    from .pipelines.components.memory import MEMORY, memory_limit, read_bytes
+
+    if told:
+        read_bytes(told)
+        os.environ[MEMORY] = told
+    memory_limit()
 
 
 def parser() -> argparse.ArgumentParser:

@@ -9,7 +9,7 @@ from ..components.memory import USABLE_SHARE
 from ..costs.chips import GIB
 from ..costs.run import Run, duration, volume
 from ..models.describe import card_of
-from .choice import is_captured, spelt
+from .choice import amount, is_captured, spelt
 from .forecast import Forecast, of_each_kind
 from .history import in_words
 from .memory import spares_beside
@@ -146,10 +146,11 @@ def _encoder(answer: Forecast, chosen: Run) -> str:
 
 def _refused(answer: Forecast) -> list[str]:
     closest, there = answer.closest, answer.machine.limit_bytes or answer.machine.memory_bytes
+    least, whole = (answer.memory_for(closest, streams=streams) for streams in (True, False))
     lines = [
-        f"no plan fits: {spelt(closest)} comes closest, and lacks {closest.lacking_bytes / GIB:.1f} GiB on a device "
-        f"(it needs {USABLE_SHARE * (there + closest.lacking_bytes) / GIB:.1f}, {there / GIB:.1f} are there)",
-        f"least: {answer.memory_for(closest, streams=True) / GIB:.3g} GiB on a device, whose weights are then streamed",
+        f"no plan fits: {spelt(closest)} comes closest, and lacks {amount(closest.lacking_bytes)} on a device "
+        f"(it needs {amount(USABLE_SHARE * (there + closest.lacking_bytes))}, {amount(there)} are there)",
+        f"least: {amount(least)} on a device{', whose weights are then streamed' if least < whole else ''}",
     ]
     lines += [f"remedy: {each.words}, with which {each.plan} fits" for each in answer.mends]
     return [*lines, *([f"by name: {answer.hint}"] if answer.hint else [])]

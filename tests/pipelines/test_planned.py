@@ -114,8 +114,8 @@ def test_what_fits_no_device_shares_weights_and_what_fits_nowhere_has_a_remedy(h
     least = nothing.memory_for(nothing.closest, streams=True)
     assert least == pytest.approx(7 * GIB + nothing.closest.lacking_bytes, abs=2 << 20)
     told = as_text(nothing)
-    assert "one device comes closest, and lacks 0.8 GiB on a device (it needs 7.3, 7.0 are there)" in told
-    assert f"least: {least / GIB:.3g} GiB on a device, whose weights are then streamed" in told
+    assert "one device comes closest, and lacks 795 MiB on a device (it needs 7.3 GiB, 7.0 GiB are there)" in told
+    assert f"least: {least / GIB:.1f} GiB on a device, whose weights are then streamed" in told
     assert [of_memory(large, least / GIB + more).chosen is not None for more in (-0.001, 0.001)] == [False, True]
 
 
@@ -151,6 +151,16 @@ def test_on_a_cpu_nothing_streams_unless_somebody_limits_what_a_rank_may_take(ho
     [none] = (each for each in tight.found if each.plan == ParallelPlan())
     none_least = tight.memory_for(none, streams=True)
     assert none.lacking_bytes == none_least - 10**9
+
+
+def test_what_a_rank_on_a_cpu_may_take_is_told(hollow: Models) -> None:
+    model = describe_model(str(hollow("flux")), device="cpu", dtype="bf16", is_here=False)
+    machine = dataclasses.replace(named_machine("1xH100"), kind="cpu", memory_bytes=200 * GIB)
+    told = as_text(forecast(model, Wanted(), limited(machine, 10 * GIB))).replace("\n        ", " ")
+    assert "; each rank may take 10, beside files that all map" in told
+    assert "weights streamed, " in told and "are the least that will do" in told and "on each rank" in told
+    refused = as_text(forecast(model, Wanted(), limited(machine, GIB)))
+    assert "1.0 GiB are there)" in refused and "least: " in refused
 
 
 def test_of_plans_that_are_as_fast_one_without_streaming_is_taken(hollow: Models) -> None:
@@ -403,11 +413,16 @@ def test_a_plan_that_does_not_fit_is_exit_code_1(
 
 
 @pytest.mark.parametrize("command", [["plan", "builtin:bobbin"], ["run", "a.json"], ["ui"]])
-def test_memory_that_is_none_is_one_sentence(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_memory_that_is_none_is_one_sentence(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = os.environ.get(MEMORY)
     assert main([*command, "--memory", "much"]) == 2
     told = "latentloom: --memory is 'much'; write an amount of memory above 0, like 10GB or 700MB\n"
     assert capsys.readouterr().err == told and os.environ.get(MEMORY) == before
+    monkeypatch.setenv(MEMORY, "less")
+    assert main(command) == 2
+    assert capsys.readouterr().err == told.replace("--memory", MEMORY).replace("much", "less")
 
 
 if __name__ == "__main__":
