@@ -46,7 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     try:
         if getattr(arguments, "memory", None) is not None:
-            _limit_memory(arguments.memory)
+            from .pipelines.components.memory import limit_memory
+
+            limit_memory(arguments.memory)
         if arguments.opens_doors:
             from .nodes.registry import open_doors
 
@@ -72,16 +74,6 @@ def _run(arguments: argparse.Namespace) -> int:
 
         leave(code)
     return code
-
-
-def _limit_memory(told: str) -> None:
-    """For this process and its ranks, which inherit it. Raises `ValueError`."""
-    from .pipelines.components.memory import MEMORY, memory_limit, read_bytes
-
-    if told:
-        read_bytes(told)
-        os.environ[MEMORY] = told
-    memory_limit()
 
 
 def parser() -> argparse.ArgumentParser:
@@ -130,7 +122,6 @@ def parser() -> argparse.ArgumentParser:
 
         ui = _command(commands, "ui", ui_command, "open the page that builds, runs and keeps workflows")
         add_options(ui)
-        _memory_option(ui)
         _nodes_option(ui)
         ui.set_defaults(cluster="")
     return top
@@ -162,7 +153,6 @@ def _run_options(run: argparse.ArgumentParser) -> None:
     says = "groups of devices that work on separate runs (default: of a sweep as many as end it soonest, else one)"
     add("--replicas", type=int, metavar="N", help=says)
     add("--cluster", default="", metavar="ADDRESS", help="a Ray cluster; the devices are of each machine")
-    _memory_option(run)
     add("--json", action="store_true", help="events and the result as JSON, one object a line")
 
 
@@ -174,7 +164,6 @@ def _plan_options(plan: argparse.ArgumentParser) -> None:
     add("--history", action="store_true", help=says)
     add("--machine", default="here", help="8xH100-nvlink, 4x4090-pcie4, a JSON file (default: this one)")
     add("--devices", type=int, default=0, metavar="N", help="how many of its devices (default: all)")
-    _memory_option(plan)
     add("--size", default="", metavar="WxH", help="pixels (default: the model's own)")
     for name, words in {"frames": "of a video", "steps": "of a denoise", "batch": "pictures at a time"}.items():
         add(f"--{name}", type=int, default=0, metavar="N", help=words)
@@ -206,14 +195,10 @@ def _verify_options(verify: argparse.ArgumentParser) -> None:
 
 def _reading_options(command: argparse.ArgumentParser) -> None:
     """Of a command that reads workflows and models."""
+    command.add_argument("--memory", default="", metavar="10GB", help="what may be taken of each device (default: all)")
     command.add_argument("--allow", **FOLDERS, help="a folder it may read from")
     command.add_argument("--models-dir", **FOLDERS, help="a folder of models")
     _nodes_option(command)
-
-
-def _memory_option(command: argparse.ArgumentParser) -> None:
-    says = "such as 10GB: what may be taken of each device; on a CPU by each process, beside files that all map"
-    command.add_argument("--memory", default="", metavar="BYTES", help=f"{says} (default: LATENTLOOM_MEMORY, or all)")
 
 
 def _nodes_option(command: argparse.ArgumentParser) -> None:

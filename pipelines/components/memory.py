@@ -66,6 +66,16 @@ def memory_limit() -> int:
     return read_bytes(told, what=MEMORY) if told else 0
 
 
+def limit_memory(told: str) -> None:
+    """What `--memory` says holds for this process and for all that it starts; "" leaves what was said before. Raises
+    `ValueError`.
+    """
+    if told:
+        read_bytes(told)
+        os.environ[MEMORY] = told
+    memory_limit()
+
+
 def wanted_spares() -> bool | None:
     """Whether each device keeps a spare rank, by LATENTLOOM_SPARE_RANKS; None, unset: each large GPU does."""
     told = os.environ.get("LATENTLOOM_SPARE_RANKS", "")

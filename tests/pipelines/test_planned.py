@@ -412,7 +412,7 @@ def test_a_plan_that_does_not_fit_is_exit_code_1(
     assert whole[0]["chosen"]["streamed_bytes"] > 4 * 10**10
 
 
-@pytest.mark.parametrize("command", [["plan", "builtin:bobbin"], ["run", "a.json"], ["ui"]])
+@pytest.mark.parametrize("command", [["plan", "builtin:bobbin"], ["run", "a.json"], ["check", "a.json"], ["ui"]])
 def test_memory_that_is_none_is_one_sentence(
     command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
