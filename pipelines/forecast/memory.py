@@ -10,7 +10,7 @@ A rank's need is that of the largest of its stages, because components make room
 A share of a transformer's weights stays while the first rank encodes the next text and the last decodes: ranks let go
 of theirs together, for another's.
 
-Where a transformer or the text encoders have no room, their blocks *stream*: they rest in the host's memory and come
+Where a component has no room, its blocks *stream*: they rest in the host's memory and come
 through two slots, each while the block before computes (as in FlexGen; Sheng et al., 2023, arXiv:2303.06865). A device
 then holds what is in no block, the slots, what is computed, and as many blocks for good as have room beside that. Ranks
 that share weights stream none. On a CPU blocks rest in the files that ranks map, which what is in another number format
@@ -105,7 +105,8 @@ class Work:
         staying = self._share_bytes(plan) if plan.weights > 1 else 0
         text = self._encode(plan, room)[0]
         text = replace(text, own_bytes=text.own_bytes + staying)
-        decode = replace(self.vae, own_bytes=self.vae.own_bytes + staying + self.decoding(decoders))
+        decode = self._held((self.vae,), self.decoding(decoders), room if plan.weights == 1 else 0)[0]
+        decode = replace(decode, own_bytes=decode.own_bytes + staying)
         denoise, needs = self._denoise(plan, room)[0], []
         for rank in range(plan.num_ranks):
             decodes = decoders > 1 or rank == plan.num_ranks - 1
@@ -305,5 +306,7 @@ def spares_beside(asked: Mapping[str, int], memories: Mapping[str, int]) -> dict
 
 
 def _need(parts: Sequence[Need]) -> Need:
+    if len(parts) == 1:
+        return parts[0]
     own, shared = sum(part.own_bytes for part in parts), sum(part.shared_bytes for part in parts)
     return Need(own_bytes=own, shared_bytes=shared)

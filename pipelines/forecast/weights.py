@@ -93,8 +93,9 @@ def _component(component: ComponentFiles, model: Model, checkpoint: Path | None)
         mapped = min(num_bytes, sum(entry.numel for entry in kept) * bits // 8)
     blocks, outside = _blocks(component, model)
     is_transformer, is_packed = component.name.startswith("transformer"), model.quantization != "none"
-    # Not what is built into an engine, nor what transformers quantizes, which knows its device.
-    streams = model.engine != "tensorrt" if is_transformer else not (is_packed and is_quantized(component.name))
+    # Not what is built into an engine or captured, nor what transformers quantizes, which knows its device.
+    is_held = model.engine == "tensorrt" or model.graphs == "on"
+    streams = not (is_held if is_transformer else is_packed and is_quantized(component.name))
     if model.loras and is_transformer:
         files = [read_tensor_file(Path(lora.path)).tensors.values() for lora in model.loras]
         num_bytes += sum(sum(entry.numel for entry in entries) * bits // 8 for entries in files)

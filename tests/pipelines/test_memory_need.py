@@ -12,6 +12,8 @@ import torch
 from latentloom.parallel.machine.now import convolves
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.components.memory import PACKED_ON_GPU, PACKING_BYTES, SPARE_BYTES
+from latentloom.pipelines.components.resting import Resting
+from latentloom.pipelines.components.store import store
 from latentloom.pipelines.forecast.memory import (
     CONTEXT_BYTES,
     EACH,
@@ -148,6 +150,14 @@ def test_what_is_built_into_an_engine_or_knows_its_device_does_not_stream(flux: 
     assert not weights_of(built)["transformer"].streams and weights_of(built)["text_encoder_2"].streams
     assert weights_of(packed)["transformer"].streams and not weights_of(packed)["text_encoder_2"].streams
     assert work(built).needs(ParallelPlan(), room=10**10) == work(built).needs(ParallelPlan())
+    assert not weights_of(dataclasses.replace(flux, graphs="on"))["transformer"].streams, "which the store refuses"
+
+
+def test_a_decoder_streams_beside_what_it_decodes(flux: Model) -> None:
+    vae = Need(own_bytes=10**10, largest_block_bytes=10**9, outside_bytes=10**8, streams=True)
+    found, plan = dataclasses.replace(work(flux), vae=vae, text=(), transformers=(Need(own_bytes=1),)), ParallelPlan()
+    assert found.needs(plan)[0].num_bytes == 10**10 + found.decoding(1) + CONTEXT_BYTES
+    assert found.needs(plan, room=1)[0].num_bytes == 21 * 10**8 + found.decoding(1) + CONTEXT_BYTES
 
 
 @pytest.mark.parametrize("quantization", ["none", "int8"])
@@ -161,6 +171,16 @@ def test_every_component_tells_its_blocks_in_the_bytes_that_it_will_take(
     assert found["transformer"].largest_block_bytes == part * max(BLOCKS.values())
     assert found["transformer"].outside_bytes == part * sum(OUTSIDE.values())
     assert all(0 < each.largest_block_bytes <= each.num_bytes - each.outside_bytes for each in found.values())
+
+
+@pytest.mark.parametrize("family", ["flux", "sd3", "ltx_2"])
+def test_headers_tell_the_blocks_that_the_store_lays_to_rest(family: str, tiny: Callable[[str], Path]) -> None:
+    """But for lines of a cache, at which they begin, and buffers that no file holds."""
+    model = describe_model(str(tiny(family)), device="cpu", dtype="fp32", is_here=False)
+    for name, need in weights_of(model).items():
+        rests = Resting(store().load(model, (name,))[name], name, "cpu")
+        assert need.largest_block_bytes == pytest.approx(max(rests.sizes), abs=128), name
+        assert need.outside_bytes == pytest.approx(rests.outside_bytes, abs=1024), name
 
 
 def test_names_tell_the_outermost_lists_of_modules() -> None:
