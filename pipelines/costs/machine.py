@@ -21,8 +21,9 @@ NVLINK = {"A100": "nvlink3", "H800": "nvlink-h800", "B200": "nvlink5"}
 NO_PEERS = ("4090", "5090")  # GPUs whose driver lets none read another's memory, so that all goes through the host
 PCIE5 = ("B200", "H200", "H100", "H800", "H20", "5090")
 # From the host's pinned memory to a device. Seen: 54.6 GB/s on one H200 by PCIe 5 x16 (15 to 18 from memory that is not
-# pinned); half of it by PCIe 4, as the standard has it.
+# pinned); half of it by PCIe 4, as the standard has it, and a quarter where a data sheet has eight lanes of that.
 PCIE5_BYTES_PER_S, PINNED_BYTES_PER_S = 54e9, 27e9
+NARROW = ("4060", "4060LAPTOP")
 DISK_BYTES_PER_S = 2.5e9
 UPLOAD_BYTES_PER_S = 6e9  # from memory to a device, out of a mapped file
 MAX_DEVICES = 64
@@ -81,8 +82,10 @@ class Machine:
 
 def pinned_rate(title: str) -> float:
     """Of GPUs by their name, as a table or their driver has it: by data sheets on PCIe 5, else taken to be on 4."""
-    words = re.split(r"[^A-Z0-9]+", title.upper())
-    return PCIE5_BYTES_PER_S if any(name in words for name in PCIE5) else PINNED_BYTES_PER_S
+    words = {*re.split(r"[^A-Z0-9]+", title.upper())}
+    if words.intersection(PCIE5):
+        return PCIE5_BYTES_PER_S
+    return PINNED_BYTES_PER_S / 2 if words.intersection(NARROW) else PINNED_BYTES_PER_S
 
 
 def limited(machine: Machine, limit: int) -> Machine:

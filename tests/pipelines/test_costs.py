@@ -180,6 +180,8 @@ def test_devices_share_the_way_from_the_host_where_all_goes_through_it() -> None
         ("2 x NVIDIA GeForce RTX 5090, 2 sockets", PCIE5_BYTES_PER_S),
         ("NVIDIA GeForce RTX 4090", PINNED_BYTES_PER_S),
         ("NVIDIA GH200 480GB", PINNED_BYTES_PER_S),
+        ("NVIDIA GeForce RTX 4060 Laptop GPU", PINNED_BYTES_PER_S / 2),
+        ("4060Laptop", PINNED_BYTES_PER_S / 2),
     ],
 )
 def test_how_fast_weights_come_follows_from_the_name(title: str, rate: float) -> None:
