@@ -151,6 +151,8 @@ def _spare(answer: Forecast, chosen: Run) -> str:
 def _encoder(answer: Forecast, chosen: Run) -> str:
     """Where the text encoders live, and what a new prompt takes for it."""
     told = f"{answer.work.encoder_bytes / GIB:.3g} GiB on the first device"
+    if streamed := answer.work.streamed_text_bytes(chosen.plan, answer.room):
+        told += f", of which {volume(streamed)} come from the host's memory for each text"
     if not chosen.turns_s:
         return f"{told}, beside the transformer"
     both = "both are read" if chosen.plan.weights == 1 else "they are read"

@@ -10,10 +10,10 @@ A rank's need is that of the largest of its stages, because components make room
 A share of a transformer's weights stays while the first rank encodes the next text and the last decodes: ranks let go
 of theirs together, for another's.
 
-Where a component has no room, its blocks *stream*: they rest in the host's memory and come
-through two slots, each while the block before computes (as in FlexGen; Sheng et al., 2023, arXiv:2303.06865). A device
-then holds what is in no block, the slots, what is computed, and as many blocks for good as have room beside that. Ranks
-that share weights stream none. On a CPU blocks rest in the files that ranks map, which what is in another number format
+Where a component has no room, its blocks *stream*: they rest in the host's memory and come through two slots, each
+while the block before computes (as in FlexGen; Sheng et al., 2023, arXiv:2303.06865). A device then holds what is in no
+block, the slots, what is computed, and as many blocks for good as have room beside that. Ranks that share a
+transformer's weights stream none of these. On a CPU blocks rest in the files that ranks map, which what was converted
 has not, and stream only where somebody limits what a rank may take.
 
 Bytes of weights are exact, from the headers of the files. The rest are closed forms: 13 x tokens x width numbers are
@@ -101,12 +101,9 @@ class Work:
         bytes of a device that can be used, without which blocks stream where they must; 0 has no limit.
         """
         decoders = decoders or self.decoders(plan)
-        # What no other stage makes a rank let go of: a share of weights stays while it encodes and decodes.
-        staying = self._share_bytes(plan) if plan.weights > 1 else 0
-        text = self._encode(plan, room)[0]
-        text = replace(text, own_bytes=text.own_bytes + staying)
-        decode = self._held((self.vae,), self.decoding(decoders), room if plan.weights == 1 else 0)[0]
-        decode = replace(decode, own_bytes=decode.own_bytes + staying)
+        staying, left = self._staying_bytes(plan), self._left(plan, room)
+        text, decode = self._held(self.text, 0, left)[0], self._held((self.vae,), self.decoding(decoders), left)[0]
+        text, decode = (replace(each, own_bytes=each.own_bytes + staying) for each in (text, decode))
         denoise, needs = self._denoise(plan, room)[0], []
         for rank in range(plan.num_ranks):
             decodes = decoders > 1 or rank == plan.num_ranks - 1
@@ -123,7 +120,7 @@ class Work:
 
     def streamed_text_bytes(self, plan: ParallelPlan, room: int) -> int:
         """How many bytes of text encoders come to the first device for each text."""
-        return self._encode(plan, room)[1]
+        return self._held(self.text, 0, self._left(plan, room))[1]
 
     def _denoise(self, plan: ParallelPlan, room: int = 0) -> tuple[Need, int]:
         working = self.activations(plan)
@@ -131,10 +128,6 @@ class Work:
             return self._held(self.transformers, working, room)
         gathered = max(2 * part.largest_block_bytes + part.outside_bytes for part in self.transformers)  # one at a time
         return Need(own_bytes=self._share_bytes(plan) + gathered + working), 0
-
-    def _encode(self, plan: ParallelPlan, room: int) -> tuple[Need, int]:
-        # The work of text encoders is not counted: what they need is there while the last of them is loaded.
-        return self._held(self.text, 0, room if plan.weights == 1 else 0)
 
     def _held(self, parts: Sequence[Need], working: int, room: int) -> tuple[Need, int]:
         """(what a device holds of these components and of what is computed beside them, bytes that stream). Small ones
@@ -165,6 +158,14 @@ class Work:
             return part.num_bytes
         at_rest = 0 if self.packs else part.own_bytes
         return at_rest + part.outside_bytes + SLOTS * part.largest_block_bytes
+
+    def _staying_bytes(self, plan: ParallelPlan) -> int:
+        """What no other stage makes a rank let go of: a share of weights stays while it encodes and decodes."""
+        return self._share_bytes(plan) if plan.weights > 1 else 0
+
+    def _left(self, plan: ParallelPlan, room: int) -> int:
+        """What of the room is left for text encoders and decoders."""
+        return max(1, room - self._staying_bytes(plan)) if room else 0
 
     def _share_bytes(self, plan: ParallelPlan) -> int:
         return sum(part.num_bytes // plan.weights for part in self.transformers)

@@ -24,7 +24,7 @@ from latentloom.parallel.progress import Factors
 from latentloom.pipelines.components.memory import MEMORY
 from latentloom.pipelines.costs.chips import GIB
 from latentloom.pipelines.costs.machine import Machine, limited, named_machine
-from latentloom.pipelines.costs.run import Run, duration
+from latentloom.pipelines.costs.run import Run, duration, volume
 from latentloom.pipelines.forecast.choice import IDLE_GAIN, best, compiled_hint, counts, graphs_told, ring_hint, settled
 from latentloom.pipelines.forecast.explained import SECONDS, as_text, in_brief, to_plain
 from latentloom.pipelines.forecast.forecast import Forecast, forecast
@@ -130,7 +130,9 @@ def test_weights_come_from_the_host_only_where_they_have_no_room_and_that_is_tol
     assert tight.chosen is not None and tight.chosen.is_link_bound and tight.why.endswith(" a step, for which it waits")
     assert "least that will do" in as_text(tight) and "the link to the host is the limit" in as_text(tight)
     assert ", streams " in as_text(tight, compares=True)
-    step = duration(tight.chosen.step.seconds)
+    step, texts = duration(tight.chosen.step.seconds), tight.work.streamed_text_bytes(ParallelPlan(), tight.room)
+    encoder = f"on the first device, of which {volume(texts)} come from the host's memory for each text, in turns"
+    assert texts > 4 * 10**9 and encoder in as_text(tight).replace("\n        ", " ")
     assert in_brief(tight) == f"fits here, with blocks from the host's memory: {step} a step"
     told = to_plain(tight)["chosen"]
     assert told["streamed_bytes"] == tight.chosen.streamed_bytes > run.streamed_bytes
