@@ -157,12 +157,10 @@ class Layout:
         """(bytes of `into`, the bytes at rest that belong there), as few as neighbours allow. `into` stands for a slot
         from byte `begin` on, as far as it goes."""
         for run in self._runs:
-            first, last = max(run.offset - begin, 0), min(run.offset - begin + run.num_bytes, len(into))
+            first, last = max(run.offset, begin), min(run.offset + run.num_bytes, begin + len(into))
             if first < last:
-                yield (
-                    into[first:last],
-                    bytes_under(run.first, run.num_bytes)[first + begin - run.offset :][: last - first],
-                )
+                rest = bytes_under(run.first, run.num_bytes)[first - run.offset : last - run.offset]
+                yield into[first - begin : last - begin], rest
 
 
 def num_bytes_under(tensor: Tensor) -> int:

@@ -179,6 +179,7 @@ class ComponentStore(Shelf):
         gathers: Mesh | None = None,
     ) -> dict[str, Any]:
         from ..denoising.schedulers import fresh
+        from .resting import NO_WISH
 
         with self._lock:
             for key in [key for key, entry in self._entries.items() if entry.share and not is_current(entry.share[0])]:
@@ -200,7 +201,7 @@ class ComponentStore(Shelf):
                 if entry.resting is not None:
                     entry.resting.begin(rooms[files.name], mesh)
                 elif mesh is not None:  # which the others wait to hear
-                    start_agreeing((0, 0), None, mesh)
+                    start_agreeing(NO_WISH, None, mesh)
                 parts[files.name] = copy.copy(entry.component) if files.name == "vae" else entry.component
                 if entry.prepared is not None and entry.prepared.handle is not None:
                     parts["handle"] = entry.prepared.handle

@@ -17,8 +17,10 @@ from latentloom.parallel import process_groups
 from latentloom.parallel.group import Axis
 from latentloom.parallel.mesh import Mesh, gatherers, planned_mesh
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.streaming import movers
 from latentloom.parallel.streaming.pinned import Pinned
 from latentloom.parallel.streaming.streamed import Streamed
+from latentloom.pipelines.components import resting as resting_module
 from latentloom.pipelines.components.resting import Resting
 from latentloom.pipelines.spreading.transformer import shard
 from support.cells import apart, mesh_for, model_of, outputs
@@ -58,7 +60,12 @@ def cell(rank: int, variant: str, case: str, plan: str, kind: str) -> dict[str, 
         resting = Resting(model, "transformer", "cpu")
         count = len(resting.blocks)
         most = {"half": count // 2, "gathered": count // 3 + rank}.get(kind, 0)  # as if each had other room
-        with _poisoned(), patch.object(resting, "_most_resident", lambda room: most), _lying_alike(resting, gathers):
+        with (
+            _poisoned(),
+            patch.object(resting, "_most_resident", lambda room: most),
+            _lying_alike(resting, gathers),
+            shares_are_sooner(True),
+        ):
             resting.begin(1e12, mesh if gathers else None)
             try:
                 if kind in ("error", "gathered"):
@@ -77,6 +84,19 @@ def cell(rank: int, variant: str, case: str, plan: str, kind: str) -> dict[str, 
     if whole is not None:
         found |= {"difference": apart(got, whole), "largest": max(float(each.abs().max()) for each in whole)}
     return found
+
+
+@contextlib.contextmanager
+def shares_are_sooner(is_so: bool) -> Iterator[None]:
+    """On this rank, whatever it finds."""
+    real = movers.is_sooner
+
+    def told(*given: Any) -> bool:
+        assert isinstance(real(*given), bool)
+        return is_so
+
+    with patch.object(resting_module, "is_sooner", told):
+        yield
 
 
 def _with_votes(mesh: Mesh | None, plan: ParallelPlan) -> Mesh | None:
@@ -106,8 +126,17 @@ def _once_more(model: nn.Module, inputs: dict[str, Any], resting: Resting, mesh:
     resting.begin(1e12, mesh)
     assert resting._streamed is before
     outputs(model, copy.deepcopy(inputs))
+    resting._judged = None
+    with shares_are_sooner(mesh.rank == 0):  # not so on all
+        resting.begin(1e12, mesh)
+    assert resting._mesh is None and resting._streamed is not before
+    outputs(model, copy.deepcopy(inputs))
+    resting._judged = None
+    resting.begin(1e12, mesh)
+    outputs(model, copy.deepcopy(inputs))
     if mesh.rank == 1:
         resting.end()
+    before = resting._streamed
     resting.begin(1e12, mesh)
     assert resting._streamed is not before
     return outputs(model, copy.deepcopy(inputs))

@@ -75,6 +75,10 @@ def test_a_denoise_gathers_where_ranks_do(pair: Ranks, model: Callable[..., Any]
         check(found, len(plans) * len(kinds))
 
 
+def test_a_rank_whose_blocks_rest_where_those_of_another_do_not_brings_whole_ones(pair: Ranks, model: Any) -> None:
+    assert pair.run("bodies.resting:one_rests", model("flux"), "ulysses=2") == [[True] * 6] * 2
+
+
 @pytest.mark.by_hand
 @pytest.mark.parametrize("plan", ["ulysses=1", "ulysses=2", "ring=2", "allgather=2"])
 def test_compiled_blocks_do(pair: Ranks, model: Callable[..., Any], plan: str) -> None:
