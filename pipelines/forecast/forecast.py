@@ -257,7 +257,8 @@ def streaming(run: Run, machine: Machine) -> str:
     sent, limit = volume(run.streamed_bytes), "for which it waits" if run.is_link_bound else "less than it computes"
     if not machine.is_timed:
         return worded("{} of each step's weights come from host memory", sent)
-    rate, took = volume(machine.streaming(run.num_devices)), duration(run.streaming_s)
+    rate = volume(machine.streaming(run.num_devices, sharing=run.plan.sequence))
+    took = duration(run.streaming_s)
     return worded(
         "{} of each step's weights come from host memory at {}/s, which takes {} a step, {}",
         sent,
