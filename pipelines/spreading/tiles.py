@@ -72,11 +72,10 @@ class Turns:
         self._outlines.append(outline)
         if number % self._group.size == self._group.index:
             found = self._own[number] = self._decoder(*args, **kwargs)
-            if (found.shape, found.dtype) != (outline.shape, outline.dtype):
-                raise ValueError(
-                    f"a tile came out as {tuple(found.shape)} {found.dtype}, not as the {tuple(outline.shape)} "
-                    f"{outline.dtype} that the other ranks await; decode it on one device"
-                )
+            came, awaited = ((tuple(each.shape), each.dtype) for each in (found, outline))
+            if came != awaited:
+                title = type(self._decoder).__name__
+                raise ValueError(f"{title}: a tile is {came}, and the others await {awaited}; decode it on one device")
         with self._fakes:
             return torch.empty_like(outline)
 
