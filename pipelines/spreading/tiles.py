@@ -11,6 +11,8 @@ The class's own loop cuts the tiles and blends them; only its calls of `decoder`
 
 from __future__ import annotations
 
+import math
+import weakref
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -25,6 +27,10 @@ from ...parallel.errors import PeerLost
 from ...parallel.group import Group
 from ...parallel.sharding.fingerprint import check_same
 from .calls import signature_of
+from .waiting import Outline
+
+# Of each decoder what its calls give, by what they are given: to find it out takes as long as to compute some tiles.
+_outlines: weakref.WeakKeyDictionary[nn.Module, dict[Hashable, Outline]] = weakref.WeakKeyDictionary()
 
 
 def decoded(vae: Any, whole_decode: Callable[..., Any], z: Tensor, *args: Any, group: Group) -> Any:
@@ -57,8 +63,8 @@ class Turns:
     def __init__(self, decoder: nn.Module, group: Group) -> None:
         self._decoder, self._group = decoder, group
         self._fakes = FakeTensorMode(allow_non_fake_inputs=True)
-        self._known: dict[Hashable, Tensor] = {}  # outlines, by what a call is given
-        self._outlines: list[Tensor] = []  # of each call
+        self._known = _outlines.setdefault(decoder, {})
+        self._outlines: list[Outline] = []  # of each call
         self._own: dict[int, Tensor] = {}  # what this rank computed, by the number of the call
         self._number = 0
         self._round: list[Tensor] = []
@@ -67,7 +73,7 @@ class Turns:
         """The outline of a tile; it is computed if it is this rank's turn."""
         signature, number = signature_of([args, kwargs]), len(self._outlines)
         if signature not in self._known:
-            self._known[signature] = self._outline(args, kwargs)
+            self._known[signature] = Outline.of(self._outline(args, kwargs))
         outline = self._known[signature]
         self._outlines.append(outline)
         if number % self._group.size == self._group.index:
@@ -77,7 +83,7 @@ class Turns:
                 title = type(self._decoder).__name__
                 raise ValueError(f"{title}: a tile is {came}, and the others await {awaited}; decode it on one device")
         with self._fakes:
-            return torch.empty_like(outline)
+            return torch.empty(outline.shape, dtype=outline.dtype, device=outline.device)
 
     def second(self, *_: Any, **__: Any) -> Tensor:
         """Collective in the first of as many calls as there are ranks: the tile."""
@@ -85,7 +91,7 @@ class Turns:
         if number % self._group.size == 0:
             outlines = self._outlines[number:][: self._group.size]
             own = self._own.pop(number + self._group.index, None)
-            sizes = [each.numel() for each in outlines] + [0] * (self._group.size - len(outlines))
+            sizes = [math.prod(each.shape) for each in outlines] + [0] * (self._group.size - len(outlines))
             nothing = torch.empty(0, dtype=outlines[0].dtype, device=outlines[0].device)
             block = nothing if own is None else own.flatten()
             parts = gather(block, sizes=sizes, group=self._group).split(sizes)
@@ -93,14 +99,14 @@ class Turns:
         return self._round[number % self._group.size]
 
     def _outline(self, args: Any, kwargs: Any) -> Tensor:
-        """What the decoder gives, in all but its numbers: computed on tensors that have none."""
+        """What the decoder gives, in all but its numbers: computed on tensors that have none, if that can be."""
 
         def to_fake(each: Any) -> Any:
             return self._fakes.from_tensor(each) if isinstance(each, Tensor) else each
 
         if any("forward" in vars(each) for each in self._decoder.modules()):
             # Somebody brings its weights when it is called (`parallel/streaming`, accelerate), and needs real tensors.
-            return to_fake(self._decoder(*args, **kwargs))
+            return self._decoder(*args, **kwargs)
         with self._fakes:
             given, named = pytree.tree_map(to_fake, (args, kwargs))
             return type(self._decoder).forward(self._decoder, *given, **named)
