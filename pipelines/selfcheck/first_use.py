@@ -1,0 +1,188 @@
+"""When a denoise is checked first, on which small one, and what comes of it.
+
+The first use of a model by a plan, on a machine and by versions, asks for two steps of the same job at a size of a few
+odd rows and columns: the pipeline itself makes the transformer's inputs, with the job's text and its padding, LoRAs,
+first frame and guidance. Even sizes hide positions that are counted by a rank's own length, texts without padding a
+mask that is lost, and one step a cache that is stale.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.metadata
+import logging
+import os
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from ...parallel.errors import Cancelled
+from ...parallel.mesh import Mesh, mesh_for
+from ...parallel.plan import ParallelPlan
+from ...parallel.progress import SILENT, Progress, title_of
+from ...parallel.wording import worded
+from ..families import FAMILIES
+from ..forecast.plans import num_steps_of, text_length_of
+from ..requests import Denoise
+from ..shape import nearest_frames, size_multiple
+from ..values import Latents, Model, to_plain
+from .passes import Unproven, highest, self_check
+from .verdicts import DOUBTED, NotTheSame, Verdict, keep, kept, key_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+VARIABLE = "LATENTLOOM_SELF_CHECK"  # the environment variable that ranks inherit; `--no-self-check` sets it to 0
+STEPS = 2
+MOST_SHARE = 0.1  # of the seconds that loading the transformer and the denoise take
+FP32_TIMES = 2.0  # as long as in the run's dtype a step takes in fp32, which is assumed
+
+Parts = dict[str, Any]
+Lend = Callable[[Model, ParallelPlan], AbstractContextManager[Parts]]
+Paint = Callable[[Parts, Denoise, Callable[..., None]], object]
+
+logger = logging.getLogger("latentloom")
+# What the ranks of a process group know of verdicts already, all alike; gone with the group.
+_known: weakref.WeakKeyDictionary[Any, dict[str, Verdict | None]] = weakref.WeakKeyDictionary()
+
+
+def check_first_use(request: Denoise, progress: Progress, *, lend: Lend, paint: Paint) -> str:
+    """Collective with a plan of several ranks: what is known of the plan with this model here, as a line for people;
+    checked now if this is its first use. `lend` gives a denoise's parts under a plan, `paint` has them do it.
+
+    Nothing is checked of what is done by hand, which nobody watches. Raises `NotTheSame` on all ranks where the plan
+    gives another result.
+    """
+    if request.plan.num_ranks == 1 or progress is SILENT or os.environ.get(VARIABLE) == "0":
+        return ""
+    mesh, key = mesh_for(request.plan), _key(request)
+    known = _known.setdefault(mesh.voters, {})
+    verdict = known.get(key)
+    if verdict is None:
+        if request.model.source.startswith("builtin:") and key not in known:
+            known[key] = None  # whoever waits for a first picture waits for nothing else
+            return ""
+        verdict = known[key] = _verdict(request, progress, mesh, key, lend, paint)
+    return str(verdict)
+
+
+def _verdict(request: Denoise, progress: Progress, mesh: Mesh, key: str, lend: Lend, paint: Paint) -> Verdict:
+    """Collective: the verdict that all ranks have kept, or a new one."""
+    found = kept(key)
+    # ranks of another machine have a folder of their own
+    if not highest(mesh, int(found is None))[0]:
+        assert found is not None, "no rank lacks it"
+        return found
+    if (small := small_of(request)) is None:
+        return Verdict(state="unproven", why="a check is for larger pictures than this", is_lasting=False)
+    progress.phase(worded("checking the plan against one device"))
+    budget = _Budget(request, small)
+    model = dataclasses.replace(request.model, engine="eager", graphs="off")  # compiled for one size more it takes long
+
+    @contextlib.contextmanager
+    def lent(plan: ParallelPlan) -> Iterator[Parts]:
+        began = time.perf_counter()
+        with lend(model, plan) as parts:
+            budget.load_s = budget.load_s or time.perf_counter() - began
+            budget.parts = parts
+            yield {name: part for name, part in parts.items() if name.startswith("transformer")}
+
+    if request.plan.weights > 1:
+        verdict = Verdict(state="unproven", why="its weights are shared out, and no rank has room for all")
+    else:
+        ask = lambda _: budget.ask(paint)  # noqa: E731
+        verdict = self_check(ask, mesh=mesh, sharded=lambda: lent(request.plan), whole=lambda: lent(ParallelPlan()))
+    if verdict.state == "refused":
+        raise NotTheSame(
+            f"plan {request.plan}: {verdict.why}; choose another plan, or go on regardless with --no-self-check"
+        )
+    if verdict.is_lasting:
+        keep(verdict, key)
+    if not mesh.rank and (verdict.state == "unproven" or verdict.ratio > DOUBTED):
+        told = logger.info if verdict.state == "unproven" else logger.warning
+        told("plan %s: %s", request.plan, verdict)
+    return verdict
+
+
+@dataclasses.dataclass
+class _Budget:
+    """What a check takes, as its own first steps tell, and the run that it is for."""
+
+    request: Denoise
+    small: Denoise
+    parts: Parts = dataclasses.field(default_factory=dict[str, Any])
+    load_s: float = 0.0
+    ends: list[float] = dataclasses.field(default_factory=list[float])
+
+    def ask(self, paint: Paint) -> None:
+        """Collective: the small steps. Raises Unproven where all of the check would take more than its share."""
+        self.ends = [time.perf_counter()]
+        with contextlib.suppress(Cancelled):
+            paint(self.parts, self.small, self._on_step)
+        step_s, num_ranks = self.ends[-1] - self.ends[-2], self.request.plan.num_ranks
+        in_fp32 = FP32_TIMES * (1 + num_ranks) if self.request.model.dtype != "fp32" else 0.0
+        check_s = self.ends[-1] - self.ends[0] + STEPS * step_s * (in_fp32 + num_ranks)
+        times = _num_tokens(self.request) / _num_tokens(self.small)
+        run_s = self.load_s + num_steps_of(self.request) * times * step_s
+        if check_s > MOST_SHARE * run_s:
+            why = f"it would take {check_s:.1f} s, which is much for a run of {run_s:.1f}"
+            raise Unproven(why, is_lasting=False)
+
+    def _on_step(self, done: int, *_: object) -> None:
+        self.ends.append(time.perf_counter())
+        if done >= STEPS:
+            raise Cancelled
+
+
+def small_of(request: Denoise) -> Denoise | None:
+    """The same job at a size of few rows and columns, which no number of ranks divides; None where it is no smaller.
+
+    What there is of a first frame is its upper left corner.
+    """
+    latents, model, family = request.latents, request.model, FAMILIES[request.model.family]
+    multiple, count = size_multiple(model), max(2, request.plan.sequence)
+    # one row more than twice as many as ranks, so that each has some
+    height, width, frames = (2 * count + 1) * multiple, (4 * count + 1) * multiple, latents.frames
+    if family.frame_multiple:
+        frames = nearest_frames(model, 2 * family.frame_multiple + family.frame_rest)[0]
+    if width >= latents.width or height >= latents.height or frames > latents.frames:
+        return None
+    extras = {name: _corner(each, latents, height, width) for name, each in latents.extras.items()}
+    size = {"width": width, "height": height, "frames": frames, "fps": latents.fps}
+    canvas = Latents(family=latents.family, **size, batch=1, extras=extras)
+    return request.resolved(latents=canvas, strength=1.0, mask=None, step_cache="none")
+
+
+def _corner(tensor: Tensor, latents: Latents, height: int, width: int) -> Tensor:
+    """Of latents, or of pixels, of the canvas those of a smaller one; other tensors as they are."""
+    for down, across in ((-2, -1), (-3, -2)):
+        if tensor.ndim > 3 and tensor.shape[down] * latents.width == tensor.shape[across] * latents.height:
+            tensor = tensor.narrow(down, 0, tensor.shape[down] * height // latents.height)
+            return tensor.narrow(across, 0, tensor.shape[across] * width // latents.width)
+    return tensor
+
+
+def _num_tokens(request: Denoise) -> float:
+    """About as many as the transformer has."""
+    latents, family = request.latents, FAMILIES[request.model.family]
+    frames = latents.frames / family.frame_multiple if family.frame_multiple else 1
+    across = latents.width * latents.height / size_multiple(request.model) ** 2
+    return latents.batch * (across * frames + text_length_of(request.conditioning))
+
+
+def _key(request: Denoise) -> str:
+    """All that a verdict depends on."""
+    model, own = request.model, ("source", "folder", "place", "engine", "graphs", "device")
+    return key_of(
+        {
+            "model": {name: value for name, value in to_plain(model).items() if name not in own},
+            "folder": "" if model.fingerprint else model.folder,
+            "device": title_of(model.device),
+            "plan": str(request.plan),
+            "extras": sorted(request.latents.extras),
+            "versions": [importlib.metadata.version(name) for name in ("latentloom", "torch", "diffusers")],
+        }
+    )

@@ -1,0 +1,290 @@
+"""The same calls of a transformer sharded and whole, in fp32 and as the run computes, compared over all ranks.
+
+In fp32 nothing is copied and nothing cut: each block's weights are fp32 while it runs, and as they were afterwards. A
+cut of first and last blocks would miss what is wrong in the middle, such as a LoRA that one rank has lost there; fp32
+tells a wrong mask from rounding, which the run's own dtype does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import math
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from ...parallel.collectives import start_highest
+from ...parallel.errors import BadWires, Closed, LoomError, PeerLost, RankFailed, is_out_of_memory, one_line
+from ...parallel.group import Axis
+from ...parallel.mesh import Mesh
+from ...parallel.sharding.hooks import modules_at, modules_ending
+from ...parallel.staging import bytes_of
+from ..spreading.handed import are_alike
+from ..spreading.transformer import split_plan_of
+from .verdicts import EXACT, Verdict
+
+T = TypeVar("T")
+Parts = Mapping[str, nn.Module]  # transformers, by their names in the pipeline
+Outputs = list[list[Tensor]]  # of each call the tensors of numbers, fp32 on the CPU
+LOST = (PeerLost, RankFailed, BadWires, Closed)  # the run itself has ended
+SAMPLED = 1 << 16  # values of each weight that its mark is made of
+SCALE, MOST = 10**12, 1e6  # votes are whole numbers, and end here
+SPARE_BYTES = 1 << 28  # of memory, for what is computed in fp32 beside weights, of so few tokens
+
+
+class Unproven(LoomError):
+    """Nothing was shown, which is not lasting where it may be shown at another time; the text is why."""
+
+    code = "unproven"
+
+    def __init__(self, why: str, *, is_lasting: bool = True) -> None:
+        super().__init__(why)
+        self.is_lasting = is_lasting
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """One call of a transformer, as it was asked, and what it gave."""
+
+    part: str
+    inputs: tuple[tuple[Any, ...], dict[str, Any]]
+    output: list[Tensor]
+
+
+def self_check(
+    ask: Callable[[Parts], None],
+    *,
+    mesh: Mesh,
+    sharded: Callable[[], AbstractContextManager[Parts]],
+    whole: Callable[[], AbstractContextManager[Parts]],
+) -> Verdict:
+    """Collective: what `ask` has the transformers do, sharded by the mesh and then whole on each rank.
+
+    Both give the same modules, the first one sharded within it. Errors of the check itself are a verdict, too, alike on
+    all ranks; only what has ended the run for other reasons is raised.
+    """
+    began = time.perf_counter()
+
+    def found(**fields: Any) -> Verdict:
+        return Verdict(**fields, seconds=round(time.perf_counter() - began, 3))
+
+    try:
+        with ExitStack() as stack:
+            parts = _all(mesh, lambda: stack.enter_context(sharded()))
+            weights = _all(mesh, lambda: _examined(parts))
+            calls = _all(mesh, lambda: recorded(parts, ask))
+            own, is_low = [call.output for call in calls], any(map(_is_low, _weights(parts)))
+            exact = _all(mesh, lambda: answers(parts, calls, is_exact=True)) if is_low else own
+        with ExitStack() as stack:
+            parts = _all(mesh, lambda: stack.enter_context(whole()))
+            own_whole = _all(mesh, lambda: answers(parts, calls))
+            exact_whole = _all(mesh, lambda: answers(parts, calls, is_exact=True)) if is_low else own_whole
+            device = next(_weights(parts)).device
+        apart, ratio = _all(mesh, lambda: _compared((own, exact), (own_whole, exact_whole)))
+    except Unproven as error:
+        return found(state="unproven", why=str(error), is_lasting=error.is_lasting)
+    mark, group = zlib.crc32(b"".join(x.numpy().tobytes() for call in exact for x in call)), mesh[Axis.SEQUENCE]
+    differs = group.size > 1 and not are_alike(mark, group, device)
+    votes = [round(min(each, MOST) * SCALE) for each in (apart, ratio)]
+    *shares, differs, most, least = highest(mesh, *votes, int(differs), weights, -weights)
+    apart, ratio = (each / SCALE for each in shares)
+    why = "the ranks have different results" if differs else ""
+    if apart > EXACT:
+        why = f"in fp32 it is {apart:.2g} of the largest value away from one device, where {EXACT:g} is allowed"
+    if most != -least:
+        why = "the ranks hold different weights, such as a LoRA that one of them lacks"
+    return found(state="refused" if why else "same", apart=apart, ratio=ratio, why=why)
+
+
+def recorded(parts: Parts, ask: Callable[[Parts], None]) -> list[Call]:
+    """What the transformers are asked meanwhile, whole, in order; what is given to them later changes none of it."""
+    calls: list[Call] = []
+    asked: list[Any] = []
+
+    def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        asked.append(copy.deepcopy((args, kwargs)))
+
+    def after(name: str) -> Callable[..., None]:
+        return lambda _, args, output: calls.append(Call(name, asked.pop(), _numbers(output)))
+
+    with ExitStack() as stack, torch.no_grad():
+        for name, part in parts.items():
+            # before sharding cuts what it is given, and after it has put the answer together
+            stack.callback(part.register_forward_pre_hook(before, with_kwargs=True, prepend=True).remove)
+            stack.callback(part.register_forward_hook(after(name)).remove)
+        ask(parts)
+    if not calls:
+        raise Unproven("the transformer was not asked")
+    idle = [name for name in parts if all(call.part != name for call in calls)]  # experts whose turn did not come
+    twins = [dataclasses.replace(call, part=name) for name in idle for call in calls]
+    outputs = answers(parts, twins)
+    return calls + [dataclasses.replace(call, output=own) for call, own in zip(twins, outputs, strict=True)]
+
+
+def answers(parts: Parts, calls: Sequence[Call], *, is_exact: bool = False) -> Outputs:
+    """Collective where they are sharded: what the transformers give now for the same calls."""
+    found: Outputs = []
+    with ExitStack() as stack:
+        stack.enter_context(torch.no_grad())
+        if is_exact:
+            stack.enter_context(_full_precision())
+            for part in parts.values():
+                stack.enter_context(in_fp32(part))
+        for call in calls:
+            args, kwargs = copy.deepcopy(call.inputs)  # models pop off lists that they are given, and keep in caches
+            if is_exact:
+                args, kwargs = pytree.tree_map(lambda x: _full(x) if _is_low(x) else x, (args, kwargs))
+            found.append(_numbers(parts[call.part](*args, **kwargs)))
+    return found
+
+
+@contextlib.contextmanager
+def in_fp32(transformer: nn.Module) -> Iterator[None]:
+    """Within it the transformer computes in fp32, and holds one block's weights at a time in it, and those outside of
+    blocks. Afterwards it has the very tensors that it had."""
+    units = _units(transformer)
+    inside = {each for unit in units for each in unit.modules()}
+    held: dict[nn.Module, list[tuple[dict[str, Any], str, Any]]] = {}
+
+    def before(unit: nn.Module, *_: Any) -> None:
+        held[unit] = _raised(unit.modules())
+
+    def after(unit: nn.Module, *_: Any) -> None:
+        _put_back(held.pop(unit, []))
+
+    with ExitStack() as stack:
+        stack.callback(_put_back, _raised(each for each in transformer.modules() if each not in inside))
+        stack.callback(lambda: [after(unit) for unit in reversed(list(held))])  # where a forward failed
+        for unit in units:
+            stack.callback(unit.register_forward_pre_hook(before, prepend=True).remove)
+            stack.callback(unit.register_forward_hook(after).remove)
+        yield
+
+
+def _units(transformer: nn.Module) -> list[nn.Module]:
+    """The blocks by its class's split plan, and what is called outside of its block."""
+    split, title = split_plan_of(transformer), type(transformer).__name__
+    blocks = [block for path in split.blocks for block in modules_at(transformer, path, title)]
+    return [*blocks, *modules_ending(transformer, blocks, split.lent)]
+
+
+def _raised(modules: Iterable[nn.Module]) -> list[tuple[dict[str, Any], str, Any]]:
+    """Weights are exchanged for fp32 ones; where each was, and what it was."""
+    old: list[tuple[dict[str, Any], str, Any]] = []
+    for module in modules:
+        both: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
+        for values, name in [(each, name) for each in both for name in each if _is_low(each[name])]:
+            value, new = values[name], _full(values[name].detach())
+            old.append((values, name, value))
+            values[name] = nn.Parameter(new, requires_grad=False) if isinstance(value, nn.Parameter) else new
+    return old
+
+
+def _put_back(old: list[tuple[dict[str, Any], str, Any]]) -> None:
+    for values, name, value in reversed(old):
+        values[name] = value
+
+
+def _is_low(value: Any) -> bool:
+    """Whether it has fewer bits than fp32."""
+    is_number = isinstance(value, Tensor) and value.is_floating_point()
+    return is_number and (hasattr(value, "__tensor_flatten__") or value.element_size() < 4)
+
+
+def _full(tensor: Tensor) -> Tensor:
+    """In fp32; of a quantized weight what it stands for."""
+    return (tensor.dequantize() if hasattr(tensor, "__tensor_flatten__") else tensor).float()
+
+
+@contextlib.contextmanager
+def _full_precision() -> Iterator[None]:
+    """No TF32, and nothing that is compiled for another dtype."""
+    matmul, cudnn = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        with torch.compiler.set_stance("force_eager"):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(matmul)
+        torch.backends.cudnn.allow_tf32 = cudnn
+
+
+def _weights(parts: Parts) -> Iterator[Tensor]:
+    return (each for part in parts.values() for each in part.parameters())
+
+
+def _examined(parts: Parts) -> int:
+    """A number of all weights, which is the same where they are; raises Unproven where fp32 has no room."""
+    mark = zlib.crc32(repr([name for part in parts.values() for name, _ in part.named_parameters()]).encode())
+    for weight in _weights(parts):
+        flat = (weight.dequantize() if hasattr(weight, "__tensor_flatten__") else weight).detach().flatten()
+        sample = flat[:: max(1, flat.numel() // SAMPLED)].contiguous().cpu()
+        mark = zlib.crc32(bytes_of(sample).numpy().tobytes(), mark)
+    units, device = [unit for part in parts.values() for unit in _units(part)], next(_weights(parts)).device
+    inside = {each for unit in units for each in unit.parameters()}
+    sizes = [sum(each.numel() for each in unit.parameters()) for unit in units]
+    outside = sum(each.numel() for each in _weights(parts) if each not in inside)
+    needed = 4 * (max(sizes, default=0) + outside) + SPARE_BYTES
+    if device.type == "cuda":
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        room = torch.cuda.mem_get_info(device)[0] + unused
+    else:
+        import psutil
+
+        room = psutil.virtual_memory().available
+    if needed > room and any(map(_is_low, _weights(parts))):
+        why = f"it needs {needed / 2**30:.1f} GiB on {device}, where {room / 2**30:.1f} are free"
+        raise Unproven(why, is_lasting=False)
+    return mark
+
+
+def _numbers(output: Any) -> list[Tensor]:
+    leaves = pytree.tree_leaves(output)
+    return [x.detach().float().cpu() for x in leaves if isinstance(x, Tensor) and x.is_floating_point() and x.numel()]
+
+
+def _compared(sharded: tuple[Outputs, Outputs], whole: tuple[Outputs, Outputs]) -> tuple[float, float]:
+    """Of outputs as the run computes, and in fp32: how far apart in fp32, as a part of a tensor's largest value, or of
+    1 where that is smaller; and how many times the rounding as the run computes. The most of all calls."""
+    calls = [*zip(*(each for each in (*sharded, *whole)), strict=True)]
+    found = [tensors for call in calls for tensors in zip(*call, strict=True)]
+    if not all(bool(exact.isfinite().all()) for *_, exact in found):
+        raise Unproven("the transformer whole gives no finite numbers")
+    apart = [float((b - exact).abs().max()) / max(1.0, float(exact.abs().max())) for _, b, _, exact in found]
+    errors = [[float((x - exact).pow(2).mean().sqrt()) for x in (a, b)] for a, _, b, exact in found]
+    ratio = max((a / b for a, b in errors if b), default=1.0)
+    return max(math.inf if math.isnan(each) else each for each in apart), 1.0 if math.isnan(ratio) else ratio
+
+
+def _all(mesh: Mesh, work: Callable[[], T]) -> T:
+    """Collective: what `work` gives; Unproven on every rank where it failed on any, before the next exchange."""
+    found, error = None, None
+    try:
+        found = work()
+    except LOST:
+        raise
+    except Exception as problem:
+        error = problem
+    is_lasting = not is_out_of_memory(error) and getattr(error, "is_lasting", True) if error else True
+    failed, passes_by = highest(mesh, int(error is not None), int(not is_lasting))
+    if not failed:
+        return found  # pyrefly: ignore[bad-return]
+    why = "it failed on another rank" if error is None else one_line(error)
+    if error is not None and not isinstance(error, ValueError | Unproven):
+        why = f"{type(error).__name__}: {why}"
+    raise Unproven(why, is_lasting=not passes_by) from error
+
+
+def highest(mesh: Mesh, *values: int) -> list[int]:
+    """Collective: of each number the highest of all ranks."""
+    assert mesh.voters is not None, f"the mesh of plan {mesh.plan} is of `mesh_for`"
+    return start_highest(torch.tensor(values, dtype=torch.int64), mesh.voters)().tolist()
