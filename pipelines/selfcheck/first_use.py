@@ -23,7 +23,6 @@ from ...parallel.errors import Cancelled
 from ...parallel.mesh import Mesh, mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress, title_of
-from ...parallel.wording import worded
 from ..families import FAMILIES
 from ..forecast.plans import num_steps_of, text_length_of
 from ..requests import Denoise
@@ -78,7 +77,7 @@ def _verdict(request: Denoise, progress: Progress, mesh: Mesh, key: str, lend: L
         return found
     if (small := small_of(request)) is None:
         return Verdict(state="unproven", why="a check is for larger pictures than this", is_lasting=False)
-    progress.phase(worded("checking the plan against one device"))
+    progress.phase("checking the plan against one device")
     budget = _Budget(request, small)
     model = dataclasses.replace(request.model, engine="eager", graphs="off")  # compiled for one size more it takes long
 
