@@ -88,12 +88,11 @@ def _verdict(request: Denoise, progress: Progress, mesh: Mesh, key: str, lend: L
             budget.load_s = budget.load_s or time.perf_counter() - began
             budget.parts = parts
             yield {name: part for name, part in parts.items() if name.startswith("transformer")}
+            if "handle" in parts:
+                parts["handle"].compare_if(lambda: True)  # the run itself is given other inputs
 
-    if request.plan.weights > 1:
-        verdict = Verdict(state="unproven", why="its weights are shared out, and no rank has room for all")
-    else:
-        ask = lambda _: budget.ask(paint)  # noqa: E731
-        verdict = self_check(ask, mesh=mesh, sharded=lambda: lent(request.plan), whole=lambda: lent(ParallelPlan()))
+    ask = lambda _: budget.ask(paint)  # noqa: E731
+    verdict = self_check(ask, mesh=mesh, sharded=lambda: lent(request.plan), whole=lambda: lent(ParallelPlan()))
     if verdict.state == "refused":
         raise NotTheSame(
             f"plan {request.plan}: {verdict.why}; choose another plan, or go on regardless with --no-self-check"

@@ -79,15 +79,15 @@ def self_check(
     try:
         with ExitStack() as stack:
             parts = _all(mesh, lambda: stack.enter_context(sharded()))
-            weights = _all(mesh, lambda: _examined(parts))
+            is_low = any(map(_is_low, _weights(parts)))
             calls = _all(mesh, lambda: recorded(parts, ask))
-            own, is_low = [call.output for call in calls], any(map(_is_low, _weights(parts)))
+            own = [call.output for call in calls]
             exact = _all(mesh, lambda: answers(parts, calls, is_exact=True)) if is_low else own
         with ExitStack() as stack:
             parts = _all(mesh, lambda: stack.enter_context(whole()))
+            weights, device = _all(mesh, lambda: _mark(parts)), next(_weights(parts)).device
             own_whole = _all(mesh, lambda: answers(parts, calls))
             exact_whole = _all(mesh, lambda: answers(parts, calls, is_exact=True)) if is_low else own_whole
-            device = next(_weights(parts)).device
         apart, ratio = _all(mesh, lambda: _compared((own, exact), (own_whole, exact_whole)))
     except Unproven as error:
         return found(state="unproven", why=str(error), is_lasting=error.is_lasting)
@@ -149,54 +149,70 @@ def answers(parts: Parts, calls: Sequence[Call], *, is_exact: bool = False) -> O
 @contextlib.contextmanager
 def in_fp32(transformer: nn.Module) -> Iterator[None]:
     """Within it the transformer computes in fp32, and holds one block's weights at a time in it, and those outside of
-    blocks. Afterwards it has the very tensors that it had."""
-    units = _units(transformer)
-    inside = {each for unit in units for each in unit.modules()}
+    blocks. Afterwards it has the very tensors that it had. Raises `Unproven` where there is no room for that."""
+    split, title = split_plan_of(transformer), type(transformer).__name__
+    blocks = [block for path in split.blocks for block in modules_at(transformer, path, title)]
+    lent = modules_ending(transformer, blocks, split.lent)  # called outside of their blocks, too
+    inside = {each for block in blocks for each in block.modules()}
+    outside = [each for each in transformer.modules() if each not in inside]
+    units = {transformer: outside} | {unit: [*unit.modules()] for unit in (*blocks, *lent)}
+    device = next(transformer.parameters()).device
+    _check_room(units, device)
     held: dict[nn.Module, list[tuple[dict[str, Any], str, Any]]] = {}
 
     def before(unit: nn.Module, *_: Any) -> None:
-        held[unit] = _raised(unit.modules())
+        held[unit] = _raised(units[unit], device)
+        streamed = vars(unit).get("forward")
+        if hasattr(streamed, "__wrapped__"):  # it would bring the weights that rest, in their own dtype
+            held[unit].append((vars(unit), "forward", streamed))
+            vars(unit)["forward"] = streamed.__wrapped__
 
     def after(unit: nn.Module, *_: Any) -> None:
-        _put_back(held.pop(unit, []))
+        for values, name, value in reversed(held.pop(unit, [])):
+            values[name] = value
 
     with ExitStack() as stack:
-        stack.callback(_put_back, _raised(each for each in transformer.modules() if each not in inside))
         stack.callback(lambda: [after(unit) for unit in reversed(list(held))])  # where a forward failed
-        for unit in units:
-            stack.callback(unit.register_forward_pre_hook(before, prepend=True).remove)
-            stack.callback(unit.register_forward_hook(after).remove)
+        for unit in units:  # after shared weights are gathered, and before they are let go of
+            stack.callback(unit.register_forward_pre_hook(before).remove)
+            stack.callback(unit.register_forward_hook(after, prepend=True).remove)
         yield
 
 
-def _units(transformer: nn.Module) -> list[nn.Module]:
-    """The blocks by its class's split plan, and what is called outside of its block."""
-    split, title = split_plan_of(transformer), type(transformer).__name__
-    blocks = [block for path in split.blocks for block in modules_at(transformer, path, title)]
-    return [*blocks, *modules_ending(transformer, blocks, split.lent)]
-
-
-def _raised(modules: Iterable[nn.Module]) -> list[tuple[dict[str, Any], str, Any]]:
-    """Weights are exchanged for fp32 ones; where each was, and what it was."""
+def _raised(modules: Iterable[nn.Module], device: torch.device) -> list[tuple[dict[str, Any], str, Any]]:
+    """Weights are exchanged for fp32 ones on the device; where each was, and what it was."""
     old: list[tuple[dict[str, Any], str, Any]] = []
     for module in modules:
         both: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
         for values, name in [(each, name) for each in both for name in each if _is_low(each[name])]:
-            value, new = values[name], _full(values[name].detach())
+            value, new = values[name], _full(values[name].detach().to(device))
             old.append((values, name, value))
             values[name] = nn.Parameter(new, requires_grad=False) if isinstance(value, nn.Parameter) else new
     return old
 
 
-def _put_back(old: list[tuple[dict[str, Any], str, Any]]) -> None:
-    for values, name, value in reversed(old):
-        values[name] = value
+def _check_room(units: Mapping[nn.Module, Iterable[nn.Module]], device: torch.device) -> None:
+    weights = (
+        [each.numel() for module in inner for each in module._parameters.values() if each is not None]
+        for inner in units.values()
+    )
+    outside, *sizes = map(sum, weights)
+    needed = 4 * (outside + max(sizes, default=0)) + SPARE_BYTES
+    if device.type == "cuda":
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        room = torch.cuda.mem_get_info(device)[0] + unused
+    else:
+        import psutil
+
+        room = psutil.virtual_memory().available
+    if needed > room:
+        why = f"it needs {needed / 2**30:.1f} GiB on {device}, where {room / 2**30:.1f} are free"
+        raise Unproven(why, is_lasting=False)
 
 
 def _is_low(value: Any) -> bool:
     """Whether it has fewer bits than fp32."""
-    is_number = isinstance(value, Tensor) and value.is_floating_point()
-    return is_number and (hasattr(value, "__tensor_flatten__") or value.element_size() < 4)
+    return isinstance(value, Tensor) and value.is_floating_point() and value.element_size() < 4
 
 
 def _full(tensor: Tensor) -> Tensor:
@@ -222,28 +238,13 @@ def _weights(parts: Parts) -> Iterator[Tensor]:
     return (each for part in parts.values() for each in part.parameters())
 
 
-def _examined(parts: Parts) -> int:
-    """A number of all weights, which is the same where they are; raises Unproven where fp32 has no room."""
+def _mark(parts: Parts) -> int:
+    """A number of all weights, by a sample of each, which is the same where they are."""
     mark = zlib.crc32(repr([name for part in parts.values() for name, _ in part.named_parameters()]).encode())
     for weight in _weights(parts):
         flat = (weight.dequantize() if hasattr(weight, "__tensor_flatten__") else weight).detach().flatten()
         sample = flat[:: max(1, flat.numel() // SAMPLED)].contiguous().cpu()
         mark = zlib.crc32(bytes_of(sample).numpy().tobytes(), mark)
-    units, device = [unit for part in parts.values() for unit in _units(part)], next(_weights(parts)).device
-    inside = {each for unit in units for each in unit.parameters()}
-    sizes = [sum(each.numel() for each in unit.parameters()) for unit in units]
-    outside = sum(each.numel() for each in _weights(parts) if each not in inside)
-    needed = 4 * (max(sizes, default=0) + outside) + SPARE_BYTES
-    if device.type == "cuda":
-        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        room = torch.cuda.mem_get_info(device)[0] + unused
-    else:
-        import psutil
-
-        room = psutil.virtual_memory().available
-    if needed > room and any(map(_is_low, _weights(parts))):
-        why = f"it needs {needed / 2**30:.1f} GiB on {device}, where {room / 2**30:.1f} are free"
-        raise Unproven(why, is_lasting=False)
     return mark
 
 

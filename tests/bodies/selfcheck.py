@@ -87,7 +87,7 @@ def failing(rank: int, variant: str) -> dict[str, Any]:
         def refuse(*_: Any) -> None:
             raise ValueError("no room")
 
-        with patch.object(passes, "_examined", refuse) if rank == 1 else contextlib.nullcontext():
+        with patch.object(passes, "_mark", refuse) if rank == 1 else contextlib.nullcontext():
             yield
 
     with patch.dict(PLANTS, {"no room": no_room}):
