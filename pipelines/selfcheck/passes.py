@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import inspect
 import math
 import time
 import zlib
@@ -162,16 +163,16 @@ def in_fp32(transformer: nn.Module) -> Iterator[None]:
 
     def before(unit: nn.Module, *_: Any) -> None:
         held[unit] = _raised(units[unit], device)
-        streamed = vars(unit).get("forward")
-        if hasattr(streamed, "__wrapped__"):  # it would bring the weights that rest, in their own dtype
-            held[unit].append((vars(unit), "forward", streamed))
-            vars(unit)["forward"] = streamed.__wrapped__
 
     def after(unit: nn.Module, *_: Any) -> None:
         for values, name, value in reversed(held.pop(unit, [])):
             values[name] = value
 
     with ExitStack() as stack:
+        for each in transformer.modules():
+            if inspect.isfunction(streams := vars(each).get("forward")) and hasattr(streams, "__wrapped__"):
+                stack.callback(vars(each).update, forward=streams)  # it would bring what rests, in its own dtype
+                vars(each)["forward"] = streams.__wrapped__
         stack.callback(lambda: [after(unit) for unit in reversed(list(held))])  # where a forward failed
         for unit in units:  # after shared weights are gathered, and before they are let go of
             stack.callback(unit.register_forward_pre_hook(before).remove)

@@ -21,6 +21,7 @@ from latentloom.parallel.sharding.session import Session
 from latentloom.parallel.sharding.split_plan import Along, SplitPlan
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.quantizing import quantize_loaded
+from latentloom.pipelines.components.resting import Resting
 from latentloom.pipelines.selfcheck import first_use, passes
 from latentloom.pipelines.selfcheck.passes import Parts, answers, recorded, self_check
 from latentloom.pipelines.spreading.transformer import leave_padding_out, shard, split_plan_of
@@ -35,10 +36,18 @@ LATENTS = ("hidden_states", "x", "hidden_state", "sample")
 
 
 def checked(
-    rank: int, variant: str, case: str | Case, plan: str, dtype: str, plant: str = "", backend: str = ""
+    rank: int,
+    variant: str,
+    case: str | Case,
+    plan: str,
+    dtype: str,
+    plant: str = "",
+    backend: str = "",
+    rests: bool = False,
 ) -> dict[str, Any]:
     """Collective: the verdict of a variant, by a plan of all ranks, with an error planted or none; where `backend` is
-    one of torch.compile, with blocks that are compiled by it. Of dtype fp8 weights are, and the rest is bf16."""
+    one of torch.compile, with blocks that are compiled by it. Of dtype fp8 weights are, and the rest is bf16. What
+    rests has no block on its device, but brings each."""
     model, inputs = built(variant, case, dtype)
     parsed = ParallelPlan.parse(plan)
     mesh = mesh_for(parsed)
@@ -61,8 +70,14 @@ def checked(
         undo()
 
     before = {name: (id(each), _plain(each).clone()) for name, each in model.state_dict(keep_vars=True).items()}
+    resting = Resting(model, "transformer", "cpu") if rests else None
     with PLANTS[plant](model, rank) if plant in PLANTS else contextlib.nullcontext():
+        if resting is not None:
+            resting.begin(0.0)
         verdict = self_check(lambda parts: two_steps(parts, inputs), mesh=mesh, sharded=sharded, whole=whole)
+    if resting is not None:
+        assert resting.num_resident == 0 and resting.blocks
+        resting.end()
     after = model.state_dict(keep_vars=True)
     is_same = all(id(after[name]) == it and torch.equal(_plain(after[name]), old) for name, (it, old) in before.items())
     hooks = sum(len(each._forward_hooks) + len(each._forward_pre_hooks) for each in model.modules())

@@ -52,6 +52,16 @@ def test_right_runs_are_the_same_and_leave_the_transformer_as_it_was(pair: Ranks
         assert verdict["is_unchanged"]
 
 
+@pytest.mark.parametrize(
+    ("variant", "dtype"), [("flux", "bf16"), ("wan", "bf16"), ("flux", "fp8"), ("z_image", "fp32")]
+)
+def test_blocks_that_come_from_the_host_are_checked_as_they_are(pair: Ranks, variant: str, dtype: str) -> None:
+    for plant, state in (("", "same"), ("group mix-up", "refused")):
+        run = ("bodies.selfcheck:checked", variant, "both_odd", "ulysses=2", dtype, plant, "", True)
+        found = pair.run(*run)
+        assert [(verdict["state"], verdict["is_unchanged"]) for verdict in found] == [(state, True)] * 2
+
+
 @pytest.mark.parametrize("variant", ["hunyuan_dit", "sana_wm"])
 def test_what_fails_whole_too_is_unproven(pair: Ranks, variant: str) -> None:
     """Of a class that cannot run in bf16 by a cast of all it has."""
@@ -85,8 +95,10 @@ def test_a_plan_is_checked_once_and_its_verdict_is_told_with_each_run(
     assert [each["state"] for each in kept_here] == ["same"] * 2
     for found in pair.run("bodies.selfcheck:denoised", model("flux"), str(tmp_path), plans[1:]):  # as a new process
         assert [(num_checks, len(known)) for _, known, num_checks, _ in found] == [(0, 1)] * 2
-    for found in pair.run("bodies.selfcheck:denoised", model("flux", dtype="bf16"), str(tmp_path), ["ulysses=2"]):
-        assert found[0][2] == 1, "another dtype is checked by itself"
+    others = ["ulysses=2", "ulysses=2,weights=2"]  # of the last no rank has all weights, but for the check
+    for found in pair.run("bodies.selfcheck:denoised", model("flux", dtype="bf16"), str(tmp_path), others):
+        assert [(num_checks, error) for *_, num_checks, error in found] == [(1, "")] * 2, "another dtype by itself"
+        assert all(known.startswith("checked on this machine, 2") for _, (known,), _, _ in found)
 
 
 @pytest.mark.parametrize("family", ["wan", "qwen_image"])
