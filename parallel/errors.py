@@ -15,7 +15,7 @@ and libraries raise counts as the class that `kind_of` finds for it, so a plain 
     |  +- OutsideRoots      outside-roots         2   400  pipelines/models/source.py
     |  +- NotPulled         not-pulled            2   400  pipelines/models/source.py
     |  +- NotFinite         not-finite            2   400  pipelines/failures.py
-    |  +- NotTheSame        not-the-same          2   400  pipelines/selfcheck/verdicts.py
+    |  +- NotTheSame        not-the-same          2   400  pipelines/selfcheck/first_use.py
     |  +- NotWritten        not-written           2   400  nodes/files/atomic.py
     |  +- InUse             in-use                2   400  nodes/headless/lifetime.py
     |  +- NotFetched        not-fetched           2   400  pipelines/hub/look.py

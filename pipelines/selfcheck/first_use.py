@@ -10,31 +10,38 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import importlib.metadata
+import json
 import logging
 import os
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...parallel.errors import Cancelled
+from pydantic import TypeAdapter
+
+from ...parallel.errors import BadInput, Cancelled
+from ...parallel.machine.folders import user_cache
 from ...parallel.mesh import Mesh, mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress, title_of
 from ..families import FAMILIES
 from ..forecast.plans import num_steps_of, text_length_of
+from ..models.regular_file import read_object, write_object
 from ..requests import Denoise
 from ..shape import nearest_frames, size_multiple
 from ..values import Latents, Model, to_plain
-from .passes import Unproven, highest, self_check
-from .verdicts import DOUBTED, NotTheSame, Verdict, keep, kept, key_of
+from .passes import DOUBTED, Unproven, Verdict, highest, self_check
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 VARIABLE = "LATENTLOOM_SELF_CHECK"  # the environment variable that ranks inherit; `--no-self-check` sets it to 0
+FOLDER, MAX_BYTES = "self_checks", 4096
 STEPS = 2
 MOST_SHARE = 0.1  # of the seconds that loading the transformer and the denoise take
 FP32_TIMES = 2.0  # as long as in the run's dtype a step takes in fp32, which is assumed
@@ -46,6 +53,13 @@ Paint = Callable[[Parts, Denoise, Callable[..., None]], object]
 logger = logging.getLogger("latentloom")
 # What the ranks of a process group know of verdicts already, all alike; gone with the group.
 _known: weakref.WeakKeyDictionary[Any, dict[str, Verdict | None]] = weakref.WeakKeyDictionary()
+_VERDICT = TypeAdapter(Verdict)
+
+
+class NotTheSame(BadInput):
+    """Under a plan a model gives here what one process does not give."""
+
+    code = "not-the-same"
 
 
 def check_first_use(request: Denoise, progress: Progress, *, lend: Lend, paint: Paint) -> str:
@@ -70,7 +84,7 @@ def check_first_use(request: Denoise, progress: Progress, *, lend: Lend, paint: 
 
 def _verdict(request: Denoise, progress: Progress, mesh: Mesh, key: str, lend: Lend, paint: Paint) -> Verdict:
     """Collective: the verdict that all ranks have kept, or a new one."""
-    found = kept(key)
+    found, plan = kept(key), request.plan
     # ranks of another machine have a folder of their own
     if not highest(mesh, int(found is None))[0]:
         assert found is not None, "no rank lacks it"
@@ -78,61 +92,68 @@ def _verdict(request: Denoise, progress: Progress, mesh: Mesh, key: str, lend: L
     if (small := small_of(request)) is None:
         return Verdict(state="unproven", why="a check is for larger pictures than this", is_lasting=False)
     progress.phase("checking the plan against one device")
-    budget = _Budget(request, small)
     model = dataclasses.replace(request.model, engine="eager", graphs="off")  # compiled for one size more it takes long
+    load_s, parts = 0.0, dict[str, Any]()
 
     @contextlib.contextmanager
     def lent(plan: ParallelPlan) -> Iterator[Parts]:
+        nonlocal load_s, parts
         began = time.perf_counter()
         with lend(model, plan) as parts:
-            budget.load_s = budget.load_s or time.perf_counter() - began
-            budget.parts = parts
+            load_s = load_s or time.perf_counter() - began
             yield {name: part for name, part in parts.items() if name.startswith("transformer")}
             if "handle" in parts:
                 parts["handle"].compare_if(lambda: True)  # the run itself is given other inputs
 
-    ask = lambda _: budget.ask(paint)  # noqa: E731
-    verdict = self_check(ask, mesh=mesh, sharded=lambda: lent(request.plan), whole=lambda: lent(ParallelPlan()))
-    if verdict.state == "refused":
-        raise NotTheSame(
-            f"plan {request.plan}: {verdict.why}; choose another plan, or go on regardless with --no-self-check"
-        )
-    if verdict.is_lasting:
-        keep(verdict, key)
-    if not mesh.rank and (verdict.state == "unproven" or verdict.ratio > DOUBTED):
-        told = logger.info if verdict.state == "unproven" else logger.warning
-        told("plan %s: %s", request.plan, verdict)
-    return verdict
+    def ask(_: object) -> None:
+        ends = [time.perf_counter()]
 
+        def on_step(done: int, *_: object) -> None:
+            ends.append(time.perf_counter())
+            if done >= STEPS:
+                raise Cancelled
 
-@dataclasses.dataclass
-class _Budget:
-    """What a check takes, as its own first steps tell, and the run that it is for."""
-
-    request: Denoise
-    small: Denoise
-    parts: Parts = dataclasses.field(default_factory=dict[str, Any])
-    load_s: float = 0.0
-    ends: list[float] = dataclasses.field(default_factory=list[float])
-
-    def ask(self, paint: Paint) -> None:
-        """Collective: the small steps. Raises Unproven where all of the check would take more than its share."""
-        self.ends = [time.perf_counter()]
         with contextlib.suppress(Cancelled):
-            paint(self.parts, self.small, self._on_step)
-        step_s, num_ranks = self.ends[-1] - self.ends[-2], self.request.plan.num_ranks
-        in_fp32 = FP32_TIMES * (1 + num_ranks) if self.request.model.dtype != "fp32" else 0.0
-        check_s = self.ends[-1] - self.ends[0] + STEPS * step_s * (in_fp32 + num_ranks)
-        times = _num_tokens(self.request) / _num_tokens(self.small)
-        run_s = self.load_s + num_steps_of(self.request) * times * step_s
+            paint(parts, small, on_step)
+        step_s = ends[-1] - ends[-2]
+        in_fp32 = FP32_TIMES * (1 + plan.num_ranks) if model.dtype != "fp32" else 0.0
+        check_s = ends[-1] - ends[0] + STEPS * step_s * (in_fp32 + plan.num_ranks)
+        run_s = load_s + num_steps_of(request) * step_s * _num_tokens(request) / _num_tokens(small)
         if check_s > MOST_SHARE * run_s:
             why = f"it would take {check_s:.1f} s, which is much for a run of {run_s:.1f}"
             raise Unproven(why, is_lasting=False)
 
-    def _on_step(self, done: int, *_: object) -> None:
-        self.ends.append(time.perf_counter())
-        if done >= STEPS:
-            raise Cancelled
+    verdict = self_check(ask, mesh=mesh, sharded=lambda: lent(plan), whole=lambda: lent(ParallelPlan()))
+    if verdict.state == "refused":
+        raise NotTheSame(f"plan {plan}: {verdict.why}; choose another plan, or go on regardless with --no-self-check")
+    if verdict.is_lasting:
+        keep(verdict, key)
+    if not mesh.rank and (verdict.state == "unproven" or verdict.ratio > DOUBTED):
+        told = logger.info if verdict.state == "unproven" else logger.warning
+        told("plan %s: %s", plan, verdict)
+    return verdict
+
+
+def kept(key: str) -> Verdict | None:
+    """None where nothing was checked, or is to be checked anew, and where the file cannot be read."""
+    try:
+        return _VERDICT.validate_python(read_object(_path(key), what="a verdict", max_bytes=MAX_BYTES))
+    except ValueError:
+        return None
+
+
+def keep(verdict: Verdict, key: str) -> None:
+    """A folder that cannot be written costs the next run a check, not this one its result."""
+    try:
+        write_object(_path(key), dataclasses.asdict(verdict))
+    except (OSError, ValueError) as error:
+        logger.info("a self-check is not kept for later: %s", error)
+
+
+def _path(key: str) -> Path:
+    if (folder := user_cache()) is None:
+        raise ValueError("this user has no home")
+    return folder / FOLDER / f"{key}.json"
 
 
 def small_of(request: Denoise) -> Denoise | None:
@@ -172,15 +193,12 @@ def _num_tokens(request: Denoise) -> float:
 
 
 def _key(request: Denoise) -> str:
-    """All that a verdict depends on."""
+    """A name for all that a verdict depends on."""
     model, own = request.model, ("source", "folder", "place", "engine", "graphs", "device")
-    return key_of(
-        {
-            "model": {name: value for name, value in to_plain(model).items() if name not in own},
-            "folder": "" if model.fingerprint else model.folder,
-            "device": title_of(model.device),
-            "plan": str(request.plan),
-            "extras": sorted(request.latents.extras),
-            "versions": [importlib.metadata.version(name) for name in ("latentloom", "torch", "diffusers")],
-        }
-    )
+    told = [
+        {name: value for name, value in to_plain(model).items() if name not in own},
+        "" if model.fingerprint else model.folder,
+        [title_of(model.device), str(request.plan), *sorted(request.latents.extras)],
+        [importlib.metadata.version(name) for name in ("latentloom", "torch", "diffusers")],
+    ]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import dataclasses
 import inspect
 import math
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -30,12 +30,14 @@ from ...parallel.sharding.hooks import modules_at, modules_ending
 from ...parallel.staging import bytes_of
 from ..spreading.handed import are_alike
 from ..spreading.transformer import split_plan_of
-from .verdicts import EXACT, Verdict
 
 T = TypeVar("T")
 Parts = Mapping[str, nn.Module]  # transformers, by their names in the pipeline
+Call = tuple[str, Any]  # a transformer's name, and its arguments, positional and named
 Outputs = list[list[Tensor]]  # of each call the tensors of numbers, fp32 on the CPU
 LOST = (PeerLost, RankFailed, BadWires, Closed)  # the run itself has ended
+EXACT = 1e-5  # of the largest value, or of 1: further apart in fp32 is wrong, and refused
+DOUBTED = 1.25  # how many times the whole run's rounding is told; by it nothing is refused
 SAMPLED = 1 << 16  # values of each weight that its mark is made of
 SCALE, MOST = 10**12, 1e6  # votes are whole numbers, and end here
 SPARE_BYTES = 1 << 28  # of memory, for what is computed in fp32 beside weights, of so few tokens
@@ -51,38 +53,40 @@ class Unproven(LoomError):
         self.is_lasting = is_lasting
 
 
-@dataclasses.dataclass(frozen=True)
-class Call:
-    """One call of a transformer, as it was asked, and what it gave."""
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What was found of one plan and model."""
 
-    part: str
-    inputs: tuple[tuple[Any, ...], dict[str, Any]]
-    output: list[Tensor]
+    state: Literal["same", "refused", "unproven"]
+    apart: float = 0.0  # in fp32, as a part of the largest value, or of 1 where that is smaller
+    ratio: float = 1.0  # the rms error in the run's own dtype, to that of the transformer whole
+    why: str = ""  # it is not the same, or nothing was shown
+    is_lasting: bool = True  # whether the next process need not try again
+    seconds: float = 0.0
+    day: str = field(default_factory=lambda: time.strftime("%Y-%m-%d"))
+
+    def __str__(self) -> str:
+        if self.state == "unproven":
+            return f"not checked on this machine, {self.day}: {self.why}"
+        doubt = f", rounding {self.ratio:.2f} times that of one device" if self.ratio > DOUBTED else ""
+        return f"checked on this machine, {self.day}, {self.apart:.1e}{doubt}"
 
 
-def self_check(
-    ask: Callable[[Parts], None],
-    *,
-    mesh: Mesh,
-    sharded: Callable[[], AbstractContextManager[Parts]],
-    whole: Callable[[], AbstractContextManager[Parts]],
-) -> Verdict:
+Lent = Callable[[], AbstractContextManager[Parts]]
+
+
+def self_check(ask: Callable[[Parts], None], *, mesh: Mesh, sharded: Lent, whole: Lent) -> Verdict:
     """Collective: what `ask` has the transformers do, sharded by the mesh and then whole on each rank.
 
-    Both give the same modules, the first one sharded within it. Errors of the check itself are a verdict, too, alike on
-    all ranks; only what has ended the run for other reasons is raised.
+    Errors of the check itself are a verdict, too, alike on all ranks; only what has ended the run for other reasons is
+    raised.
     """
     began = time.perf_counter()
-
-    def found(**fields: Any) -> Verdict:
-        return Verdict(**fields, seconds=round(time.perf_counter() - began, 3))
-
     try:
         with ExitStack() as stack:
             parts = _all(mesh, lambda: stack.enter_context(sharded()))
             is_low = any(map(_is_low, _weights(parts)))
-            calls = _all(mesh, lambda: recorded(parts, ask))
-            own = [call.output for call in calls]
+            calls, own = _all(mesh, lambda: recorded(parts, ask))
             exact = _all(mesh, lambda: answers(parts, calls, is_exact=True)) if is_low else own
         with ExitStack() as stack:
             parts = _all(mesh, lambda: stack.enter_context(whole()))
@@ -91,7 +95,8 @@ def self_check(
             exact_whole = _all(mesh, lambda: answers(parts, calls, is_exact=True)) if is_low else own_whole
         apart, ratio = _all(mesh, lambda: _compared((own, exact), (own_whole, exact_whole)))
     except Unproven as error:
-        return found(state="unproven", why=str(error), is_lasting=error.is_lasting)
+        seconds = round(time.perf_counter() - began, 3)
+        return Verdict(state="unproven", why=str(error), is_lasting=error.is_lasting, seconds=seconds)
     mark, group = zlib.crc32(b"".join(x.numpy().tobytes() for call in exact for x in call)), mesh[Axis.SEQUENCE]
     differs = group.size > 1 and not are_alike(mark, group, device)
     votes = [round(min(each, MOST) * SCALE) for each in (apart, ratio)]
@@ -102,32 +107,30 @@ def self_check(
         why = f"in fp32 it is {apart:.2g} of the largest value away from one device, where {EXACT:g} is allowed"
     if most != -least:
         why = "the ranks hold different weights, such as a LoRA that one of them lacks"
-    return found(state="refused" if why else "same", apart=apart, ratio=ratio, why=why)
+    seconds = round(time.perf_counter() - began, 3)
+    return Verdict(state="refused" if why else "same", apart=apart, ratio=ratio, why=why, seconds=seconds)
 
 
-def recorded(parts: Parts, ask: Callable[[Parts], None]) -> list[Call]:
-    """What the transformers are asked meanwhile, whole, in order; what is given to them later changes none of it."""
+def recorded(parts: Parts, ask: Callable[[Parts], None]) -> tuple[list[Call], Outputs]:
+    """What the transformers are asked meanwhile, whole, in order, and what they give."""
     calls: list[Call] = []
-    asked: list[Any] = []
+    outputs: Outputs = []
 
-    def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        asked.append(copy.deepcopy((args, kwargs)))
-
-    def after(name: str) -> Callable[..., None]:
-        return lambda _, args, output: calls.append(Call(name, asked.pop(), _numbers(output)))
+    def before(name: str) -> Callable[..., None]:
+        return lambda _, args, kwargs: calls.append((name, copy.deepcopy((args, kwargs))))
 
     with ExitStack() as stack, torch.no_grad():
         for name, part in parts.items():
             # before sharding cuts what it is given, and after it has put the answer together
-            stack.callback(part.register_forward_pre_hook(before, with_kwargs=True, prepend=True).remove)
-            stack.callback(part.register_forward_hook(after(name)).remove)
+            stack.callback(part.register_forward_pre_hook(before(name), with_kwargs=True, prepend=True).remove)
+            after = part.register_forward_hook(lambda _, args, output: outputs.append(_numbers(output)))
+            stack.callback(after.remove)
         ask(parts)
     if not calls:
         raise Unproven("the transformer was not asked")
-    idle = [name for name in parts if all(call.part != name for call in calls)]  # experts whose turn did not come
-    twins = [dataclasses.replace(call, part=name) for name in idle for call in calls]
-    outputs = answers(parts, twins)
-    return calls + [dataclasses.replace(call, output=own) for call, own in zip(twins, outputs, strict=True)]
+    asked = {name for name, _ in calls}
+    twins = [(name, inputs) for name in parts if name not in asked for _, inputs in calls]  # experts for later steps
+    return calls + twins, outputs + answers(parts, twins)
 
 
 def answers(parts: Parts, calls: Sequence[Call], *, is_exact: bool = False) -> Outputs:
@@ -136,14 +139,18 @@ def answers(parts: Parts, calls: Sequence[Call], *, is_exact: bool = False) -> O
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
         if is_exact:
-            stack.enter_context(_full_precision())
+            stack.enter_context(torch.compiler.set_stance("force_eager"))  # what is compiled is for another dtype
+            stack.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
+            torch.set_float32_matmul_precision("highest")
+            stack.callback(setattr, torch.backends.cudnn, "allow_tf32", torch.backends.cudnn.allow_tf32)
+            torch.backends.cudnn.allow_tf32 = False
             for part in parts.values():
                 stack.enter_context(in_fp32(part))
-        for call in calls:
-            args, kwargs = copy.deepcopy(call.inputs)  # models pop off lists that they are given, and keep in caches
+        for name, inputs in calls:
+            args, kwargs = copy.deepcopy(inputs)  # models pop off lists that they are given, and keep in caches
             if is_exact:
                 args, kwargs = pytree.tree_map(lambda x: _full(x) if _is_low(x) else x, (args, kwargs))
-            found.append(_numbers(parts[call.part](*args, **kwargs)))
+            found.append(_numbers(parts[name](*args, **kwargs)))
     return found
 
 
@@ -158,14 +165,14 @@ def in_fp32(transformer: nn.Module) -> Iterator[None]:
     outside = [each for each in transformer.modules() if each not in inside]
     units = {transformer: outside} | {unit: [*unit.modules()] for unit in (*blocks, *lent)}
     device = next(transformer.parameters()).device
-    _check_room(units, device)
+    _check_room(units.values(), device)
     held: dict[nn.Module, list[tuple[dict[str, Any], str, Any]]] = {}
 
     def before(unit: nn.Module, *_: Any) -> None:
         held[unit] = _raised(units[unit], device)
 
     def after(unit: nn.Module, *_: Any) -> None:
-        for values, name, value in reversed(held.pop(unit, [])):
+        for values, name, value in held.pop(unit, []):
             values[name] = value
 
     with ExitStack() as stack:
@@ -182,22 +189,16 @@ def in_fp32(transformer: nn.Module) -> Iterator[None]:
 
 def _raised(modules: Iterable[nn.Module], device: torch.device) -> list[tuple[dict[str, Any], str, Any]]:
     """Weights are exchanged for fp32 ones on the device; where each was, and what it was."""
-    old: list[tuple[dict[str, Any], str, Any]] = []
-    for module in modules:
-        both: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
-        for values, name in [(each, name) for each in both for name in each if _is_low(each[name])]:
-            value, new = values[name], _full(values[name].detach().to(device))
-            old.append((values, name, value))
-            values[name] = nn.Parameter(new, requires_grad=False) if isinstance(value, nn.Parameter) else new
+    both: list[dict[str, Any]] = [each for module in modules for each in (module._parameters, module._buffers)]
+    old = [(values, name, value) for values in both for name, value in values.items() if _is_low(value)]
+    for values, name, value in old:
+        new = _full(value.detach().to(device))
+        values[name] = nn.Parameter(new, requires_grad=False) if isinstance(value, nn.Parameter) else new
     return old
 
 
-def _check_room(units: Mapping[nn.Module, Iterable[nn.Module]], device: torch.device) -> None:
-    weights = (
-        [each.numel() for module in inner for each in module._parameters.values() if each is not None]
-        for inner in units.values()
-    )
-    outside, *sizes = map(sum, weights)
+def _check_room(units: Iterable[Iterable[nn.Module]], device: torch.device) -> None:
+    outside, *sizes = (sum(x.numel() for each in unit for x in each.parameters(recurse=False)) for unit in units)
     needed = 4 * (outside + max(sizes, default=0)) + SPARE_BYTES
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
@@ -216,23 +217,13 @@ def _is_low(value: Any) -> bool:
     return isinstance(value, Tensor) and value.is_floating_point() and value.element_size() < 4
 
 
+def _plain(tensor: Tensor) -> Tensor:
+    """Of a quantized weight what it stands for."""
+    return tensor.dequantize() if hasattr(tensor, "__tensor_flatten__") else tensor
+
+
 def _full(tensor: Tensor) -> Tensor:
-    """In fp32; of a quantized weight what it stands for."""
-    return (tensor.dequantize() if hasattr(tensor, "__tensor_flatten__") else tensor).float()
-
-
-@contextlib.contextmanager
-def _full_precision() -> Iterator[None]:
-    """No TF32, and nothing that is compiled for another dtype."""
-    matmul, cudnn = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.allow_tf32 = False
-    try:
-        with torch.compiler.set_stance("force_eager"):
-            yield
-    finally:
-        torch.set_float32_matmul_precision(matmul)
-        torch.backends.cudnn.allow_tf32 = cudnn
+    return _plain(tensor).float()
 
 
 def _weights(parts: Parts) -> Iterator[Tensor]:
@@ -242,8 +233,7 @@ def _weights(parts: Parts) -> Iterator[Tensor]:
 def _mark(parts: Parts) -> int:
     """A number of all weights, by a sample of each, which is the same where they are."""
     mark = zlib.crc32(repr([name for part in parts.values() for name, _ in part.named_parameters()]).encode())
-    for weight in _weights(parts):
-        flat = (weight.dequantize() if hasattr(weight, "__tensor_flatten__") else weight).detach().flatten()
+    for flat in (_plain(weight).detach().flatten() for weight in _weights(parts)):
         sample = flat[:: max(1, flat.numel() // SAMPLED)].contiguous().cpu()
         mark = zlib.crc32(bytes_of(sample).numpy().tobytes(), mark)
     return mark
@@ -257,33 +247,30 @@ def _numbers(output: Any) -> list[Tensor]:
 def _compared(sharded: tuple[Outputs, Outputs], whole: tuple[Outputs, Outputs]) -> tuple[float, float]:
     """Of outputs as the run computes, and in fp32: how far apart in fp32, as a part of a tensor's largest value, or of
     1 where that is smaller; and how many times the rounding as the run computes. The most of all calls."""
-    calls = [*zip(*(each for each in (*sharded, *whole)), strict=True)]
-    found = [tensors for call in calls for tensors in zip(*call, strict=True)]
+    found = [tensors for call in zip(*sharded, *whole, strict=True) for tensors in zip(*call, strict=True)]
     if not all(bool(exact.isfinite().all()) for *_, exact in found):
         raise Unproven("the transformer whole gives no finite numbers")
     apart = [float((b - exact).abs().max()) / max(1.0, float(exact.abs().max())) for _, b, _, exact in found]
     errors = [[float((x - exact).pow(2).mean().sqrt()) for x in (a, b)] for a, _, b, exact in found]
     ratio = max((a / b for a, b in errors if b), default=1.0)
-    return max(math.inf if math.isnan(each) else each for each in apart), 1.0 if math.isnan(ratio) else ratio
+    return max(math.inf if math.isnan(each) else each for each in apart), MOST if math.isnan(ratio) else ratio
 
 
 def _all(mesh: Mesh, work: Callable[[], T]) -> T:
     """Collective: what `work` gives; Unproven on every rank where it failed on any, before the next exchange."""
-    found, error = None, None
+    found, error, why = None, None, "it failed on another rank"
     try:
         found = work()
     except LOST:
         raise
     except Exception as problem:
-        error = problem
-    is_lasting = not is_out_of_memory(error) and getattr(error, "is_lasting", True) if error else True
-    failed, passes_by = highest(mesh, int(error is not None), int(not is_lasting))
-    if not failed:
-        return found  # pyrefly: ignore[bad-return]
-    why = "it failed on another rank" if error is None else one_line(error)
-    if error is not None and not isinstance(error, ValueError | Unproven):
-        why = f"{type(error).__name__}: {why}"
-    raise Unproven(why, is_lasting=not passes_by) from error
+        error, is_told = problem, isinstance(problem, ValueError | Unproven)
+        why = one_line(error) if is_told else f"{type(error).__name__}: {one_line(error)}"
+    passes_by = error is not None and (is_out_of_memory(error) or not getattr(error, "is_lasting", True))
+    failed, passes_by = highest(mesh, int(error is not None), int(passes_by))
+    if failed:
+        raise Unproven(why, is_lasting=not passes_by) from error
+    return found  # pyrefly: ignore[bad-return]
 
 
 def highest(mesh: Mesh, *values: int) -> list[int]:

@@ -13,9 +13,9 @@ from latentloom.__main__ import parser
 from latentloom.parallel.errors import BadInput
 from latentloom.pipelines.families import FAMILIES
 from latentloom.pipelines.requests import Denoise
-from latentloom.pipelines.selfcheck import verdicts
-from latentloom.pipelines.selfcheck.first_use import small_of
-from latentloom.pipelines.selfcheck.verdicts import EXACT, NotTheSame, Verdict, keep, kept, key_of
+from latentloom.pipelines.selfcheck import first_use
+from latentloom.pipelines.selfcheck.first_use import NotTheSame, keep, kept, small_of
+from latentloom.pipelines.selfcheck.passes import EXACT, Verdict
 from latentloom.pipelines.shape import size_multiple
 from latentloom.pipelines.values import Conditioning, Latents, Model, from_plain
 from support.ranks import Ranks
@@ -164,18 +164,18 @@ def test_a_check_is_of_odd_rows_and_columns_and_of_the_job_s_own_rest(model: Cal
 def test_verdicts_are_kept_for_this_user_and_anything_else_is_checked_anew(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    key = key_of({"plan": "ulysses=2"})
+    key = "0123456789abcdef"
     keep(Verdict(state="same"), key)  # of a user without a home
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     verdict = Verdict(state="same", apart=3.1e-7, ratio=1.3, day="2026-11-26")
     keep(verdict, key)
     (path,) = (tmp_path / "latentloom" / "self_checks").iterdir()
-    assert kept(key) == verdict and path.stat().st_mode & 0o777 == 0o600 and kept(key_of({"plan": "ring=2"})) is None
+    assert kept(key) == verdict and path.stat().st_mode & 0o777 == 0o600 and kept("another") is None
     assert str(verdict) == "checked on this machine, 2026-11-26, 3.1e-07, rounding 1.30 times that of one device"
     for damaged in (b"{", b"[]", b'{"state": "fine"}', b'{"state": "same", "apart": "far"}'):
         path.write_bytes(damaged)
         assert kept(key) is None
-    monkeypatch.setattr(verdicts, "user_cache", lambda: Path("/proc/none"))
+    monkeypatch.setattr(first_use, "user_cache", lambda: Path("/proc/none"))
     keep(verdict, key)  # only told
 
 
