@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import importlib.metadata
 import json
 import logging
 import os
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
+from ... import __version__
 from ...parallel.errors import BadInput, Cancelled
 from ...parallel.machine.folders import user_cache
 from ...parallel.mesh import Mesh, mesh_for
@@ -52,7 +52,7 @@ Paint = Callable[[Parts, Denoise, Callable[..., None]], object]
 
 logger = logging.getLogger("latentloom")
 # What the ranks of a process group know of verdicts already, all alike; gone with the group.
-_known: weakref.WeakKeyDictionary[Any, dict[str, Verdict | None]] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictionary()
 _VERDICT = TypeAdapter(Verdict)
 
 
@@ -66,31 +66,26 @@ def check_first_use(request: Denoise, progress: Progress, *, lend: Lend, paint: 
     """Collective with a plan of several ranks: what is known of the plan with this model here, as a line for people;
     checked now if this is its first use. `lend` gives a denoise's parts under a plan, `paint` has them do it.
 
-    Nothing is checked of what is done by hand, which nobody watches. Raises `NotTheSame` on all ranks where the plan
-    gives another result.
+    Nothing is checked of what is done by hand, which nobody watches, and of built-in models, whose first picture waits
+    for nothing else. Raises `NotTheSame` on all ranks where the plan gives another result.
     """
-    if request.plan.num_ranks == 1 or progress is SILENT or os.environ.get(VARIABLE) == "0":
+    if request.plan.num_ranks == 1 or progress is SILENT or request.model.source.startswith("builtin:"):
         return ""
     mesh, key = mesh_for(request.plan), _key(request)
     known = _known.setdefault(mesh.voters, {})
-    verdict = known.get(key)
-    if verdict is None:
-        if request.model.source.startswith("builtin:") and key not in known:
-            known[key] = None  # whoever waits for a first picture waits for nothing else
-            return ""
-        verdict = known[key] = _verdict(request, progress, mesh, key, lend, paint)
-    return str(verdict)
+    if key not in known:
+        verdict = _verdict(request, progress, mesh, key, lend, paint)
+        known[key] = "" if verdict is None else str(verdict)
+    return known[key]
 
 
-def _verdict(request: Denoise, progress: Progress, mesh: Mesh, key: str, lend: Lend, paint: Paint) -> Verdict:
-    """Collective: the verdict that all ranks have kept, or a new one."""
+def _verdict(request: Denoise, progress: Progress, mesh: Mesh, key: str, lend: Lend, paint: Paint) -> Verdict | None:
+    """Collective: the verdict that all ranks have kept, or a new one; None where any was told not to check."""
     found, plan = kept(key), request.plan
-    # ranks of another machine have a folder of their own
-    if not highest(mesh, int(found is None))[0]:
-        assert found is not None, "no rank lacks it"
-        return found
-    if (small := small_of(request)) is None:
-        return Verdict(state="unproven", why="a check is for larger pictures than this", is_lasting=False)
+    # ranks of another machine have a folder and an environment of their own
+    is_lacking, is_off = highest(mesh, int(found is None), int(os.environ.get(VARIABLE) == "0"))
+    if is_off or not is_lacking:
+        return None if is_off else found
     progress.phase("checking the plan against one device")
     model = dataclasses.replace(request.model, engine="eager", graphs="off")  # compiled for one size more it takes long
     load_s, parts = 0.0, dict[str, Any]()
@@ -106,7 +101,7 @@ def _verdict(request: Denoise, progress: Progress, mesh: Mesh, key: str, lend: L
                 parts["handle"].compare_if(lambda: True)  # the run itself is given other inputs
 
     def ask(_: object) -> None:
-        ends = [time.perf_counter()]
+        small, ends = small_of(request), [time.perf_counter()]
 
         def on_step(done: int, *_: object) -> None:
             ends.append(time.perf_counter())
@@ -156,11 +151,9 @@ def _path(key: str) -> Path:
     return folder / FOLDER / f"{key}.json"
 
 
-def small_of(request: Denoise) -> Denoise | None:
-    """The same job at a size of few rows and columns, which no number of ranks divides; None where it is no smaller.
-
-    What there is of a first frame is its upper left corner.
-    """
+def small_of(request: Denoise) -> Denoise:
+    """The same job at a size of few rows and columns, which no number of ranks divides; of a first frame the upper left
+    corner. Raises `Unproven` where it would be no smaller."""
     latents, model, family = request.latents, request.model, FAMILIES[request.model.family]
     multiple, count = size_multiple(model), max(2, request.plan.sequence)
     # one row more than twice as many as ranks, so that each has some
@@ -168,7 +161,7 @@ def small_of(request: Denoise) -> Denoise | None:
     if family.frame_multiple:
         frames = nearest_frames(model, 2 * family.frame_multiple + family.frame_rest)[0]
     if width >= latents.width or height >= latents.height or frames > latents.frames:
-        return None
+        raise Unproven("a check is for larger pictures than this", is_lasting=False)
     extras = {name: _corner(each, latents, height, width) for name, each in latents.extras.items()}
     size = {"width": width, "height": height, "frames": frames, "fps": latents.fps}
     canvas = Latents(family=latents.family, **size, batch=1, extras=extras)
@@ -194,11 +187,14 @@ def _num_tokens(request: Denoise) -> float:
 
 def _key(request: Denoise) -> str:
     """A name for all that a verdict depends on."""
+    import diffusers
+    import torch
+
     model, own = request.model, ("source", "folder", "place", "engine", "graphs", "device")
     told = [
         {name: value for name, value in to_plain(model).items() if name not in own},
         "" if model.fingerprint else model.folder,
         [title_of(model.device), str(request.plan), *sorted(request.latents.extras)],
-        [importlib.metadata.version(name) for name in ("latentloom", "torch", "diffusers")],
+        [__version__, torch.__version__, diffusers.__version__],
     ]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]

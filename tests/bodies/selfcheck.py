@@ -275,9 +275,9 @@ PLANS = {"streams swapped": swapped_streams}
 
 
 @contextlib.contextmanager
-def turned_on(folder: str, most_share: float) -> Iterator[None]:
+def turned_on(folder: str, most_share: float, value: str) -> Iterator[None]:
     """Checks are made that take at most this share of a run, and are kept in the folder."""
-    known = {first_use.VARIABLE: "", "XDG_CACHE_HOME": folder}
+    known = {first_use.VARIABLE: value, "XDG_CACHE_HOME": folder}
     with patch.dict(os.environ, known), patch.object(first_use, "MOST_SHARE", most_share):
         yield
 
@@ -288,22 +288,25 @@ def denoised(
     folder: str,
     plans: Sequence[str],
     plant: str = "",
-    options: Mapping[str, Any] = {},  # of the request, and the most that a check may take of a run
+    options: Mapping[str, Any] = {},  # of the request; the most that a check may take; a rank that is told to make none
 ) -> list[tuple[float, list[str], int, str]]:
     """Collective, of one plan after the other: how far a denoise is from one device, what is known of the plan, how
     often it was checked, and the error."""
     own = {"width": 192, "height": 128, **options}
-    most_share = own.pop("most_share", 1e9)
+    most_share, value = own.pop("most_share", 1e9), "0" if own.pop("off_at", -1) == rank else ""
     request = request_of(model, **own)
     wanted, found = stages.denoise(request).tensor, list[tuple[float, list[str], int, str]]()
+    first_use._known.clear()  # as in a new process
     for plan in plans:
         told, got, error = Told(), wanted, ""
-        with turned_on(folder, most_share), PLANTS[plant](nn.Module(), rank) if plant else contextlib.nullcontext():
+        with (
+            turned_on(folder, most_share, value),
+            PLANTS[plant](nn.Module(), rank) if plant else contextlib.nullcontext(),
+        ):
             try:
                 got = stages.denoise({**request, "plan": ParallelPlan.parse(plan)}, told).tensor
             except ValueError as problem:
                 error = f"{type(problem).__name__}: {problem}"
         num_checks = sum("checking" in phase for phase in told.phases)
         found.append((float((got - wanted).abs().max()), told.known, num_checks, error))
-    first_use._known.clear()  # what follows on these ranks reads the folder
     return found

@@ -15,7 +15,7 @@ from latentloom.pipelines.families import FAMILIES
 from latentloom.pipelines.requests import Denoise
 from latentloom.pipelines.selfcheck import first_use
 from latentloom.pipelines.selfcheck.first_use import NotTheSame, keep, kept, small_of
-from latentloom.pipelines.selfcheck.passes import EXACT, Verdict
+from latentloom.pipelines.selfcheck.passes import EXACT, Unproven, Verdict
 from latentloom.pipelines.shape import size_multiple
 from latentloom.pipelines.values import Conditioning, Latents, Model, from_plain
 from support.ranks import Ranks
@@ -127,13 +127,18 @@ def test_what_would_take_more_than_its_share_or_is_no_smaller_is_told_and_tried_
     assert not (tmp_path / "latentloom").exists()
 
 
-def test_of_a_built_in_model_the_first_picture_is_not_checked(pair: Ranks, tmp_path: Path) -> None:
+def test_a_built_in_model_is_not_checked(pair: Ranks, tmp_path: Path) -> None:
     from latentloom.pipelines.models.describe import describe_model
     from latentloom.pipelines.values import to_plain
 
     bobbin = to_plain(describe_model("builtin:bobbin", device="cpu"))
-    for found in pair.run("bodies.selfcheck:denoised", bobbin, str(tmp_path), ["ulysses=2"] * 2):
-        assert [(num_checks, error) for *_, num_checks, error in found] == [(0, ""), (1, "")]
+    for found in pair.run("bodies.selfcheck:denoised", bobbin, str(tmp_path), ["ulysses=2"]):
+        assert found[0][1:] == ([""], 0, "")
+
+
+def test_one_rank_that_is_told_not_to_check_is_enough(pair: Ranks, model: Callable[..., Any], tmp_path: Path) -> None:
+    for found in pair.run("bodies.selfcheck:denoised", model("flux"), str(tmp_path), ["ulysses=2"], "", {"off_at": 1}):
+        assert found[0][1:] == ([""], 0, "") and found[0][0] <= EXACT
 
 
 @pytest.mark.parametrize("family", ["flux", "wan", "ltx_2"])
@@ -149,13 +154,13 @@ def test_a_check_is_of_odd_rows_and_columns_and_of_the_job_s_own_rest(model: Cal
         strength=0.5,
     )
     small = small_of(request)
-    assert small is not None
     rows, columns = small.latents.height // multiple, small.latents.width // multiple
     assert rows % 2 and columns % 2 and rows != columns and (small.steps, small.latents.batch) == (7, 1)
     assert small.latents.frames == (1 if frames == 1 else small.latents.frames) < 2 + frames
     assert small.latents.extras["first"].shape[-2:] == (small.latents.height // 8, small.latents.width // 8)
     assert small.latents.extras["seen"] is first["seen"] and small.strength == 1.0
-    assert small_of(request.resolved(latents=small.latents)) is None
+    with pytest.raises(Unproven, match="for larger pictures"):
+        small_of(request.resolved(latents=small.latents))
 
 
 # ---- Verdicts
