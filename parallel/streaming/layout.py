@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 # Kernels of a CPU choose how they sum by where a row begins in a line of its cache: a weight on another byte of its
 # line may give other bits, by half a thousandth of a percent of a largest value. So each keeps its slot in the line.
-LINE = 64
+ALIGN = 64
 
 Kind = Literal["parameter", "buffer", "part"]
 
@@ -96,6 +96,12 @@ class Spot:
         return flat.as_strided(self.rest.shape, self.rest.stride(), flat.storage_offset())
 
 
+def bytes_under(first: Tensor, num_bytes: int) -> Tensor:
+    """So much of the memory that begins with a tensor's first element."""
+    begin, flat = first.storage_offset() * first.element_size(), torch.empty(0, dtype=torch.uint8, device=first.device)
+    return flat.set_(first.untyped_storage(), begin, (num_bytes,), (1,))
+
+
 @dataclass(eq=False)
 class _Run:
     """Tensors that lie side by side at rest, and so are copied at once."""
@@ -106,18 +112,16 @@ class _Run:
 
     @property
     def rest(self) -> Tensor:
-        begin = self.first.storage_offset() * self.first.element_size()
-        flat = torch.empty(0, dtype=torch.uint8, device=self.first.device)
-        return flat.set_(self.first.untyped_storage(), begin, (self.num_bytes,), (1,))
+        return bytes_under(self.first, self.num_bytes)
 
     def reaches(self, tensor: Tensor) -> bool:
-        """Whether less than a line of others' bytes lies between them."""
+        """Whether next to nothing of others' lies between them."""
         is_one = self.first.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
-        return is_one and tensor.data_ptr() - self.first.data_ptr() < self.num_bytes + LINE
+        return is_one and tensor.data_ptr() - self.first.data_ptr() < self.num_bytes + ALIGN
 
 
 class Layout:
-    """The tensors of a block in the order of their addresses, each at the same byte of its cache line as it rests."""
+    """The tensors of a block in the order of their addresses, each aligned as it rests."""
 
     def __init__(self, block: nn.Module, *, without: Set[int] = frozenset()) -> None:
         self.spots: list[Spot] = []
@@ -129,13 +133,13 @@ class Layout:
             if address in without:
                 continue
             if not self._runs or not self._runs[-1].reaches(rest):
-                self._runs.append(_Run(rest, end + (address - end) % LINE))
+                self._runs.append(_Run(rest, end + (address - end) % ALIGN))
             run = self._runs[-1]
             begin = address - run.first.data_ptr()  # also of a second name, or of a part of the one before
             self.spots.append(Spot(leaf, rest, run.offset + begin))
             run.num_bytes = max(run.num_bytes, begin + num_bytes_under(rest))
             end = run.offset + run.num_bytes
-        self.num_bytes = -(-end // LINE) * LINE
+        self.num_bytes = -(-end // ALIGN) * ALIGN
 
     def at_rest(self) -> list[tuple[Leaf, Tensor]]:
         return [(spot.leaf, spot.rest) for spot in self.spots]
@@ -146,7 +150,9 @@ class Layout:
 
     def copies(self, slot: Tensor) -> list[tuple[Tensor, Tensor]]:
         """(bytes of the slot, the bytes at rest that belong there), as few as neighbours allow."""
-        return [(slot[run.offset : run.offset + run.num_bytes], run.rest) for run in self._runs]
+        return [
+            (slot[run.offset : run.offset + run.num_bytes], bytes_under(run.first, run.num_bytes)) for run in self._runs
+        ]
 
 
 def num_bytes_under(tensor: Tensor) -> int:

@@ -1,4 +1,4 @@
-"""What brings a block into a slot: a thread on a CPU, a copy stream and events on a GPU, which reads pinned memory.
+"""What brings a block into a slot: a thread on a CPU, a copy stream and events on a GPU.
 
 Who asks is the computing thread alone, in the order of its calls, so that all ranks ask alike. On a GPU the host never
 waits: a copy waits for the event of the block that last read its slot, the next block for that of the copy.
@@ -9,18 +9,13 @@ waits: a copy waits for the event of the block that last read its slot, the next
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
-
-from .layout import Layout, point
-
-logger = logging.getLogger("latentloom")
+from torch import Tensor
 
 Copies = Sequence[tuple[Tensor, Tensor]]  # (bytes of a slot, bytes at rest)
 ASK_S = 0.02  # between looks for an exception that another thread has set, while a copy is waited for
@@ -130,44 +125,5 @@ class DeviceMover:
         self._cuda.current_stream(self._device).wait_stream(self._stream)
 
 
-def _cudart() -> Any:
-    return torch.cuda.cudart()
-
-
 def mover_for(device: torch.device, num_slots: int) -> Mover:
     return DeviceMover(device, num_slots) if device.type == "cuda" else HostMover()
-
-
-# Pages of our own are registered, rather than asked for of torch's cache of pinned memory, which rounds each piece up
-# to a power of two and gives nothing back.
-class Pinned:
-    """The tensors of blocks in memory that a GPU reads by itself, a row of bytes for each block, until `free`.
-
-    `cudart` is CUDA's runtime. Where the system pins no more, the rest stays as it lies, and comes slower.
-    """
-
-    def __init__(self, blocks: Sequence[nn.Module], *, without: Set[int] = frozenset(), cudart: Any = None) -> None:
-        self._cudart = cudart if cudart is not None else _cudart()
-        self._rows: list[Tensor] = []
-        for block in blocks:  # one by one: what held it before is given back before the next
-            layout = Layout(block, without=without)
-            row = torch.empty(layout.num_bytes, dtype=torch.uint8)
-            if len(row) and (code := int(self._cudart.cudaHostRegister(row.data_ptr(), len(row), 0))):
-                told = "the system pins no more than %.1f GiB (CUDA error %d): other blocks come slower"
-                logger.warning(told, self.num_bytes / 2**30, code)
-                return
-            self._rows.append(row)
-            for into, rest in layout.copies(row):
-                into.copy_(rest)
-            point(layout.within(row))
-
-    @property
-    def num_bytes(self) -> int:
-        return sum(map(len, self._rows))
-
-    def free(self) -> None:
-        """Nothing is pinned any more; what points there still reads the same numbers."""
-        while self._rows:
-            row = self._rows.pop()
-            if len(row):
-                self._cudart.cudaHostUnregister(row.data_ptr())

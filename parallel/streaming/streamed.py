@@ -157,6 +157,6 @@ class Streamed:
 
 
 def _slot(num_bytes: int, device: torch.device) -> Tensor:
-    """A row of bytes, which torch lets begin with a cache line."""
+    """A row of bytes, which torch aligns: on a CPU by a cache line, which is all that matters there."""
     make = torch.zeros if device.type == "cpu" else torch.empty  # its pages are there before the first step
     return make(num_bytes, dtype=torch.uint8, device=device)

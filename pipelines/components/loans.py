@@ -87,6 +87,11 @@ class Use:
         shares = (self.shares,) if is_transformer(name) else ()
         return (model.folder, model.fingerprint, name, model.dtype, model.device, quantization, *shares)
 
+    def contents(self, name: str) -> str:
+        """All that the numbers in a component depend on, whatever its device."""
+        loras = [(lora.sha256, lora.adapter, lora.scale) for lora in self.model.loras]
+        return repr((*(each for each in self.key(name) if each != self.model.device), loras))
+
     def wanted(self, names: Sequence[str]) -> dict[Hashable, Hashable]:
         """In which condition these components are wanted, as `Loans` is asked for them."""
         from .lora import TAKERS

@@ -16,7 +16,7 @@ from torch import nn
 
 from ...parallel.sharding.hooks import modules_ending
 from ...parallel.streaming.layout import Layout, Leaf, leaves, num_bytes_under, outside_of, shared_by_several
-from ...parallel.streaming.movers import Pinned
+from ...parallel.streaming.pinned import Pinned
 from ...parallel.streaming.streamed import NUM_SLOTS, Streamed
 from ..split_plans import SPLIT_PLANS
 from .memory import MEMORY, USABLE_SHARE, memory_limit
@@ -26,10 +26,13 @@ GROWS_BY = 8  # so many of all blocks more must fit before a streamed component 
 
 
 class Resting:
-    """A loaded component on the host, made ready for its device: streamed from `begin` to `end`."""
+    """A loaded component on the host, made ready for its device: streamed from `begin` to `end`.
 
-    def __init__(self, component: nn.Module, name: str, device: str) -> None:
-        self.name, self.device = name, torch.device(device)
+    Processes of a machine that give the same `key` share what is pinned for it.
+    """
+
+    def __init__(self, component: nn.Module, name: str, device: str, *, key: str = "") -> None:
+        self.name, self.device, self._key = name, torch.device(device), key
         self._component = component
         first = next(component.parameters(), None)  # libraries take its device for that of the whole component
         self.blocks = [block for block in blocks_of(component) if all(each is not first for each in block.parameters())]
@@ -93,8 +96,9 @@ class Resting:
             self._streamed.end()
             self._streamed = None
 
-    def refitted(self) -> None:
+    def refitted(self, key: str) -> None:
         """After its LoRAs were exchanged, while it was not streamed."""
+        self._key = key
         self._settle()
 
     def free(self) -> None:
@@ -108,7 +112,7 @@ class Resting:
         if self.device.type == "cuda":
             if self._pinned is not None:
                 self._pinned.free()
-            self._pinned = Pinned(self.blocks, without=self._without)
+            self._pinned = Pinned(self.blocks, without=self._without, key=self._key)
             outside = outside_of(self._component, self.blocks)
             _move([*leaves(outside), *self._left_out()], self.device)
         self.sizes = [Layout(block, without=self._without).num_bytes for block in self.blocks]

@@ -289,7 +289,7 @@ class ComponentStore(Shelf):
             if rests:
                 from .resting import Resting
 
-                resting = Resting(component, files.name, place)
+                resting = Resting(component, files.name, place, key=use.contents(files.name))
             else:
                 component.to(place)
         if denoises:
@@ -310,7 +310,7 @@ class ComponentStore(Shelf):
                 entry.unprepare()
             lora.refit(entry.component, files.name, loras=model.loras, pipeline=self._files_of(model).pipeline)
             if entry.resting is not None:
-                entry.resting.refitted()
+                entry.resting.refitted(use.contents(files.name))
         except BaseException:
             self._drop(use.key(files.name))  # it may carry half of them
             raise

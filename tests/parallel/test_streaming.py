@@ -1,21 +1,29 @@
 """Blocks that come one after the other: the same bits as if all were there, and no byte read before it came."""
 
+import fcntl
 import itertools
 import random
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from latentloom.parallel.streaming.layout import LINE, Layout, leaves, shared_by_several
-from latentloom.parallel.streaming.movers import DeviceMover, HostMover, Mover, Pinned
+from latentloom.parallel.streaming import pinned
+from latentloom.parallel.streaming.layout import ALIGN, Layout, bytes_under, leaves, shared_by_several
+from latentloom.parallel.streaming.movers import DeviceMover, HostMover, Mover
+from latentloom.parallel.streaming.pinned import Pinned
 from latentloom.parallel.streaming.streamed import Streamed
 from support.fake_streams import FakeCuda, Race
 
+LINE = 64  # of a CPU's cache
 CPU = torch.device("cpu")
 
 
@@ -217,40 +225,139 @@ def test_parts_of_packed_weights_travel_packed() -> None:
 
 
 class Runtime:
-    """Of CUDA, what pins memory; the third piece is refused where `most` is 2."""
+    """Of CUDA, what pins memory, or refuses to."""
 
-    def __init__(self, most: int = 1000) -> None:
-        self.pinned: set[int] = set()
-        self.most = most
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.pinned: dict[int, int] = {}
+        self.refuses = refuses
 
     def cudaHostRegister(self, address: int, size: int, flags: int) -> int:
-        if len(self.pinned) == self.most:
-            return 2
-        self.pinned.add(address)
-        return 0
+        if not self.refuses:
+            self.pinned[address] = size
+        return 2 if self.refuses else 0
 
     def cudaHostUnregister(self, address: int) -> int:
-        self.pinned.remove(address)
+        del self.pinned[address]
         return 0
 
 
-def test_blocks_rest_pinned_one_row_each_until_they_are_freed(model: Any, x: Tensor) -> None:
+def shared_files() -> list[Path]:
+    return list(pinned.FOLDER.glob(f"{pinned.PREFIX}*"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(pinned, "FOLDER", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("key", ["", "a model"])
+def test_blocks_rest_pinned_until_they_are_freed(model: Any, x: Tensor, folder: Path, key: str) -> None:
+    model.blocks[1].other = model.blocks[1].up.weight  # tied within a block
     whole, runtime = model(x), Runtime()
-    pinned = Pinned(list(model.blocks), cudart=runtime)
-    assert len(runtime.pinned) == 8 and pinned.num_bytes == 8 * Layout(model.blocks[0]).num_bytes
-    assert all(len(Layout(block).copies(torch.zeros(1 << 16, dtype=torch.uint8))) == 1 for block in model.blocks)
+    rests = Pinned(list(model.blocks), key=key, cudart=runtime)
+    ((address, size),) = runtime.pinned.items()
+    assert size == rests.num_bytes and len(shared_files()) == bool(key)
+    for block in model.blocks:
+        for leaf in leaves(block.modules()):
+            assert address <= leaf.value.data_ptr() < address + size and leaf.value.data_ptr() % ALIGN == 0
+        (copy,) = Layout(block).copies(torch.zeros(1 << 16, dtype=torch.uint8))  # a block is copied at once
+        assert len(copy[0]) <= Layout(block).num_bytes
+    assert model.blocks[1].other is model.blocks[1].up.weight
+    streamed = Streamed(list(model.blocks), device=CPU)
     assert torch.equal(model(x), whole)
-    pinned.free()
-    assert not runtime.pinned and pinned.num_bytes == 0 and torch.equal(model(x), whole)
+    streamed.end()
+    rests.free()
+    assert not runtime.pinned and not shared_files() and torch.equal(model(x), whole)
 
 
-def test_what_cannot_be_pinned_stays_where_it_is(model: Any, x: Tensor, caplog: pytest.LogCaptureFixture) -> None:
-    whole, runtime = model(x), Runtime(most=2)
-    pinned = Pinned(list(model.blocks), cudart=runtime)
-    assert len(runtime.pinned) == 2 and "pins no more" in caplog.text
-    assert torch.equal(model(x), whole)
-    pinned.free()
-    assert not runtime.pinned
+def test_what_cannot_be_pinned_rests_all_the_same(model: Any, x: Tensor, caplog: pytest.LogCaptureFixture) -> None:
+    whole = model(x)
+    rests = Pinned(list(model.blocks), cudart=Runtime(refuses=True))
+    assert "does not pin" in caplog.text and not rests.is_pinned and torch.equal(model(x), whole)
+    rests.free()
+
+
+def test_who_names_the_same_shares_one_copy(x: Tensor, folder: Path) -> None:
+    torch.manual_seed(3)
+    models = [Model().requires_grad_(False).eval() for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    with torch.no_grad():
+        wanted = models[0](x)
+        rests = [Pinned(list(each.blocks), key="the same", cudart=Runtime()) for each in models]
+        assert len(shared_files()) == 1
+        models[1].blocks[0].up.weight[0, 0] = 7  # what one writes the other reads: they are one
+        assert models[0].blocks[0].up.weight[0, 0] == 7
+        other = Pinned(list(Model(4).blocks), key="the same", cudart=Runtime())  # and of another shape
+        assert len(shared_files()) == 2
+        rests[0].free()
+        other.free()
+        assert len(shared_files()) == 1
+        rests[1].free()
+        assert not shared_files() and not torch.equal(models[1](x), wanted)
+
+
+def test_one_fills_while_the_others_wait(folder: Path) -> None:
+    """Threads stand for ranks: locks are of open files."""
+    filled, real = list[int](), bytes_under
+    models = [Model().requires_grad_(False) for _ in range(4)]
+
+    def slowly(first: Tensor, size: int) -> Tensor:
+        filled.append(threading.get_ident())
+        time.sleep(0.01)
+        return real(first, size)
+
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(4) as threads:
+        patch.setattr(pinned, "bytes_under", slowly)
+        rests = list(threads.map(lambda each: Pinned(list(each.blocks), key="one", cudart=Runtime()), models))
+    assert len(set(filled)) == 1 and len(filled) == 8 * 4
+    for each in models[1:]:
+        assert all(map(torch.equal, each.state_dict().values(), models[0].state_dict().values()))
+    for rest in rests:
+        rest.free()
+    assert not shared_files()
+
+
+def test_what_a_killed_process_left_is_filled_anew_and_swept(folder: Path) -> None:
+    code = """
+import os, sys, torch
+sys.path.insert(0, sys.argv[2])
+from pathlib import Path
+from latentloom.parallel.streaming import pinned
+pinned.FOLDER = Path(sys.argv[1])
+memory = pinned._Memory(1 << 16, sys.argv[3])
+memory.map[:4] = b"half"
+if sys.argv[4] == "full":
+    memory.fill()
+os.kill(os.getpid(), 9)
+"""
+    root = str(Path(pinned.__file__).resolve().parents[3])
+    for state in ("half", "full"):
+        subprocess.run([sys.executable, "-c", code, str(folder), root, "a", state], check=False)
+        (left,) = shared_files()
+        other = pinned._Memory(1 << 16, "b")
+        assert other.is_mine and [each.name for each in shared_files()] == [other._path.name] != [left.name], "swept"
+        other.leave()
+        subprocess.run([sys.executable, "-c", code, str(folder), root, "a", state], check=False)
+        memory = pinned._Memory(1 << 16, "a")
+        assert memory.is_mine
+        memory.leave()
+        assert not shared_files()
+
+
+def test_no_other_account_can_lay_blocks_down_for_us(folder: Path) -> None:
+    memory = pinned._Memory(1 << 16, "a")
+    path = memory._path
+    memory.leave()
+    path.write_bytes(b"x" * (1 << 16) + pinned.FULL)
+    path.chmod(0o666)
+    held = path.open("rb")
+    fcntl.flock(held, fcntl.LOCK_SH)  # so that it is not swept
+    memory = pinned._Memory(1 << 16, "a")
+    assert memory.is_mine and memory._file < 0
+    memory.map[:1] = b"y"
+    assert path.read_bytes()[:1] == b"x"
+    held.close()
 
 
 # ---- The order of streams and events on a GPU
