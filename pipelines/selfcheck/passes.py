@@ -26,7 +26,7 @@ from ...parallel.collectives import start_highest
 from ...parallel.errors import BadWires, Closed, LoomError, PeerLost, RankFailed, is_out_of_memory, one_line
 from ...parallel.group import Axis
 from ...parallel.mesh import Mesh
-from ...parallel.sharding.hooks import modules_at, modules_ending
+from ...parallel.sharding.hooks import modules_at
 from ...parallel.staging import bytes_of
 from ..spreading.handed import are_alike
 from ..spreading.transformer import split_plan_of
@@ -160,12 +160,12 @@ def in_fp32(transformer: nn.Module) -> Iterator[None]:
     blocks. Afterwards it has the very tensors that it had. Raises `Unproven` where there is no room for that."""
     split, title = split_plan_of(transformer), type(transformer).__name__
     blocks = [block for path in split.blocks for block in modules_at(transformer, path, title)]
-    lent = modules_ending(transformer, blocks, split.lent)  # called outside of their blocks, too
     inside = {each for block in blocks for each in block.modules()}
-    outside = [each for each in transformer.modules() if each not in inside]
-    units = {transformer: outside} | {unit: [*unit.modules()] for unit in (*blocks, *lent)}
+    units = {each: [each] for each in inside}  # some are called outside of their blocks, too
+    units |= {block: [*block.modules()] for block in blocks}
+    units |= {transformer: [each for each in transformer.modules() if each not in inside]}
     device = next(transformer.parameters()).device
-    _check_room(units.values(), device)
+    _check_room(reversed(units.values()), device)
     held: dict[nn.Module, list[tuple[dict[str, Any], str, Any]]] = {}
 
     def before(unit: nn.Module, *_: Any) -> None:

@@ -22,6 +22,7 @@ from latentloom.parallel.sharding.split_plan import Along, SplitPlan
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.quantizing import quantize_loaded
 from latentloom.pipelines.components.resting import Resting
+from latentloom.pipelines.fusing import modulation
 from latentloom.pipelines.selfcheck import first_use, passes
 from latentloom.pipelines.selfcheck.passes import Parts, answers, recorded, self_check
 from latentloom.pipelines.spreading.transformer import leave_padding_out, shard, split_plan_of
@@ -294,6 +295,7 @@ def denoised(
     often it was checked, and the error."""
     own = {"width": 192, "height": 128, **options}
     most_share, value = own.pop("most_share", 1e9), "0" if own.pop("off_at", -1) == rank else ""
+    devices = ("cpu",) if own.pop("modulates", False) else modulation.DEVICES
     request = request_of(model, **own)
     wanted, found = stages.denoise(request).tensor, list[tuple[float, list[str], int, str]]()
     first_use._known.clear()  # as in a new process
@@ -301,6 +303,7 @@ def denoised(
         told, got, error = Told(), wanted, ""
         with (
             turned_on(folder, most_share, value),
+            patch.object(modulation, "DEVICES", devices),
             PLANTS[plant](nn.Module(), rank) if plant else contextlib.nullcontext(),
         ):
             try:

@@ -127,6 +127,17 @@ def test_what_would_take_more_than_its_share_or_is_no_smaller_is_told_and_tried_
     assert not (tmp_path / "latentloom").exists()
 
 
+@pytest.mark.parametrize("family", ["flux", "qwen_image", "sd3"])
+def test_layers_that_ranks_ask_before_their_blocks_are_in_fp32_as_well(
+    pair: Ranks, model: Callable[..., Any], tmp_path: Path, family: str
+) -> None:
+    """As on GPUs, where ranks share out what modulates all blocks."""
+    bf16, options = model(family, dtype="bf16"), {"modulates": True}
+    for found in pair.run("bodies.selfcheck:denoised", bf16, str(tmp_path), ["ulysses=2"], "", options):
+        ((_, (known,), num_checks, error),) = found
+        assert known.startswith("checked on this machine, 2") and (num_checks, error) == (1, "")
+
+
 def test_a_built_in_model_is_not_checked(pair: Ranks, tmp_path: Path) -> None:
     from latentloom.pipelines.models.describe import describe_model
     from latentloom.pipelines.values import to_plain
