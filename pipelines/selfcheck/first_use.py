@@ -28,7 +28,7 @@ from ...parallel.errors import BadInput, Cancelled
 from ...parallel.machine.folders import user_cache
 from ...parallel.mesh import Mesh, mesh_for
 from ...parallel.plan import ParallelPlan
-from ...parallel.progress import SILENT, Progress, title_of
+from ...parallel.progress import SILENT, Progress, finish, title_of
 from ..families import FAMILIES
 from ..forecast.plans import num_steps_of, text_length_of
 from ..models.regular_file import read_object, write_object
@@ -104,6 +104,7 @@ def _verdict(request: Denoise, progress: Progress, mesh: Mesh, key: str, lend: L
         small, ends = small_of(request), [time.perf_counter()]
 
         def on_step(done: int, *_: object) -> None:
+            finish(model.device)
             ends.append(time.perf_counter())
             if done >= STEPS:
                 raise Cancelled
@@ -120,7 +121,8 @@ def _verdict(request: Denoise, progress: Progress, mesh: Mesh, key: str, lend: L
 
     verdict = self_check(ask, mesh=mesh, sharded=lambda: lent(plan), whole=lambda: lent(ParallelPlan()))
     if verdict.state == "refused":
-        raise NotTheSame(f"plan {plan}: {verdict.why}; choose another plan, or go on regardless with --no-self-check")
+        remedy = f"choose another plan, or go on regardless with --no-self-check ({VARIABLE}=0)"
+        raise NotTheSame(f"plan {plan}: {verdict.why}; {remedy}")
     if verdict.is_lasting:
         keep(verdict, key)
     if not mesh.rank and (verdict.state == "unproven" or verdict.ratio > DOUBTED):

@@ -110,7 +110,9 @@ def test_a_wrong_plan_is_refused_before_the_first_step_each_time(
     for found in pair.run(*bad):
         for _, known, num_checks, error in found:
             assert num_checks == 1 and not known
-            assert error.startswith("NotTheSame: plan ring=2: in fp32 it is") and error.endswith("--no-self-check")
+            assert error.startswith("NotTheSame: plan ring=2: in fp32 it is") and error.endswith(
+                "--no-self-check (LATENTLOOM_SELF_CHECK=0)"
+            )
     assert not (tmp_path / "latentloom").exists()
     for found in pair.run("bodies.selfcheck:denoised", model(family), str(tmp_path), ["ring=2"], "", options):
         assert found[0][2:] == (1, "") and found[0][0] <= EXACT
