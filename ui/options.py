@@ -41,6 +41,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
         help="groups of devices that work on separate runs (default: without a login, of a sweep as many as end it "
         "soonest; else one)",
     )
+    add("--memory", default="", metavar="10GB", help="what may be taken of each device (default: all)")
     says = "a plan's first use with a model is not checked against one device"
     add("--no-self-check", action="store_true", help=says)
     add("--max-pixels", type=int, metavar="N", help="of a picture that is uploaded or resized (default: 64 million)")
