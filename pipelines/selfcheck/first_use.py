@@ -114,6 +114,7 @@ def _verdict(request: Denoise, progress: Progress, mesh: Mesh, key: str, lend: L
         step_s = ends[-1] - ends[-2]
         in_fp32 = FP32_TIMES * (1 + plan.num_ranks) if model.dtype != "fp32" else 0.0
         check_s = ends[-1] - ends[0] + STEPS * step_s * (in_fp32 + plan.num_ranks)
+        check_s += load_s * plan.weights if plan.weights > 1 else 0.0  # where ranks have shares, each reads all
         run_s = load_s + num_steps_of(request) * step_s * _num_tokens(request) / _num_tokens(small)
         if check_s > MOST_SHARE * run_s:
             why = f"it would take {check_s:.1f} s, which is much for a run of {run_s:.1f}"

@@ -27,7 +27,6 @@ from ...parallel.errors import BadWires, Closed, LoomError, PeerLost, RankFailed
 from ...parallel.group import Axis
 from ...parallel.mesh import Mesh
 from ...parallel.sharding.hooks import modules_at
-from ...parallel.staging import bytes_of
 from ..spreading.handed import are_alike
 from ..spreading.transformer import split_plan_of
 
@@ -62,7 +61,6 @@ class Verdict:
     ratio: float = 1.0  # the rms error in the run's own dtype, to that of the transformer whole
     why: str = ""  # it is not the same, or nothing was shown
     is_lasting: bool = True  # whether the next process need not try again
-    seconds: float = 0.0
     day: str = field(default_factory=lambda: time.strftime("%Y-%m-%d"))
 
     def __str__(self) -> str:
@@ -81,7 +79,6 @@ def self_check(ask: Callable[[Parts], None], *, mesh: Mesh, sharded: Lent, whole
     Errors of the check itself are a verdict, too, alike on all ranks; only what has ended the run for other reasons is
     raised.
     """
-    began = time.perf_counter()
     try:
         with ExitStack() as stack:
             parts = _all(mesh, lambda: stack.enter_context(sharded()))
@@ -95,8 +92,7 @@ def self_check(ask: Callable[[Parts], None], *, mesh: Mesh, sharded: Lent, whole
             exact_whole = _all(mesh, lambda: answers(parts, calls, is_exact=True)) if is_low else own_whole
         apart, ratio = _all(mesh, lambda: _compared((own, exact), (own_whole, exact_whole)))
     except Unproven as error:
-        seconds = round(time.perf_counter() - began, 3)
-        return Verdict(state="unproven", why=str(error), is_lasting=error.is_lasting, seconds=seconds)
+        return Verdict(state="unproven", why=str(error), is_lasting=error.is_lasting)
     mark, group = zlib.crc32(b"".join(x.numpy().tobytes() for call in exact for x in call)), mesh[Axis.SEQUENCE]
     differs = group.size > 1 and not are_alike(mark, group, device)
     votes = [round(min(each, MOST) * SCALE) for each in (apart, ratio)]
@@ -107,8 +103,7 @@ def self_check(ask: Callable[[Parts], None], *, mesh: Mesh, sharded: Lent, whole
         why = f"in fp32 it is {apart:.2g} of the largest value away from one device, where {EXACT:g} is allowed"
     if most != -least:
         why = "the ranks hold different weights, such as a LoRA that one of them lacks"
-    seconds = round(time.perf_counter() - began, 3)
-    return Verdict(state="refused" if why else "same", apart=apart, ratio=ratio, why=why, seconds=seconds)
+    return Verdict(state="refused" if why else "same", apart=apart, ratio=ratio, why=why)
 
 
 def recorded(parts: Parts, ask: Callable[[Parts], None]) -> tuple[list[Call], Outputs]:
@@ -217,13 +212,9 @@ def _is_low(value: Any) -> bool:
     return isinstance(value, Tensor) and value.is_floating_point() and value.element_size() < 4
 
 
-def _plain(tensor: Tensor) -> Tensor:
-    """Of a quantized weight what it stands for."""
-    return tensor.dequantize() if hasattr(tensor, "__tensor_flatten__") else tensor
-
-
 def _full(tensor: Tensor) -> Tensor:
-    return _plain(tensor).float()
+    """In fp32; of a quantized weight what it stands for."""
+    return (tensor.dequantize() if hasattr(tensor, "__tensor_flatten__") else tensor).float()
 
 
 def _weights(parts: Parts) -> Iterator[Tensor]:
@@ -233,9 +224,9 @@ def _weights(parts: Parts) -> Iterator[Tensor]:
 def _mark(parts: Parts) -> int:
     """A number of all weights, by a sample of each, which is the same where they are."""
     mark = zlib.crc32(repr([name for part in parts.values() for name, _ in part.named_parameters()]).encode())
-    for flat in (_plain(weight).detach().flatten() for weight in _weights(parts)):
-        sample = flat[:: max(1, flat.numel() // SAMPLED)].contiguous().cpu()
-        mark = zlib.crc32(bytes_of(sample).numpy().tobytes(), mark)
+    for weight in _weights(parts):
+        flat = (weight.dequantize() if hasattr(weight, "__tensor_flatten__") else weight).detach().flatten()
+        mark = zlib.crc32(_full(flat[:: max(1, flat.numel() // SAMPLED)]).cpu().numpy().tobytes(), mark)
     return mark
 
 

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from unittest.mock import patch
@@ -75,14 +76,16 @@ def checked(
     with PLANTS[plant](model, rank) if plant in PLANTS else contextlib.nullcontext():
         if resting is not None:
             resting.begin(0.0)
+        began = time.perf_counter()
         verdict = self_check(lambda parts: two_steps(parts, inputs), mesh=mesh, sharded=sharded, whole=whole)
+        seconds = time.perf_counter() - began
     if resting is not None:
         assert resting.num_resident == 0 and resting.blocks
         resting.end()
     after = model.state_dict(keep_vars=True)
     is_same = all(id(after[name]) == it and torch.equal(_plain(after[name]), old) for name, (it, old) in before.items())
     hooks = sum(len(each._forward_hooks) + len(each._forward_pre_hooks) for each in model.modules())
-    return {**dataclasses.asdict(verdict), "is_unchanged": is_same and not hooks}
+    return {**dataclasses.asdict(verdict), "is_unchanged": is_same and not hooks, "seconds": seconds}
 
 
 def built(variant: str, case: str | Case, dtype: str) -> tuple[nn.Module, dict[str, Any]]:
