@@ -155,9 +155,10 @@ class ComponentStore(Shelf):
         self, use: Use, names: Sequence[str], keep: set[tuple[Any, ...]], working_bytes: int
     ) -> dict[str, float]:
         """Which of these have no room for all of them, and what of the device is for each that has not."""
-        model, held = use.model, self._files_of(use.model).components
+        model = use.model
         if not (model.device.startswith("cuda") or memory_limit()):
             return {}
+        held = self._files_of(model).components
         keys = {use.key(name): name for name in names if name in held and may_rest(held[name], use)}
         sizes = {
             key: self._entries[key].num_bytes if key in self._entries else expected_bytes(held[name], model)
