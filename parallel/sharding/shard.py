@@ -19,6 +19,7 @@ from ..plan import ParallelPlan
 from ..wording import worded
 from .compiled import Forwards, check_options, check_uncompiled, divert
 from .hooks import Remove, install, modules_at, modules_ending
+from .sections.sections import Sections
 from .session import Session
 from .split_plan import SplitPlan
 
@@ -35,8 +36,9 @@ class ShardedModule:
         session: Session | None,
         undo: list[Remove],
         forwards: Forwards | None = None,
+        sections: Sections | None = None,
     ) -> None:
-        self.module, self.mesh, self.session = module, mesh, session
+        self.module, self.mesh, self.session, self.sections = module, mesh, session, sections
         self._undo, self._forwards = undo, forwards
 
     @property
@@ -67,7 +69,7 @@ class ShardedModule:
 
     @property
     def splits(self) -> bool:
-        """Whether tokens or weights are spread; else guidance alone may be."""
+        """Whether tokens, weights or blocks are spread; else guidance alone may be."""
         return self._forwards is not None
 
     def begin(self, *, is_new: bool) -> Callable[[], bool]:
@@ -83,8 +85,9 @@ class ShardedModule:
 
         It is asked then, perhaps twice.
         """
-        if self.session is not None:
-            self.session.comparing.ask(answer)
+        for each in (self.session, self.sections):
+            if each is not None:
+                each.comparing.ask(answer)
 
     def on_remove(self, undo: Remove) -> None:
         """Do this too when the handle is removed."""
@@ -93,12 +96,17 @@ class ShardedModule:
     def remove(self) -> None:
         """Take every hook off again; a second call does nothing.
 
-        Raises ValueError if ranks share the weights: then none of them can make the transformer whole again.
+        Raises ValueError if this rank does not hold all weights: then it cannot make the transformer whole again.
         """
         if self.plan.weights > 1:
             raise ValueError(
                 f"plan {self.plan}: the weights are shared out over {self.plan.weights} ranks for good, so the "
                 "transformer cannot be made whole again; load it anew, or use weights=1"
+            )
+        if self._undo and self.sections is not None and any(each.is_meta for each in self.module.parameters()):
+            raise ValueError(
+                f"plan {self.plan}: this rank holds the weights of its section alone, so the transformer cannot be "
+                "made whole again; load it anew"
             )
         if not self._undo:
             return  # by now another handle may have sharded it
@@ -130,7 +138,7 @@ def shard(
     if split is not None and mesh.plan.text != "auto" and not split.either:
         told = "plan {}: {} has no text stream that could be sharded or replicated; leave text out"
         raise ValueError(worded(told, mesh.plan, title))
-    if mesh[Axis.SEQUENCE].size == mesh[Axis.WEIGHTS].size == 1:
+    if not mesh.plan.splits_forward:
         return handle(module, mesh, None, [])
     assert split is not None, f"plan {mesh.plan} splits {title}"
     blocks = [block for path in split.blocks for block in modules_at(module, path, title)]
@@ -147,6 +155,24 @@ def shard(
         units = [*blocks, *modules_ending(module, blocks, split.lent)]
         shard_weights(module, units, group=mesh[Axis.WEIGHTS], device=device)
     undo = [packed.forget, *install(module, session)] if session else []  # from the last to the first
+    sections = None
+    if mesh[Axis.LAYERS].size > 1:
+        try:
+            sections = Sections(
+                module,
+                blocks,
+                mesh,
+                title=title,
+                session=session,
+                device=device or next(module.parameters()).device,
+                lent=modules_ending(module, blocks, split.lent),
+            )
+        except ValueError:
+            for remove in reversed(undo):
+                remove()
+            raise
+        blocks = list(sections.dealt.own)
+        undo.append(sections.remove)
     forwards = Forwards(module, blocks, title, session=session)
     _sharded.add(module)
-    return handle(module, mesh, session, [*undo, divert(module, forwards), forwards.restore], forwards)
+    return handle(module, mesh, session, [*undo, divert(module, forwards), forwards.restore], forwards, sections)

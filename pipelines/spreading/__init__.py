@@ -10,5 +10,4 @@ handed: Plain data with tensors in it, as bytes: between ranks, and between the 
 pipeline: Any diffusers pipeline on all ranks, exactly: what `latentloom.spread` does.
 transformer: Sharding a diffusers transformer by the split plan of its class: what `latentloom.shard` does.
 vae: A VAE that decodes on several ranks, each with some of the rows: exactly the picture of its untiled decode.
-waiting: Values that wait: tensors that other ranks are computing, and what a pipeline makes of them before it looks.
 """

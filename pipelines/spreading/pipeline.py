@@ -28,6 +28,7 @@ from ...parallel.group import Axis, Count
 from ...parallel.mesh import Mesh, everyone, mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.sharding.operator import leave_all
+from ...parallel.sharding.sections.waiting import finished
 from ..denoising.inside import derive
 from ..models.facts import heads_of
 from ..split_plans import is_denoiser
@@ -38,7 +39,6 @@ from .guidance import lift_refusal, split_guider
 from .handed import are_alike, once, same_random_numbers, unchanged
 from .transformer import leave_padding_out, shard, split_plan_of
 from .vae import split_vae, why_not
-from .waiting import finished
 
 if TYPE_CHECKING:
     from diffusers.pipelines.pipeline_utils import DiffusionPipeline

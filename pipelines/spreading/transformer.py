@@ -87,7 +87,7 @@ def shard(
             f"this {type(transformer).__name__} carries diffusers' own parallel config; load it without "
             "enable_parallelism, because both would split the same tokens"
         )
-    split = None if plan.sequence == plan.weights == 1 else split_plan_of(transformer, split)
+    split = split_plan_of(transformer, split) if plan.splits_forward else None
     if plan.sequence > 1:
         check_kernel(kernel, next((parameter.device.type for parameter in transformer.parameters()), "cpu"))
     _check_caches(transformer, plan)

@@ -1459,6 +1459,7 @@ export interface PlanNode {
  */
 export interface PlanStrategies {
   cfg: number;
+  layers: number;
   ulysses: number;
   ring: number;
   allgather: number;
