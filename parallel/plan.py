@@ -90,6 +90,11 @@ class ParallelPlan:
         return self.layers * self.sequence
 
     @property
+    def num_shares(self) -> int:
+        """The parts of the weights that ranks hold between them."""
+        return self.weights * self.layers
+
+    @property
     def splits_forward(self) -> bool:
         """Whether ranks share a forward: its tokens, its weights or its blocks."""
         return max(self.sequence, self.weights, self.layers) > 1

@@ -15,6 +15,7 @@ installed: Which models are on this machine: the built-in one, those in folders 
 loras/: LoRAs, from their headers alone: whether a file is one, what it tells, which are here, and which fit a model.
 packing: How weights are packed: of a single file in which numbers, scale and rotation, and by torchao in those of a
     folder.
+passed: How many of a block's weights a token passes, by the names that diffusers gives them.
 regular_file: The one gate to files that somebody else names: only a regular file is opened, and JSON is read with
     limits.
 source: Where a model's files are: from its source, as the user wrote it, to a folder on this machine.

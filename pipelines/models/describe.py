@@ -297,11 +297,21 @@ def why_no_graphs(model: Model, plan: ParallelPlan, *, has_step_cache: bool) -> 
         return "nobody has seen engines of TensorRT captured"
     if has_step_cache:
         return "a step cache leaves out blocks that a graph would run"
+    if plan.layers > 1:
+        return "ranks that hold some of the blocks wait for those of others in every step"
     return "ranks that share weights gather those of each block anew in every step" if plan.weights > 1 else ""
 
 
 def check_shareable(model: Model, plan: ParallelPlan) -> None:
     """Refuse by name what cannot be read in shares."""
+    if plan.layers > 1 and model.graphs == "on":
+        raise ValueError(
+            worded(
+                "plan {}: ranks that hold some of the blocks wait for those of others in every step, which no CUDA "
+                "graph can hold; use layers=1, or choose graphs auto of Load Model",
+                plan,
+            )
+        )
     if model.graphs == "on":
         raise ValueError(
             worded(
@@ -316,6 +326,10 @@ def check_shareable(model: Model, plan: ParallelPlan) -> None:
         ("a single-file checkpoint", bool(split_source(model.source)[0])),
     )
     if found := [what for what, is_there in changes if is_there]:
+        if plan.layers > 1:
+            told = "plan {}: ranks that hold some of the blocks read the files of a model folder as they are, and "
+            told += "this model has {}; use layers=1, or load the model without"
+            raise ValueError(worded(told, plan, " and ".join(found)))
         raise ValueError(
             worded(
                 "plan {}: ranks that share weights read the files of a model folder as they are, and "

@@ -11,10 +11,10 @@ VARIANTS = ("flux", "wan", "hunyuan_dit", "ltx2", "minimax_h3")
 
 
 def test_the_longest_section_is_as_short_as_can_be() -> None:
-    assert deal([1, 1, 1, 1], 2) == (0, 0, 1, 1)
-    assert deal([3, 1, 1, 1], 2) == (0, 1, 1, 1)
-    assert deal([1, 1, 1, 3], 3) == (0, 0, 1, 2)
-    assert deal([1, 1], 2) == (0, 1)
+    assert deal([1, 1, 1, 1], 2, sizes=[1, 1, 1, 1]) == (0, 0, 1, 1)
+    assert deal([3, 1, 1, 1], 2, sizes=[1, 1, 1, 1]) == (0, 1, 1, 1)
+    assert deal([1, 1, 1, 3], 3, sizes=[9, 1, 1, 1]) == (0, 1, 1, 2)
+    assert deal([1, 1, 1], 2, sizes=[2, 1, 1]) == (0, 1, 1)
 
 
 def test_a_section_holds_no_more_than_its_device_has_room_for() -> None:

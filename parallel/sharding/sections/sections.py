@@ -34,7 +34,7 @@ from ...group import Axis
 from ...mesh import Mesh
 from ...staging import bytes_of
 from ..fingerprint import Due, check_same
-from .dealing import dealt_to
+from .dealing import Dealing, dealt_to
 from .mail import PLAIN, Mail, Unheard
 from .waiting import Later, Outline, finished
 from .walks import REMEDY, Done, Key, KnownCall, Quick, Tried, Walk, Wide, form_of
@@ -47,8 +47,7 @@ OPAQUE = f"one section would fill and others miss (such as kept keys); {REMEDY}"
 class Sections:
     """A transformer's blocks over the sections of a mesh, from when it is made until `remove`.
 
-    `lent` are modules that are also called outside of their blocks. Raises ValueError if there are fewer blocks than
-    sections.
+    Raises ValueError if there are fewer blocks than sections, or no room for them.
     """
 
     def __init__(
@@ -60,16 +59,15 @@ class Sections:
         title: str,
         session: Any,
         device: torch.device,
-        lent: Sequence[nn.Module] = (),
+        how: Dealing,
     ) -> None:
         self.group, self.title, self._module, self._session = mesh[Axis.LAYERS], title, module, session
         self.comparing = Due()
-        found = dealt_to(self.group.index, module, blocks, self.group.size, lent=lent)
-        if found is None:
-            raise ValueError(
-                f"plan {mesh.plan}: {title} has fewer blocks than {self.group.size} sections; make layers smaller"
-            )
-        self.dealt, self.device = found, device
+        self.device = device
+        try:
+            self.dealt = dealt_to(self.group.index, module, blocks, self.group.size, how)
+        except ValueError as error:
+            raise ValueError(f"plan {mesh.plan}: {title} cannot be dealt out, {error}") from None
         self._mail = Mail(mesh, device, title)
         self._known: dict[Hashable, KnownCall] = {}
         self._marks = WeakTensorKeyDictionary()
