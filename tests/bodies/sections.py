@@ -1,17 +1,30 @@
 """What ranks do in tests of a transformer whose blocks are dealt out over sections (`layers`)."""
 
+import contextlib
 import dataclasses
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from diffusers import FirstBlockCacheConfig
 from torch import Tensor
 
+from bodies.meshes import by_plan, group_mesh
+from bodies.requests import request_of
 from latentloom.parallel.group import Axis
+from latentloom.parallel.mesh import Mesh, mesh_for
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.sharding.sections.dealing import rooms_among
 from latentloom.parallel.sharding.sections.waiting import finished
+from latentloom.parallel.sharding.weights import own_bytes
+from latentloom.pipelines import stages
+from latentloom.pipelines.components.loading import load_sharded
+from latentloom.pipelines.components.store import store
 from latentloom.pipelines.spreading.transformer import shard
-from support.cells import apart, mesh_for, model_of, outputs
+from support.cells import apart, model_of, outputs
 from zoo.cases import CASES
 
 CALLS = (0, 5, 7)  # seeds of what is added to the inputs, nothing for the first
@@ -30,14 +43,12 @@ def fresh(inputs: dict[str, Any], seed: int) -> dict[str, Any]:
     return {name: changed(name, value) for name, value in inputs.items()}
 
 
-def cell(rank: int, variant: str, case: str, plan: str, blocks: int = 2) -> dict[str, Any] | None:
+@by_plan
+def cell(rank: int, variant: str, case: str, mesh: Mesh, blocks: int = 2) -> dict[str, Any]:
     """Three calls with other inputs, by sections and whole."""
-    mesh = mesh_for(ParallelPlan.parse(plan))
-    if mesh is None:
-        return None
     model, inputs = model_of(variant, dataclasses.replace(CASES[case], layers=blocks))
     wholes = [outputs(model, fresh(inputs, seed)) for seed in CALLS]
-    handle = shard(model, plan, mesh)
+    handle = shard(model, mesh.plan, mesh)
     sent = []
     try:
         founds = []
@@ -80,6 +91,13 @@ class Log:
         for block in sections.dealt.own:
             block.register_forward_hook(lambda *_: self.events.append(("ran", 0)), prepend=True)
 
+    def share(self, mesh: Mesh) -> float:
+        """Collective: which part of the time all sections together have idled."""
+        logs: list[Any] = [None] * mesh.plan.layers
+        dist.all_gather_object(logs, self.events, group=mesh[Axis.LAYERS].process_group)
+        num_ran = sum(kind == "ran" for each in logs for kind, _ in each)
+        return 1 - num_ran / (len(logs) * max(clocks(logs)))
+
 
 def clocks(logs: list[list[tuple[str, int]]]) -> list[int]:
     """When each rank ends."""
@@ -106,8 +124,9 @@ def clocks(logs: list[list[tuple[str, int]]]) -> list[int]:
 
 def idle(rank: int, variant: str, blocks: int, count: int, runs: int, steps: int, meet: bool) -> dict[str, Any]:
     """Which part of the time the sections idle, what the form says, and whether the results have the same bits."""
-    mesh = mesh_for(ParallelPlan(layers=count))
-    assert mesh is not None
+    mesh = group_mesh(f"layers={count}")
+    if mesh is None:
+        return {}
     model, inputs = model_of(variant, dataclasses.replace(CASES["odd_image"], layers=blocks))
     name = next(each for each in inputs if "hidden_states" in each)
     values = [fresh(inputs, seed + 1) for seed in range(runs)]
@@ -133,13 +152,169 @@ def idle(rank: int, variant: str, blocks: int, count: int, runs: int, steps: int
         if out is not None:
             value[name] = value[name] + 0.1 * finished(out)
     handle.remove()
-    logs: list[Any] = [None] * count
-    dist.all_gather_object(logs, log.events, group=mesh[Axis.LAYERS].process_group)
-    num_ran = sum(kind == "ran" for each in logs for kind, _ in each)
-    share = 1 - num_ran / (count * max(clocks(logs)))
     independent = 1 - runs * steps / ((steps - 1) * max(runs, count) + runs + count - 1)
     return {
-        "idle": share,
+        "idle": log.share(mesh),
         "form": (count - 1) / (runs + count - 1) if meet else independent,
         "same": all(torch.equal(value[name], whole[name]) for value, whole in zip(values, wholes, strict=True)),
     }
+
+
+# ---- loaded in shares, and whole denoises
+
+
+@by_plan
+def loaded(rank: int, variant: str, mesh: Mesh, folder: str) -> dict[str, Any]:
+    """A transformer of which each rank reads its section, against the whole one."""
+    model, inputs = model_of(variant, dataclasses.replace(CASES["both_odd"], layers=4))
+    if rank == 0:
+        model.save_pretrained(folder)
+    dist.barrier(group=mesh[Axis.LAYERS].process_group)
+    transformer, handle = load_sharded(Path(folder), mesh.plan, mesh, dtype="fp32")
+    founds = [finished(outputs(transformer, fresh(inputs, seed))) for seed in CALLS]
+    wholes = [outputs(model, fresh(inputs, seed)) for seed in CALLS]
+    return {
+        "difference": max(apart(found, whole) for found, whole in zip(founds, wholes, strict=True)),
+        "share": own_bytes(transformer) / own_bytes(model),
+        "elsewhere": sorted(handle.sections.dealt.elsewhere) if handle.sections else [],
+        "told": _told(handle.remove),
+    }
+
+
+def rooms(rank: int, plan: str) -> list[int]:
+    return rooms_among(100 + rank, mesh_for(ParallelPlan.parse(plan)))
+
+
+def denoised(rank: int, model: dict[str, Any], plan: str, steps: int) -> dict[str, Any]:
+    """A guided denoise by the plan and by this rank alone, and how long its sections idle once its calls are known."""
+    store().clear()
+    request = request_of(model, guidance=3.0, steps=steps)
+    whole = stages.denoise(request).tensor
+    spread = {**request, "plan": ParallelPlan.parse(plan)}
+    first = stages.denoise(spread).tensor
+    shares = [
+        entry.share for entry in store()._entries.values() if entry.share and entry.share[0].plan == spread["plan"]
+    ]
+    (mesh, handle), *_ = [each for each in shares if each]
+    log = Log(handle)
+    again = stages.denoise(spread).tensor
+    found = {
+        "same": torch.equal(whole, first) and torch.equal(whole, again),
+        "difference": max(float((whole - each).abs().max()) for each in (first, again)),
+        "largest": float(whole.abs().max()),
+        "idle": log.share(mesh),
+    }
+    store().clear()
+    return found
+
+
+# ---- what goes wrong
+
+
+def _told(run: Callable[[], Any]) -> str:
+    try:
+        run()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing was raised"
+
+
+class Failing:
+    """A forward that raises, or ends its process."""
+
+    def __init__(self, dies: bool) -> None:
+        self.dies = dies
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        if self.dies:
+            os._exit(1)
+        raise RuntimeError("this rank has no memory left")
+
+
+@contextlib.contextmanager
+def failing(module: Any, *, dies: bool = False) -> Iterator[None]:
+    vars(module)["forward"] = Failing(dies)
+    try:
+        yield
+    finally:
+        del vars(module)["forward"]
+
+
+@by_plan
+def one_fails(rank: int, mesh: Mesh, where: str, at: int) -> list[str]:
+    """What ranks are told where one fails in its first call, in a block or outside of them; then calls go on."""
+    model, inputs = model_of("wan", dataclasses.replace(CASES["both_odd"], layers=4))
+    whole = outputs(model, inputs)
+    handle = shard(model, mesh.plan, mesh)
+    module = handle.sections.dealt.own[0] if where == "block" else model.condition_embedder
+    with failing(module) if rank == at else contextlib.nullcontext():
+        told = [_told(lambda: outputs(model, inputs))]
+    for _ in range(2):
+        told.append(_told(lambda: finished(outputs(model, inputs))))
+    told.append(f"{apart(finished(outputs(model, inputs)), whole)}")
+    handle.remove()
+    return told
+
+
+@by_plan
+def one_dies(rank: int, mesh: Mesh) -> None:
+    """The second rank ends in its second call."""
+    model, inputs = model_of("wan", dataclasses.replace(CASES["both_odd"], layers=4))
+    handle = shard(model, mesh.plan, mesh)
+    finished(outputs(model, inputs))
+    with failing(handle.sections.dealt.own[0], dies=True) if rank == 1 else contextlib.nullcontext():
+        finished(outputs(model, inputs))
+
+
+@by_plan
+def refused(rank: int, mesh: Mesh, variant: str, what: str) -> str:
+    """What is refused, and by which words."""
+    model, inputs = model_of(variant, dataclasses.replace(CASES["both_odd"], layers=4))
+    if what == "step cache":
+        model.enable_cache(FirstBlockCacheConfig())
+        return _told(lambda: shard(model, mesh.plan, mesh))
+    if what == "gradients":
+        model.requires_grad_(True)
+    handle = _told(lambda: shard(model, mesh.plan, mesh)) if what == "load" else shard(model, mesh.plan, mesh)
+    if isinstance(handle, str):
+        return handle
+    try:
+        if what == "late step cache":
+            model.enable_cache(FirstBlockCacheConfig())
+        if what == "other inputs":
+            name = next(each for each in inputs if "hidden_states" in each)
+            inputs = {**inputs, name: inputs[name] + rank}
+        run = model if what == "gradients" else None
+        return _told(lambda: run(**inputs) if run else outputs(model, inputs))
+    finally:
+        handle.remove()
+
+
+@by_plan
+def other_shapes(rank: int, variant: str, mesh: Mesh, cases: list[str]) -> list[float]:
+    """Calls of several sizes and masks, one after the other and again: how far each is from the whole one."""
+    model, _ = model_of(variant, CASES["even"])
+    given: list[Mapping[str, Any]] = [model_of(variant, CASES[each])[1] for each in cases]
+    wholes = [outputs(model, dict(each)) for each in given]
+    handle = shard(model, mesh.plan, mesh)
+    found = [
+        apart(finished(outputs(model, dict(each))), whole)
+        for _ in range(2)
+        for each, whole in zip(given, wholes, strict=True)
+    ]
+    handle.remove()
+    return found
+
+
+@by_plan
+def compiled(rank: int, variant: str, mesh: Mesh) -> list[float]:
+    """Own blocks in graphs, which compute as eager blocks do."""
+    model, inputs = model_of(variant, dataclasses.replace(CASES["both_odd"], layers=4))
+    wholes = [outputs(model, fresh(inputs, seed)) for seed in CALLS]
+    handle = shard(model, mesh.plan, mesh)
+    handle.compile(backend="eager")
+    found = [
+        apart(finished(outputs(model, fresh(inputs, seed))), whole) for seed, whole in zip(CALLS, wholes, strict=True)
+    ]
+    handle.remove()
+    return found
