@@ -92,7 +92,7 @@ class Work:
         """What each rank of the plan needs, by its number; 0 `decoders` are as many as can decode together."""
         decoders = decoders or self.decoders(plan)
         # What no other stage makes a rank let go of: a share of weights stays while it encodes and decodes.
-        staying = self._share_bytes(plan) if plan.weights > 1 else 0
+        staying = self._share_bytes(plan) if plan.num_shares > 1 else 0
         text = replace(self.text, own_bytes=self.text.own_bytes + staying)
         decode = replace(self.vae, own_bytes=self.vae.own_bytes + staying + self.decoding(decoders))
         denoise, needs = self._denoise(plan), []
@@ -105,15 +105,16 @@ class Work:
 
     def _denoise(self, plan: ParallelPlan) -> Need:
         working = self.activations(plan)
-        if plan.weights == 1:
+        if plan.num_shares == 1:
             need = _need(self.transformers)
             beside = max(working, *(part.loading_bytes for part in self.transformers))
             return replace(need, own_bytes=need.own_bytes + beside)
-        gathered = max(2 * part.largest_block_bytes + part.outside_bytes for part in self.transformers)  # one at a time
+        blocks = 2 if plan.weights > 1 else 0  # that are gathered, one at a time and one ahead
+        gathered = max(blocks * part.largest_block_bytes + part.outside_bytes for part in self.transformers)
         return Need(own_bytes=self._share_bytes(plan) + gathered + working)
 
     def _share_bytes(self, plan: ParallelPlan) -> int:
-        return sum(part.num_bytes // plan.weights for part in self.transformers)
+        return sum(part.num_bytes // plan.num_shares for part in self.transformers)
 
     def activations(self, plan: ParallelPlan) -> int:
         """The tensors of a block, and what the plan's strategies hold beside them."""

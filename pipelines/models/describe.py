@@ -304,37 +304,23 @@ def why_no_graphs(model: Model, plan: ParallelPlan, *, has_step_cache: bool) -> 
 
 def check_shareable(model: Model, plan: ParallelPlan) -> None:
     """Refuse by name what cannot be read in shares."""
-    if plan.layers > 1 and model.graphs == "on":
-        raise ValueError(
-            worded(
-                "plan {}: ranks that hold some of the blocks wait for those of others in every step, which no CUDA "
-                "graph can hold; use layers=1, or choose graphs auto of Load Model",
-                plan,
-            )
-        )
+    axis = "layers" if plan.layers > 1 else "weights"
     if model.graphs == "on":
-        raise ValueError(
-            worded(
-                "plan {}: ranks that share weights gather those of each block anew in every step, which "
-                "no CUDA graph can hold; use weights=1, or choose graphs auto of Load Model",
-                plan,
-            )
-        )
+        reason = why_no_graphs(model, plan, has_step_cache=False)
+        told = "plan {}: {}, which no CUDA graph can hold; use {}=1, or choose graphs auto of Load Model"
+        raise ValueError(worded(told, plan, reason, axis))
     changes = (
         (f"quantization {model.quantization}", model.quantization != "none"),
         ("LoRAs", bool(model.loras)),
         ("a single-file checkpoint", bool(split_source(model.source)[0])),
     )
     if found := [what for what, is_there in changes if is_there]:
-        if plan.layers > 1:
-            told = "plan {}: ranks that hold some of the blocks read the files of a model folder as they are, and "
-            told += "this model has {}; use layers=1, or load the model without"
-            raise ValueError(worded(told, plan, " and ".join(found)))
         raise ValueError(
             worded(
-                "plan {}: ranks that share weights read the files of a model folder as they are, and "
-                "this model has {}; use weights=1, or load the model without",
+                "plan {}: its ranks read shares of the files of a model folder as they are, and this model has {}; use "
+                "{}=1, or load the model without",
                 plan,
                 " and ".join(found),
+                axis,
             )
         )

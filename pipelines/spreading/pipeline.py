@@ -73,8 +73,10 @@ def spread(
     plan = _plan(plan, denoisers)
     if pipe in _spread:
         raise ValueError(f"this {type(pipe).__name__} is spread already; call remove() on its handle first")
-    if plan.weights > 1:
-        raise ValueError(f"plan {plan}: spread keeps whole weights in each rank; leave weights out of the plan")
+    if plan.num_shares > 1:
+        raise ValueError(
+            f"plan {plan}: spread keeps whole weights in each rank; leave weights and layers out of the plan"
+        )
     if not denoisers:
         raise ValueError(f"{type(pipe).__name__} has no transformer; give a pipeline that has one, or run it as it is")
     if plan.sequence > 1:

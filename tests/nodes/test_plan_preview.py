@@ -425,7 +425,10 @@ def test_what_another_class_takes_is_no_input_of_this_one(
 
 def test_what_run_pipeline_cannot_do_is_a_sentence() -> None:
     shared = only(run_whole(devices="cpu*2", plan="ulysses=2,weights=2"))
-    assert "each rank holds all of a pipeline that is run whole; leave weights out of the plan" in shared.problem
+    assert (
+        "each rank holds all of a pipeline that is run whole; leave weights and layers out of the plan"
+        in shared.problem
+    )
     small = [device("cpu", 0.001)]
     full = only(run_whole(), on=small)
     assert full.ranks[0]["fits"] is False and "it does not fit: the weights take" in full.problem
