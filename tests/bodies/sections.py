@@ -82,10 +82,11 @@ class Log:
             self.events.append(("sent", to))
             send(x, to)
 
-        def came(source: int, number: int) -> Tensor:
-            due = next(i for i, each in enumerate(mail._due[source]) if each.number == number)
-            self.events += [("came", source)] * (due + 1)  # those before it are taken out of its way
-            return received(source, number)
+        def came(message: Any) -> Tensor:
+            if message.value is None:  # those before it are taken out of its way
+                before = next(i for i, each in enumerate(mail.coming[message.source]) if each is message)
+                self.events += [("came", message.source)] * (before + 1)
+            return received(message)
 
         mail.send, mail.received = sent, came
         for block in sections.dealt.own:

@@ -1,12 +1,10 @@
 """What sections send each other: outputs of blocks, in the sender's order, and words that all of them hear.
 
 Messages carry no address: sender and receiver know which outputs travel and in which order, from the words of the first
-call of a kind. So a message that nobody has asked for yet lies where it is until a later one is, and a value of which
-nobody asks any more is taken out of its way and let go.
+call of a kind. So a message that nobody has asked for yet lies where it is until a later one is asked for.
 """
 
 import json
-import weakref
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,25 +12,35 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 from ...collectives import gather, receive, send
 from ...group import Axis
 from ...mesh import Mesh
 from ...staging import bytes_of
-from .waiting import Later, Outline
+from .waiting import Outline
 
 PLAIN = (type(None), bool, int, float, str)
+Gave = tuple[list[Any], pytree.TreeSpec]  # leaves, of which tensors are outlines, and how they lie
 
 
 @dataclass
-class Due:
-    """A message that will come."""
+class Message:
+    """One that will come."""
 
-    number: int  # among all of its sender
+    source: int
+    outline: Outline
     call: int
     tag: int
-    outline: Outline
-    wanted: weakref.ref[Later] | None = None
+    value: Tensor | None = None  # once it is here
+
+
+class Unheard(Exception):
+    """What another section failed by: it was told to all."""
+
+    def __init__(self, reason: str, is_refusal: bool) -> None:
+        super().__init__(reason)
+        self.is_refusal = is_refusal
 
 
 class Mail:
@@ -40,8 +48,7 @@ class Mail:
 
     def __init__(self, mesh: Mesh, device: torch.device, title: str) -> None:
         self.group, self._ways, self.device, self.title = mesh[Axis.LAYERS], mesh.ways, device, title
-        self._due: dict[int, deque[Due]] = {other: deque() for other in range(self.group.size)}
-        self._num_due = dict.fromkeys(range(self.group.size), 0)
+        self.coming = [deque[Message]() for _ in range(self.group.size)]
         # What a call that failed has sent would be taken for what the next one sends, but for another tag.
         self._tag = next(self.group.uses)
 
@@ -50,41 +57,35 @@ class Mail:
         if x.numel():  # a copy: what runs next may write into it
             send(bytes_of(x).clone(), group=self._ways[self.group.index, to], tag=self._tag)
 
-    def expect(self, source: int, outline: Outline, call: int) -> Due:
-        """The next message of a section tells of this tensor."""
-        self._num_due[source] += 1
-        due = Due(self._num_due[source], call, self._tag, outline)
-        self._due[source].append(due)
-        return due
+    def expect(self, source: int, outline: Outline, call: int) -> Message:
+        """The next message of a section."""
+        self.coming[source].append(message := Message(source, outline, call, self._tag))
+        return message
 
-    def received(self, source: int, number: int) -> Tensor:
-        """The message of this number, and what comes before it goes to those who want it."""
-        while True:
-            due = self._due[source].popleft()
-            flat = torch.empty(due.outline.num_bytes, dtype=torch.uint8, device=due.outline.device)
+    def received(self, message: Message) -> Tensor:
+        """What it tells, once those before it are here."""
+        while message.value is None:
+            first = self.coming[message.source].popleft()
+            flat = torch.empty(first.outline.num_bytes, dtype=torch.uint8, device=first.outline.device)
             if flat.numel():
-                receive(flat, group=self._ways[source, self.group.index], tag=due.tag)
-            value = due.outline.laid_out(flat)
-            if due.number == number:
-                return value
-            if due.wanted is not None and (later := due.wanted()) is not None:
-                later.arrive(value)
+                receive(flat, group=self._ways[first.source, self.group.index], tag=first.tag)
+            first.value = first.outline.laid_out(flat)
+        return message.value
 
     def give_up(self, call: int) -> None:
         """A call has failed, on all ranks alike or for good: nothing of it comes any more."""
-        for queue in self._due.values():
-            kept = [due for due in queue if due.call != call]
-            queue.clear()
-            queue.extend(kept)
+        self.coming = [deque(each for each in queue if each.call != call) for queue in self.coming]
         self._tag = next(self.group.uses)
 
     def hear(self, word: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Collective: what each section says; Unheard if another tells of an error."""
         own = torch.frombuffer(bytearray(json.dumps(word).encode()), dtype=torch.uint8)
-        sizes = gather(self._on_wire(torch.tensor([own.numel()])), sizes=[1] * self.group.size, group=self.group)
-        lengths = sizes.tolist()
-        text = gather(self._on_wire(own), sizes=lengths, group=self.group).cpu()
-        words = [json.loads(bytes(part.tolist())) for part in text.split(lengths)]
+        sizes = [1] * self.group.size
+        for x in (torch.tensor([own.numel()]), own):
+            x = x.to(self.device) if self.group.packs else x
+            said = gather(x, sizes=sizes, group=self.group).cpu()
+            parts, sizes = said.split(sizes), said.tolist()
+        words = [json.loads(bytes(part.tolist())) for part in parts]
         for section, each in enumerate(words):
             if section != self.group.index and "error" in each:
                 raise Unheard(each["error"], each["is_refusal"])
@@ -97,43 +98,25 @@ class Mail:
         found = gather(flat, sizes=sizes, group=self.group)
         return outline.laid_out(found) if x is None else x
 
-    def _on_wire(self, x: Tensor) -> Tensor:
-        return x.to(self.device) if self.group.packs else x
+    # ---- what a block gives, in plain words
 
+    def told(self, output: Any) -> dict[str, Any]:
+        """Raises ValueError for what is neither a tensor nor plain."""
+        leaves, spec = pytree.tree_flatten(output)
+        if foreign := [type(each).__name__ for each in leaves if not isinstance(each, (Tensor, *PLAIN))]:
+            raise ValueError(f"{self.title}: a block gives a {foreign[0]}, which no other section could be told of")
+        told = [
+            [[*each.shape], [*each.stride()], str(each.dtype)[6:], each.is_cpu] if isinstance(each, Tensor) else each
+            for each in leaves
+        ]
+        return {"leaves": told, "spec": pytree.treespec_dumps(spec)}
 
-class Unheard(Exception):
-    """What another section failed by: it was told to all."""
-
-    def __init__(self, reason: str, is_refusal: bool) -> None:
-        super().__init__(reason)
-        self.is_refusal = is_refusal
-
-
-# ---- A tree of tensors in plain words
-
-
-def described(tree: Any, title: str) -> Any:
-    """As JSON can hold it. Raises ValueError for what is neither a tensor nor plain."""
-    if isinstance(tree, Tensor):
-        kind = "cpu" if tree.device.type == "cpu" else ""
-        return {"shape": [*tree.shape], "stride": [*tree.stride()], "dtype": str(tree.dtype)[6:], "device": kind}
-    if isinstance(tree, list | tuple):
-        return {"list": [described(each, title) for each in tree], "is_tuple": isinstance(tree, tuple)}
-    if isinstance(tree, dict):
-        return {"names": [*tree], "values": [described(each, title) for each in tree.values()]}
-    if type(tree) not in PLAIN:
-        raise ValueError(f"{title}: a block gives a {type(tree).__name__}, which no other section could be told of")
-    return {"plain": tree}
-
-
-def outlined(told: Any, device: torch.device) -> Any:
-    """The tree with an outline for each tensor, on this rank's device."""
-    if "shape" in told:
-        place = torch.device("cpu") if told["device"] else device
-        return Outline(tuple(told["shape"]), tuple(told["stride"]), getattr(torch, told["dtype"]), place)
-    if "list" in told:
-        found = [outlined(each, device) for each in told["list"]]
-        return tuple(found) if told["is_tuple"] else found
-    if "names" in told:
-        return {name: outlined(each, device) for name, each in zip(told["names"], told["values"], strict=True)}
-    return told["plain"]
+    def read(self, told: Mapping[str, Any]) -> Gave:
+        """With outlines on this rank's device."""
+        leaves = list(told["leaves"])
+        for number, each in enumerate(leaves):
+            if isinstance(each, list):
+                shape, stride, dtype, is_cpu = each
+                place = torch.device("cpu") if is_cpu else self.device
+                leaves[number] = Outline(tuple(shape), tuple(stride), getattr(torch, dtype), place)
+        return leaves, pytree.treespec_loads(told["spec"])

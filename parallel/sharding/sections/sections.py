@@ -35,9 +35,9 @@ from ...mesh import Mesh
 from ...staging import bytes_of
 from ..fingerprint import Due, check_same
 from .dealing import Dealing, dealt_to
-from .mail import PLAIN, Mail, Unheard
+from .mail import PLAIN, Gave, Mail, Unheard
 from .waiting import Later, Outline, finished
-from .walks import REMEDY, Done, Key, KnownCall, Quick, Tried, Walk, Wide, form_of
+from .walks import REMEDY, Done, Key, KnownCall, Quick, Tried, Walk, Wide
 
 # Arguments that say all by their value, or by their format alone.
 BY_VALUE = (*PLAIN, torch.dtype, torch.device)
@@ -63,7 +63,6 @@ class Sections:
     ) -> None:
         self.group, self.title, self._module, self._session = mesh[Axis.LAYERS], title, module, session
         self.comparing = Due()
-        self.device = device
         try:
             self.dealt = dealt_to(self.group.index, module, blocks, self.group.size, how)
         except ValueError as error:
@@ -140,13 +139,11 @@ class Sections:
 
     def _first(self, kind: Hashable, args: Any, kwargs: Any) -> Any:
         """Collective: the result on every rank, and what all have to know of calls of the kind."""
-        known = KnownCall()
-        spare = _copied((args, kwargs))  # some transformers empty the lists that they are given
+        known, spare = KnownCall(), _copied((args, kwargs))  # some transformers empty the lists that they are given
         try:
             found = self._run(Wide(self._mail, known, self._pending), args, kwargs)
-            known.result = self._taken_apart(found)
-            own = self._try(known, *spare)
-            words = self._mail.hear({"needs": own, "owners": known.owners})
+            known.gave.append(self._taken_apart(found))
+            words = self._mail.hear({"needs": self._try(known, *spare)})
         except Unheard as error:
             raise (ValueError if error.is_refusal else RuntimeError)(str(error)) from None
         except Exception as error:
@@ -154,8 +151,8 @@ class Sections:
             with contextlib.suppress(Unheard):
                 self._mail.hear({"error": one_line(error), "is_refusal": isinstance(error, ValueError)})
             raise
-        if any(each.get("owners") != known.owners for each in words):  # seen by all alike
-            raise ValueError(f"{self.title}: sections ran its blocks in different orders; use another plan than layers")
+        if not all("needs" in each for each in words):  # seen by all alike
+            raise ValueError(f"{self.title}: sections ran its blocks in different orders; {REMEDY}")
         known.needs = [[(place, leaf) for place, leaf in each["needs"]] for each in words]
         self._known[kind] = known
         return found
@@ -174,28 +171,21 @@ class Sections:
 
     def _again(self, known: KnownCall, args: Any, kwargs: Any) -> Any:
         self._num_calls += 1
-        walk = Quick(self._mail, known, self._pending, self._num_calls)
-        assert known.result is not None, "its first call has ended well"
-        leaves, spec = known.result
+        walk, end = Quick(self._mail, known, self._pending, self._num_calls), len(known.owners)
         try:
             if known.last_of(self.group.index) >= 0:
                 found = finished(self._run(walk, args, kwargs))
-                now = self._taken_apart(found)[0]
-                if [form_of(each) for each in now] != [form_of(each) for each in leaves]:
-                    raise ValueError(f"{self.title}: its result has another shape than in the call before; {REMEDY}")
-                for x in pytree.tree_leaves(found):
-                    if isinstance(x, Tensor):
-                        for other in range(self.group.size):
-                            if other != self.group.index:
-                                self._mail.send(x, other)
+                leaves, _ = self._taken_apart(found)
+                tensors = [number for number, each in enumerate(leaves) if isinstance(each, Outline)]
+                for other in range(self.group.size):
+                    walk.send(end, found, other, tensors if other != self.group.index else ())
                 return found
         except Done:
             pass
         except BaseException:
             self._mail.give_up(self._num_calls)
             raise
-        whole = [walk.awaited_from(known.last, each, (len(known.owners), i)) for i, each in enumerate(leaves)]
-        return pytree.tree_unflatten(whole, spec)
+        return walk.waiting(end)
 
     def _run(self, walk: Walk, args: Any, kwargs: Any) -> Any:
         self._walk = walk
@@ -205,11 +195,11 @@ class Sections:
         finally:
             self._walk = None
 
-    def _taken_apart(self, found: Any) -> tuple[list[Any], pytree.TreeSpec]:
+    def _taken_apart(self, found: Any) -> Gave:
         leaves, spec = pytree.tree_flatten(found)
-        foreign = next((type(each).__name__ for each in leaves if not isinstance(each, (Tensor, *BY_VALUE))), "")
+        foreign = [type(each).__name__ for each in leaves if not isinstance(each, (Tensor, *BY_VALUE))]
         if foreign:
-            raise ValueError(f"{self.title}: it gives a {foreign}, which {OPAQUE}")
+            raise ValueError(f"{self.title}: it gives a {foreign[0]}, which {OPAQUE}")
         return [Outline.of(each) if isinstance(each, Tensor) else each for each in leaves], spec
 
     def _form(self, value: Any) -> Hashable:

@@ -142,10 +142,6 @@ class Later(Tensor):
             self.value, self._make = self._make(), None
         return self.value
 
-    def arrive(self, value: Tensor) -> None:
-        """Its values are here, before somebody has asked for them."""
-        self.value, self._make = value, None
-
     def finished(self) -> Tensor:
         """Collective, where it waits: the plain tensor."""
         return self.waiting.finished(self) if self.value is None else self.value

@@ -11,15 +11,14 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from .mail import Due, Mail, described, outlined
+from .mail import Gave, Mail
 from .waiting import Later, Outline, WaitingValues, finished
 
 REMEDY = "use another plan than layers"
-# Of one block's call, and of its outputs one: which of them cross is told by these.
+# A block, by its place in the order in which they run, and one of its outputs; behind the last block, the result.
 Key = tuple[int, int]
 
 
@@ -32,26 +31,23 @@ class KnownCall:
     """What all ranks know of the calls of one kind."""
 
     owners: list[int] = field(default_factory=list[int])  # of the blocks in the order in which they ran
-    # Of each of them what it gave: leaves, outlines among them, and how they lie.
-    gave: list[tuple[list[Any], pytree.TreeSpec]] = field(default_factory=list[Any])
-    result: tuple[list[Any], pytree.TreeSpec] | None = None
+    gave: list[Gave] = field(default_factory=list[Gave])  # of each of them, and then of the transformer
     needs: list[list[Key]] = field(default_factory=list[list[Key]])  # of each section, of others
 
-    @property
-    def last(self) -> int:
-        """The section that ends the forward."""
-        return self.owners[-1]
+    def owner(self, place: int) -> int:
+        """Who gives that; the result is the last section's."""
+        return self.owners[min(place, len(self.owners) - 1)]
 
     def last_of(self, section: int) -> int:
-        """The last block of a section, by its place in the order; -1 if it runs none."""
+        """The place of a section's last block; -1 if it runs none."""
         return max((place for place, owner in enumerate(self.owners) if owner == section), default=-1)
 
 
 class Awaited(WaitingValues):
-    """Values of one call that come from other sections, each when it is looked at. `needs` is where a call is only
-    tried: what would have been looked at."""
+    """Values of one call that come from other sections, each when it is looked at; `needs` is what would have been
+    looked at where a call is only tried."""
 
-    def __init__(self, pending: list[weakref.ref[Later]], *, is_tried: bool = False) -> None:
+    def __init__(self, pending: list[weakref.ref[Later]], *, is_tried: bool) -> None:
         super().__init__(lambda: None)
         self._pending, self._is_tried = pending, is_tried
         self.needs: set[Any] = set()
@@ -82,18 +78,18 @@ class Awaited(WaitingValues):
 
 
 class Walk:
-    """A forward under way: what a block that is met gives, and what becomes of what one of this section gave."""
+    """`meet` is called in the place of a block that does not run here, `ran` after one that does."""
 
     is_tried = False
 
     def __init__(self, mail: Mail, known: KnownCall, pending: list[weakref.ref[Later]], call: int = 0) -> None:
-        self.mail, self.known, self.call = mail, known, call
-        self.index = mail.group.index
+        self.mail, self.known, self.call, self.index = mail, known, call, mail.group.index
         self.place = -1  # of the block that was met last
         self.awaited = Awaited(pending, is_tried=self.is_tried)
 
     def meet(self, owner: int, given: Any) -> Any:
-        raise NotImplementedError
+        """What the block gives, as values that wait."""
+        return self.waiting(self.enter(owner))
 
     def ran(self, output: Any) -> None:
         raise NotImplementedError
@@ -101,61 +97,54 @@ class Walk:
     def enter(self, owner: int) -> int:
         """The place of the block that is met now."""
         self.place += 1
-        owners = self.known.owners
-        if self.place >= len(owners) or owners[self.place] != owner:
+        if self.place >= len(self.known.owners) or self.known.owners[self.place] != owner:
             raise ValueError(f"{self.mail.title}: it runs other blocks than in the call before; {REMEDY}")
         return self.place
 
     def waiting(self, place: int) -> Any:
-        """What the block at a place gives, as values that wait."""
+        """What is given at a place, as values that wait."""
         leaves, spec = self.known.gave[place]
-        owner = self.known.owners[place]
-        return pytree.tree_unflatten(
-            [self.awaited_from(owner, each, (place, leaf)) for leaf, each in enumerate(leaves)], spec
-        )
+        found = list(leaves)
+        for leaf, outline in enumerate(leaves):
+            if isinstance(outline, Outline):
+                found[leaf] = self.awaited.later(outline, self.make(outline, (place, leaf)))
+                found[leaf].sources = frozenset({(self.call, place, leaf)})
+        return pytree.tree_unflatten(found, spec)
 
-    def awaited_from(self, owner: int, outline: Any, key: Key) -> Any:
-        if not isinstance(outline, Outline):
-            return outline
-        later = self.awaited.later(outline, self.make(owner, outline, key))
-        later.sources = frozenset({(self.call, *key)})
-        return later
-
-    def make(self, owner: int, outline: Outline, key: Key) -> Callable[[], Tensor]:
+    def make(self, outline: Outline, key: Key) -> Callable[[], Tensor]:
         raise NotImplementedError
 
     def end(self) -> None:
-        if self.place == self.known.last_of(self.index) and self.index != self.known.last:
+        """After an own block."""
+        if self.place == self.known.last_of(self.index) and self.index != self.known.owners[-1]:
             raise Done
 
 
 class Wide(Walk):
-    """Collective at each block: its outputs go to all."""
+    """Collective at each block."""
 
     def meet(self, owner: int, given: Any) -> Any:
-        words = self.mail.hear({"place": len(self.known.owners)})
-        self.note(words, owner)
-        leaves, spec = self.known.gave[-1]
+        leaves, spec = self.note(owner, {})
         found = [self.mail.shared(None, each, owner) if isinstance(each, Outline) else each for each in leaves]
         return pytree.tree_unflatten(found, spec)
 
     def ran(self, output: Any) -> None:
-        told = described(output, self.mail.title)
-        words = self.mail.hear({"place": len(self.known.owners), "gave": told})
-        self.note(words, self.index)
-        for x, outline in zip(pytree.tree_leaves(output), self.known.gave[-1][0], strict=True):
+        leaves, _ = self.note(self.index, self.mail.told(output))
+        for x, outline in zip(pytree.tree_leaves(output), leaves, strict=True):
             if isinstance(x, Tensor):
                 self.mail.shared(x, outline, self.index)
 
-    def note(self, words: Sequence[Mapping[str, Any]], owner: int) -> None:
-        if "gave" not in words[owner] or len({each.get("place") for each in words}) > 1:
+    def note(self, owner: int, told: Mapping[str, Any]) -> Gave:
+        words = self.mail.hear({"place": len(self.known.owners), "owner": owner, **told})
+        if len({(each.get("place"), each.get("owner")) for each in words}) > 1:  # seen by all alike
             raise ValueError(f"{self.mail.title}: sections ran its blocks in different orders; {REMEDY}")
         self.known.owners.append(owner)
-        self.known.gave.append(pytree.tree_flatten(outlined(words[owner]["gave"], self.mail.device)))
+        self.known.gave.append(self.mail.read(words[owner]))
+        return self.known.gave[-1]
 
 
 class Tried(Walk):
-    """No block runs, and nothing is sent: what this section's blocks look at is noted."""
+    """Nothing is sent."""
 
     is_tried = True
 
@@ -166,52 +155,35 @@ class Tried(Walk):
             self.end()
         return self.waiting(place)
 
-    def make(self, owner: int, outline: Outline, key: Key) -> Callable[[], Tensor]:
-        return lambda: torch.empty(0)  # it is never asked
+    def make(self, outline: Outline, key: Key) -> Callable[[], Tensor]:
+        return outline.zeros  # it is never asked
 
 
 class Quick(Walk):
-    """Own blocks run and send what others need; those of others give what will come, if somebody looks."""
+    """What others need is sent; what they give comes if somebody looks."""
 
-    def __init__(self, mail: Mail, known: KnownCall, pending: list[weakref.ref[Later]], call: int) -> None:
-        super().__init__(mail, known, pending, call)
-        self.needs = frozenset(known.needs[self.index])
-        self.due: Due | None = None  # of the value that is made now
-
-    def meet(self, owner: int, given: Any) -> Any:
-        return self.waiting(self.enter(owner))
-
-    def make(self, owner: int, outline: Outline, key: Key) -> Callable[[], Tensor]:
-        if key not in self.needs and key[0] < len(self.known.owners):
-            return functools.partial(self.missing, key)
-        due = self.mail.expect(owner, outline, self.call)
-        self.due = due
-        return functools.partial(self.mail.received, owner, due.number)
-
-    def awaited_from(self, owner: int, outline: Any, key: Key) -> Any:
-        self.due = None
-        later = super().awaited_from(owner, outline, key)
-        due: Due | None = self.due
-        if due is not None:
-            due.wanted = weakref.ref(later)
-        return later
-
-    def missing(self, key: Key) -> Tensor:
-        raise ValueError(f"{self.mail.title}: it looks at more blocks than in the call before; {REMEDY}")
+    def make(self, outline: Outline, key: Key) -> Callable[[], Tensor]:
+        if key[0] < len(self.known.owners) and key not in self.known.needs[self.index]:
+            return self.refuse
+        return functools.partial(self.mail.received, self.mail.expect(self.known.owner(key[0]), outline, self.call))
 
     def ran(self, output: Any) -> None:
         place = self.enter(self.index)
-        now = pytree.tree_leaves(output)
         for to, keys in enumerate(self.known.needs):
-            for each, leaf in keys:
-                if each == place and to != self.index:
-                    if form_of(now[leaf]) != form_of(self.known.gave[place][0][leaf]):
-                        raise ValueError(
-                            f"{self.mail.title}: a block gives another shape than in the call before; {REMEDY}"
-                        )
-                    self.mail.send(now[leaf], to)
+            self.send(place, output, to, [leaf for each, leaf in keys if each == place and to != self.index])
         self.end()
+
+    def send(self, place: int, output: Any, to: int, leaves: Sequence[int]) -> None:
+        """Some of what was given at a place, to a section."""
+        now = pytree.tree_leaves(output) if leaves else []
+        for leaf in leaves:
+            if form_of(now[leaf]) != form_of(self.known.gave[place][0][leaf]):
+                self.refuse()
+            self.mail.send(now[leaf], to)
+
+    def refuse(self) -> Tensor:
+        raise ValueError(f"{self.mail.title}: its blocks give or take something else than in the call before; {REMEDY}")
 
 
 def form_of(each: Any) -> Hashable:
-    return (tuple(each.shape), each.dtype) if isinstance(each, Tensor | Outline) else str(each)
+    return (tuple(each.shape), each.dtype) if isinstance(each, Tensor | Outline) else repr(each)
