@@ -42,6 +42,7 @@ ON_CUDA = ("int4", "fp8_dynamic")
 # Of a denoise that is captured in CUDA graphs where nobody asked for it, and nobody knows whether its like comes
 # again.
 LEAST_STEPS = 6
+KEEPS_KEYS = ("qwen_image_21",)  # families whose transformers are given a cache of keys in each step
 
 
 def describe_model(
@@ -305,6 +306,11 @@ def why_no_graphs(model: Model, plan: ParallelPlan, *, has_step_cache: bool) -> 
 def check_shareable(model: Model, plan: ParallelPlan) -> None:
     """Refuse by name what cannot be read in shares."""
     axis = "layers" if plan.layers > 1 else "weights"
+    if plan.layers > 1 and model.family in KEEPS_KEYS:
+        told = (
+            "plan {}: {} keeps keys from step to step, which some of its ranks would lack; use another plan than layers"
+        )
+        raise ValueError(worded(told, plan, model.source))
     if model.graphs == "on":
         reason = why_no_graphs(model, plan, has_step_cache=False)
         told = "plan {}: {}, which no CUDA graph can hold; use {}=1, or choose graphs auto of Load Model"
