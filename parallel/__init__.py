@@ -20,4 +20,5 @@ pool/: The host's side of a pool: processes that outlive jobs, watched by deadli
 ranks/: The ranks' side of a pool: what runs in its processes, and what they and the host say to each other.
 sharding/: How a module is cut: hooks on its blocks spread the tokens, and a session answers attention between.
 spatial/: A convolutional decoder over bands of rows, one for each rank, which exchange the rows at their edges.
+streaming/: Blocks that rest in the host's memory and come to a device while the one before them computes.
 """

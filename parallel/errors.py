@@ -71,9 +71,13 @@ class BadInput(LoomError, ValueError):
 
 
 class OutOfMemory(LoomError, RuntimeError):
-    """A process or a device had no room; the text is the sentence for the user."""
+    """A process or a device had no room; the text is the sentence for the user. Its code is `EASED` where less is kept
+    there from now on, so that the same may be tried again."""
 
     code = "out-of-memory"
+
+
+EASED = "out-of-memory-eased"  # seen by whoever tries again, and by nobody behind them
 
 
 class RankFailed(LoomError, RuntimeError):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..parallel.errors import BadInput, OutOfMemory, is_out_of_memory
+from ..parallel.errors import EASED, BadInput, OutOfMemory, is_out_of_memory
 from ..parallel.wording import worded
 
 if TYPE_CHECKING:
@@ -74,16 +74,21 @@ def _cause(parts: Mapping[str, Any], model: Model | Whole) -> str:
 
 
 @contextlib.contextmanager
-def told_by(device: str, *, doing: str, remedy: str) -> Iterator[None]:
-    """Within it, whatever means that memory ran out is raised as `OutOfMemory`; one that is so already stays."""
+def told_by(device: str, *, doing: str, remedy: str, eases: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """Within it, whatever means that memory ran out is raised as `OutOfMemory`; one that is so already stays.
+
+    `eases` keeps less in memory from then on, where it can: then the error says so by its code.
+    """
     try:
         yield
-    except OutOfMemory:
-        raise  # while loading: it names the component
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        raise OutOfMemory(worded("{} ran out of memory{} {}; {}", device, shortage(error), doing, remedy)) from None
+        words = worded("{} ran out of memory{} {}; {}", device, shortage(error), doing, remedy)
+        told = error if isinstance(error, OutOfMemory) else OutOfMemory(words)  # while loading it names the component
+        if eases():
+            told.code = EASED
+        raise told from None
 
 
 @contextlib.contextmanager

@@ -16,11 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..parallel.errors import EASED, OutOfMemory, one_line
 from ..parallel.plan import ParallelPlan
 from ..parallel.pool.job import Lane
 from ..parallel.pool.pool import Pool
 from ..parallel.progress import SILENT, Progress, reset_peak
 from ..parallel.ranks.seat import Seat
+from ..parallel.wording import worded
 from .doors import follow, order
 from .families import FAMILIES
 from .forecast.auto import decoders_for, foreseen_for
@@ -195,6 +197,18 @@ def _run(
 
     `rank` is the one that works alone where one is enough, counted from the last if it is below 0.
     """
+    while True:
+        try:
+            return _run_once(request, answer, progress, num_ranks=num_ranks, lane=lane, rank=rank)
+        except OutOfMemory as error:
+            if error.code != EASED:
+                raise
+            told = worded("starting again with less on the device: {}", one_line(error))
+            logger.warning("%s", told)
+            progress.phase(told, is_loading=True)
+
+
+def _run_once(request: Request, answer: type[V], progress: Progress, *, num_ranks: int, lane: Lane, rank: int) -> V:
     place = request.model.place
     if not place.devices:  # values go as they are: only another process needs plain data
         return _stage(request.stage, progress)(request, progress)

@@ -25,6 +25,7 @@ from ..parallel.progress import SILENT, Progress, RunAhead, measured
 from ..parallel.sharding.fingerprint import Comparison, fields_of
 from . import preview
 from .components.loading import shells, torch_dtype
+from .components.memory import memory_limit
 from .components.store import ONE_RANK, store
 from .denoising import guidance as guiding
 from .denoising import inside, schedulers  # noqa: F401 (inside for what it silences)
@@ -219,7 +220,12 @@ def _loaded(
         "(plan weights=4)"
     )
     with (
-        told_by(model.device, doing=f"{doing} with {model.source}", remedy=remedy),
+        told_by(
+            model.device,
+            doing=f"{doing} with {model.source}",
+            remedy=remedy,
+            eases=functools.partial(store().ease, model, names),
+        ),
         torch.no_grad(),
         store().lent(
             model, names, progress, plan=plan, step_cache=step_cache, num_steps=num_steps, working_bytes=working_bytes
@@ -248,8 +254,9 @@ def _check_walk(request: Denoise) -> None:
 def _working_bytes(
     model: Model, canvas: Latents, plan: ParallelPlan, *, conditioning: Conditioning | None = None
 ) -> int:
-    """What a denoise of this conditioning, or a decode, takes of an accelerator beside its weights."""
-    if model.device == "cpu":
+    """What a denoise of this conditioning, or a decode, takes of an accelerator beside its weights; of a CPU it is
+    reckoned where somebody has set how much that may be."""
+    if model.device == "cpu" and not memory_limit():
         return 0
     if conditioning is None:
         return work_of(model, canvas=canvas, text_length=0).decoding(plan.num_ranks)

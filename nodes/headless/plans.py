@@ -96,7 +96,7 @@ def plans_of(
     graph = read_workflow(file)
     place = Place(devices=machine.devices, plan=AUTO)
     named = [text.partition("=")[2] for text in settings]
-    workspace = Workspace(roots=roots_of(file, named, allowed), place=place, host="command line")
+    workspace = Workspace(roots=roots_of(file, named, allowed), place=place, host="command line", outlines=True)
     overrides = parse_set(graph, SPECS, settings, workspace=workspace)
     walk = Walk(ready(graph, SPECS, overrides, workspace=workspace), workspace=workspace, accelerators=machine.devices)
     found = [(name, plan_denoise(walk, name, machine, **asked)) for name in walk.denoising()[:MAX_DENOISES]]
@@ -123,7 +123,7 @@ def plan_model(
     engine: Engine = "eager",
 ) -> Forecast:
     """Raises `ValueError` for a model that is not here, and for what it cannot make."""
-    where: dict[str, Any] = {"device": machine.devices[0], "roots": tuple(roots), "is_here": False}
+    where: dict[str, Any] = {"device": machine.devices[0], "roots": tuple(roots), "is_here": False, "outlines": True}
     model = describe_model(source, dtype=dtype, quantization=quantization, engine=engine, **where)
     wanted = Wanted(is_guided=is_guided(model, guidance=guidance))
     return _forecast(model, machine, wanted=wanted, written=written, num_runs=num_runs)

@@ -69,7 +69,8 @@ def _model(chosen: Mapping[str, Any], device: str, workspace: Workspace, *, is_h
     place = workspace.place
     device = place.devices[0] if place.devices else device
     with remedies(workspace):
-        return places.placed(describe_model(**chosen, device=device, roots=workspace.roots, is_here=is_here), place)
+        where: dict[str, Any] = {"device": device, "roots": workspace.roots, "outlines": workspace.outlines}
+        return places.placed(describe_model(**chosen, **where, is_here=is_here), place)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import BadInput, BadMessage, LoomError, OutOfMemory, PeerLost, RankFailed
+from ..errors import EASED, BadInput, BadMessage, LoomError, OutOfMemory, PeerLost, RankFailed
 from ..ranks.channel import read_body
 from ..ranks.messages import Ended, Failure, Phase, SpreadWork, StepDone, read
 from ..ranks.seat import World
@@ -148,7 +148,7 @@ def _distance(end: End) -> int:
     """From the first cause."""
     # One fails, and the others by what they then miss: their errors come as early, and say nothing of the cause. A lack
     # of memory explains any other failure; what a rank refuses it has found before it waited for anybody.
-    if end.code == OutOfMemory.code:
+    if end.code in (OutOfMemory.code, EASED):
         return 0
     if end.state == "refused":
         return 1
@@ -162,8 +162,10 @@ def failure(end: End, rank: str, *, log: Path, are_alike: bool) -> Exception:
         error.code = end.code
         error.add_note(end.traceback)
         return error
-    kind = OutOfMemory if end.code == OutOfMemory.code else RankFailed
+    kind = OutOfMemory if end.code in (OutOfMemory.code, EASED) else RankFailed
     error = kind(worded("{}: {}", rank, end.reason))
+    if end.code == EASED:
+        error.code = EASED
     error.add_note(end.traceback)
     return _noted(error, log)
 

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...parallel.errors import BadInput, OutOfMemory, RankFailed
+from ...parallel.errors import EASED, BadInput, OutOfMemory, RankFailed
 from ...parallel.pool.pool import CHECK_S
 from ...parallel.progress import Progress, RankWork
 from ...parallel.wording import worded
@@ -144,7 +144,7 @@ class ClusterJob:
 def _distance(end: Mapping[str, Any]) -> int:
     """From the first cause: what the request is to blame for comes first, and last what another's failure has ended."""
     if end["state"] == "failed":
-        return 1 if end["code"] == OutOfMemory.code else 2
+        return 1 if end["code"] in (OutOfMemory.code, EASED) else 2
     return 0 if end["state"] == "refused" else 3
 
 
@@ -157,8 +157,10 @@ def _failure(machine: RayMachine, end: Mapping[str, Any], *, is_alone: bool) -> 
         error = BadInput(reason)
         error.code = end["code"]
         return error
-    if end["code"] == OutOfMemory.code:
-        return OutOfMemory(reason)
+    if end["code"] in (OutOfMemory.code, EASED):
+        short = OutOfMemory(reason)
+        short.code = end["code"]
+        return short
     if is_alone:
         return RankFailed(reason)
     lost = MachineLost(f"could not go on ({end['reason']})")

@@ -46,7 +46,8 @@ def load(
     settle: Settle | None = None,
     readers: Readers | None = None,
 ) -> Any | None:
-    """What diffusers' `from_pretrained` gives, on `device`; None for files with other names, which it may convert.
+    """What diffusers' `from_pretrained` gives, with its weights on `device` and the buffers of its constructor on the
+    host; None for files with other names, which it may convert.
 
     `settle` is called with each layer and the name of the parameter that it has just been given. Collective with
     `readers`, the ranks that read it together.
@@ -55,7 +56,7 @@ def load(
     if misfits(component, files):
         return None
     fill(component, files, dtype=dtype, device=torch.device(device), settle=settle, readers=readers)
-    return component.to(device)  # the buffers that its constructor made
+    return component
 
 
 def build(kind: Any, folder: Path, *, dtype: torch.dtype) -> Any:

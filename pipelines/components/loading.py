@@ -45,13 +45,15 @@ def load_component(
     checkpoint: Path | None = None,
     quantization: Quantization = "none",
     readers: Readers | None = None,
+    rests: bool = False,
 ) -> Any:
     """A component on `device` in `dtype`. Runs no code of the model's own and never downloads.
 
     On the CPU weights whose files hold `dtype` are views of the mapped files: all processes share their pages, for as
     long as nobody writes to a weight in place. Who truncates a file meanwhile kills them all (SIGBUS): a model is
     replaced by new files, never by writing into the old ones. `checkpoint` is a single file that gives them instead of
-    the component's folder. Collective with `readers`, the ranks of a machine that read it together, each a share.
+    the component's folder. Collective with `readers`, the ranks of a machine that read it together, each a share. One
+    that `rests` stays on the host, whatever its device; what is quantized is so there.
     """
     from .building import kept_to_this_thread, offline, one_call_at_a_time, quiet_libraries
 
@@ -63,10 +65,13 @@ def load_component(
         if device == "cpu" and quantization != "none":
             give_back_large()  # quantized weights lie between their float copies, whose places a heap would keep
         number = torch_dtype(dtype)
+        if rests and quantization == "none":
+            device = "cpu"
         component = _load_weights(
-            cls, files, checkpoint, dtype=number, device=device, quantization=quantization, readers=readers
+            cls, files, checkpoint, dtype=number, device=device, quantization=quantization, readers=readers, rests=rests
         )
-        component.to(device)  # what the libraries leave behind
+        if not rests:
+            component.to(device)  # what the libraries leave behind, and buffers that its constructor made
     return component.requires_grad_(False).eval()
 
 
@@ -142,16 +147,17 @@ def _load_weights(
     device: str,
     quantization: Quantization,
     readers: Readers | None,
+    rests: bool,
 ) -> Any:
     if checkpoint is not None:
         from . import single_file
 
-        settle = _settler(quantization, device)
+        settle = _settler(quantization, device, rests=rests)
         return single_file.load(cls, files, checkpoint, dtype=dtype, device=device, settle=settle, readers=readers)
     # One by one: on an accelerator the host then holds no copy of them, and of those that are quantized as they are
     # read no other is in whole precision meanwhile.
     if files.library == "diffusers" and (device != "cpu" or quantization != "none" or files.is_packed):
-        settle = _settler(quantization, device)
+        settle = _settler(quantization, device, rests=rests)
         from . import building
 
         component = building.load(cls, files, dtype=dtype, device=device, settle=settle, readers=readers)
@@ -184,12 +190,23 @@ def _load_weights(
     return component
 
 
-def _settler(quantization: Quantization, device: str) -> Settle | None:
+def _settler(quantization: Quantization, device: str, *, rests: bool) -> Settle | None:
+    """What is done to each weight once it is there: quantized where it will be used, then laid to rest on the host."""
     if quantization == "none":
         return None
     from .quantizing import settler
 
-    return settler(quantization, device=device)
+    settle = settler(quantization, device=device)
+    if not rests or device == "cpu":
+        return settle
+    from ...parallel.streaming.layout import leaves
+
+    def laid_to_rest(layer: torch.nn.Module, name: str) -> None:
+        settle(layer, name)
+        for leaf in leaves([layer]):
+            leaf.point(leaf.value.cpu())  # a packed weight stays one of its device; its parts wait elsewhere
+
+    return laid_to_rest
 
 
 @contextlib.contextmanager

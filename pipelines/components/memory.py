@@ -33,8 +33,8 @@ LEFT_WHOLE = ("embed", "shared", "lm_head", ".wo.")
 PACKED_AT_A_TIME, PACKED_ON_GPU = 3 * 2**18, 2**22
 PACKING_BYTES = 20  # what torchao takes beside each of them: fp32 copies, and whole numbers
 SPARES = {"": None, "0": False, "1": True}
-BYTES = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) ?(MB|MiB|GB|GiB)", re.IGNORECASE)
-UNITS = {"mb": 10**6, "mib": 1 << 20, "gb": 10**9, "gib": 1 << 30}
+BYTES = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) ?(kB|MB|MiB|GB|GiB)", re.IGNORECASE)
+UNITS = {"kb": 1000, "mb": 10**6, "mib": 1 << 20, "gb": 10**9, "gib": 1 << 30}
 MEMORY = "LATENTLOOM_MEMORY"  # the environment variable that ranks inherit
 SMALL_BYTES = 1 << 20  # what a tokenizer or a scheduler is counted as
 
@@ -133,9 +133,16 @@ def tensor_bytes(tensor: Any) -> int:
     return tensor.numel() * tensor.element_size()
 
 
-@functools.cache
 def default_budget(place: str) -> float:
     """Bytes of an accelerator, or of the host, that components may take."""
+    budget = _share_of_memory(place)
+    if not (limit := memory_limit()):
+        return budget
+    return min(budget, USABLE_SHARE * limit - (CONTEXT_BYTES if place.startswith("cuda") else 0))
+
+
+@functools.cache
+def _share_of_memory(place: str) -> float:
     if place.startswith("cuda"):
         import torch
 
@@ -143,11 +150,14 @@ def default_budget(place: str) -> float:
     return HOST_SHARE * host_bytes()
 
 
-@functools.cache
 def spare_bytes(place: str) -> float:
-    """Bytes of an accelerator that its budget leaves for what is computed; of others none are reckoned."""
-    if not place.startswith("cuda"):
-        return 0
+    """Bytes of an accelerator that its budget leaves for what is computed; of others, and under a limit that somebody
+    has set, none are reckoned."""
+    return 0 if memory_limit() or not place.startswith("cuda") else _left_by_budget(place)
+
+
+@functools.cache
+def _left_by_budget(place: str) -> float:
     import torch
 
     total = torch.cuda.get_device_properties(place).total_memory

@@ -10,7 +10,7 @@ from ...parallel.group import Axis
 from ..models.describe import LEAST_STEPS
 from ..values import Engine
 from . import tensorrt
-from .shelf import Condition
+from .loans import Condition
 
 if TYPE_CHECKING:
     from ...parallel.mesh import Mesh
@@ -22,11 +22,13 @@ class Prepared:
     """A transformer in a condition, until `end`. Not collective, but all ranks of the mesh do it alike.
 
     With `share`, the handle by which its weights are shared for good, only what is compiled comes and goes. Its calls
-    are replayed as CUDA graphs where the condition says so; `forget_graphs` may come from another thread. Raises
-    ValueError if the plan does not fit; then nothing was changed.
+    are replayed as CUDA graphs where the condition says so, and its blocks do not rest on the host; `forget_graphs` may
+    come from another thread. Raises ValueError if the plan does not fit; then nothing was changed.
     """
 
-    def __init__(self, transformer: Any, condition: Condition, mesh: Mesh | None, *, share: Handle | None) -> None:
+    def __init__(
+        self, transformer: Any, condition: Condition, mesh: Mesh | None, *, share: Handle | None, rests: bool = False
+    ) -> None:
         from ..denoising.tables import keep_tables
         from ..spreading.transformer import paddings_of, shard
 
@@ -39,13 +41,13 @@ class Prepared:
         # runs.
         with contextlib.ExitStack() as stack:
             if share is None:  # weights that are shared out are gathered one by one
-                stack.callback(_fuse(transformer, condition.engine, mesh))
+                stack.callback(_fuse(transformer, condition.engine, mesh, rests=rests))
             if mesh is not None and share is None:
                 self.handle = shard(transformer, mesh.plan, mesh)
                 stack.callback(self.handle.remove)
             if condition.engine != "eager":
                 stack.callback(_compile(transformer, self.handle, condition.engine))
-            if condition.graphs != "off":
+            if condition.graphs != "off" and not rests:
                 from ...parallel.sharding.captured import Captured
 
                 session = self.handle.session if self.handle is not None else None
@@ -54,7 +56,7 @@ class Prepared:
                 self._captured = Captured(transformer, mesh=mesh, is_asked=is_asked, paddings=paddings)
                 stack.callback(self._captured.restore)
             # a graph holds what it reads, and would be replayed for other positions
-            stack.callback(keep_tables(transformer, in_forwards=condition.graphs == "off"))
+            stack.callback(keep_tables(transformer, in_forwards=self._captured is None))
             self._undo = stack.pop_all()
 
     def fits(self, condition: Condition, mesh: Mesh | None) -> bool:
@@ -91,18 +93,18 @@ class Prepared:
         self._undo.close()
 
 
-def _fuse(transformer: Any, engine: Engine, mesh: Mesh | None) -> Callable[[], None]:
+def _fuse(transformer: Any, engine: Engine, mesh: Mesh | None, *, rests: bool) -> Callable[[], None]:
     """What rounds differently comes with an engine that does anyway: by engine and device alone, so that one rank and
-    many have the same form."""
+    many have the same form. Weights of blocks that rest are neither read ahead nor put side by side."""
     from ..fusing import modulation, products, rotary
 
     device = next(iter(transformer.parameters())).device.type
     with contextlib.ExitStack() as stack:
-        if mesh is not None and mesh[Axis.SEQUENCE].size > 1 and device in modulation.DEVICES:
+        if mesh is not None and mesh[Axis.SEQUENCE].size > 1 and device in modulation.DEVICES and not rests:
             stack.callback(modulation.share_modulation(transformer, mesh[Axis.SEQUENCE]))
         if engine == "eager" and device in rotary.DEVICES:
             stack.callback(rotary.fuse_rotary(transformer))
-        if engine != "eager" and device in products.DEVICES:
+        if engine != "eager" and device in products.DEVICES and not rests:
             stack.callback(products.fuse_products(transformer))
         return stack.pop_all().close
 

@@ -1,27 +1,24 @@
-"""What a process has loaded, each memory within its budget, and who uses it now, in which condition."""
+"""What a process has loaded, each memory within its budget."""
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import gc
-import itertools
 import logging
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.mesh import Mesh
-from ...parallel.plan import ParallelPlan
 from ...parallel.ranks.heap import give_back_rest
-from ..models.describe import why_no_graphs
-from ..values import Engine, Graphs, Lora, Model, StepCache
-from .memory import Held, default_budget, spare_bytes
+from ..values import Lora
+from .loans import Loans
+from .memory import Held, default_budget, memory_limit, spare_bytes
 
 if TYPE_CHECKING:
     from ..spreading.transformer import Handle
     from .prepared import Prepared
+    from .resting import Resting
 
 logger = logging.getLogger("latentloom")
 
@@ -36,6 +33,12 @@ class StoredComponent:
     # Where this rank shares a transformer's weights with others: the mesh for which it is good, and the handle.
     share: tuple[Mesh, Handle] | None = None
     prepared: Prepared | None = None  # how a transformer is spread and compiled now
+    resting: Resting | None = None  # where its device has no room for all of it
+
+    @property
+    def device_bytes(self) -> int:
+        """What it takes of its device, but for graphs."""
+        return self.num_bytes if self.resting is None else self.resting.num_bytes
 
     @property
     def graph_bytes(self) -> int:
@@ -44,6 +47,8 @@ class StoredComponent:
 
     def unprepare(self) -> None:
         """As it was loaded."""
+        if self.resting is not None:
+            self.resting.end()
         if self.prepared is not None:
             self.prepared.end()
             self.prepared = None
@@ -62,7 +67,7 @@ class Shelf:
     def held(self) -> list[Held]:
         """What is here now and has weights; does not wait for a load under way."""
         return [
-            Held(folder=key[0], component=key[2], device=entry.place, num_bytes=entry.num_bytes)
+            Held(folder=key[0], component=key[2], device=entry.place, num_bytes=entry.device_bytes)
             for key, entry in list(self._entries.items())
             if hasattr(entry.component, "parameters")
         ]
@@ -87,24 +92,22 @@ class Shelf:
     @property
     def num_bytes(self) -> int:
         """What the components here take, all memories together."""
-        return sum(entry.num_bytes for entry in list(self._entries.values()))
+        return sum(entry.device_bytes for entry in list(self._entries.values()))
 
     def _make_room(self, place: str, num_bytes: int, keep: set[tuple[Any, ...]], working_bytes: int) -> None:
         """For components to be loaded, and what is then computed beside them."""
         # Graphs of what is kept hold what is computed beside it, or make way for that themselves.
         working_bytes -= sum(self._entries[key].graph_bytes for key in keep & self._entries.keys())
-        budget = self._budget_bytes
-        if budget is None:
-            budget = default_budget(place) / (1 if place.startswith("cuda") else self._num_ranks_here)
-        budget -= max(0, working_bytes - spare_bytes(place))
+        budget = self._budget(place, working_bytes)
         candidates = [
             key
             for key, entry in self._entries.items()
             if entry.place == place and key not in keep and not entry.share and not self._loans.is_lent(key)
         ]
         candidates.sort(key=lambda key: self._entries[key].last_use)
-        # Graphs of all before weights of one: they are captured again in a step, weights are read from a disk.
-        for let_go in (self._forget_graphs, self._drop):
+        # Graphs of all, and blocks that rest beside their place, before weights of one: they are captured again in a
+        # step and come again from memory, weights are read from a disk.
+        for let_go in (self._forget_graphs, self._rest, self._drop):
             for key in candidates:
                 if self._used_bytes(place) + num_bytes <= budget:
                     return
@@ -115,9 +118,53 @@ class Shelf:
                 "components need %.1f GiB on %s, more than its budget of %.1f", needed, place, budget / 2**30
             )
 
+    def _budget(self, place: str, working_bytes: float) -> float:
+        """Bytes of a memory for components, beside so many for what is computed."""
+        budget = self._budget_bytes
+        if budget is None:
+            budget = default_budget(place)
+            if not place.startswith("cuda") and not memory_limit():
+                budget /= self._num_ranks_here
+        return budget - max(0, working_bytes - spare_bytes(place))
+
     def _used_bytes(self, place: str) -> int:
         held = [entry for entry in self._entries.values() if entry.place == place]
-        return sum(entry.num_bytes + entry.graph_bytes for entry in held)
+        pinned = [entry.resting.host_bytes for entry in self._entries.values() if entry.resting and place == "cpu"]
+        return sum(entry.device_bytes + entry.graph_bytes for entry in held) + sum(pinned)
+
+    def _rooms(
+        self,
+        place: str,
+        sizes: Mapping[tuple[Any, ...], int],
+        *,
+        rests: Set[tuple[Any, ...]],
+        keep: Set[tuple[Any, ...]],
+        working_bytes: int,
+    ) -> dict[tuple[Any, ...], float]:
+        """Of components that are used together, those that do not fit whole, and what of the device is for each.
+
+        Small ones come whole first. `sizes` are those of whole ones; what is there already stays as it is, and those
+        of `rests` are known not to fit.
+        """
+        left = self._budget(place, working_bytes)
+        for key, entry in self._entries.items():
+            stays = key in keep or entry.share or self._loans.is_lent(key)
+            if entry.place == place and stays and key not in sizes:
+                left -= entry.device_bytes + entry.graph_bytes
+        there = {key: self._entries[key].resting is not None for key in sizes if key in self._entries}
+        found: dict[tuple[Any, ...], int] = {}
+        for key, size in sorted(sizes.items(), key=lambda item: (there.get(item[0], True), item[1])):
+            if key in rests or there.get(key, size > left):
+                found[key] = size
+            else:
+                left -= size
+        return {key: left * size / sum(found.values()) for key, size in found.items()}
+
+    def _rest(self, key: tuple[Any, ...]) -> None:
+        entry = self._entries[key]
+        if entry.resting is not None:
+            entry.resting.end()
+            self._release(entry.place)
 
     def _forget_graphs(self, key: tuple[Any, ...]) -> None:
         prepared = self._entries[key].prepared
@@ -128,6 +175,8 @@ class Shelf:
         entry = self._entries.pop(key)
         if not self._loans.is_lent(key):
             entry.unprepare()
+        if entry.resting is not None:  # lent to nobody else: what rests is used alone
+            entry.resting.free()
         place, is_share = entry.place, entry.share is not None
         del entry
         if is_share:
@@ -155,120 +204,3 @@ class Shelf:
             import torch
 
             torch.cuda.empty_cache()
-
-
-# ---- Who uses which components now: several threads at a time in one condition, in the order in which they asked.
-#
-# A *condition* is what a use changes of a component: which LoRAs are on it, whether its weights are shared, whether
-# hooks are. Threads that want the same one need not wait for each other.
-
-ASK_S = 0.1  # between looks at whether a waiting job was cancelled; a loan that ends is heard of at once
-ONE_RANK = ParallelPlan()  # the plan of a stage that one rank does, or this process
-
-Wanted = Mapping[Hashable, Hashable]  # {component: the condition it has to be in while it is used}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Condition:
-    """What a use asks of a component beyond its weights; of those that are no transformer only the LoRAs."""
-
-    loras: tuple[Lora, ...] = ()
-    plan: ParallelPlan = ONE_RANK
-    engine: Engine = "eager"
-    graphs: Graphs = "off"  # whether forwards are replayed as CUDA graphs; with auto where that pays, and memory allows
-    step_cache: StepCache = "none"
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether hooks hang on the transformer meanwhile, or buffers stand for its inputs: they know of one use."""
-        return self.plan.num_ranks > 1 or self.step_cache != "none" or self.graphs != "off"
-
-
-def condition_of(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Condition:
-    """In which condition this use wants a transformer."""
-    graphs = model.graphs
-    # where the model leaves it to us: off what has no graphs, or none that could be replayed
-    if graphs == "auto" and not model.device.startswith("cuda"):
-        graphs = "off"
-    if graphs == "auto" and (reason := why_no_graphs(model, plan, has_step_cache=step_cache != "none")):
-        _say_once(reason)
-        graphs = "off"
-    return Condition(loras=model.loras, plan=plan, engine=model.engine, graphs=graphs, step_cache=step_cache)
-
-
-@functools.cache
-def _say_once(reason: str) -> None:
-    logger.info("steps run without CUDA graphs: %s", reason)
-
-
-def unshared() -> Hashable:
-    """A condition that nobody shares."""
-    return object()
-
-
-class Loans:
-    """Threads that want a component in one condition use it together; one that wants another waits until they are done.
-
-    All of a request is given at once or nothing is, and a thread that holds a loan asks for no other, so that two that
-    hold what the other wants cannot be. Who asked first goes first, where both cannot, so that no stream of others
-    keeps a request waiting.
-    """
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        # The condition of each component in use, and how many use it.
-        self._lent: dict[Hashable, tuple[Hashable, int]] = {}
-        self._num_held = 0
-        self._asking: list[Wanted] = []  # who waits for a component, in the order in which they asked
-        self._mine = threading.local()  # `is_held`: whether this thread holds a loan
-
-    @contextlib.contextmanager
-    def of(self, wanted: Wanted, check: Callable[[], None]) -> Iterator[None]:
-        """Within it nobody has these components in another condition; `check` may raise, to end the wait."""
-        assert not getattr(self._mine, "is_held", False), (
-            "a thread that holds a loan asks for another, which could wait for one that waits for it; "
-            "end the first, or ask in another thread"
-        )
-        with self._changed:
-            self._asking.append(wanted)
-        try:
-            while not self._got(wanted):
-                check()  # outside: it may take locks of its own
-        finally:
-            with self._changed:
-                self._asking = [each for each in self._asking if each is not wanted]
-                self._changed.notify_all()
-        self._mine.is_held = True
-        try:
-            yield
-        finally:
-            self._mine.is_held = False
-            with self._changed:
-                self._num_held -= 1
-                for name, condition in wanted.items():
-                    num_users = self._lent.pop(name)[1] - 1
-                    if num_users:
-                        self._lent[name] = (condition, num_users)
-                self._changed.notify_all()
-
-    def is_lent(self, name: Hashable) -> bool:
-        return name in self._lent
-
-    def are_others_at_work(self) -> bool:
-        """Whether another thread holds a loan, or is just getting what it asked for."""
-        with self._changed:
-            return self._num_held > getattr(self._mine, "is_held", False)
-
-    def _got(self, wanted: Wanted) -> bool:
-        """Whether they are lent from now on, since nobody who holds a loan, or has asked before, wants one of these in
-        another condition; otherwise it has waited for a moment."""
-        with self._changed:
-            held = {name: condition for name, (condition, _) in self._lent.items()}
-            earlier = itertools.takewhile(lambda each: each is not wanted, self._asking)
-            if any(each.get(name, wish) != wish for each in (held, *earlier) for name, wish in wanted.items()):
-                self._changed.wait(ASK_S)
-                return False
-            self._num_held += 1
-            for name, condition in wanted.items():
-                self._lent[name] = (condition, self._lent.get(name, (condition, 0))[1] + 1)
-            return True

@@ -49,7 +49,7 @@ def load(
     settle: Settle | None,
     readers: Readers | None = None,
 ) -> Any:
-    """The component in `files`, with the weights of `checkpoint`, on `device`; Collective with `readers`.
+    """The component in `files`, with the weights of `checkpoint` on `device`; Collective with `readers`.
 
     Raises `ValueError` for a file that is not this component's, or is packed in a way that is not known.
     """
@@ -79,7 +79,7 @@ def load(
             return found.to(place, dtypes[name] if found.is_floating_point() else found.dtype)
 
         weights.fill(component, read, *([settle] if settle else []))
-    return component.to(device)  # the buffers that its constructor made
+    return component
 
 
 def _in_our_names(kind: Any, component: Any, file: TensorFile, packing: Mapping[str, Packing]) -> Mapping[str, Tensor]:

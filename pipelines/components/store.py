@@ -6,9 +6,9 @@ describe the same model use the same weights.
 
 import contextlib
 import copy
+import dataclasses
 import functools
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,44 +23,10 @@ from ..models.source import single_files
 from ..values import Model, StepCache
 from . import tensorrt
 from .loading import load_component, load_share, one_sentence
-from .memory import SMALL_BYTES, bytes_of, expected_bytes, is_quantized, tensor_bytes
+from .loans import ONE_RANK, Use, condition_of, is_transformer, may_rest
+from .memory import SMALL_BYTES, bytes_of, expected_bytes, is_quantized, memory_limit, tensor_bytes
 from .prepared import Prepared
-from .shelf import ONE_RANK, Condition, Shelf, StoredComponent, condition_of, unshared
-
-
-@dataclass(frozen=True)
-class _Use:
-    """What one call does with a model: in which condition it wants the transformer, and on which mesh, if on one."""
-
-    model: Model
-    mesh: Mesh | None
-    condition: Condition
-
-    @property
-    def shares(self) -> ParallelPlan | None:
-        """The plan by which the ranks of the mesh hold the weights between them, if they do."""
-        return self.mesh.plan if self.mesh is not None and self.mesh.plan.num_shares > 1 else None
-
-    def key(self, name: str) -> tuple[Any, ...]:
-        model = self.model
-        quantization = model.quantization if is_quantized(name) else "none"
-        shares = (self.shares,) if _is_transformer(name) else ()
-        return (model.folder, model.fingerprint, name, model.dtype, model.device, quantization, *shares)
-
-    def wanted(self, names: Sequence[str]) -> dict[Hashable, Hashable]:
-        """In which condition these components are wanted, as `Loans` is asked for them."""
-        from .lora import TAKERS
-
-        wanted: dict[Hashable, Hashable] = {}
-        for name in names:
-            if _is_transformer(name):
-                wanted[self.key(name)] = unshared() if self.condition.is_alone else self.condition
-            else:
-                wanted[self.key(name)] = Condition(loras=self.model.loras if name in TAKERS else ())
-        if self.model.is_compiled and any(map(_is_transformer, names)):
-            # torch.compile promises nothing of threads: its flags of tracing are the process's
-            wanted["torch.compile"] = unshared()
-        return wanted
+from .shelf import Shelf, StoredComponent
 
 
 class ComponentStore(Shelf):
@@ -80,6 +46,7 @@ class ComponentStore(Shelf):
         super().__init__(budget_bytes)
         self._files: dict[tuple[str, str], ModelFiles] = {}
         self._num_uses = 0
+        self._crowded: set[tuple[Any, ...]] = set()  # what was there whole when memory ran out
         # Called before anything is loaded: what else this process keeps loaded is to be dropped.
         self.make_way: Callable[[], None] = lambda: None
 
@@ -105,8 +72,8 @@ class ComponentStore(Shelf):
         # forwards set nothing on them (tests/bench/threads.py looks again), but for the VAE's, which gets a copy, and
         # the tokenizers (`building.one_call_at_a_time`). What does change them is ours: LoRAs are exchanged on a shared
         # transformer, step caches and sharding hang hooks on it.
-        use = _Use(model, _mesh(model, plan), condition_of(model, plan, step_cache))
         bare = [name.rstrip("?") for name in names]
+        use = self._use(model, plan, step_cache, bare, working_bytes)
         with self._loans.of(use.wanted(bare), progress.check):
             try:
                 readers = self._readers(use, bare)
@@ -123,7 +90,7 @@ class ComponentStore(Shelf):
                     leave_all()
             except BaseException:
                 # where hooks know of one use only, nobody knows in which state this one left them
-                if use.condition.is_alone:
+                if use.condition.is_alone or use.rests:
                     self._unprepare([use.key(name) for name in bare])
                 raise
 
@@ -146,8 +113,28 @@ class ComponentStore(Shelf):
         and compiled if the model is, until a load wants it otherwise. Raises `ValueError` naming the component and its
         folder.
         """
-        use = _Use(model, _mesh(model, plan), condition_of(model, plan, "none"))
+        use = self._use(model, plan, "none", [name.rstrip("?") for name in names], working_bytes)
         return self._load(use, names, progress, keep=keep, working_bytes=working_bytes)
+
+    def ease(self, model: Model, names: Sequence[str]) -> bool:
+        """After memory ran out in spite of all that was reckoned: keep fewer blocks of these on the device from now on.
+        Whether there was any to spare."""
+        if not (model.device.startswith("cuda") or memory_limit()):
+            return False
+        use, found = Use(model, None, condition_of(model, ONE_RANK, "none")), False
+        with self._lock:
+            for name in (name.rstrip("?") for name in names):
+                entry = self._entries.get(use.key(name))
+                if entry is None or not may_rest(self._files_of(model).components[name], use):
+                    continue
+                if entry.resting is not None:
+                    found = entry.resting.ease() or found
+                elif not self._loans.is_lent(use.key(name)):
+                    self._crowded.add(use.key(name))
+                    self._drop(use.key(name))
+                    found = True
+            self._release(model.device)
+        return found
 
     def clear(self) -> None:
         """Forget the models' files, too."""
@@ -155,9 +142,32 @@ class ComponentStore(Shelf):
             super().clear()
             self._files.clear()
 
+    def _use(
+        self, model: Model, plan: ParallelPlan, step_cache: StepCache, names: Sequence[str], working_bytes: int
+    ) -> Use:
+        use = Use(model, _mesh(model, plan), condition_of(model, plan, step_cache))
+        with self._lock:
+            return dataclasses.replace(use, rests=frozenset(self._rooms_of(use, names, set(), working_bytes)))
+
+    def _rooms_of(
+        self, use: Use, names: Sequence[str], keep: set[tuple[Any, ...]], working_bytes: int
+    ) -> dict[str, float]:
+        """Which of these have no room for all of them, and what of the device is for each that has not."""
+        model, held = use.model, self._files_of(use.model).components
+        if not (model.device.startswith("cuda") or memory_limit()):
+            return {}
+        keys = {use.key(name): name for name in names if name in held and may_rest(held[name], use)}
+        sizes = {
+            key: self._entries[key].num_bytes if key in self._entries else expected_bytes(held[name], model)
+            for key, name in keys.items()
+        }
+        known = {key for key, name in keys.items() if name in use.rests or key in self._crowded}
+        rooms = self._rooms(model.device, sizes, rests=known, keep=keep, working_bytes=working_bytes)
+        return {keys[key]: room for key, room in rooms.items()}
+
     def _load(
         self,
-        use: _Use,
+        use: Use,
         names: Sequence[str],
         progress: Progress,
         *,
@@ -171,6 +181,8 @@ class ComponentStore(Shelf):
             for key in [key for key, entry in self._entries.items() if entry.share and not is_current(entry.share[0])]:
                 self._drop(key)  # of shares of weights the other holders may be gone
             kept = {use.key(name.rstrip("?")) for name in (*names, *keep)}
+            bare = [name.rstrip("?") for name in names]
+            rooms = self._rooms_of(use, bare, kept, working_bytes) if use.rests else {}
             parts = {}
             for name in names:
                 files = self._files_of(use.model).components.get(name.rstrip("?"))
@@ -181,6 +193,8 @@ class ComponentStore(Shelf):
                         f"model {use.model.source} has no {name}; it cannot do this step, choose another model"
                     )
                 entry = self._get(use, files, progress, kept, working_bytes=working_bytes, readers=readers)
+                if entry.resting is not None:
+                    entry.resting.begin(rooms[files.name])
                 parts[files.name] = copy.copy(entry.component) if files.name == "vae" else entry.component
                 if entry.prepared is not None and entry.prepared.handle is not None:
                     parts["handle"] = entry.prepared.handle
@@ -192,7 +206,7 @@ class ComponentStore(Shelf):
 
     def _get(
         self,
-        use: _Use,
+        use: Use,
         files: ComponentFiles,
         progress: Progress,
         keep: set[tuple[Any, ...]],
@@ -201,14 +215,19 @@ class ComponentStore(Shelf):
         readers: Readers | None,
     ) -> StoredComponent:
         model, mesh, condition, key = use.model, use.mesh, use.condition, use.key(files.name)
-        entry, is_transformer = self._entries.get(key), _is_transformer(files.name)
+        entry, denoises = self._entries.get(key), is_transformer(files.name)
         if entry is not None and entry.prepared is not None and not entry.prepared.fits(condition, mesh):
             entry.unprepare()
-        if is_transformer and (entry is None or entry.prepared is None):
+        if denoises and (entry is None or entry.prepared is None):
             # before anything is loaded
             check_engine(condition.engine, device=model.device, quantization=model.quantization)
             if condition.engine == "tensorrt":
                 tensorrt.check_built(model.device)
+            if condition.graphs == "on" and files.name in use.rests:
+                raise ValueError(
+                    f"{model.device} has no room for all of {files.name}, and blocks that come from the host's memory "
+                    "are not captured in CUDA graphs; set graphs to auto, or allow more memory"
+                )
         if entry is not None and not self._fit_loras(use, files, entry):
             self._drop(key)
             entry = None
@@ -216,68 +235,82 @@ class ComponentStore(Shelf):
             progress.phase(worded("loading {}", files.name), is_loading=True)
             self.make_way()
             place = model.device if files.kind == "model" else "cpu"
-            if use.shares is not None and is_transformer:
+            if use.shares is not None and denoises:
                 self._drop_shares(keep)
             num_bytes = expected_bytes(files, model, weights=mesh.plan.num_shares if mesh else 1)
+            if files.name in use.rests:
+                num_bytes = 0  # as many of its blocks come as others leave room for
             self._make_room(place, num_bytes, keep, working_bytes if place == model.device else 0)
             entry = self._entries[key] = self._new_entry(use, files, place, readers)
             finish(place)  # who uses it next may do so on another stream
         is_changed = mesh is not None or condition.engine != "eager" or condition.graphs != "off"
-        if is_transformer and entry.prepared is None and is_changed:
+        if denoises and entry.prepared is None and is_changed:
             share = entry.share[1] if entry.share else None
-            entry.prepared = Prepared(entry.component, condition, mesh, share=share)
+            rests = entry.resting is not None
+            entry.prepared = Prepared(entry.component, condition, mesh, share=share, rests=rests)
         self._num_uses += 1
         entry.last_use = self._num_uses
         return entry
 
-    def _readers(self, use: _Use, names: Sequence[str]) -> Readers | None:
+    def _readers(self, use: Use, names: Sequence[str]) -> Readers | None:
         """Collective if this may be: with whom this rank reads the transformers that it lacks."""
         model, mesh = use.model, use.mesh
         if mesh is None or not _reads_together(model, mesh):
             return None
         held = self._files_of(model).components
-        wanted = [name for name in names if _is_transformer(name) and name in held]
+        wanted = [name for name in names if is_transformer(name) and name in held]
         lacking = [name for name in wanted if use.key(name) not in self._entries]
         # also where this rank lacks nothing: the others wait for its answer
         return who_reads([(model.fingerprint, model.dtype, model.quantization, *lacking)] if lacking else [], mesh)
 
-    def _new_entry(self, use: _Use, files: ComponentFiles, place: str, readers: Readers | None) -> StoredComponent:
+    def _new_entry(self, use: Use, files: ComponentFiles, place: str, readers: Readers | None) -> StoredComponent:
         from ..spreading.transformer import leave_padding_out
         from . import lora
 
-        model, is_transformer = use.model, _is_transformer(files.name)
-        if use.mesh is not None and use.shares is not None and is_transformer:
+        model, denoises = use.model, is_transformer(files.name)
+        if use.mesh is not None and use.shares is not None and denoises:
             return _new_share(model, files, use.mesh)
-        model_files = self._files_of(model)
+        model_files, rests = self._files_of(model), files.name in use.rests
         component = load_component(
             files,
             dtype=model.dtype,
             device=place,
             checkpoint=single_files(model, model_files.components).get(files.name),
             quantization=model.quantization if is_quantized(files.name) else "none",
-            readers=readers if is_transformer else None,
+            readers=readers if denoises else None,
+            rests=rests,
         )
         if files.kind != "model":
             return StoredComponent(component, SMALL_BYTES, "cpu", 0)
         if model.loras:
             lora.fit(component, files.name, loras=model.loras, pipeline=model_files.pipeline)
+        num_bytes, resting = bytes_of(component), None
         with one_sentence(files, None):
-            component.to(place)
-        if is_transformer:
-            leave_padding_out(component)
-        return StoredComponent(component, bytes_of(component), place, 0, model.loras)
+            if rests:
+                from .resting import Resting
 
-    def _fit_loras(self, use: _Use, files: ComponentFiles, entry: StoredComponent) -> bool:
+                resting = Resting(component, files.name, place, key=use.contents(files.name))
+            else:
+                component.to(place)
+        if denoises:
+            leave_padding_out(component)
+        return StoredComponent(component, num_bytes, place, 0, model.loras, resting=resting)
+
+    def _fit_loras(self, use: Use, files: ComponentFiles, entry: StoredComponent) -> bool:
         """Make a kept component carry the model's LoRAs; False when it has to be loaded again."""
         from . import lora
 
         model = use.model
         if files.kind != "model" or entry.loras == model.loras or files.name not in lora.TAKERS:
             return True
-        if not _is_transformer(files.name) or model.quantization != "none":
+        if not is_transformer(files.name) or model.quantization != "none":
             return False
         try:
+            if entry.resting is not None:
+                entry.unprepare()
             lora.refit(entry.component, files.name, loras=model.loras, pipeline=self._files_of(model).pipeline)
+            if entry.resting is not None:
+                entry.resting.refitted(use.contents(files.name))
         except BaseException:
             self._drop(use.key(files.name))  # it may carry half of them
             raise
@@ -300,10 +333,6 @@ class ComponentStore(Shelf):
 def store() -> ComponentStore:
     """This process's store."""
     return ComponentStore()
-
-
-def _is_transformer(name: str) -> bool:
-    return name.startswith("transformer")
 
 
 def _mesh(model: Model, plan: ParallelPlan) -> Mesh | None:

@@ -3,12 +3,16 @@
 import textwrap
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from ...parallel.wording import worded
 from ..costs.chips import GIB
 from ..costs.run import Run, duration, volume
 from ..models.describe import card_of
-from .choice import is_captured, spelt
+from ..models.folder import read_index
+from ..models.outlines import SIZES_FROM
+from .choice import amount, is_captured, spelt
 from .forecast import Forecast, of_each_kind
 from .history import in_words
 from .memory import spares_beside
@@ -22,7 +26,21 @@ def as_text(answer: Forecast, *, compares: bool = False) -> str:
     lines += _chosen(answer, answer.chosen) if answer.chosen else _refused(answer)
     if compares:
         lines += ["", *_table(answer)]
-    return "\n".join([*lines, "", _source(answer)])
+    sizes, unbroken = sizes_from(answer), {"width": WIDTH, "break_long_words": False, "break_on_hyphens": False}
+    told = textwrap.wrap(f"not downloaded; sizes from {sizes}", **unbroken) if sizes else ()
+    return "\n".join([*lines, "", _source(answer), *told])
+
+
+def in_brief(answer: Forecast) -> str:
+    """One sentence: whether the model fits the machine, and how."""
+    run = answer.chosen
+    if run is None and answer.mends:
+        return worded("does not fit here as it is, but with {}", answer.mends[0].words)
+    if run is None:
+        return worded("does not fit here: it lacks {} on a device", amount(answer.closest.lacking_bytes))
+    if not answer.machine.is_timed:
+        return worded("fits here: {} on a device", amount(run.num_bytes))
+    return worded("fits here: {} on a device, {} a step", amount(run.num_bytes), duration(run.step.seconds))
 
 
 def _headline(answer: Forecast) -> str:
@@ -158,6 +176,11 @@ def _source(answer: Forecast) -> str:
     return "predicted from data sheets and other systems' published times; a real machine measures itself"
 
 
+def sizes_from(answer: Forecast) -> str:
+    """Who says how large a model is that is not on this machine; "" of one whose files tell it."""
+    return str(read_index(Path(answer.model.folder)).get(SIZES_FROM, ""))
+
+
 def to_plain(answer: Forecast) -> dict[str, Any]:
     """What `--json` prints; seconds that follow from assumptions are None."""
     plain = partial(_plain, is_timed=answer.machine.is_timed)
@@ -168,6 +191,7 @@ def to_plain(answer: Forecast) -> dict[str, Any]:
         "frames": answer.canvas.frames,
         "steps": answer.demand.steps,
         "runs": answer.num_runs,
+        "sizes_from": sizes_from(answer),
         "encoder_bytes": answer.work.encoder_bytes,
         "machine": {
             "name": answer.machine.name,

@@ -182,9 +182,9 @@ def _gpus(gpus: Sequence[DeviceNow], count: int, kind: str, memory_bytes: int) -
 
 
 def chip_of(title: str) -> Chip | None:
-    """By a word of a GPU's name as its driver tells it: a GH200 is no H200, and an L40S no L40."""
-    words = title.upper().replace("-", " ").split()
-    found = [chip for name, chip in CHIPS.items() if name in words]
+    """By a word of a GPU's name as its driver tells it: a GH200 is no H200, an L40S no L40, a laptop's 4090 no 4090."""
+    words = title.upper().replace("-", " ").replace(" LAPTOP", "LAPTOP").split()
+    found = [chip for name, chip in CHIPS.items() if name.upper() in words]
     return found[0] if found else None
 
 

@@ -29,6 +29,8 @@ UNPACKED_COPIES = 2  # in fp32: a weight times its scale, and what is rotated ba
 FILE_DTYPES = {"fp32": "F32", "bf16": "BF16", "fp16": "F16"}
 # Tensors of full size that a decoder holds at once: what a block adds to, its input, output, and one on the way.
 DECODED = 4
+# Tokens of a tile of 256 x 256 pixels, and tensors that blocks hold of it: of a decoder that is a transformer.
+TILE, TILE_TENSORS = 16 * 16, 16
 KEPT_FRAMES = 2  # what a convolution that is causal in time keeps of its last input, and puts before the next
 KERNEL = 3  # frames, rows and columns that such a convolution looks at
 MOST_UNFOLDED = 20_480
@@ -128,6 +130,8 @@ def decoded_numbers(
     `most_unfolded`: up to which size torch unfolds, `MOST_UNFOLDED` in fp32 on a CPU; 0 where it never does.
     """
     channels, times, patch = config.get("block_out_channels"), config.get("dim_mult"), 1
+    if heads := whole_number(config.get("decoder_num_attention_heads")):  # MiniMax H3, which decodes by tiles
+        return heads * whole_number(config.get("decoder_attention_head_dim")) * frames * TILE * TILE_TENSORS
     if isinstance(channels, list):
         widths = [*map(whole_number, channels)]
         widest: float = DECODED * widths[min(1, len(widths) - 1)] if widths else 0

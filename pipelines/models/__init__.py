@@ -13,6 +13,7 @@ gguf_file: The header of a GGUF file, checked without reading a tensor.
 installed: Which models are on this machine: the built-in one, those in folders of models, those in the hub's local
     cache.
 loras/: LoRAs, from their headers alone: whether a file is one, what it tells, which are here, and which fit a model.
+outlines: Models of the hub that are not on this machine, but whose sizes are known, by a table that is shipped.
 packing: How weights are packed: of a single file in which numbers, scale and rotation, and by torchao in those of a
     folder.
 passed: How many of a block's weights a token passes, by the names that diffusers gives them.

@@ -57,13 +57,15 @@ def describe_model(
     loras: Sequence[Lora] = (),
     roots: Sequence[Path] | None = None,
     is_here: bool = True,
+    outlines: bool = False,
 ) -> Model:
     """Find and check a model's files and settle its device and dtype. Raises `ValueError`; reads headers only.
 
     A single-file checkpoint is `FILE.safetensors@BASE` or `FILE.gguf@BASE`; the model's `folder` is then that of BASE.
-    Of a device that is another machine's (`is_here` False) nothing is looked at.
+    Of a device that is another machine's (`is_here` False) nothing is looked at. With `outlines` a model of the hub
+    that is not here is one that can be planned, and not run.
     """
-    found = resolve_source(source, revision=revision, roots=roots)
+    found = resolve_source(source, revision=revision, roots=roots, outlines=outlines)
     allowed = roots if found.is_local else None  # of the hub's cache everybody may read
     files = inspect_model(found.folder, roots=allowed)
     single = {} if found.file is None else check_checkpoints(found.file, files.components, roots=allowed)

@@ -21,6 +21,7 @@ from typing import Literal
 from ...parallel.errors import BadInput
 from ...parallel.wording import worded
 from ..values import Model
+from .outlines import known_ids, outline_of
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,199}")
@@ -65,16 +66,22 @@ class NotPulled(BadInput):
 
     code = "not-pulled"
 
-    def __init__(self, name: str, revision: str) -> None:
+    def __init__(self, name: str, revision: str, *, planned: Collection[str] = ()) -> None:
         self.what = worded("model {!r} is not on this machine", name)
+        if planned:  # these can be, and this one has no outline
+            near = ", ".join(difflib.get_close_matches(name, planned, n=3, cutoff=0.0))
+            self.what = f"{self.what}, nor is its size known, as those of {len(planned)} others are ({near}, ...)"
         pull = f"latentloom models pull {name}" + (f" --revision {revision}" if revision else "")
         super().__init__(worded("{}; run `{}` first", self.what, pull))
 
 
-def resolve_source(source: str, *, revision: str = "", roots: Sequence[Path] | None = None) -> ResolvedSource:
+def resolve_source(
+    source: str, *, revision: str = "", roots: Sequence[Path] | None = None, outlines: bool = False
+) -> ResolvedSource:
     """Find the files of a folder, `FILE.safetensors@BASE`, hub id in the local cache, or `builtin:NAME`.
 
-    With `roots`, local paths outside of them are refused (links followed). Raises `ValueError`, never downloads.
+    With `roots`, local paths outside of them are refused (links followed). With `outlines`, which only who plans may
+    ask for, a hub id that is not here is its outline. Raises `ValueError`, never downloads.
     """
     source = source.strip()
     if not source or "\0" in source or len(source) > 4096:
@@ -83,10 +90,10 @@ def resolve_source(source: str, *, revision: str = "", roots: Sequence[Path] | N
         )
     is_builtin = source.startswith("builtin:")
     if not is_builtin and (JOINT.search(source) or source.lower().endswith((".safetensors", ".gguf", *PICKLES))):
-        return _resolve_file(source, revision=revision, roots=roots)
+        return _resolve_file(source, revision=revision, roots=roots, outlines=outlines)
     # a folder called org/name is meant before the model of that id: what lies here was put here by the user
     if not is_builtin and HUB_ID.fullmatch(source) and _find(source, roots) is None:
-        return _resolve_hub(source, revision)
+        return _resolve_hub(source, revision, outlines=outlines)
     if not is_builtin:
         found = _resolve_folder(source, roots)
     elif (name := source.removeprefix("builtin:")) in BUILTINS:
@@ -173,7 +180,7 @@ def _resolve_folder(source: str, roots: Sequence[Path] | None) -> ResolvedSource
     return ResolvedSource(kind="folder", folder=found, id=str(found))
 
 
-def _resolve_file(source: str, *, revision: str, roots: Sequence[Path] | None) -> ResolvedSource:
+def _resolve_file(source: str, *, revision: str, roots: Sequence[Path] | None, outlines: bool) -> ResolvedSource:
     file, base = split_source(source) if JOINT.search(source) else (source, "")
     told, name, suffix = file[:300], Path(file).name, Path(file).suffix
     if file.lower().endswith(PICKLES):
@@ -197,7 +204,7 @@ def _resolve_file(source: str, *, revision: str, roots: Sequence[Path] | None) -
                 name,
             )
         )
-    rest = resolve_source(base, revision=revision, roots=roots)
+    rest = resolve_source(base, revision=revision, roots=roots, outlines=outlines)
     if rest.file is not None:
         raise ValueError(
             worded("source {!r}: what follows '@' must be a model folder or a hub id, not a file", source[:300])
@@ -205,13 +212,15 @@ def _resolve_file(source: str, *, revision: str, roots: Sequence[Path] | None) -
     return ResolvedSource(kind="file", folder=rest.folder, file=found, id=f"{found}@{rest.id}", revision=rest.revision)
 
 
-def _resolve_hub(name: str, revision: str) -> ResolvedSource:
+def _resolve_hub(name: str, revision: str, *, outlines: bool) -> ResolvedSource:
     if revision and not REVISION.fullmatch(revision):
         raise ValueError(
             worded("revision {!r} is no branch, tag or commit; leave it empty for the default", revision[:100])
         )
     if (folder := find_snapshot(name, revision)) is None:
-        raise NotPulled(name, revision)
+        if outlines and not revision and (outline := outline_of(name)) is not None:
+            return ResolvedSource(kind="hub", folder=outline, id=name)
+        raise NotPulled(name, revision, planned=known_ids() if outlines else ())
     return ResolvedSource(kind="hub", folder=folder, id=name, revision=folder.name)
 
 

@@ -68,6 +68,8 @@ class TensorFile:
         return len(self.header) + len(self.tensors) * ENTRY_BYTES + sum(map(sys.getsizeof, texts))
 
 
+# What stands for the headers of files that hold nothing, by their paths: those of `outlines.py`.
+STANDING: dict[Path, TensorFile] = {}
 READ = Recent[TensorFile](MAX_KEPT_BYTES)  # by path, size and stamps: one load asks for a header several times
 
 
@@ -75,6 +77,8 @@ def read_tensor_file(path: Path) -> TensorFile:
     """Raises `ValueError` when the header lies: length, JSON, types, or offsets that overlap or leave the file; and for
     one of more than 100,000 tensors, which are counted before it is parsed.
     """
+    if standing := STANDING.get(path):
+        return standing
     try:
         with open_regular(path) as file:
             status = os.fstat(file.fileno())

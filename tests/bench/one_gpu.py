@@ -7,6 +7,7 @@ moves      weights off the device and back, pageable and pinned, and from a mapp
 noise      one seed in bf16 and int8 against fp32
 quant      what torchao takes beside a weight, packed by rows and as a whole; whether the bits are the same
 step       a step as rank 0 of several sees it: host ms, ms, kernels, syncs; eager, compiled, captured; nothing is sent
+streamed   a step whose blocks come from the host's memory, none, half and as many of them resident as fit 8 GB
 breakdown  a step's device time by kernel, compiled and as a CUDA graph, as rank 0 of each plan sees it
 lanes      the steps of one picture beside the decode of another: on one stream, and on two
 join       a process group of one: to join it, split groups off, vote, abort, join again; the memory it takes
@@ -34,12 +35,13 @@ from bench.gpu.moving import join, moves
 from bench.gpu.pictures import noise
 from bench.gpu.quantized import quant
 from bench.gpu.steps import lanes, step
+from bench.gpu.streamed import streamed
 from bench.shadow_rank import SUBJECTS
 from latentloom.parallel.ranks.fork_server import ENVIRONMENT
 
 SECTIONS: dict[str, Callable[..., bool]] = {
     section.__name__: section
-    for section in (kernels, attention, linear, noise, quant, moves, step, breakdown, lanes, join)
+    for section in (kernels, attention, linear, noise, quant, moves, step, streamed, breakdown, lanes, join)
 }
 
 

@@ -18,8 +18,8 @@ from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.sharding import compiled
 from latentloom.parallel.sharding.captured import Captured
 from latentloom.parallel.sharding.compiled import Forwards
+from latentloom.pipelines.components.loans import Condition
 from latentloom.pipelines.components.prepared import Prepared
-from latentloom.pipelines.components.shelf import Condition
 from latentloom.pipelines.fusing import modulation, products, rotary
 from latentloom.pipelines.fusing.modulation import share_modulation
 from support.cells import mesh_for, model_of, outputs

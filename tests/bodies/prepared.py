@@ -28,7 +28,7 @@ from latentloom.parallel.sharding import captured, compiled, shard
 from latentloom.parallel.sharding.graphs import kept, turns
 from latentloom.pipelines import stages
 from latentloom.pipelines.components import store as store_module
-from latentloom.pipelines.components.shelf import condition_of
+from latentloom.pipelines.components.loans import condition_of
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.fusing import products
 from support.tapes import Tapes

@@ -17,7 +17,7 @@ from latentloom.parallel.errors import Cancelled, OutOfMemory
 from latentloom.parallel.machine.now import Container
 from latentloom.parallel.mesh import planned_mesh
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.pipelines.components import shelf
+from latentloom.pipelines.components import loans, memory
 from latentloom.pipelines.components.loading import load_component, one_sentence
 from latentloom.pipelines.components.memory import default_budget
 from latentloom.pipelines.components.shelf import StoredComponent
@@ -175,9 +175,9 @@ def test_ranks_of_a_machine_divide_its_memory(flux: Model, monkeypatch: pytest.M
 
 def test_a_budget_is_that_of_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("latentloom.parallel.machine.now.read_container", lambda: Container(memory_bytes=1000))
-    default_budget.cache_clear()
+    memory._share_of_memory.cache_clear()
     assert default_budget("cpu") == 600
-    default_budget.cache_clear()
+    memory._share_of_memory.cache_clear()
 
 
 def test_components_leave_an_accelerator_by_need_only_and_without_a_copy(flux: Model) -> None:
@@ -285,9 +285,9 @@ def test_steps_are_captured_where_nothing_stands_against_it_and_why_not_is_said_
     told: str,
 ) -> None:
     caplog.set_level(logging.INFO, logger="latentloom")
-    shelf._say_once.cache_clear()
+    loans._say_once.cache_clear()
     model = dataclasses.replace(flux, device=device, graphs=graphs)
-    found = [shelf.condition_of(model, ParallelPlan.parse(plan), step_cache) for _ in range(2)]
+    found = [loans.condition_of(model, ParallelPlan.parse(plan), step_cache) for _ in range(2)]
     assert [each.graphs for each in found] == [wanted] * 2
     assert [(each.levelname, told in each.getMessage()) for each in caplog.records] == [("INFO", True)] * bool(told)
 

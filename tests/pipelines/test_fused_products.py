@@ -17,8 +17,8 @@ from torch._dynamo.backends.debugging import aot_eager, eager
 from latentloom.parallel.sharding import compiled as sharding_compiled
 from latentloom.parallel.sharding.captured import Captured
 from latentloom.parallel.sharding.graphs.watched import Watched
+from latentloom.pipelines.components.loans import Condition
 from latentloom.pipelines.components.prepared import Prepared
-from latentloom.pipelines.components.shelf import Condition
 from latentloom.pipelines.fusing import products
 from latentloom.pipelines.fusing.products import SHARED, fuse_products
 from support.cells import model_of, outputs

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.progress import Progress
 from latentloom.pipelines import stages
-from latentloom.pipelines.components.shelf import Loans, unshared
+from latentloom.pipelines.components.loans import Loans, unshared
 from latentloom.pipelines.components.store import ComponentStore, store
 from latentloom.pipelines.models.describe import add_lora, describe_model
 from latentloom.pipelines.values import Model, from_plain, to_plain

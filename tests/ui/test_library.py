@@ -314,6 +314,8 @@ def test_templates_say_which_run_here_and_what_the_others_lack(client: Any) -> N
     assert runs >= {"first_picture", "image_to_image", "inpaint", "upscale_and_refine"}
     flux = needs["flux_kontext"]
     assert (flux["runs"], flux["model"]) == (False, "black-forest-labs/FLUX.1-Kontext-dev")
+    assert "fit here" in flux["fit"] or "fits here" in flux["fit"]  # by the memory of the machine that tests
+    assert {needs[id]["fit"] for id in runs} == {""}
     assert client.get("/loom/templates/files/picture.png").headers["content-type"] == "image/png"
     assert client.get("/loom/templates/files/first_picture.json").status_code == 404
 

@@ -138,6 +138,8 @@ class TemplateNeeds(Answer):
     """The model that is not here; empty where something else is missing, or nothing."""
     why: str
     """What keeps it from running, or may do so; empty where it runs."""
+    fit: str
+    """Whether that model would fit this machine, and how, by its known size; empty where that is not known."""
 
 
 class NodeUse(Answer):

@@ -7,10 +7,14 @@ from ...nodes.execution.preflight import foretell
 from ...nodes.files.thumbnails import checked_picture, picture_thumbnail
 from ...nodes.graph.graph import graph_from_plain
 from ...nodes.graph.ready import ready
+from ...nodes.headless.plans import plan_model
 from ...nodes.preview.table import ModelRow, model_rows
 from ...nodes.registry import SPECS
 from ...parallel.wording import worded
 from ...pipelines.components.memory import Held
+from ...pipelines.costs.machine import Machine
+from ...pipelines.forecast.explained import in_brief
+from ...pipelines.forecast.known import machine_at, spot_of
 from ...pipelines.models.describe import describe_model
 from ...pipelines.models.loras.installed import Fit, InstalledLoras, LoraFacts, Verdict, fit_of, installed_loras
 from ...pipelines.models.loras.lora_file import layers_of
@@ -132,4 +136,12 @@ def _needs_of(template: Template, settings: Settings) -> TemplateNeeds:
         is_model = spec is not None and (socket := spec.input("source")) is not None and socket.widget == "model"
         source = graph.params.get("source")
         model = str(source.default) if is_model and source is not None else ""
-    return TemplateNeeds(id=template.id, runs=problem is None, model=model, why=problem.message if problem else "")
+    why, fit = problem.message if problem else "", _fit(model, machine_at(spot_of(now=devices_now()))) if model else ""
+    return TemplateNeeds(id=template.id, runs=problem is None, model=model, why=why, fit=fit)
+
+
+def _fit(model: str, machine: Machine) -> str:
+    try:
+        return in_brief(plan_model(model, machine, roots=()))
+    except ValueError:  # nobody knows how large it is
+        return ""

@@ -95,6 +95,7 @@ SECOND: tuple[Wave, ...] = (
             deadline_s=80,
         ),
     ),
+    (Block(name="streamed", command=(f"{BENCH}/one_gpu.py", "streamed", "{tiny}"), deadline_s=150),),
     (Block(name="fused", command=(f"{BENCH}/gpu/fused.py", "--plans", "ulysses=8", "{tiny}"), deadline_s=90),),
     (
         Block(

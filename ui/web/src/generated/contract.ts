@@ -1386,6 +1386,10 @@ export interface TemplateNeeds {
    * What keeps it from running, or may do so; empty where it runs.
    */
   why: string;
+  /**
+   * Whether that model would fit this machine, and how, by its known size; empty where that is not known.
+   */
+  fit: string;
 }
 export interface PlacedBody {
   /**

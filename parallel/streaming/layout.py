@@ -1,0 +1,166 @@
+"""Where the tensors of a block lie, at rest and in a slot of the device, and how a block is pointed at either.
+
+What is moved are bytes: dtypes, strides and the parts of packed weights stay what they are.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+# Kernels of a CPU choose how they sum by where a row begins in a line of its cache: a weight on another byte of its
+# line may give other bits, by half a thousandth of a percent of a largest value. So each keeps its slot in the line.
+ALIGN = 64
+
+Kind = Literal["parameter", "buffer", "part"]
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """One plain tensor of a module: a parameter, a buffer, or a part of what a packed weight is made of."""
+
+    owner: Any
+    name: str
+    kind: Kind
+
+    @property
+    def value(self) -> Tensor:
+        if self.kind == "parameter":
+            return self.owner._parameters[self.name].data
+        return self.owner._buffers[self.name] if self.kind == "buffer" else getattr(self.owner, self.name)
+
+    def point(self, to: Tensor) -> None:
+        """Give it other memory. A parameter stays the same object: graphs and LoRAs know it by that."""
+        if self.kind == "parameter":
+            self.owner._parameters[self.name].data = to
+        elif self.kind == "buffer":
+            self.owner._buffers[self.name] = to
+        else:
+            setattr(self.owner, self.name, to)
+
+
+def leaves(modules: Iterable[nn.Module]) -> Iterator[Leaf]:
+    """All that these modules hold themselves and that has bytes; a tensor of two names twice."""
+    for module in modules:
+        for name, value in module._parameters.items():
+            if value is not None:
+                yield from _parts(Leaf(module, name, "parameter"), value)
+        for name, value in module._buffers.items():
+            if value is not None:
+                yield from _parts(Leaf(module, name, "buffer"), value)
+
+
+def _parts(leaf: Leaf, value: Any) -> Iterator[Leaf]:
+    if not hasattr(value, "__tensor_flatten__"):
+        if value.numel():
+            yield leaf
+        return
+    for name in value.__tensor_flatten__()[0]:
+        yield from _parts(Leaf(value, name, "part"), getattr(value, name))
+
+
+def outside_of(root: nn.Module, blocks: Sequence[nn.Module]) -> Iterator[nn.Module]:
+    """The modules that one comes to without passing through a block."""
+    if all(root is not block for block in blocks):
+        yield root
+        for child in root.children():
+            yield from outside_of(child, blocks)
+
+
+def shared_by_several(root: nn.Module, blocks: Sequence[nn.Module], *, kept: Iterable[nn.Module] = ()) -> set[int]:
+    """The addresses of tensors that more than one block holds, or a block and what is in none, or that are of `kept`
+    modules, which are called outside of their blocks: they move with none."""
+    homes = Counter(
+        address
+        for modules in (outside_of(root, blocks), *(block.modules() for block in blocks))
+        for address in {leaf.value.data_ptr() for leaf in leaves(modules)}
+    )
+    held = {leaf.value.data_ptr() for module in kept for leaf in leaves(module.modules())}
+    return {address for address, count in homes.items() if count > 1} | held
+
+
+@dataclass(frozen=True, eq=False)
+class Spot:
+    """A leaf, its tensor at rest, and at which byte of a slot that begins."""
+
+    leaf: Leaf
+    rest: Tensor
+    offset: int
+
+    def within(self, slot: Tensor) -> Tensor:
+        """The leaf's tensor in a slot, which is a row of bytes."""
+        flat = slot[self.offset : self.offset + num_bytes_under(self.rest)].view(self.rest.dtype)
+        return flat.as_strided(self.rest.shape, self.rest.stride(), flat.storage_offset())
+
+
+def bytes_under(first: Tensor, num_bytes: int) -> Tensor:
+    """So much of the memory that begins with a tensor's first element."""
+    begin, flat = first.storage_offset() * first.element_size(), torch.empty(0, dtype=torch.uint8, device=first.device)
+    return flat.set_(first.untyped_storage(), begin, (num_bytes,), (1,))
+
+
+@dataclass(eq=False)
+class _Run:
+    """Tensors that lie side by side at rest, and so are copied at once."""
+
+    first: Tensor
+    offset: int
+    num_bytes: int = 0
+
+    @property
+    def rest(self) -> Tensor:
+        return bytes_under(self.first, self.num_bytes)
+
+    def reaches(self, tensor: Tensor) -> bool:
+        """Whether next to nothing of others' lies between them."""
+        is_one = self.first.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
+        return is_one and tensor.data_ptr() - self.first.data_ptr() < self.num_bytes + ALIGN
+
+
+class Layout:
+    """The tensors of a block in the order of their addresses, each aligned as it rests."""
+
+    def __init__(self, block: nn.Module, *, without: Set[int] = frozenset()) -> None:
+        self.spots: list[Spot] = []
+        self._runs: list[_Run] = []
+        end = 0
+        for leaf in sorted(leaves(block.modules()), key=lambda each: each.value.data_ptr()):
+            rest = leaf.value.detach()
+            address = rest.data_ptr()
+            if address in without:
+                continue
+            if not self._runs or not self._runs[-1].reaches(rest):
+                self._runs.append(_Run(rest, end + (address - end) % ALIGN))
+            run = self._runs[-1]
+            begin = address - run.first.data_ptr()  # also of a second name, or of a part of the one before
+            self.spots.append(Spot(leaf, rest, run.offset + begin))
+            run.num_bytes = max(run.num_bytes, begin + num_bytes_under(rest))
+            end = run.offset + run.num_bytes
+        self.num_bytes = -(-end // ALIGN) * ALIGN
+
+    def at_rest(self) -> list[tuple[Leaf, Tensor]]:
+        return [(spot.leaf, spot.rest) for spot in self.spots]
+
+    def within(self, slot: Tensor) -> list[tuple[Leaf, Tensor]]:
+        """What each leaf is pointed at while the block lies in a slot."""
+        return [(spot.leaf, spot.within(slot)) for spot in self.spots]
+
+    def copies(self, slot: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """(bytes of the slot, the bytes at rest that belong there), as few as neighbours allow."""
+        return [
+            (slot[run.offset : run.offset + run.num_bytes], bytes_under(run.first, run.num_bytes)) for run in self._runs
+        ]
+
+
+def num_bytes_under(tensor: Tensor) -> int:
+    """Of the memory from a tensor's first element to its last, whatever its strides."""
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return (last + 1) * tensor.element_size()
+
+
+def point(views: Iterable[tuple[Leaf, Tensor]]) -> None:
+    for leaf, to in views:
+        leaf.point(to)

@@ -1,0 +1,167 @@
+"""A component whose blocks rest in the host's memory, because its device has no room for all of them.
+
+What is in no block is on the device, and so are as many blocks as there is room for, spread evenly, so that a copy
+hides under more than one block's work. The others come when they are wanted (`parallel/streaming`). On a CPU the files
+are mapped and lie where they rest; for a GPU they are pinned.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...parallel.sharding.hooks import modules_ending
+from ...parallel.streaming.layout import Layout, Leaf, leaves, num_bytes_under, outside_of, shared_by_several
+from ...parallel.streaming.pinned import Pinned
+from ...parallel.streaming.streamed import NUM_SLOTS, Streamed
+from ..split_plans import SPLIT_PLANS
+from .memory import MEMORY, USABLE_SHARE, memory_limit
+
+logger = logging.getLogger("latentloom")
+GROWS_BY = 8  # so many of all blocks more must fit before a streamed component is laid out anew for them
+
+
+class Resting:
+    """A loaded component on the host, made ready for its device: streamed from `begin` to `end`.
+
+    Processes of a machine that give the same `key` share what is pinned for it.
+    """
+
+    def __init__(self, component: nn.Module, name: str, device: str, *, key: str = "") -> None:
+        self.name, self.device, self._key = name, torch.device(device), key
+        self._component = component
+        first = next(component.parameters(), None)  # libraries take its device for that of the whole component
+        self.blocks = [block for block in blocks_of(component) if all(each is not first for each in block.parameters())]
+        split = SPLIT_PLANS.get(type(component).__name__)
+        kept = modules_ending(component, self.blocks, split.lent) if split else []
+        self._without = shared_by_several(component, self.blocks, kept=kept)
+        self._pinned: Pinned | None = None
+        self._streamed: Streamed | None = None
+        self._resident: tuple[int, ...] = ()
+        self._most = len(self.blocks)  # so many may stay
+        self._settle()
+
+    @property
+    def num_bytes(self) -> int:
+        """What it takes of the device now."""
+        return self.outside_bytes + (self._streamed.num_bytes if self._streamed else 0)
+
+    @property
+    def least_bytes(self) -> int:
+        """What it takes of the device while no block stays there."""
+        return self.outside_bytes + self._taken(())
+
+    @property
+    def host_bytes(self) -> int:
+        """What it has pinned."""
+        return 0 if self._pinned is None else self._pinned.num_bytes
+
+    @property
+    def num_resident(self) -> int:
+        return len(self._resident) if self._streamed else 0
+
+    def begin(self, room: float) -> None:
+        """Within so many bytes of the device, as many blocks on it as fit. Raises `ValueError` for a budget that
+        someone has set and that is too small for any way to run it."""
+        most = self._most_resident(room)
+        if self._streamed is not None:
+            now = len(self._resident)
+            if now == most or now < most < now + max(1, len(self.blocks) // GROWS_BY):
+                return
+            self.end()
+        if self.least_bytes > room and memory_limit():
+            least = memory_limit() + (self.least_bytes - room) / USABLE_SHARE
+            raise ValueError(too_small(self.name, least))
+        self._resident = spread(len(self.blocks), most)
+        self._streamed = Streamed(
+            self.blocks, device=self.device, resident=self._resident, without=frozenset(self._without)
+        )
+        if most < len(self.blocks):
+            told = "%s: %d of %d blocks stay on %s, the others come from the host's memory"
+            logger.info(told, self.name, most, len(self.blocks), self.device)
+
+    def ease(self) -> bool:
+        """Half as many blocks stay from now on, and none after that; whether any did."""
+        stayed = len(self._resident)
+        self._most = stayed // 2 if self._most == len(self.blocks) else 0
+        return stayed > 0
+
+    def end(self) -> None:
+        """Of the device it takes only what is in no block. A second call does nothing."""
+        if self._streamed is not None:
+            self._streamed.end()
+            self._streamed = None
+
+    def refitted(self, key: str) -> None:
+        """After its LoRAs were exchanged, while it was not streamed."""
+        self._key = key
+        self._settle()
+
+    def free(self) -> None:
+        """It pins nothing any more, and is of no more use."""
+        self.end()
+        if self._pinned is not None:
+            self._pinned.free()
+
+    def _settle(self) -> None:
+        """What is in blocks at rest, all else on the device."""
+        if self.device.type == "cuda":
+            if self._pinned is not None:
+                self._pinned.free()
+            self._pinned = Pinned(self.blocks, without=self._without, key=self._key)
+            outside = outside_of(self._component, self.blocks)
+            _move([*leaves(outside), *self._left_out()], self.device)
+        self.sizes = [Layout(block, without=self._without).num_bytes for block in self.blocks]
+        every = {leaf.value.data_ptr(): num_bytes_under(leaf.value) for leaf in leaves(self._component.modules())}
+        self.outside_bytes = max(0, sum(every.values()) - sum(self.sizes))
+
+    def _left_out(self) -> Iterator[Leaf]:
+        for block in self.blocks:
+            yield from (leaf for leaf in leaves(block.modules()) if leaf.value.data_ptr() in self._without)
+
+    def _most_resident(self, room: float) -> int:
+        count = len(self.blocks)
+        fits = (n for n in range(self._most, 0, -1) if self.outside_bytes + self._taken(spread(count, n)) <= room)
+        return next(fits, 0)
+
+    def _taken(self, resident: Sequence[int]) -> int:
+        """what slots take while these blocks stay."""
+        coming = [size for index, size in enumerate(self.sizes) if index not in set(resident)]
+        return sum(self.sizes[index] for index in resident) + min(NUM_SLOTS, len(coming)) * max(coming, default=0)
+
+
+def blocks_of(module: nn.Module) -> Iterator[nn.Module]:
+    """The members of its outermost lists, which are called one after the other."""
+    for child in module.children():
+        if not isinstance(module, nn.ModuleList) or isinstance(child, nn.ModuleList | nn.ModuleDict):
+            yield from blocks_of(child)
+        elif next(child.parameters(), None) is not None:
+            yield child
+
+
+def spread(num_blocks: int, num_resident: int) -> tuple[int, ...]:
+    """Which of so many blocks stay, as evenly as can be; the last one does before the first."""
+    return tuple(i for i in range(num_blocks) if i * num_resident // num_blocks != (i + 1) * num_resident // num_blocks)
+
+
+def too_small(name: str, least_bytes: float) -> str:
+    limit = memory_limit() / 1e9
+    return (
+        f"{MEMORY} or --memory allows {limit:.3g} GB, and {name} needs {least_bytes / 1e9:.3g} GB even with its blocks "
+        "brought one by one; allow that much, or use quantization or a smaller picture"
+    )
+
+
+def _move(found: Iterable[Leaf], device: torch.device) -> None:
+    """Tensors that are one stay one."""
+    moved: dict[tuple[Any, ...], torch.Tensor] = {}
+    for leaf in found:
+        value = leaf.value
+        key = (value.data_ptr(), value.shape, value.stride())
+        if key not in moved:
+            moved[key] = value.to(device)
+        leaf.point(moved[key])

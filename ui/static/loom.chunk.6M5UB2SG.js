@@ -1,1 +1,0 @@
-import{a as l,c as m,f as d,i as p,j as s}from"./loom.chunk.YWFW62TU.js";var e=l(p(),1);function u({needs:o}){if(!o)return null;let{runs:n,model:r,why:t}=o;return(0,e.jsxs)("p",{className:`ll-needed ${n?"ll-needed-runs":""}`,children:[(0,e.jsx)(s,{name:n?"check":r?"model":"warning",size:14}),n?d("panels.runs_here"):r?d("panels.needs_model",{model:r}):m(t)]})}export{u as a};
