@@ -308,6 +308,36 @@ def other_shapes(rank: int, variant: str, mesh: Mesh, cases: list[str]) -> list[
 
 
 @by_plan
+def looked_at_late(rank: int, mesh: Mesh) -> list[Any]:
+    """What a pipeline does with a result that waits, in inference mode: a long chain, in place, into views and plain
+    tensors, and a look by Python."""
+    model, inputs = model_of("wan", dataclasses.replace(CASES["both_odd"], layers=4))
+    handle = shard(model, mesh.plan, mesh)
+
+    def pipeline(x: Tensor) -> list[Any]:
+        beside = x + 1  # follows from what is written into below
+        y = x * 1
+        for _ in range(3000):
+            y = y + 0.001
+        total = float(y.sum())
+        plain = torch.zeros(x.shape)
+        plain += x
+        x[:, :1].mul_(2)
+        x.add_(y)
+        return [total, x, beside, plain, bool((x > 0).any()), x.numpy().sum().item()]
+
+    with torch.inference_mode():
+        outputs(model, inputs)
+        got = pipeline(outputs(model, inputs)[0])
+        handle.remove()
+        want = pipeline(outputs(model, inputs)[0])
+    return [
+        torch.equal(*map(finished, pair)) if isinstance(pair[0], Tensor) else pair[0] == pair[1]
+        for pair in zip(got, want, strict=True)
+    ]
+
+
+@by_plan
 def compiled(rank: int, variant: str, mesh: Mesh) -> list[float]:
     """Own blocks in graphs, which compute as eager blocks do."""
     model, inputs = model_of(variant, dataclasses.replace(CASES["both_odd"], layers=4))

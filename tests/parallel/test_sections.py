@@ -145,6 +145,11 @@ def test_calls_of_other_sizes_and_masks_are_told_apart(ranks: Any, variant: str,
         assert found == [0.0] * 8
 
 
+def test_a_result_that_waits_is_used_as_any_other(ranks: Any) -> None:
+    for found in filter(None, ranks.run("bodies.sections:looked_at_late", "layers=2")):
+        assert found == [True] * 6
+
+
 def test_own_blocks_are_compiled(ranks: Any) -> None:
     for found in filter(None, ranks.run("bodies.sections:compiled", "flux", "layers=2")):
         assert max(found) <= 1e-5

@@ -62,15 +62,23 @@ class Awaited(WaitingValues):
     def finished(self, value: Later) -> Tensor:
         if threading.get_ident() != self._thread:
             raise RuntimeError("a value that another section computes is read in a thread that has not asked for it")
-        if not self._is_tried:
-            return value.compute()
-        self.needs |= value.sources
-        return Outline.of(value).zeros()
+        if self._is_tried:
+            self.needs |= value.sources
+            return Outline.of(value).zeros()
+        self._finish(lambda each: each.sources <= value.sources)
+        return value.compute()
 
     def before_write(self, value: Later) -> None:
+        self._finish(lambda each: bool(each.sources & value.sources) and each is not value)
+
+    def _finish(self, is_wanted: Callable[[Later], bool]) -> None:
+        # In the order in which they were made: each finds its operands computed, however long the chain is.
         for each in [each() for each in self._pending]:
-            if each is not None and each.value is None and each is not value and each.sources & value.sources:
-                each.finished()
+            if each is not None and each.value is None and is_wanted(each):
+                if self._is_tried:
+                    self.needs |= each.sources
+                else:
+                    each.compute()
         self._forget()
 
     def _forget(self) -> None:
