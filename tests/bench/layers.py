@@ -2,9 +2,11 @@
 
     python tests/bench/layers.py cells [--plans layers=2 ...] [--variants flux ...] [--out FILE]
     python tests/bench/layers.py idle
+    python tests/bench/layers.py pipelines [--plans layers=2 ...] [--variants FluxPipeline ...]
 
 `cells`: three calls with other inputs, of odd sizes and of masked texts. Prints each cell that is not equal to the bit,
 and a count; exits with 1 where one is off by more than 1e-5 of the largest value. `idle`: counted calls of blocks.
+`pipelines`: two runs of each pipeline of diffusers' own, whole, whose scheduler, guidance and VAE take what waits.
 """
 
 import argparse
@@ -28,13 +30,15 @@ IDLE = ((1, 4, True), (2, 4, True), (4, 3, True), (2, 6, False), (4, 6, False), 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=("cells", "idle"))
+    parser.add_argument("what", choices=("cells", "idle", "pipelines"))
     parser.add_argument("--plans", nargs="*", default=list(PLANS))
     parser.add_argument("--variants", nargs="*", default=None)
     parser.add_argument("--cases", nargs="*", default=["both_odd", "masked_odd"])
     parser.add_argument("--out", type=Path, help="JSON lines, one for each cell")
     args = parser.parse_args()
-    return idle() if args.what == "idle" else max(cells(plan, args) for plan in args.plans)
+    if args.what == "idle":
+        return idle()
+    return max((cells if args.what == "cells" else pipelines)(plan, args) for plan in args.plans)
 
 
 def cells(plan: str, args: argparse.Namespace) -> int:
@@ -52,6 +56,24 @@ def cells(plan: str, args: argparse.Namespace) -> int:
                             print(json.dumps([variant, case, plan, told]), file=file)
     print(f"{plan}: {dict(found)}, {time.monotonic() - started:.0f} s", flush=True)
     return int(bool(found["off"] + found["failed"]))
+
+
+def pipelines(plan: str, args: argparse.Namespace) -> int:
+    from zoo.pipelines import TINY
+
+    found = Counter[str]()
+    with Ranks(ParallelPlan.parse(plan).num_ranks) as ranks:
+        for name in args.variants or TINY:
+            try:
+                difference = max(ranks.run("bodies.sections:whole_pipeline", name, plan, deadline_s=120))
+                told = "bits" if difference == 0 else f"differs: {difference:.2g}"
+            except RankError as error:
+                told = f"{'refused' if 'use another plan than layers' in str(error) else 'failed'}: {error}"
+            found[told.split(":")[0]] += 1
+            if told != "bits":
+                print(f"{name:40} {plan:20} {told[:300]}", flush=True)
+    print(f"{plan}: {dict(found)}", flush=True)
+    return int(bool(found["failed"]))
 
 
 def one(ranks: Ranks, variant: str, case: str, plan: str) -> str:

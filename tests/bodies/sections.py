@@ -14,6 +14,7 @@ from torch import Tensor
 
 from bodies.meshes import by_plan, group_mesh
 from bodies.requests import request_of
+from bodies.spreading import distance, made, run
 from latentloom.parallel.group import Axis
 from latentloom.parallel.mesh import Mesh, mesh_for
 from latentloom.parallel.plan import ParallelPlan
@@ -23,6 +24,7 @@ from latentloom.parallel.sharding.weights import own_bytes
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.loading import load_sharded
 from latentloom.pipelines.components.store import store
+from latentloom.pipelines.spreading.pipeline import denoisers_of
 from latentloom.pipelines.spreading.transformer import shard
 from support.cells import apart, model_of, outputs
 from zoo.cases import CASES
@@ -207,6 +209,19 @@ def denoised(rank: int, model: dict[str, Any], plan: str, steps: int) -> dict[st
     }
     store().clear()
     return found
+
+
+@by_plan
+def whole_pipeline(rank: int, name: str, mesh: Mesh) -> float:
+    """How far two runs of a pipeline of diffusers' own, with its transformers over sections, are from one alone."""
+    tiny, pipe = made(name)
+    with torch.no_grad():
+        whole = run(pipe, tiny)
+        handles = [shard(part, mesh.plan, mesh) for part in denoisers_of(pipe).values()]
+        difference = max(distance(run(pipe, tiny), whole) for _ in range(2))
+    for handle in handles:
+        handle.remove()
+    return float(difference)
 
 
 # ---- what goes wrong
