@@ -45,6 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     try:
+        if getattr(arguments, "memory", None) is not None:
+            from .pipelines.components.memory import limit_memory
+
+            limit_memory(arguments.memory)
         if arguments.opens_doors:
             from .nodes.registry import open_doors
 
@@ -191,6 +195,7 @@ def _verify_options(verify: argparse.ArgumentParser) -> None:
 
 def _reading_options(command: argparse.ArgumentParser) -> None:
     """Of a command that reads workflows and models."""
+    command.add_argument("--memory", default="", metavar="10GB", help="what may be taken of each device (default: all)")
     command.add_argument("--allow", **FOLDERS, help="a folder it may read from")
     command.add_argument("--models-dir", **FOLDERS, help="a folder of models")
     _nodes_option(command)

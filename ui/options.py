@@ -41,6 +41,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
         help="groups of devices that work on separate runs (default: without a login, of a sweep as many as end it "
         "soonest; else one)",
     )
+    add("--memory", default="", metavar="10GB", help="what may be taken of each device (default: all)")
     add("--max-pixels", type=int, metavar="N", help="of a picture that is uploaded or resized (default: 64 million)")
     add("--root-path", default="", metavar="PATH", help="the path or URL under which a proxy shows the page")
     add("--user-quota", type=float, default=20, metavar="GIB", help="what one user may keep (default: 20)")

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.machine.folders import user_cache
-from ...pipelines.costs.machine import Machine, read_machine
+from ...pipelines.components.memory import memory_limit
+from ...pipelines.costs.machine import Machine, limited, read_machine
 from ...pipelines.costs.ran import kept
 from ...pipelines.forecast.explained import as_text
 from ...pipelines.forecast.forecast import Forecast, forecast
@@ -50,9 +51,11 @@ def read_wanted(
 
 
 def machine_named(name: str, *, anew: bool) -> Machine:
-    """This machine, `here`, measured once or `anew`; else one by its name or from a JSON file. Raises `ValueError`."""
+    """This machine, `here`, measured once or `anew`; else one by its name or from a JSON file; of its memory what may
+    be taken. Raises `ValueError`.
+    """
     if name != "here":
-        return read_machine(name)
+        return limited(read_machine(name), memory_limit())
     from ...pipelines.forecast.here import machine_here
 
     return machine_here(machines_folder(), anew=anew)

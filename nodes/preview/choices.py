@@ -10,8 +10,9 @@ from functools import lru_cache
 
 from ...parallel.machine.now import DeviceNow, num_cores
 from ...parallel.plan import ParallelPlan
+from ...pipelines.components.memory import memory_limit
 from ...pipelines.forecast.auto import decoders_for, shared_out
-from ...pipelines.forecast.memory import Work, fits, work_of
+from ...pipelines.forecast.memory import EACH, Work, fits, room_of, work_of
 from ...pipelines.forecast.plans import Wanted, is_guided, plans_for, why_not
 from ...pipelines.forecast.weights import Need
 from ...pipelines.models.describe import card_of
@@ -42,14 +43,20 @@ def work_for(model: Model, wanted: Wanted) -> Work:
     return work_of(model, canvas=wanted.canvas(model), text_length=length, num_references=references)
 
 
-def needs_of(model: Model, wanted: Wanted, plan: ParallelPlan, machine: Sequence[DeviceNow]) -> tuple[Need, ...]:
-    """Of each rank of a denoise, where as many decode together as a run would have."""
+def needs_of(
+    model: Model, wanted: Wanted, plan: ParallelPlan, machine: Sequence[DeviceNow], devices: Sequence[str] = ()
+) -> tuple[Need, ...]:
+    """Of each rank of a denoise, on the model's own devices or on others, where as many decode together and as many
+    blocks stream as a run would have.
+    """
     work = work_for(model, wanted)
+    memories = {} if model.place.cluster else memories_of(machine)
+    room = room_of(devices or devices_of(model, plan), memories)
     if work.decoders(plan) == 1:
-        return work.needs(plan, decoders=1)
+        return work.needs(plan, decoders=1, room=room)
     if not model.place.devices:
         model = dataclasses.replace(model, place=Place(devices=(model.device,) * plan.num_ranks))
-    return work.needs(plan, decoders=decoders_for(model, wanted, plan, now=machine))
+    return work.needs(plan, decoders=decoders_for(model, wanted, plan, now=machine), room=room)
 
 
 def usual(model: Model) -> Wanted:
@@ -58,9 +65,13 @@ def usual(model: Model) -> Wanted:
 
 
 def memories_of(machine: Sequence[DeviceNow], *, in_use: bool = False) -> dict[str, int]:
-    """Bytes by the names that models use, where `cuda` is the first GPU; or what is `in_use` of accelerators."""
-    shown = [device for device in machine if not in_use or device.name != "cpu"]
+    """Bytes by the names that models use, where `cuda` is the first GPU, as far as they may be taken; or what is
+    `in_use` of accelerators.
+    """
+    shown, limit = [device for device in machine if not in_use or device.name != "cpu"], memory_limit()
     memories = {device.name: device.used_bytes if in_use else device.total_bytes for device in shown}
+    if limit and not in_use:
+        memories |= {name: min(each, limit) for name, each in memories.items() if name != "cpu"} | {EACH: limit}
     return {**memories, **({"cuda": memories["cuda:0"]} if "cuda:0" in memories else {})}
 
 
@@ -77,7 +88,7 @@ def choices(model: Model, wanted: Wanted, machine: Sequence[DeviceNow]) -> list[
     memories, found = {} if place.cluster else memories_of(machine), []
     for devices in lists:
         for plan in plans_for(model, len(devices), is_guided=wanted.is_guided):
-            needs, problem = needs_of(model, wanted, plan, machine), why_not(plan, model)
+            needs, problem = needs_of(model, wanted, plan, machine, devices), why_not(plan, model)
             choice = Choice(
                 plan=str(plan),
                 devices=f"cpu*{len(devices)}" if devices[0] == "cpu" else ",".join(devices),

@@ -11,7 +11,7 @@ from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import DEGREES, ParallelPlan
 from ...parallel.wording import worded
 from ...pipelines.forecast.choice import GIB, amount
-from ...pipelines.forecast.memory import asked_of, fits, spares_beside, whole_bytes, whole_needs
+from ...pipelines.forecast.memory import EACH, asked_of, fits, spares_beside, whole_bytes, whole_needs
 from ...pipelines.forecast.plans import ALONE, spelt_at_work, why_not
 from ...pipelines.forecast.weights import Need
 from ...pipelines.models.describe import card_of
@@ -124,9 +124,10 @@ def _whole(
     found = dataclasses.replace(found, ranks=[{**rank, "fits": rank["fits"] and None} for rank in found.ranks])
     if found.problem or short is None:
         return found
+    there = memories[EACH if short["device"] == "cpu" and EACH in memories else short["device"]]
     told = (
         f"it does not fit: the weights take {short['bytes'] / GIB:.1f} GiB on {short['device']}, which has "
-        f"{memories[short['device']] / GIB:.1f} GiB for all; take a smaller dtype, or a device with more"
+        f"{there / GIB:.1f} GiB for all; take a smaller dtype, or a device with more"
     )
     return dataclasses.replace(found, problem=told, problem_code="memory")
 

@@ -12,6 +12,7 @@ from typing import Any
 from ...parallel.machine.now import host_bytes
 from ...parallel.pool.spare import LARGE_BYTES
 from ..models.component_files import ComponentFiles
+from ..models.tensor_file import TensorEntry
 from ..values import Model
 
 # Which part of the machine's or container's memory components on the CPU may take, of all ranks there together.
@@ -65,6 +66,16 @@ def memory_limit() -> int:
     return read_bytes(told, what=MEMORY) if told else 0
 
 
+def limit_memory(told: str) -> None:
+    """What `--memory` says holds for this process and for all that it starts; "" leaves what was said before. Raises
+    `ValueError`.
+    """
+    if told:
+        read_bytes(told)
+        os.environ[MEMORY] = told
+    memory_limit()
+
+
 def wanted_spares() -> bool | None:
     """Whether each device keeps a spare rank, by LATENTLOOM_SPARE_RANKS; None, unset: each large GPU does."""
     told = os.environ.get("LATENTLOOM_SPARE_RANKS", "")
@@ -96,9 +107,15 @@ def expected_bytes(files: ComponentFiles, model: Model, *, weights: int = 1) -> 
         return files.num_parameters * num_bits // 8
     num_bytes = 0
     for name, entry in (item for file in files.weights for item in file.tensors.items()):
-        is_left_whole = len(entry.shape) != 2 or any(part in name for part in LEFT_WHOLE)
-        num_bytes += entry.numel * (whole_bits if is_left_whole else num_bits) // 8
+        num_bytes += entry.numel * (whole_bits if is_left_whole(files.name, name, entry) else num_bits) // 8
     return num_bytes
+
+
+def is_left_whole(component: str, name: str, entry: TensorEntry) -> bool:
+    """Whether this tensor of a component that is quantized stays as it is; of transformers all count as quantized."""
+    if component.startswith("transformer"):
+        return False
+    return len(entry.shape) != 2 or any(part in name for part in LEFT_WHOLE)
 
 
 def loading_bytes(files: ComponentFiles, model: Model) -> int:

@@ -147,6 +147,8 @@ class Shelf:
         of `rests` are known not to fit.
         """
         left = self._budget(place, working_bytes)
+        if self._budget_bytes is None:  # what is computed leaves some of its share
+            left += max(0, spare_bytes(place) - working_bytes)
         for key, entry in self._entries.items():
             stays = key in keep or entry.share or self._loans.is_lent(key)
             if entry.place == place and stays and key not in sizes:

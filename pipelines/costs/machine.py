@@ -19,6 +19,11 @@ from .chips import CHIPS, FABRICS, GIB, Chip
 NAME = re.compile(r"([0-9]{1,2})x([A-Za-z0-9]+)(?:-([a-z0-9-]+))?")
 NVLINK = {"A100": "nvlink3", "H800": "nvlink-h800", "B200": "nvlink5"}
 NO_PEERS = ("4090", "5090")  # GPUs whose driver lets none read another's memory, so that all goes through the host
+PCIE5 = ("B200", "H200", "H100", "H800", "H20", "5090")
+# From the host's pinned memory to a device. Seen: 54.6 GB/s on one H200 by PCIe 5 x16 (15 to 18 from memory that is not
+# pinned); half of it by PCIe 4, as the standard has it, and a quarter where a data sheet has eight lanes of that.
+PCIE5_BYTES_PER_S, PINNED_BYTES_PER_S = 54e9, 27e9
+NARROW = ("4060", "4060LAPTOP")
 DISK_BYTES_PER_S = 2.5e9
 UPLOAD_BYTES_PER_S = 6e9  # from memory to a device, out of a mapped file
 MAX_DEVICES = 64
@@ -39,6 +44,8 @@ class Machine:
     kind: str = "cuda"
     disk_bytes_per_s: float = DISK_BYTES_PER_S
     upload_bytes_per_s: float = UPLOAD_BYTES_PER_S
+    pinned_bytes_per_s: float = PINNED_BYTES_PER_S  # from the host's pinned memory to a device, while no other asks
+    limit_bytes: int = 0  # on a CPU, what a rank may take beside what all map, where somebody limits that
     is_measured: bool = False
     # The same for some of its devices as for all, and another one once they were measured anew; "" where the rates of
     # one device tell it.
@@ -51,6 +58,17 @@ class Machine:
         """Whether its seconds are told: not while they follow from assumed rates that no earlier run has corrected."""
         return not self.is_assumed or corrects(self.factors)
 
+    def streaming(self, num_devices: int) -> float:
+        """Bytes a second at which weights come to each of so many devices at a time from the host's memory. On a CPU
+        they are copied there, read and written. Where all that travels passes the host, its rate is shared; of other
+        machines nobody knows a common limit: each device has a link of its own, to memory that is faster than several.
+        """
+        chip = self.chip(num_devices)
+        if self.kind == "cpu":
+            return chip.bytes_per_s / 2
+        total = chip.wires.total_bytes_per_s if chip.wires else 0.0
+        return min(self.pinned_bytes_per_s, total / num_devices) if total else self.pinned_bytes_per_s
+
     def chip(self, num_devices: int) -> Chip:
         found = self.at.get(num_devices)
         return found or self.at[min(self.at, key=lambda count: (abs(count - num_devices), count))]
@@ -60,6 +78,21 @@ class Machine:
         if self.kind == "cpu":
             return ("cpu",) * self.num_devices
         return tuple(f"{self.kind}:{index}" for index in range(self.num_devices))
+
+
+def pinned_rate(title: str) -> float:
+    """Of GPUs by their name, as a table or their driver has it: by data sheets on PCIe 5, else taken to be on 4."""
+    words = {*re.split(r"[^A-Z0-9]+", title.upper())}
+    if words.intersection(PCIE5):
+        return PCIE5_BYTES_PER_S
+    return PINNED_BYTES_PER_S / 2 if words.intersection(NARROW) else PINNED_BYTES_PER_S
+
+
+def limited(machine: Machine, limit: int) -> Machine:
+    """The machine where so many bytes of each device may be taken, on a CPU by each rank; 0 has no limit."""
+    if machine.kind == "cpu":
+        return dataclasses.replace(machine, limit_bytes=limit)
+    return dataclasses.replace(machine, memory_bytes=min(machine.memory_bytes, limit or machine.memory_bytes))
 
 
 def corrects(factors: Factors) -> bool:
@@ -112,6 +145,7 @@ def named_machine(name: str) -> Machine:
         num_devices=count,
         memory_bytes=chip.memory_bytes,
         at={each: chip if each == 1 else joining for each in range(1, count + 1)},
+        pinned_bytes_per_s=pinned_rate(chip.name),
     )
 
 
@@ -130,6 +164,7 @@ FIELDS: Mapping[str, tuple[str, float]] = {
     "launch_us": ("chip.launch_s", 1e-6),
     "disk_gb_per_s": ("machine.disk_bytes_per_s", 1e9),
     "upload_gb_per_s": ("machine.upload_bytes_per_s", 1e9),
+    "pinned_gb_per_s": ("machine.pinned_bytes_per_s", 1e9),
 }
 
 

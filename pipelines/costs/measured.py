@@ -15,7 +15,7 @@ from typing import Any
 
 from ..models.regular_file import read_object, write_object
 from .chips import OPERATIONS, Chip, Fabric, Kind, Speed
-from .machine import MAX_DEVICES, Machine
+from .machine import MAX_DEVICES, Machine, pinned_rate
 
 Plain = Mapping[str, Any]
 FORMAT = 3
@@ -45,6 +45,7 @@ def machine_of(found: Plain) -> Machine:
         memory_bytes=found["memory_bytes"],
         at={count: _chip(found, count, seen) for count, seen in found["seen"].items()},
         kind=found["kind"],
+        pinned_bytes_per_s=pinned_rate(found["title"]),  # nobody measures it
         is_measured=True,
         key=hashlib.sha256(json.dumps(found).encode()).hexdigest()[:16],
     )

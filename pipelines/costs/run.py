@@ -42,10 +42,18 @@ class Run:
     turns_s: float = 0.0
     num_bytes: int = 0  # on the device that holds most
     lacking_bytes: int = 0  # what does not fit there
+    # Of a device whose blocks of weights come from the host's memory: what comes in a step, and how long that takes.
+    streamed_bytes: int = 0
+    streaming_s: float = 0.0
 
     @property
     def num_devices(self) -> int:
         return self.plan.num_ranks * self.replicas
+
+    @property
+    def is_link_bound(self) -> bool:
+        """Whether weights from the host's memory take longer to come than a step takes to compute."""
+        return self.streaming_s > self.step.seconds - self.step.weights
 
     @property
     def rounds_differently(self) -> bool:
@@ -79,11 +87,24 @@ def predict(
     replicas: int = 1,
     decoders: int = 1,
     num_runs: int = 1,
+    # weights that come from the host's memory to each device in a forward, and for a text to the first
+    streamed_bytes: int = 0,
+    streamed_text_bytes: int = 0,
 ) -> Run:
     """Its seconds, while `replicas` groups do the like."""
     busy = min(plan.num_ranks * replicas, machine.num_devices)
     chip, factors = machine.chip(busy), machine.factors
+    forwards, streaming_s = demand.branches / plan.cfg, 0.0
+    if streamed_bytes:  # which a graph of a whole step cannot wait for
+        software = replace(software, is_captured=False)
     one = step(demand, plan, chip, software, talking=busy)
+    if streamed_bytes:
+        # Each block comes while the one before computes, but for a forward's first. Seen on one H200: FLUX whole takes
+        # 173.5 ms a step; of its 23.7 GB in 57 blocks all from the host 433 ms (428 to copy them), half of them 227.
+        rate = machine.streaming(busy)
+        streaming_s = forwards * streamed_bytes / rate * factors.step
+        waiting = max(0.0, forwards * streamed_bytes / rate - one.seconds) + forwards * demand.block_bytes / rate
+        one = replace(one, weights=one.weights + waiting)
     if factors.step != 1:  # it takes so many times as long, and sends what it sends
         seconds = {name: value * factors.step for name, value in vars(one).items() if name != "sent_bytes"}
         one = replace(one, **seconds)
@@ -91,6 +112,9 @@ def predict(
     # What one rank of a group does alone has the rates of one while the others wait: on a CPU all cores are its own.
     alone = machine.chip(replicas)  # one rank of each group; whatever the plan, so that it speaks for none
     around = STAGE_LAUNCHES * alone.launch_s
+    text_s = _encoding(demand, alone)
+    if streamed_text_bytes:
+        text_s = max(text_s, demand.num_texts * streamed_text_bytes / machine.streaming(replicas))
     # Files are read once, into memory that all ranks map; each rank's share goes up to its device meanwhile.
     load_s = demand.load_bytes / machine.disk_bytes_per_s
     if machine.kind != "cpu":
@@ -103,11 +127,13 @@ def predict(
         num_runs=num_runs,
         step=one,
         steps=demand.steps,
-        text_s=(around + _encoding(demand, alone)) * factors.text,
+        text_s=(around + text_s) * factors.text,
         steps_s=demand.steps * (one.seconds + outside),
         around_s=around,
         decode_s=(around + _decoding(demand, chip if decoders > 1 else alone, decoders, busy)) * factors.decode,
         load_s=load_s,
+        streamed_bytes=int(forwards * streamed_bytes),
+        streaming_s=streaming_s,
     )
 
 

@@ -46,6 +46,7 @@ class Demand:
     dtype: Dtype = "bf16"
     shards_text: bool = True  # whether the model's class lets text that is attended to jointly be spread over ranks
     steps: int = 1
+    num_texts: int = 1  # the prompt, and what to steer away from
     encode_flops: float = 0.0  # of all text encoders, for all prompts
     encode_tokens: int = 0
     encode_layers: int = 0  # layers that are passed, one prompt after the other
@@ -90,7 +91,7 @@ class Step:
     # Norms, packing and merging: passes over memory, starts of kernels, and what a ring loses at its hops.
     memory: float
     exposed: float  # waiting for what travels
-    weights: float  # waiting for shared weights
+    weights: float  # waiting for shared weights, or for those that come from the host's memory
     waiting: float  # of the device for the host
     host: float
     hidden: float  # what travels while something else is computed

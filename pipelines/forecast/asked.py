@@ -57,6 +57,7 @@ def demand_of(model: Model, work: Work, *, steps: int, branches: int, text_lengt
     return dataclasses.replace(
         forward,
         steps=steps,
+        num_texts=NUM_TEXTS,
         encode_flops=2 * passed * text_length * NUM_TEXTS,
         encode_tokens=text_length,
         encode_layers=NUM_TEXTS * num_layers,

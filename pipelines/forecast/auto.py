@@ -24,7 +24,7 @@ from ..costs.run import Run, duration
 from ..models.describe import card_of, why_not_compiled
 from ..values import MARK, Model, Place
 from .choice import AS_FAST, DOUBT, graphs_told, replicas_of, spelt
-from .forecast import Forecast, forecast_at, rejected
+from .forecast import Forecast, forecast_at, rejected, streaming
 from .known import spot_of
 from .memory import work_of
 from .plans import (
@@ -115,10 +115,13 @@ def foreseen_for(request: Denoise, plan: ParallelPlan, *, is_guided: bool, why: 
     except ValueError:
         return None
     run, machine = answer.by(plan, replicas=place.replicas), answer.machine
-    graphs = graphs_told(model, machine, plan, steps=run.steps)
+    why = why or (BY_HAND if place.devices else ALONE)
+    # A plan that was chosen says itself what streams; with that no step is replayed.
+    streamed, graphs = streaming(run, machine), graphs_told(model, machine, plan, steps=run.steps)
+    beside = graphs if not streamed else "" if streamed in why else streamed
     foreseen = Foreseen(
         plan=spelt_at_work(plan, request.model, has_step_cache=wanted.has_step_cache),
-        why="; ".join(filter(None, (why or (BY_HAND if place.devices else ALONE), graphs))),
+        why="; ".join(filter(None, (why, beside))),
         machine=machine.title,
         is_measured=machine.is_measured,
         is_assumed=machine.is_assumed,

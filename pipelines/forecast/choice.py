@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from ...parallel.plan import ParallelPlan, Text
 from ...parallel.wording import worded
+from ..components.memory import USABLE_SHARE
 from ..costs.chips import COMPILE_S, GIB
 from ..costs.machine import Machine
 from ..costs.run import Run, duration
@@ -71,7 +72,7 @@ def best(found: Sequence[Run]) -> Run | None:
         [each for each in found if not (each.lacking_bytes or each.rounds_differently)],
         seconds=lambda each: each.all_s,
         num_devices=lambda each: each.num_devices,
-        tie=lambda each: (*plainness(each.plan), each.num_bytes),
+        tie=lambda each: (each.streamed_bytes > 0, *plainness(each.plan), each.num_bytes),
     )
 
 
@@ -115,10 +116,12 @@ def settled(
 
 def lacking(needs: Sequence[Need], machine: Machine) -> int:
     """By how many bytes the ranks of one or several groups do not fit on the machine; 0 where they do."""
-    devices = machine.devices[: len(needs)]
+    devices, beyond = machine.devices[: len(needs)], 0
+    if machine.limit_bytes:  # of each rank
+        beyond = max(0, math.ceil(max(need.own_bytes for need in needs) / USABLE_SHARE) - machine.limit_bytes)
     room = dict.fromkeys(devices, machine.memory_bytes)
     if all(fits(needs, devices, room)):
-        return 0
+        return beyond
     # Ranks that share a memory, and mapped files that they share, make no simple sum; so the least memory that would do
     # is searched for, to a MiB.
     low, high = machine.memory_bytes, 64 * machine.memory_bytes + sum(need.num_bytes for need in needs)
@@ -126,7 +129,7 @@ def lacking(needs: Sequence[Need], machine: Machine) -> int:
         middle = (low + high) // 2
         enough = all(fits(needs, devices, dict.fromkeys(room, middle)))
         low, high = (low, middle) if enough else (middle, high)
-    return high - machine.memory_bytes
+    return max(beyond, high - machine.memory_bytes)
 
 
 def replicas_of(num_groups: int, num_runs: int) -> list[int]:

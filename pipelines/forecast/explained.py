@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.wording import worded
+from ..components.memory import USABLE_SHARE
 from ..costs.chips import GIB
 from ..costs.run import Run, duration, volume
 from ..models.describe import card_of
@@ -18,7 +19,7 @@ from .history import in_words
 from .memory import spares_beside
 
 BAR, WIDTH = 24, 112
-SECONDS = ("seconds", "step_s", "text_s", "decode_s", "load_s", "new_prompt_s")
+SECONDS = ("seconds", "step_s", "text_s", "decode_s", "load_s", "new_prompt_s", "streaming_s")
 
 
 def as_text(answer: Forecast, *, compares: bool = False) -> str:
@@ -38,6 +39,8 @@ def in_brief(answer: Forecast) -> str:
         return worded("does not fit here as it is, but with {}", answer.mends[0].words)
     if run is None:
         return worded("does not fit here: it lacks {} on a device", amount(answer.closest.lacking_bytes))
+    if run.streamed_bytes and answer.machine.is_timed:
+        return worded("fits here, with blocks from the host's memory: {} a step", duration(run.step.seconds))
     if not answer.machine.is_timed:
         return worded("fits here: {} on a device", amount(run.num_bytes))
     return worded("fits here: {} on a device, {} a step", amount(run.num_bytes), duration(run.step.seconds))
@@ -50,7 +53,8 @@ def _headline(answer: Forecast) -> str:
         size += f" x {canvas.frames} frames"
     kind: list[str] = [model.dtype, *([model.quantization] if model.quantization != "none" else [])]
     kind.append(model.engine)
-    if is_captured(model, answer.machine, steps=demand.steps) and answer.taken.plan.weights == 1:
+    taken, is_replayed = answer.taken, is_captured(model, answer.machine, steps=demand.steps)
+    if is_replayed and taken.plan.weights == 1 and not taken.streamed_bytes:
         kind.append("CUDA graphs")
     guided = ", guided" if demand.branches > 1 else ""
     times = f", {answer.num_runs} runs" if answer.num_runs > 1 else ""
@@ -67,7 +71,11 @@ def _chosen(answer: Forecast, chosen: Run) -> list[str]:
         ("plan", f"{spelt(chosen)}, on {'its one device' if there == 1 else devices}"),
         ("why", answer.why),
         *(_times(answer, chosen) if answer.machine.is_timed else [("time", "not measured yet")]),
-        ("memory", f"{chosen.num_bytes / GIB:.3g} of {room:.3g} GiB on {where}{_spare(answer, chosen)}"),
+        (
+            "memory",
+            f"{chosen.num_bytes / GIB:.3g} of {room:.3g} GiB on {where}{_spare(answer, chosen)}{_limit(answer)}",
+        ),
+        ("weights", _weights(answer, chosen)),
     ]
     if answer.work.encoder_bytes:
         rows.append(("encoder", _encoder(answer, chosen)))
@@ -108,6 +116,28 @@ def _times(answer: Forecast, chosen: Run) -> list[tuple[str, str]]:
     ]
 
 
+def _limit(answer: Forecast) -> str:
+    """What a rank on a CPU may take, where somebody limits that."""
+    limit = answer.machine.limit_bytes
+    return f"; each rank may take {limit / GIB:.3g}, beside files that all map" if limit else ""
+
+
+def _weights(answer: Forecast, run: Run) -> str:
+    """Where they are: whole, shared, or in part at the host, and the least memory with which they could be."""
+    device, link = ("rank", "copying") if answer.machine.kind == "cpu" else ("device", "the link to the host")
+    if run.plan.weights > 1:
+        return f"a share on each {device}"
+    if not run.streamed_bytes:
+        return f"whole on {'each' if run.num_devices > 1 else 'the'} {device}"
+    whole, least = (answer.memory_for(run, streams=streams) / GIB for streams in (False, True))
+    took = f", in {duration(run.streaming_s)}" if answer.machine.is_timed else ""
+    limit = link if run.is_link_bound else "computing"
+    return (
+        f"streamed, {volume(run.streamed_bytes)} a step{took}: {limit} is the limit; whole they need {whole:.3g} GiB "
+        f"on each {device}, and {least:.3g} are the least that will do"
+    )
+
+
 def _spare(answer: Forecast, chosen: Run) -> str:
     """What a spare rank takes on this machine, where it has some and there is room; of others nobody knows."""
     machine = answer.machine
@@ -121,6 +151,8 @@ def _spare(answer: Forecast, chosen: Run) -> str:
 def _encoder(answer: Forecast, chosen: Run) -> str:
     """Where the text encoders live, and what a new prompt takes for it."""
     told = f"{answer.work.encoder_bytes / GIB:.3g} GiB on the first device"
+    if streamed := answer.work.streamed_text_bytes(chosen.plan, answer.room):
+        told += f", of which {volume(streamed)} come from the host's memory for each text"
     if not chosen.turns_s:
         return f"{told}, beside the transformer"
     both = "both are read" if chosen.plan.weights == 1 else "they are read"
@@ -135,10 +167,12 @@ def _encoder(answer: Forecast, chosen: Run) -> str:
 
 
 def _refused(answer: Forecast) -> list[str]:
-    closest = answer.closest
+    closest, there = answer.closest, answer.machine.limit_bytes or answer.machine.memory_bytes
+    least, whole = (answer.memory_for(closest, streams=streams) for streams in (True, False))
     lines = [
-        f"no plan fits: {spelt(closest)} comes closest, and lacks {closest.lacking_bytes / GIB:.1f} GiB on a device "
-        f"(it needs {closest.num_bytes / GIB:.1f}, {answer.machine.memory_bytes / GIB:.1f} are there)"
+        f"no plan fits: {spelt(closest)} comes closest, and lacks {amount(closest.lacking_bytes)} on a device "
+        f"(it needs {amount(USABLE_SHARE * (there + closest.lacking_bytes))}, {amount(there)} are there)",
+        f"least: {amount(least)} on a device{', whose weights are then streamed' if least < whole else ''}",
     ]
     lines += [f"remedy: {each.words}, with which {each.plan} fits" for each in answer.mends]
     return [*lines, *([f"by name: {answer.hint}"] if answer.hint else [])]
@@ -155,11 +189,12 @@ def _table(answer: Forecast) -> list[str]:
         took, bar = f"{duration(each.all_s):>9}", _bar(each.all_s, slowest)
         if not answer.machine.is_timed:
             took, bar = f"{'-':>9}", " " * BAR
-        mark = f"lacks {each.lacking_bytes / GIB:.1f} GiB" if each.lacking_bytes else ""
+        mark = f"streams {volume(each.streamed_bytes)} a step" if each.streamed_bytes else ""
+        mark = f"lacks {each.lacking_bytes / GIB:.1f} GiB" if each.lacking_bytes else mark
         lines.append(
             f"{spelt(each):{width}}  {took}  {bar}  "
             f"{each.num_bytes / GIB:>5.1f} GiB  {_bar(each.num_bytes, most)}  "
-            f"{'chosen' if each == answer.chosen else mark}"
+            f"{'chosen' if each == answer.chosen else ''}{', ' if each == answer.chosen and mark else ''}{mark}"
         )
     return [line.rstrip() for line in lines]
 
@@ -183,7 +218,7 @@ def sizes_from(answer: Forecast) -> str:
 
 def to_plain(answer: Forecast) -> dict[str, Any]:
     """What `--json` prints; seconds that follow from assumptions are None."""
-    plain = partial(_plain, is_timed=answer.machine.is_timed)
+    plain = partial(_plain, answer)
     return {
         "model": answer.model.source,
         "width": answer.canvas.width,
@@ -198,6 +233,7 @@ def to_plain(answer: Forecast) -> dict[str, Any]:
             "title": answer.machine.title,
             "devices": answer.machine.num_devices,
             "memory_bytes": answer.machine.memory_bytes,
+            "limit_bytes": answer.machine.limit_bytes,
             "is_measured": answer.machine.is_measured,
         },
         "learned": asdict(answer.machine.factors),
@@ -211,7 +247,7 @@ def to_plain(answer: Forecast) -> dict[str, Any]:
     }
 
 
-def _plain(run: Run, *, is_timed: bool) -> dict[str, Any]:
+def _plain(answer: Forecast, run: Run) -> dict[str, Any]:
     plain = {
         "plan": str(run.plan),
         "replicas": run.replicas,
@@ -225,7 +261,10 @@ def _plain(run: Run, *, is_timed: bool) -> dict[str, Any]:
         "sent_bytes": int(run.step.sent_bytes),
         "bytes": run.num_bytes,
         "lacking_bytes": run.lacking_bytes,
+        "least_bytes": answer.memory_for(run, streams=True),
+        "streamed_bytes": run.streamed_bytes,
+        "streaming_s": run.streaming_s,
         "new_prompt_s": run.turns_s,
         "rounds_differently": run.rounds_differently,
     }
-    return plain if is_timed else {**plain, **dict.fromkeys(SECONDS)}
+    return plain if answer.machine.is_timed else {**plain, **dict.fromkeys(SECONDS)}

@@ -5,6 +5,7 @@ One value is asked for everything: what `auto` takes, what is told before a run 
 """
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -68,6 +69,14 @@ class Forecast:
         num_devices = self.machine.num_devices // max(1, self.groups)
         return auto_plan(self.model, num_devices, is_guided=self.wanted.is_guided)[0]
 
+    @property
+    def room(self) -> int:
+        """Bytes of each device that can be used, as `Work.needs` takes them; on a CPU those of a rank, 0 without a
+        limit.
+        """
+        machine = self.machine
+        return int(USABLE_SHARE * (machine.limit_bytes if machine.kind == "cpu" else machine.memory_bytes))
+
     @cached_property
     def found(self) -> list[Run]:
         """Every plan for every count of devices, what does not fit included, in no order. Reads config files only."""
@@ -114,6 +123,7 @@ class Forecast:
             and worded("{} devices hold the weights between them, {}", plan.weights, _why_shared(self, chosen)),
             chosen.decoders > 1
             and worded("{} devices decode, each some rows, because one has no room for all", chosen.decoders),
+            streaming(chosen, self.machine),
             sent and worded("each device sends {} a step", volume(sent)),
             idle and worded("{} of {} devices stay idle{}", idle, there, _why_idle(self, chosen)),
         ]
@@ -152,21 +162,42 @@ class Forecast:
         return by_rows if by_rows.lacking_bytes < whole.lacking_bytes else whole
 
     def _by(self, plan: ParallelPlan, replicas: int, decoders: int) -> Run:
-        demand, work, machine = self.demand, self.work, self.machine
-        needs, asked = work.needs(plan, decoders=decoders), {"replicas": replicas, "decoders": decoders}
-        turns_s = 0.0
+        demand, work, machine, room = self.demand, self.work, self.machine, self.room
+        needs, asked = work.needs(plan, decoders=decoders, room=room), {"replicas": replicas, "decoders": decoders}
+        streamed, texts, turns_s = work.streamed_bytes(plan, room), work.streamed_text_bytes(plan, room), 0.0
         # Where text encoders and transformer have no room beside each other on the first device, each goes up anew for
-        # a new prompt, out of files that memory keeps (`components/store.py`); a share of weights stays. On a CPU the
-        # files are mapped, and nothing moves.
+        # a new prompt, out of files that memory keeps (`components/store.py`); a share of weights stays, and so do
+        # blocks that stream, at the host. On a CPU the files are mapped, and nothing moves.
         if machine.kind != "cpu" and work.together(plan) > USABLE_SHARE * machine.memory_bytes:
-            again = demand.transformer_bytes if plan.weights == 1 else 0
-            turns_s = (work.encoder_bytes + again) / machine.upload_bytes_per_s
+            again = demand.transformer_bytes - streamed * len(work.transformers) if plan.weights == 1 else 0
+            turns_s = (work.encoder_bytes - texts + again) / machine.upload_bytes_per_s
         return dataclasses.replace(
-            predict(demand, plan, machine, self.software, num_runs=self.num_runs, **asked),
+            predict(
+                demand,
+                plan,
+                machine,
+                self.software,
+                num_runs=self.num_runs,
+                streamed_bytes=streamed,
+                streamed_text_bytes=texts,
+                **asked,
+            ),
             num_bytes=max(need.num_bytes for need in needs),
             lacking_bytes=lacking(needs * replicas, machine),
             turns_s=turns_s,
         )
+
+    def memory_for(self, run: Run, *, streams: bool) -> int:
+        """The least memory of each device, or limit of each rank on a CPU, by which the run's plan fits: with blocks
+        that come from the host one by one, or with none that do.
+        """
+        room = int(streams)
+        while True:
+            needs = self.work.needs(run.plan, decoders=run.decoders, room=room)
+            needed = max(need.own_bytes if streams else need.num_bytes for need in needs)
+            if not streams or needed <= room:
+                return math.ceil(needed / USABLE_SHARE)
+            room = needed  # with more of it what is small is there whole, so that all the rest needs more
 
     def _fit(self, changed: Model, size: Latents) -> Fit | None:
         """How another model or size fits by the best of its plans."""
@@ -213,7 +244,27 @@ def _kept(model: Model, wanted: Wanted, spot: Spot, groups: int) -> Forecast:
 def _why_shared(answer: Forecast, chosen: Run) -> str:
     whole = dataclasses.replace(chosen.plan, weights=1)
     alike = next((each for each in answer.found if each.plan == whole and each.replicas == chosen.replicas), None)
-    return "because none has room for all" if alike is None or alike.lacking_bytes else "at no loss of time"
+    has_room = alike is not None and not (alike.lacking_bytes or alike.streamed_bytes)
+    return "at no loss of time" if has_room else "because none has room for all"
+
+
+def streaming(run: Run, machine: Machine) -> str:
+    """What of the transformer's weights comes from the host's memory, how fast, and whether a step waits for it; "" for
+    none, and without seconds where rates are assumed.
+    """
+    if not run.streamed_bytes:
+        return ""
+    sent, limit = volume(run.streamed_bytes), "for which it waits" if run.is_link_bound else "less than it computes"
+    if not machine.is_timed:
+        return worded("{} of each step's weights come from host memory", sent)
+    rate, took = volume(machine.streaming(run.num_devices)), duration(run.streaming_s)
+    return worded(
+        "{} of each step's weights come from host memory at {}/s, which takes {} a step, {}",
+        sent,
+        rate,
+        took,
+        limit,
+    )
 
 
 def _why_idle(answer: Forecast, chosen: Run) -> str:
@@ -284,6 +335,6 @@ PARTS = {
     "attention": "attention takes {took} a step, not {was}, with more on each device",
     "memory": "packing and merging take {took} a step, not {was}",
     "exposed": "each device waits {took} a step for what travels ({sent}), not {was}",
-    "weights": "each device waits {took} a step for shared weights, not {was}",
+    "weights": "each device waits {took} a step for weights, not {was}",
     "waiting": "the host asks for more kernels, and devices wait {took} a step for it, not {was}",
 }

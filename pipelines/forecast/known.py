@@ -15,12 +15,12 @@ from ...parallel.machine.folders import user_cache
 from ...parallel.machine.machine import driver_version, num_sockets
 from ...parallel.machine.now import DeviceNow, devices_now, links_now, num_cores
 from ...parallel.wording import worded
+from ..components.memory import memory_limit
 from ..costs.chips import CHIPS, FABRICS, Chip, Fabric
-from ..costs.machine import NO_PEERS, NVLINK, Machine
+from ..costs.machine import NO_PEERS, NVLINK, PCIE5, Machine, limited, pinned_rate
 from ..costs.measured import FORMAT, kept, machine_of
 
 MOST_RANKS = 8  # on a CPU, whose cores more ranks would only share out
-PCIE5 = ("B200", "H200", "H100", "H800", "H20", "5090")
 # Of a processor's core that nobody measured: half the peak of 8 lanes with two sums each at 2.6 GHz, and a share of
 # two channels of memory. An assumption, as all numbers here.
 CORE_FLOPS, CORE_BYTES_PER_S, CORE_LAUNCH_S = 40e9, 8e9, 4e-6
@@ -49,6 +49,7 @@ class Spot:
     key: str  # of the file that holds what was measured of all
     file: Path | None  # that file; None where nothing is kept, or the devices are of another machine
     stamp: int  # when that was written; 0 for never
+    limit: int = 0  # bytes of each device that this process may take, by LATENTLOOM_MEMORY; 0 has no limit
 
     @property
     def kind(self) -> str:
@@ -63,7 +64,7 @@ def machines_folder() -> Path | None:
 
 def spot_of(devices: Sequence[str] = (), now: Sequence[DeviceNow] | None = None) -> Spot:
     """Devices of one kind; without any, all GPUs that there are, else the CPU. `now` is what this machine has, as
-    `devices_now` told; without it that is asked, once in a process.
+    `devices_now` told; without it that is asked, once in a process. Raises `ValueError` for a limit that is none.
     """
     # Without what is in use just now, or each look would be at another machine, and nothing would be kept of it.
     here = [replace(each, used_bytes=0, load=None) for each in now] if now else seen()
@@ -80,12 +81,17 @@ def spot_of(devices: Sequence[str] = (), now: Sequence[DeviceNow] | None = None)
         stamp = file.stat().st_mtime_ns if file else 0
     except OSError:
         stamp = 0
-    return Spot(devices=tuple(devices) or every, all=every, shown=shown, key=key, file=file, stamp=stamp)
+    known = {"all": every, "shown": shown, "key": key, "file": file, "stamp": stamp}
+    return Spot(devices=tuple(devices) or every, **known, limit=memory_limit())
 
 
 @lru_cache(maxsize=64)
 def machine_at(spot: Spot) -> Machine:
-    """As it was measured; else by data sheets, or by what is assumed of any."""
+    """As it was measured; else by data sheets, or by what is assumed of any; of its memory what may be taken."""
+    return limited(_machine_at(spot), spot.limit)
+
+
+def _machine_at(spot: Spot) -> Machine:
     kind, count = spot.devices[0].partition(":")[0], len(spot.devices)
     if spot.file is not None and spot.stamp:
         found = kept(spot.file.parent, spot.key)
@@ -177,6 +183,7 @@ def _gpus(gpus: Sequence[DeviceNow], count: int, kind: str, memory_bytes: int) -
         memory_bytes=memory,
         at={each: replace(chip, wires=fabric if each > 1 else None) for each in range(1, count + 1)},
         kind=kind,
+        pinned_bytes_per_s=pinned_rate(title),
         is_assumed=is_assumed,
     )
 

@@ -10,6 +10,12 @@ A rank's need is that of the largest of its stages, because components make room
 A share of a transformer's weights stays while the first rank encodes the next text and the last decodes: ranks let go
 of theirs together, for another's.
 
+Where a component has no room, its blocks *stream*: they rest in the host's memory and come through two slots, each
+while the block before computes (as in FlexGen; Sheng et al., 2023, arXiv:2303.06865). A device then holds what is in no
+block, the slots, what is computed, and as many blocks for good as have room beside that. Ranks that share a
+transformer's weights stream none of these. On a CPU blocks rest in the files that ranks map, which what was converted
+has not, and stream only where somebody limits what a rank may take.
+
 Bytes of weights are exact, from the headers of the files. The rest are closed forms: 13 x tokens x width numbers are
 alive in a block (calibrated on FLUX in bf16), what `weights.py` counts of a VAE while it decodes, and a CUDA context
 with its libraries takes 1.2 GB. On a CPU a rank has no context; it keeps what oneDNN, gloo and the tokenizers have
@@ -47,6 +53,8 @@ REFERENCE_PIXELS = 1 << 20  # as many as the families scale a reference picture 
 LIVE = 13  # numbers alive at the widest point of a block, for each token and each of its channels
 INDEX_BYTES = 4
 MOST_DECODERS = 64
+SLOTS = 2  # blocks that stream have so many places on a device: one computes, the next comes
+EACH = "cpu by each rank"  # beside the memory "cpu" of all ranks: what each may take of it, where somebody limits that
 PIXEL_COPIES = 2  # in fp32: as the decoder gives them, and scaled
 # What a rank on a CPU keeps beside: compiled kernels, reordered weights, buffers of exchanges, tokenizers.
 CPU_BYTES = 64_000_000
@@ -59,7 +67,7 @@ HOLES_BYTES = 28 * LARGE_BYTES
 class Work:
     """What a model is asked for, in the numbers that its needs follow from."""
 
-    text: Need
+    text: tuple[Need, ...]
     transformers: tuple[Need, ...]
     vae: Need
     heads: int
@@ -86,16 +94,17 @@ class Work:
     def together(self, plan: ParallelPlan) -> int:
         """What the first rank holds where text encoders stay beside its transformer while that works."""
         alone = self.vae.num_bytes if plan.num_ranks == 1 else 0
-        return self.encoder_bytes + self._denoise(plan).num_bytes + alone + self.context_bytes
+        return self.encoder_bytes + self._denoise(plan)[0].num_bytes + alone + self.context_bytes
 
-    def needs(self, plan: ParallelPlan, *, decoders: int = 0) -> tuple[Need, ...]:
-        """What each rank of the plan needs, by its number; 0 `decoders` are as many as can decode together."""
+    def needs(self, plan: ParallelPlan, *, decoders: int = 0, room: int = 0) -> tuple[Need, ...]:
+        """What each rank of the plan needs, by its number; 0 `decoders` are as many as can decode together. `room`:
+        bytes of a device that can be used, without which blocks stream where they must; 0 has no limit.
+        """
         decoders = decoders or self.decoders(plan)
-        # What no other stage makes a rank let go of: a share of weights stays while it encodes and decodes.
-        staying = self._share_bytes(plan) if plan.num_shares > 1 else 0
-        text = replace(self.text, own_bytes=self.text.own_bytes + staying)
-        decode = replace(self.vae, own_bytes=self.vae.own_bytes + staying + self.decoding(decoders))
-        denoise, needs = self._denoise(plan), []
+        staying, left = self._staying_bytes(plan), self._left(plan, room)
+        text, decode = self._held(self.text, 0, left)[0], self._held((self.vae,), self.decoding(decoders), left)[0]
+        text, decode = (replace(each, own_bytes=each.own_bytes + staying) for each in (text, decode))
+        denoise, needs = self._denoise(plan, room)[0], []
         for rank in range(plan.num_ranks):
             decodes = decoders > 1 or rank == plan.num_ranks - 1
             stages = [denoise, *([text] if rank == 0 else []), *([decode] if decodes else [])]
@@ -103,15 +112,61 @@ class Work:
             needs.append(replace(most, own_bytes=most.own_bytes + self.context_bytes))
         return tuple(needs)
 
-    def _denoise(self, plan: ParallelPlan) -> Need:
+    def streamed_bytes(self, plan: ParallelPlan, room: int) -> int:
+        """How many bytes of a transformer come to each device in one forward, as of `needs`; of several transformers,
+        each of which does some of the steps, the mean.
+        """
+        return self._denoise(plan, room)[1] // len(self.transformers)
+
+    def streamed_text_bytes(self, plan: ParallelPlan, room: int) -> int:
+        """How many bytes of text encoders come to the first device for each text."""
+        return self._held(self.text, 0, self._left(plan, room))[1]
+
+    def _denoise(self, plan: ParallelPlan, room: int = 0) -> tuple[Need, int]:
         working = self.activations(plan)
         if plan.num_shares == 1:
-            need = _need(self.transformers)
-            beside = max(working, *(part.loading_bytes for part in self.transformers))
-            return replace(need, own_bytes=need.own_bytes + beside)
+            return self._held(self.transformers, working, room)
         blocks = 2 if plan.weights > 1 else 0  # that are gathered, one at a time and one ahead
         gathered = max(blocks * part.largest_block_bytes + part.outside_bytes for part in self.transformers)
-        return Need(own_bytes=self._share_bytes(plan) + gathered + working)
+        return Need(own_bytes=self._share_bytes(plan) + gathered + working), 0
+
+    def _held(self, parts: Sequence[Need], working: int, room: int) -> tuple[Need, int]:
+        """(what a device holds of these components and of what is computed beside them, bytes that stream). Small ones
+        are there whole first, and the others share out what is left by their size (`components/shelf.py`).
+        """
+        beside = max(working, *(part.loading_bytes for part in parts), 0)
+        left = room - self.context_bytes - beside
+        there, coming, streamed = list[Need](), list[Need](), 0
+        for part in sorted(parts, key=lambda part: (self._least(part) < part.num_bytes, part.num_bytes)):
+            if room and left < part.num_bytes > self._least(part):
+                coming.append(part)
+            else:
+                there.append(part)
+                left -= part.num_bytes
+        for part in coming:
+            block, least = part.largest_block_bytes, self._least(part)
+            share = left * part.num_bytes // sum(part.num_bytes for part in coming)
+            resident = max(0, share - least) // block * block
+            streamed += part.num_bytes - part.outside_bytes - resident
+            # On a CPU blocks rest in the files that all ranks map.
+            there.append(Need(own_bytes=least + resident, shared_bytes=0 if self.packs else part.shared_bytes))
+        need = _need(there)
+        return replace(need, own_bytes=need.own_bytes + beside), streamed
+
+    def _least(self, part: Need) -> int:
+        """What a device holds of a component whose blocks all stream; on a CPU beside what it has of no file."""
+        if not part.streams:
+            return part.num_bytes
+        at_rest = 0 if self.packs else part.own_bytes
+        return at_rest + part.outside_bytes + SLOTS * part.largest_block_bytes
+
+    def _staying_bytes(self, plan: ParallelPlan) -> int:
+        """What no other stage makes a rank let go of: a share of weights stays while it encodes and decodes."""
+        return self._share_bytes(plan) if plan.num_shares > 1 else 0
+
+    def _left(self, plan: ParallelPlan, room: int) -> int:
+        """What of the room is left for text encoders and decoders."""
+        return max(1, room - self._staying_bytes(plan)) if room else 0
 
     def _share_bytes(self, plan: ParallelPlan) -> int:
         return sum(part.num_bytes // plan.num_shares for part in self.transformers)
@@ -159,7 +214,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
     folder, family, weights = Path(model.folder), FAMILIES[model.family], weights_of(model)
     named = {stage: [name.rstrip("?") for name in names] for stage, names in family.components.items()}
     stages = {stage: tuple(weights[name] for name in names if name in weights) for stage, names in named.items()}
-    text, config, vae = _need(stages["encode_text"]), read_config(folder, "transformer"), read_config(folder, "vae")
+    config, vae = read_config(folder, "transformer"), read_config(folder, "vae")
     classes = {name: class_name for name, (_, class_name) in components_of(read_index(folder)).items()}
     split = SPLIT_PLANS.get(classes.get("transformer", ""))
     multiple, num_frames = size_multiple(model), 1
@@ -177,8 +232,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
     elif is_cpu and not convolves(model.dtype):
         most_unfolded = NO_LIMIT
     return Work(
-        # The work of text encoders is not counted: what they need is there while the last of them is loaded.
-        text=replace(text, own_bytes=text.own_bytes + max((p.loading_bytes for p in stages["encode_text"]), default=0)),
+        text=stages["encode_text"],
         transformers=stages["denoise"],
         vae=_need(stages["decode"]),
         heads=whole_number(config.get("num_attention_heads")),
@@ -212,21 +266,35 @@ def whole_needs(model: Model, num_ranks: int) -> tuple[Need, ...]:
 def fits(needs: Sequence[Need], devices: Sequence[str], memories: Mapping[str, int]) -> list[bool | None]:
     """Whether each rank has room, on the device at the same place; None where a device's memory is not known.
 
-    Ranks on one memory, as those on the CPU, need room for all of them.
+    Ranks on one memory, as those on the CPU, need room for all of them, and each for itself where `EACH` is told.
     """
     asked = asked_of(needs, devices)
-    return [asked[device] <= USABLE_SHARE * memories[device] if device in memories else None for device in devices]
+
+    def has_room(need: Need, device: str) -> bool:
+        has_own = device != "cpu" or EACH not in memories or need.own_bytes <= USABLE_SHARE * memories[EACH]
+        return has_own and asked[device] <= USABLE_SHARE * memories[device]
+
+    return [has_room(need, device) if device in memories else None for need, device in zip(needs, devices, strict=True)]
+
+
+def room_of(devices: Sequence[str], memories: Mapping[str, int]) -> int:
+    """How many bytes of each of these devices can be used, as `Work.needs` takes them; 0 where no memory is known, and
+    on a CPU without a limit, where what has no room is mapped.
+    """
+    names = [EACH if device == "cpu" else device for device in devices if device.startswith(("cpu", "cuda"))]
+    return int(USABLE_SHARE * min((memories[name] for name in names if name in memories), default=0))
 
 
 def asked_of(needs: Sequence[Need], devices: Sequence[str]) -> dict[str, int]:
-    """What all ranks on a device need of it together."""
+    """What all ranks on a device need of it together; of ranks on a CPU by `EACH` the most that one needs alone."""
     asked: dict[str, list[Need]] = {}
     for need, device in zip(needs, devices, strict=True):
         asked.setdefault(device, []).append(need)
-    return {
+    found = {
         device: sum(need.own_bytes for need in here) + max(need.shared_bytes for need in here)
         for device, here in asked.items()
     }
+    return found | ({EACH: max(need.own_bytes for need in asked["cpu"])} if "cpu" in asked else {})
 
 
 def spares_beside(asked: Mapping[str, int], memories: Mapping[str, int]) -> dict[str, int]:
@@ -240,5 +308,7 @@ def spares_beside(asked: Mapping[str, int], memories: Mapping[str, int]) -> dict
 
 
 def _need(parts: Sequence[Need]) -> Need:
+    if len(parts) == 1:
+        return parts[0]
     own, shared = sum(part.own_bytes for part in parts), sum(part.shared_bytes for part in parts)
     return Need(own_bytes=own, shared_bytes=shared)

@@ -9,6 +9,7 @@ them.
 """
 
 import dataclasses
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..components.memory import DTYPE_BITS, expected_bytes, is_quantized, loading_bytes
+from ..components.memory import DTYPE_BITS, QUANTIZED_BITS, expected_bytes, is_left_whole, is_quantized, loading_bytes
 from ..models.component_files import ComponentFiles, inspect_components, inspect_model
 from ..models.folder import read_index
 from ..models.packing import FLOATS, read_checkpoint, transformer_tensors
@@ -35,6 +36,7 @@ KEPT_FRAMES = 2  # what a convolution that is causal in time keeps of its last i
 KERNEL = 3  # frames, rows and columns that such a convolution looks at
 MOST_UNFOLDED = 20_480
 NO_LIMIT = 1 << 62
+MEMBER = re.compile(r"(.*?\.[0-9]+)\.")  # of an outermost list of modules, at the beginning of a tensor's name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +46,10 @@ class Need:
     own_bytes: int
     shared_bytes: int = 0  # what a CPU reads as it lies in mapped files, which ranks hold between them, once
     loading_bytes: int = 0  # what is there beside weights while they are unpacked or quantized, one after the other
-    largest_block_bytes: int = 0  # the largest block of a transformer: what ranks that share weights gather at a time
-    # What of a transformer is in no block: ranks that share weights gather it for all of a forward.
-    outside_bytes: int = 0
+    # The largest block: what ranks that share weights gather at a time, and a slot of those that come from the host.
+    largest_block_bytes: int = 0
+    outside_bytes: int = 0  # what is in no block: it is there for all of a forward
+    streams: bool = False  # whether its blocks may come from the host one by one
 
     @property
     def num_bytes(self) -> int:
@@ -90,10 +93,12 @@ def _component(component: ComponentFiles, model: Model, checkpoint: Path | None)
     if model.device.startswith("cpu") and (model.quantization == "none" or not is_quantized(component.name)):
         kept = (entry for tensors in held for entry in tensors.values() if entry.dtype == FILE_DTYPES[model.dtype])
         mapped = min(num_bytes, sum(entry.numel for entry in kept) * bits // 8)
-    if not component.name.startswith("transformer"):
-        return Need(own_bytes=num_bytes - mapped, shared_bytes=mapped, loading_bytes=loading)
     blocks, outside = _blocks(component, model)
-    if model.loras:
+    is_transformer, is_packed = component.name.startswith("transformer"), model.quantization != "none"
+    # Not what is built into an engine or captured, nor what transformers quantizes, which knows its device.
+    is_held = model.engine == "tensorrt" or model.graphs == "on"
+    streams = not (is_held if is_transformer else is_packed and is_quantized(component.name))
+    if model.loras and is_transformer:
         files = [read_tensor_file(Path(lora.path)).tensors.values() for lora in model.loras]
         num_bytes += sum(sum(entry.numel for entry in entries) * bits // 8 for entries in files)
         mapped = 0
@@ -103,21 +108,29 @@ def _component(component: ComponentFiles, model: Model, checkpoint: Path | None)
         loading_bytes=loading,
         largest_block_bytes=blocks,
         outside_bytes=outside,
+        streams=streams and blocks > 0,
     )
 
 
 def _blocks(component: ComponentFiles, model: Model) -> tuple[int, int]:
-    """(the largest block's bytes, the bytes outside of blocks) of a transformer whose class has a split plan."""
+    """(the largest block's bytes, the bytes outside of blocks) of a component: of a class with a split plan by the
+    lists that it names, of others the members of all outermost lists of modules, as numbers in names tell them.
+    """
     split = SPLIT_PLANS.get(component.class_name)
-    lists = split.blocks if split else ()
+    is_packed, whole_bits = model.quantization != "none" and is_quantized(component.name), DTYPE_BITS[model.dtype]
     sizes: dict[str, int] = defaultdict(int)
     for file in component.weights:
         for name, entry in file.tensors.items():
-            path = next((path for path in lists if name.startswith(f"{path}.")), "")
-            member = name[len(path) + 1 :].partition(".")[0]
-            # `transformer_blocks.3`; the list's name where its members have names, and "" outside of all.
-            block = f"{path}.{member}" if path and member.isdecimal() else path
-            sizes[block] += entry.numel * DTYPE_BITS[model.dtype] // 8
+            if split:
+                path = next((path for path in split.blocks if name.startswith(f"{path}.")), "")
+                member = name[len(path) + 1 :].partition(".")[0]
+                # `transformer_blocks.3`; the list's name where its members have names, and "" outside of all.
+                block = f"{path}.{member}" if path and member.isdecimal() else path
+            else:
+                found = MEMBER.match(name)
+                block = found[1] if found else ""
+            packs = is_packed and not is_left_whole(component.name, name, entry)
+            sizes[block] += entry.numel * (QUANTIZED_BITS[model.quantization] if packs else whole_bits) // 8
     outside = sizes.pop("", 0)
     return max(sizes.values(), default=0), outside
 

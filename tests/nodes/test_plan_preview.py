@@ -147,26 +147,52 @@ def test_a_transformer_that_cannot_be_split_is_told_and_guidance_is_still_a_choi
     assert [choice.plan for choice in choices if choice.fits] == ["cfg=2"]
 
 
-def test_choices_for_gpus_go_up_to_all_of_them_and_weights_make_room(flux: str) -> None:
+def test_choices_for_gpus_go_up_to_all_of_them_and_blocks_stream_where_they_have_no_room(flux: str) -> None:
     nodes, choices = look(workflow(flux, load={"device": "cuda"}), on=machine(4, gibs=24))
-    assert nodes[0].ranks[0]["device"] == "cuda" and nodes[0].ranks[0]["fits"] is False
+    alone, room = nodes[0].ranks[0], 0.94 * 24 * 2**30
+    assert alone["device"] == "cuda" and alone["fits"] is True and room - 2**30 < alone["bytes"] <= room
     by_plan = {choice.plan: choice for choice in choices}
     assert {choice.num_ranks for choice in choices} == {1, 2, 4}
-    assert by_plan["ulysses=4"].fits is False and by_plan["ulysses=4,weights=4"].fits is True
+    assert by_plan["ulysses=4"].fits is True is by_plan["ulysses=4,weights=4"].fits
+    assert by_plan["ulysses=4"].bytes_per_device > by_plan["ulysses=4,weights=4"].bytes_per_device
     assert by_plan["ulysses=4"].devices == "cuda:0,cuda:1,cuda:2,cuda:3"
     assert {"ulysses=2,ring=2", "ulysses=2,allgather=2", "ring=4", "allgather=4"} <= by_plan.keys()
     assert not any(choice.plan.startswith("cfg") for choice in choices)  # its guidance is distilled
 
 
 def test_a_model_that_is_too_large_says_how_much_it_lacks_and_what_to_do(flux: str) -> None:
-    problem = only(workflow(flux), on=machine(4, gibs=24)).problem
-    assert "23.6 GiB are needed on cuda, where 22.6 GiB of 24.0 GiB can be used: 1.1 GiB too much; any of" in problem
-    assert "these fits: quantization int8 (" in problem
-    assert "plan ulysses=2,weights=2 on cuda:0,cuda:1 (21.0 GiB)" in problem
+    problem = only(workflow(flux), on=machine(4, gibs=2.8)).problem
+    assert "2.8 GiB are needed on cuda, where 2.6 GiB of 2.8 GiB can be used: 211 MiB too much; any of" in problem
+    assert "these fits: 576 x 576 (2.6 GiB), " in problem and "int8" not in problem  # which text encoders do not stream
+    assert "plan ulysses=4 on cuda:0,cuda:1,cuda:2,cuda:3 (2.6 GiB)" in problem
     place = Place(devices=tuple(f"cuda:{index}" for index in range(4)), plan="ulysses=4,weights=4")
     node = only(workflow(flux), on=machine(4, gibs=24), place=place)
     assert node.problem == "" and len(node.ranks) == 4
     assert node.ranks[0]["bytes"] > node.ranks[1]["bytes"]  # the first has the text encoders
+
+
+def test_what_may_be_taken_of_each_device_is_what_a_look_reckons_with(
+    flux: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = workflow(flux, load={"device": "cuda"}, plan={"devices": "cuda*2", "plan": "ulysses=2"})
+    whole, bound = only(graph, on=machine(2)).ranks, int(0.94 * 10**10)
+    monkeypatch.setenv("LATENTLOOM_MEMORY", "10GB")
+    streamed = only(graph, on=machine(2))
+    assert all(
+        bound - 10**9 < rank["bytes"] <= bound < other["bytes"]
+        for rank, other in zip(streamed.ranks, whole, strict=True)
+    )
+    assert not streamed.problem
+    # on a CPU each rank may take so much beside files that all map, and blocks rest in such
+    on_cpu = workflow(flux, load={"device": "cpu", "dtype": "bf16"}, plan={"devices": "cpu*2", "plan": "ulysses=2"})
+    limited = only(on_cpu, on=[device("cpu", 512)])
+    monkeypatch.delenv("LATENTLOOM_MEMORY")
+    without = only(on_cpu, on=[device("cpu", 512)])
+    assert not limited.problem and not without.problem
+    for held, mapped in zip(limited.ranks, without.ranks, strict=True):
+        assert 7 * 10**9 < held["bytes"] - mapped["bytes"] < bound, "places and the blocks that stay are a rank's own"
+    monkeypatch.setenv("LATENTLOOM_MEMORY", "1GB")
+    assert "are needed on cpu by each rank, where 896 MiB of 954 MiB" in only(on_cpu, on=[device("cpu", 512)]).problem
 
 
 def test_values_that_are_wired_count_as_the_models_own_and_a_step_cache_as_one() -> None:

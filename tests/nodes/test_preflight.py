@@ -155,9 +155,9 @@ def test_what_a_gpu_has_no_room_for_is_quantized_or_shared_and_what_others_hold_
         [problem] = foretell(graph_from_plain(plain), SPECS, workspace=workspace, machine=gpus).problems
         return problem
 
-    small, busy = told(24 * GIB), told(80 * GIB, 56 * GIB)
-    assert small.mends[:2] == ({"load_model.quantization": "int8"}, {"lora.plan": "ulysses=2,weights=2"})
-    assert busy.mends[:2] == small.mends[:2] and busy.code == small.code == "memory"
+    small, busy = told(28 * GIB // 10), told(80 * GIB, 56 * GIB)
+    assert busy.mends[:2] == ({"load_model.quantization": "int8"}, {"lora.plan": "ulysses=2,weights=2"})
+    assert "empty_latents.width" in small.mends[0] and busy.code == small.code == "memory"  # int8 encoders stay whole
     assert (
         "can be used, beside 56.0 GiB that other programs hold now: " in busy.message
         and "; end them, or " in busy.message

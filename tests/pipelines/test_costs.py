@@ -18,8 +18,17 @@ from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.pool import measuring
 from latentloom.parallel.progress import Progress
 from latentloom.pipelines.costs.chips import CHIPS, Fabric, software_of
-from latentloom.pipelines.costs.machine import Machine, named_machine, read_machine
+from latentloom.pipelines.costs.machine import (
+    PCIE5_BYTES_PER_S,
+    PINNED_BYTES_PER_S,
+    Machine,
+    limited,
+    named_machine,
+    pinned_rate,
+    read_machine,
+)
 from latentloom.pipelines.costs.measured import checked, fitted, keep, kept, machine_of
+from latentloom.pipelines.costs.run import Run, predict
 from latentloom.pipelines.costs.step import Demand, Step, step
 from latentloom.pipelines.forecast import here
 from latentloom.pipelines.forecast.asked import demand_of
@@ -117,6 +126,76 @@ def test_ranks_that_share_weights_replay_nothing() -> None:
     assert captured == eager
 
 
+# ---- weights that come from the host's memory
+
+
+def streaming(num_bytes: int, machine: str = "1xH200", plan: str = "", forward: Demand = FLUX) -> Run:
+    found, software = ParallelPlan.parse(plan), software_of(is_compiled=False, is_captured=True)
+    return predict(forward, found, named_machine(machine), software, streamed_bytes=num_bytes)
+
+
+def test_a_step_takes_the_longer_of_computing_and_copying_and_the_first_block_of_each_forward() -> None:
+    for forward, forwards in ((FLUX, 1), (GUIDED, 2)):
+        plan, software = ParallelPlan(), software_of(is_compiled=False, is_captured=False)
+        compute = predict(forward, plan, named_machine("1xH200"), software).step.seconds
+        for num_bytes in (10**8, 5 * 10**9, 10**11):
+            run = streaming(num_bytes, forward=forward)
+            copies, first = (forwards * each / PCIE5_BYTES_PER_S for each in (num_bytes, FLUX.block_bytes))
+            assert run.step.seconds == pytest.approx(max(compute, copies) + first)
+            assert (run.streamed_bytes, run.streaming_s) == (forwards * num_bytes, pytest.approx(copies))
+            assert run.is_link_bound == (copies > compute)
+    assert streaming(10**9, "2xH200-nvlink", "cfg=2", GUIDED).streamed_bytes == 10**9
+    assert streaming(0).step.weights == 0 and not streaming(0).is_link_bound
+
+
+def test_what_streaming_took_on_the_first_gpu_is_predicted() -> None:
+    """One H200: FLUX in 57 blocks of 23.7 GB, all of them from the host's memory, and half of them."""
+    whole, asked = 23_700_000_000, dataclasses.replace(FLUX, block_bytes=23_700_000_000 // 57)
+    all_of_them, half = (streaming(num_bytes, forward=asked).step.seconds for num_bytes in (whole, whole // 2))
+    assert all_of_them == pytest.approx(0.433, rel=0.04) and half == pytest.approx(0.227, rel=0.01)
+
+
+def test_texts_wait_for_encoders_that_stream() -> None:
+    plan, software = ParallelPlan(), software_of(is_compiled=False)
+    forward = dataclasses.replace(FLUX, num_texts=2, encode_flops=1e12, encode_tokens=512, encode_layers=48)
+    asked = forward, plan, named_machine("1x4090"), software
+    whole, streamed = predict(*asked), predict(*asked, streamed_text_bytes=10**10)
+    around = whole.around_s
+    assert streamed.text_s == pytest.approx(around + 2 * 10**10 / PINNED_BYTES_PER_S) and streamed.text_s > whole.text_s
+    assert streamed.steps_s == whole.steps_s and predict(*asked, streamed_text_bytes=1) == whole
+
+
+def test_devices_share_the_way_from_the_host_where_all_goes_through_it() -> None:
+    through, direct = named_machine("4x4090-pcie4"), named_machine("4xL40S-pcie4")
+    assert [through.streaming(count) for count in (1, 4)] == [PINNED_BYTES_PER_S, 48e9 / 4]
+    assert [direct.streaming(count) for count in (1, 4)] == [PINNED_BYTES_PER_S] * 2
+    processor = dataclasses.replace(direct, kind="cpu")
+    assert processor.streaming(4) == processor.chip(4).bytes_per_s / 2
+
+
+@pytest.mark.parametrize(
+    ("title", "rate"),
+    [
+        ("NVIDIA H100 80GB HBM3", PCIE5_BYTES_PER_S),
+        ("2 x NVIDIA GeForce RTX 5090, 2 sockets", PCIE5_BYTES_PER_S),
+        ("NVIDIA GeForce RTX 4090", PINNED_BYTES_PER_S),
+        ("NVIDIA GH200 480GB", PINNED_BYTES_PER_S),
+        ("NVIDIA GeForce RTX 4060 Laptop GPU", PINNED_BYTES_PER_S / 2),
+        ("4060Laptop", PINNED_BYTES_PER_S / 2),
+    ],
+)
+def test_how_fast_weights_come_follows_from_the_name(title: str, rate: float) -> None:
+    assert pinned_rate(title) == rate
+    assert machine_of({**FOUND, "title": title}).pinned_bytes_per_s == rate
+
+
+def test_what_may_be_taken_bounds_a_device_and_on_a_cpu_each_rank() -> None:
+    gpus, processor = named_machine("2xH100-nvlink"), machine_of(FOUND)
+    assert limited(gpus, 10**10) == dataclasses.replace(gpus, memory_bytes=10**10)
+    assert limited(gpus, 0) == limited(gpus, 10**12) == gpus and limited(processor, 0) == processor
+    assert limited(processor, 10**9) == dataclasses.replace(processor, limit_bytes=10**9)
+
+
 def test_what_is_sent_by_pieces_costs_the_host_more() -> None:
     plan, speeds = ParallelPlan.parse("ulysses=2"), named_machine("2xH100-nvlink").chip(2)
     packed, pieces = (
@@ -182,6 +261,7 @@ def machine_file(folder: Path, **plain: object) -> Machine:
 
 def test_a_file_says_what_is_known_better(tmp_path: Path) -> None:
     ours = machine_file(tmp_path, like="4x4090-pcie4", name="ours", memory_gib=48, link_gb_per_s=25, launch_us=20)
+    assert machine_file(tmp_path, like="1x4090", pinned_gb_per_s=12).pinned_bytes_per_s == 12e9
     speeds = ours.chip(4)
     assert (ours.title, ours.memory_bytes, speeds.launch_s) == ("ours", 48 << 30, pytest.approx(20e-6))
     assert speeds.wires.bytes_per_s == 25e9

@@ -11,7 +11,7 @@ from latentloom.parallel.machine.machine import DeviceLink
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.costs.chips import CHIPS
-from latentloom.pipelines.costs.machine import Machine, named_machine
+from latentloom.pipelines.costs.machine import Machine, limited, named_machine
 from latentloom.pipelines.costs.measured import keep, machine_of
 from latentloom.pipelines.forecast import forecast, known
 from latentloom.pipelines.forecast.auto import choose, decoders_for, foreseen_for
@@ -89,6 +89,22 @@ def test_what_was_measured_goes_before_and_is_read_anew_when_it_changes(
     assert not machine(now, "cpu", "cpu").is_measured
 
 
+def test_what_may_be_taken_is_part_of_where_a_forecast_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forecasts are kept by their spot: one without the limit would be told again."""
+    now = gpus("NVIDIA H100 80GB HBM3")
+    spots = []
+    for told in ("", "10GB", "1GiB"):
+        monkeypatch.setenv("LATENTLOOM_MEMORY", told)
+        spots.append(spot_of(("cuda:0",), now))
+    assert [spot.limit for spot in spots] == [0, 10**10, GIB] and len({*spots}) == 3
+    assert [machine_at(spot).memory_bytes for spot in spots] == [80 * GIB, 10**10, GIB]
+    on_cpu = machine(now, "cpu")
+    assert (on_cpu.memory_bytes, on_cpu.limit_bytes) == (80 * GIB, GIB)
+    monkeypatch.setenv("LATENTLOOM_MEMORY", "1 parsec")
+    with pytest.raises(ValueError, match=r"LATENTLOOM_MEMORY is '1 parsec'; write an amount of memory above 0"):
+        spot_of((), now)
+
+
 # ---- foreseen
 
 
@@ -135,6 +151,17 @@ def test_it_is_foreseen_that_steps_are_replayed_or_why_not(monkeypatch: pytest.M
         "it was written by hand; steps without CUDA graphs: 5 are too few to pay for them the first time",
     ]
     assert told[0] is not None and told[1] is not None and told[0].step_s < told[1].step_s
+
+
+def test_it_is_foreseen_that_weights_come_from_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = limited(named_machine("1xH100"), 1_300_000_000)
+    monkeypatch.setattr(forecast, "machine_at", lambda spot: small)
+    asked = request(Place(devices=("cuda:0",)), latents=Latents(family="flux", width=64, height=64))
+    asked = dataclasses.replace(asked, model=dataclasses.replace(asked.model, device="cuda:0"))
+    monkeypatch.setattr(forecast.Work, "streamed_bytes", lambda work, plan, room: 4_000_000)
+    found = foreseen_for(asked, ParallelPlan(), is_guided=True)
+    words = "it was written by hand; 8 MB of each step's weights come from host memory at 54 GB/s, which "
+    assert found is not None and found.why.startswith(words) and "CUDA graphs" not in found.why
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,25 @@ import torch
 from latentloom.parallel.machine.now import convolves
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.components.memory import PACKED_ON_GPU, PACKING_BYTES, SPARE_BYTES
-from latentloom.pipelines.forecast.memory import CONTEXT_BYTES, LIVE, Work, fits, spares_beside, whole_bytes, work_of
-from latentloom.pipelines.forecast.weights import MOST_UNFOLDED, NO_LIMIT, Need, decoded_numbers
+from latentloom.pipelines.components.resting import Resting
+from latentloom.pipelines.components.store import store
+from latentloom.pipelines.forecast.memory import (
+    CONTEXT_BYTES,
+    EACH,
+    LIVE,
+    Work,
+    asked_of,
+    fits,
+    room_of,
+    spares_beside,
+    whole_bytes,
+    work_of,
+)
+from latentloom.pipelines.forecast.weights import MEMBER, MOST_UNFOLDED, NO_LIMIT, Need, decoded_numbers, weights_of
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.stages import _working_bytes
-from latentloom.pipelines.values import Conditioning, Latents, Lora, Model
+from latentloom.pipelines.values import Conditioning, Latents, Lora, Model, Quantization
 from support.flux_folder import BLOCKS, OUTSIDE, TRANSFORMER_BYTES, write_flux, write_holes
 
 TOKENS, TEXT, WIDTH = 64 * 64, 512, 24 * 128
@@ -69,13 +82,134 @@ def test_shared_weights_are_a_share_two_blocks_and_what_is_in_none(flux: Model) 
     assert whole - shared == TRANSFORMER_BYTES - TRANSFORMER_BYTES // 4 - gathered
 
 
+@pytest.mark.parametrize("plan", ["", "ulysses=4"])
+def test_blocks_that_have_no_room_stream_through_two_slots_beside_as_many_as_stay(flux: Model, plan: str) -> None:
+    found, named = dataclasses.replace(work(flux), text=()), ParallelPlan.parse(plan)
+    blocks, largest, outside = 2 * sum(BLOCKS.values()), 2 * max(BLOCKS.values()), 2 * sum(OUTSIDE.values())
+    beside = found.activations(named) + CONTEXT_BYTES
+    whole = found.needs(named)[-1].num_bytes
+    assert found.needs(named, room=whole) == found.needs(named) and found.streamed_bytes(named, whole) == 0
+    assert found.streamed_bytes(named, 0) == 0, "without a limit"
+    for num_resident in (0, 1, 20):
+        least = outside + (2 + num_resident) * largest + beside
+        for room in (least, least + largest - 1):  # a part of a block helps nobody
+            assert found.needs(named, room=room)[-1] == Need(own_bytes=least)
+            assert found.streamed_bytes(named, room) == blocks - num_resident * largest
+    assert found.needs(named, room=whole - 1)[-1].num_bytes <= whole - 1
+    assert found.streamed_bytes(named, whole - 1) > 2 * largest, "two slots are no better than two blocks"
+
+
+def test_where_two_blocks_have_no_room_the_need_is_the_least_that_will_do(flux: Model) -> None:
+    found, plan = work(flux), ParallelPlan()
+    least = 2 * (sum(OUTSIDE.values()) + 2 * max(BLOCKS.values())) + found.activations(plan) + CONTEXT_BYTES
+    assert {found.needs(plan, room=room)[0].num_bytes for room in (1, 10**9, least - 1, least)} == {least}
+    assert found.streamed_bytes(plan, 1) == found.streamed_bytes(plan, least) == 2 * sum(BLOCKS.values())
+
+
+def test_text_encoders_stream_too_the_large_ones_first_and_shared_weights_do_not(flux: Model) -> None:
+    found, plan, shared = work(flux), ParallelPlan(), ParallelPlan.parse("ulysses=2,weights=2")
+    small, large = sorted(found.text, key=lambda part: part.num_bytes)
+    assert small.streams and large.largest_block_bytes == 2 * 198_000_000
+    whole = small.num_bytes + large.num_bytes + CONTEXT_BYTES
+    assert found.streamed_text_bytes(plan, whole) == 0
+    assert found.streamed_text_bytes(plan, whole - 1) == large.num_bytes - large.outside_bytes - 21 * 2 * 198_000_000
+    tight = dataclasses.replace(found, transformers=(Need(own_bytes=1),))
+    least = large.outside_bytes + 2 * large.largest_block_bytes
+    assert tight.needs(plan, room=whole - 1)[0].num_bytes == whole - large.largest_block_bytes
+    assert tight.needs(plan, room=least + small.num_bytes + CONTEXT_BYTES)[0].num_bytes == (
+        least + small.num_bytes + CONTEXT_BYTES
+    )
+    assert found.needs(shared, room=10**9)[1] == found.needs(shared)[1] and found.streamed_bytes(shared, 10**9) == 0
+    beside = TRANSFORMER_BYTES // 2  # a share stays, and takes of the room for encoders
+    assert tight.streamed_text_bytes(plan, 10**10) == found.streamed_text_bytes(shared, 10**10 + beside) > 0
+
+
+def test_of_two_transformers_the_second_streams_before_both_and_one_comes_in_each_forward(flux: Model) -> None:
+    one, plan = dataclasses.replace(work(flux), text=()), ParallelPlan()
+    two, context = dataclasses.replace(one, transformers=one.transformers * 2), CONTEXT_BYTES
+    assert two.streamed_bytes(plan, 1) == one.streamed_bytes(plan, 1)
+    beside, least = one.activations(plan) + context, 2 * (sum(OUTSIDE.values()) + 2 * max(BLOCKS.values()))
+    assert two.needs(plan, room=1)[0].num_bytes == 2 * least + beside
+    second = TRANSFORMER_BYTES + least + beside
+    assert two.needs(plan, room=second)[0].num_bytes == second
+    assert two.streamed_bytes(plan, second) == one.streamed_bytes(plan, 1) // 2
+
+
+def test_on_a_cpu_what_its_files_hold_streams_and_what_was_converted_rests_nowhere(flux: Model) -> None:
+    mapped, plan = work(dataclasses.replace(flux, device="cpu", dtype="bf16")), ParallelPlan()
+    [whole], [need] = mapped.needs(plan), mapped.needs(plan, room=10**10)
+    assert whole.shared_bytes == need.shared_bytes == TRANSFORMER_BYTES and mapped.streamed_bytes(plan, 0) == 0
+    assert need.own_bytes <= 10**10 < need.own_bytes + 4 * max(BLOCKS.values())
+    resident = need.own_bytes - mapped.needs(plan, room=1)[0].own_bytes
+    assert mapped.streamed_bytes(plan, 10**10) == 2 * sum(BLOCKS.values()) - resident
+    in_fp32 = work(dataclasses.replace(flux, device="cpu", dtype="fp32"))
+    assert in_fp32.needs(plan, room=10**10) == in_fp32.needs(plan) and in_fp32.streamed_bytes(plan, 10**10) == 0
+
+
+def test_what_is_built_into_an_engine_or_knows_its_device_does_not_stream(flux: Model) -> None:
+    built, packed = dataclasses.replace(flux, engine="tensorrt"), dataclasses.replace(flux, quantization="int8")
+    assert not weights_of(built)["transformer"].streams and weights_of(built)["text_encoder_2"].streams
+    assert weights_of(packed)["transformer"].streams and not weights_of(packed)["text_encoder_2"].streams
+    assert work(built).needs(ParallelPlan(), room=10**10) == work(built).needs(ParallelPlan())
+    assert not weights_of(dataclasses.replace(flux, graphs="on"))["transformer"].streams, "which the store refuses"
+
+
+def test_a_decoder_streams_beside_what_it_decodes(flux: Model) -> None:
+    vae = Need(own_bytes=10**10, largest_block_bytes=10**9, outside_bytes=10**8, streams=True)
+    found, plan = dataclasses.replace(work(flux), vae=vae, text=(), transformers=(Need(own_bytes=1),)), ParallelPlan()
+    assert found.needs(plan)[0].num_bytes == 10**10 + found.decoding(1) + CONTEXT_BYTES
+    assert found.needs(plan, room=1)[0].num_bytes == 21 * 10**8 + found.decoding(1) + CONTEXT_BYTES
+
+
+@pytest.mark.parametrize("quantization", ["none", "int8"])
+def test_every_component_tells_its_blocks_in_the_bytes_that_it_will_take(
+    flux: Model, quantization: Quantization
+) -> None:
+    found = weights_of(dataclasses.replace(flux, quantization=quantization))
+    part = 1 if quantization == "int8" else 2
+    # of 24 tensors with one dim each, which no one quantizes
+    assert found["text_encoder_2"].largest_block_bytes == 2 * 198_000_000
+    assert found["transformer"].largest_block_bytes == part * max(BLOCKS.values())
+    assert found["transformer"].outside_bytes == part * sum(OUTSIDE.values())
+    assert all(0 < each.largest_block_bytes <= each.num_bytes - each.outside_bytes for each in found.values())
+
+
+@pytest.mark.parametrize("family", ["flux", "sd3", "ltx_2"])
+def test_headers_tell_the_blocks_that_the_store_lays_to_rest(family: str, tiny: Callable[[str], Path]) -> None:
+    """But for lines of a cache, at which they begin, and buffers that no file holds."""
+    model = describe_model(str(tiny(family)), device="cpu", dtype="fp32", is_here=False)
+    for name, need in weights_of(model).items():
+        rests = Resting(store().load(model, (name,))[name], name, "cpu")
+        assert need.largest_block_bytes == pytest.approx(max(rests.sizes), abs=128), name
+        assert need.outside_bytes == pytest.approx(rests.outside_bytes, abs=1024), name
+
+
+def test_names_tell_the_outermost_lists_of_modules() -> None:
+    found = [MEMBER.match(name) for name in ("encoder.block.3.layer.0.q.weight", "layers.10.w", "shared.weight", "a.3")]
+    assert [each and each[1] for each in found] == ["encoder.block.3", "layers.10", None, None]
+
+
+def test_a_rank_on_a_cpu_fits_where_its_own_bytes_are_within_the_limit_and_all_of_them_in_memory() -> None:
+    needs = [Need(own_bytes=10, shared_bytes=60), Need(own_bytes=20, shared_bytes=60)]
+    assert fits(needs, ["cpu"] * 2, {"cpu": 100, EACH: 20}) == [True, False]
+    assert fits(needs, ["cpu"] * 2, {"cpu": 100, EACH: 30}) == [True, True]
+    assert fits(needs, ["cpu"] * 2, {"cpu": 90, EACH: 30}) == [False, False]
+    assert asked_of(needs, ["cpu"] * 2) == {"cpu": 90, EACH: 20}
+    assert room_of(["cpu"] * 2, {"cpu": 100}) == room_of(["mps"], {"mps": 100}) == room_of(["cuda:0"], {}) == 0
+    assert (
+        room_of(["cpu"], {"cpu": 1000, EACH: 100})
+        == room_of(["cuda:0", "cuda:1"], {"cuda:0": 200, "cuda:1": 100})
+        == 94
+    )
+
+
 def test_guidance_on_two_groups_needs_what_one_device_needs(flux: Model) -> None:
     cfg, one = work(flux).needs(ParallelPlan(cfg=2)), work(flux).needs(ParallelPlan())
     assert {need.num_bytes for need in cfg} == {one[0].num_bytes}
 
 
 def test_a_share_of_the_weights_stays_while_the_first_rank_encodes_the_next_text(flux: Model) -> None:
-    huge = dataclasses.replace(work(flux), text=Need(own_bytes=10**11))
+    huge = dataclasses.replace(work(flux), text=(Need(own_bytes=10**11),))
     shared, whole = (huge.needs(ParallelPlan.parse(plan))[0] for plan in ("ulysses=8,weights=8", "ulysses=8"))
     assert shared.own_bytes == 10**11 + TRANSFORMER_BYTES // 8 + CONTEXT_BYTES
     assert whole.own_bytes == 10**11 + CONTEXT_BYTES

@@ -5,6 +5,7 @@ The texts in `plans/` are made by: python tests/pipelines/test_planned.py
 
 import dataclasses
 import json
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -20,10 +21,12 @@ from bench.simulated_sweep import NEAR, Cell, cells, outcome
 from latentloom.__main__ import main
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.progress import Factors
-from latentloom.pipelines.costs.machine import Machine, named_machine
-from latentloom.pipelines.costs.run import Run
+from latentloom.pipelines.components.memory import MEMORY
+from latentloom.pipelines.costs.chips import GIB
+from latentloom.pipelines.costs.machine import Machine, limited, named_machine
+from latentloom.pipelines.costs.run import Run, duration, volume
 from latentloom.pipelines.forecast.choice import IDLE_GAIN, best, compiled_hint, counts, graphs_told, ring_hint, settled
-from latentloom.pipelines.forecast.explained import SECONDS, as_text, to_plain
+from latentloom.pipelines.forecast.explained import SECONDS, as_text, in_brief, to_plain
 from latentloom.pipelines.forecast.forecast import Forecast, forecast
 from latentloom.pipelines.forecast.plans import Wanted, is_guided
 from latentloom.pipelines.models.describe import describe_model
@@ -94,13 +97,83 @@ def test_no_seconds_are_told_of_a_machine_whose_speed_is_only_assumed(hollow: Mo
     assert "a step  " in as_text(forecast(model, Wanted(), learned))
 
 
+def of_memory(answer: Forecast, gib: float) -> Forecast:
+    """The same on devices with so much memory."""
+    machine = limited(answer.machine, int(gib * GIB))
+    return forecast(answer.model, answer.wanted, machine)
+
+
 def test_what_fits_no_device_shares_weights_and_what_fits_nowhere_has_a_remedy(hollow: Models) -> None:
-    shared = plan(hollow("flux"), "4x4090-pcie4").chosen
+    shared = plan(hollow("wan22"), "8x5090-pcie5", {"width": 1280, "height": 720}).chosen
     assert shared is not None and shared.plan.weights > 1 and not shared.lacking_bytes
-    nothing = plan(hollow("qwen_image"), "1x4090")
-    assert nothing.chosen is None and nothing.closest.lacking_bytes > 15 << 30
+    large = plan(hollow("qwen_image"), "1x4090")
+    nothing = of_memory(large, 7)
+    assert nothing.chosen is None and 0 < nothing.closest.lacking_bytes < GIB
     first, *_ = nothing.mends
-    assert (first.words, first.plan) == ("quantization int8", "one device")
+    assert (first.words, first.plan) == ("1248 x 1248", "one device")  # it is the decoder that lacks room
+    least = nothing.memory_for(nothing.closest, streams=True)
+    assert least == pytest.approx(7 * GIB + nothing.closest.lacking_bytes, abs=2 << 20)
+    told = as_text(nothing)
+    assert "one device comes closest, and lacks 744 MiB on a device (it needs 7.3 GiB, 7.0 GiB are there)" in told
+    assert f"least: {least / GIB:.1f} GiB on a device, whose weights are then streamed" in told
+    assert [of_memory(large, least / GIB + more).chosen is not None for more in (-0.001, 0.001)] == [False, True]
+
+
+def test_weights_come_from_the_host_only_where_they_have_no_room_and_that_is_told(hollow: Models) -> None:
+    answer = plan(hollow("flux"), "1x4090")
+    run = answer.chosen
+    assert run is not None and 0 < run.streamed_bytes < 5 * 10**9 and run.num_bytes <= answer.room
+    assert run.lacking_bytes == 0 and not run.is_link_bound
+    words = "3.28 GB of each step's weights come from host memory at 27 GB/s, which takes 122 ms a step, "
+    assert answer.why == words + "less than it computes"
+    tight = of_memory(answer, 6)
+    assert tight.chosen is not None and tight.chosen.is_link_bound and tight.why.endswith(" a step, for which it waits")
+    assert "least that will do" in as_text(tight) and "the link to the host is the limit" in as_text(tight)
+    assert ", streams " in as_text(tight, compares=True)
+    step, texts = duration(tight.chosen.step.seconds), tight.work.streamed_text_bytes(ParallelPlan(), tight.room)
+    encoder = f"on the first device, of which {volume(texts)} come from the host's memory for each text, in turns"
+    assert texts > 4 * 10**9 and encoder in as_text(tight).replace("\n        ", " ")
+    assert in_brief(tight) == f"fits here, with blocks from the host's memory: {step} a step"
+    told = to_plain(tight)["chosen"]
+    assert told["streamed_bytes"] == tight.chosen.streamed_bytes > run.streamed_bytes
+    assert told["streaming_s"] == tight.chosen.streaming_s
+    assert told["least_bytes"] == tight.memory_for(tight.chosen, streams=True) < told["bytes"]
+    whole = plan(hollow("flux"), "1xH100")
+    assert whole.chosen is not None and whole.chosen.streamed_bytes == 0 and "host" not in whole.why
+    assert "weights whole on the device" in as_text(whole)
+    assumed = forecast(answer.model, answer.wanted, dataclasses.replace(answer.machine, is_assumed=True))
+    assert assumed.why == "3.28 GB of each step's weights come from host memory"
+
+
+def test_on_a_cpu_nothing_streams_unless_somebody_limits_what_a_rank_may_take(hollow: Models) -> None:
+    model = describe_model(str(hollow("flux")), device="cpu", dtype="bf16", is_here=False)
+    machine = dataclasses.replace(named_machine("2xH100-nvlink"), kind="cpu", memory_bytes=200 * GIB)
+    free, bound = (forecast(model, Wanted(), limited(machine, limit)).found for limit in (0, 20 * 10**9))
+    assert not any(each.streamed_bytes for each in free) and any(each.streamed_bytes for each in bound)
+    assert not any(each.lacking_bytes for each in (*free, *bound) if each.plan.weights == 1)
+    tight = forecast(model, Wanted(), limited(machine, 10**9))
+    [none] = (each for each in tight.found if each.plan == ParallelPlan())
+    none_least = tight.memory_for(none, streams=True)
+    assert none.lacking_bytes == none_least - 10**9
+
+
+def test_what_a_rank_on_a_cpu_may_take_is_told(hollow: Models) -> None:
+    model = describe_model(str(hollow("flux")), device="cpu", dtype="bf16", is_here=False)
+    machine = dataclasses.replace(named_machine("1xH100"), kind="cpu", memory_bytes=200 * GIB)
+    told = as_text(forecast(model, Wanted(), limited(machine, 10 * GIB))).replace("\n        ", " ")
+    assert "; each rank may take 10, beside files that all map" in told
+    assert "weights streamed, " in told and "are the least that will do" in told and "on each rank" in told
+    refused = as_text(forecast(model, Wanted(), limited(machine, GIB)))
+    assert "1.0 GiB are there)" in refused and "least: " in refused
+
+
+def test_of_plans_that_are_as_fast_one_without_streaming_is_taken(hollow: Models) -> None:
+    found = plan(hollow("flux"), "2xH100-nvlink").found
+    whole = next(each for each in found if str(each.plan) == "ulysses=2")
+    shared = next(each for each in found if each.plan.weights == 2 and each.plan.ulysses == 2)
+    slower = dataclasses.replace(shared, steps_s=whole.steps_s * 1.001)
+    assert best([whole, slower]) == whole
+    assert best([dataclasses.replace(whole, streamed_bytes=1), slower]) == slower
 
 
 def test_all_that_is_told_of_memory_is_the_need_that_is_checked(hollow: Models) -> None:
@@ -331,9 +404,29 @@ def test_what_cannot_be_planned_says_why(capsys: pytest.CaptureFixture[str], ask
     assert words in capsys.readouterr().err
 
 
-def test_a_plan_that_does_not_fit_is_exit_code_1(hollow: Models, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", str(hollow("qwen_image")), "--machine", "1x4090"]) == 1
-    assert "no plan fits" in capsys.readouterr().out
+def test_a_plan_that_does_not_fit_is_exit_code_1(
+    hollow: Models, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(MEMORY, "")  # which the command sets
+    asked = ["plan", str(hollow("qwen_image")), "--machine", "1x4090", "--json"]
+    assert main(asked) == 0
+    assert main([*asked, "--memory", "7GB"]) == 1
+    whole, [limited_] = (json.loads(text) for text in re.split(r"(?<=\n\])\n(?=\[)", capsys.readouterr().out))
+    assert limited_["machine"]["memory_bytes"] == 7 * 10**9 and limited_["chosen"] is None
+    assert whole[0]["chosen"]["streamed_bytes"] > 4 * 10**10
+
+
+@pytest.mark.parametrize("command", [["plan", "builtin:bobbin"], ["run", "a.json"], ["check", "a.json"], ["ui"]])
+def test_memory_that_is_none_is_one_sentence(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = os.environ.get(MEMORY)
+    assert main([*command, "--memory", "much"]) == 2
+    told = "latentloom: --memory is 'much'; write an amount of memory above 0, like 10GB or 700MB\n"
+    assert capsys.readouterr().err == told and os.environ.get(MEMORY) == before
+    monkeypatch.setenv(MEMORY, "less")
+    assert main(command) == 2
+    assert capsys.readouterr().err == told.replace("--memory", MEMORY).replace("much", "less")
 
 
 if __name__ == "__main__":

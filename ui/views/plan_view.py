@@ -17,7 +17,8 @@ from ...nodes.registry import SPECS
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import DEGREES
 from ...parallel.progress import SILENT
-from ...pipelines.costs.machine import EXAMPLES, Machine, named_machine
+from ...pipelines.components.memory import memory_limit
+from ...pipelines.costs.machine import EXAMPLES, Machine, limited, named_machine
 from ...pipelines.forecast.choice import spelt
 from ...pipelines.forecast.forecast import Forecast, of_each_kind
 from ...pipelines.forecast.here import is_busy, machine_here
@@ -64,7 +65,7 @@ def plan_view(
     """
     now = devices_now()
     try:
-        there = named_machine(machine.strip()) if machine.strip() else None
+        there = limited(named_machine(machine.strip()), memory_limit()) if machine.strip() else None
     except ValueError as error:
         return PlanView(devices=now, nodes=[], choices=[], problem=str(error), examples=MACHINES)
     shown = now
