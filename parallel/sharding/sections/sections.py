@@ -90,7 +90,7 @@ class Sections:
             ):
                 self._undo.callback(hook.remove)
         for block, owner in self.dealt.others:
-            self._undo.enter_context(_in_place_of(block, functools.partial(self._meet, owner)))
+            self._undo.enter_context(_in_place_of(block, functools.partial(self._meet, owner, block)))
             vars(block)["compile"] = lambda *_, **__: None  # nothing of it runs here
             self._undo.callback(vars(block).pop, "compile")
         # Outside of all hooks of the transformer, as torch's own `Module.compile` has itself called: they see the
@@ -98,19 +98,27 @@ class Sections:
         vars(self._module)["_compiled_call_impl"] = self
         self._undo.callback(vars(self._module).pop, "_compiled_call_impl")
 
-    def _meet(self, owner: int, *args: Any, **kwargs: Any) -> Any:
+    def _meet(self, owner: int, block: nn.Module, *args: Any, **kwargs: Any) -> Any:
         """In the place of a block: of another section, or of this one where a call is only tried."""
         if self._walk is None:
-            raise ValueError(
-                f"{self.title}: one of its blocks is called outside of its forward, and its weights may be on another "
-                "rank (plan layers); use another plan"
-            )
+            self._check_outside()
+            return type(block).forward(block, *args, **kwargs)
         if self._session is not None:
             self._session.num_calls += 1  # else it would miss the attention that it is to see
         return self._walk.meet(owner, (args, kwargs))
 
     def _before_own(self, block: nn.Module, args: Any, kwargs: Any) -> Any:
-        return finished((args, kwargs)) if self._walk is not None else (args, kwargs)
+        if self._walk is None:
+            self._check_outside()
+        return finished((args, kwargs))
+
+    def _check_outside(self) -> None:
+        """ValueError on all ranks where a block is called by another model, as a ControlNet does, and some lack it."""
+        if any(parameter.is_meta for parameter in self._module.parameters()):
+            raise ValueError(
+                f"{self.title}: one of its blocks is called outside of its forward, and some ranks lack its weights; "
+                f"{REMEDY}"
+            )
 
     def _after_own(self, block: nn.Module, args: Any, output: Any) -> None:
         if self._walk is not None and not self._walk.is_tried:
@@ -164,7 +172,7 @@ class Sections:
         walk = Tried(self._mail, known, self._pending)
         with contextlib.ExitStack() as stack, contextlib.suppress(Done):
             for block in self.dealt.own:
-                stack.enter_context(_in_place_of(block, functools.partial(self._meet, self.group.index)))
+                stack.enter_context(_in_place_of(block, functools.partial(self._meet, self.group.index, block)))
             finished(self._run(walk, args, kwargs))
         keys = {(place, leaf) for _, place, leaf in walk.awaited.needs}
         return sorted(key for key in keys if known.owners[key[0]] != self.group.index)
@@ -185,6 +193,7 @@ class Sections:
         except BaseException:
             self._mail.give_up(self._num_calls)
             raise
+        walk.awaited.is_over = True
         return walk.waiting(end)
 
     def _run(self, walk: Walk, args: Any, kwargs: Any) -> Any:
@@ -202,23 +211,23 @@ class Sections:
             raise ValueError(f"{self.title}: it gives a {foreign[0]}, which {OPAQUE}")
         return [Outline.of(each) if isinstance(each, Tensor) else each for each in leaves], spec
 
-    def _form(self, value: Any) -> Hashable:
+    def _form(self, value: Any, name: str = "") -> Hashable:
         """What tells the kinds of calls apart: formats, plain values, and what masks show."""
         if isinstance(value, Tensor):
-            return tuple(value.shape), value.dtype, value.device.type, self._shown(value)
+            return tuple(value.shape), value.dtype, value.device.type, self._shown(value, name)
         if isinstance(value, list | tuple):
             return type(value).__name__, tuple(map(self._form, value))
         if isinstance(value, Mapping):
-            return tuple((str(name), self._form(each)) for name, each in value.items())
+            return tuple((str(name), self._form(each, str(name))) for name, each in value.items())
         if isinstance(value, float):
             return "float"  # such as the time of a step
         if not isinstance(value, BY_VALUE):
             raise ValueError(f"{self.title}: it is given a {type(value).__name__}, which {OPAQUE}")
         return repr(value)
 
-    def _shown(self, x: Tensor) -> int:
+    def _shown(self, x: Tensor, name: str) -> int:
         """A number for what a mask shows, read once: models cut texts to what is shown, and then shapes follow it."""
-        if x.ndim < 2 or x.is_floating_point() or x.is_complex():
+        if x.ndim < 2 or x.is_complex() or (x.is_floating_point() and "mask" not in name):
             return 0
         version = 0 if x.is_inference() else x._version
         known = self._marks.get(x, None)

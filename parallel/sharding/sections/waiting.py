@@ -86,6 +86,10 @@ class WaitingValues:
         self.finish()
         return value.compute()
 
+    def may_wait(self, func: Any) -> bool:
+        """Whether this operation may wait, of those that only make new values."""
+        return True
+
     def before_write(self, value: Later) -> None:
         """What follows from a value that is about to be written to is computed, where it would follow from what is
         written."""
@@ -201,7 +205,11 @@ def _may_wait(func: Any, waiting: WaitingValues) -> bool:
     # What draws random numbers is done now: later it would draw them after others, and the seed made another picture.
     is_own = threading.get_ident() == waiting._thread
     return (
-        is_own and not waiting.is_done and not func._schema.is_mutable and not any(tag in func.tags for tag in UNSAFE)
+        is_own
+        and not waiting.is_done
+        and waiting.may_wait(func)
+        and not func._schema.is_mutable
+        and not any(tag in func.tags for tag in UNSAFE)
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
@@ -18,6 +19,7 @@ from .mail import Gave, Mail
 from .waiting import Later, Outline, WaitingValues, finished
 
 REMEDY = "use another plan than layers"
+COMBINING = (torch.ops.aten.cat, torch.ops.aten.stack, torch.ops.aten.clone, torch.ops.aten._to_copy)
 # A block, by its place in the order in which they run, and one of its outputs; behind the last block, the result.
 Key = tuple[int, int]
 
@@ -50,6 +52,7 @@ class Awaited(WaitingValues):
     def __init__(self, pending: list[weakref.ref[Later]], *, is_tried: bool) -> None:
         super().__init__(lambda: None)
         self._pending, self._is_tried = pending, is_tried
+        self.is_over = False  # the forward has ended: what waits is its result
         self.needs: set[Any] = set()
         self._forget()
 
@@ -58,6 +61,12 @@ class Awaited(WaitingValues):
         found.sources = frozenset().union(*(each.sources for each in operands if isinstance(each, Later)))
         self._pending.append(weakref.ref(found))
         return found
+
+    def may_wait(self, func: Any) -> bool:
+        # What combines branches waits, so that the next one is asked meanwhile. What else looks, as a decoder does, is
+        # done with values: convolutions lay them out as no outline foretells.
+        is_view = any(each.alias_info is not None for each in func._schema.returns)
+        return not self.is_over or is_view or torch.Tag.pointwise in func.tags or func.overloadpacket in COMBINING
 
     def finished(self, value: Later) -> Tensor:
         if threading.get_ident() != self._thread:
