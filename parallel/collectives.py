@@ -127,6 +127,24 @@ def gather_into(out: Tensor, block: Tensor, *, group: Group, is_async: bool) -> 
     return None
 
 
+def send(x: Tensor, *, group: Group, tag: int) -> None:
+    """Send a contiguous tensor to the second of a group of two, who receives it by the same tag; returns at once."""
+    _count(group, x.nbytes)
+    staged = _staged(x, group)
+    work = dist.isend(staged, group.ranks[1], group=group.process_group, tag=tag)
+    # Kept by the group until it is received, however long: gloo ends a send of which nobody holds this, or the process.
+    group.flying = [each for each in group.flying if not each[0].is_completed()]
+    group.flying.append((work, staged))
+
+
+def receive(out: Tensor, *, group: Group, tag: int) -> None:
+    """What the first of a group of two has sent, into a contiguous tensor of its size."""
+    landing = torch.empty_like(out, device="cpu") if backend(group) == "gloo" and not out.is_cpu else out
+    dist.recv(landing, group.ranks[0], group=group.process_group, tag=tag)
+    if landing is not out:
+        out.copy_(landing)
+
+
 def add(value: Tensor, *, group: Group) -> Tensor:
     """Collective: the sum of every member's `value`, with the same bits on each."""
     _count(group, 2 * value.numel() * value.element_size() * (group.size - 1) // group.size)

@@ -1,13 +1,14 @@
 """The mesh: which ranks work together along which axis of a plan.
 
-Ranks are numbered with ulysses innermost, then ring or allgather, then cfg: neighbours share the heavy exchange.
+Ranks are numbered with ulysses innermost, then ring or allgather, then layers, then cfg: neighbours share the heavy
+exchange.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from .group import Axis, Count, Group
@@ -19,8 +20,13 @@ if TYPE_CHECKING:
 
     from .process_groups import Use
 
-DIMS = ("cfg", *EXCHANGES, "ulysses")  # the axes of a mesh of torch's that a plan can be read from, outermost first
-DIMS_TOLD = f"cfg, {' or '.join(EXCHANGES)}, and ulysses"
+DIMS = (
+    "cfg",
+    "layers",
+    *EXCHANGES,
+    "ulysses",
+)  # the axes of a mesh of torch's that a plan can be read from, outermost first
+DIMS_TOLD = f"cfg, layers, {' or '.join(EXCHANGES)}, and ulysses"
 
 # What `mesh_for` has given, of each process group that holds all ranks.
 _kept: weakref.WeakKeyDictionary[Any, dict[ParallelPlan, Mesh]] = weakref.WeakKeyDictionary()
@@ -33,6 +39,9 @@ class Mesh:
     plan: ParallelPlan
     rank: int
     groups: Mapping[Axis, Group]
+    # Of two ranks along the layers axis, by their indices: what the first sends to the second, and nothing else. NCCL
+    # runs what one group is asked for in order, and what comes back would wait behind what is sent.
+    ways: Mapping[tuple[int, int], Group] = field(default_factory=dict[tuple[int, int], Group])
     voters: ProcessGroup | None = None  # all its ranks, in a group on the CPU, of a mesh that `mesh_for` gave
 
     def __getitem__(self, axis: Axis) -> Group:
@@ -47,11 +56,13 @@ class Mesh:
 
 def members(plan: ParallelPlan, rank: int) -> dict[Axis, list[int]]:
     """The ranks along each axis through `rank`, as numbers 0 .. num_ranks - 1 of the plan."""
-    branch, index = divmod(rank, plan.sequence)
+    branch, within = divmod(rank, plan.branch)
+    section, index = divmod(within, plan.sequence)
     row, column = divmod(index, plan.ulysses)
-    first = branch * plan.sequence
+    first = branch * plan.branch + section * plan.sequence
     return {
-        Axis.CFG: [other * plan.sequence + index for other in range(plan.cfg)],
+        Axis.CFG: [other * plan.branch + within for other in range(plan.cfg)],
+        Axis.LAYERS: [branch * plan.branch + other * plan.sequence + index for other in range(plan.layers)],
         Axis.ULYSSES: [first + row * plan.ulysses + other for other in range(plan.ulysses)],
         Axis.EXCHANGE: [first + other * plan.ulysses + column for other in range(plan.exchange)],
         Axis.SEQUENCE: [first + other for other in range(plan.sequence)],
@@ -119,7 +130,7 @@ def make_mesh_among(ranks: Sequence[int], plan: ParallelPlan) -> Mesh | None:
     if len(ranks) != plan.num_ranks:
         raise ValueError(
             f"plan {plan} uses {plan.num_ranks} ranks, but {len(ranks)} were started; "
-            f"make the product of cfg, ulysses and {' or '.join(EXCHANGES)} equal to the number of ranks"
+            f"make the product of cfg, layers, ulysses and {' or '.join(EXCHANGES)} equal to the number of ranks"
         )
     if plan.num_ranks == 1 and not dist.is_initialized():
         return planned_mesh(plan, 0)
@@ -127,7 +138,8 @@ def make_mesh_among(ranks: Sequence[int], plan: ParallelPlan) -> Mesh | None:
 
     # All groups of all ranks, in one order, whoever is in them: torch has every rank make every group.
     keys = [_key(axis, ranks, each) for number in range(plan.num_ranks) for axis, each in members(plan, number).items()]
-    process_groups.make(key for key in keys if len(key[1]) > 1)
+    ways = [(process_groups.Use.WAYS, each) for number in range(plan.num_ranks) for each in _ways(plan, ranks, number)]
+    process_groups.make([key for key in keys if len(key[1]) > 1] + ways)
     if dist.get_rank() not in ranks:
         return None
     own = list(ranks).index(dist.get_rank())
@@ -135,7 +147,19 @@ def make_mesh_among(ranks: Sequence[int], plan: ParallelPlan) -> Mesh | None:
     for axis, numbers in members(plan, own).items():
         use, among = _key(axis, ranks, numbers)
         found[axis] = Group(among, numbers.index(own), process_groups.group_of(among, use) if len(among) > 1 else None)
-    return Mesh(plan, own, found)
+    line = found[Axis.LAYERS]
+    pairs = {
+        pair: Group(each, pair.index(line.index), process_groups.group_of(each, process_groups.Use.WAYS), line.count)
+        for each, pair in _ways(plan, ranks, own).items()
+        if line.index in pair
+    }
+    return Mesh(plan, own, found, pairs)
+
+
+def _ways(plan: ParallelPlan, ranks: Sequence[int], number: int) -> dict[tuple[int, int], tuple[int, int]]:
+    """Every two ranks along the layers axis through the plan's rank of that number, and their indices on it."""
+    line = members(plan, number)[Axis.LAYERS]
+    return {(ranks[line[i]], ranks[line[j]]): (i, j) for i in range(len(line)) for j in range(len(line)) if i != j}
 
 
 def _key(axis: Axis, ranks: Sequence[int], numbers: Sequence[int]) -> tuple[Use, tuple[int, ...]]:

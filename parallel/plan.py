@@ -1,7 +1,8 @@
 """A parallel plan: how one denoise uses the devices, written `cfg=2,ulysses=2,ring=2`.
 
-An *axis* says what is split (`cfg` guidance, `ulysses` heads, `ring` or `allgather` keys and values, `weights` the
-weights), its *degree* over how many ranks. Plain data: it imports no torch, so that whoever only plans need not.
+An *axis* says what is split (`cfg` guidance, `layers` the transformer's blocks, `ulysses` heads, `ring` or `allgather`
+keys and values, `weights` the weights), its *degree* over how many ranks. Plain data: it imports no torch, so that
+whoever only plans need not.
 """
 
 from __future__ import annotations
@@ -29,19 +30,21 @@ EXCHANGES: Mapping[str, Exchange] = {"ring": Exchange(rounds=True), "allgather":
 # The exchange that is taken where nobody names one.
 EXACT = next(name for name, exchange in EXCHANGES.items() if not exchange.rounds)
 SHARDING = ("ulysses", *EXCHANGES)  # the strategies that split the token sequence, outermost first
-DEGREES = ("cfg", *SHARDING, "weights")
+DEGREES = ("cfg", "layers", *SHARDING, "weights")
 
 
 @dataclass(frozen=True)
 class ParallelPlan:
-    """Degrees of the mesh's axes; cfg x ulysses x (ring or allgather) is the number of ranks.
+    """Degrees of the mesh's axes; cfg x layers x ulysses x (ring or allgather) is the number of ranks.
 
-    `cfg` splits the branches of guidance; `ulysses` splits attention's heads, `ring` and `allgather` its keys and
+    `cfg` splits the branches of guidance; `layers` puts consecutive blocks on consecutive devices, each *section* of
+    them on the ranks of one sequence; `ulysses` splits attention's heads, `ring` and `allgather` its keys and
     values, and all three split the token sequence; `weights` ranks hold one copy of the weights between them. `text`
     says what joint attention does with the text stream: `auto` shards it where the model offers that.
     """
 
     cfg: int = 1
+    layers: int = 1
     ulysses: int = 1
     ring: int = 1
     allgather: int = 1
@@ -60,6 +63,11 @@ class ParallelPlan:
                 f"plan {self}: {' and '.join(both)} are two ways to exchange the same keys and values; "
                 "set one of them to 1"
             )
+        if self.layers > 1 and self.weights > 1:
+            raise ValueError(
+                f"plan {self}: layers puts each block's weights on the ranks of one section, and weights would share "
+                "out the same weights; set one of them to 1"
+            )
         if self.num_ranks % self.weights:
             raise ValueError(
                 f"plan {self}: {self.num_ranks} ranks cannot be put into groups of {self.weights} that share weights; "
@@ -74,7 +82,22 @@ class ParallelPlan:
 
     @property
     def num_ranks(self) -> int:
-        return self.cfg * self.sequence
+        return self.cfg * self.branch
+
+    @property
+    def branch(self) -> int:
+        """The ranks that work on one branch of guidance."""
+        return self.layers * self.sequence
+
+    @property
+    def num_shares(self) -> int:
+        """The parts of the weights that ranks hold between them."""
+        return self.weights * self.layers
+
+    @property
+    def splits_forward(self) -> bool:
+        """Whether ranks share a forward: its tokens, its weights or its blocks."""
+        return max(self.sequence, self.weights, self.layers) > 1
 
     @property
     def sequence(self) -> int:

@@ -35,6 +35,7 @@ CONNECT_S = 120.0
 class Use(StrEnum):
     WORK = "work"
     WEIGHTS = "weights"  # of the same ranks as others may be: a gather would wait behind an exchange
+    WAYS = "ways"  # from the first of two ranks to the second: what comes back would wait behind what is sent
     VOTES = "votes"  # on the CPU, whatever the device, where no kernel holds them up
 
 

@@ -87,6 +87,11 @@ def check_span(plan: ParallelPlan, place: Place) -> None:
                 num_devices,
             )
         )
+    if plan.layers > 1 and num_devices % plan.branch:
+        raise ValueError(
+            f"plan {plan} splits a forward over {plan.branch} ranks, {where}; its sections stay in one machine, only "
+            f"cfg goes beyond: make layers x ulysses x (ring or allgather) a divisor of {num_devices}"
+        )
     if num_devices % plan.sequence:
         raise ValueError(
             f"plan {plan} splits a sequence over {plan.sequence} ranks, {where}; a sequence stays in one machine, "

@@ -9,6 +9,7 @@ halo: Halo exchange: the edges of the neighbours' parts, for convolutions along 
 hooks: The hooks by which a split plan is followed.
 operator: Sharded attention as one opaque operator, so that `torch.compile` takes a block in one graph.
 padding: Padding: the keys of a text that every row of a batch hides, and so are left out of attention.
+sections/: Weights over devices by layers: consecutive blocks of a transformer, a *section*, on consecutive ranks.
 session: A session: one sharded transformer at work, which answers attention.
 shard: Sharding a transformer from outside, and taking it back: the module itself is not changed.
 split_plan: A split plan: how one transformer class is cut along its token sequence, as data.

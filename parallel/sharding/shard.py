@@ -5,7 +5,7 @@ changed. The *handle* that `shard` gives is the way back.
 """
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -19,6 +19,8 @@ from ..plan import ParallelPlan
 from ..wording import worded
 from .compiled import Forwards, check_options, check_uncompiled, divert
 from .hooks import Remove, install, modules_at, modules_ending
+from .sections.dealing import Dealing, size_of
+from .sections.sections import Sections
 from .session import Session
 from .split_plan import SplitPlan
 
@@ -35,8 +37,9 @@ class ShardedModule:
         session: Session | None,
         undo: list[Remove],
         forwards: Forwards | None = None,
+        sections: Sections | None = None,
     ) -> None:
-        self.module, self.mesh, self.session = module, mesh, session
+        self.module, self.mesh, self.session, self.sections = module, mesh, session, sections
         self._undo, self._forwards = undo, forwards
 
     @property
@@ -67,7 +70,7 @@ class ShardedModule:
 
     @property
     def splits(self) -> bool:
-        """Whether tokens or weights are spread; else guidance alone may be."""
+        """Whether tokens, weights or blocks are spread; else guidance alone may be."""
         return self._forwards is not None
 
     def begin(self, *, is_new: bool) -> Callable[[], bool]:
@@ -83,8 +86,9 @@ class ShardedModule:
 
         It is asked then, perhaps twice.
         """
-        if self.session is not None:
-            self.session.comparing.ask(answer)
+        for each in (self.session, self.sections):
+            if each is not None:
+                each.comparing.ask(answer)
 
     def on_remove(self, undo: Remove) -> None:
         """Do this too when the handle is removed."""
@@ -93,12 +97,17 @@ class ShardedModule:
     def remove(self) -> None:
         """Take every hook off again; a second call does nothing.
 
-        Raises ValueError if ranks share the weights: then none of them can make the transformer whole again.
+        Raises ValueError if this rank does not hold all weights: then it cannot make the transformer whole again.
         """
         if self.plan.weights > 1:
             raise ValueError(
                 f"plan {self.plan}: the weights are shared out over {self.plan.weights} ranks for good, so the "
                 "transformer cannot be made whole again; load it anew, or use weights=1"
+            )
+        if self._undo and self.sections is not None and any(each.is_meta for each in self.module.parameters()):
+            raise ValueError(
+                f"plan {self.plan}: this rank holds the weights of its section alone, so the transformer cannot be "
+                "made whole again; load it anew"
             )
         if not self._undo:
             return  # by now another handle may have sharded it
@@ -118,11 +127,15 @@ def shard(
     kernel: str = "auto",
     handle: type[H] = ShardedModule,
     device: torch.device | None = None,
+    work: Callable[[nn.Module], float] = size_of,
+    rooms: Sequence[int] = (),
 ) -> H:
     """Make `module` run sharded over the mesh by a split plan, called with whole inputs on every rank as before.
 
     No split plan is needed where tokens and weights stay together. A module on the meta device takes its `device`, and
-    its values from `weights.fill` afterwards. Raises ValueError if it is sharded already, or not as the plan says.
+    its values from `weights.fill` afterwards. Of sections, `work` tells how long a block takes beside others, and
+    `rooms` for how many bytes of weights each has room. Raises ValueError if it is sharded already, or not as the plan
+    says.
     """
     title = type(module).__name__.removeprefix("FSDP")
     if module in _sharded:
@@ -130,7 +143,7 @@ def shard(
     if split is not None and mesh.plan.text != "auto" and not split.either:
         told = "plan {}: {} has no text stream that could be sharded or replicated; leave text out"
         raise ValueError(worded(told, mesh.plan, title))
-    if mesh[Axis.SEQUENCE].size == mesh[Axis.WEIGHTS].size == 1:
+    if not mesh.plan.splits_forward:
         return handle(module, mesh, None, [])
     assert split is not None, f"plan {mesh.plan} splits {title}"
     blocks = [block for path in split.blocks for block in modules_at(module, path, title)]
@@ -147,6 +160,24 @@ def shard(
         units = [*blocks, *modules_ending(module, blocks, split.lent)]
         shard_weights(module, units, group=mesh[Axis.WEIGHTS], device=device)
     undo = [packed.forget, *install(module, session)] if session else []  # from the last to the first
+    sections = None
+    if mesh[Axis.LAYERS].size > 1:
+        try:
+            sections = Sections(
+                module,
+                blocks,
+                mesh,
+                title=title,
+                session=session,
+                device=device or next(module.parameters()).device,
+                how=Dealing(work=work, rooms=rooms, lent=modules_ending(module, blocks, split.lent)),
+            )
+        except ValueError:
+            for remove in reversed(undo):
+                remove()
+            raise
+        blocks = list(sections.dealt.own)
+        undo.append(sections.remove)
     forwards = Forwards(module, blocks, title, session=session)
     _sharded.add(module)
-    return handle(module, mesh, session, [*undo, divert(module, forwards), forwards.restore], forwards)
+    return handle(module, mesh, session, [*undo, divert(module, forwards), forwards.restore], forwards, sections)

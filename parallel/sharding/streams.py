@@ -4,6 +4,7 @@ A *stream* is a sequence of tokens that the transformer carries. Each rank holds
 replicated one. Lengths are those of the tensors that the forward is given: nobody sends any.
 """
 
+import torch
 from torch import Tensor
 
 from ..attention.rows import cut_along, gather_along
@@ -12,6 +13,7 @@ from ..group import Axis
 from ..layout import Layout, Stream, shares_of
 from ..mesh import Mesh
 from .padding import KeptKeys
+from .sections.waiting import Later, Outline
 from .split_plan import Along, SplitPlan
 
 REMEDY = "give it one for each token, or one for all, or run it on one device"
@@ -106,6 +108,11 @@ class Streams:
         """Collective: the whole of a tensor of which `dim` holds this rank's part of the streams."""
         group = self.mesh[Axis.SEQUENCE]
         layout = self.layout(streams)
+        if isinstance(x, Later) and x.value is None:  # of another section: gathered if somebody looks
+            shape = [*x.shape]
+            shape[dim] = layout.length
+            whole = Outline.of(torch.empty(shape, dtype=x.dtype, device="meta"), x.device)
+            return x.waiting.later(whole, lambda: self.gather(x.finished(), dim, *streams), [x])
         if x.shape[dim] != layout.num_held(self.rank):
             raise ValueError(
                 f"{self.title}: a tensor of {tuple(x.shape)} was to be gathered along dim {dim}, but this rank holds "

@@ -7,7 +7,7 @@ groups share, wants one dtype of all parameters that may be trained, and stays h
 
 # N flat elements
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -59,8 +59,13 @@ def is_weight_sharded(module: nn.Module) -> bool:
     return any(isinstance(each, FSDPModule) for each in module.modules())
 
 
-def fill(module: nn.Module, read: Read, settle: Settle = lambda *_: None) -> None:
-    """Give a module its values: this rank's share of each parameter on the meta device, and the saved buffers whole."""
+def fill(
+    module: nn.Module, read: Read, settle: Settle = lambda *_: None, *, elsewhere: Collection[str] = frozenset()
+) -> None:
+    """Give a module its values: this rank's share of each parameter on the meta device, and the saved buffers whole.
+
+    Parameters that are `elsewhere`, on ranks of another section, stay on the meta device.
+    """
     made: dict[nn.Parameter, nn.Parameter] = {}
     given: set[Tensor] = set()
     saved = module.state_dict(keep_vars=True)
@@ -69,7 +74,7 @@ def fill(module: nn.Module, read: Read, settle: Settle = lambda *_: None) -> Non
         if not isinstance(value, nn.Parameter):  # a buffer: FSDP shares out none, and gathers none
             owner._buffers[leaf] = value = read(name, None)
             given.add(value)
-        elif value.is_meta:
+        elif value.is_meta and name not in elsewhere:
             setattr(owner, leaf, nn.Parameter(_share(value, name, read), requires_grad=False))
             # Before the next is read, so that the host holds one at a time; it may put another parameter there.
             settle(owner, leaf)
@@ -80,7 +85,9 @@ def fill(module: nn.Module, read: Read, settle: Settle = lambda *_: None) -> Non
             owner, leaf = _owner(module, name)
             setattr(owner, leaf, made[value])
     given.update(made.values())
-    left = [name for name, value in _everything(module) if value.is_meta and value not in given]
+    left = [
+        name for name, value in _everything(module) if value.is_meta and value not in given and name not in elsewhere
+    ]
     if left:
         raise ValueError(
             f"{_title(module)} builds {len(left)} tensors that its files do not hold, first {left[0]}; load it whole, "
@@ -91,7 +98,7 @@ def fill(module: nn.Module, read: Read, settle: Settle = lambda *_: None) -> Non
 def own_bytes(module: nn.Module) -> int:
     """What this rank holds of the parameters."""
     held = (each.to_local() if isinstance(each, DTensor) else each for each in module.parameters())
-    return sum(each.untyped_storage().nbytes() for each in held)
+    return sum(each.untyped_storage().nbytes() for each in held if not each.is_meta)
 
 
 class _Gathering:

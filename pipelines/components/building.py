@@ -11,7 +11,7 @@ import contextlib
 import functools
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -89,10 +89,11 @@ def fill(
     device: torch.device,
     settle: Settle | None = None,
     readers: Readers | None = None,
+    elsewhere: Collection[str] = frozenset(),
 ) -> None:
     """Give it the files' weights on `device`, in the dtypes that `from_pretrained(dtype=...)` gives them.
 
-    Of a component that is sharded by its weights, this rank's share only.
+    Of a component that is sharded by its weights, this rank's share only, and nothing of what is `elsewhere`.
     """
     from ...parallel.sharding import weights
 
@@ -100,7 +101,7 @@ def fill(
     if unused := sorted({name for file in files.weights for name in file.tensors} - dtypes.keys()):
         logger.warning("component %s: %d tensors are not used, first %s", files.name, len(unused), unused[0][:100])
     with moved_by(readers, device) as move, _reading(files, dtypes, move) as read:
-        weights.fill(component, read, *([settle] if settle else []))
+        weights.fill(component, read, *([settle] if settle else []), elsewhere=elsewhere)
 
 
 def dtypes_of(component: Any, dtype: torch.dtype) -> dict[str, torch.dtype]:

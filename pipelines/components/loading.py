@@ -243,7 +243,8 @@ def load_sharded(
     """Collective: the transformer in `folder` (config.json and safetensors), sharded by the plan, and its handle.
 
     The same bits as `from_pretrained` and then `shard`, but a rank of `weights=4` reads and holds a quarter, plus a
-    tensor at a time. Raises ValueError naming what does not fit, on every rank.
+    tensor at a time, and one of `layers=4` its section of the blocks, plus what is outside of them. Raises ValueError
+    naming what does not fit, on every rank.
     """
     from ..spreading.transformer import mesh_over
 
@@ -257,27 +258,35 @@ def load_sharded(
 
 def load_share(files: ComponentFiles, mesh: Mesh, *, dtype: Dtype, device: str) -> tuple[Any, Handle]:
     """What this rank holds of a transformer, and its handle; alike on every rank of the mesh, though none waits here.
+    Collective where its blocks are dealt out over GPUs, which have room for so many.
 
     Raises ValueError naming what does not fit.
     """
     import torch
 
+    from ...parallel.sharding.sections.dealing import rooms_among
     from ...parallel.sharding.shard import shard
-    from ..spreading.transformer import Handle, attend_to, split_plan_of
+    from ..spreading.transformer import Handle, attend_to, split_plan_of, time_of
     from . import building
+    from .memory import default_budget
 
     plan, place = mesh.plan, torch.device(device)
     with one_sentence(files, None), building.quiet_libraries(), building.offline():
         transformer = building.build(component_class(files), files.folder, dtype=torch_dtype(dtype))
         if wrong := building.misfits(transformer, files):
             raise ValueError(f"{len(wrong)} tensors are missing or have another shape, first {wrong[0][:100]}")
-    split = None if plan.sequence == plan.weights == 1 else split_plan_of(transformer)
-    handle = shard(transformer, split, mesh, handle=Handle, device=place)
+    split = split_plan_of(transformer) if plan.splits_forward else None
+    rooms: list[int] = []
+    if plan.layers > 1 and place.type == "cuda" and mesh.voters is not None:
+        rooms = rooms_among(int(default_budget(device)), mesh)
+    handle = shard(transformer, split, mesh, handle=Handle, device=place, work=time_of, rooms=rooms)
     attend_to(transformer, handle)
+    elsewhere = handle.sections.dealt.elsewhere if handle.sections is not None else frozenset[str]()
     with one_sentence(files, None):
-        building.fill(transformer, files, dtype=torch_dtype(dtype), device=place)
-    if plan.weights == 1:
-        transformer.to(place)  # the buffers that its constructor made; FSDP has moved them otherwise
+        building.fill(transformer, files, dtype=torch_dtype(dtype), device=place, elsewhere=elsewhere)
+    if plan.weights == 1:  # the buffers that its constructor made; FSDP has moved them otherwise
+        for module in transformer.modules():
+            module._buffers.update({name: each.to(place) for name, each in module._buffers.items() if each is not None})
     return transformer, handle
 
 

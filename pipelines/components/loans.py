@@ -78,8 +78,8 @@ class Use:
 
     @property
     def shares(self) -> ParallelPlan | None:
-        """The plan by which the ranks of the mesh share weights, if they do."""
-        return self.mesh.plan if self.mesh is not None and self.mesh.plan.weights > 1 else None
+        """The plan by which the ranks of the mesh hold the weights between them, if they do."""
+        return self.mesh.plan if self.mesh is not None and self.mesh.plan.num_shares > 1 else None
 
     def key(self, name: str) -> tuple[Any, ...]:
         model = self.model

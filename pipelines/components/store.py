@@ -245,7 +245,7 @@ class ComponentStore(Shelf):
             place = model.device if files.kind == "model" else "cpu"
             if use.shares is not None and denoises:
                 self._drop_shares(keep)
-            num_bytes = expected_bytes(files, model, weights=mesh.plan.weights if mesh else 1)
+            num_bytes = expected_bytes(files, model, weights=mesh.plan.num_shares if mesh else 1)
             if files.name in use.rests:
                 num_bytes = 0  # as many of its blocks come as others leave room for
             self._make_room(place, num_bytes, keep, working_bytes if place == model.device else 0)
@@ -347,7 +347,7 @@ def _mesh(model: Model, plan: ParallelPlan) -> Mesh | None:
     """Collective the first time: the mesh of a plan of several ranks."""
     if plan.num_ranks == 1:
         return None
-    if plan.weights > 1:
+    if plan.num_shares > 1:
         from ..models.describe import check_shareable
 
         check_shareable(model, plan)
@@ -358,7 +358,7 @@ def _reads_together(model: Model, mesh: Mesh) -> bool:
     """Whether ranks that lack the same weights gather them from each other: those of GPUs, between which bytes are
     quicker than from the host. Weights that are shared are read in shares anyway."""
     between = [group for group in mesh.groups.values() if group.size > 1]
-    return mesh.plan.weights == 1 and model.device.startswith("cuda") and all(group.packs for group in between)
+    return mesh.plan.num_shares == 1 and model.device.startswith("cuda") and all(group.packs for group in between)
 
 
 def _gathers(model: Model, mesh: Mesh) -> bool:

@@ -50,6 +50,11 @@ def check_step_cache(request: Denoise) -> None:
             f"step_cache is {kind}, but {model.source} is loaded with {found}, whose graphs run every "
             f"block; load it with {instead}, or set step_cache to none"
         )
+    if kind != "none" and request.plan.layers > 1:
+        raise ValueError(
+            f"step_cache is {kind}, and plan {request.plan} runs blocks on ranks that would each skip them by itself; "
+            "set step_cache to none, or use another plan than layers"
+        )
     if kind == "mag" and (sampling.sigmas or request.strength < 1 or sampling.guidance_start > 0):
         raise ValueError(
             "step_cache is mag, whose ratios were measured over a whole walk from noise to picture; leave sigmas "

@@ -1,14 +1,12 @@
 """What a run asks of devices, from a model's configs and the headers of its weights, without reading any.
 
-A transformer's weights are told apart by their names, as diffusers calls them: matrices in blocks that tokens of the
-text pass (`add_q_proj`, `txt_mlp`, `ff_context`), those that keys and values of cross attention pass (`attn2.to_k`),
-those that one vector a step passes (modulations), and all others, which every token passes.
+A transformer's weights are told apart by their names (`models/passed.py`).
 """
 
 import dataclasses
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from ...parallel.wording import worded
@@ -17,6 +15,7 @@ from ..families import FAMILIES
 from ..models.component_files import ComponentFiles
 from ..models.facts import heads_of
 from ..models.folder import read_config
+from ..models.passed import passed_by
 from ..models.tensor_file import TensorEntry
 from ..shape import size_multiple
 from ..split_plans import SPLIT_PLANS
@@ -25,12 +24,6 @@ from .memory import Work
 from .weights import components_of
 
 BLOCK = re.compile(r"(?:^|\.)[a-z_]*(?:blocks|layers)\.\d+")
-# Passed by one vector a step, or by none.
-ONCE = re.compile(
-    r"(?:^|[._])(?:norm\w*|mod|modulation|adaln|ada_ln\w*|scale_shift_table|time\w*|embed\w*)(?=[._])", re.I
-)
-OF_TEXT = re.compile(r"(?:^|[._])(?:context|txt|add)(?=[._])")
-OF_CONTEXT = re.compile(r"attn2\.(?:to_)?[kv](?:_proj)?\.")
 QUERIES = re.compile(r"(?:attn\d?|attention)\.(?:to_q|q_proj|q)\.weight$")
 KEY_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads")
 LAYER = re.compile(r"(?:^|\.)(?:blocks?|layers?|h)\.\d+")
@@ -84,7 +77,8 @@ def _forward(model: Model, transformer: ComponentFiles, work: Work, *, branches:
         raise ValueError(
             worded("{} has no blocks of weights by which its time could be predicted", transformer.class_name)
         )
-    passed = [_passed_by(each) for each in blocks.values()]
+    sizes = [{name: entry.numel for name, entry in each.items()} for each in blocks.values()]
+    passed = [passed_by(each) for each in sizes]
     image, text, context = (sum(each[part] for each in passed) for part in range(3))
     asked = (entry.shape for each in blocks.values() for name, entry in each.items() if QUERIES.search(name))
     queries, width = next((shape for shape in asked if len(shape) == 2), (0, 0))
@@ -116,15 +110,6 @@ def _forward(model: Model, transformer: ComponentFiles, work: Work, *, branches:
         dtype=model.dtype,
         shards_text=split is None or "text" not in split.whole,
     )
-
-
-def _passed_by(block: Mapping[str, TensorEntry]) -> tuple[int, int, int]:
-    """How many of a block's weights a token of the image, of the text, and of cross attention's text passes."""
-    sizes = {name: entry.numel for name, entry in block.items() if not ONCE.search(name)}
-    of_text = sum(size for name, size in sizes.items() if OF_TEXT.search(name))
-    of_context = sum(size for name, size in sizes.items() if OF_CONTEXT.search(name))
-    rest = sum(sizes.values()) - of_text - of_context
-    return rest, of_text or rest, of_context  # without weights of its own, text passes those of the image
 
 
 def _blocks(transformer: ComponentFiles) -> dict[str, dict[str, TensorEntry]]:

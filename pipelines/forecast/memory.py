@@ -125,9 +125,10 @@ class Work:
 
     def _denoise(self, plan: ParallelPlan, room: int = 0) -> tuple[Need, int]:
         working = self.activations(plan)
-        if plan.weights == 1:
+        if plan.num_shares == 1:
             return self._held(self.transformers, working, room)
-        gathered = max(2 * part.largest_block_bytes + part.outside_bytes for part in self.transformers)  # one at a time
+        blocks = 2 if plan.weights > 1 else 0  # that are gathered, one at a time and one ahead
+        gathered = max(blocks * part.largest_block_bytes + part.outside_bytes for part in self.transformers)
         return Need(own_bytes=self._share_bytes(plan) + gathered + working), 0
 
     def _held(self, parts: Sequence[Need], working: int, room: int) -> tuple[Need, int]:
@@ -162,14 +163,14 @@ class Work:
 
     def _staying_bytes(self, plan: ParallelPlan) -> int:
         """What no other stage makes a rank let go of: a share of weights stays while it encodes and decodes."""
-        return self._share_bytes(plan) if plan.weights > 1 else 0
+        return self._share_bytes(plan) if plan.num_shares > 1 else 0
 
     def _left(self, plan: ParallelPlan, room: int) -> int:
         """What of the room is left for text encoders and decoders."""
         return max(1, room - self._staying_bytes(plan)) if room else 0
 
     def _share_bytes(self, plan: ParallelPlan) -> int:
-        return sum(part.num_bytes // plan.weights for part in self.transformers)
+        return sum(part.num_bytes // plan.num_shares for part in self.transformers)
 
     def activations(self, plan: ParallelPlan) -> int:
         """The tensors of a block, and what the plan's strategies hold beside them."""

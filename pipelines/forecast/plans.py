@@ -47,11 +47,12 @@ def plans_for(model: Model, num_devices: int, *, is_guided: bool) -> tuple[Paral
 
 def why_not(plan: ParallelPlan, model: Model) -> str:
     """Why this model cannot run by this plan; "" if it can. Reads config files only."""
-    if plan.sequence == plan.weights == 1:
+    if not plan.splits_forward:
         return ""
-    if not model.family and plan.weights > 1:
+    if not model.family and plan.num_shares > 1:
         return worded(
-            "plan {}: each rank holds all of a pipeline that is run whole; leave weights out of the plan", plan
+            "plan {}: each rank holds all of a pipeline that is run whole; leave weights and layers out of the plan",
+            plan,
         )
     folder = Path(model.folder)
     if whole := why_whole(folder):
@@ -67,7 +68,7 @@ def why_not(plan: ParallelPlan, model: Model) -> str:
 def why_unshared(plan: ParallelPlan, model: Model) -> str:
     """Why ranks cannot share the model's weights as the plan says; "" if they can, or do not."""
     try:
-        if plan.weights > 1:
+        if plan.num_shares > 1:
             check_shareable(model, plan)
     except ValueError as error:
         return str(error)

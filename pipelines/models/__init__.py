@@ -16,6 +16,7 @@ loras/: LoRAs, from their headers alone: whether a file is one, what it tells, w
 outlines: Models of the hub that are not on this machine, but whose sizes are known, by a table that is shipped.
 packing: How weights are packed: of a single file in which numbers, scale and rotation, and by torchao in those of a
     folder.
+passed: How many of a block's weights a token passes, by the names that diffusers gives them.
 regular_file: The one gate to files that somebody else names: only a regular file is opened, and JSON is read with
     limits.
 source: Where a model's files are: from its source, as the user wrote it, to a folder on this machine.

@@ -42,6 +42,7 @@ ON_CUDA = ("int4", "fp8_dynamic")
 # Of a denoise that is captured in CUDA graphs where nobody asked for it, and nobody knows whether its like comes
 # again.
 LEAST_STEPS = 6
+KEEPS_KEYS = ("qwen_image_21",)  # families whose transformers are given a cache of keys in each step
 
 
 def describe_model(
@@ -299,19 +300,23 @@ def why_no_graphs(model: Model, plan: ParallelPlan, *, has_step_cache: bool) -> 
         return "nobody has seen engines of TensorRT captured"
     if has_step_cache:
         return "a step cache leaves out blocks that a graph would run"
+    if plan.layers > 1:
+        return "ranks that hold some of the blocks wait for those of others in every step"
     return "ranks that share weights gather those of each block anew in every step" if plan.weights > 1 else ""
 
 
 def check_shareable(model: Model, plan: ParallelPlan) -> None:
     """Refuse by name what cannot be read in shares."""
-    if model.graphs == "on":
-        raise ValueError(
-            worded(
-                "plan {}: ranks that share weights gather those of each block anew in every step, which "
-                "no CUDA graph can hold; use weights=1, or choose graphs auto of Load Model",
-                plan,
-            )
+    axis = "layers" if plan.layers > 1 else "weights"
+    if plan.layers > 1 and model.family in KEEPS_KEYS:
+        told = (
+            "plan {}: {} keeps keys from step to step, which some of its ranks would lack; use another plan than layers"
         )
+        raise ValueError(worded(told, plan, model.source))
+    if model.graphs == "on":
+        reason = why_no_graphs(model, plan, has_step_cache=False)
+        told = "plan {}: {}, which no CUDA graph can hold; use {}=1, or choose graphs auto of Load Model"
+        raise ValueError(worded(told, plan, reason, axis))
     changes = (
         (f"quantization {model.quantization}", model.quantization != "none"),
         ("LoRAs", bool(model.loras)),
@@ -320,9 +325,10 @@ def check_shareable(model: Model, plan: ParallelPlan) -> None:
     if found := [what for what, is_there in changes if is_there]:
         raise ValueError(
             worded(
-                "plan {}: ranks that share weights read the files of a model folder as they are, and "
-                "this model has {}; use weights=1, or load the model without",
+                "plan {}: its ranks read shares of the files of a model folder as they are, and this model has {}; use "
+                "{}=1, or load the model without",
                 plan,
                 " and ".join(found),
+                axis,
             )
         )

@@ -11,5 +11,4 @@ pipeline: Any diffusers pipeline on all ranks, exactly: what `latentloom.spread`
 tiles: A VAE's own tiles on several ranks, each with some: to the bit the pixels of one process that decodes in tiles.
 transformer: Sharding a diffusers transformer by the split plan of its class: what `latentloom.shard` does.
 vae: A VAE that decodes on several ranks, each with some of the rows: exactly the picture of its untiled decode.
-waiting: Values that wait: tensors that other ranks are computing, and what a pipeline makes of them before it looks.
 """

@@ -3,8 +3,9 @@
 A pipeline asks a transformer several times in a step, or once with a doubled batch. Nothing in it is changed:
 
 * *rows*: of a doubled batch each group computes its share, and all get all of it at once (`calls.py`).
-* *turns*: of n calls each group computes its share; for the others it is given values that wait (`waiting.py`), and the
-  last call of the step fetches them. Which calls a step has is learnt from a step that every rank computed whole.
+* *turns*: of n calls each group computes its share; for the others it is given values that wait
+  (`sections/waiting.py`), and the last call of the step fetches them. Which calls a step has is learnt from a step that
+  every rank computed whole.
 
 A call is *its own*, computed by all, where skipping it might be wrong: it takes or gives what is no tensor, number or
 text (a cache that it fills), its transformer keeps something from step to step, or nothing like it was seen before.
@@ -26,10 +27,10 @@ from ...parallel.agreement import any_says
 from ...parallel.collectives import gather
 from ...parallel.group import Group
 from ...parallel.sharding.fingerprint import check_same
+from ...parallel.sharding.sections.waiting import Outline, WaitingValues, finished, is_waited_for
 from ...parallel.staging import bytes_of
 from . import calls
 from .calls import opaque, signature_of
-from .waiting import Outline, WaitingValues, finished, is_waited_for
 
 Call = Callable[[Any], Any]
 Mode = Literal["whole", "rows", "turns"]

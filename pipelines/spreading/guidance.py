@@ -19,6 +19,7 @@ from ...parallel.collectives import gather
 from ...parallel.group import Axis, Group
 from ...parallel.mesh import Mesh
 from ...parallel.sharding.fingerprint import Due, check_same
+from ...parallel.sharding.sections.waiting import finished
 from ..denoising.inside import derive
 
 if TYPE_CHECKING:
@@ -98,6 +99,8 @@ class Branches:
         if len(self.all) == 1 and not self.is_cached:
             return self.all
         size, count = self.group.size, len(self.all)
+        for number in self.numbers:
+            self.all[number].noise_pred = finished(self.all[number].noise_pred)
         mine = [self.all[number].noise_pred for number in self.numbers if number % size == self.group.index]
         owned = [len(range(owner, count, size)) for owner in range(size)]
         like = self.all[self.numbers[0]].noise_pred
@@ -136,6 +139,22 @@ class _SplitBranches:
 
     def __call__(self, data: list[Any]) -> Any:
         return super().__call__(self.branches.exchange())  # pyrefly: ignore[missing-attribute]
+
+
+def awaiting_guider(base: Any) -> Any:
+    """A guider that does what `base` does once all branches are here, which sections of ranks compute meanwhile."""
+    guider = copy.copy(base)
+    derive(guider, _Awaiting)
+    return guider
+
+
+class _Awaiting:
+    """Comes before a guider's own class."""
+
+    def __call__(self, data: list[Any]) -> Any:
+        for each in data:
+            each.noise_pred = finished(each.noise_pred)
+        return super().__call__(data)  # pyrefly: ignore[missing-attribute]
 
 
 def beside(base: Any, guider: Any) -> Any:

@@ -28,6 +28,7 @@ from ...parallel.group import Axis, Count
 from ...parallel.mesh import Mesh, everyone, mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.sharding.operator import leave_all
+from ...parallel.sharding.sections.waiting import finished
 from ..denoising.inside import derive
 from ..models.facts import heads_of
 from ..split_plans import is_denoiser
@@ -38,7 +39,6 @@ from .guidance import lift_refusal, split_guider
 from .handed import are_alike, once, same_random_numbers, unchanged
 from .transformer import leave_padding_out, shard, split_plan_of
 from .vae import split_vae, why_not
-from .waiting import finished
 
 if TYPE_CHECKING:
     from diffusers.pipelines.pipeline_utils import DiffusionPipeline
@@ -73,8 +73,10 @@ def spread(
     plan = _plan(plan, denoisers)
     if pipe in _spread:
         raise ValueError(f"this {type(pipe).__name__} is spread already; call remove() on its handle first")
-    if plan.weights > 1:
-        raise ValueError(f"plan {plan}: spread keeps whole weights in each rank; leave weights out of the plan")
+    if plan.num_shares > 1:
+        raise ValueError(
+            f"plan {plan}: spread keeps whole weights in each rank; leave weights and layers out of the plan"
+        )
     if not denoisers:
         raise ValueError(f"{type(pipe).__name__} has no transformer; give a pipeline that has one, or run it as it is")
     if plan.sequence > 1:

@@ -22,9 +22,10 @@ from ...parallel.sharding.shard import shard as shard_module
 from ...parallel.sharding.split_plan import Padding, SplitPlan
 from ...parallel.sharding.unsharded import leave_out
 from ..denoising.step_cache import forget_steps, share_decisions
+from ..models.passed import passed_by
 from ..split_plans import plan_named
 from ..split_plans.paddings import PADDINGS
-from .guidance import beside, lift_refusal, require_guider, split_guider
+from .guidance import awaiting_guider, beside, lift_refusal, require_guider, split_guider
 
 if TYPE_CHECKING:
     from torch import nn
@@ -54,8 +55,10 @@ class Handle(ShardedModule):
         self._comparing.ask(answer)
 
     def guider(self, base: Any) -> Any:
-        """A guider that does what diffusers' guider `base` does, its branches spread over the plan's cfg axis."""
-        return split_guider(base, self.mesh, self._comparing)
+        """A guider that does what diffusers' guider `base` does, its branches spread over the plan's cfg axis, and over
+        its sections, of which one works at one branch while the next one works at the branch before."""
+        guider = split_guider(base, self.mesh, self._comparing)
+        return awaiting_guider(guider) if guider is base and self.sections is not None else guider
 
     def guider_beside(self, base: Any, guider: Any) -> Any:
         """A second guider of the same forwards, beside one that `guider()` gave: of a model's sound."""
@@ -87,15 +90,20 @@ def shard(
             f"this {type(transformer).__name__} carries diffusers' own parallel config; load it without "
             "enable_parallelism, because both would split the same tokens"
         )
-    split = None if plan.sequence == plan.weights == 1 else split_plan_of(transformer, split)
+    split = split_plan_of(transformer, split) if plan.splits_forward else None
     if plan.sequence > 1:
         check_kernel(kernel, next((parameter.device.type for parameter in transformer.parameters()), "cpu"))
     _check_caches(transformer, plan)
-    handle = shard_module(transformer, split, mesh_over(plan, mesh), kernel=kernel, handle=Handle)
+    handle = shard_module(transformer, split, mesh_over(plan, mesh), kernel=kernel, handle=Handle, work=time_of)
     attend_to(transformer, handle)
     if handle.session is None:
         handle.on_remove(leave_padding_out(transformer))
     return handle
+
+
+def time_of(block: nn.Module) -> float:
+    """How long a block takes, beside others: as many weights as a token of the image passes in it."""
+    return passed_by({name: each.numel() for name, each in block.named_parameters() if each.ndim > 1})[0]
 
 
 def leave_padding_out(transformer: nn.Module) -> Callable[[], None]:
@@ -142,7 +150,7 @@ def _follow_cache(transformer: nn.Module, handle: Handle) -> None:
     """Let the transformer's step cache, turned on before or later, decide with all ranks that share the sequence."""
     session, group = handle.session, handle.mesh[Axis.SEQUENCE]
     inside = [] if session is None else list(transformer.modules())
-    if session is None and handle.plan.weights == 1:
+    if not handle.plan.splits_forward:
         return  # no rank takes part in another's forward
 
     def before(module: nn.Module, _: Any) -> None:
@@ -164,9 +172,14 @@ def _follow_cache(transformer: nn.Module, handle: Handle) -> None:
 
 
 def _check_caches(transformer: nn.Module, plan: ParallelPlan) -> None:
-    """Refuse caches that skip blocks whose weights the ranks gather together."""
+    """Refuse caches that skip blocks whose weights the ranks gather together, or that some of the ranks run."""
     name = type(transformer).__name__.removeprefix("FSDP")
     cache = type(getattr(transformer, "_cache_config", None)).__name__
+    if plan.layers > 1 and getattr(transformer, "_cache_config", None) is not None:
+        raise ValueError(
+            f"plan {plan}: this {name} has a step cache ({cache}), and each rank would skip blocks by itself, which "
+            "others wait for; call its disable_cache() first, or use another plan than layers"
+        )
     if plan.weights > 1 and cache in DECIDE_BY_TOKENS:
         raise ValueError(
             f"plan {plan}: this {name} has a step cache ({cache}) that skips blocks, whose weights the ranks share; "

@@ -25,12 +25,12 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Progress
 from ...parallel.ranks.rank_job import mark
 from ...parallel.ranks.seat import Seat
+from ...parallel.sharding.sections.waiting import finished, is_waited_for
 from ..denoising.inside import derive
 from ..doors import follow
 from ..signatures.table import parameters_of
 from ..spreading.handed import to_wire
 from ..spreading.pipeline import denoisers_of, spread
-from ..spreading.waiting import finished, is_waited_for
 from ..values import from_plain
 from ..verify import PROMPT, Apart, answer, farthest
 from .assembled import load_pipeline, pipeline_class, required_of, without_bars

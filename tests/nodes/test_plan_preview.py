@@ -98,7 +98,15 @@ def test_one_process_where_nobody_names_devices() -> None:
 def test_a_plan_in_the_workflow_is_shown_as_written_by_hand() -> None:
     node = only(workflow(plan={"devices": "cpu*2", "plan": "ring=2"}))
     assert (node.plan, node.is_chosen_by_hand, node.why) == ("ring=2", True, "it was written by hand")
-    assert node.strategies == {"cfg": 1, "ulysses": 1, "ring": 2, "allgather": 1, "weights": 1, "text": "auto"}
+    assert node.strategies == {
+        "cfg": 1,
+        "layers": 1,
+        "ulysses": 1,
+        "ring": 2,
+        "allgather": 1,
+        "weights": 1,
+        "text": "auto",
+    }
 
 
 def test_a_plan_says_what_spare_ranks_take_of_large_gpus(flux: str) -> None:
@@ -443,7 +451,10 @@ def test_what_another_class_takes_is_no_input_of_this_one(
 
 def test_what_run_pipeline_cannot_do_is_a_sentence() -> None:
     shared = only(run_whole(devices="cpu*2", plan="ulysses=2,weights=2"))
-    assert "each rank holds all of a pipeline that is run whole; leave weights out of the plan" in shared.problem
+    assert (
+        "each rank holds all of a pipeline that is run whole; leave weights and layers out of the plan"
+        in shared.problem
+    )
     small = [device("cpu", 0.001)]
     full = only(run_whole(), on=small)
     assert full.ranks[0]["fits"] is False and "it does not fit: the weights take" in full.problem

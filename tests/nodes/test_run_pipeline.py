@@ -296,7 +296,7 @@ def test_a_second_run_is_taken_from_the_cache_and_another_size_is_not() -> None:
         ({"height": "tall"}, "height is 'tall'; it takes a whole number"),
         ({"image": 3, "pipeline": "FluxImg2ImgPipeline"}, "image is a int; it takes a Image"),
         ({"height": 96, "callback_on_step_end_tensor_inputs": "x"}, "has no input 'callback_on_step_end_tensor"),
-        ({"devices": "cpu*2", "plan": "ulysses=2,weights=2"}, "leave weights out of the plan"),
+        ({"devices": "cpu*2", "plan": "ulysses=2,weights=2"}, "leave weights and layers out of the plan"),
         ({"plan": "cfg=2"}, "plan is cfg=2, but devices is empty; name devices for it"),
         ({"pipeline": "FluxFillPipeline"}, r"Input is in incorrect format.* \(not given: image, mask_image\)"),
         ({"height": 1, "width": 1}, "FluxPipeline stopped with RuntimeError: .* look at sizes, pictures and"),

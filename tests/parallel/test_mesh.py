@@ -1,4 +1,4 @@
-"""Which ranks work together: ulysses innermost, then ring or allgather, then cfg."""
+"""Which ranks work together: ulysses innermost, then ring or allgather, then layers, then cfg."""
 
 import pytest
 
@@ -11,11 +11,17 @@ from support.ranks import Ranks
 def test_neighbours_share_the_heavy_exchange() -> None:
     assert members(ParallelPlan(cfg=2, ulysses=2, ring=2), 6) == {
         Axis.CFG: [2, 6],
+        Axis.LAYERS: [6],
         Axis.ULYSSES: [6, 7],
         Axis.EXCHANGE: [4, 6],
         Axis.SEQUENCE: [4, 5, 6, 7],
         Axis.WEIGHTS: [6],
     }
+
+
+def test_each_rank_talks_to_those_of_other_sections_that_hold_the_same_part_of_the_sequence() -> None:
+    found = members(ParallelPlan(cfg=2, layers=2, ulysses=2), 5)
+    assert (found[Axis.LAYERS], found[Axis.SEQUENCE], found[Axis.CFG]) == ([5, 7], [4, 5], [1, 5])
 
 
 def test_ranks_that_share_weights_are_neighbours() -> None:
@@ -24,10 +30,10 @@ def test_ranks_that_share_weights_are_neighbours() -> None:
 
 
 def test_each_axis_divides_all_ranks_the_same_way_seen_from_each_rank() -> None:
-    plan = ParallelPlan(cfg=2, ulysses=2, allgather=3)
-    for axis in (Axis.CFG, Axis.ULYSSES, Axis.EXCHANGE, Axis.SEQUENCE):
-        groups = {tuple(members(plan, rank)[axis]) for rank in range(12)}
-        assert sorted(rank for group in groups for rank in group) == list(range(12))
+    plan = ParallelPlan(cfg=2, layers=2, ulysses=2, allgather=3)
+    for axis in (Axis.CFG, Axis.LAYERS, Axis.ULYSSES, Axis.EXCHANGE, Axis.SEQUENCE):
+        groups = {tuple(members(plan, rank)[axis]) for rank in range(24)}
+        assert sorted(rank for group in groups for rank in group) == list(range(24))
 
 
 def test_a_planned_mesh_needs_no_process() -> None:
@@ -55,7 +61,7 @@ def test_a_mesh_of_torch_that_does_not_fit_is_refused_on_every_rank(ranks: Ranks
         # One that fits is taken by the names of its dims: ring outside, ulysses inside, as the tensor of ranks has it.
         assert sequence == (3, 2, 1, 0) and ulysses in ((3, 2), (1, 0)) and exchange in ((3, 1), (2, 0))
         same, flat, more, part, degrees = refused
-        assert "name its dims cfg, ring or allgather" in same
+        assert "name its dims cfg, layers, ring or allgather" in same
         assert "has dims {'ring': 4, 'ulysses': 1}" in flat
         assert "has dims {'ulysses': 2, 'ring': 1, 'fsdp': 2}" in more and "leave no other dim larger than 1" in more
         assert "holds 2 of 4 ranks" in part

@@ -11,7 +11,22 @@ def test_a_plan_is_read_as_it_is_written() -> None:
     assert (plan.num_ranks, plan.sequence, plan.exchange, plan.strategies) == (12, 6, 2, ("ulysses", "ring"))
 
 
-@pytest.mark.parametrize("plan", ["ulysses=1", "allgather=3", "cfg=2,ulysses=2", "ulysses=2,ring=2,text=sharded"])
+def test_layers_multiply_the_ranks_of_a_branch() -> None:
+    plan = ParallelPlan.parse("cfg=2,layers=3,ulysses=2")
+    assert (plan.num_ranks, plan.branch, plan.sequence, plan.splits_forward) == (12, 6, 2, True)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "ulysses=1",
+        "allgather=3",
+        "layers=2",
+        "cfg=2,layers=2,ulysses=2",
+        "cfg=2,ulysses=2",
+        "ulysses=2,ring=2,text=sharded",
+    ],
+)
 def test_a_plan_prints_as_it_is_read(plan: str) -> None:
     assert str(ParallelPlan.parse(plan)) == plan
 
@@ -29,6 +44,7 @@ def test_a_plan_prints_as_it_is_read(plan: str) -> None:
         ("ring=two", "ring is 'two'; give a whole number"),
         ("ring=2,allgather=2", "two ways to exchange.*set one of them to 1"),
         ("ulysses=4,weights=3", "4 ranks cannot be put into groups of 3.*divides 4"),
+        ("layers=2,weights=2", "layers puts each block's weights on the ranks of one section.*set one of them to 1"),
         ("cfg=3,ulysses=2,weights=3", "parts of several sequences.*divides 2, or a multiple"),
         ("ulysses=2,text=whole", "text is 'whole'; give one of auto, sharded, replicated"),
     ],

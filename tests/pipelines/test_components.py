@@ -270,6 +270,7 @@ def test_what_graphs_hold_is_not_kept_free_once_more(monkeypatch: pytest.MonkeyP
         ("cpu", "auto", "ulysses=2", "none", "off", ""),
         ("cuda:0", "auto", "", "first_block", "off", "a step cache leaves out blocks that a graph would run"),
         ("cuda:0", "auto", "ulysses=2,weights=2", "none", "off", "ranks that share weights gather those of each block"),
+        ("cuda:0", "auto", "layers=2", "none", "off", "ranks that hold some of the blocks wait for those of others"),
         ("cuda:0", "on", "", "none", "on", ""),
     ],
 )

@@ -92,7 +92,11 @@ def test_guidance_and_tokens_are_shared_out_over_four(ranks: Ranks) -> None:
 @pytest.mark.parametrize(
     ("plan", "words"),
     [
-        ("cfg=2,weights=2", "plan cfg=2,weights=2: spread keeps whole weights in each rank; leave weights out"),
+        (
+            "cfg=2,weights=2",
+            "plan cfg=2,weights=2: spread keeps whole weights in each rank; leave weights and layers out",
+        ),
+        ("layers=2", "plan layers=2: spread keeps whole weights in each rank; leave weights and layers out"),
         ("ulysses=3", "plan ulysses=3 uses 3 ranks, but 2 were started"),
         (0, "0 ranks: give at least one, or a plan such as ulysses=2"),
     ],

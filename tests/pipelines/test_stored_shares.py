@@ -50,10 +50,10 @@ def check(found: list[dict[str, Any]], plan: str, family: str) -> None:
     assert all(each["is_kept"] and each["is_encoder_whole"] for each in found)
 
 
+@pytest.mark.parametrize("plan", ["ulysses=2,weights=2", "layers=2"])
 def test_shares_of_a_process_group_that_is_gone_are_loaded_anew(
-    pair: Any, model: Callable[..., Any], tmp_path: Path
+    pair: Any, model: Callable[..., Any], tmp_path: Path, plan: str
 ) -> None:
-    plan = "ulysses=2,weights=2"
     for each in pair.run("bodies.stored_shares:denoise_in_a_new_group", model("flux"), plan, str(tmp_path / "store")):
         assert each["same"], "bit for bit"
         assert each["is_old_gone"] and each["num_bytes"][0] == each["num_bytes"][1]
@@ -69,6 +69,15 @@ def test_a_cache_that_skips_shared_weights_is_refused_and_does_no_harm(
         assert is_as_before
 
 
+def test_a_cache_that_skips_blocks_of_other_ranks_is_refused_and_does_no_harm(
+    pair: Any, model: Callable[..., Any]
+) -> None:
+    for told, is_as_before in pair.run("bodies.stored_shares:denoise_with_a_cache", model("flux"), "layers=2"):
+        assert "step_cache is first_block, and plan layers=2 runs blocks on ranks that would each skip them" in told
+        assert is_as_before
+
+
+@pytest.mark.parametrize("plan", ["ulysses=2,weights=2", "layers=2"])
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -78,7 +87,16 @@ def test_a_cache_that_skips_shared_weights_is_refused_and_does_no_harm(
         ({"graphs": "on"}, "which no CUDA graph can hold"),
     ],
 )
-def test_what_cannot_be_read_in_shares_is_refused_by_name(tiny: Callable[[str], Path], change: Any, words: str) -> None:
+def test_what_cannot_be_read_in_shares_is_refused_by_name(
+    tiny: Callable[[str], Path], plan: str, change: Any, words: str
+) -> None:
     model = dataclasses.replace(describe_model(str(tiny("flux")), device="cpu"), **change)
-    with pytest.raises(ValueError, match=f"plan ulysses=2,weights=2: .*{words}.*use weights=1, or"):
-        ComponentStore().load(model, ("transformer",), plan=ParallelPlan(ulysses=2, weights=2))
+    axis = "layers" if "layers" in plan else "weights"
+    with pytest.raises(ValueError, match=f"plan {plan}: .*{words}.*use {axis}=1, or"):
+        ComponentStore().load(model, ("transformer",), plan=ParallelPlan.parse(plan))
+
+
+def test_kept_keys_are_refused_by_name_before_blocks_are_dealt_out(tiny: Callable[[str], Path]) -> None:
+    model = describe_model(str(tiny("qwen_image_21")), device="cpu")
+    with pytest.raises(ValueError, match=r"plan layers=2: .* keeps keys from step to step.*another plan than layers"):
+        ComponentStore().load(model, ("transformer",), plan=ParallelPlan(layers=2))

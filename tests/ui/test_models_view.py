@@ -50,7 +50,7 @@ def test_every_model_tells_what_it_is_and_where_it_fits(folder: Path, tmp_path: 
     wan = models["wan"]
     assert (wan.family, wan.problem, wan.split_problem) == ("wan", "", "")
     assert wan.num_bytes > 0 and wan.location == str(folder / "wan")
-    assert wan.strategies == ("cfg", "ulysses", "ring", "allgather", "weights")
+    assert wan.strategies == ("cfg", "layers", "ulysses", "ring", "allgather", "weights")
     assert "text" in models["builtin:bobbin"].strategies
     assert {plan.num_ranks for plan in wan.plans} >= {1, 2}
     assert all(plan.fits and plan.bytes_per_device > 0 for plan in wan.plans)

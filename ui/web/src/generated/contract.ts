@@ -1467,6 +1467,7 @@ export interface PlanNode {
  */
 export interface PlanStrategies {
   cfg: number;
+  layers: number;
   ulysses: number;
   ring: number;
   allgather: number;

@@ -4,7 +4,7 @@ import type { PlanStrategies } from "../../types";
 
 /** Ways to exchange the same keys and values: a plan has one of them. */
 const EXCHANGES = ["ring", "allgather"] as const;
-export const DEGREES = ["cfg", "ulysses", ...EXCHANGES, "weights"] as const;
+export const DEGREES = ["cfg", "layers", "ulysses", ...EXCHANGES, "weights"] as const;
 export type Degree = (typeof DEGREES)[number];
 
 export const TEXT_CHOICES = ["auto", "sharded", "replicated"] as const;
