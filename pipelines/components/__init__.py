@@ -11,7 +11,7 @@ prepared: A transformer made ready for a denoise, spread by its plan and compile
 quantizing: Quantization by torchao: of the weights of wide linear layers, each as soon as it has been read, some rows
     at a time.
 resting: A component whose blocks rest in the host's memory, because its device has no room for all of them.
-shelf: What a process has loaded, each memory within its budget.
+shelf: What a process has loaded, each memory within its budget, and what of a model has no room for all of it.
 single_file: A transformer from one file as its makers or ComfyUI publish it, packed or plain, tensor by tensor.
 store: The component store: a process's loaded text encoders, transformers, VAEs, kept under a byte budget.
 tensorrt: Torch-TensorRT as an engine: what it makes of a block's graph, where that is kept, and whether it can be had

@@ -1,4 +1,4 @@
-"""What a process has loaded, each memory within its budget."""
+"""What a process has loaded, each memory within its budget, and what of a model has no room for all of it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.mesh import Mesh
 from ...parallel.ranks.heap import give_back_rest
-from ..values import Lora
-from .loans import Loans
-from .memory import Held, default_budget, memory_limit, spare_bytes
+from ..models.component_files import ModelFiles, inspect_model
+from ..models.describe import fingerprint_of
+from ..models.source import single_files
+from ..values import Lora, Model
+from .loans import ONE_RANK, Loans, Use, condition_of, may_rest
+from .memory import Held, default_budget, expected_bytes, memory_limit, spare_bytes
 
 if TYPE_CHECKING:
     from ..spreading.transformer import Handle
@@ -60,6 +64,8 @@ class Shelf:
     def __init__(self, budget_bytes: int | None) -> None:
         self._budget_bytes = budget_bytes
         self._entries: dict[tuple[Any, ...], StoredComponent] = {}
+        self._files: dict[tuple[str, str], ModelFiles] = {}
+        self._crowded: set[tuple[Any, ...]] = set()  # what was there whole when memory ran out
         self._num_ranks_here = 1
         self._lock = threading.RLock()  # held while components are loaded, never while somebody waits for a loan
         self._loans = Loans()
@@ -77,10 +83,31 @@ class Shelf:
         self._num_ranks_here = num_ranks
 
     def clear(self) -> None:
-        """Forget everything; memory is free once callers let go of what they hold."""
+        """Forget everything, the models' files, too; memory is free once callers let go of what they hold."""
         with self._lock:
             for key in list(self._entries):
                 self._drop(key)
+            self._files.clear()
+
+    def ease(self, model: Model, names: Sequence[str]) -> bool:
+        """After memory ran out in spite of all that was reckoned: keep fewer blocks of these on the device from now on.
+        Whether there was any to spare."""
+        if not (model.device.startswith("cuda") or memory_limit()):
+            return False
+        use, found = Use(model, None, condition_of(model, ONE_RANK, "none")), False
+        with self._lock:
+            for name in (name.rstrip("?") for name in names):
+                entry = self._entries.get(use.key(name))
+                if entry is None or not may_rest(self._files_of(model).components[name], use):
+                    continue
+                if entry.resting is not None:
+                    found = entry.resting.ease() or found
+                elif not self._loans.is_lent(use.key(name)):
+                    self._crowded.add(use.key(name))
+                    self._drop(use.key(name))
+                    found = True
+            self._release(model.device)
+        return found
 
     def give_way(self) -> None:
         """Drop what may be dropped, for something else that this process loads: neither shares of weights nor loans."""
@@ -131,6 +158,23 @@ class Shelf:
         held = [entry for entry in self._entries.values() if entry.place == place]
         pinned = [entry.resting.host_bytes for entry in self._entries.values() if entry.resting and place == "cpu"]
         return sum(entry.device_bytes + entry.graph_bytes for entry in held) + sum(pinned)
+
+    def _rooms_of(
+        self, use: Use, names: Sequence[str], keep: set[tuple[Any, ...]], working_bytes: int
+    ) -> dict[str, float]:
+        """Which of these have no room for all of them, and what of the device is for each that has not."""
+        model = use.model
+        if not (model.device.startswith("cuda") or memory_limit()):
+            return {}
+        held = self._files_of(model).components
+        keys = {use.key(name): name for name in names if name in held and may_rest(held[name], use)}
+        sizes = {
+            key: self._entries[key].num_bytes if key in self._entries else expected_bytes(held[name], model)
+            for key, name in keys.items()
+        }
+        known = {key for key, name in keys.items() if name in use.rests or key in self._crowded}
+        rooms = self._rooms(model.device, sizes, rests=known, keep=keep, working_bytes=working_bytes)
+        return {keys[key]: room for key, room in rooms.items()}
 
     def _rooms(
         self,
@@ -206,3 +250,14 @@ class Shelf:
             import torch
 
             torch.cuda.empty_cache()
+
+    def _files_of(self, model: Model) -> ModelFiles:
+        """The model's files, checked again before the first load: they may have changed since it was described."""
+        key = (model.folder, model.fingerprint)
+        if key not in self._files:
+            files = inspect_model(Path(model.folder))
+            found = fingerprint_of(files.fingerprint, single_files(model, files.components))
+            if model.fingerprint not in ("", found):
+                raise ValueError(f"the files of model {model.source} have changed since it was described; run again")
+            self._files[key] = files
+        return self._files[key]

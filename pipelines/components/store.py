@@ -9,7 +9,6 @@ import copy
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from ...parallel.group import Axis
@@ -18,14 +17,14 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress, finish
 from ...parallel.together import Readers, start_agreeing, who_reads
 from ...parallel.wording import worded
-from ..models.component_files import ComponentFiles, ModelFiles, inspect_model
-from ..models.describe import check_engine, fingerprint_of
+from ..models.component_files import ComponentFiles
+from ..models.describe import check_engine
 from ..models.source import single_files
 from ..values import Model, StepCache
 from . import tensorrt
 from .loading import load_component, load_share, one_sentence
-from .loans import ONE_RANK, Use, condition_of, is_transformer, may_rest
-from .memory import SMALL_BYTES, bytes_of, expected_bytes, is_quantized, memory_limit, tensor_bytes
+from .loans import ONE_RANK, Use, condition_of, is_transformer
+from .memory import SMALL_BYTES, bytes_of, expected_bytes, is_quantized, tensor_bytes
 from .prepared import Prepared
 from .shelf import Shelf, StoredComponent
 
@@ -45,9 +44,7 @@ class ComponentStore(Shelf):
 
     def __init__(self, budget_bytes: int | None = None) -> None:
         super().__init__(budget_bytes)
-        self._files: dict[tuple[str, str], ModelFiles] = {}
         self._num_uses = 0
-        self._crowded: set[tuple[Any, ...]] = set()  # what was there whole when memory ran out
         # Called before anything is loaded: what else this process keeps loaded is to be dropped.
         self.make_way: Callable[[], None] = lambda: None
 
@@ -118,55 +115,12 @@ class ComponentStore(Shelf):
         use = self._use(model, plan, "none", [name.rstrip("?") for name in names], working_bytes)
         return self._load(use, names, progress, keep=keep, working_bytes=working_bytes)
 
-    def ease(self, model: Model, names: Sequence[str]) -> bool:
-        """After memory ran out in spite of all that was reckoned: keep fewer blocks of these on the device from now on.
-        Whether there was any to spare."""
-        if not (model.device.startswith("cuda") or memory_limit()):
-            return False
-        use, found = Use(model, None, condition_of(model, ONE_RANK, "none")), False
-        with self._lock:
-            for name in (name.rstrip("?") for name in names):
-                entry = self._entries.get(use.key(name))
-                if entry is None or not may_rest(self._files_of(model).components[name], use):
-                    continue
-                if entry.resting is not None:
-                    found = entry.resting.ease() or found
-                elif not self._loans.is_lent(use.key(name)):
-                    self._crowded.add(use.key(name))
-                    self._drop(use.key(name))
-                    found = True
-            self._release(model.device)
-        return found
-
-    def clear(self) -> None:
-        """Forget the models' files, too."""
-        with self._lock:
-            super().clear()
-            self._files.clear()
-
     def _use(
         self, model: Model, plan: ParallelPlan, step_cache: StepCache, names: Sequence[str], working_bytes: int
     ) -> Use:
         use = Use(model, _mesh(model, plan), condition_of(model, plan, step_cache))
         with self._lock:
             return dataclasses.replace(use, rests=frozenset(self._rooms_of(use, names, set(), working_bytes)))
-
-    def _rooms_of(
-        self, use: Use, names: Sequence[str], keep: set[tuple[Any, ...]], working_bytes: int
-    ) -> dict[str, float]:
-        """Which of these have no room for all of them, and what of the device is for each that has not."""
-        model = use.model
-        if not (model.device.startswith("cuda") or memory_limit()):
-            return {}
-        held = self._files_of(model).components
-        keys = {use.key(name): name for name in names if name in held and may_rest(held[name], use)}
-        sizes = {
-            key: self._entries[key].num_bytes if key in self._entries else expected_bytes(held[name], model)
-            for key, name in keys.items()
-        }
-        known = {key for key, name in keys.items() if name in use.rests or key in self._crowded}
-        rooms = self._rooms(model.device, sizes, rests=known, keep=keep, working_bytes=working_bytes)
-        return {keys[key]: room for key, room in rooms.items()}
 
     def _load(
         self,
@@ -324,17 +278,6 @@ class ComponentStore(Shelf):
             raise
         entry.loras = model.loras
         return True
-
-    def _files_of(self, model: Model) -> ModelFiles:
-        """The model's files, checked again before the first load: they may have changed since it was described."""
-        key = (model.folder, model.fingerprint)
-        if key not in self._files:
-            files = inspect_model(Path(model.folder))
-            found = fingerprint_of(files.fingerprint, single_files(model, files.components))
-            if model.fingerprint not in ("", found):
-                raise ValueError(f"the files of model {model.source} have changed since it was described; run again")
-            self._files[key] = files
-        return self._files[key]
 
 
 @functools.cache

@@ -26,8 +26,8 @@ from ...parallel.collectives import gather
 from ...parallel.errors import PeerLost
 from ...parallel.group import Group
 from ...parallel.sharding.fingerprint import check_same
+from ...parallel.sharding.sections.waiting import Outline
 from .calls import signature_of
-from .waiting import Outline
 
 # Of each decoder what its calls give, by what they are given: to find it out takes as long as to compute some tiles.
 _outlines: weakref.WeakKeyDictionary[nn.Module, dict[Hashable, Outline]] = weakref.WeakKeyDictionary()
