@@ -44,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if getattr(arguments, "no_self_check", False):
+        os.environ["LATENTLOOM_SELF_CHECK"] = "0"  # which ranks inherit
     try:
         if getattr(arguments, "memory", None) is not None:
             from .pipelines.components.memory import limit_memory
@@ -153,6 +155,9 @@ def _run_options(run: argparse.ArgumentParser) -> None:
     says = "groups of devices that work on separate runs (default: of a sweep as many as end it soonest, else one)"
     add("--replicas", type=int, metavar="N", help=says)
     add("--cluster", default="", metavar="ADDRESS", help="a Ray cluster; the devices are of each machine")
+    add(
+        "--no-self-check", action="store_true", help="a plan's first use with a model is not checked against one device"
+    )
     add("--json", action="store_true", help="events and the result as JSON, one object a line")
 
 

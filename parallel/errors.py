@@ -15,6 +15,7 @@ and libraries raise counts as the class that `kind_of` finds for it, so a plain 
     |  +- OutsideRoots      outside-roots         2   400  pipelines/models/source.py
     |  +- NotPulled         not-pulled            2   400  pipelines/models/source.py
     |  +- NotFinite         not-finite            2   400  pipelines/failures.py
+    |  +- NotTheSame        not-the-same          2   400  pipelines/selfcheck/first_use.py
     |  +- NotWritten        not-written           2   400  nodes/files/atomic.py
     |  +- InUse             in-use                2   400  nodes/headless/lifetime.py
     |  +- NotFetched        not-fetched           2   400  pipelines/hub/look.py
@@ -26,6 +27,7 @@ and libraries raise counts as the class that `kind_of` finds for it, so a plain 
     +- BadWires             bad-wires             1   500  parallel/errors.py: inside ranks only
     +- BadMessage           bad-message           1   500  parallel/errors.py: between processes only
     +- Closed               closed                1   500  parallel/errors.py: between processes only
+    +- Unproven             unproven              1   500  pipelines/selfcheck/passes.py: within a self-check only
     +- MachineLost          machine-lost          1   500  pipelines/cluster/machine.py: within a cluster only
     +- WorkerLost           worker-lost           1   500  ui/worker/work.py: within the page's server only
     +- NodeFailed           node-failed           1   500  nodes/execution/failure.py

@@ -112,6 +112,17 @@ def everyone(mesh: Mesh) -> Group:
     return Group(range(mesh.plan.num_ranks), mesh.rank, at_work())
 
 
+def gatherers(mesh: Mesh) -> Group:
+    """Collective the first time: the ranks that share tokens with this one, of a mesh that `mesh_for` gave, in a group
+    for weights. They run the same blocks in the same order; branches of guidance may skip different ones."""
+    from .process_groups import Use, group_of, make
+
+    rows = (members(mesh.plan, number)[Axis.SEQUENCE] for number in range(mesh.plan.num_ranks))
+    make(dict.fromkeys((Use.WEIGHTS, tuple(row)) for row in rows))
+    own = mesh[Axis.SEQUENCE]
+    return Group(own.ranks, own.index, group_of(own.ranks, Use.WEIGHTS))
+
+
 def make_mesh_among(ranks: Sequence[int], plan: ParallelPlan) -> Mesh | None:
     """Collective: the same over some of the ranks; under torchrun every rank calls this, and the others get None."""
     import torch.distributed as dist

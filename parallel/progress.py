@@ -52,6 +52,8 @@ class RankWork:
     stage."""
     idle_bytes: int = 0
     """Of it, what the process had before its first stage: Python and libraries. 0 on an accelerator."""
+    known: str = ""
+    """What a self-check found of the plan with this model on this machine; empty where none was made."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +165,7 @@ SILENT = Progress()  # the progress of a call made by hand: nobody watches and n
 
 
 @contextlib.contextmanager
-def measured(plan: ParallelPlan, progress: Progress, *, device: str, name: str = "") -> Iterator[None]:
+def measured(plan: ParallelPlan, progress: Progress, *, device: str, name: str = "", known: str = "") -> Iterator[None]:
     """Collective: tell what is done within, under the plan's name or another; one that works alone, here or as a rank,
     has no plan to name. Seconds are those until the device is done, not until it was told what to do.
 
@@ -185,6 +187,7 @@ def measured(plan: ParallelPlan, progress: Progress, *, device: str, name: str =
         exchanges=after.calls - before.calls if after and before else 0,
         peak_memory_bytes=peak(device),
         idle_bytes=0 if device.startswith("cuda") else idle_bytes(),
+        known=known,
     )
     progress.spread((name or str(plan)) if mesh else "", [work])
 

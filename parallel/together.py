@@ -84,6 +84,29 @@ class Readers:
             )
 
 
+def start_agreeing(wishes: Sequence[int], same: object, mesh: Mesh) -> Callable[[], list[int] | None]:
+    """Collective: of each wish the least of all ranks of the mesh; None unless `same` is equal on all of them and they
+    are on one machine. Returns at once; the function it gives back waits."""
+    import torch
+
+    from .collectives import start_highest
+
+    assert mesh.voters is not None, f"the mesh of plan {mesh.plan} is of `mesh_for`"
+    mark = _mark(same)
+    wait = start_highest(torch.tensor([mark, -mark, *(-wish for wish in wishes)]), mesh.voters)
+
+    def found() -> list[int] | None:
+        highest, lowest, *least = wait().tolist()
+        return [-each for each in least] if highest == -lowest else None
+
+    return found
+
+
+def _mark(*same: object) -> int:
+    """A number that is equal, and so the highest and the lowest, where all ranks of a machine have the same."""
+    return zlib.crc32(repr((platform.node(), *same)).encode())
+
+
 def who_reads(lacking: Sequence[object], mesh: Mesh) -> Readers | None:
     """Collective: who reads what this rank lacks: all ranks of the mesh together if all lack the same and are on one
     machine, or None: each by itself. Only a rank that lacks something waits for the others' votes."""
@@ -92,7 +115,7 @@ def who_reads(lacking: Sequence[object], mesh: Mesh) -> Readers | None:
     from .collectives import start_highest
 
     assert mesh.voters is not None, f"the mesh of plan {mesh.plan} is of `mesh_for`"
-    mark = zlib.crc32(repr((platform.node(), *lacking)).encode())  # highest and lowest of it are equal where all are
+    mark = _mark(*lacking)
     wait = start_highest(torch.tensor([int(not lacking), mark, -mark]), mesh.voters)
     if not lacking:
         return None

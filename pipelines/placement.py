@@ -254,8 +254,7 @@ def _ranks_to_decode(request: Decode) -> int:
         return 1
     from .spreading.vae import has_rows, why_not
 
-    folder = Path(model.folder)
-    name, config = components_of(read_index(folder)).get("vae", ("", ""))[1], read_config(folder, "vae")
+    name, config = _vae_of(model), read_config(Path(model.folder), "vae")
     # What was foretold is of the size that was asked for; whether these latents have rows for all is known here only.
     can_split = why_not(name, config) is None and has_rows(name, config, latents.tensor.shape, num_ranks)
     return num_ranks if can_split else 1
@@ -263,9 +262,23 @@ def _ranks_to_decode(request: Decode) -> int:
 
 def decoders_of(model: Model, latents: Latents) -> int:
     """How many ranks decode latents of this size together, by the plan of a denoise of the model's own steps and
-    guidance: part of what is made, since rows round differently. Raises `ValueError`.
+    guidance. Raises `ValueError`.
     """
     if model.place.group_size <= 1:
         return 1
     wanted = Wanted(is_guided=is_guided(model)).of_size(latents)
     return decoders_for(model, wanted, plan_for(model, wanted)[0])
+
+
+def row_decoders_of(model: Model, latents: Latents) -> int:
+    """How many ranks decode by rows, as `decoders_of` says: part of what is made, since rows round differently. Tiles
+    keep the bits: 1.
+    """
+    from .spreading.vae import OWN_TILES
+
+    return 1 if _vae_of(model) in OWN_TILES else decoders_of(model, latents)
+
+
+def _vae_of(model: Model) -> str:
+    """The class of its VAE; "" if it has none."""
+    return components_of(read_index(Path(model.folder))).get("vae", ("", ""))[1]

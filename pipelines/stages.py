@@ -39,6 +39,7 @@ from .models.describe import card_of
 from .models.facts import scheduler_of
 from .models.folder import read_config, read_index
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Stage, made
+from .selfcheck.first_use import check_first_use
 from .settling import saw_frame, settled
 from .spreading.vae import split_over
 from .values import Audio, Conditioning, Image, Latents, Mask, Model, References, StepCache, Video, as_bytes
@@ -115,28 +116,15 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
     request = settled(made(Denoise, request, fields))
     model, latents, seeds = request.model, request.latents, seeds_of(request.seed, request.latents.batch)
     _check_walk(request)
-    with _loaded(
-        model,
-        "denoise",
-        progress,
-        f"denoising {latents.batch} of {latents.width} x {latents.height} x {latents.frames}",
-        plan=request.plan,
-        step_cache=request.step_cache,
-        num_steps=num_steps_of(request),
-        working_bytes=_working_bytes(model, latents, request.plan, conditioning=request.conditioning),
-    ) as parts:
+    known = check_first_use(request, progress, lend=functools.partial(_lend, request, progress), paint=_paint)
+    with _lend(request, progress, model, request.plan, step_cache=request.step_cache) as parts:
         progress.phase("denoising")
         with (
-            measured(request.plan, progress, device=model.device),
+            measured(request.plan, progress, device=model.device, known=known),
             _compared(request) as compare,
             cached(parts, request),
         ):
-            painted = family_module(model.family).denoise(
-                parts,
-                _on_device(request),
-                generators=generators(seeds, request.noise),
-                on_step=_reporting(model, progress, compare),
-            )
+            painted = _paint(parts, request, _reporting(model, progress, compare))
         tensor, sound = painted if isinstance(painted, tuple) else (painted, None)
         check_finite({"tensor": tensor, "sound": sound}, parts, model, what="the denoised latents")
     return dataclasses.replace(
@@ -146,6 +134,28 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
         seeds=seeds,
         extras={},
     )
+
+
+def _lend(
+    request: Denoise, progress: Progress, model: Model, plan: ParallelPlan, *, step_cache: StepCache = "none"
+) -> contextlib.AbstractContextManager[dict[str, Any]]:
+    """Collective with a plan of several ranks: what this denoise needs, of the model in this condition."""
+    latents = request.latents
+    return _loaded(
+        model,
+        "denoise",
+        progress,
+        f"denoising {latents.batch} of {latents.width} x {latents.height} x {latents.frames}",
+        plan=plan,
+        step_cache=step_cache,
+        num_steps=num_steps_of(request),
+        working_bytes=_working_bytes(model, latents, plan, conditioning=request.conditioning),
+    )
+
+
+def _paint(parts: dict[str, Any], request: Denoise, on_step: Callable[..., None]) -> Tensor | tuple[Tensor, Tensor]:
+    drawn = generators(seeds_of(request.seed, request.latents.batch), request.noise)
+    return family_module(request.model.family).denoise(parts, _on_device(request), generators=drawn, on_step=on_step)
 
 
 def decode(request: Decode | Mapping[str, Any] = NOTHING, progress: Progress = SILENT, **fields: Any) -> Image | Video:

@@ -42,6 +42,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
         "soonest; else one)",
     )
     add("--memory", default="", metavar="10GB", help="what may be taken of each device (default: all)")
+    says = "a plan's first use with a model is not checked against one device"
+    add("--no-self-check", action="store_true", help=says)
     add("--max-pixels", type=int, metavar="N", help="of a picture that is uploaded or resized (default: 64 million)")
     add("--root-path", default="", metavar="PATH", help="the path or URL under which a proxy shows the page")
     add("--user-quota", type=float, default=20, metavar="GIB", help="what one user may keep (default: 20)")

@@ -178,8 +178,11 @@ def _node(record: NodeRecord) -> dict[str, Any]:
         plain["model"] = asdict(record.model)
     if record.plan:
         plain["plan"] = record.plan
+    if known := next((rank.known for rank in record.ranks if rank.known), ""):
+        plain["self_check"] = known
     if record.ranks:
-        plain["ranks"] = [{**asdict(rank), "seconds": round(rank.seconds, 4)} for rank in record.ranks]
+        told = ({**asdict(rank), "seconds": round(rank.seconds, 4)} for rank in record.ranks)
+        plain["ranks"] = [{name: value for name, value in rank.items() if name != "known"} for rank in told]
     told = {"message": record.message, "code": record.code}
     return {**plain, **record.prediction(), **{name: value for name, value in told.items() if value}}
 

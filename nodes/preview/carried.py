@@ -132,9 +132,9 @@ def rows_of(walk: Walk, names: Iterable[str]) -> dict[str, int]:
         try:
             decoder: Model = walk.value(name, model)[0]
             if decoder.place.group_size > 1:
-                from ...pipelines.placement import decoders_of
+                from ...pipelines.placement import row_decoders_of
 
-                found[name] = decoders_of(decoder, walk.value(name, latents)[0])
+                found[name] = row_decoders_of(decoder, walk.value(name, latents)[0])
         except ValueError:  # not known before the run
             continue
     return {name: rows for name, rows in found.items() if rows > 1}

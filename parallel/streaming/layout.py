@@ -148,11 +148,19 @@ class Layout:
         """What each leaf is pointed at while the block lies in a slot."""
         return [(spot.leaf, spot.within(slot)) for spot in self.spots]
 
-    def copies(self, slot: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """(bytes of the slot, the bytes at rest that belong there), as few as neighbours allow."""
-        return [
-            (slot[run.offset : run.offset + run.num_bytes], bytes_under(run.first, run.num_bytes)) for run in self._runs
-        ]
+    @property
+    def places(self) -> list[tuple[Any, ...]]:
+        """What is equal where two blocks' bytes mean the same."""
+        return [(spot.offset, spot.rest.dtype, spot.rest.shape, spot.rest.stride()) for spot in self.spots]
+
+    def copies(self, into: Tensor, *, begin: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+        """(bytes of `into`, the bytes at rest that belong there), as few as neighbours allow. `into` stands for a slot
+        from byte `begin` on, as far as it goes."""
+        for run in self._runs:
+            first, last = max(run.offset, begin), min(run.offset + run.num_bytes, begin + len(into))
+            if first < last:
+                rest = bytes_under(run.first, run.num_bytes)[first - run.offset : last - run.offset]
+                yield into[first - begin : last - begin], rest
 
 
 def num_bytes_under(tensor: Tensor) -> int:

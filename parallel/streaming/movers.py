@@ -11,21 +11,31 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-Copies = Sequence[tuple[Tensor, Tensor]]  # (bytes of a slot, bytes at rest)
+from ..collectives import gather_into
+from ..group import Group
+from ..progress import finish
+from .layout import Layout
+
+UNIT_BYTES = 512  # shares are multiples of it
+NUM_SHARES = 2  # one comes from the host while the other is gathered
+NUM_TRIALS = 3  # the first one connects the ranks
 ASK_S = 0.02  # between looks for an exception that another thread has set, while a copy is waited for
 
 
 class Mover(Protocol):
     """Slots are numbered from 0."""
 
-    def bring(self, slot: int, copies: Copies) -> None:
-        """Into a slot whose last block is done, or asked for; returns at once."""
+    num_bytes: int  # what it takes of the device beside them
+
+    def bring(self, slot: int, layout: Layout) -> None:
+        """Into a slot whose last block is done, or asked for; returns at once. Collective where shares are gathered."""
 
     def wait(self, slot: int) -> None:
         """What computes next finds the slot full. Raises what the copy failed with."""
@@ -37,19 +47,28 @@ class Mover(Protocol):
         """Waits for all copies; nobody may ask for more."""
 
 
-class HostMover:
-    """A thread that copies, in the order in which it was asked."""
+def padded(num_bytes: int, group: Group) -> int:
+    """So many bytes, in equal shares."""
+    return -(-num_bytes // (group.size * UNIT_BYTES)) * group.size * UNIT_BYTES
 
-    def __init__(self) -> None:
-        self._asked: queue.SimpleQueue[tuple[_Ticket, Copies] | None] = queue.SimpleQueue()
+
+class HostMover:
+    """A thread that copies, in the order in which it was asked. With a group it brings a share, and gathers the others'
+    into the slot: one module at a time, as threads of a rank would ask gloo in an order of their own."""
+
+    num_bytes = 0
+
+    def __init__(self, slots: Sequence[Tensor], group: Group | None = None) -> None:
+        self._slots, self._group = slots, group
+        self._asked: queue.SimpleQueue[tuple[_Ticket, Tensor, Layout] | None] = queue.SimpleQueue()
         self._tickets: dict[int, _Ticket] = {}
         self._thread = threading.Thread(target=self._work, name="latentloom-blocks", daemon=True)
         self._thread.start()
 
-    def bring(self, slot: int, copies: Copies) -> None:
+    def bring(self, slot: int, layout: Layout) -> None:
         ticket = _Ticket()
         self._tickets[slot] = ticket
-        self._asked.put((ticket, copies))
+        self._asked.put((ticket, self._slots[slot], layout))
 
     def wait(self, slot: int) -> None:
         self._tickets[slot].wait()
@@ -64,13 +83,24 @@ class HostMover:
     def _work(self) -> None:
         torch.set_num_threads(1)  # of this thread: the others compute
         while (asked := self._asked.get()) is not None:
-            ticket, copies = asked
+            ticket, slot, layout = asked
             try:
-                for slot, rest in copies:
-                    slot.copy_(rest)
+                self._fill(slot, layout)
             except BaseException as error:  # told where the block is wanted
                 ticket.error = error
             ticket.ring()
+
+    def _fill(self, slot: Tensor, layout: Layout) -> None:
+        group, share, begin = self._group, slot, 0
+        if group is not None:
+            slot = slot[: padded(layout.num_bytes, group)]
+            size = len(slot) // group.size
+            begin = size * group.index
+            share = slot[begin : begin + size]
+        for into, rest in layout.copies(share, begin=begin):
+            into.copy_(rest)
+        if group is not None:
+            gather_into(slot, share, group=group, is_async=False)
 
 
 class _Ticket:
@@ -97,18 +127,20 @@ class _Ticket:
 class DeviceMover:
     """A stream of copies beside the stream that computes, and two events for each slot. `cuda` is `torch.cuda`."""
 
-    def __init__(self, device: torch.device, num_slots: int, *, cuda: Any = torch.cuda) -> None:
-        self._device, self._cuda = device, cuda
-        self._stream = cuda.Stream(device)
-        self._ready = [cuda.Event() for _ in range(num_slots)]
-        self._free = [cuda.Event() for _ in range(num_slots)]
-        for slot in range(num_slots):  # its memory's last user may still be at work
+    num_bytes = 0
+
+    def __init__(self, slots: Sequence[Tensor], *, cuda: Any = torch.cuda) -> None:
+        self._slots, self._cuda, self._device = slots, cuda, slots[0].device
+        self._stream = cuda.Stream(self._device)
+        self._ready = [cuda.Event() for _ in slots]
+        self._free = [cuda.Event() for _ in slots]
+        for slot in range(len(slots)):  # its memory's last user may still be at work
             self.used(slot)
 
-    def bring(self, slot: int, copies: Copies) -> None:
+    def bring(self, slot: int, layout: Layout) -> None:
         self._stream.wait_event(self._free[slot])
         with self._cuda.stream(self._stream):
-            for into, rest in copies:
+            for into, rest in layout.copies(self._slots[slot]):
                 into.copy_(rest, non_blocking=True)
         self._ready[slot].record(self._stream)
 
@@ -125,5 +157,66 @@ class DeviceMover:
         self._cuda.current_stream(self._device).wait_stream(self._stream)
 
 
-def mover_for(device: torch.device, num_slots: int) -> Mover:
-    return DeviceMover(device, num_slots) if device.type == "cuda" else HostMover()
+class GatheringMover(DeviceMover):
+    """Each rank copies its share from the host, and all ranks gather them over the wire between their devices.
+
+        copy        wait left[i]  share of block n+2 -> i   record came[i]
+        wire        wait came[i]  wait free[a]  all shares -> slot a   record left[i], ready[a]
+
+    So a share comes while the slot's last block still computes. All ranks call alike: one communicator, its own.
+    """
+
+    def __init__(self, slots: Sequence[Tensor], group: Group, *, cuda: Any = torch.cuda) -> None:
+        super().__init__(slots, cuda=cuda)
+        self._group, self._wire, self._turn = group, cuda.Stream(self._device), 0
+        size = len(slots[0]) // group.size
+        self._shares = [torch.empty(size, dtype=torch.uint8, device=self._device) for _ in range(NUM_SHARES)]
+        self._came = [cuda.Event() for _ in self._shares]
+        self._left = [cuda.Event() for _ in self._shares]
+        for left in self._left:  # as with slots
+            left.record(cuda.current_stream(self._device))
+        self.num_bytes = NUM_SHARES * size
+
+    def bring(self, slot: int, layout: Layout) -> None:
+        """Collective."""
+        whole = self._slots[slot][: padded(layout.num_bytes, self._group)]
+        size, turn = len(whole) // self._group.size, self._turn
+        self._turn = (turn + 1) % NUM_SHARES
+        share = self._shares[turn][:size]
+        self._stream.wait_event(self._left[turn])
+        with self._cuda.stream(self._stream):
+            for into, rest in layout.copies(share, begin=size * self._group.index):
+                into.copy_(rest, non_blocking=True)
+        self._came[turn].record(self._stream)
+        self._wire.wait_event(self._came[turn])
+        self._wire.wait_event(self._free[slot])
+        with self._cuda.stream(self._wire):
+            gather_into(whole, share, group=self._group, is_async=False)
+        self._left[turn].record(self._wire)
+        self._ready[slot].record(self._wire)
+
+    def end(self) -> None:
+        super().end()
+        self._cuda.current_stream(self._device).wait_stream(self._wire)
+
+
+def mover_for(slots: Sequence[Tensor], group: Group | None) -> Mover:
+    if slots[0].device.type != "cuda":
+        return HostMover(slots, group)
+    return DeviceMover(slots) if group is None else GatheringMover(slots, group)
+
+
+def is_sooner(layout: Layout, device: torch.device, group: Group) -> bool:
+    """Collective: whether a block is there sooner by shares than if all ranks copy all of it at a time. Where their
+    wire passes the host it is not."""
+    slots = [torch.empty(padded(layout.num_bytes, group), dtype=torch.uint8, device=device)]
+    seconds = list[float]()
+    for mover in (mover_for(slots, None), mover_for(slots, group)):
+        for _ in range(NUM_TRIALS):
+            begun = time.perf_counter()
+            mover.bring(0, layout)
+            mover.wait(0)
+            finish(str(device))
+            seconds.append(time.perf_counter() - begun)
+        mover.end()
+    return min(seconds[:NUM_TRIALS]) > min(seconds[NUM_TRIALS:])

@@ -15,8 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..group import Group
 from .layout import Layout, Leaf, point
-from .movers import Mover, mover_for
+from .movers import Mover, mover_for, padded
 
 NUM_SLOTS = 2  # one computes while the other fills; a third gains nothing where blocks are alike
 
@@ -27,6 +28,9 @@ class Streamed:
     `resident` blocks, by index, have a slot of their own for all that time. Tensors of blocks whose addresses are in
     `without` stay as they are. A block's `forward` is wrapped, not hooked: so it lies outside of a compiled block and
     inside of step caches, whose skipped blocks are not brought.
+
+    Ranks of a `group` bring a share of each block and gather it: collective then, by ranks whose blocks lie alike, of
+    which the same ones stay, and which call the same.
     """
 
     def __init__(
@@ -36,7 +40,8 @@ class Streamed:
         device: torch.device,
         resident: Collection[int] = (),
         without: Set[int] = frozenset(),
-        mover: Callable[[torch.device, int], Mover] = mover_for,
+        group: Group | None = None,
+        mover: Callable[[Sequence[Tensor], Group | None], Mover] = mover_for,
     ) -> None:
         self._blocks = tuple(blocks)
         self._layouts = [Layout(block, without=without) for block in blocks]
@@ -44,15 +49,15 @@ class Streamed:
         streamed = [i for i, layout in enumerate(self._layouts) if i not in resident and layout.num_bytes]
         self._resident = [_slot(self._layouts[i].num_bytes, device) for i in resident]
         size = max((self._layouts[i].num_bytes for i in streamed), default=0)
+        size = padded(size, group) if group is not None else size
         self._slots = [_slot(size, device) for _ in range(min(NUM_SLOTS, len(streamed)))]
         self._holds: list[int | None] = [None] * len(self._slots)  # the block in each slot, or on its way there
         self._views: dict[tuple[int, int], list[tuple[Leaf, Tensor]]] = {}
-        self._copies: dict[tuple[int, int], list[tuple[Tensor, Tensor]]] = {}
         self._next = dict(zip(streamed, (*streamed[1:], *streamed[:1]), strict=True))
         self._last: int | None = None
         self._running: int | None = None
         self.num_brought = 0
-        self._mover = mover(device, len(self._slots)) if streamed else None
+        self._mover = mover(self._slots, group) if streamed else None
         for index, slot in zip(resident, self._resident, strict=True):
             for into, rest in self._layouts[index].copies(slot):
                 into.copy_(rest)
@@ -63,8 +68,8 @@ class Streamed:
 
     @property
     def num_bytes(self) -> int:
-        """What slots take of the device."""
-        return sum(map(len, (*self._slots, *self._resident)))
+        """What slots take of the device, and what fills them."""
+        return sum(map(len, (*self._slots, *self._resident))) + (self._mover.num_bytes if self._mover else 0)
 
     def end(self) -> None:
         """All as it rests; the slots are given back. A second call does nothing."""
@@ -81,7 +86,6 @@ class Streamed:
             point(views)
         self._slots, self._resident = [], []
         self._views.clear()
-        self._copies.clear()
 
     def _wrap(self, index: int) -> None:
         block = self._blocks[index]
@@ -144,9 +148,7 @@ class Streamed:
         slot = next(slot for slot, held in enumerate(self._holds) if held not in wanted)
         # An exception between two of these lines leaves an empty slot, never one that names what is not there.
         self._holds[slot] = None
-        if (index, slot) not in self._copies:
-            self._copies[index, slot] = self._layouts[index].copies(self._slots[slot])
-        self._mover.bring(slot, self._copies[index, slot])
+        self._mover.bring(slot, self._layouts[index])
         self._holds[slot] = index
         self.num_brought += 1
 

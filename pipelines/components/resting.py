@@ -8,20 +8,27 @@ are mapped and lie where they rest; for a GPU they are pinned.
 from __future__ import annotations
 
 import logging
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
+from ...parallel.group import Axis, Group
+from ...parallel.mesh import Mesh, gatherers
 from ...parallel.sharding.hooks import modules_ending
 from ...parallel.streaming.layout import Layout, Leaf, leaves, num_bytes_under, outside_of, shared_by_several
+from ...parallel.streaming.movers import NUM_SHARES, is_sooner, padded
 from ...parallel.streaming.pinned import Pinned
 from ...parallel.streaming.streamed import NUM_SLOTS, Streamed
+from ...parallel.together import start_agreeing
 from ..split_plans import SPLIT_PLANS
 from .memory import MEMORY, USABLE_SHARE, memory_limit
 
 logger = logging.getLogger("latentloom")
+Wish = tuple[int, int, int]  # of one rank: whether it goes on, how many blocks may stay, whether it has tried shares
+NO_WISH: Wish = (0, -1, 0)  # of one where nothing rests
 GROWS_BY = 8  # so many of all blocks more must fit before a streamed component is laid out anew for them
 
 
@@ -42,6 +49,9 @@ class Resting:
         self._pinned: Pinned | None = None
         self._streamed: Streamed | None = None
         self._resident: tuple[int, ...] = ()
+        self._mesh: Mesh | None = None  # whose ranks gather what they bring, if they do
+        self._judged: Mesh | None = None  # whose ranks have tried whether that is sooner
+        self._is_sooner = False
         self._most = len(self.blocks)  # so many may stay
         self._settle()
 
@@ -64,25 +74,38 @@ class Resting:
     def num_resident(self) -> int:
         return len(self._resident) if self._streamed else 0
 
-    def begin(self, room: float) -> None:
+    def begin(self, room: float, mesh: Mesh | None = None) -> None:
         """Within so many bytes of the device, as many blocks on it as fit. Raises `ValueError` for a budget that
-        someone has set and that is too small for any way to run it."""
-        most = self._most_resident(room)
-        if self._streamed is not None:
+        someone has set and that is too small for any way to run it.
+
+        Collective with a mesh: if it rests and lies alike on all its ranks, those that share tokens bring a share of
+        each block and gather it, where that is sooner; of blocks then as many stay as where the least do.
+        """
+        most, goes_on = self._most_resident(room), self._streamed is not None
+        if mesh is not None and (agreed := self._agreed(room, mesh)) is not None:
+            goes_on, most = agreed
+        else:
+            mesh = None
+        if goes_on and self._mesh is mesh:
             now = len(self._resident)
             if now == most or now < most < now + max(1, len(self.blocks) // GROWS_BY):
                 return
-            self.end()
+        self.end()
         if self.least_bytes > room and memory_limit():
             least = memory_limit() + (self.least_bytes - room) / USABLE_SHARE
             raise ValueError(too_small(self.name, least))
-        self._resident = spread(len(self.blocks), most)
+        self._resident, self._mesh = spread(len(self.blocks), most), mesh
         self._streamed = Streamed(
-            self.blocks, device=self.device, resident=self._resident, without=frozenset(self._without)
+            self.blocks,
+            device=self.device,
+            resident=self._resident,
+            without=frozenset(self._without),
+            group=gatherers(mesh) if mesh is not None else None,
         )
         if most < len(self.blocks):
-            told = "%s: %d of %d blocks stay on %s, the others come from the host's memory"
-            logger.info(told, self.name, most, len(self.blocks), self.device)
+            told = "%s: %d of %d blocks stay on %s, the others come from the host's memory%s"
+            how = f", in shares of {mesh[Axis.SEQUENCE].size} ranks" if mesh is not None else ""
+            logger.info(told, self.name, most, len(self.blocks), self.device, how)
 
     def ease(self) -> bool:
         """Half as many blocks stay from now on, and none after that; whether any did."""
@@ -115,7 +138,9 @@ class Resting:
             self._pinned = Pinned(self.blocks, without=self._without, key=self._key)
             outside = outside_of(self._component, self.blocks)
             _move([*leaves(outside), *self._left_out()], self.device)
-        self.sizes = [Layout(block, without=self._without).num_bytes for block in self.blocks]
+        layouts = [Layout(block, without=self._without) for block in self.blocks]
+        self.sizes = [each.num_bytes for each in layouts]
+        self._lies = zlib.crc32(repr([each.places for each in layouts]).encode())
         every = {leaf.value.data_ptr(): num_bytes_under(leaf.value) for leaf in leaves(self._component.modules())}
         self.outside_bytes = max(0, sum(every.values()) - sum(self.sizes))
 
@@ -127,6 +152,27 @@ class Resting:
         count = len(self.blocks)
         fits = (n for n in range(self._most, 0, -1) if self.outside_bytes + self._taken(spread(count, n)) <= room)
         return next(fits, 0)
+
+    def _agreed(self, room: float, mesh: Mesh) -> tuple[bool, int] | None:
+        """Collective: whether all go on as they did, and how many blocks stay; None where each brings whole ones."""
+        # One that begins anew alone would ask for other blocks than the others, and so all do.
+        goes_on = self._streamed is not None and self._mesh is mesh
+        wish: Wish = goes_on, self._most_gathering(room, mesh[Axis.SEQUENCE]), self._judged is mesh
+        alike = start_agreeing(wish, (self.name, self._key, self._lies), mesh)()
+        if alike is None or alike[1] < 0:
+            return None
+        if not alike[2]:
+            self.end()
+            largest = Layout(self.blocks[self.sizes.index(max(self.sizes))], without=self._without)
+            sooner = is_sooner(largest, self.device, gatherers(mesh))
+            self._is_sooner, self._judged = start_agreeing((sooner,), None, mesh)() == [1], mesh
+        return (bool(alike[0]), alike[1]) if self._is_sooner else None
+
+    def _most_gathering(self, room: float, group: Group) -> int:
+        """As many as stay beside shares that are gathered; -1 where these have no room."""
+        largest = padded(max(self.sizes, default=0), group)
+        room -= NUM_SHARES * largest // group.size + NUM_SLOTS * (largest - max(self.sizes, default=0))
+        return self._most_resident(room) if self.sizes and self.least_bytes <= room else -1
 
     def _taken(self, resident: Sequence[int]) -> int:
         """what slots take while these blocks stay."""

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...parallel.group import Axis
 from ...parallel.mesh import Mesh, is_current, mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress, finish
-from ...parallel.together import Readers, who_reads
+from ...parallel.together import Readers, start_agreeing, who_reads
 from ...parallel.wording import worded
 from ..models.component_files import ComponentFiles, ModelFiles, inspect_model
 from ..models.describe import check_engine, fingerprint_of
@@ -77,7 +78,8 @@ class ComponentStore(Shelf):
         with self._loans.of(use.wanted(bare), progress.check):
             try:
                 readers = self._readers(use, bare)
-                parts = self._load(use, names, progress, working_bytes=working_bytes, readers=readers)
+                gathers = use.mesh if use.mesh is not None and _gathers(model, use.mesh) else None
+                parts = self._load(use, names, progress, working_bytes=working_bytes, readers=readers, gathers=gathers)
                 entries = [self._entries[key] for key in map(use.key, bare) if key in self._entries]
                 for entry in entries:
                     if entry.prepared is not None:
@@ -153,9 +155,10 @@ class ComponentStore(Shelf):
         self, use: Use, names: Sequence[str], keep: set[tuple[Any, ...]], working_bytes: int
     ) -> dict[str, float]:
         """Which of these have no room for all of them, and what of the device is for each that has not."""
-        model, held = use.model, self._files_of(use.model).components
+        model = use.model
         if not (model.device.startswith("cuda") or memory_limit()):
             return {}
+        held = self._files_of(model).components
         keys = {use.key(name): name for name in names if name in held and may_rest(held[name], use)}
         sizes = {
             key: self._entries[key].num_bytes if key in self._entries else expected_bytes(held[name], model)
@@ -174,8 +177,10 @@ class ComponentStore(Shelf):
         keep: Sequence[str] = (),
         working_bytes: int,
         readers: Readers | None = None,
+        gathers: Mesh | None = None,
     ) -> dict[str, Any]:
         from ..denoising.schedulers import fresh
+        from .resting import NO_WISH
 
         with self._lock:
             for key in [key for key, entry in self._entries.items() if entry.share and not is_current(entry.share[0])]:
@@ -193,8 +198,11 @@ class ComponentStore(Shelf):
                         f"model {use.model.source} has no {name}; it cannot do this step, choose another model"
                     )
                 entry = self._get(use, files, progress, kept, working_bytes=working_bytes, readers=readers)
+                mesh = gathers if is_transformer(files.name) else None
                 if entry.resting is not None:
-                    entry.resting.begin(rooms[files.name])
+                    entry.resting.begin(rooms[files.name], mesh)
+                elif mesh is not None:  # which the others wait to hear
+                    start_agreeing(NO_WISH, None, mesh)
                 parts[files.name] = copy.copy(entry.component) if files.name == "vae" else entry.component
                 if entry.prepared is not None and entry.prepared.handle is not None:
                     parts["handle"] = entry.prepared.handle
@@ -351,6 +359,11 @@ def _reads_together(model: Model, mesh: Mesh) -> bool:
     quicker than from the host. Weights that are shared are read in shares anyway."""
     between = [group for group in mesh.groups.values() if group.size > 1]
     return mesh.plan.num_shares == 1 and model.device.startswith("cuda") and all(group.packs for group in between)
+
+
+def _gathers(model: Model, mesh: Mesh) -> bool:
+    """Whether ranks that share tokens bring shares of the blocks that rest, and gather them from each other."""
+    return mesh[Axis.SEQUENCE].size > 1 and _reads_together(model, mesh)
 
 
 def _new_share(model: Model, files: ComponentFiles, mesh: Mesh) -> StoredComponent:

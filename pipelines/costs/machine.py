@@ -58,16 +58,22 @@ class Machine:
         """Whether its seconds are told: not while they follow from assumed rates that no earlier run has corrected."""
         return not self.is_assumed or corrects(self.factors)
 
-    def streaming(self, num_devices: int) -> float:
+    def streaming(self, num_devices: int, *, sharing: int = 1) -> float:
         """Bytes a second at which weights come to each of so many devices at a time from the host's memory. On a CPU
         they are copied there, read and written. Where all that travels passes the host, its rate is shared; of other
         machines nobody knows a common limit: each device has a link of its own, to memory that is faster than several.
+
+        Of groups of `sharing` ranks that share tokens each brings a part, and they gather it, where that is faster.
         """
         chip = self.chip(num_devices)
         if self.kind == "cpu":
             return chip.bytes_per_s / 2
         total = chip.wires.total_bytes_per_s if chip.wires else 0.0
-        return min(self.pinned_bytes_per_s, total / num_devices) if total else self.pinned_bytes_per_s
+        rate = min(self.pinned_bytes_per_s, total / num_devices) if total else self.pinned_bytes_per_s
+        if sharing == 1 or chip.wires is None:
+            return rate
+        gathered = chip.wires.speed("gather", sharing, 1, num_devices)[1]  # at which each sends its share to the others
+        return max(rate, sharing / (1 / rate + (sharing - 1) / gathered))
 
     def chip(self, num_devices: int) -> Chip:
         found = self.at.get(num_devices)

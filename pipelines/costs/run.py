@@ -101,7 +101,7 @@ def predict(
     if streamed_bytes:
         # Each block comes while the one before computes, but for a forward's first. Seen on one H200: FLUX whole takes
         # 173.5 ms a step; of its 23.7 GB in 57 blocks all from the host 433 ms (428 to copy them), half of them 227.
-        rate = machine.streaming(busy)
+        rate = machine.streaming(busy, sharing=plan.sequence)
         streaming_s = forwards * streamed_bytes / rate * factors.step
         waiting = max(0.0, forwards * streamed_bytes / rate - one.seconds) + forwards * demand.block_bytes / rate
         one = replace(one, weights=one.weights + waiting)

@@ -43,7 +43,7 @@ def demand_of(model: Model, work: Work, *, steps: int, branches: int, text_lengt
     decoder = next((components[name] for name in named["decode"] if name in components), None)
     canvas = work.canvas
     pixels = canvas.batch * canvas.frames * canvas.width * canvas.height
-    exchanges, edge_bytes = _edges(decoder, model, canvas) if decoder else (0, 0.0)
+    exchanges, edge_bytes = _edges(decoder, model, canvas) if decoder and not work.by_tiles else (0, 0.0)
     passed = num_layers = 0  # of text encoders: weights that each token of a prompt passes, and layers
     for each in encoders:
         passed += sum(

@@ -122,6 +122,10 @@ class Forecast:
             plan.weights > 1
             and worded("{} devices hold the weights between them, {}", plan.weights, _why_shared(self, chosen)),
             chosen.decoders > 1
+            and self.work.by_tiles
+            and worded("{} devices decode, each some of the tiles", chosen.decoders),
+            chosen.decoders > 1
+            and not self.work.by_tiles
             and worded("{} devices decode, each some rows, because one has no room for all", chosen.decoders),
             streaming(chosen, self.machine),
             sent and worded("each device sends {} a step", volume(sent)),
@@ -154,12 +158,14 @@ class Forecast:
         return "; ".join(filter(None, hints))
 
     def by(self, plan: ParallelPlan, *, replicas: int = 1) -> Run:
-        """By this plan; by rows of a decode where one rank has no room for all."""
+        """By this plan; by tiles of a decode unless that has less room, by rows where one rank has none for all."""
         whole, shared = self._by(plan, replicas, 1), self.work.decoders(plan)
-        if not whole.lacking_bytes or shared == 1:
+        if shared == 1 or not (whole.lacking_bytes or self.work.by_tiles):
             return whole
-        by_rows = self._by(plan, replicas, shared)
-        return by_rows if by_rows.lacking_bytes < whole.lacking_bytes else whole
+        together = self._by(plan, replicas, shared)
+        if self.work.by_tiles:
+            return together if together.lacking_bytes <= whole.lacking_bytes else whole
+        return together if together.lacking_bytes < whole.lacking_bytes else whole
 
     def _by(self, plan: ParallelPlan, replicas: int, decoders: int) -> Run:
         demand, work, machine, room = self.demand, self.work, self.machine, self.room
@@ -257,7 +263,8 @@ def streaming(run: Run, machine: Machine) -> str:
     sent, limit = volume(run.streamed_bytes), "for which it waits" if run.is_link_bound else "less than it computes"
     if not machine.is_timed:
         return worded("{} of each step's weights come from host memory", sent)
-    rate, took = volume(machine.streaming(run.num_devices)), duration(run.streaming_s)
+    rate = volume(machine.streaming(run.num_devices, sharing=run.plan.sequence))
+    took = duration(run.streaming_s)
     return worded(
         "{} of each step's weights come from host memory at {}/s, which takes {} a step, {}",
         sent,

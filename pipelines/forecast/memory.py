@@ -42,7 +42,7 @@ from ..families import FAMILIES
 from ..models.folder import components_of, read_config, read_index
 from ..shape import size_multiple
 from ..split_plans import SPLIT_PLANS
-from ..spreading.vae import has_rows, why_not
+from ..spreading.vae import OWN_TILES, has_rows, why_not
 from ..values import Latents, Model
 from .weights import MOST_UNFOLDED, NO_LIMIT, Need, decoded_numbers, latent_scale, weights_of, whole_number
 
@@ -84,7 +84,8 @@ class Work:
     context_bytes: int
     packs: bool  # whether what travels goes in one buffer, as on GPUs
     encoder_bytes: int = 0  # the weights of all text encoders
-    row_counts: frozenset[int] = frozenset()  # numbers of ranks that can decode by rows
+    row_counts: frozenset[int] = frozenset()  # numbers of ranks that can decode by rows, or by tiles
+    by_tiles: bool = False  # which keep the bits, and so are shared out wherever they can be
 
     def decoders(self, plan: ParallelPlan) -> int:
         """How many of the plan's ranks can decode together."""
@@ -248,6 +249,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
         packs=not is_cpu,
         encoder_bytes=sum(part.num_bytes for part in stages["encode_text"]),
         row_counts=row_counts,
+        by_tiles=vae_class in OWN_TILES,
     )
 
 

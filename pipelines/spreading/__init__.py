@@ -8,6 +8,7 @@ guidance: Guidance in parallel: each group of the cfg axis runs its share of a g
     predictions.
 handed: Plain data with tensors in it, as bytes: between ranks, and between the host and a pipeline that is run whole.
 pipeline: Any diffusers pipeline on all ranks, exactly: what `latentloom.spread` does.
+tiles: A VAE's own tiles on several ranks, each with some: to the bit the pixels of one process that decodes in tiles.
 transformer: Sharding a diffusers transformer by the split plan of its class: what `latentloom.shard` does.
 vae: A VAE that decodes on several ranks, each with some of the rows: exactly the picture of its untiled decode.
 """

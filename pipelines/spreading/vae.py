@@ -1,4 +1,5 @@
-"""A VAE that decodes on several ranks, each with some of the rows: exactly the picture of its untiled decode.
+"""A VAE that decodes on several ranks, each with some of the rows: exactly the picture of its untiled decode. One that
+decodes in tiles shares out those (`tiles.py`): the bits of its tiled decode.
 
 Which VAEs can, and into how many ranks' rows latents can be cut, is told without torch.
 """
@@ -20,14 +21,17 @@ from ...parallel.spatial import LEAST_ROWS
 if TYPE_CHECKING:
     from torch import Tensor
 
-TILED = "%s decodes in tiles, as it was told to, and so whole on each rank; disable_tiling() shares out its rows"
+TILED = (
+    "%s decodes in tiles, as it was told to, and each with what it kept of the frames before, so whole on each rank; "
+)
+TILED += "disable_tiling() shares out its rows"
 logger = logging.getLogger("latentloom")
 
 # Classes whose decoders are known to compute nothing across rows but what `parallel.spatial` shares out.
 #
-# Not among them: AutoencoderKLMiniMaxH3, whose published pictures are those of its tiles, and whose decoder attends to
-# tokens besides the picture's; AutoencoderKLAllegro, which decodes tiles only; AutoencoderKLKVAEVideo, which writes
-# frames into tensors that it makes of a rank's size; those without `_decode`, such as AutoencoderTiny.
+# Not among them: AutoencoderKLAllegro, which decodes tiles only, and writes them into a tensor of its own;
+# AutoencoderKLKVAEVideo, which writes frames into tensors that it makes of a rank's size; those without `_decode`, such
+# as AutoencoderTiny and LTX2VideoDiffusionDecoder, which draws noise for each tile.
 DECODERS = (
     "AutoencoderKL",
     "AutoencoderDC",
@@ -47,6 +51,23 @@ DECODERS = (
     "AutoencoderKLQwenImage21",
     "AutoencoderKLWan",
 )
+# Those that decode in tiles unless they are told not to: the published pictures are those of the tiles, and the decoder
+# attends to tokens besides the picture's.
+OWN_TILES = ("AutoencoderKLMiniMaxH3",)
+# Those that decode in tiles where they are told to, and in one call of the decoder each, which needs no other's.
+TILES = (
+    *OWN_TILES,
+    "AutoencoderDC",
+    "AutoencoderKL",
+    "AutoencoderKLFlux2",
+    "AutoencoderKLHunyuanImage",
+    "AutoencoderKLHunyuanImageRefiner",
+    "AutoencoderKLHunyuanVideo",
+    "AutoencoderKLHunyuanVideo15",
+    "AutoencoderKLKVAE",
+    "AutoencoderKLLTX2Video",
+    "AutoencoderKLLTXVideo",
+)
 # Those that take large frames in pieces by their size: ranks with more rows than others could take other pieces.
 EVEN = ("AutoencoderKLCogVideoX",)
 # Options of a VAE's config that no split decode can follow: what they do.
@@ -56,10 +77,11 @@ HEIGHT = -2
 
 def why_not(name: str, config: Mapping[str, Any]) -> str | None:
     """Why a VAE of this class and config cannot be split over ranks; None if it can."""
-    if name not in DECODERS:
-        near = difflib.get_close_matches(name, DECODERS, n=1)
+    known = (*DECODERS, *OWN_TILES)
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        return f"{name} cannot be split over ranks{hint}, only {', '.join(DECODERS)} can"
+        return f"{name} cannot be split over ranks{hint}, only {', '.join(known)} can"
     for option, what in INEXACT.items():
         if any(config.get(option) or ()):
             return f"{name} with {option} cannot be split over ranks, because {what}"
@@ -67,7 +89,10 @@ def why_not(name: str, config: Mapping[str, Any]) -> str | None:
 
 
 def has_rows(name: str, config: Mapping[str, Any], shape: Sequence[int], num_ranks: int) -> bool:
-    """Whether latents of this shape have rows enough for the ranks, and are decoded by each as they are whole."""
+    """Whether latents of this shape have rows enough for the ranks, and are decoded by each as they are whole; tiles of
+    a class that decodes in tiles by itself always are."""
+    if name in OWN_TILES:
+        return True
     return shape[HEIGHT] >= LEAST_ROWS * num_ranks and unfit(name, config, shape, num_ranks) is None
 
 
@@ -96,7 +121,8 @@ def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[Non
 
     If it is strict, tiling is off meanwhile, because tiles are not exact, and latents of fewer than two rows for each
     rank are refused, as is what `unfit` names. If not, the pixels are those of `vae.decode` as it is set: each rank
-    decodes all of such latents, and all tiles of a VAE that decodes in tiles.
+    decodes all of such latents, and all tiles of a VAE that decodes in tiles and is none of `TILES`. Tiles of these are
+    shared out, as are always those of `OWN_TILES`.
 
     Raises ValueError for what `why_not` names; then nothing was changed. The VAE is as it was afterwards, also if a
     decode failed.
@@ -110,27 +136,32 @@ def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[Non
         yield
         return
     is_tiled, whole_decode = getattr(vae, "use_tiling", None), vae._decode
-    if is_strict and is_tiled is not None:
+    has_own = name in OWN_TILES
+    if is_strict and is_tiled is not None and not has_own:
         vae.use_tiling = False
     tell_tiles = functools.cache(lambda: logger.warning(TILED, name))  # once
 
     def decode(z: Tensor, *args: Any, **kwargs: Any) -> Any:
-        in_tiles = not is_strict and getattr(vae, "use_tiling", False)
-        if in_tiles:
+        in_tiles = has_own or (not is_strict and getattr(vae, "use_tiling", False))
+        by_tiles = in_tiles and name in TILES
+        if in_tiles and not by_tiles:
             tell_tiles()
-        if in_tiles or not (is_strict or has_rows(name, vae.config, z.shape, group.size)):
+        if not by_tiles and (in_tiles or not (is_strict or has_rows(name, vae.config, z.shape, group.size))):
             return whole_decode(z, *args, **kwargs)
         import torch
 
+        from .tiles import decoded
+
         with torch.no_grad():
-            return _decoded(vae, functools.partial(whole_decode, **kwargs), z, *args, group=group)
+            by = decoded if by_tiles else _decoded
+            return by(vae, functools.partial(whole_decode, **kwargs), z, *args, group=group)
 
     vae._decode = decode  # decode() goes through it for each slice of the batch; hooks and slicing stay as they are
     try:
         yield
     finally:
         del vae._decode
-        if is_strict and is_tiled is not None:
+        if is_strict and is_tiled is not None and not has_own:
             vae.use_tiling = is_tiled
 
 
@@ -170,11 +201,13 @@ def _decoded(vae: Any, whole_decode: Callable[..., Any], z: Tensor, *args: Any, 
 def split_over(vae: Any, num_ranks: int, *, rows: int) -> contextlib.AbstractContextManager[None]:
     """Collective if `num_ranks` is over 1: `split_vae` over that many ranks, which are the whole process group.
 
-    Latents of too few `rows` are refused here already: what a modular block raises is no ValueError any more.
+    Latents of too few `rows` are refused here already, if they are shared out by them: what a modular block raises is
+    no ValueError any more.
     """
     if num_ranks <= 1:
         return contextlib.nullcontext()
     from ...parallel.spatial.part import check_rows
 
-    check_rows(rows, num_ranks, title=type(vae).__name__)
+    if type(vae).__name__ not in OWN_TILES:
+        check_rows(rows, num_ranks, title=type(vae).__name__)
     return split_vae(vae, mesh_for(ParallelPlan(ulysses=num_ranks))[Axis.SEQUENCE])

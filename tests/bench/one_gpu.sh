@@ -3,6 +3,7 @@
 #
 #   bash tests/bench/one_gpu.sh first       8 minutes at most: whether it runs, and runs right
 #   bash tests/bench/one_gpu.sh second      7 minutes at most: how fast
+#   bash tests/bench/one_gpu.sh third       4 minutes at most: blocks that come from the host's memory
 #   bash tests/bench/one_gpu.sh BLOCK...    some of the blocks of tests/bench/gpu/blocks.py
 #   bash tests/bench/one_gpu.sh dry         all of them on a CPU, small: that they run through
 #   bash tests/bench/one_gpu.sh long        an hour and a half: shadows of ranks, for a planner's table
@@ -90,7 +91,7 @@ case ${1:-} in
   pack | sizes | setup | long) "$@" || STATUS=1 ;;
   dry) CUDA_VISIBLE_DEVICES='' blocks all --dry || STATUS=1 ;;
   '' | -*)
-    sed -n 's/^# \{0,1\}//; 2,14p' "$0" >&2
+    sed -n 's/^# \{0,1\}//; 2,15p' "$0" >&2
     STATUS=2
     ;;
   *) blocks "$@" || STATUS=1 ;;

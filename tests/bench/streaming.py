@@ -4,9 +4,10 @@
     python tests/bench/streaming.py --budget [--tokens 64] [--limit 700MB] [--runs 5]
 
 A cell is a variant of the zoo, a shape, a plan and one of: no block resident, half of them, a LoRA, int8, each block
-failing once before, compiled (aot_eager). What rests is NaN wherever it is not brought, so that a weight that is read
-elsewhere shows. Prints one line for each cell that is not equal, and counts; exits with 1 if there is one. All of 20
-variants take 10 minutes on two cores, and as long again with `compiled`.
+failing once before, shares that ranks gather (a third resident, each block failing once before), compiled (aot_eager).
+What rests is NaN wherever it is not brought, so that a weight that is read elsewhere shows. Prints one line for each
+cell that is not equal, and counts; exits with 1 if there is one. All of 20 variants take 10 minutes on two cores, and
+as long again with `compiled`.
 
 `--budget` makes a random FLUX-shaped model of 3 GB, with blocks of 59 MB, and runs it under a limit on one rank and on
 two: private memory above what the process had before, looked at each 10 ms, and seconds beside those of what computes

@@ -68,6 +68,30 @@ def fail(request: Mapping[str, Any], progress: Any, seat: Any) -> None:
         dist.barrier(at_work())
 
 
+def gather_blocks(request: Mapping[str, Any], progress: Any, seat: Any) -> bool:
+    """Whether blocks that come in shares of all ranks are as they were; one rank may fail alone at a block."""
+    from latentloom.parallel.mesh import gatherers, mesh_for
+    from latentloom.parallel.plan import ParallelPlan
+    from latentloom.parallel.streaming.streamed import Streamed
+
+    blocks = [torch.nn.Linear(64, 64, bias=False).requires_grad_(False) for _ in range(8)]
+    for number, block in enumerate(blocks):
+        block.weight.fill_(0.01 * number)
+    x = torch.ones(1, 64)
+    wanted = [block(x) for block in blocks]
+    group = gatherers(mesh_for(ParallelPlan(ulysses=seat.num_ranks)))
+    streamed, same = Streamed(blocks, device=torch.device("cpu"), group=group), True
+    try:
+        for turn in range(3):
+            for number, block in enumerate(blocks):
+                if turn and (seat.rank, number) == (request["rank"], 4):
+                    raise ValueError("alone")
+                same = same and torch.equal(block(x), wanted[number])
+    finally:
+        streamed.end()
+    return same
+
+
 def fail_first(request: Mapping[str, Any], progress: Any, seat: Any) -> None:
     """Rank 1 fails; the others come to their next exchange when the group is gone."""
     if seat.rank == 1:

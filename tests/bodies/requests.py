@@ -24,7 +24,8 @@ def request_of(
     """Two steps of a denoise without guidance, unless told otherwise."""
     family = str(model["family"])
     text = {"model": model, "prompt": "a red circle", "negative_prompt": "blue", "text_length": text_length}
-    canvas = values.Latents(family=family, width=width, height=height, **({"frames": 5} if family == "wan" else {}))
+    frames = options.pop("frames", 5 if family == "wan" else 1)
+    canvas = values.Latents(family=family, width=width, height=height, frames=frames)
     return {
         "model": model,
         "conditioning": stages.encode_text(text),

@@ -2,15 +2,17 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from unittest.mock import patch
 
 import torch
 
 from bodies.requests import request_of
+from bodies.streamed_cells import shares_are_sooner
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines import stages
+from latentloom.pipelines.components import store as stores
 from latentloom.pipelines.components.memory import MEMORY
 from latentloom.pipelines.components.resting import Resting
 from latentloom.pipelines.components.shelf import Shelf
@@ -66,6 +68,7 @@ def compare(
     plans: Sequence[str],
     kinds: Sequence[str],
     lora: Mapping[str, Any] | None = None,
+    gathers: bool = False,
     **asked: Any,
 ) -> list[tuple[str, str, bool, int, int]]:
     """Of each plan and kind, with half of the blocks there and with none, twice each: whether all bits are those of the
@@ -76,13 +79,31 @@ def compare(
             store().clear()
             whole = [denoised(request, plan, kind, lora) for _ in range(2)][1]  # graphs are made in the first one
             for share in (0.5, 0.0):
-                with resting(share):
+                with resting(share), patch.object(stores, "_gathers", lambda *_: gathers), shares_are_sooner(True):
                     for _ in range(2):
                         same = torch.equal(denoised(request, plan, kind, lora), whole)
                         there = [entry.resting for entry in transformers().values() if entry.resting]
                         assert there and all(each.num_bytes > each.outside_bytes for each in there)
+                        assert all((each._mesh is not None) == gathers for each in there)
                         stayed = sum(each.num_resident for each in there)
                         found.append((plan, kind, same, stayed, sum(len(each.blocks) for each in there)))
+    store().clear()
+    return found
+
+
+def one_rests(rank: int, model: Mapping[str, Any], plan: str) -> list[bool]:
+    """Whether bits are the same where ranks would gather, but rank 1 alone has room for all, where none has, and where
+    rank 0 alone has."""
+    request, found = request_of(model), []
+    store().clear()
+    whole = denoised(request, plan, "plain")
+    with patch.object(stores, "_gathers", lambda *_: True), shares_are_sooner(True):
+        for ranks in ((0,), (0, 1), (1,)):
+            with resting(0.5) if rank in ranks else nullcontext():
+                for _ in range(2):
+                    found.append(torch.equal(denoised(request, plan, "plain"), whole))
+                    gathers = [each.resting._mesh is not None for each in transformers().values() if each.resting]
+                    assert gathers == [len(ranks) > 1] * (rank in ranks)
     store().clear()
     return found
 

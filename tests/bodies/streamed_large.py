@@ -98,7 +98,7 @@ def _copied(streamed: Any) -> float:
     started = time.perf_counter()
     for turn, index in enumerate(streamed._before):
         slot = turn % len(streamed._slots)
-        streamed._mover.bring(slot, streamed._layouts[index].copies(streamed._slots[slot]))
+        streamed._mover.bring(slot, streamed._layouts[index])
     for slot in range(len(streamed._slots)):
         streamed._mover.wait(slot)
     streamed._holds = [None] * len(streamed._slots)

@@ -41,6 +41,10 @@ def voted(rank: int, lacking: list[list[str]]) -> bool:
     return together.who_reads(lacking[rank], mesh_for(PLAN)) is not None
 
 
+def agreed(rank: int, wishes: list[list[int]], same: list[str]) -> list[int] | None:
+    return together.start_agreeing(wishes[rank], same[rank], mesh_for(PLAN))()
+
+
 def spoilt(rank: int) -> str:
     """What the ranks are told when what rank 1 read arrives at rank 0 as something else."""
     readers = together.who_reads(["a"], mesh_for(PLAN))

@@ -23,6 +23,7 @@ from diffusers import (
     AutoencoderKLLTX2Video,
     AutoencoderKLLTXVideo,
     AutoencoderKLMagvit,
+    AutoencoderKLMiniMaxH3,
     AutoencoderKLMochi,
     AutoencoderKLQwenImage,
     AutoencoderKLQwenImage21,
@@ -30,13 +31,17 @@ from diffusers import (
 )
 from torch import Tensor, nn
 from torch._C import _len_torch_function_stack
+from torch._subclasses.fake_tensor import FakeTensor
 
 from bodies.rank import message
 from bodies.spatial import latents
+from latentloom.parallel.errors import PeerLost
 from latentloom.parallel.group import Axis, Group
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.spatial import convolution
 from latentloom.parallel.spatial.mode import RULES
+from latentloom.pipelines.spreading import tiles as split_tiles
+from latentloom.pipelines.spreading import vae as split
 from latentloom.pipelines.spreading.vae import split_vae
 from support.alive import Alive
 from support.cells import fill, mesh_for
@@ -400,3 +405,138 @@ def stage(rank: int, split: int) -> tuple[float, int]:
     whole, pixels = (stages.decode({**request, **more}).pixels for more in ({}, {"split": split}))
     assert pixels.shape == (2, 72, 64, 3) and pixels.std() > 0.1
     return float((pixels - whole).abs().max()), zlib.crc32(pixels.contiguous().numpy().tobytes())
+
+
+# ---- tiles
+
+
+def h3_vae() -> AutoencoderKLMiniMaxH3:
+    """In tiles of 32 pixels by itself."""
+    made = AutoencoderKLMiniMaxH3(
+        latent_channels=4,
+        block_out_channels=(8, 8, 8),
+        layers_per_block=1,
+        spatial_downsample_factors=(2, 2, 2),
+        temporal_downsample_factors=(1, 2, 2),
+        norm_num_groups=4,
+        decoder_num_layers=2,
+        decoder_num_attention_heads=2,
+        decoder_attention_head_dim=16,
+        latents_mean=(0.0,) * 4,
+        latents_std=(1.0,) * 4,
+    )
+    made.enable_tiling(32, 32, 8, 8)
+    return made
+
+
+KINDS["h3"] = h3_vae
+
+
+def in_tiles(kind: str) -> Any:
+    """A VAE that decodes in tiles of four latents by four, which overlap."""
+    model = copy.deepcopy(vae(kind))
+    if kind == "h3":
+        return model
+    model.enable_tiling()
+    scale = vars(model).get("spatial_compression_ratio") or model.config.get("spatial_compression_ratio") or 4
+    for name, value in {
+        "tile_latent_min_size": 4,
+        "tile_latent_min_height": 4,
+        "tile_latent_min_width": 4,
+        "tile_sample_min_size": 4 * scale,
+        "tile_sample_min_height": 4 * scale,
+        "tile_sample_min_width": 4 * scale,
+        "tile_sample_stride_height": 3 * scale,
+        "tile_sample_stride_width": 3 * scale,
+    }.items():
+        if hasattr(model, name):
+            setattr(model, name, value)
+    return model
+
+
+def tiles(rank: int, kind: str, degree: int, shape: Sequence[int], by_frames: bool = False) -> dict[str, Any] | None:
+    """A decode in tiles alone and shared out, its calls of the decoder, what is told, and whether anything stays."""
+    group = group_of(degree)
+    if group is None:
+        return None
+    model, z = in_tiles(kind), latents(shape)
+    if by_frames:
+        ratio = model.temporal_compression_ratio
+        model.use_framewise_decoding = True
+        model.tile_sample_min_num_frames, model.tile_sample_stride_num_frames = 2 * ratio, ratio
+    attributes, calls = _attributes(model), []
+    hook = model.decoder.register_forward_hook(lambda *_: calls.append(1))
+    whole, num_alone = decode(model, z), len(calls)
+    with patch.object(split.logger, "warning") as told, split_vae(model, group, is_strict=kind == "h3"):
+        got = decode(model, z)
+    hook.remove()
+    return {
+        "is_equal": torch.equal(got, whole),
+        "spread": float(whole.std()),
+        "alone": num_alone,
+        "here": len(calls) - num_alone,
+        "told": told.call_count,
+        "is_restored": _attributes(model) == attributes and "decoder" not in vars(model),
+    }
+
+
+def failing_tiles(rank: int) -> list[str]:
+    """What two ranks say of tiles one of which cannot be decoded, and of other latents; and whether they go on."""
+    group = group_of(2)
+    if group is None:
+        return []
+    model, z = in_tiles("h3"), latents((1, 4, 7, 9, 7))
+    whole, said = decode(model, z), []
+
+    def fail(*_: Any) -> None:
+        raise ValueError("no room for a tile")
+
+    with split_vae(model, group):
+        hook = model.decoder.register_forward_pre_hook(fail) if group.index else None
+        try:
+            decode(model, z)
+        except (ValueError, PeerLost) as error:
+            said.append(str(error))
+        if hook:
+            hook.remove()
+        said.append(message(lambda: decode(model, z + rank)))
+        said.append(str(torch.equal(decode(model, z), whole)))
+    return said
+
+
+def brought_tiles(rank: int) -> list[bool]:
+    """Of two ranks, whose decoder's weights somebody brings at each call: whether tiles are the same, and computed by
+    turns but for the first of all, by which the shapes of the others are known."""
+    group = group_of(2)
+    if group is None:
+        return []
+    model, z, calls = in_tiles("h3"), latents((1, 4, 7, 9, 7)), []
+    whole, forward = decode(model, z), model.decoder.forward
+
+    def bring(*args: Any, **kwargs: Any) -> Tensor:
+        assert all(type(each) is not FakeTensor for each in args)
+        calls.append(1)
+        return forward(*args, **kwargs)
+
+    model.decoder.forward = bring
+    with split_vae(model, group):
+        return [
+            torch.equal(decode(model, z), whole),
+            len(calls) == 4,
+            torch.equal(decode(model, z), whole),
+            len(calls) == 7,
+        ]
+
+
+def tiles_of_the_stage(rank: int, folder: str) -> tuple[bool, float]:
+    """Whether two ranks' pixels of `stages.decode` with MiniMax H3 are those of one to the bit, and their spread."""
+    from latentloom.pipelines import stages
+    from latentloom.pipelines.models.describe import describe_model
+    from latentloom.pipelines.values import Latents, to_plain
+
+    model = to_plain(describe_model(folder, device="cpu"))
+    canvas = Latents(family="minimax_h3", width=80, height=48, frames=124, tensor=latents((1, 4, 37, 6, 10)))
+    request = {"model": model, "latents": to_plain(canvas)}
+    with patch.object(split_tiles, "decoded", wraps=split_tiles.decoded) as shared:
+        alone, together = (stages.decode({**request, **more}).pixels for more in ({}, {"split": 2}))
+    return torch.equal(alone, together) and shared.call_count == 1, float(together.std())

@@ -11,9 +11,11 @@ import pytest
 import torch
 
 from latentloom.nodes.execution.manifest import Told, is_complete, manifest, told_by, write_manifest
+from latentloom.nodes.execution.records import NodeRecord
 from latentloom.nodes.execution.run import RunResult
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.parallel.machine.deadline import within
+from latentloom.parallel.progress import RankWork
 from latentloom.pipelines.values import Image
 from support.prepared import run
 
@@ -63,6 +65,14 @@ def test_lists_and_numbers_are_told_as_json_has_them_and_other_values_by_their_t
         {"name": "half a character", "type": "str", "value": "\\ud83d"},
         *({"name": name, "type": kind} for name, kind in (("pictures", "list"), ("endless", "list"), ("huge", "int"))),
     ]
+
+
+def test_what_a_self_check_found_is_told_once_of_its_node(toys: ModuleType, tmp_path: Path) -> None:
+    ranks = tuple(RankWork(rank=rank, device="cpu", seconds=1.0, known="checked") for rank in range(2))
+    nodes = {"d": NodeRecord(key="k", state="ok", ranks=ranks), "e": NodeRecord(key="k", state="ok", ranks=())}
+    told = manifest(tmp_path, toys.graph({}), RunResult(run="", state="ok", outputs={}, nodes=nodes, seconds=0.0))
+    assert told["nodes"]["d"]["self_check"] == "checked" and "self_check" not in told["nodes"]["e"]
+    assert [rank["rank"] for rank in told["nodes"]["d"]["ranks"] if "known" not in rank] == [0, 1]
 
 
 def test_a_pipe_in_place_of_a_manifest_is_not_waited_for(

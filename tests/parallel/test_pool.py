@@ -125,6 +125,17 @@ def test_a_rank_that_fails_is_named_and_no_rank_is_lost(pool: Pool, kind: str, e
     assert pids(pool) == before
 
 
+def test_a_rank_that_fails_alone_leaves_nobody_waiting_for_its_share_of_a_block(pool: Pool) -> None:
+    before = pids(pool)
+    for rank in (-1, 1, -1, 0, -1):
+        if rank < 0:
+            assert pool.call_every("bodies.pool:gather_blocks", {"rank": rank}, num_ranks=3) == [True] * 3
+            continue
+        with pytest.raises(ValueError, match=rf"^rank {rank} \(cpu\): alone"):
+            pool.call("bodies.pool:gather_blocks", {"rank": rank}, num_ranks=3)
+    assert pids(pool) == before
+
+
 def test_a_rank_that_comes_late_to_a_group_that_is_gone_is_not_blamed(pool: Pool) -> None:
     with pytest.raises(RankFailed, match=r"^rank 1 \(cpu\): cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"):
         pool.call("bodies.pool:fail_first", {}, num_ranks=3)

@@ -7,18 +7,20 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from latentloom.parallel.streaming import pinned
+from latentloom.parallel.group import Group
+from latentloom.parallel.streaming import movers, pinned
 from latentloom.parallel.streaming.layout import ALIGN, Layout, bytes_under, leaves, shared_by_several
-from latentloom.parallel.streaming.movers import DeviceMover, HostMover, Mover
+from latentloom.parallel.streaming.movers import DeviceMover, GatheringMover, HostMover, Mover, padded
 from latentloom.parallel.streaming.pinned import Pinned
 from latentloom.parallel.streaming.streamed import Streamed
 from support.fake_streams import FakeCuda, Race
@@ -143,8 +145,8 @@ def test_a_copy_that_fails_is_told_where_the_block_is_wanted(model: Any, x: Tens
     whole, broken = model(x), [True]
     copies = Layout.copies
 
-    def failing(self: Layout, slot: Tensor) -> Any:
-        found = copies(self, slot)
+    def failing(self: Layout, slot: Tensor, **asked: Any) -> Any:
+        found = copies(self, slot, **asked)
         return [(into, rest[:-1] if broken[0] else rest) for into, rest in found]
 
     monkeypatch.setattr(Layout, "copies", failing)
@@ -169,7 +171,7 @@ def test_each_weight_keeps_its_byte_of_the_cache_line_and_its_strides() -> None:
         block.register_parameter(name, nn.Parameter(part.T if name == "c" else part, requires_grad=False))
     layout, slot = Layout(block), torch.zeros(4096, dtype=torch.uint8)
     assert slot.data_ptr() % LINE == 0
-    copies = layout.copies(slot)
+    copies = list(layout.copies(slot))
     assert [len(into) for into, _ in copies] == [800, 400]  # neighbours at once
     for into, rest in copies:
         into.copy_(rest)
@@ -366,27 +368,27 @@ def test_no_other_account_can_lay_blocks_down_for_us(folder: Path) -> None:
 class Drill:
     """A model whose blocks' work is noted on a fake stream that computes."""
 
-    def __init__(self, cuda: FakeCuda, num_blocks: int = 8) -> None:
+    def __init__(self, cuda: FakeCuda, num_blocks: int = 8, *, group: Group | None = None) -> None:
         self.cuda = cuda
         self.model: Any = Model(num_blocks).requires_grad_(False).eval()
         self.rest = [leaf.value for leaf in leaves(self.model.modules())]
-        made: list[DeviceMover] = []
+        empty = torch.empty
 
-        def mover(device: torch.device, num_slots: int) -> Mover:
-            # what had the slots' memory before is still at work
-            for slot in self.streamed_slots():
+        def used(*args: Any, **kwargs: Any) -> Tensor:
+            # what had this memory before is still at work
+            cuda.compute.work("earlier work", writes=[made := empty(*args, **kwargs)], seconds=1e-3)
+            return made
+
+        def mover(slots: Sequence[Tensor], group: Group | None) -> Mover:
+            for slot in slots:
                 cuda.compute.work("earlier work", writes=[slot], seconds=1e-3)
-            made.append(DeviceMover(device, num_slots, cuda=cuda))
-            return made[-1]
+            with patch.object(torch, "empty", used):
+                return DeviceMover(slots, cuda=cuda) if group is None else GatheringMover(slots, group, cuda=cuda)
 
         self.interrupt_at = -1
         for index, block in enumerate(self.model.blocks):
             block.then = lambda index=index, block=block: self._work(index, block)
-        self.streamed = Streamed.__new__(Streamed)
-        self.streamed.__init__(list(self.model.blocks), device=CPU, mover=mover)  # type: ignore[misc]
-
-    def streamed_slots(self) -> list[Tensor]:
-        return self.streamed._slots
+        self.streamed = Streamed(list(self.model.blocks), device=CPU, group=group, mover=mover)
 
     def _work(self, index: int, block: Any) -> None:
         self.cuda.compute.work(f"block {index}", reads=[leaf.value for leaf in leaves(block.modules())], seconds=1e-3)
@@ -408,8 +410,11 @@ class Drill:
             if dice.random() < 0.4:  # as a step cache skips blocks
                 order = [0, *sorted(dice.sample(every[1:-1], dice.randrange(3))), every[-1]]
             self.forward(order, dice.choice(order) if dice.random() < 0.3 else -1)
+        self.forward(every)
         assert self.cuda.num_syncs == 0, "the host waits for nothing within steps"
+        slots = self.streamed._slots
         self.streamed.end()
+        self.cuda.compute.work("later work", writes=slots, seconds=1e-3)
         for tensor in self.rest:
             self.cuda.by_host("what rests is given back", tensor)
 
@@ -431,6 +436,78 @@ def test_each_wait_that_is_left_out_is_a_race(left_out: tuple[str, str]) -> None
         except Race:
             found += 1
     assert found == 10
+
+
+@pytest.fixture
+def gathering(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Drill]:
+    def drill(cuda: FakeCuda, num_blocks: int = 8, size: int = 2) -> Drill:
+        monkeypatch.setattr(movers, "gather_into", cuda.gather_into)
+        return Drill(cuda, num_blocks, group=Group(range(size), 1))
+
+    return drill
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_no_gather_races_and_the_host_never_waits_in_a_step(gathering: Callable[..., Drill], size: int) -> None:
+    for seed in range(60):
+        gathering(FakeCuda(), size=size).random(seed)
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        ("copy", "wait"),  # for the gather that read the share before
+        ("copy", "record"),
+        ("copy", "synchronize"),
+        ("wire", "wait for copy"),
+        ("wire", "wait for compute"),
+        ("wire", "record"),
+        ("compute", "wait"),
+        ("compute", "record"),
+        ("compute", "wait for all of wire"),
+    ],
+)
+def test_each_wait_of_a_gather_that_is_left_out_is_a_race(
+    gathering: Callable[..., Drill], left_out: tuple[str, str]
+) -> None:
+    for seed in range(10):
+        with pytest.raises(Race):
+            gathering(FakeCuda(lambda *asked: asked == left_out)).random(seed)
+
+
+def test_what_had_the_memory_of_shares_is_waited_for(gathering: Callable[..., Drill]) -> None:
+    calls = itertools.count()
+    without = lambda *asked: asked == ("compute", "record") and 2 <= next(calls) < 4  # noqa: E731
+    with pytest.raises(Race, match="earlier work"):
+        gathering(FakeCuda(without)).random(0)
+
+
+def test_a_share_comes_while_its_slot_computes(gathering: Callable[..., Drill]) -> None:
+    """Copies that take 1.5 times as long as blocks hide on two ranks: four pieces of half their bytes."""
+    cuda = FakeCuda(copy_s=1.5e-3 / 5)
+    drill = gathering(cuda, num_blocks=20)
+    for _ in range(3):
+        drill.forward(list(range(20)))
+    ends = [end for what, _, end in cuda.log if what == "block 19"]
+    assert (ends[-1] - ends[-2]) / 20 == pytest.approx(1e-3, rel=0.05)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_shares_of_all_ranks_make_the_block(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout, shares = Layout(Block(40)), list[Tensor]()
+    whole = torch.zeros(layout.num_bytes, dtype=torch.uint8)
+    for into, rest in layout.copies(whole):
+        into.copy_(rest)
+    for rank in range(size):
+        cuda, group = FakeCuda(), Group(range(size), rank)
+        monkeypatch.setattr(movers, "gather_into", lambda out, block, **_: shares.append(block.clone()))
+        with patch.object(torch, "empty", torch.zeros):
+            mover = GatheringMover(
+                [torch.zeros(padded(2 * layout.num_bytes, group), dtype=torch.uint8)], group, cuda=cuda
+            )
+        mover.bring(0, layout)
+    assert len({len(share) for share in shares}) == 1 and len(shares[0]) % movers.UNIT_BYTES == 0
+    assert torch.equal(torch.cat(shares)[: len(whole)], whole)
 
 
 def test_an_event_that_is_left_out_once_is_a_race() -> None:
@@ -458,11 +535,14 @@ def test_the_block_after_next_is_asked_for_before_a_block_ends() -> None:
 
 
 def test_a_host_mover_keeps_the_order_and_ends() -> None:
-    mover, slot = HostMover(), torch.zeros(1 << 20, dtype=torch.uint8)
+    slots = [torch.zeros(1 << 20, dtype=torch.uint8) for _ in range(2)]
+    mover = HostMover(slots)
     for value in range(20):
-        mover.bring(0, [(slot, torch.full_like(slot, value))])
-        mover.bring(1, [(torch.zeros(8), torch.ones(8))])
+        block = nn.Module()
+        block.register_buffer("all", torch.full((1 << 20,), value, dtype=torch.uint8))
+        mover.bring(0, Layout(block))
+        mover.bring(1, Layout(nn.Linear(8, 8)))
     mover.wait(0)
-    assert slot.eq(19).all()
+    assert slots[0].eq(19).all()
     mover.end()
     assert not mover._thread.is_alive()

@@ -165,6 +165,18 @@ def test_texts_wait_for_encoders_that_stream() -> None:
     assert streamed.steps_s == whole.steps_s and predict(*asked, streamed_text_bytes=1) == whole
 
 
+def test_ranks_that_share_tokens_add_up_their_links_where_their_wire_is_fast() -> None:
+    fast, slow = named_machine("4xH200-nvlink"), named_machine("4xL40S-pcie4")
+    whole, wire = PCIE5_BYTES_PER_S, fast.chip(4).wires
+    assert wire is not None and fast.streaming(4) == whole
+    assert 1 / fast.streaming(4, sharing=4) == pytest.approx(1 / (4 * whole) + 3 / (4 * wire.bytes_per_s))
+    assert fast.streaming(4, sharing=4) > 2.5 * whole and slow.streaming(4, sharing=4) == slow.streaming(4)
+    through = named_machine("4x4090-pcie4")
+    assert through.streaming(4, sharing=4) == pytest.approx(through.streaming(4))
+    one, both = (streaming(10**11, "2xH200-nvlink", plan) for plan in ("cfg=2", "ulysses=2"))
+    assert both.streaming_s < 0.6 * 2 * one.streaming_s, "branches do not gather from each other"
+
+
 def test_devices_share_the_way_from_the_host_where_all_goes_through_it() -> None:
     through, direct = named_machine("4x4090-pcie4"), named_machine("4xL40S-pcie4")
     assert [through.streaming(count) for count in (1, 4)] == [PINNED_BYTES_PER_S, 48e9 / 4]

@@ -146,6 +146,16 @@ def test_a_decoder_that_is_a_transformer_takes_tiles_of_a_video_of_any_size() ->
     assert len(held) == 1 and 0 < held.pop() < small.canvas.width * small.canvas.height * 3 * 124 * 4
 
 
+def test_tiles_of_a_decode_are_shared_out_wherever_they_can_be() -> None:
+    found = plan_model("MiniMaxAI/MiniMax-H3", named_machine("8xH100-nvlink"), roots=())
+    run = found.chosen
+    assert run is not None and run.decoders == run.plan.num_ranks > 1
+    assert f"{run.decoders} devices decode, each some of the tiles" in found.why and "rows" not in found.why
+    needs = found.work.needs(run.plan, decoders=run.decoders)
+    alone = found.work.needs(run.plan, decoders=1)
+    assert needs[-1].num_bytes == alone[-1].num_bytes, "a tile is as large on each"
+
+
 def test_a_model_that_is_here_comes_before_its_outline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = ROOT / "pipelines" / "bobbin" / "model"
     monkeypatch.setattr("latentloom.pipelines.models.source.find_snapshot", lambda name, revision: here)

@@ -24,7 +24,7 @@ from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.pools import preloads
 from latentloom.pipelines.requests import Decode, Denoise, EncodeImage, EncodeText
 from latentloom.pipelines.settling import settled
-from latentloom.pipelines.values import Conditioning, Image, Latents, Model, Place, from_plain, to_plain
+from latentloom.pipelines.values import Conditioning, Image, Latents, Model, Place, Video, from_plain, to_plain
 
 BOBBIN = describe_model("builtin:bobbin", device="cpu")
 SIDE = 1456  # of a square of just over two million pixels
@@ -210,6 +210,22 @@ def test_a_decoder_that_is_not_known_to_be_exact_works_alone(ranks: ToyRanks, mo
     monkeypatch.setattr("latentloom.pipelines.spreading.vae.DECODERS", ())
     placement.decode(Decode(model=at(), latents=canvas(SIDE, tensor=torch.zeros(1, 16, 8, 8))))
     assert ranks.orders[0][2]["num_ranks"] == 1
+
+
+@pytest.mark.parametrize(("side", "num_ranks"), [(112, 1), (160, 2)])
+def test_tiles_are_shared_out_from_two_million_pixels_on_and_are_no_rows(
+    ranks: ToyRanks, tiny: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, side: int, num_ranks: int
+) -> None:
+    monkeypatch.setitem(ANSWERS, "decode", Video(pixels=torch.zeros(1, 64, 64, 3), fps=24.0))
+    found = describe_model(str(tiny("minimax_h3")), device="cpu")
+    model = dataclasses.replace(found, place=Place(devices=("cpu",) * 2, plan="ulysses=2"))
+    latents = Latents(
+        family="minimax_h3", width=side, height=side, frames=124, tensor=torch.zeros(1, 4, 37, side // 8, side // 8)
+    )
+    placement.decode(Decode(model=model, latents=latents))
+    _, asked, options = ranks.orders[0]
+    assert options["num_ranks"] == max(1, asked["split"]) == num_ranks
+    assert placement.decoders_of(model, latents) == num_ranks and placement.row_decoders_of(model, latents) == 1
 
 
 def test_without_devices_the_stage_is_called_here(ranks: ToyRanks, monkeypatch: pytest.MonkeyPatch) -> None:

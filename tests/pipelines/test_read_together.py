@@ -6,7 +6,7 @@ import pytest
 
 from latentloom.parallel.mesh import planned_mesh
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.pipelines.components.store import _reads_together
+from latentloom.pipelines.components.store import _gathers, _reads_together
 from latentloom.pipelines.values import Model, from_plain
 
 
@@ -28,6 +28,11 @@ def test_ranks_read_together_if_all_lack_the_same(lacking: list[list[str]], is_t
     assert pair.run("bodies.together:voted", lacking) == [is_together, is_together]
 
 
+def test_ranks_agree_on_the_least_where_all_have_the_same(pair: Any) -> None:
+    assert pair.run("bodies.together:agreed", [[3, 1, -1], [2, 7, 0]], ["a", "a"]) == [[2, 1, -1]] * 2
+    assert pair.run("bodies.together:agreed", [[3], [3]], ["a", "b"]) == [None] * 2
+
+
 def test_what_did_not_arrive_as_it_was_read_is_refused_by_the_rank_s_number(pair: Any) -> None:
     told, nothing = pair.run("bodies.together:spoilt")
     assert told.startswith("weights that rank 1 read did not arrive here as they are") and nothing == ""
@@ -35,9 +40,15 @@ def test_what_did_not_arrive_as_it_was_read_is_refused_by_the_rank_s_number(pair
 
 @pytest.mark.parametrize(
     ("device", "plan", "is_asked"),
-    [("cuda:1", "ulysses=2", True), ("cpu", "ulysses=2", False), ("cuda:1", "ulysses=2,weights=2", False)],
+    [
+        ("cuda:1", "ulysses=2", True),
+        ("cpu", "ulysses=2", False),
+        ("cuda:1", "ulysses=2,weights=2", False),
+        ("cuda:1", "cfg=2", True),
+    ],
 )
 def test_only_ranks_on_gpus_that_hold_all_weights_ask(device: str, plan: str, is_asked: bool, model: Any) -> None:
     described = from_plain(Model, {**model("flux"), "device": device})
     mesh = planned_mesh(ParallelPlan.parse(plan), 0)
     assert _reads_together(described, mesh) == is_asked
+    assert _gathers(described, mesh) == (is_asked and mesh.plan.cfg == 1), "branches may skip different blocks"

@@ -61,6 +61,24 @@ def test_ranks_do_by_every_plan(pair: Ranks, model: Callable[..., Any]) -> None:
         check(found, len(plans) * len(kinds))
 
 
+@pytest.mark.parametrize("plan", ["ulysses=2", "ring=2", "allgather=2"])
+def test_ranks_gather_what_each_brings_a_share_of(pair: Ranks, plan: str) -> None:
+    """With fewer blocks there than one of them has room for, and after each block failed on both."""
+    for found in pair.run("bodies.streamed_cells:cell", "flux", "both_odd", plan, "gathered"):
+        assert found["bits"] and found["blocks"] > 1
+        assert found.get("difference", 0.0) <= 1e-5 * max(1.0, found.get("largest", 1.0))
+
+
+def test_a_denoise_gathers_where_ranks_do(pair: Ranks, model: Callable[..., Any]) -> None:
+    plans, kinds = ("ulysses=2",), ("guided", "first_block")
+    for found in pair.run("bodies.resting:compare", model("flux"), plans, kinds, None, True):
+        check(found, len(plans) * len(kinds))
+
+
+def test_a_rank_whose_blocks_rest_where_those_of_another_do_not_brings_whole_ones(pair: Ranks, model: Any) -> None:
+    assert pair.run("bodies.resting:one_rests", model("flux"), "ulysses=2") == [[True] * 6] * 2
+
+
 @pytest.mark.by_hand
 @pytest.mark.parametrize("plan", ["ulysses=1", "ulysses=2", "ring=2", "allgather=2"])
 def test_compiled_blocks_do(pair: Ranks, model: Callable[..., Any], plan: str) -> None:

@@ -1,5 +1,8 @@
-"""VAEs that decode by rows on several ranks equal their untiled decode, and need less memory on each."""
+"""VAEs that decode by rows on several ranks equal their untiled decode, and need less memory on each; those that decode
+in tiles share them out, and have the bits of one process."""
 
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -140,3 +143,59 @@ def test_the_decode_stage_gives_the_same_pixels_on_all_ranks(
 ) -> None:
     found = request.getfixturevalue(group).run("bodies.vae:stage", num)
     assert max(off for off, _ in found) <= 1e-5 and len({mark for _, mark in found}) == 1
+
+
+# ---- tiles
+
+TILED = {
+    "h3": (1, 4, 7, 9, 7),
+    "sd": (2, 4, 9, 7),
+    "flux2": (1, 4, 9, 7),
+    "dc": (1, 4, 9, 7),
+    "kvae": (1, 4, 9, 7),
+    "hunyuan image": (1, 4, 9, 7),
+    "hunyuan refiner": (1, 4, 3, 9, 7),
+    "hunyuan15": (1, 4, 3, 9, 7),
+    "hunyuan": (1, 4, 3, 9, 7),
+    "ltx": (1, 4, 3, 9, 7),
+    "ltx2": (1, 4, 3, 8, 5),
+}
+QUICK = ("h3", "sd", "ltx2")
+
+
+@pytest.mark.parametrize("degree", [2, 3])
+@pytest.mark.parametrize(
+    ("kind", "by_frames"),
+    [
+        *(pytest.param(kind, False, marks=() if kind in QUICK else pytest.mark.by_hand) for kind in TILED),
+        *(pytest.param(kind, True, marks=pytest.mark.by_hand) for kind in ("hunyuan", "ltx", "ltx2")),
+    ],
+)
+def test_tiles_are_shared_out_to_the_bit(ranks: Ranks, kind: str, degree: int, by_frames: bool) -> None:
+    found = [x for x in ranks.run("bodies.vae:tiles", kind, degree, TILED[kind], by_frames) if x]
+    assert len(found) == degree and found[0]["spread"] > 0.1
+    assert all(x["is_equal"] and x["is_restored"] and not x["told"] for x in found)
+    num_calls = found[0]["alone"]
+    assert num_calls > degree and [x["here"] for x in found] == [-(-(num_calls - i) // degree) for i in range(degree)]
+
+
+def test_tiles_that_keep_frames_from_call_to_call_are_decoded_by_each(ranks: Ranks) -> None:
+    for found in filter(None, ranks.run("bodies.vae:tiles", "wan", 2, (1, 4, 2, 9, 7))):
+        assert found["is_equal"] and found["here"] == found["alone"] > 2 and found["told"] == 1
+
+
+def test_a_tile_that_fails_fails_on_all_ranks_and_the_next_decode_goes_on(pair: Ranks) -> None:
+    peer, own = pair.run("bodies.vae:failing_tiles")
+    assert "another rank could not decode its tiles" in peer[0] and own[0] == "no room for a tile"
+    assert all("AutoencoderKLMiniMaxH3: z differs between the ranks" in said[1] for said in (peer, own))
+    assert peer[2] == own[2] == "True"
+
+
+def test_tiles_of_a_decoder_whose_weights_are_brought_are_shared_out(pair: Ranks) -> None:
+    first, second = pair.run("bodies.vae:brought_tiles")
+    assert first == second == [True] * 4
+
+
+def test_the_decode_stage_shares_out_tiles_to_the_bit(pair: Ranks, saved: Callable[[str], Path]) -> None:
+    for is_equal, spread in pair.run("bodies.vae:tiles_of_the_stage", str(saved("MiniMaxH3ModularPipeline"))):
+        assert is_equal and spread > 0.01

@@ -44,13 +44,14 @@ class Stream:
         self.cuda.log.append((what, self.cuda.now, self.ends))
 
     def wait_event(self, event: Event) -> None:
-        if not self.cuda.leaves_out(self.name, "wait"):
+        if not any(self.cuda.leaves_out(self.name, what) for what in ("wait", f"wait for {event.by}")):
             self.seen(event.clock)
             self.ends = max(self.ends, event.time)
 
     def wait_stream(self, other: Stream) -> None:
-        self.seen(other.clock)
-        self.ends = max(self.ends, other.ends)
+        if not self.cuda.leaves_out(self.name, f"wait for all of {other.name}"):
+            self.seen(other.clock)
+            self.ends = max(self.ends, other.ends)
 
     def synchronize(self) -> None:
         self.cuda.num_syncs += 1
@@ -61,9 +62,10 @@ class Stream:
 
 class Event:
     def __init__(self, cuda: FakeCuda) -> None:
-        self.cuda, self.clock, self.time = cuda, Clock(), 0.0
+        self.cuda, self.clock, self.time, self.by = cuda, Clock(), 0.0, ""
 
     def record(self, stream: Stream) -> None:
+        self.by = stream.name
         if not self.cuda.leaves_out(stream.name, "record"):
             self.clock, self.time = dict(stream.clock), stream.ends
 
@@ -75,9 +77,15 @@ class FakeCuda:
     """Stands for `torch.cuda`. `without` is asked, by a stream's name and what it does, whether that is left out."""
 
     def __init__(
-        self, without: Callable[[str, str], bool] = lambda stream, what: False, *, copy_s: float = 8e-4
+        self,
+        without: Callable[[str, str], bool] = lambda stream, what: False,
+        *,
+        copy_s: float = 8e-4,
+        gather_s: float = 2e-4,
     ) -> None:
-        self.leaves_out, self.copy_s = without, copy_s
+        self.leaves_out, self.copy_s, self.gather_s = without, copy_s, gather_s
+        self._names = iter(("copy", "wire"))
+        self.within: list[Stream] = []
         self.host: Clock = {}
         self.now, self.num_syncs = 0.0, 0
         self.log: list[tuple[str, float, float]] = []  # what, when it was asked for, when it ends
@@ -85,7 +93,7 @@ class FakeCuda:
         self.compute = Stream(self, "compute")
 
     def Stream(self, device: Any) -> Stream:
-        return Stream(self, "copy")
+        return Stream(self, next(self._names))
 
     def Event(self) -> Event:
         return Event(self)
@@ -95,8 +103,15 @@ class FakeCuda:
 
     @contextlib.contextmanager
     def stream(self, stream: Stream) -> Iterator[None]:
+        self.within.append(stream)
         with _Copies(stream, self.copy_s):
             yield
+        self.within.pop()
+
+    def gather_into(self, out: Tensor, block: Tensor, *, group: Any, is_async: bool) -> None:
+        """In place of the collective, whose other ranks there are not."""
+        assert not is_async and out.numel() == group.size * block.numel()
+        self.within[-1].work("gather", reads=[block], writes=[out], seconds=self.gather_s)
 
     def see(self, clock: Clock) -> None:
         for name, count in clock.items():

@@ -1,13 +1,13 @@
 """What a run tells, remembered, and how often it asks a transformer."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from latentloom.parallel.errors import Cancelled
-from latentloom.parallel.progress import Progress
+from latentloom.parallel.progress import Progress, RankWork
 
 
 class Told(Progress):
@@ -17,6 +17,7 @@ class Told(Progress):
         self.phases: list[str] = []
         self.steps: list[tuple[int, int]] = []
         self.previews: list[torch.Tensor] = []
+        self.known: list[str] = []  # what checks of plans found
         self.cancel_after = cancel_after
 
     def phase(self, text: str, *, is_loading: bool = False) -> None:
@@ -28,6 +29,9 @@ class Told(Progress):
             self.previews.append(preview())
         if done == self.cancel_after:
             raise Cancelled
+
+    def spread(self, plan: str, ranks: Sequence[RankWork]) -> None:
+        self.known += [work.known for work in ranks]
 
 
 @contextmanager

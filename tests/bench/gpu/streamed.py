@@ -70,7 +70,7 @@ def _copies(resting: Resting) -> None:
     streamed: Any = resting._streamed
     for turn, index in enumerate(streamed._before):
         slot = turn % len(streamed._slots)
-        streamed._mover.bring(slot, streamed._layouts[index].copies(streamed._slots[slot]))
+        streamed._mover.bring(slot, streamed._layouts[index])
         streamed._mover.wait(slot)
         streamed._mover.used(slot)
     streamed._holds = [None] * len(streamed._slots)

@@ -1003,6 +1003,10 @@ export interface RankWork {
    * Of it, what the process had before its first stage: Python and libraries. 0 on an accelerator.
    */
   idle_bytes: number;
+  /**
+   * What a self-check found of the plan with this model on this machine; empty where none was made.
+   */
+  known: string;
 }
 /**
  * What was measured of a denoise, and of the text and the decoding beside it; None where it was not done, or was
