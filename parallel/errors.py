@@ -25,6 +25,8 @@ and libraries raise counts as the class that `kind_of` finds for it, so a plain 
     +- RankFailed           rank-failed           1   500  parallel/errors.py
     +- PeerLost             peer-lost             1   500  parallel/errors.py: inside ranks only
     +- BadWires             bad-wires             1   500  parallel/errors.py: inside ranks only
+    +- Done                 section-done          1   500  parallel/sharding/sections/walks.py: inside ranks only
+    +- Unheard              unheard               1   500  parallel/sharding/sections/mail.py: inside ranks only
     +- BadMessage           bad-message           1   500  parallel/errors.py: between processes only
     +- Closed               closed                1   500  parallel/errors.py: between processes only
     +- Unproven             unproven              1   500  pipelines/selfcheck/passes.py: within a self-check only

@@ -197,31 +197,27 @@ def _run(
 
     `rank` is the one that works alone where one is enough, counted from the last if it is below 0.
     """
+    place = request.model.place
     while True:
         try:
-            return _run_once(request, answer, progress, num_ranks=num_ranks, lane=lane, rank=rank)
+            if not place.devices:  # values go as they are: only another process needs plain data
+                return _stage(request.stage, progress)(request, progress)
+            plain = {
+                "stage": request.stage,
+                "request": to_plain(request),
+                "ranks_here": len(place.devices),
+                "rank": rank % place.group_size if num_ranks == 1 else 0,
+                "doors": order(),
+            }
+            asked: dict[str, Any] = {"num_ranks": num_ranks, "lane": lane, "rank": rank}
+            with ranks_of(request.model) as ranks:
+                return from_plain(answer, ranks.call(".pipelines.placement:on_rank", plain, progress, **asked))
         except OutOfMemory as error:
             if error.code != EASED:
                 raise
             told = worded("starting again with less on the device: {}", one_line(error))
             logger.warning("%s", told)
             progress.phase(told, is_loading=True)
-
-
-def _run_once(request: Request, answer: type[V], progress: Progress, *, num_ranks: int, lane: Lane, rank: int) -> V:
-    place = request.model.place
-    if not place.devices:  # values go as they are: only another process needs plain data
-        return _stage(request.stage, progress)(request, progress)
-    plain = {
-        "stage": request.stage,
-        "request": to_plain(request),
-        "ranks_here": len(place.devices),
-        "rank": rank % place.group_size if num_ranks == 1 else 0,
-        "doors": order(),
-    }
-    with ranks_of(request.model) as ranks:
-        found = ranks.call(".pipelines.placement:on_rank", plain, progress, num_ranks=num_ranks, lane=lane, rank=rank)
-    return from_plain(answer, found)
 
 
 def _stage(name: Stage, progress: Progress) -> Callable[[Any, Progress], Any]:

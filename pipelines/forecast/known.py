@@ -88,19 +88,17 @@ def spot_of(devices: Sequence[str] = (), now: Sequence[DeviceNow] | None = None)
 @lru_cache(maxsize=64)
 def machine_at(spot: Spot) -> Machine:
     """As it was measured; else by data sheets, or by what is assumed of any; of its memory what may be taken."""
-    return limited(_machine_at(spot), spot.limit)
-
-
-def _machine_at(spot: Spot) -> Machine:
-    kind, count = spot.devices[0].partition(":")[0], len(spot.devices)
+    kind, count, found = spot.devices[0].partition(":")[0], len(spot.devices), None
     if spot.file is not None and spot.stamp:
         found = kept(spot.file.parent, spot.key)
-        if found is not None:
-            return with_devices(machine_of(found), count)
-    if kind == "cpu":
-        return _processor(spot.shown[0], count)
-    gpus = [each for each in spot.shown if each.name in spot.devices] or list(spot.shown)
-    return _gpus(gpus if spot.kind == kind else [], count, kind, spot.shown[0].total_bytes)
+    if found is not None:
+        machine = with_devices(machine_of(found), count)
+    elif kind == "cpu":
+        machine = _processor(spot.shown[0], count)
+    else:
+        gpus = [each for each in spot.shown if each.name in spot.devices] or list(spot.shown)
+        machine = _gpus(gpus if spot.kind == kind else [], count, kind, spot.shown[0].total_bytes)
+    return limited(machine, spot.limit)
 
 
 @cache

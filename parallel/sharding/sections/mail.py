@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from ...collectives import gather, receive, send
+from ...errors import LoomError
 from ...group import Axis
 from ...mesh import Mesh
 from ...staging import bytes_of
@@ -35,8 +36,10 @@ class Message:
     value: Tensor | None = None  # once it is here
 
 
-class Unheard(Exception):
+class Unheard(LoomError):
     """What another section failed by: it was told to all."""
+
+    code = "unheard"
 
     def __init__(self, reason: str, is_refusal: bool) -> None:
         super().__init__(reason)

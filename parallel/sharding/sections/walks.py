@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from ...errors import LoomError
 from .mail import Gave, Mail
 from .waiting import Later, Outline, WaitingValues, finished
 
@@ -24,8 +25,10 @@ COMBINING = (torch.ops.aten.cat, torch.ops.aten.stack, torch.ops.aten.clone, tor
 Key = tuple[int, int]
 
 
-class Done(Exception):
+class Done(LoomError):
     """This section's last block has run: what is left of the forward is the last section's."""
+
+    code = "section-done"
 
 
 @dataclass
