@@ -116,8 +116,8 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
     request = settled(made(Denoise, request, fields))
     model, latents, seeds = request.model, request.latents, seeds_of(request.seed, request.latents.batch)
     _check_walk(request)
-    known = check_first_use(request, progress, lend=functools.partial(_lend, request, progress), paint=_paint)
-    with _lend(request, progress, model, request.plan, step_cache=request.step_cache) as parts:
+    known = check_first_use(request, progress, lend=functools.partial(_lend, progress), paint=_paint)
+    with _lend(progress, request, model, request.plan, step_cache=request.step_cache) as parts:
         progress.phase("denoising")
         with (
             measured(request.plan, progress, device=model.device, known=known),
@@ -137,7 +137,7 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
 
 
 def _lend(
-    request: Denoise, progress: Progress, model: Model, plan: ParallelPlan, *, step_cache: StepCache = "none"
+    progress: Progress, request: Denoise, model: Model, plan: ParallelPlan, *, step_cache: StepCache = "none"
 ) -> contextlib.AbstractContextManager[dict[str, Any]]:
     """Collective with a plan of several ranks: what this denoise needs, of the model in this condition."""
     latents = request.latents

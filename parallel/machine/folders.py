@@ -3,6 +3,7 @@
 What several processes write there is locked, for one at a time.
 """
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -74,3 +75,35 @@ def locked(descriptor: int, *, wait_s: float, go_on: Callable[[], object] = lamb
             if time.monotonic() > end:
                 return False
             time.sleep(ASK_S)
+
+
+# ---- Files without a disk that processes of this user map together. Each holds a lock as long as it uses one.
+
+SHARED = Path("/dev/shm")
+SHARED_PREFIX = f"latentloom-{os.getuid() if hasattr(os, 'getuid') else 0}-"
+
+
+def sweep_shared(folder: Path = SHARED) -> None:
+    """Remove what processes have left that were killed, or ended at once."""
+    for path in folder.glob(f"{SHARED_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            remove_unused(path, file)
+            os.close(file)
+
+
+def remove_unused(path: Path, file: int) -> None:
+    with contextlib.suppress(OSError):
+        if lock_now(file, is_alone=True):
+            path.unlink()
+
+
+def lock_now(file: int, *, is_alone: bool) -> bool:
+    """Whether it could be had at once, in place of the lock that this process has."""
+    import fcntl
+
+    try:
+        fcntl.flock(file, (fcntl.LOCK_EX if is_alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -11,6 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from ..machine.folders import sweep_shared
+
 logger = logging.getLogger("latentloom")
 PREFIX = "latentloom-pool-"
 FAILED = "failed"  # the file that says that the logs beside it are worth reading
@@ -43,6 +45,7 @@ class PoolFolder:
         else:
             shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
+        sweep_shared()  # ranks end at once, and give nothing back
 
 
 def keep_logs(folder: Path) -> None:

@@ -197,7 +197,7 @@ class GatheringMover(DeviceMover):
 
     def end(self) -> None:
         super().end()
-        self._cuda.current_stream(self._device).wait_stream(self._wire)
+        self._wire.synchronize()  # the slots may go to another thread's stream
 
 
 def mover_for(slots: Sequence[Tensor], group: Group | None) -> Mover:

@@ -14,6 +14,7 @@ import logging
 import mmap
 import os
 import time
+import weakref
 from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..machine.folders import ASK_S
+from ..machine.folders import ASK_S, SHARED, SHARED_PREFIX, lock_now, remove_unused, sweep_shared
 from .layout import ALIGN, Leaf, bytes_under, leaves, num_bytes_under
 
 logger = logging.getLogger("latentloom")
 
-FOLDER = Path("/dev/shm")
-PREFIX = f"latentloom-{os.getuid() if hasattr(os, 'getuid') else 0}-"
+FOLDER, PREFIX = SHARED, SHARED_PREFIX
 FULL = b"latentloom blocks"  # behind the last block, once all are there
 FILL_S = 900.0  # for another process to read and fill what is as large as a host's memory
 
@@ -66,6 +66,9 @@ class Pinned:
         code = int(self._cudart.cudaHostRegister(self._address, end, 0)) if end else 0
         self.is_pinned = end > 0 and code == 0
         if code:
+            if torch.cuda.is_initialized():  # the error waits for this thread's next launch, and would be taken for its
+                with contextlib.suppress(RuntimeError):
+                    torch.zeros(1, device="cuda").add_(1)
             told = "the system does not pin %.1f GiB (CUDA error %d): blocks come slower from the host's memory"
             logger.warning(told, end / 2**30, code)
 
@@ -100,13 +103,16 @@ class _Memory:
         self._size, self._file, self.is_mine = num_bytes, -1, True
         self._path = FOLDER / f"{PREFIX}{hashlib.sha256(key.encode()).hexdigest()[:32]}"
         if key and FOLDER.is_dir():
-            _sweep()
+            sweep_shared(FOLDER)
             try:
                 self._open()
             except OSError as error:  # there is no room, or it is not this user's
                 logger.info("blocks rest in memory of this process alone: %s", error)
-                self.leave()
-        if self._file < 0:
+                _leave(self._path, self._file)
+                self._file = -1
+        if self._file >= 0:
+            self._leave = weakref.finalize(self, _leave, self._path, self._file)
+        else:
             self.is_mine = True
             self.map = mmap.mmap(-1, num_bytes + len(FULL), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
@@ -118,13 +124,13 @@ class _Memory:
                 told = os.fstat(self._file)
                 if told.st_uid != os.getuid() or told.st_mode & 0o077:
                     raise PermissionError(f"{self._path} is open to other accounts")
-            if _locks(self._file, is_alone=False):  # nobody fills it
+            if lock_now(self._file, is_alone=False):  # nobody fills it
                 if not os.fstat(self._file).st_nlink:  # the last one has removed it meanwhile
                     os.close(self._file)
                     self._file = -1
                     continue
                 self.is_mine = not self._is_full()
-                if not self.is_mine or (_locks(self._file, is_alone=True) and not self._is_full()):
+                if not self.is_mine or (lock_now(self._file, is_alone=True) and not self._is_full()):
                     break
             if time.monotonic() > end:
                 raise TimeoutError(f"{self._path} is being filled for too long")
@@ -140,41 +146,20 @@ class _Memory:
         """All is there: the others may look."""
         if self.is_mine and self._file >= 0:
             self.map[self._size :] = FULL
-            _locks(self._file, is_alone=False)
+            lock_now(self._file, is_alone=False)
 
     def leave(self) -> None:
-        """The last one removes the name; the pages go with what points there."""
+        """The last one removes the name, at its process's end at the latest; pages go with what points there."""
         if self._file >= 0:
-            _remove_unused(self._path, self._file)
-            os.close(self._file)
+            self._leave()
             self._file = -1
+
+
+def _leave(path: Path, file: int) -> None:
+    if file >= 0:
+        remove_unused(path, file)
+        os.close(file)
 
 
 def _cudart() -> Any:
     return torch.cuda.cudart()
-
-
-def _sweep() -> None:
-    """Remove what processes have left that were killed."""
-    for path in FOLDER.glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError):
-            file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-            _remove_unused(path, file)
-            os.close(file)
-
-
-def _remove_unused(path: Path, file: int) -> None:
-    with contextlib.suppress(OSError):
-        if _locks(file, is_alone=True):
-            path.unlink()
-
-
-def _locks(file: int, *, is_alone: bool) -> bool:
-    """Whether it could be had at once, in place of the lock that this process has."""
-    import fcntl  # Windows has no such module
-
-    try:
-        fcntl.flock(file, (fcntl.LOCK_EX if is_alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

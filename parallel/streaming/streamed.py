@@ -57,14 +57,18 @@ class Streamed:
         self._last: int | None = None
         self._running: int | None = None
         self.num_brought = 0
-        self._mover = mover(self._slots, group) if streamed else None
-        for index, slot in zip(resident, self._resident, strict=True):
-            for into, rest in self._layouts[index].copies(slot):
-                into.copy_(rest)
-            point(self._layouts[index].within(slot))
         self._before: dict[int, Any] = {}
-        for index in streamed:
-            self._wrap(index)
+        self._mover = mover(self._slots, group) if streamed else None
+        try:
+            for index, slot in zip(resident, self._resident, strict=True):
+                for into, rest in self._layouts[index].copies(slot):
+                    into.copy_(rest)
+                point(self._layouts[index].within(slot))
+            for index in streamed:
+                self._wrap(index)
+        except BaseException:
+            self.end()
+            raise
 
     @property
     def num_bytes(self) -> int:

@@ -89,7 +89,7 @@ class Use:
 
     def contents(self, name: str) -> str:
         """All that the numbers in a component depend on, whatever its device."""
-        loras = [(lora.sha256, lora.adapter, lora.scale) for lora in self.model.loras]
+        loras = [(lora.sha256, lora.adapter) for lora in self.model.loras]
         return repr((*(each for each in self.key(name) if each != self.model.device), loras))
 
     def wanted(self, names: Sequence[str]) -> dict[Hashable, Hashable]:

@@ -39,13 +39,12 @@ class Resting:
     """
 
     def __init__(self, component: nn.Module, name: str, device: str, *, key: str = "") -> None:
-        self.name, self.device, self._key = name, torch.device(device), key
+        self.name, self.device, self.key = name, torch.device(device), key
         self._component = component
         first = next(component.parameters(), None)  # libraries take its device for that of the whole component
         self.blocks = [block for block in blocks_of(component) if all(each is not first for each in block.parameters())]
         split = SPLIT_PLANS.get(type(component).__name__)
-        kept = modules_ending(component, self.blocks, split.lent) if split else []
-        self._without = shared_by_several(component, self.blocks, kept=kept)
+        self._kept = modules_ending(component, self.blocks, split.lent) if split else []
         self._pinned: Pinned | None = None
         self._streamed: Streamed | None = None
         self._resident: tuple[int, ...] = ()
@@ -53,7 +52,11 @@ class Resting:
         self._judged: Mesh | None = None  # whose ranks have tried whether that is sooner
         self._is_sooner = False
         self._most = len(self.blocks)  # so many may stay
-        self._settle()
+        try:
+            self._settle()
+        except BaseException:
+            self.free()
+            raise
 
     @property
     def num_bytes(self) -> int:
@@ -109,9 +112,9 @@ class Resting:
 
     def ease(self) -> bool:
         """Half as many blocks stay from now on, and none after that; whether any did."""
-        stayed = len(self._resident)
+        stayed = min(len(self._resident), self._most)
         self._most = stayed // 2 if self._most == len(self.blocks) else 0
-        return stayed > 0
+        return self._most < stayed
 
     def end(self) -> None:
         """Of the device it takes only what is in no block. A second call does nothing."""
@@ -120,9 +123,10 @@ class Resting:
             self._streamed = None
 
     def refitted(self, key: str) -> None:
-        """After its LoRAs were exchanged, while it was not streamed."""
-        self._key = key
-        self._settle()
+        """After its LoRAs were exchanged, while it was not streamed; by the same key only their scales were."""
+        if key != self.key:
+            self.key = key
+            self._settle()
 
     def free(self) -> None:
         """It pins nothing any more, and is of no more use."""
@@ -132,12 +136,14 @@ class Resting:
 
     def _settle(self) -> None:
         """What is in blocks at rest, all else on the device."""
+        self._without = shared_by_several(self._component, self.blocks, kept=self._kept)
         if self.device.type == "cuda":
             if self._pinned is not None:
                 self._pinned.free()
-            self._pinned = Pinned(self.blocks, without=self._without, key=self._key)
+            self._pinned = Pinned(self.blocks, without=self._without, key=self.key)
             outside = outside_of(self._component, self.blocks)
             _move([*leaves(outside), *self._left_out()], self.device)
+            self._without = shared_by_several(self._component, self.blocks, kept=self._kept)  # by where they are now
         layouts = [Layout(block, without=self._without) for block in self.blocks]
         self.sizes = [each.num_bytes for each in layouts]
         self._lies = zlib.crc32(repr([each.places for each in layouts]).encode())
@@ -158,7 +164,7 @@ class Resting:
         # One that begins anew alone would ask for other blocks than the others, and so all do.
         goes_on = self._streamed is not None and self._mesh is mesh
         wish: Wish = goes_on, self._most_gathering(room, mesh[Axis.SEQUENCE]), self._judged is mesh
-        alike = start_agreeing(wish, (self.name, self._key, self._lies), mesh)()
+        alike = start_agreeing(wish, (self.name, self.key, self._lies), mesh)()
         if alike is None or alike[1] < 0:
             return None
         if not alike[2]:

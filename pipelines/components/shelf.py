@@ -100,12 +100,19 @@ class Shelf:
                 entry = self._entries.get(use.key(name))
                 if entry is None or not may_rest(self._files_of(model).components[name], use):
                     continue
+                if model.graphs == "on" and name.startswith("transformer"):  # which what rests has none of
+                    continue
                 if entry.resting is not None:
                     found = entry.resting.ease() or found
                 elif not self._loans.is_lent(use.key(name)):
                     self._crowded.add(use.key(name))
                     self._drop(use.key(name))
                     found = True
+            if not found:  # the next use may be a smaller one
+                for key in map(use.key, (name.rstrip("?") for name in names)):
+                    self._crowded.discard(key)
+                    if key in self._entries and self._entries[key].resting and not self._loans.is_lent(key):
+                        self._drop(key)
             self._release(model.device)
         return found
 
@@ -123,6 +130,25 @@ class Shelf:
 
     def _make_room(self, place: str, num_bytes: int, keep: set[tuple[Any, ...]], working_bytes: int) -> None:
         """For components to be loaded, and what is then computed beside them."""
+        budget = self._evict(place, num_bytes, keep, working_bytes)
+        if num_bytes and self._used_bytes(place) + num_bytes > budget:
+            needed = (self._used_bytes(place) + num_bytes) / 2**30
+            logger.warning(
+                "components need %.1f GiB on %s, more than its budget of %.1f", needed, place, budget / 2**30
+            )
+
+    def _make_host_room(self, num_bytes: int, keep: set[tuple[Any, ...]]) -> None:
+        """For what is to be pinned: others that nobody uses now are no longer."""
+        resting = {key: entry for key, entry in self._entries.items() if entry.resting and entry.resting.host_bytes}
+        for key in sorted(resting.keys() - keep, key=lambda key: resting[key].last_use):
+            pinned = sum(entry.resting.host_bytes for entry in self._entries.values() if entry.resting)
+            if pinned + num_bytes <= default_budget("cpu"):
+                return
+            if not self._loans.is_lent(key):
+                self._drop(key)
+
+    def _evict(self, place: str, num_bytes: int, keep: set[tuple[Any, ...]], working_bytes: int) -> float:
+        """Let go of what is used least, until so many bytes more are within the budget, which is given back."""
         # Graphs of what is kept hold what is computed beside it, or make way for that themselves.
         working_bytes -= sum(self._entries[key].graph_bytes for key in keep & self._entries.keys())
         budget = self._budget(place, working_bytes)
@@ -137,13 +163,9 @@ class Shelf:
         for let_go in (self._forget_graphs, self._rest, self._drop):
             for key in candidates:
                 if self._used_bytes(place) + num_bytes <= budget:
-                    return
+                    return budget
                 let_go(key)
-        if num_bytes and self._used_bytes(place) + num_bytes > budget:
-            needed = (self._used_bytes(place) + num_bytes) / 2**30
-            logger.warning(
-                "components need %.1f GiB on %s, more than its budget of %.1f", needed, place, budget / 2**30
-            )
+        return budget
 
     def _budget(self, place: str, working_bytes: float) -> float:
         """Bytes of a memory for components, beside so many for what is computed."""

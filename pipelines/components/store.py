@@ -118,9 +118,21 @@ class ComponentStore(Shelf):
     def _use(
         self, model: Model, plan: ParallelPlan, step_cache: StepCache, names: Sequence[str], working_bytes: int
     ) -> Use:
+        """Collective with a plan of several ranks of GPUs: what rests on one does on all, since what is whole is read,
+        modulated and replayed together."""
         use = Use(model, _mesh(model, plan), condition_of(model, plan, step_cache))
         with self._lock:
-            return dataclasses.replace(use, rests=frozenset(self._rooms_of(use, names, set(), working_bytes)))
+            rests = frozenset(self._rooms_of(use, names, set(), working_bytes))
+        if use.mesh is not None and use.mesh.voters is not None and model.device.startswith("cuda"):
+            import torch
+
+            from ...parallel.collectives import start_highest
+
+            ours = [name for name in names if is_transformer(name)]
+            says = torch.tensor([int(name in rests) for name in ours], dtype=torch.int64)
+            found = start_highest(says, use.mesh.voters)().tolist()
+            rests |= {name for name, does in zip(ours, found, strict=True) if does}
+        return dataclasses.replace(use, rests=rests)
 
     def _load(
         self,
@@ -141,7 +153,7 @@ class ComponentStore(Shelf):
                 self._drop(key)  # of shares of weights the other holders may be gone
             kept = {use.key(name.rstrip("?")) for name in (*names, *keep)}
             bare = [name.rstrip("?") for name in names]
-            rooms = self._rooms_of(use, bare, kept, working_bytes) if use.rests else {}
+            rooms = self._rooms_of(use, bare, kept, working_bytes)
             parts = {}
             for name in names:
                 files = self._files_of(use.model).components.get(name.rstrip("?"))
@@ -154,7 +166,10 @@ class ComponentStore(Shelf):
                 entry = self._get(use, files, progress, kept, working_bytes=working_bytes, readers=readers)
                 mesh = gathers if is_transformer(files.name) else None
                 if entry.resting is not None:
-                    entry.resting.begin(rooms[files.name], mesh)
+                    room = rooms[files.name]
+                    wanted = int(min(room, entry.num_bytes + entry.resting.least_bytes)) - entry.device_bytes
+                    self._evict(entry.place, wanted, kept, working_bytes)
+                    entry.resting.begin(room, mesh)
                 elif mesh is not None:  # which the others wait to hear
                     start_agreeing(NO_WISH, None, mesh)
                 parts[files.name] = copy.copy(entry.component) if files.name == "vae" else entry.component
@@ -190,6 +205,10 @@ class ComponentStore(Shelf):
                     f"{model.device} has no room for all of {files.name}, and blocks that come from the host's memory "
                     "are not captured in CUDA graphs; set graphs to auto, or allow more memory"
                 )
+        if entry is not None and files.name in use.rests and entry.resting is None:
+            entry.unprepare()  # it was there whole, and has no room for that any more
+            self._drop(key)
+            entry = None
         if entry is not None and not self._fit_loras(use, files, entry):
             self._drop(key)
             entry = None
@@ -201,6 +220,7 @@ class ComponentStore(Shelf):
                 self._drop_shares(keep)
             num_bytes = expected_bytes(files, model, weights=mesh.plan.num_shares if mesh else 1)
             if files.name in use.rests:
+                self._make_host_room(num_bytes, keep)
                 num_bytes = 0  # as many of its blocks come as others leave room for
             self._make_room(place, num_bytes, keep, working_bytes if place == model.device else 0)
             entry = self._entries[key] = self._new_entry(use, files, place, readers)
@@ -209,6 +229,7 @@ class ComponentStore(Shelf):
         if denoises and entry.prepared is None and is_changed:
             share = entry.share[1] if entry.share else None
             rests = entry.resting is not None
+            entry.unprepare()  # blocks that stream are wrapped last
             entry.prepared = Prepared(entry.component, condition, mesh, share=share, rests=rests)
         self._num_uses += 1
         entry.last_use = self._num_uses
@@ -221,6 +242,8 @@ class ComponentStore(Shelf):
             return None
         held = self._files_of(model).components
         wanted = [name for name in names if is_transformer(name) and name in held]
+        if use.rests.intersection(wanted):  # on all ranks: the host's memory has them for all
+            return None
         lacking = [name for name in wanted if use.key(name) not in self._entries]
         # also where this rank lacks nothing: the others wait for its answer
         return who_reads([(model.fingerprint, model.dtype, model.quantization, *lacking)] if lacking else [], mesh)
@@ -265,6 +288,8 @@ class ComponentStore(Shelf):
         model = use.model
         if files.kind != "model" or entry.loras == model.loras or files.name not in lora.TAKERS:
             return True
+        if entry.resting is not None and entry.resting.host_bytes and entry.resting.key != use.contents(files.name):
+            return False  # the old pages go with the last of its blocks
         if not is_transformer(files.name) or model.quantization != "none":
             return False
         try:

@@ -47,7 +47,7 @@ MOST_SHARE = 0.1  # of the seconds that loading the transformer and the denoise 
 FP32_TIMES = 2.0  # as long as in the run's dtype a step takes in fp32, which is assumed
 
 Parts = dict[str, Any]
-Lend = Callable[[Model, ParallelPlan], AbstractContextManager[Parts]]
+Lend = Callable[[Denoise, Model, ParallelPlan], AbstractContextManager[Parts]]
 Paint = Callable[[Parts, Denoise, Callable[..., None]], object]
 
 logger = logging.getLogger("latentloom")
@@ -71,10 +71,14 @@ def check_first_use(request: Denoise, progress: Progress, *, lend: Lend, paint: 
     """
     if request.plan.num_ranks == 1 or progress is SILENT or request.model.source.startswith("builtin:"):
         return ""
+    if request.plan.layers > 1:  # a rank has no weights of other sections, and looks at no answer of theirs
+        return ""
     mesh, key = mesh_for(request.plan), _key(request)
     known = _known.setdefault(mesh.voters, {})
     if key not in known:
         verdict = _verdict(request, progress, mesh, key, lend, paint)
+        if verdict is not None and not verdict.is_lasting:
+            return str(verdict)
         known[key] = "" if verdict is None else str(verdict)
     return known[key]
 
@@ -87,14 +91,16 @@ def _verdict(request: Denoise, progress: Progress, mesh: Mesh, key: str, lend: L
     if is_off or not is_lacking:
         return None if is_off else found
     progress.phase("checking the plan against one device")
+    # A check that ends the run is not made again: that run is.
+    keep(Verdict(state="unproven", why="a check was begun here, and did not come to its end"), key)
     model = dataclasses.replace(request.model, engine="eager", graphs="off")  # compiled for one size more it takes long
     load_s, parts = 0.0, dict[str, Any]()
 
     @contextlib.contextmanager
-    def lent(plan: ParallelPlan) -> Iterator[Parts]:
+    def lent(plan: ParallelPlan, asked: Denoise) -> Iterator[Parts]:
         nonlocal load_s, parts
         began = time.perf_counter()
-        with lend(model, plan) as parts:
+        with lend(asked, model, plan) as parts:
             load_s = load_s or time.perf_counter() - began
             yield {name: part for name, part in parts.items() if name.startswith("transformer")}
             if "handle" in parts:
@@ -120,12 +126,20 @@ def _verdict(request: Denoise, progress: Progress, mesh: Mesh, key: str, lend: L
             why = f"it would take {check_s:.1f} s, which is much for a run of {run_s:.1f}"
             raise Unproven(why, is_lasting=False)
 
-    verdict = self_check(ask, mesh=mesh, sharded=lambda: lent(plan), whole=lambda: lent(ParallelPlan()))
+    whole = ParallelPlan()
+    verdict = self_check(
+        ask, mesh=mesh, sharded=lambda: lent(plan, request), whole=lambda: lent(whole, small_of(request))
+    )
     if verdict.state == "refused":
+        with contextlib.suppress(OSError, ValueError):
+            _path(key).unlink(missing_ok=True)
         remedy = f"choose another plan, or go on regardless with --no-self-check ({VARIABLE}=0)"
         raise NotTheSame(f"plan {plan}: {verdict.why}; {remedy}")
     if verdict.is_lasting:
         keep(verdict, key)
+    else:
+        with contextlib.suppress(OSError, ValueError):
+            _path(key).unlink(missing_ok=True)
     if not mesh.rank and (verdict.state == "unproven" or verdict.ratio > DOUBTED):
         told = logger.info if verdict.state == "unproven" else logger.warning
         told("plan %s: %s", plan, verdict)
@@ -197,7 +211,12 @@ def _key(request: Denoise) -> str:
     told = [
         {name: value for name, value in to_plain(model).items() if name not in own},
         "" if model.fingerprint else model.folder,
-        [title_of(model.device), str(request.plan), *sorted(request.latents.extras)],
+        [
+            title_of(model.device),
+            str(request.plan),
+            len(request.conditioning.references),
+            *sorted(request.latents.extras),
+        ],
         [__version__, torch.__version__, diffusers.__version__],
     ]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]

@@ -82,12 +82,19 @@ def self_check(ask: Callable[[Parts], None], *, mesh: Mesh, sharded: Lent, whole
     try:
         with ExitStack() as stack:
             parts = _all(mesh, lambda: stack.enter_context(sharded()))
-            is_low = any(map(_is_low, _weights(parts)))
-            calls, own = _all(mesh, lambda: recorded(parts, ask))
-            exact = _all(mesh, lambda: answers(parts, calls, is_exact=True)) if is_low else own
+            # Of GPUs also what is in fp32: convolutions round by TF32 there.
+            is_low = any(x.is_cuda or _is_low(x) for x in _weights(parts))
+            _all(mesh, lambda: is_low and [check_room(part) for part in parts.values()])
+            calls, own = _all(mesh, lambda: recorded(parts, ask), together=True)
+            twins = [(name, inputs) for name in parts if name not in dict(calls) for _, inputs in calls]
+            if mesh[Axis.CFG].size == 1:  # experts for later steps; branches of guidance are told apart by the pipeline
+                own += _all(mesh, lambda: answers(parts, twins), together=True)
+                calls += twins
+            exact = _all(mesh, lambda: answers(parts, calls, is_exact=True), together=True) if is_low else own
         with ExitStack() as stack:
             parts = _all(mesh, lambda: stack.enter_context(whole()))
             weights, device = _all(mesh, lambda: _mark(parts)), next(_weights(parts)).device
+            _all(mesh, lambda: is_low and [check_room(part) for part in parts.values()])
             own_whole = _all(mesh, lambda: answers(parts, calls))
             exact_whole = _all(mesh, lambda: answers(parts, calls, is_exact=True)) if is_low else own_whole
         apart, ratio = _all(mesh, lambda: _compared((own, exact), (own_whole, exact_whole)))
@@ -123,9 +130,7 @@ def recorded(parts: Parts, ask: Callable[[Parts], None]) -> tuple[list[Call], Ou
         ask(parts)
     if not calls:
         raise Unproven("the transformer was not asked")
-    asked = {name for name, _ in calls}
-    twins = [(name, inputs) for name in parts if name not in asked for _, inputs in calls]  # experts for later steps
-    return calls + twins, outputs + answers(parts, twins)
+    return calls, outputs
 
 
 def answers(parts: Parts, calls: Sequence[Call], *, is_exact: bool = False) -> Outputs:
@@ -152,19 +157,12 @@ def answers(parts: Parts, calls: Sequence[Call], *, is_exact: bool = False) -> O
 @contextlib.contextmanager
 def in_fp32(transformer: nn.Module) -> Iterator[None]:
     """Within it the transformer computes in fp32, and holds one block's weights at a time in it, and those outside of
-    blocks. Afterwards it has the very tensors that it had. Raises `Unproven` where there is no room for that."""
-    split, title = split_plan_of(transformer), type(transformer).__name__
-    blocks = [block for path in split.blocks for block in modules_at(transformer, path, title)]
-    inside = {each for block in blocks for each in block.modules()}
-    units = {each: [each] for each in inside}  # some are called outside of their blocks, too
-    units |= {block: [*block.modules()] for block in blocks}
-    units |= {transformer: [each for each in transformer.modules() if each not in inside]}
-    device = next(transformer.parameters()).device
-    _check_room(reversed(units.values()), device)
+    blocks. Afterwards it has the very tensors that it had."""
+    units, device = _units(transformer), next(transformer.parameters()).device
     held: dict[nn.Module, list[tuple[dict[str, Any], str, Any]]] = {}
 
     def before(unit: nn.Module, *_: Any) -> None:
-        held[unit] = _raised(units[unit], device)
+        held.setdefault(unit, []).extend(_raised(units[unit], device))
 
     def after(unit: nn.Module, *_: Any) -> None:
         for values, name, value in held.pop(unit, []):
@@ -178,8 +176,18 @@ def in_fp32(transformer: nn.Module) -> Iterator[None]:
         stack.callback(lambda: [after(unit) for unit in reversed(list(held))])  # where a forward failed
         for unit in units:  # after shared weights are gathered, and before they are let go of
             stack.callback(unit.register_forward_pre_hook(before).remove)
-            stack.callback(unit.register_forward_hook(after, prepend=True).remove)
+            stack.callback(unit.register_forward_hook(after, prepend=True, always_call=True).remove)
         yield
+
+
+def _units(transformer: nn.Module) -> dict[nn.Module, list[nn.Module]]:
+    """What is in fp32 at a time, by what is called then; the whole comes last."""
+    split, title = split_plan_of(transformer), type(transformer).__name__
+    blocks = [block for path in split.blocks for block in modules_at(transformer, path, title)]
+    inside = {each for block in blocks for each in block.modules()}
+    units = {each: [each] for each in inside}  # some are called outside of their blocks, too
+    units |= {block: [*block.modules()] for block in blocks}
+    return units | {transformer: [each for each in transformer.modules() if each not in inside]}
 
 
 def _raised(modules: Iterable[nn.Module], device: torch.device) -> list[tuple[dict[str, Any], str, Any]]:
@@ -192,7 +200,9 @@ def _raised(modules: Iterable[nn.Module], device: torch.device) -> list[tuple[di
     return old
 
 
-def _check_room(units: Iterable[Iterable[nn.Module]], device: torch.device) -> None:
+def check_room(transformer: nn.Module) -> None:
+    """Raises `Unproven` where there is none for what `in_fp32` holds."""
+    units, device = reversed(_units(transformer).values()), next(transformer.parameters()).device
     outside, *sizes = (sum(x.numel() for each in unit for x in each.parameters(recurse=False)) for unit in units)
     needed = 4 * (outside + max(sizes, default=0)) + SPARE_BYTES
     if device.type == "cuda":
@@ -247,8 +257,12 @@ def _compared(sharded: tuple[Outputs, Outputs], whole: tuple[Outputs, Outputs]) 
     return max(math.inf if math.isnan(each) else each for each in apart), MOST if math.isnan(ratio) else ratio
 
 
-def _all(mesh: Mesh, work: Callable[[], T]) -> T:
-    """Collective: what `work` gives; Unproven on every rank where it failed on any, before the next exchange."""
+def _all(mesh: Mesh, work: Callable[[], T], *, together: bool = False) -> T:
+    """Collective: what `work` gives; Unproven on every rank where it failed on any, before the next exchange.
+
+    In what the ranks do `together` one that lacks memory ends the run for all, which is tried again without a check:
+    the others wait for it where no vote is heard.
+    """
     found, error, why = None, None, "it failed on another rank"
     try:
         found = work()
@@ -256,8 +270,11 @@ def _all(mesh: Mesh, work: Callable[[], T]) -> T:
         raise
     except Exception as problem:
         error, is_told = problem, isinstance(problem, ValueError | Unproven)
+        if together and is_out_of_memory(error):
+            raise
         why = one_line(error) if is_told else f"{type(error).__name__}: {one_line(error)}"
     passes_by = error is not None and (is_out_of_memory(error) or not getattr(error, "is_lasting", True))
+    passes_by |= together and isinstance(error, ValueError)  # of what this one job was given
     failed, passes_by = highest(mesh, int(error is not None), int(passes_by))
     if failed:
         raise Unproven(why, is_lasting=not passes_by) from error

@@ -458,13 +458,12 @@ def test_no_gather_races_and_the_host_never_waits_in_a_step(gathering: Callable[
     [
         ("copy", "wait"),  # for the gather that read the share before
         ("copy", "record"),
-        ("copy", "synchronize"),
         ("wire", "wait for copy"),
         ("wire", "wait for compute"),
         ("wire", "record"),
         ("compute", "wait"),
         ("compute", "record"),
-        ("compute", "wait for all of wire"),
+        ("wire", "synchronize"),
     ],
 )
 def test_each_wait_of_a_gather_that_is_left_out_is_a_race(
