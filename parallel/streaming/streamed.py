@@ -9,6 +9,7 @@ swapping in ComfyUI; fixed slots, events in slot of waits, and forwards in slot 
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Collection, Sequence, Set
 from typing import Any
 
@@ -100,7 +101,11 @@ class Streamed:
         def forward(*args: Any, **kwargs: Any) -> Any:
             return self._run(index, inner, args, kwargs)
 
-        vars(block)["forward"] = forward
+        wrapped: Any = forward
+        if "torch._dynamo" in sys.modules:  # a module that is compiled whole runs such a block uncompiled
+            wrapped = torch.compiler.disable(forward)
+            wrapped.__wrapped__ = inner  # by which a self-check finds it
+        vars(block)["forward"] = wrapped
 
     def _run(self, index: int, inner: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         assert self._mover is not None, "a block runs while its module is streamed"
