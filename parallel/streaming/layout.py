@@ -11,9 +11,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-# Kernels of a CPU choose how they sum by where a row begins in a line of its cache: a weight on another byte of its
-# line may give other bits, by half a thousandth of a percent of a largest value. So each keeps its slot in the line.
-ALIGN = 64
+# Kernels choose how they sum by how memory is aligned: on a CPU a weight on another byte of its cache line may give
+# other bits, and on a GPU cuBLAS looks at up to 256 bytes. So each tensor stays where it is modulo as many as matter:
+# those of a line, or those by which torch aligns what it allocates on a GPU.
+ALIGN, GPU_ALIGN = 64, 512
 
 Kind = Literal["parameter", "buffer", "part"]
 
@@ -102,6 +103,10 @@ def bytes_under(first: Tensor, num_bytes: int) -> Tensor:
     return flat.set_(first.untyped_storage(), begin, (num_bytes,), (1,))
 
 
+def align_of(device: torch.device) -> int:
+    return GPU_ALIGN if device.type == "cuda" else ALIGN
+
+
 @dataclass(eq=False)
 class _Run:
     """Tensors that lie side by side at rest, and so are copied at once."""
@@ -114,16 +119,16 @@ class _Run:
     def rest(self) -> Tensor:
         return bytes_under(self.first, self.num_bytes)
 
-    def reaches(self, tensor: Tensor) -> bool:
+    def reaches(self, tensor: Tensor, align: int) -> bool:
         """Whether next to nothing of others' lies between them."""
         is_one = self.first.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
-        return is_one and tensor.data_ptr() - self.first.data_ptr() < self.num_bytes + ALIGN
+        return is_one and tensor.data_ptr() - self.first.data_ptr() < self.num_bytes + align
 
 
 class Layout:
-    """The tensors of a block in the order of their addresses, each aligned as it rests."""
+    """The tensors of a block in the order of their addresses, each aligned as it rests, modulo `align` bytes."""
 
-    def __init__(self, block: nn.Module, *, without: Set[int] = frozenset()) -> None:
+    def __init__(self, block: nn.Module, *, without: Set[int] = frozenset(), align: int = ALIGN) -> None:
         self.spots: list[Spot] = []
         self._runs: list[_Run] = []
         end = 0
@@ -132,14 +137,14 @@ class Layout:
             address = rest.data_ptr()
             if address in without:
                 continue
-            if not self._runs or not self._runs[-1].reaches(rest):
-                self._runs.append(_Run(rest, end + (address - end) % ALIGN))
+            if not self._runs or not self._runs[-1].reaches(rest, align):
+                self._runs.append(_Run(rest, end + (address - end) % align))
             run = self._runs[-1]
             begin = address - run.first.data_ptr()  # also of a second name, or of a part of the one before
             self.spots.append(Spot(leaf, rest, run.offset + begin))
             run.num_bytes = max(run.num_bytes, begin + num_bytes_under(rest))
             end = run.offset + run.num_bytes
-        self.num_bytes = -(-end // ALIGN) * ALIGN
+        self.num_bytes = -(-end // align) * align
 
     def at_rest(self) -> list[tuple[Leaf, Tensor]]:
         return [(spot.leaf, spot.rest) for spot in self.spots]
@@ -159,7 +164,7 @@ class Layout:
         for run in self._runs:
             first, last = max(run.offset, begin), min(run.offset + run.num_bytes, begin + len(into))
             if first < last:
-                rest = bytes_under(run.first, run.num_bytes)[first - run.offset : last - run.offset]
+                rest = run.rest[first - run.offset : last - run.offset]
                 yield into[first - begin : last - begin], rest
 
 

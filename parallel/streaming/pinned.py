@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from ..machine.folders import ASK_S, SHARED, SHARED_PREFIX, lock_now, remove_unused, sweep_shared
-from .layout import ALIGN, Leaf, bytes_under, leaves, num_bytes_under
+from .layout import GPU_ALIGN, Leaf, bytes_under, leaves, num_bytes_under
 
 logger = logging.getLogger("latentloom")
 
@@ -50,7 +50,7 @@ class Pinned:
             for held in _by_address(block, without).values():
                 size = max(num_bytes_under(leaf.value) for leaf in held)
                 rows[-1] += [(leaf, end) for leaf in held]
-                end += size + -size % ALIGN
+                end += size + -size % GPU_ALIGN
         self.num_bytes = end
         self._memory = _Memory(end, f"{key} {[begin for row in rows for _, begin in row]}" if key else "")
         try:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ..group import Group
-from .layout import Layout, Leaf, point
+from .layout import Layout, Leaf, align_of, point
 from .movers import Mover, mover_for, padded
 
 NUM_SLOTS = 2  # one computes while the other fills; a third gains nothing where blocks are alike
@@ -45,7 +45,7 @@ class Streamed:
         mover: Callable[[Sequence[Tensor], Group | None], Mover] = mover_for,
     ) -> None:
         self._blocks = tuple(blocks)
-        self._layouts = [Layout(block, without=without) for block in blocks]
+        self._layouts = [Layout(block, without=without, align=align_of(device)) for block in blocks]
         self._at_rest = [layout.at_rest() for layout in self._layouts]
         streamed = [i for i, layout in enumerate(self._layouts) if i not in resident and layout.num_bytes]
         self._resident = [_slot(self._layouts[i].num_bytes, device) for i in resident]

@@ -18,7 +18,7 @@ from torch import nn
 from ...parallel.group import Axis, Group
 from ...parallel.mesh import Mesh, gatherers
 from ...parallel.sharding.hooks import modules_ending
-from ...parallel.streaming.layout import Layout, Leaf, leaves, num_bytes_under, outside_of, shared_by_several
+from ...parallel.streaming.layout import Layout, Leaf, align_of, leaves, num_bytes_under, outside_of, shared_by_several
 from ...parallel.streaming.movers import NUM_SHARES, is_sooner, padded
 from ...parallel.streaming.pinned import Pinned
 from ...parallel.streaming.streamed import NUM_SLOTS, Streamed
@@ -144,11 +144,14 @@ class Resting:
             outside = outside_of(self._component, self.blocks)
             _move([*leaves(outside), *self._left_out()], self.device)
             self._without = shared_by_several(self._component, self.blocks, kept=self._kept)  # by where they are now
-        layouts = [Layout(block, without=self._without) for block in self.blocks]
+        layouts = [self._layout(block) for block in self.blocks]
         self.sizes = [each.num_bytes for each in layouts]
         self._lies = zlib.crc32(repr([each.places for each in layouts]).encode())
         every = {leaf.value.data_ptr(): num_bytes_under(leaf.value) for leaf in leaves(self._component.modules())}
         self.outside_bytes = max(0, sum(every.values()) - sum(self.sizes))
+
+    def _layout(self, block: nn.Module) -> Layout:
+        return Layout(block, without=self._without, align=align_of(self.device))
 
     def _left_out(self) -> Iterator[Leaf]:
         for block in self.blocks:
@@ -169,7 +172,7 @@ class Resting:
             return None
         if not alike[2]:
             self.end()
-            largest = Layout(self.blocks[self.sizes.index(max(self.sizes))], without=self._without)
+            largest = self._layout(self.blocks[self.sizes.index(max(self.sizes))])
             sooner = is_sooner(largest, self.device, gatherers(mesh))
             self._is_sooner, self._judged = start_agreeing((sooner,), None, mesh)() == [1], mesh
         return (bool(alike[0]), alike[1]) if self._is_sooner else None
@@ -181,7 +184,7 @@ class Resting:
         return self._most_resident(room) if self.sizes and self.least_bytes <= room else -1
 
     def _taken(self, resident: Sequence[int]) -> int:
-        """what slots take while these blocks stay."""
+        """What slots take while these blocks stay."""
         coming = [size for index, size in enumerate(self.sizes) if index not in set(resident)]
         return sum(self.sizes[index] for index in resident) + min(NUM_SLOTS, len(coming)) * max(coming, default=0)
 

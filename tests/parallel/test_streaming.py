@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from latentloom.parallel.group import Group
 from latentloom.parallel.streaming import movers, pinned
-from latentloom.parallel.streaming.layout import ALIGN, Layout, bytes_under, leaves, shared_by_several
+from latentloom.parallel.streaming.layout import GPU_ALIGN, Layout, bytes_under, leaves, shared_by_several
 from latentloom.parallel.streaming.movers import DeviceMover, GatheringMover, HostMover, Mover, padded
 from latentloom.parallel.streaming.pinned import Pinned
 from latentloom.parallel.streaming.streamed import Streamed
@@ -262,9 +262,11 @@ def test_blocks_rest_pinned_until_they_are_freed(model: Any, x: Tensor, folder: 
     assert size == rests.num_bytes and len(shared_files()) == bool(key)
     for block in model.blocks:
         for leaf in leaves(block.modules()):
-            assert address <= leaf.value.data_ptr() < address + size and leaf.value.data_ptr() % ALIGN == 0
-        (copy,) = Layout(block).copies(torch.zeros(1 << 16, dtype=torch.uint8))  # a block is copied at once
-        assert len(copy[0]) <= Layout(block).num_bytes
+            assert address <= leaf.value.data_ptr() < address + size and leaf.value.data_ptr() % GPU_ALIGN == 0
+        layout = Layout(block, align=GPU_ALIGN)
+        assert all(spot.offset % GPU_ALIGN == 0 for spot in layout.spots), "as torch aligns them where they are there"
+        (copy,) = layout.copies(torch.zeros(1 << 16, dtype=torch.uint8))  # a block is copied at once
+        assert len(copy[0]) <= layout.num_bytes
     assert model.blocks[1].other is model.blocks[1].up.weight
     streamed = Streamed(list(model.blocks), device=CPU)
     assert torch.equal(model(x), whole)
