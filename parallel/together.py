@@ -84,6 +84,16 @@ class Readers:
             )
 
 
+def highest(mesh: Mesh, *values: int) -> list[int]:
+    """Collective: of each number the highest of all ranks of the mesh."""
+    import torch
+
+    from .collectives import start_highest
+
+    assert mesh.voters is not None, f"the mesh of plan {mesh.plan} is of `mesh_for`"
+    return start_highest(torch.tensor(values, dtype=torch.int64), mesh.voters)().tolist()
+
+
 def start_agreeing(wishes: Sequence[int], same: object, mesh: Mesh) -> Callable[[], list[int] | None]:
     """Collective: of each wish the least of all ranks of the mesh; None unless `same` is equal on all of them and they
     are on one machine. Returns at once; the function it gives back waits."""

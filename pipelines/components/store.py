@@ -15,7 +15,7 @@ from ...parallel.group import Axis
 from ...parallel.mesh import Mesh, is_current, mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress, finish
-from ...parallel.together import Readers, start_agreeing, who_reads
+from ...parallel.together import Readers, highest, start_agreeing, who_reads
 from ...parallel.wording import worded
 from ..models.component_files import ComponentFiles
 from ..models.describe import check_engine
@@ -124,13 +124,8 @@ class ComponentStore(Shelf):
         with self._lock:
             rests = frozenset(self._rooms_of(use, names, set(), working_bytes))
         if use.mesh is not None and use.mesh.voters is not None and model.device.startswith("cuda"):
-            import torch
-
-            from ...parallel.collectives import start_highest
-
             ours = [name for name in names if is_transformer(name)]
-            says = torch.tensor([int(name in rests) for name in ours], dtype=torch.int64)
-            found = start_highest(says, use.mesh.voters)().tolist()
+            found = highest(use.mesh, *(int(name in rests) for name in ours))
             rests |= {name for name, does in zip(ours, found, strict=True) if does}
         return dataclasses.replace(use, rests=rests)
 

@@ -29,13 +29,14 @@ from ...parallel.machine.folders import user_cache
 from ...parallel.mesh import Mesh, mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress, finish, title_of
+from ...parallel.together import highest
 from ..families import FAMILIES
 from ..forecast.plans import num_steps_of, text_length_of
 from ..models.regular_file import read_object, write_object
 from ..requests import Denoise
 from ..shape import nearest_frames, size_multiple
 from ..values import Latents, Model, to_plain
-from .passes import DOUBTED, Unproven, Verdict, highest, self_check
+from .passes import DOUBTED, Unproven, Verdict, self_check
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -130,16 +131,14 @@ def _verdict(request: Denoise, progress: Progress, mesh: Mesh, key: str, lend: L
     verdict = self_check(
         ask, mesh=mesh, sharded=lambda: lent(plan, request), whole=lambda: lent(whole, small_of(request))
     )
-    if verdict.state == "refused":
-        with contextlib.suppress(OSError, ValueError):
-            _path(key).unlink(missing_ok=True)
-        remedy = f"choose another plan, or go on regardless with --no-self-check ({VARIABLE}=0)"
-        raise NotTheSame(f"plan {plan}: {verdict.why}; {remedy}")
-    if verdict.is_lasting:
+    if verdict.state != "refused" and verdict.is_lasting:
         keep(verdict, key)
     else:
         with contextlib.suppress(OSError, ValueError):
             _path(key).unlink(missing_ok=True)
+    if verdict.state == "refused":
+        remedy = f"choose another plan, or go on regardless with --no-self-check ({VARIABLE}=0)"
+        raise NotTheSame(f"plan {plan}: {verdict.why}; {remedy}")
     if not mesh.rank and (verdict.state == "unproven" or verdict.ratio > DOUBTED):
         told = logger.info if verdict.state == "unproven" else logger.warning
         told("plan %s: %s", plan, verdict)

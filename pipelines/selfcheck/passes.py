@@ -22,11 +22,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from ...parallel.collectives import start_highest
 from ...parallel.errors import BadWires, Closed, LoomError, PeerLost, RankFailed, is_out_of_memory, one_line
 from ...parallel.group import Axis
 from ...parallel.mesh import Mesh
 from ...parallel.sharding.hooks import modules_at
+from ...parallel.together import highest
 from ..spreading.handed import are_alike
 from ..spreading.transformer import split_plan_of
 
@@ -279,9 +279,3 @@ def _all(mesh: Mesh, work: Callable[[], T], *, together: bool = False) -> T:
     if failed:
         raise Unproven(why, is_lasting=not passes_by) from error
     return found  # pyrefly: ignore[bad-return]
-
-
-def highest(mesh: Mesh, *values: int) -> list[int]:
-    """Collective: of each number the highest of all ranks."""
-    assert mesh.voters is not None, f"the mesh of plan {mesh.plan} is of `mesh_for`"
-    return start_highest(torch.tensor(values, dtype=torch.int64), mesh.voters)().tolist()
