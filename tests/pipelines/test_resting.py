@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from torch import nn
 from bodies.resting import change_loras, compare, limited, resting, transformers
 from latentloom.parallel.errors import EASED, OutOfMemory
 from latentloom.parallel.pool.job import End, failure, first_cause
+from latentloom.parallel.streaming import pinned
 from latentloom.pipelines import placement, stages
+from latentloom.pipelines.components import shelf
 from latentloom.pipelines.components.memory import MEMORY, default_budget, memory_limit, read_bytes
 from latentloom.pipelines.components.resting import Resting, blocks_of, spread
 from latentloom.pipelines.components.store import store
@@ -272,6 +275,33 @@ def test_a_limit_bounds_what_components_may_take(monkeypatch: pytest.MonkeyPatch
     assert (memory_limit(), default_budget("cpu")) == (10**6, 940_000)
     monkeypatch.setenv(MEMORY, "900000GB")
     assert default_budget("cpu") == whole
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "can_share", "left", "has_room"),
+    [
+        (40, True, ["new", "old", "used"], True),
+        (60, True, ["new", "used"], True),
+        (80, True, ["used"], True),
+        (81, True, ["used"], False),
+        (40, False, ["used"], True),  # each of two ranks needs as much
+        (41, False, ["used"], False),
+    ],
+)
+def test_what_is_pinned_makes_way_for_what_is_to_be_until_there_is_room(
+    num_bytes: int, can_share: bool, left: list[str], has_room: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host lends 100 bytes; 20 are pinned for each of three, of which one is in use."""
+    monkeypatch.setattr(shelf, "default_budget", lambda place: 100)
+    monkeypatch.setattr(pinned, "shared_room", lambda: 10**9 if can_share else 0)
+    kept, found = {("used",)}, shelf.Shelf(None)
+    found.share_host(2)
+    for last_use, name in enumerate(("old", "new", "used")):
+        resting: Any = SimpleNamespace(host_bytes=20, num_bytes=0, end=lambda: None, free=lambda: None)
+        entry = shelf.StoredComponent(nn.Linear(1, 1), 0, "cpu", last_use, resting=resting)
+        found._entries[name,] = entry
+    assert found._make_host_room(num_bytes, kept) is has_room
+    assert sorted(name for (name,) in found._entries) == left
 
 
 @pytest.mark.parametrize("num_blocks", [1, 2, 7, 57])
