@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from bodies.resting import change_loras, compare, limited, resting, transformers
@@ -23,6 +24,7 @@ from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.requests import Denoise, EncodeText
 from latentloom.pipelines.values import Latents, Lora, Model, from_plain, to_plain
 from support.lora_files import write_lora
+from support.packed_files import write_gguf
 from support.ranks import Ranks
 from support.told import Told
 
@@ -51,6 +53,22 @@ def lora(tiny: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) 
 @pytest.mark.parametrize("kind", ["plain", "guided", "odd", "int8", "first_block", "taylorseer"])
 def test_one_rank_gives_the_same_bits(model: Callable[..., Any], kind: str) -> None:
     check(compare(0, model("flux"), ["ulysses=1"], [kind]), 1)
+
+
+@pytest.mark.parametrize("way", ["one.gguf", "one.safetensors"])
+def test_a_single_file_does_on_one_rank_and_on_two_with_a_lora_too(
+    pair: Ranks, tiny: Callable[[str], Path], lora: Callable[..., dict[str, Any]], tmp_path: Path, way: str
+) -> None:
+    """Packed by Q8_0, which is unpacked when it is loaded; and as it is, mapped."""
+    weights, path = load_file(tiny("flux") / "transformer" / "diffusion_pytorch_model.safetensors"), tmp_path / way
+    if way == "one.gguf":
+        write_gguf(path, weights)
+    else:
+        save_file(weights, path)
+    model = to_plain(describe_model(f"{path}@{tiny('flux')}", device="cpu"))
+    check(compare(0, model, ["ulysses=1"], ["plain"]), 1)
+    for found in pair.run("bodies.resting:compare", model, ["ulysses=2"], ["plain"], lora(1)):
+        check(found, 1)
 
 
 @pytest.mark.parametrize("family", ["qwen_image", "sd3", "wan22", "flux_2", "ltx_2", "z_image"])
