@@ -4,7 +4,8 @@ import contextlib
 import dataclasses
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from .components.memory import Held, wanted_spares
 from .components.store import store
 from .families import FAMILIES
 from .models.folder import components_of, read_index
-from .values import Model
+from .values import Model, Place
 
 ASK_S = 1.0
 
@@ -61,11 +62,15 @@ class Pools:
         self._num_users: Counter[Pool] = Counter()
         self._lock = threading.Lock()
 
-    @contextlib.contextmanager
-    def using(self, model: Model) -> Iterator[Pool]:
+    def using(self, model: Model) -> AbstractContextManager[Pool]:
         """The pool of the model's devices, its ranks warm or starting; it stays open at least so long."""
+        return self.at(model.place, lambda: preloads(model))
+
+    @contextlib.contextmanager
+    def at(self, place: Place, preload: Callable[[], list[str]]) -> Iterator[Pool]:
+        """The same of any place; `preload` says what its ranks import once, where they are not there yet."""
         with self._lock:
-            pool = self._take(model)
+            pool = self._take(place, preload)
             self._num_users[pool] += 1
         try:
             yield pool
@@ -97,13 +102,13 @@ class Pools:
         with self._lock:
             self._end(list(self.open))
 
-    def _take(self, model: Model) -> Pool:
-        key = (model.place.devices, model.place.replicas)
+    def _take(self, place: Place, preload: Callable[[], list[str]]) -> Pool:
+        key = (place.devices, place.replicas)
         pool = self.open.pop(key, None)
         if pool is None or pool.is_closed:
             accelerators = set(key[0]) - {"cpu"}  # what idle pools keep there would be in the way
             self._end([other for other in self._idle() if accelerators & set(other[0])])
-            pool = Pool(key[0], replicas=key[1], preload=preloads(model), spare_ranks=wanted_spares())
+            pool = Pool(key[0], replicas=key[1], preload=preload(), spare_ranks=wanted_spares())
         self.open[key] = pool
         return pool
 

@@ -24,6 +24,7 @@ from ..registry import SPECS
 from .comfy_file import OURS, fixed_inputs, unfolded, version_of, without_marks
 from .comfy_folders import LORA, MODEL, TIPS, comfy_workspace, names
 from .comfy_process import ComfyProgress, hear_unloading
+from .native.node import SpreadModel
 
 logger = logging.getLogger("latentloom")
 
@@ -274,7 +275,10 @@ class _Standing:
 
 
 # Of ours, and of those from outside: whoever asks `latentloom` for it has opened the doors first.
-NODE_CLASS_MAPPINGS = {id: node_class(spec) for id, spec in SPECS.items()}
+NODE_CLASS_MAPPINGS: dict[str, type] = {id: node_class(spec) for id, spec in SPECS.items()}
 NODE_DISPLAY_NAME_MAPPINGS = {
     id: spec.title + OURS if spec.title in CORE_TITLES else spec.title for id, spec in SPECS.items()
 }
+# What is ComfyUI's alone, on its own wires, and no step of ours.
+NODE_CLASS_MAPPINGS["LoomSpreadModel"] = SpreadModel
+NODE_DISPLAY_NAME_MAPPINGS["LoomSpreadModel"] = "Spread Model"

@@ -109,13 +109,17 @@ class Entry:
 
 
 @contextlib.contextmanager
-def comfyui(checkout: Path, python: str, *more: str) -> Iterator[Host]:
-    """A server with this repository as its custom node, in a folder of its own; ended when the block ends."""
+def comfyui(
+    checkout: Path, python: str, *more: str, prepare: Callable[[Path], None] = lambda base: None
+) -> Iterator[Host]:
+    """A server with this repository as its custom node, in a folder of its own, which `prepare` is given first; ended
+    when the block ends."""
     with tempfile.TemporaryDirectory(prefix="comfyui-session-") as folder:
         base = Path(folder)
         (base / "custom_nodes").mkdir()
         shutil.copytree(checkout / "input", base / "input")  # with the picture that templates load
         (base / "custom_nodes" / "latentloom").symlink_to(ROOT, target_is_directory=True)
+        prepare(base)
         port = free_port()
         command = [python, "main.py", "--cpu", "--listen", "127.0.0.1", "--port", str(port)]
         command += ["--base-directory", str(base), "--disable-auto-launch", "--disable-api-nodes"]

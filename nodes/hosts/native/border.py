@@ -1,0 +1,254 @@
+"""The border: where ComfyUI's samplers ask for a MODEL's diffusion model, and ranks answer in its place.
+
+    the clone that is sampled is known   what it carries is read, and what ranks would lack refused by name
+    its forward is asked                 wrappers of other nodes go on here, around ours; ranks get what they are given
+    the sampler is done                  whether ranks were asked at all
+
+Tensors that are conditioning go to the ranks once: what was sent before is named by its number. x, the time and
+control residuals go with each call.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ....parallel.errors import BadInput, Cancelled
+from ....parallel.plan import ParallelPlan
+from ....parallel.wording import worded
+from ....pipelines.pools import POOLS
+from ....pipelines.values import Place
+from ..comfy_process import ComfyProgress
+from . import patches
+from .on_rank import KEEP, KEPT, LACKING
+from .recipe import host_settings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ....parallel.pool.pool import Pool
+
+logger = logging.getLogger("latentloom")
+KEY = "latentloom"  # under which our callbacks and wrappers hang at a patcher
+ON_RANK = ".nodes.hosts.native.on_rank"
+# Options of a call that only this process reads: other nodes' wrappers, and marks of the sampler.
+OF_THE_HOST = ("wrappers", "callbacks", "to_load_options", "prefetch_dynamic_vbars", "uuids", "patches")
+OF_THE_HOST = (*OF_THE_HOST, "patches_replace", "optimized_attention_override")
+MOVING = ("x", "timestep", "timesteps", "control")  # arguments that are others in each call
+REBUILT = ("minimax_payload.layout",)  # objects that the model makes anew from the rest, where they are not given
+LEAST_KEPT, MOST_KEPT = 1024, 8  # bytes of a tensor that is kept in ranks; how many of one argument
+INSTEAD = "leave that node out, or Spread Model, or set allow_whole"
+
+
+@dataclass
+class Sent:
+    """What the ranks keep of this model's conditioning: tensors by their numbers, for each argument."""
+
+    found: dict[str, list[tuple[int, Tensor]]] = field(default_factory=dict)
+    gone: list[int] = field(default_factory=list)  # numbers that ranks may let go of
+    _last: int = 0
+
+    def told(self, path: str, tensor: Tensor) -> Any:
+        """The tensor as a call says it."""
+        import torch
+
+        if path.partition(".")[0] in MOVING or tensor.numel() * tensor.element_size() < LEAST_KEPT:
+            return tensor
+        known = self.found.setdefault(path, [])
+        for place, (number, each) in enumerate(known):
+            if each.dtype == tensor.dtype and each.shape == tensor.shape and torch.equal(each, tensor):
+                known.append(known.pop(place))
+                return {KEPT: number}
+        if len(known) == MOST_KEPT:
+            self.gone.append(known.pop(0)[0])
+        self._last += 1
+        known.append((self._last, tensor.detach().clone()))  # a node may write into its own
+        return {KEEP: self._last, "value": tensor}
+
+
+@dataclass
+class Border:
+    """One spread MODEL. `refusal` is why none of it can be spread, where whole runs are allowed."""
+
+    place: Place
+    plan: ParallelPlan
+    recipe: Mapping[str, Any]
+    allow_whole: bool = False
+    refusal: str = ""
+    is_whole: bool = False  # of the run under way
+    num_asked: int = 0  # calls of ranks in the run under way
+    sent: Sent = field(default_factory=Sent)
+    _patcher: Any = None  # the clone that is sampled
+    _told: str = ""  # a name of what it carries
+    _ready: tuple[Any, ...] = ()  # to which ranks that was told
+
+    def attach(self, patcher: Any) -> None:
+        """Hang the border at a patcher; one that hung there is replaced."""
+        from comfy.patcher_extension import CallbacksMP, WrappersMP
+
+        for kind in (WrappersMP.OUTER_SAMPLE, WrappersMP.DIFFUSION_MODEL):
+            patcher.remove_wrappers_with_key(kind, KEY)
+        patcher.remove_callbacks_with_key(CallbacksMP.ON_PRE_RUN, KEY)
+        patcher.add_callback_with_key(CallbacksMP.ON_PRE_RUN, KEY, self.before)
+        patcher.add_wrapper_with_key(WrappersMP.OUTER_SAMPLE, KEY, self.sample)
+        patcher.add_wrapper_with_key(WrappersMP.DIFFUSION_MODEL, KEY, self.forward)
+
+    def before(self, patcher: Any) -> None:
+        """The clone that is sampled is known: nodes behind ours may have patched it. Raises `ValueError`."""
+        self.num_asked, self.is_whole = 0, False
+        problem = self.refusal or next(map(_lost, patches.lacking(patcher)), "") or _unfit(patcher)
+        if problem:
+            self._whole_or_refuse(problem)
+            return
+        self._patcher = patcher
+        told = [str(patcher.patches_uuid), str(self.plan), str(patcher.object_patches.get(patches.COMPUTE))]
+        self._told = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+
+    def sample(self, executor: Any, *args: Any, **kwargs: Any) -> Any:
+        """Around the sampler: a run whose forward did not reach the ranks says so."""
+        try:
+            found = executor(*args, **kwargs)
+        finally:
+            self._patcher = None  # which holds this border in turn, and is a clone that ends with its prompt
+        if not self.num_asked and not self.is_whole:
+            told = "none of this run's steps reached the ranks: another node asks the model in a way of its own"
+            self._whole_or_refuse(f"{told}; {INSTEAD}")
+        return found
+
+    def forward(self, executor: Any, *args: Any, **kwargs: Any) -> Any:
+        """In the place of the model itself: what others have put around it goes on in this process."""
+        from comfy.patcher_extension import WrapperExecutor
+
+        if self.is_whole:
+            return executor(*args, **kwargs)
+        ask = functools.partial(self._answer, executor.original, executor.class_obj)
+        rest = WrapperExecutor.new_class_executor(ask, executor.class_obj, executor.wrappers, executor.idx + 1)
+        return rest.execute(*args, **kwargs)
+
+    def _answer(self, original: Callable[..., Any], module: Any, *args: Any, **kwargs: Any) -> Any:
+        """What `original` gives, from the ranks. Raises `ValueError` for what they would lack."""
+        arguments = named(original, args, kwargs)
+        options = arguments.pop("transformer_options", None) or {}
+        entry = getattr(original, "__name__", "")
+        problem = next(map(_lost, patches.lacking_in(options)), "")
+        if getattr(type(module), entry, None) is not getattr(original, "__func__", None):
+            problem = _lost(f"another forward of {type(module).__name__}")
+        if problem := problem or _lost_or_none(patches.tampered(module)):
+            self._whole_or_refuse(problem)
+            return original(*args, **kwargs)
+        self.num_asked += 1
+        left_out = [name for name, each in options.items() if name not in OF_THE_HOST and not _is_plain(each)]
+        told = {k: v for k, v in options.items() if k not in OF_THE_HOST and k not in left_out}
+
+        def call(*, is_first: bool) -> dict[str, Any]:
+            setup = None
+            if is_first:
+                self.sent = Sent()
+                setup = {"host": host_settings(), "carried": patches.carried(self._patcher)}
+            request = {
+                "recipe": self.recipe,
+                "told": self._told,
+                "plan": str(self.plan),
+                "entry": entry,
+                "arguments": {k: sendable(v, k, self.sent) for k, v in arguments.items() if v is not None},
+                "options": {k: sendable(v, f"transformer_options.{k}", self.sent) for k, v in told.items()},
+                "left_out": left_out,
+                "gone": self.sent.gone[:],
+                "setup": setup,
+            }
+            self.sent.gone.clear()
+            return request
+
+        out = self._asked(call)["out"]
+        x = arguments["x"]
+        device = (x[0] if isinstance(x, list | tuple) else x).device
+        return [each.to(device) for each in out] if isinstance(out, list) else out.to(device)
+
+    def _asked(self, call: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+        """The ranks' answer; they are told what they do not hold."""
+        progress, num_ranks = ComfyProgress(), self.plan.num_ranks
+        with POOLS.at(self.place, lambda: [ON_RANK]) as pool:
+            try:
+                for is_again in (False, True):
+                    state = _state(pool, self._told)
+                    try:
+                        request = call(is_first=is_again or state != self._ready)
+                        answer = pool.call(f"{ON_RANK}:forward", request, progress, num_ranks=num_ranks)
+                    except BadInput as error:
+                        if error.code != LACKING or is_again:
+                            raise
+                    else:
+                        self._ready = _state(pool, self._told)
+                        return answer
+            except Cancelled:
+                progress.raise_interrupt()
+                raise
+        raise AssertionError("the second try answers or raises")
+
+    def _whole_or_refuse(self, problem: str) -> None:
+        if not self.allow_whole:
+            raise ValueError(problem)
+        if not self.is_whole:
+            logger.warning("Spread Model: this model runs whole on the host: %s", problem)
+        self.is_whole = True
+
+
+def _lost(what: str) -> str:
+    return worded("the ranks of Spread Model would not have {}; {}", what, INSTEAD)
+
+
+def _lost_or_none(what: str) -> str:
+    return what and _lost(what)
+
+
+def _unfit(patcher: Any) -> str:
+    """Why the model's own weights do not allow it, "" where they do."""
+    if layer := patches.scaled_by_tokens(patcher.model.diffusion_model):
+        told = "{} is in NVFP4 without an input_scale, so that its inputs are scaled by the largest of all tokens, of "
+        return worded(told + "which each rank has a part; use another file of this model, or set allow_whole", layer)
+    return ""
+
+
+def _state(pool: Pool, told: str) -> tuple[Any, ...]:
+    """Equal as long as these ranks hold what they were told."""
+    return (told, id(pool), *(rank.pid for rank in pool.states()))
+
+
+def named(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by their names; those that stand for all others among them."""
+    signature = inspect.signature(function)
+    found = dict(signature.bind(*args, **kwargs).arguments)
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            found |= found.pop(parameter.name, {})
+    return found
+
+
+def sendable(value: Any, path: str, sent: Sent) -> Any:
+    """Plain data with tensors. Raises `ValueError` that names by its path what is none."""
+    import torch
+
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if type(value) in (torch.Tensor, torch.nn.Parameter):
+        return sent.told(path, value)
+    if isinstance(value, list | tuple):
+        return [sendable(each, f"{path}.{number}", sent) for number, each in enumerate(value)]
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        rest = {key: each for key, each in value.items() if f"{path}.{key}" not in REBUILT}
+        return {key: sendable(each, f"{path}.{key}", sent) for key, each in rest.items()}
+    raise ValueError(_lost(f"{path}, a {type(value).__name__}"))
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        sendable(value, "", Sent())
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,84 @@
+"""Spread Model: a MODEL of ComfyUI's own loaders, for any of its samplers, computed by ranks on all devices."""
+
+import logging
+from typing import Any, ClassVar
+
+from ....parallel.plan import ParallelPlan
+from ....parallel.wording import worded
+from ....pipelines import place as places
+
+logger = logging.getLogger("latentloom")
+DEVICES_HELP = "all, or a list such as cuda:0,cuda:1, cuda*4 or cpu*2"
+PLAN_HELP = "auto, or degrees such as ulysses=2,allgather=2; their product is the number of devices"
+WHOLE_HELP = (
+    "Off: what ranks cannot do exactly is refused in one sentence. On: such a run is done by ComfyUI itself, on its "
+    "own device, and the log says so"
+)
+
+
+class SpreadModel:
+    """ComfyUI's V1 node."""
+
+    CATEGORY, FUNCTION, OUTPUT_NODE = "latentloom/model", "run", False
+    RETURN_TYPES, RETURN_NAMES = ("MODEL",), ("model",)
+    OUTPUT_TOOLTIPS = ("The model, for any sampler; LoRAs may stand before and behind this node",)
+    SEARCH_ALIASES: ClassVar = ["multi gpu", "several gpus", "parallel", "latentloom"]
+    DESCRIPTION = (
+        "The model spread over devices: each step is computed by all of them together, and its result is that of one "
+        "device. What that cannot be promised of is refused in one sentence."
+    )
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        return {
+            "required": {"model": ("MODEL", {"tooltip": "Of ComfyUI's own loaders"})},
+            "optional": {
+                "devices": ("STRING", {"default": "all", "tooltip": DEVICES_HELP}),
+                "plan": ("STRING", {"default": "auto", "tooltip": PLAN_HELP}),
+                "allow_whole": ("BOOLEAN", {"default": False, "tooltip": WHOLE_HELP}),
+            },
+        }
+
+    def run(self, model: Any, devices: str = "all", plan: str = "auto", allow_whole: bool = False) -> tuple[Any]:
+        return (spread(model, devices, plan, allow_whole=allow_whole),)
+
+
+def spread(patcher: Any, devices: str, plan: str, *, allow_whole: bool = False) -> Any:
+    """A clone of ComfyUI's patcher whose forward is asked of ranks. Raises `ValueError` where that cannot be, unless
+    whole runs are allowed.
+    """
+    from ....parallel.pool.pool import check_platform
+    from .border import Border
+    from .plans import plan_of
+    from .recipe import recipe_of
+
+    try:
+        check_platform()
+        place = places.read_place(devices, plan)
+        places.check_cores(place)
+        chosen = plan_for(place)
+        plan_of(patcher.model.diffusion_model)
+        border = Border(place, chosen, recipe_of(patcher), allow_whole=allow_whole)
+    except ValueError as error:
+        if not allow_whole:
+            raise
+        logger.warning("Spread Model: this model runs whole on the host: %s", error)
+        return patcher.clone()
+    found = patcher.clone()
+    border.attach(found)
+    return found
+
+
+def plan_for(place: Any) -> ParallelPlan:
+    """The plan that is named, else Ulysses over all devices. Raises `ValueError` for what is not done here."""
+    count = place.group_size
+    if count < 2:
+        told = "Spread Model was given one device, {}; name two or more, such as cuda*2, or leave it out"
+        raise ValueError(worded(told, ", ".join(place.devices)))
+    chosen = places.named_plan(place) if places.names_plan(place) else ParallelPlan(ulysses=count)
+    assert chosen is not None
+    if chosen.sequence != chosen.num_ranks or chosen.weights > 1:
+        told = "plan {}: a MODEL of ComfyUI is spread by its tokens, not by guidance, layers or weights; {}"
+        advice = worded("use ulysses, ring and allgather, such as ulysses={}", count)
+        raise ValueError(worded(told, chosen, advice))
+    return chosen

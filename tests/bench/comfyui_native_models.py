@@ -1,0 +1,101 @@
+"""Tiny checkpoints in ComfyUI's own format, with random weights, and a LoRA.
+
+python comfyui_native_models.py FOLDER NAME...
+
+Run by ComfyUI's Python, in its folder, for `comfyui_native.py`. The widths are those by which ComfyUI tells classes.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+folder, names = Path(sys.argv[1]), sys.argv[2:]
+sys.path.insert(0, ".")
+import comfy.options  # noqa: E402
+
+comfy.options.enable_args_parsing(False)
+from comfy.cli_args import args  # noqa: E402
+
+args.cpu = True
+import comfy.ops  # noqa: E402
+
+ON_CPU = {"dtype": torch.float32, "device": "cpu", "operations": comfy.ops.disable_weight_init}
+
+
+def flux() -> Any:
+    from comfy.ldm.flux.model import Flux
+
+    given = {"in_channels": 16, "out_channels": 16, "vec_in_dim": 32, "context_in_dim": 64, "hidden_size": 256}
+    given |= {"mlp_ratio": 4.0, "num_heads": 2, "depth": 2, "depth_single_blocks": 3, "axes_dim": [16, 56, 56]}
+    given |= {"theta": 10000, "patch_size": 2, "qkv_bias": True, "guidance_embed": True, "txt_ids_dims": []}
+    return Flux(**given, **ON_CPU)
+
+
+def qwen() -> Any:
+    from comfy.ldm.qwen_image.model import QwenImageTransformer2DModel
+
+    given = {"num_layers": 2, "attention_head_dim": 128, "num_attention_heads": 24, "joint_attention_dim": 3584}
+    return QwenImageTransformer2DModel(in_channels=64, **given, **ON_CPU)
+
+
+def wan() -> Any:
+    from comfy.ldm.wan.model import WanModel
+
+    given = {"model_type": "t2v", "in_dim": 16, "dim": 256, "ffn_dim": 512, "freq_dim": 256, "text_dim": 4096}
+    return WanModel(out_dim=16, num_heads=2, num_layers=3, **given, **ON_CPU)
+
+
+def z_image() -> Any:
+    from comfy.ldm.lumina.model import NextDiT
+
+    given = {"patch_size": 2, "in_channels": 16, "dim": 3840, "n_layers": 1, "n_refiner_layers": 2, "n_heads": 30}
+    given |= {"n_kv_heads": 30, "ffn_dim_multiplier": 8 / 3, "qk_norm": True, "cap_feat_dim": 64}
+    given |= {"axes_dims": [32, 48, 48], "axes_lens": [1536, 512, 512], "rope_theta": 256.0, "time_scale": 1000.0}
+    return NextDiT(z_image_modulation=True, pad_tokens_multiple=32, **given, **(ON_CPU | {"dtype": torch.bfloat16}))
+
+
+def h3() -> Any:
+    from comfy.ldm.minimax.model import MiniMaxH3Model
+
+    given = {"hidden_size": 128, "num_layers": 3, "token_refiner_num_layers": 1, "num_attention_heads": 4}
+    given |= {"attention_head_dim": 32, "ffn_hidden_size": 192, "latents_dim": 64, "audio_latents_dim": 64}
+    given |= {"text_dim": 80, "timestep_input_dim": 32, "time_embed_hidden_size": 48, "time_embed_dim": 24}
+    return MiniMaxH3Model(rope_inv_freq_len=16, **given, **ON_CPU)
+
+
+def filled(model: Any, std: float) -> Any:
+    torch.manual_seed(0)
+    for name, each in [*model.named_parameters(), *model.named_buffers()]:
+        if not each.is_floating_point() or not each.numel():
+            continue
+        if each.ndim > 1:
+            torch.nn.init.normal_(each, std=std)
+        else:
+            is_scale = "norm" in name or "inv_freq" in name
+            torch.nn.init.normal_(each, mean=1.0 if is_scale else 0.0, std=0.05)
+    return model.eval().requires_grad_(False)
+
+
+def lora(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    made, generator = {}, torch.Generator().manual_seed(3)
+    for key, each in weights.items():
+        if key.endswith(("qkv.weight", "linear1.weight")):
+            path = "diffusion_model." + key.removesuffix(".weight")
+            made[f"{path}.lora_up.weight"] = torch.randn(each.shape[0], 4, generator=generator) * 0.1
+            made[f"{path}.lora_down.weight"] = torch.randn(4, each.shape[1], generator=generator) * 0.1
+            made[f"{path}.alpha"] = torch.tensor(4.0)
+    return made
+
+
+MODELS = {"flux": flux, "qwen": qwen, "wan": wan, "z_image": z_image, "h3": h3}
+for name in names:
+    std = 0.01 if name == "z_image" else 0.03
+    model = filled(MODELS[name](), std)
+    weights = {key: each.detach().contiguous().clone() for key, each in model.state_dict().items()}
+    save_file(weights, folder / "diffusion_models" / f"tiny_{name}.safetensors")
+    print(name, f"{sum(each.numel() for each in weights.values()) / 1e6:.1f} M", flush=True)
+    if name == "flux":
+        save_file(lora(weights), folder / "loras" / "tiny_flux.safetensors")

@@ -1,0 +1,141 @@
+"""Nodes for `comfyui_native.py`, a custom node of the ComfyUI that it starts: made-up conditioning, latents as numbers,
+and what other packs do to a MODEL that ranks cannot have.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import comfy.patcher_extension
+import torch
+
+
+class Cond:
+    """A conditioning of random numbers."""
+
+    RETURN_TYPES, FUNCTION, CATEGORY = ("CONDITIONING",), "go", "test"
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        whole = {"default": 0}
+        return {"required": {"seed": ("INT", whole), "tokens": ("INT", whole), "width": ("INT", whole)}}
+
+    def go(self, seed: int, tokens: int, width: int) -> tuple[Any]:
+        generator = torch.Generator().manual_seed(seed)
+        more = {"pooled_output": torch.randn(1, 32, generator=generator), "guidance": 3.5}
+        return ([[torch.randn(1, tokens, width, generator=generator), more]],)
+
+
+class Show:
+    """Writes a latent's numbers beside the server's pictures."""
+
+    RETURN_TYPES, FUNCTION, CATEGORY, OUTPUT_NODE = (), "go", "test", True
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        return {"required": {"latent": ("LATENT",), "name": ("STRING", {})}}
+
+    def go(self, latent: Any, name: str) -> dict[str, Any]:
+        import folder_paths
+
+        samples = latent["samples"]
+        parts = list(samples.unbind()) if getattr(samples, "is_nested", False) else [samples]
+        path = Path(folder_paths.get_output_directory()) / f"{name}.pt"
+        torch.save([each.cpu().clone() for each in parts], path)
+        marks = [hashlib.sha256(each.contiguous().numpy().tobytes()).hexdigest()[:12] for each in parts]
+        return {"ui": {"marks": marks}}
+
+
+class Trap:
+    """A node that does one thing to a MODEL."""
+
+    RETURN_TYPES, FUNCTION, CATEGORY = ("MODEL",), "go", "test"
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        return {"required": {"model": ("MODEL",)}}
+
+    def set(self, model: Any) -> None:
+        raise NotImplementedError
+
+    def go(self, model: Any) -> tuple[Any]:
+        model = model.clone()
+        self.set(model)
+        return (model,)
+
+
+class Attn1Patch(Trap):
+    def set(self, model: Any) -> None:
+        model.set_model_attn1_patch(lambda q, k, v, **_: {"q": q, "k": k, "v": v})
+
+
+class PatchesReplace(Trap):
+    def set(self, model: Any) -> None:
+        def replaced(args: Any, extra: Any) -> Any:
+            return extra["original_block"](args)
+
+        model.set_model_patch_replace(replaced, "dit", "double_block", 0)
+
+
+class WrapperHook(Trap):
+    """A wrapper that hangs a hook at a block while the model is asked."""
+
+    def set(self, model: Any) -> None:
+        def wrapper(executor: Any, *args: Any, **kwargs: Any) -> Any:
+            block = next(iter(executor.class_obj.double_blocks))
+            hook = block.register_forward_hook(lambda module, args, output: tuple(each * 1.01 for each in output))
+            try:
+                return executor(*args, **kwargs)
+            finally:
+                hook.remove()
+
+        model.add_wrapper_with_key(comfy.patcher_extension.WrappersMP.DIFFUSION_MODEL, "stranger", wrapper)
+
+
+class Doubled(Trap):
+    """A wrapper that is right in the host: it doubles what the model gives."""
+
+    def set(self, model: Any) -> None:
+        def wrapper(executor: Any, *args: Any, **kwargs: Any) -> Any:
+            return executor(*args, **kwargs) * 1.5
+
+        model.add_wrapper_with_key(comfy.patcher_extension.WrappersMP.DIFFUSION_MODEL, "stranger", wrapper)
+
+
+class MultiGpu(Trap):
+    """What MultiGPU CFG Split leaves at a model where there are several GPUs."""
+
+    def set(self, model: Any) -> None:
+        other = model.clone()
+        other.is_multigpu_base_clone = True
+        model.set_additional_models("multigpu", [other])
+
+
+class NoRecipe(Trap):
+    def set(self, model: Any) -> None:
+        model.cached_patcher_init = None
+
+
+class Nvfp4(Trap):
+    """A layer marked as one in NVFP4 without an input_scale, for as long as the server runs."""
+
+    def set(self, model: Any) -> None:
+        model.add_object_patch("concat_keys", ())
+        layer = model.model.diffusion_model.double_blocks[0].img_mlp[0]
+        layer.quant_format = "nvfp4"
+
+
+class NotNvfp4(Trap):
+    def set(self, model: Any) -> None:
+        layer = model.model.diffusion_model.double_blocks[0].img_mlp[0]
+        layer.__dict__.pop("quant_format", None)
+
+
+class ObjectPatch(Trap):
+    def set(self, model: Any) -> None:
+        block = model.model.diffusion_model.double_blocks[0]
+        model.add_object_patch("diffusion_model.double_blocks.0.forward", block.forward)
+
+
+TRAPS = (Attn1Patch, PatchesReplace, WrapperHook, Doubled, MultiGpu, NoRecipe, Nvfp4, NotNvfp4, ObjectPatch)
+NODE_CLASS_MAPPINGS = {f"Test{each.__name__}": each for each in (Cond, Show, *TRAPS)}
