@@ -231,7 +231,7 @@ def test_the_workflow_of_its_readme_is_one(folder: Path, capsys: pytest.CaptureF
 
 def test_the_torchrun_script_makes_the_picture_of_one_process(tmp_path: Path) -> None:
     code, plan = blocks("parallel/README.md", "python")
-    exec(plan, {})  # what a split plan is written with
+    exec(plan, {})  # noqa: S102
     model = ROOT / "pipelines" / "bobbin" / "model"
     for gpu, cpu in (
         ('"nccl"', '"gloo"'),
