@@ -17,6 +17,7 @@ HOMES = {
     "open_doors": "nodes.registry",
     "read_spec": "nodes.graph.signature",
     "shard": "pipelines.spreading.transformer",
+    "split_plan": "parallel.sharding.split_plan",
     "spread": "pipelines.spreading.pipeline",
     "stages": "pipelines.stages",
 }

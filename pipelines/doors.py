@@ -306,7 +306,7 @@ def _add_split_plans(door: Door, found: Any) -> None:
     from .split_plans import REFUSED, SPLIT_PLANS
 
     if not isinstance(found, Mapping) or not all(isinstance(plan, SplitPlan) for plan in found.values()):
-        raise ValueError("it is no dict of SplitPlan by the names of classes; give one")
+        raise ValueError("it is no dict of SplitPlan by the names of classes, or by module.Class; give one")
     if taken := sorted(found.keys() & (SPLIT_PLANS.keys() | REFUSED.keys())):
         raise ValueError(f"it claims {', '.join(taken)}, which another one has; leave that out")
     SPLIT_PLANS.update(found)

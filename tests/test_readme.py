@@ -230,7 +230,8 @@ def test_the_workflow_of_its_readme_is_one(folder: Path, capsys: pytest.CaptureF
 
 
 def test_the_torchrun_script_makes_the_picture_of_one_process(tmp_path: Path) -> None:
-    (code,) = blocks("parallel/README.md", "python")
+    code, plan = blocks("parallel/README.md", "python")
+    exec(plan, {})  # noqa: S102
     model = ROOT / "pipelines" / "bobbin" / "model"
     for gpu, cpu in (
         ('"nccl"', '"gloo"'),

@@ -78,6 +78,11 @@ def choose(device: torch.device, dtype: torch.dtype, name: str = "auto") -> Kern
     return KERNELS[name]
 
 
+def kernel_for(q: Tensor, kernel: str | Kernel) -> Kernel:
+    """What attends to these queries here: a kernel that is given, or the one of that name."""
+    return choose(q.device, q.dtype, kernel) if isinstance(kernel, str) else kernel
+
+
 def check_kernel(name: str, device_type: str) -> None:
     """Raises ValueError for a kernel that is unknown, not installed, or for another device."""
     if name == "auto":

@@ -1,17 +1,24 @@
 """The attention kernels: what one rank can attend with on its device, by name.
 
 Each is two functions, one for any mask and one that also returns log-sum-exp; both take what the other kernels of a
-device take, and leave to torch's own choice what theirs does not. FlashAttention 3 and 4 stand in for torch's own flash
+device take, and leave to torch's own choice what theirs does not. A plain function of somebody else, which knows of no
+log-sum-exp, serves where none is merged (`of_function`). FlashAttention 3 and 4 stand in for torch's own flash
 kernel in the whole process, by torch's own switch: a process has one of them. `choice.py` decides which kernel is used.
 """
 
 # B batch, H heads, S queries, T keys, D head width
 
+from collections.abc import Callable
+from typing import Never
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..plan import ParallelPlan
 from .strategy import Kernel
+
+Function = Callable[[Tensor, Tensor, Tensor, Tensor | None, float | None], Tensor]  # q, k, v, mask and scale to B H S D
 
 HALF = (torch.float16, torch.bfloat16)
 WIDEST = 256  # the widest heads that flash kernels take
@@ -147,3 +154,21 @@ KERNELS = {
         ),  # 8-bit scores: never chosen by itself
     )
 }
+
+
+def of_function(function: Function, plan: ParallelPlan) -> Kernel:
+    """A function `(q, k, v, mask, scale)` as the kernel of a plan: B H S D, keys of as many heads as queries or fewer.
+
+    Raises ValueError for a plan with a ring, which merges answers by their log-sum-exp.
+    """
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    if plan.ring > 1:
+        raise ValueError(
+            f"plan {plan}: a ring merges answers by their log-sum-exp, which the function {name} does not give; use "
+            "ulysses or allgather, or a kernel by its name"
+        )
+
+    def with_lse(*_: object) -> Never:
+        raise AssertionError(f"{name} was asked for a log-sum-exp under plan {plan}")
+
+    return Kernel(name, function, with_lse, is_traced=False)

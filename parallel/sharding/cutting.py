@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_map_only
 
 from .fingerprint import tensors_in
 from .session import Session
-from .split_plan import Along, Leading, Spec, Tail, Trailing, Units
+from .split_plan import Along, Leading, Spans, Spec, Tail, Trailing, Units
 
 
 def meet(given: Mapping[str, Any], specs: Mapping[str, Spec], session: Session, *, path: str) -> None:
@@ -61,6 +61,8 @@ def _times_written(value: Any) -> list[int]:
 
 def part_of(value: Any, spec: Spec, session: Session, what: str) -> Any:
     """This rank's part of an argument; `what` names it if it does not fit."""
+    if isinstance(spec, Spans):
+        return _spans_of(value, spec, session, what)
     if isinstance(value, dict):
         return {name: part_of(x, spec, session, what) for name, x in value.items()}
     if isinstance(value, (tuple, list)):
@@ -85,6 +87,29 @@ def part_of(value: Any, spec: Spec, session: Session, what: str) -> Any:
     if isinstance(spec, Along) and _fits(value, spec):
         return session.cut(value, spec, what=what)
     return value
+
+
+def _spans_of(value: Any, spec: Spans, session: Session, what: str) -> list[tuple[Any, ...]]:
+    """Rows by their numbers in the whole streams, by those of this rank; fewer or none where it holds fewer or none."""
+    layout, missing = session.layout(spec.streams), 0
+    if spec.behind:
+        start, end = session.streams[spec.behind].held(session.rank)
+        missing = session.streams[spec.behind].length - (end - start)
+    places = list(zip(layout.positions(session.rank), layout.local_ranges(session.rank), strict=True))
+    found = []
+    for first, last, *others in value:
+        first = first and first + missing
+        last = layout.length if last is None else last + missing
+        if any(isinstance(x, Tensor) and x.ndim and len(x) != last - first for x in others):
+            raise ValueError(
+                f"{session.title}: {what} has a tensor beside rows {first} to {last} that has not one for each; "
+                "run it on one device"
+            )
+        for (begin, end), (here, _) in places:
+            a, b = max(first, begin), min(last, end)
+            rows = [x[a - first : b - first] if isinstance(x, Tensor) and x.ndim else x for x in others]
+            found += [(a - begin + here, b - begin + here, *rows)] if a < b else []
+    return found
 
 
 def _pairs(value: Any, spec: Spec) -> list[tuple[Any, Spec]]:

@@ -142,21 +142,25 @@ def modules_at(module: nn.Module, path: str, title: str) -> list[nn.Module]:
     """The modules at a path; `*` or the path of a ModuleList means each of its members."""
     found = [module]
     for part in filter(None, path.split(".")):
-        found = [inner for outer in found for inner in _inner(outer, part, path, title)]
+        found = [inner for outer in found for inner in _inner(outer, part, path, title, module)]
     return [inner for outer in found for inner in (outer if isinstance(outer, nn.ModuleList) else [outer])]
 
 
-def _inner(outer: nn.Module, part: str, path: str, title: str) -> list[nn.Module]:
+def _inner(outer: nn.Module, part: str, path: str, title: str, root: nn.Module) -> list[nn.Module]:
     if part == "*":
         return list(outer.children())
     if part.lstrip("-").isdigit() and isinstance(outer, (nn.ModuleList, nn.Sequential)):
         return [outer[int(part)]] if len(outer) else []
     if not hasattr(outer, part):
-        raise ValueError(
-            f"{title} has no module {path!r}, which its split plan names: this version of diffusers builds the class "
-            "in another way; install the version in constraints.txt"
-        )
+        raise ValueError(f"{title} has no module {path!r}, which its split plan names: {_made_otherwise(root)}")
     return [getattr(outer, part)]
+
+
+def _made_otherwise(module: nn.Module) -> str:
+    """Why a split plan does not fit the class of a module, and what to do."""
+    if (home := type(module).__module__).startswith("diffusers."):
+        return "this version of diffusers builds the class in another way; install the version in constraints.txt"
+    return f"this version of {home} builds it in another way; use one that the plan fits, or run it on one device"
 
 
 def modules_ending(root: nn.Module, blocks: Sequence[nn.Module], ends: Sequence[str]) -> list[nn.Module]:
@@ -199,6 +203,10 @@ def _at_root(module: nn.Module, session: Session, follow: Callable[[], None]) ->
 def _leaving(module: nn.Module, session: Session) -> Remove:
     """After every forward, a failed one too, stop seeing attention; after a good one, check that it was sharded."""
 
+    native = "have it attend by torch's scaled_dot_product_attention (ComfyUI's --use-pytorch-cross-attention)"
+    if hasattr(module, "set_attention_backend"):
+        native = "set its attention backend to native (set_attention_backend('native'))"
+
     def after(_: nn.Module, args: Any, output: Any) -> None:
         session.leave()
         if output is None:  # the forward raised: that is the error to see
@@ -206,9 +214,7 @@ def _leaving(module: nn.Module, session: Session) -> Remove:
         session.is_agreed = True  # a whole forward went well: what `Session._agree` asked is known of all its calls
         if not session.num_calls and not session.is_cached:
             raise ValueError(
-                f"{session.title}: no attention call of its blocks was seen, so nothing was sharded; "
-                "set its attention backend to native (set_attention_backend('native'), or ComfyUI's "
-                "--use-pytorch-cross-attention)"
+                f"{session.title}: no attention call of its blocks was seen, so nothing was sharded; {native}"
             )
         missing = [path for path in session.split.outputs if path not in session.gathered]
         if missing:
@@ -256,7 +262,7 @@ def _cutting(module: nn.Module, specs: Mapping[str, Spec], session: Session, pat
     if unknown:
         raise ValueError(
             f"{session.title}: {type(module).__name__} takes no {unknown[0]!r}, which its split plan names; it takes "
-            f"{', '.join(names)}; install the diffusers version in constraints.txt"
+            f"{', '.join(names)}: {_made_otherwise(module)}"
         )
     shown = {name: spec for name, spec in specs.items() if shows(spec)}
 

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from ..attention import packed
+from ..attention.kernels import Function, of_function
 from ..collectives import start_highest
 from ..group import Axis
 from ..mesh import Mesh
@@ -124,7 +125,7 @@ def shard(
     split: SplitPlan | None,
     mesh: Mesh,
     *,
-    kernel: str = "auto",
+    kernel: str | Function = "auto",
     handle: type[H] = ShardedModule,
     device: torch.device | None = None,
     work: Callable[[nn.Module], float] = size_of,
@@ -148,9 +149,9 @@ def shard(
     assert split is not None, f"plan {mesh.plan} splits {title}"
     blocks = [block for path in split.blocks for block in modules_at(module, path, title)]
     check_uncompiled(module, blocks, title)
-    session = None
+    session, how = None, kernel if isinstance(kernel, str) else of_function(kernel, mesh.plan)
     if mesh[Axis.SEQUENCE].size > 1:
-        session = Session(split, mesh, title=title, shards_text=mesh.plan.text != "replicated", kernel=kernel)
+        session = Session(split, mesh, title=title, shards_text=mesh.plan.text != "replicated", kernel=how)
     if mesh[Axis.WEIGHTS].size > 1:
         from .weights import shard_weights
 

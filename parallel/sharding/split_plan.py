@@ -12,6 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+# What a plan is written with: `latentloom.split_plan` is this module.
+__all__ = [
+    *("LOCAL", "Along", "Attend", "Halo", "Leading", "MadeAnew", "Padding", "Spans", "SplitPlan", "Tail", "Trailing"),
+    *("Units", "image", "text", "tokens"),
+]
+
 
 @dataclass(frozen=True)
 class Along:
@@ -46,6 +52,19 @@ class Trailing:
 
 
 @dataclass(frozen=True)
+class Spans:
+    """Rows of these streams by their numbers, a list of (first, one past the last or None, ...).
+
+    Each rank is told where they are among its own, in a piece for each stream; of what follows, a tensor has a row for
+    each of them, and is cut. Where a model has added the length of a stream to all numbers but 0, and had it from this
+    rank's part, `behind` names that stream: the whole one's length is what stands there.
+    """
+
+    streams: tuple[str, ...]
+    behind: str = ""
+
+
+@dataclass(frozen=True)
 class Tail:
     """A tensor whose `dim` runs over the last tokens of a stream only, as many as it is long."""
 
@@ -60,7 +79,7 @@ class MadeAnew:
     make: Callable[[Any, Mapping[str, Any], Any], Any]  # (argument, all arguments, session)
 
 
-Item = Along | Units | Leading | Trailing | Tail | None
+Item = Along | Units | Leading | Trailing | Spans | Tail | None
 # For a tuple argument: one spec for each of its items; None leaves the argument or item alone.
 Spec = Item | MadeAnew | tuple[Item, ...]
 

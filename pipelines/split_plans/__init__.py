@@ -49,7 +49,7 @@ MODULES = (
     *(ltx, sana, single_stream, video, wan),
 )
 _PLANS: dict[str, SplitPlan] = {name: plan for module in MODULES for name, plan in module.PLANS.items()}
-# By class name.
+# By class name, or by "module.Class" where that would not tell which is meant; ours are of diffusers' classes.
 SPLIT_PLANS = {name: replace(plan, paddings=PADDINGS.get(name, plan.paddings)) for name, plan in _PLANS.items()}
 
 # Class name to the reason why it runs on one device only.
@@ -60,15 +60,48 @@ REFUSED: dict[str, str] = {
 }
 
 
+def plan_of_class(kind: type) -> SplitPlan:
+    """The split plan of this very class: by its module and name, else by the name alone; ValueError as `plan_named`.
+
+    A class that is none of diffusers' is not split by a plan of ours, be its name the same.
+    """
+    name = kind.__name__.removeprefix("FSDP")  # how FSDP names the class that it derives
+    modules = [each.__module__ for each in kind.__mro__ if each.__name__.removeprefix("FSDP") == name]
+    for module in modules:
+        if (key := f"{module}.{name}") in SPLIT_PLANS:
+            return SPLIT_PLANS[key]
+    if (others := _of_modules(name)) and name not in SPLIT_PLANS:
+        raise ValueError(
+            f"there is no split plan for {name} of {modules[-1]}, but for {' and '.join(others)}; run it on one "
+            "device, or give one with split="
+        )
+    if name in _PLANS and not any(each.__module__.startswith("diffusers.") for each in kind.__mro__):
+        raise ValueError(
+            f"the split plan for {name} is for the class of diffusers, and this one is of {modules[-1]}; run it on one "
+            "device, or give a plan with split="
+        )
+    return plan_named(name)
+
+
 def plan_named(name: str) -> SplitPlan:
-    """The split plan of this class; ValueError with the reason, or the nearest, if there is none."""
+    """The split plan of the class of this name; ValueError with the reason, or the nearest, if there is none, or with
+    all if several modules have one."""
     if name in REFUSED:
         raise ValueError(f"{name} cannot be split: {REFUSED[name]}; run it on one device, or split guidance by cfg=2")
-    if name not in SPLIT_PLANS:
-        near = difflib.get_close_matches(name, SPLIT_PLANS, n=1)
-        hint = f"; the nearest that has one is {near[0]}" if near else ""
-        raise ValueError(f"there is no split plan for {name}{hint}; run it on one device, or give one with split=")
-    return SPLIT_PLANS[name]
+    if name in SPLIT_PLANS:
+        return SPLIT_PLANS[name]
+    if len(others := _of_modules(name)) == 1:
+        return SPLIT_PLANS[others[0]]
+    near = others or difflib.get_close_matches(name, SPLIT_PLANS, n=1)
+    hint = (
+        f"; it may be {' or '.join(others)}" if others else f"; the nearest that has one is {near[0]}" if near else ""
+    )
+    raise ValueError(f"there is no split plan for {name}{hint}; run it on one device, or give one with split=")
+
+
+def _of_modules(name: str) -> list[str]:
+    """The keys of plans for classes of this name that name a module, too."""
+    return sorted(key for key in SPLIT_PLANS if key.endswith(f".{name}"))
 
 
 def is_denoiser(component: str, name: str) -> bool:

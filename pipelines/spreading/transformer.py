@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...parallel.agreement import ALONE
 from ...parallel.attention.choice import check_kernel
+from ...parallel.attention.kernels import Function
 from ...parallel.group import Axis
 from ...parallel.mesh import Mesh, make_mesh, mesh_of
 from ...parallel.plan import ParallelPlan
@@ -23,7 +24,7 @@ from ...parallel.sharding.split_plan import Padding, SplitPlan
 from ...parallel.sharding.unsharded import leave_out
 from ..denoising.step_cache import forget_steps, share_decisions
 from ..models.passed import passed_by
-from ..split_plans import plan_named
+from ..split_plans import plan_of_class
 from ..split_plans.paddings import PADDINGS
 from .guidance import awaiting_guider, beside, lift_refusal, require_guider, split_guider
 
@@ -70,7 +71,7 @@ def shard(
     plan: ParallelPlan | str,
     mesh: DeviceMesh | Mesh | None = None,
     *,
-    kernel: str = "auto",
+    kernel: str | Function = "auto",
     split: SplitPlan | None = None,
 ) -> Handle:
     """Collective: spread a diffusers transformer's forward over the ranks of the process group, exactly.
@@ -80,7 +81,8 @@ def shard(
     With `cfg` over 1 a guider made by `handle.guider()` has to ask it; a forward before it does is refused. To let
     each group run a branch of its own and combine them by hand is not supported, because it looks the same from here.
     `kernel` is `auto`, which is tried first, or a name of `parallel/attention/kernels.py`, such as `sdpa`, `cudnn` or
-    `sage` (8-bit, not exact). `split` says how a class is split that we have no split plan for, or takes its place.
+    `sage` (8-bit, not exact), or a function `(q, k, v, mask, scale)`, with which a ring is refused. `split` says how a
+    class is split that we have no split plan for, or takes its place.
 
     Raises ValueError if the plan does not fit the ranks or the class cannot be split; then nothing was changed.
     """
@@ -91,7 +93,7 @@ def shard(
             "enable_parallelism, because both would split the same tokens"
         )
     split = split_plan_of(transformer, split) if plan.splits_forward else None
-    if plan.sequence > 1:
+    if plan.sequence > 1 and isinstance(kernel, str):
         check_kernel(kernel, next((parameter.device.type for parameter in transformer.parameters()), "cpu"))
     _check_caches(transformer, plan)
     handle = shard_module(transformer, split, mesh_over(plan, mesh), kernel=kernel, handle=Handle, work=time_of)
@@ -131,7 +133,7 @@ def mesh_over(plan: ParallelPlan, given: DeviceMesh | Mesh | None) -> Mesh:
 def split_plan_of(transformer: nn.Module, given: SplitPlan | None = None) -> SplitPlan:
     """How this transformer is split, by the plan given or its class's; ValueError with the reason if it cannot be."""
     name = type(transformer).__name__.removeprefix("FSDP")  # how FSDP names the class when it has the weights
-    split = given or plan_named(name)
+    split = given or plan_of_class(type(transformer))
     config: Any = getattr(transformer, "config", None)
     for reason, is_refused in split.refused:
         if is_refused(config):
