@@ -5,7 +5,7 @@ COMFYUI_DIR=DIR COMFYUI_PYTHON=PYTHON python tests/bench/comfyui_native.py [PART
 DIR and PYTHON are as in `comfyui_session.py`; the parts are models, lora, interrupts, traps and ranks, without one all.
 Weights are random and made here. Each line of a table compares the latents that a stock KSampler gives on `cpu*2`
 behind Spread Model with those without it: the same bits, or how far they are apart as a part of the largest. Exits 1
-where anything is not as it must be, and 0 with a word where ComfyUI is not here. COMFYUI_MODELS=flux,wan,qwen,h3 chooses
+where anything is not as it must be, and 0 with a word where ComfyUI is not here. COMFYUI_MODELS=flux,h3 chooses
 models.
 """
 
@@ -63,6 +63,12 @@ class Session:
                 return found
             time.sleep(0.02)
         raise AssertionError(f"no end in {limit_s:.0f} s")
+
+    def ranks(self) -> list[int]:
+        """The processes of the server's ranks."""
+        self._number += 1
+        found = self.ended(self.queue({"ranks": ("TestRanks", {"turn": self._number})}))
+        return found["outputs"]["ranks"]["pids"]
 
     def sampled(self, **given: Any) -> tuple[Any, str]:
         """The latents, or none and why."""
@@ -255,39 +261,28 @@ def ranks(session: Session) -> None:
     import torch
 
     whole, _ = session.sampled(seed=7, steps=60)
-    pids = ranks_of(session.host)
-    os.kill(pids[-1], signal.SIGKILL)
+    session.sampled(plan="ulysses=2", seed=6)
+    os.kill(session.ranks()[-1], signal.SIGKILL)
     found, why = session.sampled(plan="ulysses=2", seed=7, steps=60)
     is_right = found is not None and all(map(torch.equal, whole, found))
     session.tell(f"{'a rank killed between two prompts':44} {why[:200] or 'the same bits'}", is_right=is_right)
     number = session.queue(nodes_of("killed", plan="ulysses=2", seed=8, steps=60))
     time.sleep(1.0)
-    os.kill(ranks_of(session.host)[-1], signal.SIGKILL)
+    os.kill(session.ranks()[-1], signal.SIGKILL)
     found = session.ended(number)
     again, _ = session.sampled(seed=8, steps=60)
     is_right = found["status"]["status_str"] == "success" and all(
         map(torch.equal, again, torch.load(session.host.base / "output" / "killed.pt", weights_only=True))
     )
     session.tell(f"{'a rank killed within a prompt':44} {found['status']['status_str']}", is_right=is_right)
+    pids = session.ranks()
     session.host.ask("/free", {"unload_models": True, "free_memory": True})
     time.sleep(5)
-    left = ranks_of(session.host)
-    session.tell(f"{'POST /free, 5 s later':44} {len(left)} ranks", is_right=not left)
+    left = [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    session.tell(
+        f"{'POST /free, 5 s later':44} {len(left)} of {len(pids)} ranks left", is_right=bool(pids) and not left
+    )
     session.compare("the next prompt", "ulysses=2", seed=9)
-
-
-def ranks_of(host: Host) -> list[int]:
-    """The processes of ranks: those below the server that hold a rank's name or are forked by its fork server."""
-    rows = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
-    table = [line.split(None, 2) for line in rows.splitlines()[1:]]
-    server = next(int(pid) for pid, _, args in table if str(host.base) in args and "main.py" in args)
-    below, grown = {server}, True
-    while grown:
-        found = {int(pid) for pid, parent, _ in table if int(parent) in below}
-        grown = not found <= below
-        below |= found
-    named = {int(pid) for pid, _, args in table if int(pid) in below and "latentloom: rank" in args}
-    return sorted(named)
 
 
 PARTS = {"models": models, "lora": lora, "interrupts": interrupts, "traps": traps, "ranks": ranks}

@@ -46,6 +46,21 @@ class Show:
         return {"ui": {"marks": marks}}
 
 
+class Ranks:
+    """The processes of ranks that this server's pools have now."""
+
+    RETURN_TYPES, FUNCTION, CATEGORY, OUTPUT_NODE = (), "go", "test", True
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:
+        return {"required": {"turn": ("INT", {"default": 0})}}
+
+    def go(self, turn: int) -> dict[str, Any]:
+        from latentloom.pipelines.pools import POOLS
+
+        return {"ui": {"pids": [rank.pid for pool in POOLS.open.values() for rank in pool.states()]}}
+
+
 class Trap:
     """A node that does one thing to a MODEL."""
 
@@ -138,4 +153,4 @@ class ObjectPatch(Trap):
 
 
 TRAPS = (Attn1Patch, PatchesReplace, WrapperHook, Doubled, MultiGpu, NoRecipe, Nvfp4, NotNvfp4, ObjectPatch)
-NODE_CLASS_MAPPINGS = {f"Test{each.__name__}": each for each in (Cond, Show, *TRAPS)}
+NODE_CLASS_MAPPINGS = {f"Test{each.__name__}": each for each in (Cond, Show, Ranks, *TRAPS)}
