@@ -5,4 +5,5 @@ comfy_folders: ComfyUI's own folders: where our nodes read and write there, and 
 comfy_process: ComfyUI's process around a node: its progress bar, previews and interrupt, and what it is asked to free.
 comfyui: ComfyUI's V1 node classes, made from the specs: one class per node, none written by hand.
 foreign: What pictures of other programs say of how they were made: ComfyUI, A1111 and its kin, InvokeAI, SwarmUI.
+native/: ComfyUI's own models on all devices: its classes sharded as they are, under its own samplers.
 """
