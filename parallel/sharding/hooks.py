@@ -259,7 +259,7 @@ def _cutting(module: nn.Module, specs: Mapping[str, Spec], session: Session, pat
     names = _argument_names(module)
     # Blocks that treat no token apart take no count of leading ones.
     unknown = [name for name, spec in specs.items() if name not in names and not isinstance(spec, Leading)]
-    if unknown:
+    if unknown and inspect.getfullargspec(type(module).forward).varkw is None:
         raise ValueError(
             f"{session.title}: {type(module).__name__} takes no {unknown[0]!r}, which its split plan names; it takes "
             f"{', '.join(names)}: {_made_otherwise(module)}"

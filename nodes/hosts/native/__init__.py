@@ -5,6 +5,6 @@ checked: Whether a plan gives a class what one device gives, asked in ranks at t
 node: Spread Model: a MODEL of ComfyUI's own loaders, for any of its samplers, computed by ranks on all devices.
 on_rank: What a rank does for a MODEL that is spread: it loads by the recipe, is sharded, carries patches, answers.
 patches: What a sampled clone of a MODEL carries beside its file: LoRA weights and core's own settings, as plain data.
-plans: How each of ComfyUI's own classes is cut, as data.
+plans: Split plans of ComfyUI's own model classes: literal data, by module and class.
 recipe: A recipe: which core loader of ComfyUI made a MODEL, of which file and with which options, as plain data.
 """

@@ -1,4 +1,4 @@
-"""Lets ComfyUI start on a torch that is built for CPUs. First on PYTHONPATH, for `comfyui_session.py` only.
+"""Lets ComfyUI start on a torch that is built for CPUs. First on PYTHONPATH, for `comfyui_*.py` only.
 
 Packages that ComfyUI imports at its start for nodes that no test here calls become modules whose names can be imported,
 subclassed and used as decorators, and raise when they are called. torchvision must be the real one (transformers takes

@@ -1,0 +1,291 @@
+"""ComfyUI's own model classes, small, with random weights and inputs that look for trouble; for `comfyui_matrix.py`.
+
+Odd sizes, one text token, three heads, references, references at time zero, ControlNets, a time for each frame, masks,
+a batch of two. `CASES`: name -> () -> (model, arguments). `set_up` makes ComfyUI importable in a process that is no
+server, on the CPU. Nothing of ComfyUI is copied.
+"""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Made = tuple[nn.Module, dict[str, Any]]
+
+
+def set_up(folder: str) -> None:
+    """ComfyUI reads the command line when it is imported, and fixes by it what attends."""
+    argv, sys.argv = sys.argv, ["comfyui"]
+    sys.path.insert(0, folder)
+    from comfy import options
+
+    options.enable_args_parsing(False)
+    from comfy.cli_args import args
+
+    args.cpu = True
+    args.use_pytorch_cross_attention = True  # what it takes on a CPU by itself never reaches torch's
+    import comfy.ldm.modules.attention  # noqa: F401
+
+    sys.argv = argv
+
+
+def made_of(kind: type, **config: Any) -> nn.Module:
+    """On the CPU in fp32, no weight of it zero, so that nothing can hide."""
+    import comfy.ops
+
+    model = kind(**config, dtype=torch.float32, device="cpu", operations=comfy.ops.disable_weight_init)
+    torch.manual_seed(0)
+    for name, each in [*model.named_parameters(), *model.named_buffers()]:
+        if each.is_floating_point() and each.numel():
+            is_scale = each.ndim < 2 and ("norm" in name or "inv_freq" in name)
+            nn.init.normal_(each, mean=float(is_scale), std=0.08 if each.ndim > 1 else 0.05)
+    return model.eval().requires_grad_(False)
+
+
+def noise(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def flux(
+    *, size: tuple[int, int] = (17, 13), text: int = 7, batch: int = 2, heads: int = 4, is_second: bool = False,
+    references: str = "", has_control: bool = False,
+) -> Made:  # fmt: skip
+    from comfy.ldm.flux.model import Flux
+
+    axes = [4, 4, 4, 4] if is_second else [4, 6, 6]
+    config: dict[str, Any] = {
+        **{"in_channels": 16, "out_channels": 16, "vec_in_dim": 32, "context_in_dim": 48, "hidden_size": heads * 16},
+        **{
+            "mlp_ratio": 2.0,
+            "num_heads": heads,
+            "depth": 2,
+            "depth_single_blocks": 3,
+            "axes_dim": axes,
+            "theta": 10000,
+        },
+        **{"theta": 10000, "patch_size": 2, "qkv_bias": not is_second, "guidance_embed": True, "txt_ids_dims": []},
+    }
+    if is_second:
+        config |= {"global_modulation": True, "mlp_silu_act": True, "ops_bias": False, "vec_in_dim": None}
+        config |= {"txt_ids_dims": [3]}
+    call: dict[str, Any] = {
+        **{"x": noise(batch, 16, *size), "timestep": torch.full((batch,), 0.7), "context": noise(batch, text, 48)},
+        **{"y": noise(batch, 32), "guidance": torch.full((batch,), 3.5)},
+    }
+    if references:
+        call |= {"ref_latents": [noise(batch, 16, 12, 10), noise(batch, 16, 7, 9)], "ref_latents_method": references}
+    if has_control:
+        call["control"] = residuals(batch, -(-size[0] // 2) * -(-size[1] // 2), heads * 16)
+    return made_of(Flux, **config), call
+
+
+def residuals(batch: int, num_tokens: int, width: int) -> dict[str, list[Tensor | None]]:
+    return {"input": [noise(batch, num_tokens, width), None], "output": [noise(batch, num_tokens, width)]}
+
+
+def chroma(*, has_control: bool = False) -> Made:
+    from comfy.ldm.chroma.model import Chroma
+
+    config = {
+        **{"in_channels": 64, "out_channels": 16, "context_in_dim": 48, "hidden_size": 64, "mlp_ratio": 2.0},
+        **{"num_heads": 4, "depth": 2, "depth_single_blocks": 2, "axes_dim": [4, 6, 6], "theta": 10000},
+        **{"patch_size": 2, "qkv_bias": True, "in_dim": 64, "out_dim": 64, "hidden_dim": 64, "n_layers": 2},
+        **{"txt_ids_dims": [], "vec_in_dim": None},
+    }
+    call = {"x": noise(1, 16, 17, 13), "timestep": torch.tensor([0.7]), "context": noise(1, 7, 48)}
+    call |= {"guidance": torch.tensor([0.0])}
+    return made_of(Chroma, **config), call | ({"control": residuals(1, 63, 64)} if has_control else {})
+
+
+def hunyuan_video(*, more: str = "") -> Made:
+    from comfy.ldm.hunyuan_video.model import HunyuanVideo
+
+    config = {
+        **{"image_model": "x", "in_channels": 16, "out_channels": 16, "vec_in_dim": 32, "context_in_dim": 48},
+        **{"hidden_size": 64, "mlp_ratio": 2.0, "num_heads": 4, "depth": 2, "depth_single_blocks": 2},
+        **{"axes_dim": [4, 6, 6], "theta": 256, "patch_size": [1, 2, 2], "qkv_bias": True, "guidance_embed": True},
+        **{"byt5": False, "meanflow": False, "use_cond_type_embedding": False, "vision_in_dim": None},
+        **{"meanflow_sum": False},
+    }
+    call: dict[str, Any] = {
+        **{"x": noise(1, 16, 3, 10, 14), "timestep": torch.tensor([0.7]), "context": noise(1, 9, 48)},
+        **{"y": noise(1, 32), "guidance": torch.tensor([6.0])},
+    }
+    if more == "frame":
+        call["guiding_frame_index"] = torch.tensor([0.0])
+    if more == "mask":
+        call["attention_mask"] = torch.tensor([[1] * 5 + [0] * 4])
+    if more == "control":
+        call["control"] = residuals(1, 105, 64)
+    return made_of(HunyuanVideo, **config), call
+
+
+def qwen_image(
+    *, references: str = "", heads: int = 4, text: int = 11, has_mask: bool = False, has_control: bool = False
+) -> Made:
+    from comfy.ldm.qwen_image.model import QwenImageTransformer2DModel
+
+    config = {
+        **{"patch_size": 2, "in_channels": 64, "out_channels": 16, "num_layers": 3, "attention_head_dim": 16},
+        **{"num_attention_heads": heads, "joint_attention_dim": 48, "axes_dims_rope": (4, 6, 6)},
+    }
+    call: dict[str, Any] = {
+        "x": noise(1, 16, 1, 13, 17),
+        "timestep": torch.tensor([0.7]),
+        "context": noise(1, text, 48),
+    }
+    if has_mask:
+        call["attention_mask"] = torch.tensor([[1] * 7 + [0] * (text - 7)])
+    if references:
+        call |= {"ref_latents": [noise(1, 16, 1, 10, 12)], "ref_latents_method": references}
+    if has_control:
+        call["control"] = residuals(1, 63, heads * 16)
+    return made_of(QwenImageTransformer2DModel, **config), call
+
+
+def wan(*, kind: str = "t2v", heads: int = 4, times: tuple[float, ...] = (700.0,), more: str = "") -> Made:
+    from comfy.ldm.wan.model import WanModel
+
+    config: dict[str, Any] = {
+        **{"model_type": kind, "patch_size": (1, 2, 2), "in_dim": 16, "dim": heads * 24, "ffn_dim": 96},
+        **{"freq_dim": 32, "text_dim": 48, "out_dim": 16, "num_heads": heads, "num_layers": 3},
+    }
+    time = torch.tensor([list(times)]) if len(times) > 1 else torch.tensor(times)
+    call: dict[str, Any] = {"x": noise(1, 16, 3, 9, 13), "timestep": time, "context": noise(1, 9, 48)}
+    if kind == "i2v":
+        call["clip_fea"] = noise(1, 5, 1280)
+    if more == "reference":
+        config["in_dim_ref_conv"] = 16
+        call["reference_latent"] = noise(1, 16, 10, 14)
+    if more == "context":
+        call["context_latents"] = [noise(1, 16, 1, 7, 9)]
+    return made_of(WanModel, **config), call
+
+
+def next_dit(*, is_z_image: bool = True, batch: int = 1, has_references: bool = False) -> Made:
+    from comfy.ldm.lumina.model import NextDiT
+
+    wide = 4 if is_z_image else 1
+    config = {
+        **{"patch_size": 2, "in_channels": 16, "dim": wide * 64, "n_layers": 3, "n_refiner_layers": 2, "n_heads": 4},
+        **{"n_kv_heads": 4, "multiple_of": 32, "ffn_dim_multiplier": 2.0, "norm_eps": 1e-5, "qk_norm": True},
+        **{"cap_feat_dim": 48, "axes_dims": [wide * each for each in (4, 6, 6)], "axes_lens": [64, 64, 64]},
+        **{"rope_theta": 256.0, "z_image_modulation": is_z_image, "time_scale": 1000.0 if is_z_image else 1.0},
+        **{"pad_tokens_multiple": 32 if is_z_image else None},
+    }
+    call: dict[str, Any] = {
+        **{"x": noise(batch, 16, 13, 17), "timesteps": torch.full((batch,), 0.7), "context": noise(batch, 11, 48)},
+        **{"num_tokens": 11, "attention_mask": None},
+    }
+    if has_references:
+        call |= {"ref_latents": [noise(1, 16, 10, 8)], "ref_contexts": [noise(1, 5, 48)]}
+    return made_of(NextDiT, **config), call
+
+
+def krea_2(*, references: str = "") -> Made:
+    from comfy.ldm.krea2.model import SingleStreamDiT
+
+    config = {
+        **{"features": 64, "tdim": 32, "txtdim": 24, "heads": 4, "kvheads": 2, "multiplier": 2, "layers": 3},
+        **{"channels": 16, "txtlayers": 3, "txtheads": 2, "txtkvheads": 2},
+    }
+    call: dict[str, Any] = {"x": noise(1, 16, 13, 17), "timesteps": torch.tensor([0.7]), "context": noise(1, 7, 72)}
+    if references:
+        call |= {"ref_latents": [noise(1, 16, 8, 10)], "ref_latents_method": references}
+    return made_of(SingleStreamDiT, **config), call
+
+
+def minimax_h3(*, has_mask: bool = False) -> Made:
+    from comfy.ldm.minimax.model import MiniMaxH3Model
+
+    config = {
+        **{"hidden_size": 64, "num_layers": 3, "token_refiner_num_layers": 1, "num_attention_heads": 3},
+        **{"attention_head_dim": 32, "ffn_hidden_size": 96, "latents_dim": 8, "audio_latents_dim": 6, "text_dim": 40},
+        **{"timestep_input_dim": 32, "time_embed_hidden_size": 48, "time_embed_dim": 24, "rope_inv_freq_len": 4},
+    }
+    call: dict[str, Any] = {
+        **{"x": [noise(1, 8, 3, 7, 9), noise(1, 6, 2, 11)], "timestep": torch.tensor([700.0])},
+        **{"context": noise(1, 9, 40)},
+    }
+    if has_mask:  # rows with a time of their own: a modulation for each token
+        call["denoise_mask"] = (noise(1, 1, 3, 7, 9) > 0).float() * 0.5 + 0.25
+    return made_of(MiniMaxH3Model, **config), call
+
+
+def ernie_image() -> Made:
+    from comfy.ldm.ernie.model import ErnieImageModel
+
+    config = {
+        **{"hidden_size": 64, "num_attention_heads": 4, "num_layers": 3, "ffn_hidden_size": 96, "in_channels": 16},
+        **{"out_channels": 16, "text_in_dim": 48, "rope_axes_dim": (4, 6, 6)},
+    }
+    call = {"x": noise(1, 16, 9, 11), "timesteps": torch.tensor([0.7]), "context": noise(1, 7, 48)}
+    return made_of(ErnieImageModel, **config), call
+
+
+def ltxv() -> Made:
+    from comfy.ldm.lightricks.model import LTXVModel
+
+    config = {
+        **{"in_channels": 16, "cross_attention_dim": 64, "attention_head_dim": 16, "num_attention_heads": 4},
+        **{"caption_channels": 48, "num_layers": 3},
+    }
+    call = {"x": noise(1, 16, 3, 5, 7), "timestep": torch.tensor([0.7]), "context": noise(1, 11, 48)}
+    return made_of(LTXVModel, **config), call | {"attention_mask": None, "frame_rate": 25}
+
+
+AT_ZERO = "index_timestep_zero"
+CASES: dict[str, Callable[[], Made]] = {
+    "flux": flux,
+    "flux, 1 text token, 3 heads": partial(flux, size=(10, 26), text=1, batch=1, heads=3),
+    "flux, references": partial(flux, references="offset"),
+    "flux, references, control": partial(flux, references="offset", has_control=True),
+    "flux 2": partial(flux, is_second=True),
+    "flux 2, references": partial(flux, is_second=True, references="index"),
+    "flux 2, references at zero": partial(flux, batch=1, is_second=True, references=AT_ZERO),
+    "chroma": chroma,
+    "chroma, control": partial(chroma, has_control=True),
+    "hunyuan video": hunyuan_video,
+    "hunyuan video, a frame given": partial(hunyuan_video, more="frame"),
+    "hunyuan video, mask": partial(hunyuan_video, more="mask"),
+    "hunyuan video, control": partial(hunyuan_video, more="control"),
+    "qwen image": qwen_image,
+    "qwen image, 1 text, 3 heads": partial(qwen_image, text=1, heads=3),
+    "qwen image, mask": partial(qwen_image, has_mask=True),
+    "qwen image, control": partial(qwen_image, has_control=True),
+    "qwen image edit": partial(qwen_image, references="index"),
+    "qwen image edit at zero": partial(qwen_image, references=AT_ZERO),
+    "wan t2v": wan,
+    "wan i2v, 3 heads": partial(wan, kind="i2v", heads=3),
+    "wan, a time per frame": partial(wan, times=(0.0, 700.0, 700.0)),
+    "wan, a reference": partial(wan, more="reference"),
+    "wan, in-context latents": partial(wan, more="context"),
+    "z-image": next_dit,
+    "z-image, references": partial(next_dit, has_references=True),
+    "lumina 2, batch 2": partial(next_dit, is_z_image=False, batch=2),
+    "krea 2": krea_2,
+    "krea 2, references at zero": partial(krea_2, references=AT_ZERO),
+    "minimax h3": minimax_h3,
+    "minimax h3, mask": partial(minimax_h3, has_mask=True),
+    "ernie image": ernie_image,
+    "ltxv": ltxv,
+}
+
+
+def fresh(value: Any) -> Any:
+    """Copies: models write into what they are given."""
+    if isinstance(value, Tensor):
+        return value.clone()
+    if isinstance(value, dict):
+        return {name: fresh(each) for name, each in value.items()}
+    return [fresh(each) for each in value] if isinstance(value, list) else value
+
+
+def outputs(model: nn.Module, call: dict[str, Any]) -> list[Tensor]:
+    """What it gives: MiniMax H3 a video and its sound, the others one tensor."""
+    with torch.no_grad():
+        found = model(**fresh(call), transformer_options={})
+    return list(found) if isinstance(found, list | tuple) else [found]
